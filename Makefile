@@ -1,0 +1,51 @@
+# A thin front of meson: every target sets up what it needs. `make help` lists them.
+BUILD ?= build
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+MESON = meson setup --wipe
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test san fmt lint fuzz bench install clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup:
+	@tools/setup
+
+$(BUILD)/build.ninja: | setup
+	@meson setup $(BUILD) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt >&2; exit 1; }
+
+build: setup $(BUILD)/build.ninja ## compile everything into build/
+	@ninja -C $(BUILD) --quiet
+
+run: build ## the main job: what an agent may see of the example project, and why
+	@examples/run $(BUILD)/src/cli/agentfense
+
+test: build ## all tests
+	@meson test -C $(BUILD) --print-errorlogs --no-rebuild
+
+san: setup ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer
+	@tools/sanitize address,undefined build-asan
+	@tools/sanitize thread build-tsan
+
+fmt: setup ## format the C sources in place
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+lint: build ## clang-format and clang-tidy, without changing anything
+	@git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
+	@git ls-files 'src/*.c' | xargs clang-tidy --quiet -p $(BUILD)
+	@tools/check-rooms
+
+fuzz: setup ## every fuzz target for FUZZ_SECONDS (60) each
+	@tools/fuzz $(FUZZ_SECONDS)
+
+bench: setup ## benchmarks, from an optimised build
+	@tools/bench
+
+install: build ## install below PREFIX (/usr/local), DESTDIR honoured
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@meson install -C $(BUILD) --no-rebuild --quiet
+
+clean: ## remove all that was built
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-bench

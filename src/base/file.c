@@ -1,0 +1,127 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+int file_fsync_dir(int dirfd)
+{
+    autofd int dir = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir < 0)
+        return -errno;
+    /* EINVAL: the file system has nothing to sync a directory to. */
+    return fsync(dir) < 0 && errno != EINVAL ? -errno : 0;
+}
+
+/* Everything that can fail for want of a descriptor or a permission happens here, before there is anything to undo. The
+ * directory is opened for reading because only such a descriptor can be synced. */
+static int open_directory(int dirfd, const char *relname, struct file_pending *pending)
+{
+    autofd int parent = -1;
+    const char *name;
+    int r;
+
+    r = path_open_parent_beneath(dirfd, relname, &parent, &name);
+    if (r < 0)
+        return r;
+    if (strlen(name) >= sizeof(pending->name))
+        return -ENAMETOOLONG;
+    memcpy(pending->name, name, strlen(name) + 1);
+    pending->dirfd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return pending->dirfd < 0 ? -errno : 0;
+}
+
+static int create_temp(struct file_pending *pending, mode_t mode)
+{
+    id_new(FILE_TEMP_PREFIX, pending->temp);
+    pending->fd = path_open_beneath(pending->dirfd, pending->temp, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (pending->fd < 0)
+        return pending->fd;
+    return fchmod(pending->fd, mode & 07777) < 0 ? -errno : 0;
+}
+
+int file_replace_begin(int dirfd, const char *relname, mode_t mode, struct file_pending *ret)
+{
+    struct file_pending pending = FILE_PENDING_NONE;
+    int r;
+
+    r = open_directory(dirfd, relname, &pending);
+    if (r >= 0)
+        r = create_temp(&pending, mode);
+    if (r < 0) {
+        file_replace_abort(&pending);
+        return r;
+    }
+    *ret = pending;
+    return 0;
+}
+
+static void release(struct file_pending *pending)
+{
+    cleanup_fd(&pending->fd);
+    cleanup_fd(&pending->dirfd);
+    *pending = FILE_PENDING_NONE;
+}
+
+int file_replace_commit(struct file_pending *pending)
+{
+    int r = 0;
+
+    /* The bytes must be on disk before the name points at them, or a power cut leaves an empty file under it. */
+    if (fsync(pending->fd) < 0 || renameat(pending->dirfd, pending->temp, pending->dirfd, pending->name) < 0) {
+        r = -errno;
+        file_replace_abort(pending);
+        return r;
+    }
+    if (fsync(pending->dirfd) < 0 && errno != EINVAL)
+        r = -errno;
+    release(pending);
+    return r;
+}
+
+void file_replace_abort(struct file_pending *pending)
+{
+    int saved = errno;
+
+    if (pending->fd >= 0)
+        unlinkat(pending->dirfd, pending->temp, 0);
+    release(pending);
+    errno = saved;
+}
+
+int file_replace(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode)
+{
+    struct file_pending pending;
+    int r;
+
+    r = file_replace_begin(dirfd, relname, mode, &pending);
+    if (r < 0)
+        return r;
+    r = fd_write_full(pending.fd, bytes, len);
+    if (r < 0) {
+        file_replace_abort(&pending);
+        return r;
+    }
+    return file_replace_commit(&pending);
+}
+
+int file_read(int dirfd, const char *relpath, size_t max, struct buf *out)
+{
+    autofd int fd = -1;
+    struct stat st;
+
+    /* O_NONBLOCK: opening a FIFO that a stranger put there would wait for its writer, opening a terminal could adopt it. */
+    fd = path_open_beneath(dirfd, relpath, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd < 0)
+        return fd == -ENXIO ? -EINVAL : fd; /* a socket */
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (S_ISDIR(st.st_mode))
+        return -EISDIR;
+    return S_ISREG(st.st_mode) ? fd_read_all(fd, max, out) : -EINVAL;
+}

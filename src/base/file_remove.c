@@ -1,0 +1,193 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/path.h"
+
+/*
+ * A tree can be deeper than we may open descriptors and longer than a path may be: `while mkdir d; do cd d; done` makes one.
+ * So the removal keeps a fixed number of levels open. A directory found below the last of them is hoisted: renamed into the top
+ * directory, where a later pass over the top finds it near the surface. Every pass removes or hoists something or is the last.
+ */
+#define LEVELS 32
+
+/* Passes over the top. Each can take LEVELS off a deep chain; a process that fills the tree as fast as we empty it is given
+ * up on. */
+#define PASSES_MAX 4096
+
+struct level {
+    DIR *dir; /* owned */
+    char name[NAME_MAX + 1];
+};
+
+struct removal {
+    struct level levels[LEVELS]; /* the first `depth` are in use */
+    int depth;
+    bool moved; /* this pass removed or hoisted something */
+    int first_error;
+};
+
+static int top_of(const struct removal *rm)
+{
+    return dirfd(rm->levels[0].dir);
+}
+
+static void complain(struct removal *rm, int r)
+{
+    if (r != -ENOENT && rm->first_error == 0)
+        rm->first_error = r;
+}
+
+/* Gives ourselves the bits to list and to empty a directory; who does not own it gets the error from what follows. The
+ * descriptor is used where there is one, so that no other file can be put under the name. */
+static void open_up(int dir)
+{
+    struct stat st;
+
+    if (fstat(dir, &st) == 0 && (st.st_mode & S_IRWXU) != S_IRWXU)
+        fchmod(dir, (st.st_mode & 07777) | S_IRWXU);
+}
+
+static int open_directory(int dirfd, const char *name)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    int fd = openat(dirfd, name, flags);
+
+    /* Not readable, so only O_PATH could hold it, and that cannot be fchmod()ed. AT_SYMLINK_NOFOLLOW keeps a link that was put
+     * here meanwhile from having its target changed. */
+    if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, S_IRWXU, AT_SYMLINK_NOFOLLOW) == 0)
+        fd = openat(dirfd, name, flags);
+    if (fd < 0)
+        return -errno;
+    open_up(fd);
+    return fd;
+}
+
+static int push(struct removal *rm, int dirfd, const char *name)
+{
+    struct level *level = &rm->levels[rm->depth];
+    int r, fd = open_directory(dirfd, name);
+
+    if (fd < 0)
+        return fd;
+    level->dir = fdopendir(fd);
+    if (!level->dir) {
+        r = -errno;
+        close(fd);
+        return r;
+    }
+    snprintf(level->name, sizeof(level->name), "%s", name);
+    rm->depth++;
+    return 0;
+}
+
+/* Leaves the last level and removes it. Not being empty is no complaint: what keeps it so made its own, or appeared just now
+ * and is for the next pass. The top is not removed here. */
+static void pop(struct removal *rm)
+{
+    struct level *level = &rm->levels[--rm->depth];
+
+    closedir(level->dir);
+    if (rm->depth == 0)
+        return;
+    if (unlinkat(dirfd(rm->levels[rm->depth - 1].dir), level->name, AT_REMOVEDIR) == 0)
+        rm->moved = true;
+    else if (errno != ENOTEMPTY && errno != EEXIST)
+        complain(rm, -errno);
+}
+
+static int hoist(struct removal *rm, int dirfd, const char *name)
+{
+    char id[ID_TEXT_MAX];
+    int fd;
+
+    /* Moving a directory rewrites its "..", which needs write permission on the directory itself. */
+    fd = open_directory(dirfd, name);
+    if (fd < 0)
+        return fd;
+    close(fd);
+    id_new(".af-rm-", id);
+    if (renameat(dirfd, name, top_of(rm), id) < 0)
+        return -errno;
+    rm->moved = true;
+    return 0;
+}
+
+/* 0 when it is gone, 1 for a directory that has to be emptied first. A mount point answers EBUSY here even when there are files
+ * in it, so we never go into one and empty what is mounted. */
+static int remove_one(int dirfd, const char *name)
+{
+    int r;
+
+    if (unlinkat(dirfd, name, 0) == 0)
+        return 0;
+    r = -errno;
+    if (r != -EISDIR && r != -EPERM)
+        return r;
+    if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+        return 0;
+    if (errno == ENOTEMPTY || errno == EEXIST)
+        return 1;
+    return errno == ENOTDIR ? r : -errno;
+}
+
+static void step(struct removal *rm)
+{
+    DIR *dir = rm->levels[rm->depth - 1].dir;
+    struct dirent *entry = readdir(dir);
+    int r;
+
+    if (!entry) {
+        pop(rm);
+        return;
+    }
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+        return;
+    r = remove_one(dirfd(dir), entry->d_name);
+    if (r == 0)
+        rm->moved = true;
+    else if (r == 1)
+        r = rm->depth < LEVELS ? push(rm, dirfd(dir), entry->d_name) : hoist(rm, dirfd(dir), entry->d_name);
+    if (r < 0)
+        complain(rm, r);
+}
+
+static int remove_passing(struct removal *rm, int parent, const char *name)
+{
+    for (int pass = 0; pass < PASSES_MAX; pass++) {
+        int r = remove_one(parent, name);
+
+        if (r <= 0)
+            return r;
+        if (pass > 0 && !rm->moved)
+            break;
+        rm->moved = false;
+        r = push(rm, parent, name);
+        if (r < 0)
+            return r;
+        while (rm->depth > 0)
+            step(rm);
+    }
+    return rm->first_error ? rm->first_error : -ENOTEMPTY;
+}
+
+int file_remove_tree(int dirfd, const char *relpath)
+{
+    struct removal rm = { 0 };
+    autofd int parent = -1;
+    const char *name;
+    int r;
+
+    r = path_open_parent_beneath(dirfd, relpath, &parent, &name);
+    if (r == 0)
+        r = remove_passing(&rm, parent, name);
+    return r == -ENOENT ? 0 : r;
+}

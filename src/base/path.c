@@ -1,0 +1,284 @@
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+
+/* openat2() answers EAGAIN when a rename or mount elsewhere raced with the walk. A hostile renamer can keep that up, so the
+ * tries are counted. */
+#define RACE_TRIES 32
+
+/* Directories are held by O_PATH on the way: search permission is all that a walk needs. */
+#define STEP_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+bool path_next_component(const char **cursor, const char *end, struct path_component *ret)
+{
+    const char *at = *cursor, *stop;
+
+    while (at < end && *at == '/')
+        at++;
+    *cursor = at;
+    if (at == end)
+        return false;
+    stop = memchr(at, '/', (size_t) (end - at));
+    *cursor = stop ? stop : end;
+    *ret = (struct path_component){ .name = at, .len = (size_t) (*cursor - at) };
+    return true;
+}
+
+bool path_component_is(const struct path_component *c, const char *name)
+{
+    return c->len == strlen(name) && memcmp(c->name, name, c->len) == 0;
+}
+
+/* Cuts the last component off "/a/b". False at the root. */
+static bool climb(struct buf *b)
+{
+    if (b->len == 0)
+        return false;
+    while (b->data[--b->len] != '/')
+        ;
+    b->data[b->len] = '\0';
+    return true;
+}
+
+int path_clean(const char *path, size_t len, struct buf *out)
+{
+    const char *at = path, *end = path + len;
+    struct path_component c;
+
+    buf_clear(out);
+    if (len == 0 || memchr(path, '\0', len))
+        return -EINVAL;
+    while (path_next_component(&at, end, &c)) {
+        if (path_component_is(&c, "."))
+            continue;
+        if (path_component_is(&c, "..")) {
+            if (!climb(out))
+                return -EXDEV;
+            continue;
+        }
+        buf_add_char(out, '/');
+        buf_add(out, c.name, c.len);
+    }
+    if (out->len == 0)
+        buf_add_char(out, '/');
+    return 0;
+}
+
+bool path_is_beneath(const char *root, const char *path)
+{
+    size_t len = strlen(root);
+
+    if (len == 1 && root[0] == '/')
+        return path[0] == '/';
+    return strncmp(root, path, len) == 0 && (path[len] == '\0' || path[len] == '/');
+}
+
+/* The kernel would allow ".." as long as it stays inside. We never need it, and refusing it makes both ways of walking agree. */
+static int check_relative(const char *relpath)
+{
+    const char *end = relpath + strlen(relpath);
+    struct path_component c;
+
+    if (*relpath == '\0')
+        return -ENOENT;
+    if (*relpath == '/')
+        return -EXDEV;
+    for (const char *at = relpath; path_next_component(&at, end, &c);)
+        if (path_component_is(&c, ".."))
+            return -EXDEV;
+    return 0;
+}
+
+static int open_at(int dirfd, const char *name, int flags, mode_t mode)
+{
+    int fd = openat(dirfd, name, flags, mode);
+
+    return fd < 0 ? -errno : fd;
+}
+
+static int open_kernel(int dirfd, const char *relpath, int flags, mode_t mode)
+{
+    /* openat2() refuses what openat() ignores: a mode without O_CREAT, mode bits beyond 07777. */
+    bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+    struct open_how how = {
+        .flags = (unsigned) flags,
+        .mode = creates ? mode & 07777 : 0,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+
+    for (int i = 0; i < RACE_TRIES; i++) {
+        long fd = syscall(SYS_openat2, dirfd, relpath, &how, sizeof(how));
+
+        if (fd >= 0)
+            return (int) fd;
+        if (errno != EAGAIN && errno != EINTR)
+            return -errno;
+    }
+    return -EAGAIN;
+}
+
+/* Whether a refusal came from the file or because there is no openat2() (before 5.6: ENOSYS; seccomp filters of old container
+ * engines: EPERM). The kernel refuses a `how` of no size with EINVAL before it looks at anything else. */
+static bool lacks_openat2(int r)
+{
+    if (r != -ENOSYS && r != -EPERM)
+        return false;
+    return syscall(SYS_openat2, AT_FDCWD, ".", NULL, (size_t) 0) < 0 && errno != EINVAL;
+}
+
+/* A component as a string of its own. */
+static int name_of(const struct path_component *c, char out[NAME_MAX + 1])
+{
+    if (c->len > NAME_MAX)
+        return -ENAMETOOLONG;
+    memcpy(out, c->name, c->len);
+    out[c->len] = '\0';
+    return 0;
+}
+
+/* With O_PATH or O_DIRECTORY the kernel calls a symlink "not a directory"; we call it what it is. */
+static int blame_link(int dirfd, const char *name, int r)
+{
+    struct stat st;
+
+    if (r == -ENOTDIR && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+        return -ELOOP;
+    return r;
+}
+
+static int step_into(int dirfd, const char *name)
+{
+    return blame_link(dirfd, name, open_at(dirfd, name, STEP_FLAGS, 0));
+}
+
+/* Splits "a/b/c" into "a/b/" and "c", and walks to the first. The last component is given without slashes; it is "." when the
+ * path names nothing else. *ret_end points behind it. */
+static int walk_to_last(int dirfd, const char *relpath, struct path_component *ret_last, const char **ret_end, int *ret_fd)
+{
+    const char *at = relpath, *end = relpath + strlen(relpath);
+    struct path_component c, next;
+    char name[NAME_MAX + 1];
+    autofd int dir = -1;
+    int r;
+
+    dir = open_at(dirfd, ".", STEP_FLAGS, 0);
+    if (dir < 0)
+        return dir;
+    if (!path_next_component(&at, end, &c))
+        return -ENOENT;
+    for (*ret_end = at; path_next_component(&at, end, &next); c = next, *ret_end = at) {
+        r = name_of(&c, name);
+        if (r < 0)
+            return r;
+        int inner = step_into(dir, name);
+        if (inner < 0)
+            return inner;
+        close(dir);
+        dir = inner;
+    }
+    *ret_last = c;
+    *ret_fd = steal_fd(&dir);
+    return 0;
+}
+
+/* What open_kernel() does, one component at a time. */
+static int open_walking(int dirfd, const char *relpath, int flags, mode_t mode)
+{
+    struct path_component last;
+    char name[NAME_MAX + 1];
+    autofd int dir = -1;
+    const char *end;
+    int r;
+
+    r = walk_to_last(dirfd, relpath, &last, &end, &dir);
+    if (r < 0)
+        return r;
+    r = name_of(&last, name);
+    if (r < 0)
+        return r;
+    if (*end != '/')
+        return open_at(dir, name, flags, mode);
+    /* A trailing slash asks for a directory, and the kernel creates no file under such a name. */
+    if (flags & O_CREAT)
+        return -EISDIR;
+    return blame_link(dir, name, open_at(dir, name, flags | O_DIRECTORY, mode));
+}
+
+int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode)
+{
+    int r = check_relative(relpath);
+
+    if (r < 0)
+        return r;
+    flags |= O_CLOEXEC | O_NOFOLLOW;
+    r = open_kernel(dirfd, relpath, flags, mode);
+    return lacks_openat2(r) ? open_walking(dirfd, relpath, flags, mode) : r;
+}
+
+int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const char **ret_name)
+{
+    const char *slash = strrchr(relpath, '/'), *name = slash ? slash + 1 : relpath;
+    autofree char *parent = NULL;
+    int r = check_relative(relpath);
+
+    if (r < 0)
+        return r;
+    if (*name == '\0' || strcmp(name, ".") == 0)
+        return -EINVAL;
+    parent = slash ? strndup(relpath, (size_t) (name - relpath)) : strdup(".");
+    if (!parent)
+        return -ENOMEM;
+    r = path_open_beneath(dirfd, parent, O_PATH | O_DIRECTORY, 0);
+    if (r < 0)
+        return r;
+    *ret_fd = r;
+    *ret_name = name;
+    return 0;
+}
+
+/* Opening comes first because mkdirat() on a read-only file system fails even for a directory that is there. A directory that
+ * another process makes in between is as good as ours. */
+static int make_and_step(int dirfd, const char *name, mode_t mode)
+{
+    int fd = step_into(dirfd, name);
+
+    if (fd != -ENOENT)
+        return fd;
+    if (mkdirat(dirfd, name, mode) < 0 && errno != EEXIST)
+        return -errno;
+    return step_into(dirfd, name);
+}
+
+int path_mkdirs_beneath(int dirfd, const char *relpath, mode_t mode)
+{
+    const char *at = relpath, *end = relpath + strlen(relpath);
+    char name[NAME_MAX + 1];
+    struct path_component c;
+    autofd int dir = -1;
+    int r = check_relative(relpath);
+
+    if (r < 0)
+        return r;
+    dir = open_at(dirfd, ".", STEP_FLAGS, 0);
+    if (dir < 0)
+        return dir;
+    while (path_next_component(&at, end, &c)) {
+        r = name_of(&c, name);
+        if (r < 0)
+            return r;
+        int inner = make_and_step(dir, name, mode);
+        if (inner < 0)
+            return inner;
+        close(dir);
+        dir = inner;
+    }
+    return 0;
+}

@@ -1,0 +1,46 @@
+/*
+ * Paths: as text, and as a way to a file that never leaves the directory it starts from.
+ *
+ * The functions on text look at nothing on disk. The `_beneath` functions take a directory descriptor and a relative path,
+ * follow no symlink in any component and refuse ".." and a leading "/" (-EXDEV) whatever they would resolve to, so a peer who
+ * renames and links while we walk can choose only among files beneath the descriptor. They do cross mount points.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+
+struct path_component {
+    const char *name; /* borrowed from the path; not ended by a NUL */
+    size_t len;
+};
+
+/* The next component of [*cursor, end), slashes skipped; "." and ".." are given as they are. False at the end.
+ *     for (const char *at = path; path_next_component(&at, end, &c);) */
+bool path_next_component(const char **cursor, const char *end, struct path_component *ret);
+
+bool path_component_is(const struct path_component *c, const char *name);
+
+/* Writes the path as "/a/b" to `out`, which is emptied first: no "//", ".", ".." or trailing slash. A relative path counts
+ * from the root. -EINVAL for an empty path or a NUL in it, -EXDEV when ".." climbs above the root. Text only: where a
+ * component is a symlink the kernel may mean another file. */
+int path_clean(const char *path, size_t len, struct buf *out);
+
+/* Whether `path` is `root` or below it. Both as path_clean() gives them; "/ab" is not beneath "/a". */
+bool path_is_beneath(const char *root, const char *path);
+
+/* openat() beneath `dirfd`, always with O_CLOEXEC and O_NOFOLLOW. "." is the directory itself. A symlink is -ELOOP; as the
+ * last component it is -ENOTDIR with O_DIRECTORY, and with O_PATH the descriptor is the link. Returns the descriptor or -errno.
+ * Opening a FIFO may block: add O_NONBLOCK for files of a stranger. */
+int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode);
+
+/* For the *at() calls: an O_PATH descriptor of the directory that holds the last component, and where its name begins in
+ * `relpath`. -EINVAL when the path ends in "." or "/". */
+int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const char **ret_name);
+
+/* Makes the directory and those above it that are missing. One that exists is left as it is. -ENOTDIR, -ELOOP when something
+ * else is in the way. */
+int path_mkdirs_beneath(int dirfd, const char *relpath, mode_t mode);

@@ -1,0 +1,477 @@
+#include "base/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+
+/*
+ * How a child is made. fork(), not vfork(): the child sets up a dozen things before it execs, and with memory of its own no
+ * mistake there can reach the parent. The other threads do not exist in the child, but the locks they held do, so between fork
+ * and exec there are only system calls on memory that was prepared before (struct plan): no malloc, no stdio, no strerror.
+ *
+ * All signals are blocked across the fork, so that no handler of ours runs in the child before its dispositions are default.
+ *
+ * A CLOEXEC pipe tells the outcome: exec closes it, which the parent reads as success; a failing step writes its name and errno
+ * first. The write end is the one descriptor the child has beyond those asked for, and exec takes it away.
+ */
+
+#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+
+enum step { STEP_DESCRIPTORS, STEP_SESSION, STEP_LIMITS, STEP_USER, STEP_DEATH_SIGNAL, STEP_CWD, STEP_EXEC };
+
+static const char *const step_texts[] = {
+    [STEP_DESCRIPTORS] = "passing descriptors",
+    [STEP_SESSION] = "making a session",
+    [STEP_LIMITS] = "setting limits",
+    [STEP_USER] = "changing the user",
+    [STEP_DEATH_SIGNAL] = "tying it to its parent",
+    [STEP_CWD] = "changing the directory",
+    [STEP_EXEC] = "executing it",
+};
+
+struct failure {
+    enum step step;
+    int error;
+};
+
+struct plan {
+    const struct proc_spec *spec;
+    char **candidates;   /* owned, ended by NULL: what to execute, the first that exists */
+    struct proc_fd *fds; /* owned, ascending by target, the standard three among them */
+    size_t fd_count;
+    int *moved;  /* owned: room for fd_count */
+    int *keep;   /* owned: room for fd_count + 2 */
+    int null_fd; /* owned */
+    int cwd_fd;
+    int status_fd; /* borrowed: the write end */
+    pid_t parent;
+};
+
+static void plan_done(struct plan *plan)
+{
+    for (char **c = plan->candidates; c && *c; c++)
+        free(*c);
+    free(plan->candidates);
+    free(plan->fds);
+    free(plan->moved);
+    free(plan->keep);
+    cleanup_fd(&plan->null_fd);
+}
+
+static int by_target(const void *a, const void *b)
+{
+    const struct proc_fd *x = a, *y = b;
+
+    return (x->target > y->target) - (x->target < y->target);
+}
+
+static bool has_target(const struct plan *plan, int target)
+{
+    for (size_t i = 0; i < plan->fd_count; i++)
+        if (plan->fds[i].target == target)
+            return true;
+    return false;
+}
+
+static int plan_fds(struct plan *plan, struct err *err)
+{
+    const struct proc_spec *spec = plan->spec;
+
+    plan->fds = xalloc((spec->fd_count + 3) * sizeof(*plan->fds));
+    for (size_t i = 0; i < spec->fd_count; i++) {
+        if (spec->fds[i].fd < 0 || spec->fds[i].target < 0 || has_target(plan, spec->fds[i].target))
+            return err_invalid(err, "descriptor %d cannot be passed as %d", spec->fds[i].fd, spec->fds[i].target);
+        plan->fds[plan->fd_count++] = spec->fds[i];
+    }
+    plan->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (plan->null_fd < 0)
+        return err_errno(err, -errno, "opening '/dev/null'");
+    for (int target = 0; target <= 2; target++)
+        if (!has_target(plan, target))
+            plan->fds[plan->fd_count++] = (struct proc_fd){ .fd = plan->null_fd, .target = target };
+    qsort(plan->fds, plan->fd_count, sizeof(*plan->fds), by_target);
+    plan->moved = xalloc(plan->fd_count * sizeof(int));
+    plan->keep = xalloc((plan->fd_count + 2) * sizeof(int));
+    return 0;
+}
+
+static const char *program_name(const struct proc_spec *spec)
+{
+    return spec->path ? spec->path : spec->argv[0];
+}
+
+/* The child's PATH, not ours: what it could start itself. */
+static const char *path_variable(const char *const *envp)
+{
+    for (; envp && *envp; envp++)
+        if (strncmp(*envp, "PATH=", 5) == 0)
+            return *envp + 5;
+    return DEFAULT_PATH;
+}
+
+/* Elements that are not absolute are left out: an empty one means the working directory, which may be a stranger's. */
+static void plan_candidates(struct plan *plan)
+{
+    const char *name = program_name(plan->spec);
+    size_t count = 0, cap = 0;
+
+    if (strchr(name, '/')) {
+        vec_room(&plan->candidates, &cap, count);
+        plan->candidates[count++] = xdup(name);
+    } else if (*name) {
+        for (const char *at = path_variable(plan->spec->envp); *at;) {
+            size_t len = strcspn(at, ":");
+
+            if (*at == '/') {
+                vec_room(&plan->candidates, &cap, count);
+                plan->candidates[count++] = xprintf("%.*s/%s", (int) len, at, name);
+            }
+            at += len + (at[len] == ':');
+        }
+    }
+    vec_room(&plan->candidates, &cap, count);
+    plan->candidates[count] = NULL;
+}
+
+/* From here to run_child(): the child. Each function returns 0 or -errno. */
+
+static void reset_signals(void)
+{
+    struct sigaction action = { .sa_handler = SIG_DFL };
+
+    /* SIGKILL, SIGSTOP and the two that libc keeps for itself refuse, which is fine. */
+    for (int signal = 1; signal < NSIG; signal++)
+        sigaction(signal, &action, NULL);
+}
+
+/* Everything is first moved above the highest target, so that no dup2() overwrites a descriptor still to be placed. */
+static int move_fds(struct plan *plan)
+{
+    int lowest = plan->fds[plan->fd_count - 1].target + 1, fd;
+
+    fd = fd_move_above(plan->status_fd, lowest);
+    if (fd < 0)
+        return fd;
+    plan->status_fd = fd;
+    if (plan->cwd_fd > 0) {
+        plan->cwd_fd = fd_move_above(plan->cwd_fd, lowest);
+        if (plan->cwd_fd < 0)
+            return plan->cwd_fd;
+    }
+    for (size_t i = 0; i < plan->fd_count; i++) {
+        plan->moved[i] = fd_move_above(plan->fds[i].fd, lowest);
+        if (plan->moved[i] < 0)
+            return plan->moved[i];
+    }
+    return 0;
+}
+
+static int place_fds(struct plan *plan)
+{
+    size_t kept = 0;
+    int r;
+
+    r = move_fds(plan);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < plan->fd_count; i++) {
+        if (dup2(plan->moved[i], plan->fds[i].target) < 0)
+            return -errno;
+        plan->keep[kept++] = plan->fds[i].target;
+    }
+    /* move_fds() took the status descriptor first, so it has the lower number. */
+    plan->keep[kept++] = plan->status_fd;
+    if (plan->cwd_fd > 0)
+        plan->keep[kept++] = plan->cwd_fd;
+    return fd_close_all_but(plan->keep, kept);
+}
+
+static int enter_session(const struct proc_spec *spec)
+{
+    if (spec->new_session)
+        return setsid() < 0 ? -errno : 0;
+    if (spec->new_group)
+        return setpgid(0, 0) < 0 ? -errno : 0;
+    return 0;
+}
+
+static int set_limits(const struct proc_spec *spec)
+{
+    for (size_t i = 0; i < spec->rlimit_count; i++)
+        if (setrlimit(spec->rlimits[i].resource, &spec->rlimits[i].limit) < 0)
+            return -errno;
+    return 0;
+}
+
+/* The raw calls: libc's make all threads follow, which takes locks. Groups first and the user last, since after that we may
+ * no longer. */
+static int change_user(const struct proc_user *user)
+{
+    if (!user)
+        return 0;
+    if (syscall(SYS_setgroups, user->group_count, user->groups) < 0 ||
+        syscall(SYS_setresgid, user->gid, user->gid, user->gid) < 0 ||
+        syscall(SYS_setresuid, user->uid, user->uid, user->uid) < 0)
+        return -errno;
+    return 0;
+}
+
+/* After change_user(), which would clear it. A parent that died before the call sends nothing any more. */
+static int follow_parent(const struct plan *plan)
+{
+    if (plan->spec->death_signal == 0)
+        return 0;
+    if (prctl(PR_SET_PDEATHSIG, plan->spec->death_signal) < 0)
+        return -errno;
+    return getppid() == plan->parent ? 0 : -ESRCH;
+}
+
+/* After change_user(): the directory must be one the new user may enter. */
+static int change_directory(const struct plan *plan)
+{
+    if (plan->cwd_fd > 0 && fchdir(plan->cwd_fd) < 0)
+        return -errno;
+    if (plan->spec->cwd && chdir(plan->spec->cwd) < 0)
+        return -errno;
+    return 0;
+}
+
+/* Returns only on failure. A candidate that may not be run is passed over like one that is missing, but remembered. */
+static int execute(const struct plan *plan)
+{
+    static char *const empty[] = { NULL };
+    char *const *envp = plan->spec->envp ? (char *const *) plan->spec->envp : empty;
+    int r = -ENOENT, refused = 0;
+
+    for (char **path = plan->candidates; *path; path++) {
+        execve(*path, (char *const *) plan->spec->argv, envp);
+        r = -errno;
+        if (r == -EACCES)
+            refused = r;
+        else if (r != -ENOENT && r != -ENOTDIR)
+            return r;
+    }
+    return refused ? refused : r;
+}
+
+static struct failure prepare(struct plan *plan)
+{
+    sigset_t none;
+    int r;
+
+    reset_signals();
+    if ((r = place_fds(plan)) < 0)
+        return (struct failure){ STEP_DESCRIPTORS, -r };
+    if ((r = enter_session(plan->spec)) < 0)
+        return (struct failure){ STEP_SESSION, -r };
+    if ((r = set_limits(plan->spec)) < 0)
+        return (struct failure){ STEP_LIMITS, -r };
+    if ((r = change_user(plan->spec->user)) < 0)
+        return (struct failure){ STEP_USER, -r };
+    if ((r = follow_parent(plan)) < 0)
+        return (struct failure){ STEP_DEATH_SIGNAL, -r };
+    if ((r = change_directory(plan)) < 0)
+        return (struct failure){ STEP_CWD, -r };
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    r = execute(plan);
+    return (struct failure){ STEP_EXEC, -r };
+}
+
+static _Noreturn void run_child(struct plan *plan)
+{
+    struct failure failure = prepare(plan);
+
+    fd_write_full(plan->status_fd, &failure, sizeof(failure));
+    _exit(127);
+}
+
+/* The parent again. */
+
+static pid_t fork_blocked(struct plan *plan)
+{
+    sigset_t all, before;
+    pid_t pid;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    if (pid == 0)
+        run_child(plan);
+    if (pid < 0)
+        pid = -errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pid;
+}
+
+static int reap(pid_t pid, int *ret_status)
+{
+    int status;
+
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    *ret_status = status;
+    return 0;
+}
+
+/* The pid cannot be another's, for nobody has waited for it. Running out of descriptors is a failure; a kernel or a filter
+ * without pidfds is not. */
+static int open_pidfd(pid_t pid, int *ret_fd)
+{
+    long fd = syscall(SYS_pidfd_open, pid, 0);
+
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+        return -errno;
+    *ret_fd = fd < 0 ? -1 : (int) fd;
+    return 0;
+}
+
+/* 0 when the program runs. */
+static int read_outcome(int fd, const char *name, struct err *err)
+{
+    struct failure failure;
+    ssize_t n = fd_read_full(fd, &failure, sizeof(failure));
+
+    if (n < 0)
+        return err_errno(err, (int) n, "starting '%s'", name);
+    if (n < (ssize_t) sizeof(failure))
+        return 0;
+    return err_errno(err, -failure.error, "starting '%s': %s", name, step_texts[failure.step]);
+}
+
+static int make_plan(const struct proc_spec *spec, struct plan *plan, struct err *err)
+{
+    if (!spec->argv || !spec->argv[0])
+        return err_invalid(err, "a program needs at least its own name as argument");
+    plan->spec = spec;
+    plan->cwd_fd = spec->cwd_fd;
+    plan->parent = getpid();
+    plan_candidates(plan);
+    return plan_fds(plan, err);
+}
+
+static int spawn(struct plan *plan, struct proc *ret, struct err *err)
+{
+    const char *name = program_name(plan->spec);
+    struct proc proc = PROC_NONE;
+    int r, pipe_fds[2];
+
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "starting '%s'", name);
+    autofd int read_end = pipe_fds[0], write_end = pipe_fds[1];
+
+    plan->status_fd = write_end;
+    proc.pid = fork_blocked(plan);
+    if (proc.pid < 0)
+        return err_errno(err, (int) proc.pid, "starting '%s'", name);
+    /* Ours has to be closed, or the end of the pipe never comes. */
+    close(steal_fd(&write_end));
+    r = read_outcome(read_end, name, err);
+    if (r == 0) {
+        r = open_pidfd(proc.pid, &proc.pidfd);
+        if (r < 0)
+            err_errno(err, r, "starting '%s'", name);
+    }
+    if (r < 0) {
+        kill(proc.pid, SIGKILL);
+        reap(proc.pid, &proc.status);
+        return r;
+    }
+    *ret = proc;
+    return 0;
+}
+
+int proc_spawn(const struct proc_spec *spec, struct proc *ret, struct err *err)
+{
+    struct plan plan = { .null_fd = -1 };
+    int r = make_plan(spec, &plan, err);
+
+    if (r == 0)
+        r = spawn(&plan, ret, err);
+    plan_done(&plan);
+    return r;
+}
+
+int proc_wait(struct proc *proc, int *ret_status)
+{
+    if (!proc->reaped) {
+        int r = reap(proc->pid, &proc->status);
+
+        if (r < 0)
+            return r;
+        proc->reaped = true;
+    }
+    *ret_status = proc->status;
+    return 0;
+}
+
+/* Sleeps until the child ends or `left_ms` are over, or for as long as nothing is lost by looking in between. */
+static void doze(const struct proc *proc, int left_ms)
+{
+    struct pollfd p = { .fd = proc->pidfd, .events = POLLIN };
+
+    if (proc->pidfd >= 0)
+        poll(&p, 1, left_ms);
+    else
+        poll(NULL, 0, left_ms < 5 ? left_ms : 5);
+}
+
+int proc_wait_timeout(struct proc *proc, int timeout_ms, int *ret_status)
+{
+    int64_t deadline_ns = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
+
+    while (!proc->reaped) {
+        int64_t left_ns = deadline_ns - clock_now_ns();
+        pid_t pid = waitpid(proc->pid, &proc->status, WNOHANG);
+
+        if (pid < 0 && errno != EINTR)
+            return -errno;
+        if (pid > 0)
+            proc->reaped = true;
+        else if (left_ns <= 0)
+            return -ETIMEDOUT;
+        else
+            doze(proc, (int) ((left_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS));
+    }
+    *ret_status = proc->status;
+    return 0;
+}
+
+int proc_signal(struct proc *proc, int signal)
+{
+    if (proc->reaped || proc->pid <= 0)
+        return -ESRCH;
+    if (proc->pidfd >= 0 && syscall(SYS_pidfd_send_signal, proc->pidfd, signal, NULL, 0) == 0)
+        return 0;
+    if (proc->pidfd >= 0 && errno != ENOSYS)
+        return -errno;
+    /* Not waited for, so the pid is still the child's. */
+    return kill(proc->pid, signal) < 0 ? -errno : 0;
+}
+
+int proc_exit_code(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void proc_done(struct proc *proc)
+{
+    cleanup_fd(&proc->pidfd);
+    *proc = PROC_NONE;
+}

@@ -1,0 +1,53 @@
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/verb.h"
+
+static const struct verb *const verbs[] = {
+    &verb_policy,
+};
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "usage: agentfense <verb> [options]\n\n"
+                 "Runs AI agents on a real codebase while every file operation is checked.\n\n");
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+        fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    fprintf(out, "\n'agentfense <verb> --help' tells more. 'agentfense --version' prints the version.\n");
+}
+
+/* Output that did not reach its reader is a failure, also when it fails only at the end (a full disk). */
+static int finish(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    perror("agentfense: writing output");
+    return EXIT_OURS;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+
+    /* A reader that left (`| head`) shows as a write error, where it can be handled. */
+    signal(SIGPIPE, SIG_IGN);
+    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
+        printf("agentfense %s\n", AGENTFENSE_VERSION);
+        return finish(EXIT_SUCCESS);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return finish(EXIT_SUCCESS);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+        if (strcmp(name, verbs[i]->name) == 0)
+            return finish(verbs[i]->run(argc - 1, argv + 1));
+    }
+    if (*name)
+        fprintf(stderr, "agentfense: unknown verb '%s'\n", name);
+    print_help(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,47 @@
+#include "cli/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "cli/verb.h"
+
+json_t *output_json_name(const char *name)
+{
+    autodone(buf) struct buf escaped = BUF_EMPTY;
+
+    if (utf8_is_valid(name, strlen(name)))
+        return json_string(name);
+    buf_add_escaped(&escaped, name, strlen(name));
+    return json_string(escaped.data);
+}
+
+void output_json(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+    putchar('\n');
+    json_decref(value);
+}
+
+void output_escaped(FILE *out, const char *text)
+{
+    autodone(buf) struct buf escaped = BUF_EMPTY;
+
+    buf_add_escaped(&escaped, text, strlen(text));
+    fwrite(escaped.data ? escaped.data : "", 1, escaped.len, out);
+}
+
+int output_error(const char *verb, const struct err *err)
+{
+    fprintf(stderr, "agentfense %s: %s\n", verb, err->text);
+    return err->code == ERR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_OURS;
+}
+
+bool output_is_coloured(FILE *out)
+{
+    const char *no_color = getenv("NO_COLOR");
+
+    return isatty(fileno(out)) && !(no_color && *no_color);
+}

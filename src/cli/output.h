@@ -1,0 +1,26 @@
+/*
+ * What verbs print. Names and texts that come from files or sandboxes go through here, so that no byte of theirs reaches a
+ * terminal as a control character.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+/* A file name as JSON. What is no UTF-8 is escaped as text; JSON cannot carry it as it is. */
+json_t *output_json_name(const char *name);
+
+/* Prints one JSON value and a newline; takes the reference. */
+void output_json(json_t *value);
+
+/* Prints text with whatever could mislead a terminal escaped. */
+void output_escaped(FILE *out, const char *text);
+
+/* "agentfense policy: <text>" on standard error. Returns EXIT_OURS, or EXIT_USAGE for refused input. */
+int output_error(const char *verb, const struct err *err);
+
+/* Colours only for people: on a terminal, unless NO_COLOR is set. */
+bool output_is_coloured(FILE *out);

@@ -1,0 +1,32 @@
+/*
+ * The files of a directory with the level each has under a ruleset, as a sandbox over it would see them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "policy/ruleset.h"
+
+struct policy_tree_entry {
+    char *path; /* owned; "/src/a.py" */
+    enum level level;
+    bool is_dir;
+    bool is_passage; /* a hidden directory with something visible in it that exists */
+    bool is_made;    /* does not exist yet: made when a sandbox starts, because a write rule names it */
+};
+
+struct policy_tree {
+    struct policy_tree_entry *entries; /* owned; sorted, a directory before what lies in it */
+    size_t count, cap;
+};
+
+int policy_tree_init(struct policy_tree *tree, const char *dir, struct ruleset *rules, struct err *err);
+void policy_tree_done(struct policy_tree *tree);
+
+/* NULL when there is no such path. */
+const struct policy_tree_entry *policy_tree_find(const struct policy_tree *tree, const char *path);
+
+/* Whether the codebase has a directory "workspace" of its own (see ruleset_options). */
+int policy_tree_has_workspace(const char *dir, bool *ret_has, struct err *err);

@@ -1,0 +1,21 @@
+/*
+ * A verb of the command line: `agentfense <name> ...`. One file each, cmd_<name>.c, all of the same build: options into a
+ * struct, checks, then the work, which lives in another room.
+ */
+#pragma once
+
+/* Exit codes of our own; a verb that runs a command otherwise exits with the command's. */
+enum {
+    EXIT_USAGE = 2, /* the words of the call are off */
+    EXIT_TIMED_OUT = 124,
+    EXIT_OURS = 125, /* we failed, not the command */
+    EXIT_OOM = 137,
+};
+
+struct verb {
+    const char *name;
+    const char *summary;               /* one line of `agentfense help` */
+    int (*run)(int argc, char **argv); /* argv[0] is the verb's name; returns the exit code */
+};
+
+extern const struct verb verb_policy;

@@ -1,0 +1,75 @@
+/*
+ * One component of a pattern: `*.py`, `id_?`, `[a-z]*`, `README.md`.
+ *
+ * Works on units: a unit is one character of valid UTF-8, or one byte that is no part of any. So `?` stands for one letter
+ * whatever its encoding, and names that are no UTF-8 at all can still be ruled. `*` and `?` match leading dots. A component
+ * never contains a slash; a name given to glob_matches() is never empty.
+ *
+ * Immutable once parsed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Units that are stray bytes lie above all code points. */
+#define UNIT_STRAY_BYTE 0x110000u
+#define UNIT_LIMIT (UNIT_STRAY_BYTE + 0x100u)
+
+/* Cuts the first unit off bytes[0..len), len > 0. Returns its length. */
+size_t unit_next(const char *bytes, size_t len, uint32_t *ret_unit);
+
+struct unit_range {
+    uint32_t first;
+    uint32_t last; /* inclusive */
+};
+
+enum glob_token_kind {
+    GLOB_UNIT, /* exactly `unit` */
+    GLOB_ONE,  /* `?` */
+    GLOB_SET,  /* `[...]` */
+    GLOB_STAR, /* `*`; never twice in a row */
+};
+
+struct glob_token {
+    enum glob_token_kind kind;
+    uint32_t unit;
+    uint32_t set_first; /* GLOB_SET: its ranges in glob.ranges */
+    uint32_t set_count;
+    bool set_negated;
+};
+
+/* How a component can be found without running it: by hash, by a walk from the left or right, or not at all. */
+enum glob_shape {
+    GLOB_LITERAL, /* `name` */
+    GLOB_ANY,     /* `*` */
+    GLOB_PREFIX,  /* `name*` */
+    GLOB_SUFFIX,  /* `*name` */
+    GLOB_OTHER,
+};
+
+struct glob {
+    enum glob_shape shape;
+    char *text; /* owned; the literal bytes of LITERAL, PREFIX and SUFFIX; empty for the others */
+    size_t text_len;
+    struct glob_token *tokens; /* owned */
+    size_t token_count;
+    struct unit_range *ranges; /* owned */
+    size_t range_count;
+    size_t literal_units; /* units that stand for themselves */
+};
+
+/* Parses `*`, `?`, `[...]` and `\`. Fails on an unclosed or malformed class and on a backslash at the end. */
+int glob_parse(const char *bytes, size_t len, struct glob *ret_glob, struct err *err);
+
+/* Takes every byte as itself. */
+void glob_init_literal(struct glob *glob, const char *bytes, size_t len);
+
+void glob_done(struct glob *glob);
+
+bool glob_matches(const struct glob *glob, const char *name, size_t len);
+bool glob_token_accepts(const struct glob *glob, const struct glob_token *token, uint32_t unit);
+bool glob_equals(const struct glob *a, const struct glob *b);

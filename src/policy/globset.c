@@ -1,0 +1,346 @@
+#include "policy/globset.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/*
+ * The tokens of all globs are laid end to end, each glob closed by an end slot. A move of the automaton is a sorted set of
+ * slots: "these tokens may take the next unit". Reading a unit leads from one set to another. Units that no token tells
+ * apart share a column, found by a table for ASCII and by bisection above it.
+ *
+ * A glob that begins with a star stands at that star, and behind it, for ever. These slots are in every set, so they are
+ * kept in none: what each column adds on their account is listed once, in `floating`. That makes a thousand globs like
+ * `*-17-*` an automaton of a few thousand small sets, where writing the slots out would make every set a thousand long.
+ *
+ * Sets and moves, once published, never change and live as long as the globset, so matching takes no lock: a move is one
+ * acquire-load. Only building a missing one does, and sets are told apart by hash under that lock.
+ */
+struct slot {
+    const struct glob *glob;
+    const struct glob_token *token; /* NULL: the end of the glob */
+    uint32_t target;
+};
+
+struct moves {
+    struct moves *chain; /* next of the same hash bucket; guarded by globset.lock */
+    uint64_t hash;
+    uint32_t slot_count;
+    uint32_t end_count;
+    uint32_t *slots; /* sorted; lies behind `next` */
+    uint32_t *ends;  /* those of the slots that are ends; lies behind `slots` */
+    _Atomic(struct moves *) next[];
+};
+
+struct globset {
+    struct budget *budget; /* borrowed */
+    struct slot *slots;    /* owned */
+    size_t slot_count, slot_cap;
+    uint32_t *bounds; /* owned; column i holds the units from bounds[i] up to bounds[i + 1] */
+    size_t column_count, bound_cap;
+    uint16_t ascii_column[128];
+    uint32_t *floating;       /* owned; slots that floating globs reach, column by column */
+    uint32_t *floating_first; /* owned; column i has floating[floating_first[i]] up to floating_first[i + 1] */
+    struct moves *first;
+    struct moves **buckets; /* owned; guarded by lock */
+    size_t bucket_count;
+    pthread_mutex_t lock;
+};
+
+struct globset *globset_new(struct budget *budget)
+{
+    struct globset *set = xnew(struct globset);
+
+    set->budget = budget;
+    pthread_mutex_init(&set->lock, NULL);
+    return set;
+}
+
+void globset_free(struct globset *set)
+{
+    if (!set)
+        return;
+    for (size_t i = 0; i < set->bucket_count; i++) {
+        for (struct moves *m = set->buckets[i], *chain; m; m = chain) {
+            chain = m->chain;
+            free(m);
+        }
+    }
+    pthread_mutex_destroy(&set->lock);
+    free(set->buckets);
+    free(set->floating);
+    free(set->floating_first);
+    free(set->bounds);
+    free(set->slots);
+    free(set);
+}
+
+static void add_slot(struct globset *set, struct slot slot)
+{
+    vec_room(&set->slots, &set->slot_cap, set->slot_count);
+    set->slots[set->slot_count++] = slot;
+}
+
+static void add_bound(struct globset *set, uint32_t unit)
+{
+    vec_room(&set->bounds, &set->bound_cap, set->column_count);
+    set->bounds[set->column_count++] = unit;
+}
+
+void globset_add(struct globset *set, const struct glob *glob, uint32_t target)
+{
+    for (size_t i = 0; i < glob->token_count; i++) {
+        const struct glob_token *token = &glob->tokens[i];
+
+        add_slot(set, (struct slot){ glob, token, target });
+        if (token->kind == GLOB_UNIT) {
+            add_bound(set, token->unit);
+            add_bound(set, token->unit + 1);
+        }
+        for (uint32_t r = 0; token->kind == GLOB_SET && r < token->set_count; r++) {
+            add_bound(set, glob->ranges[token->set_first + r].first);
+            add_bound(set, glob->ranges[token->set_first + r].last + 1);
+        }
+    }
+    add_slot(set, (struct slot){ glob, NULL, target });
+}
+
+static int cmp_u32(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+
+    return (x > y) - (x < y);
+}
+
+static size_t find_column(const struct globset *set, uint32_t unit)
+{
+    size_t low = 0, high = set->column_count;
+
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        if (set->bounds[mid] <= unit)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static size_t sort_unique(uint32_t *items, size_t count)
+{
+    size_t kept = 0;
+
+    qsort(items, count, sizeof(*items), cmp_u32);
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || items[kept - 1] != items[i])
+            items[kept++] = items[i];
+    }
+    return kept;
+}
+
+/* A star may take nothing: whoever stands before it also stands behind it. Stars never follow each other. */
+static size_t add_closed(const struct globset *set, uint32_t *slots, size_t count, uint32_t slot)
+{
+    slots[count++] = slot;
+    if (set->slots[slot].token && set->slots[slot].token->kind == GLOB_STAR)
+        slots[count++] = slot + 1;
+    return count;
+}
+
+static uint64_t hash_slots(const uint32_t *slots, size_t count)
+{
+    uint64_t h = 0x9E3779B97F4A7C15u ^ count;
+
+    for (size_t i = 0; i < count; i++)
+        h = (h ^ slots[i]) * 0xFF51AFD7ED558CCDu, h ^= h >> 32;
+    return h;
+}
+
+/* Finds or makes the moves for a sorted set of slots. NULL when the budget is used up. Called with the lock held. */
+static struct moves *intern(struct globset *set, const uint32_t *slots, size_t count)
+{
+    uint64_t hash = hash_slots(slots, count);
+    struct moves **bucket = &set->buckets[hash % set->bucket_count];
+    size_t next_size = set->column_count * sizeof(struct moves *);
+    size_t end_count = 0;
+
+    for (struct moves *m = *bucket; m; m = m->chain) {
+        if (m->hash == hash && m->slot_count == count && memcmp(m->slots, slots, count * sizeof(*slots)) == 0)
+            return m;
+    }
+    for (size_t i = 0; i < count; i++)
+        end_count += set->slots[slots[i]].token == NULL;
+    size_t size = sizeof(struct moves) + next_size + (count + end_count) * sizeof(uint32_t);
+    /* The first set is the start of every match and exists whatever the budget says. */
+    if (!budget_take(set->budget, size) && set->first)
+        return NULL;
+    struct moves *m = xalloc(size);
+    m->hash = hash;
+    m->slots = (uint32_t *) (void *) ((char *) m->next + next_size);
+    m->ends = m->slots + count;
+    m->slot_count = (uint32_t) count;
+    for (size_t i = 0; i < count; i++) {
+        m->slots[i] = slots[i];
+        if (!set->slots[slots[i]].token)
+            m->ends[m->end_count++] = slots[i];
+    }
+    m->chain = *bucket;
+    *bucket = m;
+    return m;
+}
+
+/* Whether the glob that begins at `slot` is one of those kept out of the sets. One whose second token takes almost anything
+ * would stand in the list of almost every column, so it is not. */
+static bool floats(const struct globset *set, size_t slot)
+{
+    const struct glob_token *first = set->slots[slot].token, *second = set->slots[slot + 1].token;
+
+    return first->kind == GLOB_STAR && second &&
+           (second->kind == GLOB_UNIT || (second->kind == GLOB_SET && !second->set_negated));
+}
+
+static bool begins_glob(const struct globset *set, size_t slot)
+{
+    return slot == 0 || !set->slots[slot - 1].token;
+}
+
+static void fill_floating(struct globset *set)
+{
+    size_t count = 0, cap = 0;
+
+    set->floating_first = xgrow(NULL, set->column_count + 1, sizeof(*set->floating_first));
+    for (size_t column = 0; column < set->column_count; column++) {
+        set->floating_first[column] = (uint32_t) count;
+        for (uint32_t i = 0; i < set->slot_count; i++) {
+            if (!begins_glob(set, i) || !floats(set, i) ||
+                !glob_token_accepts(set->slots[i + 1].glob, set->slots[i + 1].token, set->bounds[column]))
+                continue;
+            for (int room = 0; room < 2; room++)
+                vec_room(&set->floating, &cap, count + (size_t) room);
+            count = add_closed(set, set->floating, count, i + 2);
+        }
+    }
+    set->floating_first[set->column_count] = (uint32_t) count;
+}
+
+void globset_seal(struct globset *set)
+{
+    autofree uint32_t *slots = xgrow(NULL, set->slot_count * 2 + 1, sizeof(*slots));
+    size_t count = 0;
+
+    add_bound(set, 0);
+    set->column_count = sort_unique(set->bounds, set->column_count);
+    for (uint32_t unit = 0; unit < 128; unit++)
+        set->ascii_column[unit] = (uint16_t) find_column(set, unit);
+    set->bucket_count = 256;
+    set->buckets = xalloc(set->bucket_count * sizeof(*set->buckets));
+    fill_floating(set);
+    for (uint32_t i = 0; i < set->slot_count; i++) {
+        if (begins_glob(set, i) && !floats(set, i))
+            count = add_closed(set, slots, count, i);
+    }
+    set->first = intern(set, slots, sort_unique(slots, count));
+}
+
+static size_t floating_count(const struct globset *set, size_t column)
+{
+    return set->floating_first[column + 1] - set->floating_first[column];
+}
+
+/* How many slots advance() may write. */
+static size_t advance_room(const struct globset *set, size_t count, size_t column)
+{
+    return count * 2 + floating_count(set, column) + 1;
+}
+
+/* The slots reached from `from` by a unit of the column. Returns how many. */
+static size_t advance(const struct globset *set, const uint32_t *from, size_t count, size_t column, uint32_t *to)
+{
+    uint32_t unit = set->bounds[column];
+    size_t reached = floating_count(set, column);
+
+    if (reached)
+        memcpy(to, set->floating + set->floating_first[column], reached * sizeof(*to));
+    for (size_t i = 0; i < count; i++) {
+        const struct slot *slot = &set->slots[from[i]];
+        if (!slot->token || !glob_token_accepts(slot->glob, slot->token, unit))
+            continue;
+        reached = add_closed(set, to, reached, slot->token->kind == GLOB_STAR ? from[i] : from[i] + 1);
+    }
+    return sort_unique(to, reached);
+}
+
+static struct moves *build_move(struct globset *set, struct moves *from, size_t column)
+{
+    autofree uint32_t *slots = xgrow(NULL, advance_room(set, from->slot_count, column), sizeof(*slots));
+    size_t count = advance(set, from->slots, from->slot_count, column, slots);
+    struct moves *to;
+
+    pthread_mutex_lock(&set->lock);
+    to = intern(set, slots, count);
+    pthread_mutex_unlock(&set->lock);
+    if (to)
+        atomic_store_explicit(&from->next[column], to, memory_order_release);
+    return to;
+}
+
+static size_t next_column(const struct globset *set, const char *name, size_t len, size_t *ret_column)
+{
+    uint32_t unit = (unsigned char) name[0];
+
+    if (unit < 128) {
+        *ret_column = set->ascii_column[unit];
+        return 1;
+    }
+    size_t n = unit_next(name, len, &unit);
+    *ret_column = find_column(set, unit);
+    return n;
+}
+
+/* The budget is gone: the rest of the name is followed without keeping anything. */
+static void match_unkept(struct globset *set, const struct moves *from, const char *name, size_t len, globset_match_fn on_match,
+                         void *cookie)
+{
+    autofree uint32_t *now = xgrow(NULL, from->slot_count, sizeof(*now));
+    size_t count = from->slot_count;
+
+    if (count)
+        memcpy(now, from->slots, count * sizeof(*now));
+    for (size_t i = 0; i < len;) {
+        size_t column;
+        i += next_column(set, name + i, len - i, &column);
+        uint32_t *next = xgrow(NULL, advance_room(set, count, column), sizeof(*next));
+        count = advance(set, now, count, column, next);
+        free(now);
+        now = next;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!set->slots[now[i]].token)
+            on_match(set->slots[now[i]].target, cookie);
+    }
+}
+
+void globset_match(struct globset *set, const char *name, size_t len, globset_match_fn on_match, void *cookie)
+{
+    bool any_floats = set->floating_first[set->column_count] > 0;
+    struct moves *at = set->first;
+
+    for (size_t i = 0; i < len && (at->slot_count > 0 || any_floats);) {
+        size_t column;
+        size_t n = next_column(set, name + i, len - i, &column);
+        struct moves *next = atomic_load_explicit(&at->next[column], memory_order_acquire);
+
+        if (!next)
+            next = build_move(set, at, column);
+        if (!next) {
+            match_unkept(set, at, name + i, len - i, on_match, cookie);
+            return;
+        }
+        at = next;
+        i += n;
+    }
+    for (uint32_t i = 0; i < at->end_count; i++)
+        on_match(set->slots[at->ends[i]].target, cookie);
+}

@@ -1,0 +1,434 @@
+#include "policy/ruleset_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+bool hiding_lets_through(const struct hiding *hiding, struct ruleset *rules, uint32_t grant)
+{
+    int64_t class = rules->atoms.items[grant].class;
+
+    if (class != hiding->class)
+        return class > hiding->class;
+    for (uint32_t i = 0; i < hiding->count; i++) {
+        if (!yield_memo_yields(rules->memo, hiding->atoms[i], grant))
+            return false;
+    }
+    return true;
+}
+
+/* Merges two sorted lists without repeats. */
+static uint32_t merge(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count, uint32_t *ret)
+{
+    uint32_t i = 0, j = 0, n = 0;
+
+    while (i < a_count || j < b_count) {
+        if (j == b_count || (i < a_count && a[i] < b[j]))
+            ret[n++] = a[i++];
+        else if (i == a_count || b[j] < a[i])
+            ret[n++] = b[j++];
+        else
+            ret[n++] = a[i++], j++;
+    }
+    return n;
+}
+
+struct hiding hiding_join(const struct hiding *above, const struct verdict *own, uint32_t *ret_atoms)
+{
+    uint32_t own_count = (uint32_t) own->hider_count;
+
+    if (own_count == 0 || own->class < above->class)
+        return *above;
+    if (own->class > above->class)
+        return (struct hiding){ own->class, own->hiders, own_count };
+    return (struct hiding){ own->class, ret_atoms, merge(above->atoms, above->count, own->hiders, own_count, ret_atoms) };
+}
+
+static uint64_t hash_u32s(uint64_t h, const uint32_t *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        h = (h ^ items[i]) * 0xFF51AFD7ED558CCDu;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static uint64_t hash_place(const struct node_set *nodes, const struct hiding *above)
+{
+    uint64_t h = hash_u32s(0x9E3779B97F4A7C15u ^ nodes->count ^ (uint64_t) above->class << 16, nodes->nodes, nodes->count);
+
+    return hash_u32s(h * 0xC4CEB9FE1A85EC53u, above->atoms, above->count);
+}
+
+static bool place_is(const struct place *place, uint64_t hash, const struct node_set *nodes, const struct hiding *above)
+{
+    return place->hash == hash && place->node_count == nodes->count && place->above_class == above->class &&
+           place->above_count == above->count && memcmp(place->nodes, nodes->nodes, nodes->count * sizeof(uint32_t)) == 0 &&
+           (above->count == 0 || memcmp(place->above, above->atoms, above->count * sizeof(uint32_t)) == 0);
+}
+
+static struct place *find_place(struct ruleset *rules, uint64_t hash, const struct node_set *nodes, const struct hiding *above)
+{
+    const struct place_table *table = atomic_load_explicit(&rules->places, memory_order_acquire);
+
+    if (!table)
+        return NULL;
+    for (size_t i = hash & (table->cap - 1);; i = (i + 1) & (table->cap - 1)) {
+        struct place *place = atomic_load_explicit(&table->places[i], memory_order_acquire);
+        if (!place || place_is(place, hash, nodes, above))
+            return place;
+    }
+}
+
+static void table_put(struct place_table *table, struct place *place)
+{
+    size_t i = place->hash & (table->cap - 1);
+
+    while (atomic_load_explicit(&table->places[i], memory_order_relaxed))
+        i = (i + 1) & (table->cap - 1);
+    atomic_store_explicit(&table->places[i], place, memory_order_release);
+}
+
+/* Makes sure that one more place fits. False when the budget does not allow it. */
+static bool table_grow(struct ruleset *rules)
+{
+    struct place_table *old = atomic_load_explicit(&rules->places, memory_order_relaxed);
+    size_t cap = old ? old->cap : 0;
+
+    if (old && rules->place_count * 2 < cap)
+        return true;
+    cap = cap ? cap * 2 : 64;
+    size_t size = sizeof(struct place_table) + cap * sizeof(struct place *);
+    if (!budget_take(&rules->budget, size))
+        return false;
+    struct place_table *table = xalloc(size);
+    table->cap = cap;
+    table->retired = old;
+    for (size_t i = 0; old && i < old->cap; i++) {
+        struct place *place = atomic_load_explicit(&old->places[i], memory_order_relaxed);
+        if (place)
+            table_put(table, place);
+    }
+    atomic_store_explicit(&rules->places, table, memory_order_release);
+    return true;
+}
+
+void place_table_free(struct place_table *table)
+{
+    for (size_t i = 0; table && i < table->cap; i++)
+        free(atomic_load_explicit(&table->places[i], memory_order_relaxed));
+    while (table) {
+        struct place_table *retired = table->retired;
+        free(table);
+        table = retired;
+    }
+}
+
+/* Keeps a new place for the ruleset's life if the budget allows, or finds that another thread was faster. */
+static struct place *keep_place(struct ruleset *rules, struct place *place, const struct node_set *nodes,
+                                const struct hiding *above)
+{
+    size_t size = sizeof(*place) + sizeof(uint32_t) * ((size_t) place->node_count + place->above_count + place->below_count);
+
+    pthread_mutex_lock(&rules->places_lock);
+    struct place *known = find_place(rules, place->hash, nodes, above);
+    if (!known && table_grow(rules) && budget_take(&rules->budget, size)) {
+        atomic_store_explicit(&place->refs, 0, memory_order_relaxed);
+        table_put(atomic_load_explicit(&rules->places, memory_order_relaxed), place);
+        rules->place_count++;
+    }
+    pthread_mutex_unlock(&rules->places_lock);
+    if (!known)
+        return place;
+    free(place);
+    return known;
+}
+
+static void collect_atoms(const struct ruleset *rules, const struct node_set *nodes, struct verdict *ret_verdict)
+{
+    autofree uint32_t *matching = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < nodes->count; i++)
+        count += rules->infos[nodes->nodes[i]].accept_count;
+    matching = xgrow(NULL, count, sizeof(*matching));
+    count = 0;
+    for (size_t i = 0; i < nodes->count; i++) {
+        const struct node_info *info = &rules->infos[nodes->nodes[i]];
+        memcpy(matching + count, rules->accepts + info->accept_first, info->accept_count * sizeof(*matching));
+        count += info->accept_count;
+    }
+    verdict_init(ret_verdict, &rules->atoms, rules->memo, matching, count);
+}
+
+static uint32_t *put_items(uint32_t **at, const uint32_t *items, size_t count)
+{
+    uint32_t *put = *at;
+
+    if (count)
+        memcpy(put, items, count * sizeof(*items));
+    *at += count;
+    return put;
+}
+
+static struct place *make_place(struct ruleset *rules, uint64_t hash, const struct node_set *nodes, const struct hiding *above)
+{
+    struct verdict own;
+    autofree uint32_t *joined = NULL;
+
+    collect_atoms(rules, nodes, &own);
+    joined = xgrow(NULL, above->count + own.hider_count, sizeof(*joined));
+    struct hiding below = hiding_join(above, &own, joined);
+    bool shown = own.grant != NO_ATOM && own.hider_count == 0 && hiding_lets_through(above, rules, own.grant);
+
+    struct place *place = xalloc(sizeof(*place) + sizeof(uint32_t) * (nodes->count + above->count + below.count));
+    uint32_t *at = place->items;
+    atomic_init(&place->refs, 1);
+    place->level = shown ? (uint8_t) rules->atoms.items[own.grant].level : LEVEL_NONE;
+    place->class = own.class;
+    place->hash = hash;
+    place->above_class = above->class;
+    place->below_class = below.class;
+    place->node_count = (uint32_t) nodes->count;
+    place->above_count = above->count;
+    place->below_count = below.count;
+    place->nodes = put_items(&at, nodes->nodes, nodes->count);
+    place->above = put_items(&at, above->atoms, above->count);
+    place->below = put_items(&at, below.atoms, below.count);
+    verdict_done(&own);
+    return place;
+}
+
+static int cmp_u32(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+
+    return (x > y) - (x < y);
+}
+
+static void sort_nodes(struct node_set *set)
+{
+    if (set->count > 32) {
+        qsort(set->nodes, set->count, sizeof(*set->nodes), cmp_u32);
+        return;
+    }
+    for (size_t i = 1; i < set->count; i++) {
+        uint32_t node = set->nodes[i];
+        size_t j = i;
+        for (; j > 0 && set->nodes[j - 1] > node; j--)
+            set->nodes[j] = set->nodes[j - 1];
+        set->nodes[j] = node;
+    }
+}
+
+/*
+ * Brings a set of nodes into its one form. Repeats go. Of the settled nodes, which match everything from here on, those go
+ * that another settled one outranks for ever: without this a path through many nested directories that rules name would
+ * drag one node for each along.
+ */
+static void normalise(const struct ruleset *rules, struct node_set *set)
+{
+    int64_t top = ATOM_CLASS_NONE;
+    uint32_t best = 0;
+    size_t kept = 0;
+
+    sort_nodes(set);
+    for (size_t i = 0; i < set->count; i++) {
+        const struct node_info *info = &rules->infos[set->nodes[i]];
+        if (!info->settled || info->top_class < top)
+            continue;
+        best = info->top_class > top || info->best_order > best ? info->best_order : best;
+        top = info->top_class;
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        const struct node_info *info = &rules->infos[set->nodes[i]];
+        bool outranked = info->settled && (info->top_class < top || (!info->none_at_top && info->best_order < best));
+        if (!outranked && (kept == 0 || set->nodes[kept - 1] != set->nodes[i]))
+            set->nodes[kept++] = set->nodes[i];
+    }
+    set->count = kept;
+}
+
+static struct place *get_place(struct ruleset *rules, struct node_set *nodes, const struct hiding *above)
+{
+    normalise(rules, nodes);
+    uint64_t hash = hash_place(nodes, above);
+    struct place *place = find_place(rules, hash, nodes, above);
+
+    if (place)
+        return place;
+    return keep_place(rules, make_place(rules, hash, nodes, above), nodes, above);
+}
+
+static struct hiding hiding_below(const struct place *place)
+{
+    return (struct hiding){ place->below_class, place->below, place->below_count };
+}
+
+struct place *place_root_new(struct ruleset *rules)
+{
+    struct hiding nothing = { .class = ATOM_CLASS_NONE };
+    struct node_set nodes;
+
+    node_set_init(&nodes);
+    trie_enter(rules->trie, TRIE_ROOT, &nodes);
+    struct place *root = get_place(rules, &nodes, &nothing);
+    node_set_done(&nodes);
+    return root;
+}
+
+struct place *ruleset_step(struct ruleset *rules, const struct place *at, const char *name, size_t len)
+{
+    uint64_t hash = trie_hash(name, len);
+    struct hiding above = hiding_below(at);
+    struct node_set nodes;
+
+    node_set_init(&nodes);
+    for (uint32_t i = 0; i < at->node_count; i++)
+        trie_follow(rules->trie, at->nodes[i], name, len, hash, &nodes);
+    struct place *place = get_place(rules, &nodes, &above);
+    node_set_done(&nodes);
+    return place;
+}
+
+/* Kept places are shared by all and freed by none, so the usual case costs no atomic write. */
+struct place *place_ref(const struct place *place)
+{
+    struct place *p = (struct place *) place;
+
+    if (atomic_load_explicit(&p->refs, memory_order_relaxed) > 0)
+        atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    return p;
+}
+
+void place_unref(struct place *place)
+{
+    if (!place || atomic_load_explicit(&place->refs, memory_order_relaxed) == 0)
+        return;
+    if (atomic_fetch_sub_explicit(&place->refs, 1, memory_order_acq_rel) == 1)
+        free(place);
+}
+
+enum level place_level(const struct place *place)
+{
+    return (enum level) place->level;
+}
+
+int64_t place_hider_class(const struct place *place)
+{
+    return place->below_class;
+}
+
+static bool any_grant_passes(struct ruleset *rules, uint32_t node, const struct hiding *hiding)
+{
+    const struct node_info *info = &rules->infos[node];
+
+    for (uint32_t i = 0; i < info->accept_count; i++) {
+        uint32_t atom = rules->accepts[info->accept_first + i];
+        if (rules->atoms.items[atom].level != LEVEL_NONE && hiding_lets_through(hiding, rules, atom))
+            return true;
+    }
+    return false;
+}
+
+/* Walks the trie below `top` without recursion, going only where a grant of sufficient class can lie. */
+static bool grant_passes_below(struct ruleset *rules, uint32_t top, const struct hiding *hiding)
+{
+    uint32_t node = trie_node(rules->trie, top)->first_child;
+
+    while (node != TRIE_NIL) {
+        const struct trie_node *n = trie_node(rules->trie, node);
+
+        if (any_grant_passes(rules, node, hiding))
+            return true;
+        if (n->first_child != TRIE_NIL && rules->infos[node].grant_class_below >= hiding->class) {
+            node = n->first_child;
+            continue;
+        }
+        while (n->sibling == TRIE_NIL && n->parent != top)
+            n = trie_node(rules->trie, n->parent);
+        node = n->sibling;
+    }
+    return false;
+}
+
+static bool find_shows_below(struct ruleset *rules, const struct place *place)
+{
+    struct hiding hiding = hiding_below(place);
+
+    for (uint32_t i = 0; i < place->node_count; i++) {
+        uint32_t node = place->nodes[i];
+        if (rules->infos[node].grant_class_below < hiding.class || rules->infos[node].grant_class_below == ATOM_CLASS_NONE)
+            continue;
+        if (trie_node(rules->trie, node)->loops && any_grant_passes(rules, node, &hiding))
+            return true;
+        if (grant_passes_below(rules, node, &hiding))
+            return true;
+    }
+    return false;
+}
+
+static bool writes(const struct ruleset *rules, uint32_t node, int64_t least_class)
+{
+    const struct node_info *info = &rules->infos[node];
+
+    for (uint32_t i = 0; i < info->accept_count; i++) {
+        const struct atom *atom = &rules->atoms.items[rules->accepts[info->accept_first + i]];
+        if (atom->level == LEVEL_WRITE && atom->class >= least_class)
+            return true;
+    }
+    return false;
+}
+
+/* A child that no rule names stands for all but the named ones; for those it is enough that a `write` is not outranked. */
+static bool find_writes_child(struct ruleset *rules, const struct place *place)
+{
+    struct hiding hiding = hiding_below(place);
+    struct node_set nodes;
+
+    node_set_init(&nodes);
+    for (uint32_t i = 0; i < place->node_count; i++)
+        trie_follow_unnamed(rules->trie, place->nodes[i], &nodes);
+    autoptr(place) unnamed = get_place(rules, &nodes, &hiding);
+    node_set_done(&nodes);
+    if (place_level(unnamed) == LEVEL_WRITE)
+        return true;
+
+    int64_t least = unnamed->class > hiding.class ? unnamed->class : hiding.class;
+    for (uint32_t i = 0; i < place->node_count; i++) {
+        const struct trie_node *n = trie_node(rules->trie, place->nodes[i]);
+        for (uint32_t child = n->first_child; child != TRIE_NIL; child = trie_node(rules->trie, child)->sibling) {
+            uint32_t deeper = trie_node(rules->trie, child)->deeper;
+            if (child == n->any || child == n->deeper)
+                continue;
+            if (writes(rules, child, least) || (deeper != TRIE_NIL && writes(rules, deeper, least)))
+                return true;
+        }
+    }
+    return false;
+}
+
+typedef bool (*find_fn)(struct ruleset *rules, const struct place *place);
+
+/* Two threads may find the same answer at once; they write the same. */
+static bool remember(_Atomic uint8_t *slot, struct ruleset *rules, const struct place *place, find_fn find)
+{
+    uint8_t known = atomic_load_explicit(slot, memory_order_relaxed);
+
+    if (known == NOT_KNOWN) {
+        known = find(rules, place) ? KNOWN_YES : KNOWN_NO;
+        atomic_store_explicit(slot, known, memory_order_relaxed);
+    }
+    return known == KNOWN_YES;
+}
+
+bool ruleset_may_show_below(struct ruleset *rules, const struct place *place)
+{
+    return remember(&((struct place *) place)->shows_below, rules, place, find_shows_below);
+}
+
+bool ruleset_may_write_child(struct ruleset *rules, const struct place *place)
+{
+    return remember(&((struct place *) place)->writes_child, rules, place, find_writes_child);
+}
