@@ -152,11 +152,13 @@ static void plan_candidates(struct plan *plan)
 
 static void reset_signals(void)
 {
-    struct sigaction action = { .sa_handler = SIG_DFL };
+    /* libc does not let its own two signals (32, 33) be set, but a program that started us may have had them ignored, and
+     * then no thread of ours could ever be cancelled: so the kernel is asked. All zero is SIG_DFL on every architecture.
+     * SIGKILL and SIGSTOP refuse, which is fine. */
+    static const char all_zero[64];
 
-    /* SIGKILL, SIGSTOP and the two that libc keeps for itself refuse, which is fine. */
     for (int signal = 1; signal < NSIG; signal++)
-        sigaction(signal, &action, NULL);
+        syscall(SYS_rt_sigaction, signal, all_zero, NULL, (NSIG - 1) / 8);
 }
 
 /* Everything is first moved above the highest target, so that no dup2() overwrites a descriptor still to be placed. */
