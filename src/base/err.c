@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static const struct {
     const char *name;
     int http_status;
@@ -86,6 +88,17 @@ enum err_code err_code_of_errno(int r)
     }
 }
 
+/* Text that was cut to fit must not end in half a character: whoever passes it on may need valid UTF-8. */
+static void drop_half_character(char text[ERR_TEXT_MAX])
+{
+    size_t len = strlen(text), head = len;
+
+    while (head > 0 && len - head < 3 && (text[head - 1] & 0xC0) == 0x80)
+        head--;
+    if (head > 0 && (text[head - 1] & 0x80) && !utf8_is_valid(text + head - 1, len - head + 1))
+        text[head - 1] = '\0';
+}
+
 int err_set(struct err *err, enum err_code code, int r, const char *fmt, ...)
 {
     va_list ap;
@@ -96,6 +109,7 @@ int err_set(struct err *err, enum err_code code, int r, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof(err->text), fmt, ap);
     va_end(ap);
+    drop_half_character(err->text);
     return r;
 }
 
@@ -109,6 +123,7 @@ int err_invalid(struct err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof(err->text), fmt, ap);
     va_end(ap);
+    drop_half_character(err->text);
     return -EINVAL;
 }
 
@@ -125,6 +140,7 @@ int err_errno(struct err *err, int r, const char *fmt, ...)
     va_end(ap);
     if (n >= 0 && (size_t) n < sizeof(err->text))
         snprintf(err->text + n, sizeof(err->text) - (size_t) n, ": %s", strerror(-r));
+    drop_half_character(err->text);
     return r;
 }
 
@@ -144,5 +160,6 @@ int err_wrap(struct err *err, int r, const char *fmt, ...)
     va_end(ap);
     if (n >= 0 && (size_t) n < sizeof(err->text))
         snprintf(err->text + n, sizeof(err->text) - (size_t) n, ": %s", inner[0] ? inner : strerror(-r));
+    drop_half_character(err->text);
     return r;
 }

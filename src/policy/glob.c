@@ -103,7 +103,7 @@ static int named_set(struct glob *glob, size_t *cap, struct cursor *in, struct e
     if (!close)
         return err_invalid(err, "unclosed '[:' in a character class");
     if (!add_named_set(glob, cap, name, (size_t) (close - name)))
-        return err_invalid(err, "unknown character class '[:%.*s:]'", (int) (close - name), name);
+        return err_invalid(err, "unknown character class between '[:' and ':]'");
     in->at = close + 2;
     return 1;
 }

@@ -186,6 +186,7 @@ static struct place *make_place(struct ruleset *rules, uint64_t hash, const stru
     uint32_t *at = place->items;
     atomic_init(&place->refs, 1);
     place->level = shown ? (uint8_t) rules->atoms.items[own.grant].level : LEVEL_NONE;
+    place->grant = own.grant;
     place->class = own.class;
     place->hash = hash;
     place->above_class = above->class;
@@ -381,8 +382,8 @@ static bool writes(const struct ruleset *rules, uint32_t node, int64_t least_cla
     return false;
 }
 
-/* A child that no rule names stands for all but the named ones; for those it is enough that a `write` is not outranked. */
-static bool find_writes_child(struct ruleset *rules, const struct place *place)
+/* The place of a child that no rule names: it stands for all but the named ones. */
+static struct place *step_unnamed(struct ruleset *rules, const struct place *place)
 {
     struct hiding hiding = hiding_below(place);
     struct node_set nodes;
@@ -390,8 +391,17 @@ static bool find_writes_child(struct ruleset *rules, const struct place *place)
     node_set_init(&nodes);
     for (uint32_t i = 0; i < place->node_count; i++)
         trie_follow_unnamed(rules->trie, place->nodes[i], &nodes);
-    autoptr(place) unnamed = get_place(rules, &nodes, &hiding);
+    struct place *unnamed = get_place(rules, &nodes, &hiding);
     node_set_done(&nodes);
+    return unnamed;
+}
+
+/* For the children that rules name it is enough that a `write` is not outranked. */
+static bool find_writes_child(struct ruleset *rules, const struct place *place)
+{
+    struct hiding hiding = hiding_below(place);
+    autoptr(place) unnamed = step_unnamed(rules, place);
+
     if (place_level(unnamed) == LEVEL_WRITE)
         return true;
 
@@ -407,6 +417,76 @@ static bool find_writes_child(struct ruleset *rules, const struct place *place)
         }
     }
     return false;
+}
+
+/* Whether a rule that is no `write` and could beat the `write` atom ends at the node. */
+static bool restricts(const struct ruleset *rules, uint32_t node, const struct atom *write)
+{
+    const struct node_info *info = &rules->infos[node];
+
+    for (uint32_t i = 0; i < info->accept_count; i++) {
+        const struct atom *atom = &rules->atoms.items[rules->accepts[info->accept_first + i]];
+        if (atom->level == LEVEL_WRITE || atom->class < write->class)
+            continue;
+        if (atom->class > write->class || atom->level == LEVEL_NONE || atom->order > write->order)
+            return true;
+    }
+    return false;
+}
+
+static bool restricts_below(const struct ruleset *rules, uint32_t top, const struct atom *write)
+{
+    uint32_t node = trie_node(rules->trie, top)->first_child;
+
+    while (node != TRIE_NIL) {
+        const struct trie_node *n = trie_node(rules->trie, node);
+        if (restricts(rules, node, write))
+            return true;
+        if (n->first_child != TRIE_NIL) {
+            node = n->first_child;
+            continue;
+        }
+        while (n->sibling == TRIE_NIL && n->parent != top)
+            n = trie_node(rules->trie, n->parent);
+        node = n->sibling;
+    }
+    return false;
+}
+
+/* Names that no rule spells out soon stand at one place for good; deeper than this nobody looks. */
+#define UNNAMED_DEPTH 32
+
+/* The weakest of the `write` atoms that decide about unnamed descendants, or NULL when one of those is not `write`. */
+static const struct atom *weakest_write_below(struct ruleset *rules, const struct place *place)
+{
+    struct place *at = step_unnamed(rules, place);
+    const struct atom *weakest = NULL;
+    bool settled = false;
+
+    for (int depth = 0; depth < UNNAMED_DEPTH && place_level(at) == LEVEL_WRITE && !settled; depth++) {
+        const struct atom *grant = &rules->atoms.items[at->grant];
+        if (!weakest || grant->class < weakest->class || (grant->class == weakest->class && grant->order < weakest->order))
+            weakest = grant;
+        struct place *next = step_unnamed(rules, at);
+        settled = next->hash == at->hash && next->node_count == at->node_count && next->grant == at->grant;
+        place_unref(at);
+        at = next;
+    }
+    place_unref(at);
+    return settled ? weakest : NULL;
+}
+
+/* What covers the unnamed covers the named as well: all is `write` if no other rule that can match below beats that. */
+static bool find_writes_all(struct ruleset *rules, const struct place *place)
+{
+    const struct atom *write = weakest_write_below(rules, place);
+
+    for (uint32_t i = 0; write && i < place->node_count; i++) {
+        uint32_t node = place->nodes[i];
+        if ((trie_node(rules->trie, node)->loops && restricts(rules, node, write)) || restricts_below(rules, node, write))
+            return false;
+    }
+    return write != NULL;
 }
 
 typedef bool (*find_fn)(struct ruleset *rules, const struct place *place);
@@ -431,4 +511,9 @@ bool ruleset_may_show_below(struct ruleset *rules, const struct place *place)
 bool ruleset_may_write_child(struct ruleset *rules, const struct place *place)
 {
     return remember(&((struct place *) place)->writes_child, rules, place, find_writes_child);
+}
+
+bool ruleset_writes_all_below(struct ruleset *rules, const struct place *place)
+{
+    return remember(&((struct place *) place)->writes_all, rules, place, find_writes_all);
 }

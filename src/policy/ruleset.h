@@ -66,6 +66,9 @@ bool ruleset_may_show_below(struct ruleset *rules, const struct place *place);
 /* False: no direct child of any name is `write`. True may be wrong for odd rules; creating then still fails. */
 bool ruleset_may_write_child(struct ruleset *rules, const struct place *place);
 
+/* True: every path beneath is `write`, whatever is created there. False may be wrong for odd rules. */
+bool ruleset_writes_all_below(struct ruleset *rules, const struct place *place);
+
 /* `path` is clean and absolute. The long way round, for single questions. */
 enum level ruleset_level_of(struct ruleset *rules, const char *path);
 

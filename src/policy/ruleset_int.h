@@ -52,7 +52,9 @@ struct place {
     _Atomic uint32_t refs;        /* 0: kept in the table, lives as long as the ruleset */
     _Atomic uint8_t shows_below;  /* enum known */
     _Atomic uint8_t writes_child; /* enum known */
+    _Atomic uint8_t writes_all;   /* enum known */
     uint8_t level;
+    uint32_t grant;      /* the atom that won, or NO_ATOM; what hides may still hide it */
     int64_t class;       /* of the rules that decided */
     int64_t above_class; /* of the strongest hider above; its rules in above[] */
     int64_t below_class; /* likewise for what lies beneath: the path's own hiders taken in */

@@ -59,7 +59,7 @@ static inline int scratch_setup(void **state)
     const char *tmp = getenv("TMPDIR");
     struct scratch *s = xnew(struct scratch);
 
-    snprintf(s->path, sizeof(s->path), "%s/agentfense-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    snprintf(s->path, sizeof(s->path), "%s/agentfense-base-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(s->path))
         return -1;
     s->fd = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

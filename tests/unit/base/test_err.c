@@ -1,6 +1,7 @@
 #include "fixture.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 static void codes_are_numbered_as_grpc_numbers_them(void **state)
 {
@@ -100,6 +101,25 @@ static void text_too_long_is_cut_and_still_a_string(void **state)
     assert_int_equal(strlen(err.text), ERR_TEXT_MAX - 1);
 }
 
+static void text_is_never_cut_within_a_character(void **state)
+{
+    struct err err = ERR_NONE;
+
+    (void) state;
+    for (int shift = 0; shift < 4; shift++) {
+        char longest[ERR_TEXT_MAX + 64] = "";
+        for (int i = 0; i < shift; i++)
+            strcat(longest, "x");
+        while (strlen(longest) < ERR_TEXT_MAX + 8)
+            strcat(longest, "\xf0\x9f\x98\x80");
+        err_invalid(&err, "%s", longest);
+        assert_true(utf8_is_valid(err.text, strlen(err.text)));
+        assert_true(strlen(err.text) > ERR_TEXT_MAX - 5);
+        err_wrap(&err, -EINVAL, "outer");
+        assert_true(utf8_is_valid(err.text, strlen(err.text)));
+    }
+}
+
 static void what_a_user_did_is_never_called_internal(void **state)
 {
     static const int users[] = { EINVAL, ENOENT, EEXIST, EACCES, EPERM, ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP, ENOSPC, EDQUOT };
@@ -115,11 +135,17 @@ static void what_a_user_did_is_never_called_internal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_are_numbered_as_grpc_numbers_them), cmocka_unit_test(a_code_that_does_not_exist_is_unknown),
-        cmocka_unit_test(http_statuses_follow_the_code),           cmocka_unit_test(set_returns_the_errno_and_keeps_the_text),
-        cmocka_unit_test(a_failed_system_call_says_why),           cmocka_unit_test(context_goes_before_and_the_code_stays),
-        cmocka_unit_test(wrapping_an_empty_error_takes_the_errno), cmocka_unit_test(nobody_has_to_care),
-        cmocka_unit_test(text_too_long_is_cut_and_still_a_string), cmocka_unit_test(what_a_user_did_is_never_called_internal),
+        cmocka_unit_test(codes_are_numbered_as_grpc_numbers_them),
+        cmocka_unit_test(a_code_that_does_not_exist_is_unknown),
+        cmocka_unit_test(http_statuses_follow_the_code),
+        cmocka_unit_test(set_returns_the_errno_and_keeps_the_text),
+        cmocka_unit_test(a_failed_system_call_says_why),
+        cmocka_unit_test(context_goes_before_and_the_code_stays),
+        cmocka_unit_test(wrapping_an_empty_error_takes_the_errno),
+        cmocka_unit_test(nobody_has_to_care),
+        cmocka_unit_test(text_too_long_is_cut_and_still_a_string),
+        cmocka_unit_test(text_is_never_cut_within_a_character),
+        cmocka_unit_test(what_a_user_did_is_never_called_internal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,6 +182,8 @@ static void a_program_that_does_not_exist_is_enoent(void **state)
     assert_int_equal(spawn_path("no-such-program-anywhere", &proc, &err), -ENOENT);
     assert_non_null(strstr(err.text, "'no-such-program-anywhere'"));
     assert_int_equal(spawn_path("", &proc, &err), -ENOENT);
+    assert_int_equal(spawn_path("/no/\x1b[2J\xff", &proc, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "'/no/\\x1b[2J\\xff'"));
     assert_int_equal(proc.pid, 0);
     assert_int_equal(proc.pidfd, -1);
     assert_int_equal(count_fds(), before);

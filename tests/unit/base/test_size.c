@@ -1,6 +1,18 @@
 #include "fixture.h"
 
+#include "base/buf.h"
 #include "base/size.h"
+
+/* The value is in the text, with what could harm a terminal escaped. */
+static void assert_names(const struct err *err, const char *value)
+{
+    autodone(buf) struct buf quoted = BUF_EMPTY;
+
+    buf_add_char(&quoted, '\'');
+    buf_add_escaped(&quoted, value, strlen(value));
+    buf_add_char(&quoted, '\'');
+    assert_non_null(strstr(err->text, quoted.data));
+}
 
 static void sizes_are_read_as_people_type_them(void **state)
 {
@@ -62,7 +74,9 @@ static void junk_is_no_size(void **state)
                                        "1.2.3M",
                                        "unlimited",
                                        "1.0000000000000000001M",
-                                       "1M\n" };
+                                       "1M\n",
+                                       "\x1b[2J1M",
+                                       "1\xff" };
 
     (void) state;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -72,7 +86,7 @@ static void junk_is_no_size(void **state)
         if (size_parse(bad[i], &bytes, &err) != -EINVAL)
             fail_msg("'%s' was taken for a size", bad[i]);
         assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
-        assert_non_null(strstr(err.text, bad[i]));
+        assert_names(&err, bad[i]);
         assert_int_equal(bytes, 77);
     }
 }
@@ -87,7 +101,7 @@ static void a_size_that_does_not_fit_is_refused_by_name(void **state)
         uint64_t bytes = 77;
 
         assert_int_equal(size_parse(bad[i], &bytes, &err), -ERANGE);
-        assert_non_null(strstr(err.text, bad[i]));
+        assert_names(&err, bad[i]);
         assert_int_equal(bytes, 77);
     }
 }

@@ -370,6 +370,8 @@ static struct place *walk(struct ruleset *rules, uint32_t path)
     return at;
 }
 
+static int all_written; /* how often a whole subtree was said to be write: the check must not be idle */
+
 /* What may be visible below must never be denied; what may be written likewise. */
 static void check_hints(struct ruleset *rules, const struct plain_rules *plain, const struct rule_list *list, uint32_t path,
                         const struct place *at)
@@ -380,6 +382,9 @@ static void check_hints(struct ruleset *rules, const struct plain_rules *plain, 
         return;
     uint32_t first = level_start(depth + 1) + (path - level_start(depth)) * NAMES;
     bool shows = ruleset_may_show_below(rules, at), writes = ruleset_may_write_child(rules, at);
+    bool writes_all = ruleset_writes_all_below(rules, at);
+
+    all_written += writes_all;
     for (uint32_t child = first; child < first + NAMES; child++) {
         enum level level = plain_level(plain, child);
         uint32_t below =
@@ -387,6 +392,10 @@ static void check_hints(struct ruleset *rules, const struct plain_rules *plain, 
         if ((level != LEVEL_NONE || plain_level(plain, below) != LEVEL_NONE) && !shows) {
             print_case(list, path);
             fail_msg("something below is visible, but the ruleset says nothing can be");
+        }
+        if (writes_all && (level != LEVEL_WRITE || plain_level(plain, below) != LEVEL_WRITE)) {
+            print_case(list, path);
+            fail_msg("not all below is write, but the ruleset says it is");
         }
         if (level == LEVEL_WRITE && !writes) {
             print_case(list, child);
@@ -434,6 +443,7 @@ static void the_automaton_agrees_with_the_plain_matcher(void **state)
     }
     print_message("%d rulesets, %d (ruleset, path) pairs, %zu distinct patterns\n", RULESETS, RULESETS * PATHS_PER_SET,
                   pattern_count);
+    assert_true(all_written > 100);
 }
 
 int main(void)

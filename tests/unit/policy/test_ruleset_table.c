@@ -273,7 +273,9 @@ static void a_real_workspace_directory_keeps_its_prefix(void **state)
     ruleset_unref(rules);
 }
 
-static bool may_show_below(const char *text, const char *path)
+typedef bool (*hint_fn)(struct ruleset *rules, const struct place *place);
+
+static bool hint(hint_fn ask, const char *text, const char *path)
 {
     struct ruleset *rules = ruleset_from_text(text, false);
     struct place *at = place_ref(ruleset_root(rules));
@@ -284,11 +286,26 @@ static bool may_show_below(const char *text, const char *path)
         place_unref(at);
         at = next;
     }
-    bool may = ruleset_may_show_below(rules, at);
+    bool answer = ask(rules, at);
     place_unref(at);
     free(copy);
     ruleset_unref(rules);
-    return may;
+    return answer;
+}
+
+static bool may_show_below(const char *text, const char *path)
+{
+    return hint(ruleset_may_show_below, text, path);
+}
+
+static bool may_write_child(const char *text, const char *path)
+{
+    return hint(ruleset_may_write_child, text, path);
+}
+
+static bool writes_all_below(const char *text, const char *path)
+{
+    return hint(ruleset_writes_all_below, text, path);
 }
 
 /* A hidden directory in which nothing can be visible must cost no search: "maybe" would be wrong here, not just slow. */
@@ -313,17 +330,6 @@ static void hidden_directories_are_searched_only_when_something_in_them_can_be_v
     assert_false(may_show_below("/a/**=none@1; **/*.py=read", "/a/b"));
 }
 
-static bool may_write_child(const char *text, const char *name)
-{
-    struct ruleset *rules = ruleset_from_text(text, false);
-    struct place *at = ruleset_step(rules, ruleset_root(rules), name, strlen(name));
-    bool may = ruleset_may_write_child(rules, at);
-
-    place_unref(at);
-    ruleset_unref(rules);
-    return may;
-}
-
 static void a_directory_is_writable_when_some_child_could_be(void **state)
 {
     (void) state;
@@ -335,6 +341,24 @@ static void a_directory_is_writable_when_some_child_could_be(void **state)
     assert_true(may_write_child("**/*=read; /src/*.log=write", "src"));
     assert_false(may_write_child("**/*=read@5; /src/*.log=write", "src"));
     assert_false(may_write_child("**/*=write; /src/**=none", "src"));
+}
+
+/* A directory may be renamed only where this holds, so "no" for plain cases would make tools copy instead. */
+static void a_subtree_is_all_write_unless_a_rule_reaches_into_it(void **state)
+{
+    (void) state;
+    assert_true(writes_all_below("**/*=write", "/src"));
+    assert_true(writes_all_below("**=write", "/"));
+    assert_true(writes_all_below("/a/**=write; /b/**=none", "/a"));
+    assert_true(writes_all_below("preset:full-access", "/src/deep"));
+    assert_true(writes_all_below("**/*=read; /out/**=write", "/out"));
+    assert_true(writes_all_below("**/*.key=none; /out/**=write@5", "/out"));
+    assert_false(writes_all_below("**/*.key=none; /out/**=write", "/out"));
+    assert_false(writes_all_below("preset:development", "/src"));
+    assert_false(writes_all_below("/a/*=write", "/a"));
+    assert_false(writes_all_below("/a/**=write; /a/b/c=read", "/a"));
+    assert_true(writes_all_below("/a/**=write; /a/b/c=read", "/a/x"));
+    assert_false(writes_all_below("**/*=read", "/src"));
 }
 
 static int collect(const char *path, void *cookie)
@@ -364,6 +388,7 @@ int main(void)
         cmocka_unit_test(a_real_workspace_directory_keeps_its_prefix),
         cmocka_unit_test(hidden_directories_are_searched_only_when_something_in_them_can_be_visible),
         cmocka_unit_test(a_directory_is_writable_when_some_child_could_be),
+        cmocka_unit_test(a_subtree_is_all_write_unless_a_rule_reaches_into_it),
         cmocka_unit_test(writable_roots_are_the_literal_directories_of_write_rules),
     };
 
