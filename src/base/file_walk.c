@@ -38,12 +38,19 @@ static void walk_done(struct walk *w)
     buf_done(&w->path);
 }
 
-static int report(struct walk *w, int r, const char *what)
+/* `path` is empty where the walk began. */
+static int report(struct err *err, int r, const char *what, const char *path, size_t len)
 {
-    autodone(buf) struct buf shown = BUF_EMPTY;
+    autodone(buf) struct buf text = BUF_EMPTY;
 
-    buf_add_escaped(&shown, w->path.len ? w->path.data : ".", w->path.len ? w->path.len : 1);
-    return err_errno(w->err, r, "%s '%s'", what, shown.data);
+    buf_addf(&text, "%s '", what);
+    buf_add_escaped(&text, len ? path : ".", len ? len : 1);
+    return err_errno(err, r, "%s'", text.data);
+}
+
+static int report_here(struct walk *w, int r, const char *what)
+{
+    return report(w->err, r, what, w->path.data, w->path.len);
 }
 
 /* Takes over `fd`; walk.path names the directory. */
@@ -53,13 +60,13 @@ static int push(struct walk *w, int fd)
 
     if (w->depth > FILE_WALK_DEPTH_MAX) {
         close(fd);
-        return report(w, -ENAMETOOLONG, "going deeper than");
+        return report_here(w, -ENAMETOOLONG, "going deeper than");
     }
     dir = fdopendir(fd);
     if (!dir) {
         int r = -errno;
         close(fd);
-        return report(w, r, "reading directory");
+        return report_here(w, r, "reading directory");
     }
     vec_room(&w->levels, &w->cap, w->depth);
     w->levels[w->depth++] = (struct level){ .dir = dir, .path_len = w->path.len };
@@ -78,7 +85,7 @@ static int descend(struct walk *w, int dirfd, const char *name)
 
     if (fd >= 0)
         return push(w, fd);
-    return is_vanished(-errno) ? 0 : report(w, -errno, "reading directory");
+    return is_vanished(-errno) ? 0 : report_here(w, -errno, "reading directory");
 }
 
 static int visit(struct walk *w, const struct level *level, const char *name)
@@ -92,7 +99,7 @@ static int visit(struct walk *w, const struct level *level, const char *name)
         buf_add_char(&w->path, '/');
     buf_add_str(&w->path, name);
     if (fstatat(entry.dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return is_vanished(-errno) ? 0 : report(w, -errno, "reading");
+        return is_vanished(-errno) ? 0 : report_here(w, -errno, "reading");
     entry.path = w->path.data;
     entry.path_len = w->path.len;
     entry.st = &st;
@@ -114,7 +121,7 @@ static int step(struct walk *w)
     if (!entry && errno != 0 && errno != ENOENT) {
         int r = -errno;
         w->path.len = top->path_len;
-        return report(w, r, "reading directory");
+        return report_here(w, r, "reading directory");
     }
     if (!entry) {
         pop(w);
@@ -131,7 +138,7 @@ int file_walk(int dirfd, const char *relpath, file_walk_fn fn, void *cookie, str
     int r, fd = path_open_beneath(dirfd, relpath, O_RDONLY | O_DIRECTORY, 0);
 
     if (fd < 0)
-        return err_errno(err, fd, "reading directory '%s'", relpath);
+        return report(err, fd, "reading directory", relpath, strlen(relpath));
     r = push(&w, fd);
     while (r == 0 && w.depth > 0)
         r = step(&w);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -51,6 +52,7 @@ struct failure {
 
 struct plan {
     const struct proc_spec *spec;
+    struct buf task;     /* "starting 'program'", for errors */
     char **candidates;   /* owned, ended by NULL: what to execute, the first that exists */
     struct proc_fd *fds; /* owned, ascending by target, the standard three among them */
     size_t fd_count;
@@ -64,6 +66,7 @@ struct plan {
 
 static void plan_done(struct plan *plan)
 {
+    buf_done(&plan->task);
     for (char **c = plan->candidates; c && *c; c++)
         free(*c);
     free(plan->candidates);
@@ -345,50 +348,49 @@ static int open_pidfd(pid_t pid, int *ret_fd)
 }
 
 /* 0 when the program runs. */
-static int read_outcome(int fd, const char *name, struct err *err)
+static int read_outcome(const struct plan *plan, int fd, struct err *err)
 {
     struct failure failure;
     ssize_t n = fd_read_full(fd, &failure, sizeof(failure));
 
     if (n < 0)
-        return err_errno(err, (int) n, "starting '%s'", name);
+        return err_errno(err, (int) n, "%s", plan->task.data);
     if (n < (ssize_t) sizeof(failure))
         return 0;
-    return err_errno(err, -failure.error, "starting '%s': %s", name, step_texts[failure.step]);
+    return err_errno(err, -failure.error, "%s: %s", plan->task.data, step_texts[failure.step]);
 }
 
-static int make_plan(const struct proc_spec *spec, struct plan *plan, struct err *err)
+static int make_plan(struct plan *plan, struct err *err)
 {
-    if (!spec->argv || !spec->argv[0])
+    if (!plan->spec->argv || !plan->spec->argv[0])
         return err_invalid(err, "a program needs at least its own name as argument");
-    plan->spec = spec;
-    plan->cwd_fd = spec->cwd_fd;
-    plan->parent = getpid();
+    buf_add_str(&plan->task, "starting '");
+    buf_add_escaped(&plan->task, program_name(plan->spec), strlen(program_name(plan->spec)));
+    buf_add_char(&plan->task, '\'');
     plan_candidates(plan);
     return plan_fds(plan, err);
 }
 
 static int spawn(struct plan *plan, struct proc *ret, struct err *err)
 {
-    const char *name = program_name(plan->spec);
     struct proc proc = PROC_NONE;
     int r, pipe_fds[2];
 
     if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "starting '%s'", name);
+        return err_errno(err, -errno, "%s", plan->task.data);
     autofd int read_end = pipe_fds[0], write_end = pipe_fds[1];
 
     plan->status_fd = write_end;
     proc.pid = fork_blocked(plan);
     if (proc.pid < 0)
-        return err_errno(err, (int) proc.pid, "starting '%s'", name);
+        return err_errno(err, (int) proc.pid, "%s", plan->task.data);
     /* Ours has to be closed, or the end of the pipe never comes. */
     close(steal_fd(&write_end));
-    r = read_outcome(read_end, name, err);
+    r = read_outcome(plan, read_end, err);
     if (r == 0) {
         r = open_pidfd(proc.pid, &proc.pidfd);
         if (r < 0)
-            err_errno(err, r, "starting '%s'", name);
+            err_errno(err, r, "%s", plan->task.data);
     }
     if (r < 0) {
         kill(proc.pid, SIGKILL);
@@ -401,8 +403,8 @@ static int spawn(struct plan *plan, struct proc *ret, struct err *err)
 
 int proc_spawn(const struct proc_spec *spec, struct proc *ret, struct err *err)
 {
-    struct plan plan = { .null_fd = -1 };
-    int r = make_plan(spec, &plan, err);
+    struct plan plan = { .spec = spec, .cwd_fd = spec->cwd_fd, .null_fd = -1, .parent = getpid() };
+    int r = make_plan(&plan, err);
 
     if (r == 0)
         r = spawn(&plan, ret, err);

@@ -7,8 +7,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buf.h"
+
 /* One digit more and the fraction's denominator would leave 64 bits. */
 #define FRACTION_DIGITS_MAX 18
+
+/* How much of a refused text an error repeats. */
+#define SHOWN_MAX 100
 
 static const char letters[] = "KMGTPE";
 
@@ -79,14 +84,24 @@ static int parse(const char *s, uint64_t *ret_bytes)
     return 0;
 }
 
+/* What was typed may be a stranger's: it is shown escaped, and not all of it. */
+static int refuse(struct err *err, int r, const char *s, const char *why)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+
+    buf_add_char(&text, '\'');
+    buf_add_escaped(&text, s, strnlen(s, SHOWN_MAX));
+    return err_set(err, ERR_INVALID_ARGUMENT, r, "%s' %s", text.data, why);
+}
+
 int size_parse(const char *s, uint64_t *ret_bytes, struct err *err)
 {
     int r = parse(s, ret_bytes);
 
     if (r == -ERANGE)
-        return err_set(err, ERR_INVALID_ARGUMENT, r, "'%s' is too large a size", s);
+        return refuse(err, r, s, "is too large a size");
     if (r < 0)
-        return err_invalid(err, "'%s' is not a size like 512M, 1.5G or a number of bytes", s);
+        return refuse(err, r, s, "is not a size like 512M, 1.5G or a number of bytes");
     return 0;
 }
 
