@@ -45,7 +45,7 @@ bench: setup ## benchmarks, from an optimised build
 
 install: build ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson configure $(BUILD) -Dprefix=$(PREFIX)
-	@meson install -C $(BUILD) --no-rebuild --quiet
+	@meson install -C $(BUILD) --quiet
 
 clean: ## remove all that was built
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-bench
