@@ -109,6 +109,24 @@ void buf_add_escaped(struct buf *b, const void *bytes, size_t len)
     }
 }
 
+#define EXCERPT_LEN 64
+
+void buf_add_excerpt(struct buf *b, const void *bytes, size_t len)
+{
+    const char *s = bytes;
+    size_t cut = 0;
+    uint32_t cp;
+
+    /* Half a character would be shown as bytes that the text does not have. */
+    while (cut < len && cut < EXCERPT_LEN) {
+        size_t n = utf8_decode(s + cut, len - cut, &cp);
+        cut += n ? n : 1;
+    }
+    buf_add_escaped(b, s, cut);
+    if (cut < len)
+        buf_addf(b, "... (%zu bytes)", len);
+}
+
 char *buf_dup_take(struct buf *b)
 {
     buf_room(b, 0);

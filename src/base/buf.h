@@ -28,5 +28,9 @@ void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf,
  * bidi overrides and the backslash itself become \xNN, \uNNNN or a C escape. */
 void buf_add_escaped(struct buf *b, const void *bytes, size_t len);
 
+/* Enough of a stranger's text to recognise it by, escaped likewise: cut between characters after 64 bytes, with
+ * "... (N bytes)" behind it. */
+void buf_add_excerpt(struct buf *b, const void *bytes, size_t len);
+
 /* Gives the bytes away as a NUL-ended string and leaves the buffer empty. Never NULL. */
 char *buf_dup_take(struct buf *b);

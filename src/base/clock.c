@@ -14,9 +14,6 @@
 #define YEAR_MIN 1
 #define YEAR_MAX 9999
 
-/* How much of a refused text an error repeats. */
-#define SHOWN_MAX 100
-
 static int64_t read_clock(clockid_t which)
 {
     struct timespec t;
@@ -172,7 +169,7 @@ static int refuse(struct err *err, int r, const char *s, const char *why)
     autodone(buf) struct buf text = BUF_EMPTY;
 
     buf_add_char(&text, '\'');
-    buf_add_escaped(&text, s, strnlen(s, SHOWN_MAX));
+    buf_add_excerpt(&text, s, strlen(s));
     return err_set(err, ERR_INVALID_ARGUMENT, r, "%s' %s", text.data, why);
 }
 

@@ -54,6 +54,7 @@ enum err_code err_code_of_errno(int r)
     case ENOTDIR:
     case EISDIR:
     case E2BIG:
+    case EXDEV: /* how path.h answers a path that would leave its root */
         return ERR_INVALID_ARGUMENT;
     case ENOENT:
         return ERR_NOT_FOUND;

@@ -12,9 +12,6 @@
 /* One digit more and the fraction's denominator would leave 64 bits. */
 #define FRACTION_DIGITS_MAX 18
 
-/* How much of a refused text an error repeats. */
-#define SHOWN_MAX 100
-
 static const char letters[] = "KMGTPE";
 
 /* How many bits the unit shifts by, or -1 when it is none. */
@@ -90,7 +87,7 @@ static int refuse(struct err *err, int r, const char *s, const char *why)
     autodone(buf) struct buf text = BUF_EMPTY;
 
     buf_add_char(&text, '\'');
-    buf_add_escaped(&text, s, strnlen(s, SHOWN_MAX));
+    buf_add_excerpt(&text, s, strlen(s));
     return err_set(err, ERR_INVALID_ARGUMENT, r, "%s' %s", text.data, why);
 }
 

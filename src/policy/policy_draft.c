@@ -7,11 +7,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "policy/policy_file.h"
 #include "policy/preset.h"
-
-#define SHOWN_LEN_MAX 64
 
 static const char *const policy_keys[] = {
     [POLICY_KEY_VERSION] = "version",
@@ -29,17 +26,8 @@ static const char *const rule_keys[] = {
 char *policy_dup_shown(const char *bytes, size_t len)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
-    uint32_t code_point;
-    size_t cut = 0;
 
-    /* Cut between characters: half of one would be shown as bytes that the text does not have. */
-    while (cut < len && cut < SHOWN_LEN_MAX) {
-        size_t n = utf8_decode(bytes + cut, len - cut, &code_point);
-        cut += n ? n : 1;
-    }
-    buf_add_escaped(&shown, bytes, cut);
-    if (cut < len)
-        buf_addf(&shown, "... (%zu bytes)", len);
+    buf_add_excerpt(&shown, bytes, len);
     return buf_dup_take(&shown);
 }
 

@@ -101,7 +101,7 @@ static int refuse_name(const char *name, struct err *err)
     autodone(buf) struct buf text = BUF_EMPTY;
 
     buf_add_str(&text, "unknown preset '");
-    buf_add_escaped(&text, name, strnlen(name, 100));
+    buf_add_excerpt(&text, name, strlen(name));
     buf_add_str(&text, "' (one of ");
     for (size_t i = 0; i < ARRAY_LEN(presets); i++)
         buf_addf(&text, "%s%s", i ? ", " : "", presets[i].name);

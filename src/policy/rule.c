@@ -55,14 +55,11 @@ void rule_list_done(struct rule_list *list)
     *list = RULE_LIST_EMPTY;
 }
 
-/* Enough of a pattern to recognise it by, fit for a one-line message. */
 static char *dup_shown(const char *pattern, size_t len)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
-    buf_add_escaped(&shown, pattern, len < 120 ? len : 120);
-    if (len > 120)
-        buf_addf(&shown, "... (%zu bytes)", len);
+    buf_add_excerpt(&shown, pattern, len);
     return buf_dup_take(&shown);
 }
 

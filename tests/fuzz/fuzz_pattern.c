@@ -13,8 +13,8 @@
 #include "policy/contain.h"
 #include "policy/ruleset_int.h"
 
-#define RULES_LIMIT 4
-#define PATHS_LIMIT 12
+#define RULES_LIMIT ((size_t) 4)
+#define PATHS_LIMIT ((size_t) 12)
 #define ATOMS_LIMIT (RULES_LIMIT * 4) /* a rule has up to two readings, each in two places */
 
 struct scene {
