@@ -7,6 +7,8 @@
 #include "cli/verb.h"
 
 static const struct verb *const verbs[] = {
+    &verb_mount,
+    &verb_delta,
     &verb_policy,
 };
 

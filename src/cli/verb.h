@@ -18,4 +18,6 @@ struct verb {
     int (*run)(int argc, char **argv); /* argv[0] is the verb's name; returns the exit code */
 };
 
+extern const struct verb verb_delta;
+extern const struct verb verb_mount;
 extern const struct verb verb_policy;

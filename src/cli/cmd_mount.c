@@ -1,0 +1,503 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/size.h"
+#include "cli/policy_options.h"
+#include "cli/verb.h"
+#include "fence/fence.h"
+#include "policy/policy_file.h"
+
+static const char help[] =
+    "usage: agentfense mount --base DIR --delta DIR [options] MOUNTPOINT\n\n"
+    "Shows DIR under the rules at MOUNTPOINT and keeps every change in the delta. Stays in the foreground; SIGINT or SIGTERM\n"
+    "unmounts, SIGHUP reads the rules again.\n\n"
+    "  --base DIR             what is shown; never written\n"
+    "  --delta DIR            where changes go; made if it does not exist\n" POLICY_OPTIONS_HELP
+    "  --quota SIZE           most bytes of changes (1G, 500M)\n"
+    "  --quota-inodes N       most names of changes\n"
+    "  --uid N, --gid N       who everything belongs to; default: you\n"
+    "  --live                 the base is edited by others meanwhile\n"
+    "  --data-path MODE       auto, cached or passthrough\n"
+    "  --threads N            most worker threads\n"
+    "  --version-time TIME    times of directories nobody changed, as 2026-01-02T03:04:05Z\n"
+    "  --events FILE          append refusals as JSON lines\n"
+    "  --control PATH         a unix socket that takes lines: rules FILE, stats, sync\n"
+    "  --ready-fd N           write one byte there once mounted\n"
+    "  --other-base           take a delta that was made over another base\n"
+    "  --foreground           stay in the foreground (always so)\n";
+
+enum {
+    OPT_BASE = 1,
+    OPT_DELTA,
+    OPT_QUOTA,
+    OPT_QUOTA_INODES,
+    OPT_UID,
+    OPT_GID,
+    OPT_LIVE,
+    OPT_DATA_PATH,
+    OPT_THREADS,
+    OPT_VERSION_TIME,
+    OPT_EVENTS,
+    OPT_CONTROL,
+    OPT_READY_FD,
+    OPT_OTHER_BASE,
+    OPT_FOREGROUND,
+    OPT_HELP,
+};
+
+static const struct option long_options[] = {
+    { "base", required_argument, NULL, OPT_BASE },
+    { "delta", required_argument, NULL, OPT_DELTA },
+    { "quota", required_argument, NULL, OPT_QUOTA },
+    { "quota-inodes", required_argument, NULL, OPT_QUOTA_INODES },
+    { "uid", required_argument, NULL, OPT_UID },
+    { "gid", required_argument, NULL, OPT_GID },
+    { "live", no_argument, NULL, OPT_LIVE },
+    { "data-path", required_argument, NULL, OPT_DATA_PATH },
+    { "threads", required_argument, NULL, OPT_THREADS },
+    { "version-time", required_argument, NULL, OPT_VERSION_TIME },
+    { "events", required_argument, NULL, OPT_EVENTS },
+    { "control", required_argument, NULL, OPT_CONTROL },
+    { "ready-fd", required_argument, NULL, OPT_READY_FD },
+    { "other-base", no_argument, NULL, OPT_OTHER_BASE },
+    { "foreground", no_argument, NULL, OPT_FOREGROUND },
+    { "help", no_argument, NULL, OPT_HELP },
+    POLICY_LONG_OPTIONS,
+    { NULL, 0, NULL, 0 },
+};
+
+struct mount_options {
+    struct fence_config config;
+    struct policy_options policy;
+    const char *mount_point;
+    const char *events_path;
+    const char *control_path;
+    int ready_fd;
+    bool wants_help;
+};
+
+/* Everything the verb has while the mount lives. */
+struct mounted {
+    struct mount_options *options;
+    struct fence *fence;
+    int signal_fd;
+    int control_fd; /* -1: none */
+    int events_fd;  /* -1: none */
+    int done_fd[2]; /* closed for writing when fence_run() has returned */
+};
+
+static int parse_number(const char *name, const char *text, uint64_t most, uint64_t *ret, struct err *err)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-' || n > most)
+        return err_invalid(err, "--%s '%s' is not a number from 0 to %" PRIu64, name, text, most);
+    *ret = n;
+    return 0;
+}
+
+static int parse_data_path(const char *text, enum fence_data_path *ret, struct err *err)
+{
+    static const char *const names[] = { [FENCE_DATA_AUTO] = "auto", [FENCE_DATA_CACHED] = "cached", [FENCE_DATA_PASSTHROUGH] = "passthrough" };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret = (enum fence_data_path) i;
+            return 0;
+        }
+    }
+    return err_invalid(err, "--data-path '%s' is not one of auto, cached, passthrough", text);
+}
+
+static int take_number(struct mount_options *o, int option, const char *arg, struct err *err)
+{
+    uint64_t n = 0;
+    int r = 0;
+
+    switch (option) {
+    case OPT_QUOTA_INODES:
+        return parse_number("quota-inodes", arg, INT64_MAX, &o->config.quota_inodes, err);
+    case OPT_UID:
+        r = parse_number("uid", arg, UINT32_MAX - 1, &n, err);
+        o->config.uid = (uid_t) n;
+        return r;
+    case OPT_GID:
+        r = parse_number("gid", arg, UINT32_MAX - 1, &n, err);
+        o->config.gid = (gid_t) n;
+        return r;
+    case OPT_THREADS:
+        r = parse_number("threads", arg, 1024, &n, err);
+        o->config.threads = (unsigned) n;
+        return r;
+    default:
+        r = parse_number("ready-fd", arg, INT32_MAX, &n, err);
+        o->ready_fd = (int) n;
+        return r;
+    }
+}
+
+static int take_time(const char *arg, int64_t *ret_ns, struct err *err)
+{
+    struct timespec t;
+    int r = clock_parse(arg, &t, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "--version-time");
+    *ret_ns = (int64_t) t.tv_sec * CLOCK_NS_PER_SEC + t.tv_nsec;
+    return 0;
+}
+
+static int take_option(struct mount_options *o, int option, const char *arg, struct err *err)
+{
+    switch (option) {
+    case OPT_BASE:
+        o->config.base_path = arg;
+        return 0;
+    case OPT_DELTA:
+        o->config.delta_path = arg;
+        return 0;
+    case OPT_QUOTA:
+        return size_parse(arg, &o->config.quota_bytes, err);
+    case OPT_LIVE:
+        o->config.is_live = true;
+        return 0;
+    case OPT_DATA_PATH:
+        return parse_data_path(arg, &o->config.data_path, err);
+    case OPT_VERSION_TIME:
+        return take_time(arg, &o->config.version_time_ns, err);
+    case OPT_EVENTS:
+        o->events_path = arg;
+        return 0;
+    case OPT_CONTROL:
+        o->control_path = arg;
+        return 0;
+    case OPT_OTHER_BASE:
+        o->config.keeps_other_base = true;
+        return 0;
+    case OPT_FOREGROUND:
+        return 0;
+    case OPT_HELP:
+        o->wants_help = true;
+        return 0;
+    case '?':
+        return err_invalid(err, "see 'agentfense mount --help'");
+    default:
+        return policy_options_take(&o->policy, option, arg) ? 0 : take_number(o, option, arg, err);
+    }
+}
+
+static int parse_options(int argc, char **argv, struct mount_options *o, struct err *err)
+{
+    int option, r;
+
+    o->config.uid = getuid();
+    o->config.gid = getgid();
+    o->ready_fd = -1;
+    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        r = take_option(o, option, optarg, err);
+        if (r < 0 || o->wants_help)
+            return r;
+    }
+    if (!o->config.base_path || !o->config.delta_path)
+        return err_invalid(err, "both --base and --delta are needed");
+    if (optind + 1 != argc)
+        return err_invalid(err, "exactly one mount point is needed");
+    o->mount_point = argv[optind];
+    return 0;
+}
+
+static bool base_has_workspace(const char *base)
+{
+    autofree char *path = xprintf("%s/workspace", base);
+    struct stat st;
+
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int compile(const struct mount_options *o, const struct rule_list *rules, struct ruleset **ret, struct err *err)
+{
+    struct ruleset_options options = { .workspace_is_real = base_has_workspace(o->config.base_path) };
+
+    return ruleset_new(rules, &options, ret, err);
+}
+
+static int load_rules(const struct mount_options *o, const char *only_file, struct ruleset **ret, struct err *err)
+{
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    int r = only_file ? policy_file_load(only_file, &rules, err) : policy_options_load(&o->policy, NULL, &rules, err);
+
+    return r < 0 ? r : compile(o, &rules, ret, err);
+}
+
+/* One line for one refusal; the log's formatting keeps what a stranger named from forging another. */
+static void on_denial(const struct fence_denial *d, void *cookie)
+{
+    struct mounted *m = cookie;
+    autodone(buf) struct buf line = BUF_EMPTY;
+    char when[CLOCK_TEXT_MAX] = "";
+
+    if (m->events_fd < 0)
+        return;
+    clock_format(clock_timespec_of_ns(d->wall_ns), 6, when);
+    buf_addf(&line, "{\"time\":\"%s\",\"event\":\"permission_denied\",\"op\":\"%s\",\"path\":\"", when, need_name(d->op));
+    for (const char *p = d->path; *p; p++) {
+        unsigned char c = (unsigned char) *p;
+        if (c < 0x20 || c == '"' || c == '\\' || c >= 0x7f)
+            buf_addf(&line, c >= 0x80 ? "\\udc%02x" : "\\u%04x", c);
+        else
+            buf_add_char(&line, (char) c);
+    }
+    buf_addf(&line, "\",\"level\":\"%s\",\"errno\":\"%s\",\"pid\":%d,\"repeats\":%" PRIu64, level_name(d->level),
+             strerrorname_np(d->error), (int) d->pid, d->repeats);
+    if (d->detail)
+        buf_addf(&line, ",\"syscall\":\"%s\"", d->detail);
+    buf_add_str(&line, "}\n");
+    if (write(m->events_fd, line.data, line.len) < 0)
+        return;
+}
+
+static void swap_rules(struct mounted *m, const char *only_file, struct buf *answer)
+{
+    struct err err = ERR_NONE;
+    autoptr(ruleset) rules = NULL;
+    int r = load_rules(m->options, only_file, &rules, &err);
+
+    if (r == 0)
+        r = fence_set_rules(m->fence, rules);
+    if (r == 0) {
+        buf_add_str(answer, "{\"ok\":true}\n");
+        return;
+    }
+    buf_add_str(answer, "{\"ok\":false,\"error\":\"");
+    for (const char *p = *err.text ? err.text : strerror(-r); *p; p++)
+        buf_addf(answer, *p == '"' || *p == '\\' ? "\\%c" : (unsigned char) *p < 0x20 ? " " : "%c", *p);
+    buf_add_str(answer, "\"}\n");
+}
+
+static void tell_stats(struct mounted *m, struct buf *answer)
+{
+    struct fence_stats s;
+
+    fence_stats(m->fence, &s);
+    buf_addf(answer,
+             "{\"ok\":true,\"requests\":%" PRIu64 ",\"inodes\":%" PRIu64 ",\"handles\":%" PRIu64 ",\"used_bytes\":%" PRIu64
+             ",\"used_inodes\":%" PRIu64 ",\"copied_up\":%" PRIu64 ",\"workers\":%u,\"denials_dropped\":%" PRIu64 ",\"ops\":{",
+             s.requests, s.inodes, s.handles, s.used_bytes, s.used_inodes, s.copied_up, s.workers, s.denials_dropped);
+    for (size_t i = 0; i < NEED_OPS; i++)
+        buf_addf(answer, "%s\"%s\":%" PRIu64, i ? "," : "", need_name((enum need_op) i), s.ops[i]);
+    buf_add_str(answer, "},\"denied\":{");
+    for (size_t i = 0; i < NEED_OPS; i++)
+        buf_addf(answer, "%s\"%s\":%" PRIu64, i ? "," : "", need_name((enum need_op) i), s.denied[i]);
+    buf_add_str(answer, "}}\n");
+}
+
+static void handle_line(struct mounted *m, char *line, struct buf *answer)
+{
+    if (strncmp(line, "rules ", 6) == 0)
+        swap_rules(m, line + 6, answer);
+    else if (strcmp(line, "stats") == 0)
+        tell_stats(m, answer);
+    else if (strcmp(line, "sync") == 0)
+        buf_addf(answer, "{\"ok\":%s}\n", fence_sync(m->fence) == 0 ? "true" : "false");
+    else
+        buf_add_str(answer, "{\"ok\":false,\"error\":\"unknown request\"}\n");
+}
+
+/* One client at a time, as many lines as it likes; one that says nothing for ten seconds is let go. */
+static void serve_control(struct mounted *m)
+{
+    autofd int fd = accept4(m->control_fd, NULL, NULL, SOCK_CLOEXEC);
+    struct timeval patience = { .tv_sec = 10 };
+    char line[8192];
+    size_t used = 0;
+    ssize_t n;
+
+    if (fd < 0)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    while (used < sizeof(line) - 1 && (n = read(fd, line + used, sizeof(line) - 1 - used)) > 0) {
+        char *end;
+        used += (size_t) n;
+        line[used] = 0;
+        while ((end = memchr(line, '\n', used))) {
+            autodone(buf) struct buf answer = BUF_EMPTY;
+            *end = 0;
+            handle_line(m, line, &answer);
+            if (fd_write_full(fd, answer.data, answer.len) < 0)
+                return;
+            used -= (size_t) (end + 1 - line);
+            memmove(line, end + 1, used);
+        }
+    }
+}
+
+static int listen_control(const char *path, int *ret_fd, struct err *err)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (strlen(path) >= sizeof(address.sun_path))
+        return err_invalid(err, "--control '%s' is too long for a socket", path);
+    memcpy(address.sun_path, path, strlen(path));
+    unlink(path);
+    if (fd < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || chmod(path, 0600) < 0 || listen(fd, 8) < 0)
+        return err_errno(err, -errno, "control socket '%s'", path);
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+static void handle_signal(struct mounted *m)
+{
+    struct signalfd_siginfo info;
+    autodone(buf) struct buf answer = BUF_EMPTY;
+
+    if (read(m->signal_fd, &info, sizeof(info)) != sizeof(info))
+        return;
+    if (info.ssi_signo != SIGHUP) {
+        fence_stop(m->fence);
+        return;
+    }
+    swap_rules(m, NULL, &answer);
+    if (strstr(answer.data, "\"ok\":false"))
+        fprintf(stderr, "agentfense: keeping the old rules: %s", answer.data);
+}
+
+/* Signals and the control socket, beside the thread that serves the mount. */
+static void *attend(void *arg)
+{
+    struct mounted *m = arg;
+
+    for (;;) {
+        struct pollfd fds[3] = { { m->signal_fd, POLLIN, 0 }, { m->done_fd[0], POLLIN, 0 }, { m->control_fd, POLLIN, 0 } };
+        if (poll(fds, 3, -1) < 0 && errno != EINTR)
+            return NULL;
+        if (fds[1].revents)
+            return NULL;
+        if (fds[0].revents & POLLIN)
+            handle_signal(m);
+        if (fds[2].revents & POLLIN)
+            serve_control(m);
+    }
+}
+
+static int open_signals(int *ret_fd)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    return *ret_fd < 0 ? -errno : 0;
+}
+
+static int prepare(struct mounted *m, struct err *err)
+{
+    struct mount_options *o = m->options;
+    autoptr(ruleset) rules = NULL;
+    int r = load_rules(o, NULL, &rules, err);
+
+    if (r < 0)
+        return r;
+    r = open_signals(&m->signal_fd);
+    if (r < 0)
+        return err_errno(err, r, "waiting for signals");
+    if (pipe2(m->done_fd, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "making a pipe");
+    if (o->events_path) {
+        m->events_fd = open(o->events_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (m->events_fd < 0)
+            return err_errno(err, -errno, "events file '%s'", o->events_path);
+        o->config.on_denial = on_denial;
+    }
+    o->config.rules = rules;
+    o->config.cookie = m;
+    r = fence_new(&o->config, &m->fence, err);
+    if (r == 0)
+        r = fence_mount(m->fence, o->mount_point, err);
+    if (r == 0 && o->control_path)
+        r = listen_control(o->control_path, &m->control_fd, err);
+    return r;
+}
+
+static int run_mounted(struct mounted *m, struct err *err)
+{
+    pthread_t attendant;
+    int r = pthread_create(&attendant, NULL, attend, m);
+
+    if (r)
+        return err_errno(err, -r, "starting a thread");
+    fprintf(stderr, "mounted %s\n", m->options->mount_point);
+    if (m->options->ready_fd >= 0 && write(m->options->ready_fd, "1", 1) < 0)
+        log_warn("nobody takes the word that we are ready", LOG_ERRNO("error", errno));
+    r = fence_run(m->fence);
+    close(m->done_fd[1]);
+    m->done_fd[1] = -1;
+    pthread_join(attendant, NULL);
+    return r < 0 ? err_errno(err, r, "serving '%s'", m->options->mount_point) : 0;
+}
+
+static void mounted_done(struct mounted *m)
+{
+    int fds[] = { m->signal_fd, m->control_fd, m->events_fd, m->done_fd[0], m->done_fd[1] };
+
+    fence_free(m->fence);
+    if (m->control_fd >= 0)
+        unlink(m->options->control_path);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+}
+
+static int run(int argc, char **argv)
+{
+    struct mount_options options = { 0 };
+    struct mounted m = { .options = &options, .signal_fd = -1, .control_fd = -1, .events_fd = -1, .done_fd = { -1, -1 } };
+    struct err err = ERR_NONE;
+    int r = parse_options(argc, argv, &options, &err);
+
+    if (r == 0 && options.wants_help) {
+        fputs(help, stdout);
+        policy_options_done(&options.policy);
+        return EXIT_SUCCESS;
+    }
+    bool is_usage = r < 0;
+    if (r == 0)
+        r = prepare(&m, &err);
+    if (r == 0)
+        r = run_mounted(&m, &err);
+    mounted_done(&m);
+    policy_options_done(&options.policy);
+    if (r == 0)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "agentfense mount: %s\n", err.text);
+    return is_usage ? EXIT_USAGE : EXIT_OURS;
+}
+
+const struct verb verb_mount = {
+    .name = "mount",
+    .summary = "show a directory under rules and keep changes in a delta",
+    .run = run,
+};

@@ -1,0 +1,121 @@
+#include "fence/attr.h"
+
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+
+static int64_t ns_of(struct timespec t)
+{
+    return (int64_t) t.tv_sec * CLOCK_NS_PER_SEC + t.tv_nsec;
+}
+
+/*
+ * Mode bits are the fast answer: with default_permissions the kernel refuses by them without asking us. They never promise
+ * more than the level; the guard decides again on every read and write, so a process that may ignore them gets nothing.
+ * A directory shows `w` when some name in it could be written, whatever its own level: which name, the guard says.
+ */
+static mode_t file_mode(mode_t mode, enum level level)
+{
+    static const mode_t masks[] = {
+        [LEVEL_NONE] = 0,
+        [LEVEL_VIEW] = 0,
+        [LEVEL_READ] = 01555,
+        [LEVEL_WRITE] = 01777,
+    };
+
+    return S_ISLNK(mode) ? S_IFLNK | 0777 : (mode & S_IFMT) | (mode & masks[level]);
+}
+
+static mode_t dir_mode(struct fence *f, const struct inode *dir, enum level level)
+{
+    autoptr(place) place = inode_dup_place(f, dir);
+    bool writable = place && ruleset_may_write_child(f->rules, place);
+    mode_t mode = atomic_load(&dir->mode);
+
+    /* Nothing of a passage is told, not even the bits of the hidden directory. */
+    if (level == LEVEL_NONE)
+        return S_IFDIR | (writable ? 0755 : 0555);
+    if (level == LEVEL_WRITE)
+        return writable ? mode & (S_IFMT | 01777) : mode & (S_IFMT | 0555);
+    return S_IFDIR | (mode & 0555) | (writable ? 0200 : 0);
+}
+
+static nlink_t count_names(struct fence *f, const struct inode *inode)
+{
+    nlink_t count = 0;
+
+    tree_lock(f);
+    for (const struct entry *e = inode_has(inode, INODE_DEAD) ? NULL : inode->names; e; e = e->name_next)
+        count++;
+    tree_unlock(f);
+    return count;
+}
+
+static void fill_dir(struct fence *f, struct inode *inode, struct stat *st)
+{
+    st->st_mode = dir_mode(f, inode, (enum level) atomic_load(&inode->level));
+    st->st_nlink = inode_has(inode, INODE_DEAD) ? 0 : 1;
+    st->st_size = ATTR_BLOCK;
+    st->st_blocks = ATTR_BLOCK / 512;
+    tree_lock(f);
+    st->st_atim = clock_timespec_of_ns(inode->dir->atime_ns);
+    st->st_mtim = clock_timespec_of_ns(inode->dir->mtime_ns);
+    st->st_ctim = clock_timespec_of_ns(inode->dir->ctime_ns);
+    tree_unlock(f);
+}
+
+void attr_fill(struct fence *f, struct inode *inode, const struct stat *backing, struct stat *ret_st)
+{
+    struct stat st = { .st_ino = inode->ino, .st_uid = f->uid, .st_gid = f->gid, .st_blksize = ATTR_BLOCK };
+
+    if (inode_is_dir(inode)) {
+        fill_dir(f, inode, &st);
+        *ret_st = st;
+        return;
+    }
+    st.st_mode = file_mode(backing->st_mode & (S_IFMT | 01777), (enum level) atomic_load(&inode->level));
+    st.st_nlink = count_names(f, inode);
+    st.st_size = backing->st_size;
+    st.st_blocks = backing->st_blocks;
+    st.st_atim = backing->st_atim;
+    st.st_mtim = backing->st_mtim;
+    /* The base file's own ctime moves when someone links it to a hidden name: the sandbox sees its own changes only. */
+    st.st_ctim = inode_has(inode, INODE_UP) ? backing->st_ctim : backing->st_mtim;
+    *ret_st = st;
+}
+
+int attr_get(struct fence *f, struct inode *inode, struct stat *ret_st)
+{
+    struct stat backing;
+    int r = 0;
+
+    if (!inode_is_dir(inode))
+        r = layer_stat_inode(f, inode, &backing);
+    if (r == 0)
+        attr_fill(f, inode, &backing, ret_st);
+    return r;
+}
+
+void attr_touch_dir(struct fence *f, struct inode *dir, int delta_fd)
+{
+    struct stat st;
+    int64_t now = fstat(delta_fd, &st) == 0 ? ns_of(st.st_mtim) : clock_wall_ns();
+
+    tree_lock(f);
+    dir->dir->mtime_ns = dir->dir->ctime_ns = now;
+    dir->dir->version++;
+    tree_unlock(f);
+}
+
+void attr_keep_dir_times(struct fence *f, struct inode *dir, int delta_fd)
+{
+    struct timespec times[2];
+
+    tree_lock(f);
+    times[0] = clock_timespec_of_ns(dir->dir->atime_ns);
+    times[1] = clock_timespec_of_ns(dir->dir->mtime_ns);
+    tree_unlock(f);
+    futimens(delta_fd, times);
+}

@@ -1,0 +1,22 @@
+/*
+ * What stat(2) shows: the backing file's size and times, a mode that says what the level allows, and nothing that tells of
+ * hidden files.
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+#define ATTR_BLOCK 4096
+#define TIMEOUT_HIDDEN_S 1.0 /* for names the rules hide, there or not: short, so that attempts are seen */
+
+/* `backing` may be NULL for a directory. */
+void attr_fill(struct fence *f, struct inode *inode, const struct stat *backing, struct stat *ret_st);
+
+/* The same, asking the layers. */
+int attr_get(struct fence *f, struct inode *inode, struct stat *ret_st);
+
+/* A visible change in the directory: its times move to the delta's clock, its listing is new. [dir stripe held or not] */
+void attr_touch_dir(struct fence *f, struct inode *dir, int delta_fd);
+
+/* An invisible one: the delta's directory gets back the times that are shown. */
+void attr_keep_dir_times(struct fence *f, struct inode *dir, int delta_fd);

@@ -1,0 +1,272 @@
+#include "fence/audit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "fence/inode.h"
+
+#define RING 256
+#define KINDS 512 /* refusals remembered for the rate limit; a slot is simply taken over */
+#define PEEKS_PER_SECOND 500
+
+struct event {
+    struct fence_denial denial;
+    char *path; /* owned */
+    char detail[32];
+};
+
+struct kind {
+    uint64_t key;
+    int64_t told_ns;
+    uint64_t repeats;
+};
+
+struct audit {
+    struct fence *f;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool running, stopping;
+    struct event ring[RING]; /* guarded by lock, as the rest */
+    size_t head, count;
+    struct kind kinds[KINDS];
+    uint64_t dropped;
+    int64_t peek_second;
+    unsigned peeks;
+};
+
+struct audit *audit_new(struct fence *f)
+{
+    struct audit *a = xnew(struct audit);
+
+    a->f = f;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->wake, NULL);
+    return a;
+}
+
+static bool take(struct audit *a, struct event *ret)
+{
+    if (a->count == 0)
+        return false;
+    *ret = a->ring[a->head];
+    a->head = (a->head + 1) % RING;
+    a->count--;
+    return true;
+}
+
+static void *drain(void *arg)
+{
+    struct audit *a = arg;
+    struct event event;
+
+    pthread_mutex_lock(&a->lock);
+    for (;;) {
+        if (!take(a, &event)) {
+            if (a->stopping)
+                break;
+            pthread_cond_wait(&a->wake, &a->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&a->lock);
+        event.denial.path = event.path;
+        event.denial.detail = *event.detail ? event.detail : NULL;
+        a->f->on_denial(&event.denial, a->f->cookie);
+        free(event.path);
+        pthread_mutex_lock(&a->lock);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+int audit_start(struct audit *a)
+{
+    int r;
+
+    if (!a->f->on_denial)
+        return 0;
+    r = pthread_create(&a->thread, NULL, drain, a);
+    a->running = r == 0;
+    return -r;
+}
+
+void audit_stop(struct audit *a)
+{
+    if (!a || !a->running)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->stopping = true;
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+    pthread_join(a->thread, NULL);
+    a->running = false;
+}
+
+void audit_free(struct audit *a)
+{
+    struct event event;
+
+    if (!a)
+        return;
+    audit_stop(a);
+    while (take(a, &event))
+        free(event.path);
+    pthread_mutex_destroy(&a->lock);
+    pthread_cond_destroy(&a->wake);
+    free(a);
+}
+
+uint64_t audit_dropped(struct audit *a)
+{
+    autolock(&a->lock);
+    return a->dropped;
+}
+
+/* False: told less than a second ago. */
+static bool is_due(struct audit *a, uint64_t key, int64_t now_ns, uint64_t *ret_repeats)
+{
+    autolock(&a->lock);
+    struct kind *kind = &a->kinds[key % KINDS];
+
+    if (kind->key != key)
+        *kind = (struct kind) { .key = key };
+    else if (now_ns - kind->told_ns < CLOCK_NS_PER_SEC) {
+        kind->repeats++;
+        return false;
+    }
+    *ret_repeats = kind->repeats;
+    kind->repeats = 0;
+    kind->told_ns = now_ns;
+    return true;
+}
+
+static void put(struct audit *a, const struct event *event)
+{
+    pthread_mutex_lock(&a->lock);
+    bool fits = a->count < RING && a->running;
+    if (fits)
+        a->ring[(a->head + a->count++) % RING] = *event;
+    else
+        a->dropped++;
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+    if (!fits)
+        free(event->path);
+}
+
+static void tell(struct fence *f, enum need_op op, struct inode *dir, const char *name, enum level level, int error, pid_t pid,
+                 const char *detail)
+{
+    autodone(buf) struct buf path = BUF_EMPTY, full = BUF_EMPTY;
+    uint64_t key = inode_number_of(dir->ino + op, name ? name : "", name ? strlen(name) : 0);
+    struct event event = { 0 };
+
+    if (!f->audit || !f->on_denial || !is_due(f->audit, key, clock_now_ns(), &event.denial.repeats))
+        return;
+    tree_path_of(f, dir, name, &path);
+    buf_addf(&full, "/");
+    buf_add(&full, path.data, path.len);
+    event.denial.wall_ns = clock_wall_ns();
+    event.denial.op = op;
+    event.denial.level = level;
+    event.denial.error = error;
+    event.denial.pid = pid;
+    event.path = buf_dup_take(&full);
+    if (detail)
+        snprintf(event.detail, sizeof(event.detail), "%s", detail);
+    put(f->audit, &event);
+}
+
+void audit_denied(struct fence *f, enum need_op op, struct inode *dir, const char *name, enum level level, int error,
+                  const struct caller *who)
+{
+    tell(f, op, dir, name, level, error, who ? who->pid : 0, NULL);
+}
+
+/* System calls by which a file is opened or asked about with a purpose, and where their flags are among the arguments. */
+static const struct {
+    long number;
+    const char *name;
+    int flags_at; /* -1: always for writing or executing */
+    bool is_access;
+} calls[] = {
+    { SYS_openat, "openat", 2, false },
+#ifdef SYS_open
+    { SYS_open, "open", 1, false },
+    { SYS_creat, "creat", -1, false },
+    { SYS_access, "access", 1, true },
+#endif
+#ifdef SYS_openat2
+    { SYS_openat2, "openat2", -1, false },
+#endif
+    { SYS_faccessat, "faccessat", 2, true },
+    { SYS_faccessat2, "faccessat2", 2, true },
+    { SYS_truncate, "truncate", -1, false },
+    { SYS_execve, "execve", -1, false },
+    { SYS_execveat, "execveat", -1, false },
+};
+
+static bool may_peek(struct audit *a, int64_t now_ns)
+{
+    autolock(&a->lock);
+    if (now_ns / CLOCK_NS_PER_SEC != a->peek_second) {
+        a->peek_second = now_ns / CLOCK_NS_PER_SEC;
+        a->peeks = 0;
+    }
+    return a->peeks++ < PEEKS_PER_SECOND;
+}
+
+static bool peek_syscall(pid_t pid, long *ret_number, unsigned long args[6])
+{
+    char path[48], text[256];
+
+    snprintf(path, sizeof(path), "/proc/%d/syscall", (int) pid);
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    return sscanf(text, "%ld %lx %lx %lx %lx %lx %lx", ret_number, &args[0], &args[1], &args[2], &args[3], &args[4], &args[5]) == 7;
+}
+
+/* Would the level refuse what this call wants? */
+static bool is_refused(enum level level, bool is_access, unsigned long flags, bool flags_known)
+{
+    bool writes = is_access ? flags & W_OK : !flags_known || (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
+
+    if (!is_access && flags_known && (flags & O_PATH))
+        return false;
+    if (is_access && flags == F_OK)
+        return false;
+    return need_check(writes ? NEED_WRITE : NEED_READ, level, false) < 0;
+}
+
+void audit_getattr(struct fence *f, struct inode *inode, const struct caller *who)
+{
+    enum level level = (enum level) atomic_load_explicit(&inode->level, memory_order_relaxed);
+    unsigned long args[6];
+    long number;
+
+    if (!f->on_denial || need_check(NEED_WRITE, level, false) == 0 || inode_is_dir(inode) || who->pid <= 0)
+        return;
+    if (!may_peek(f->audit, clock_now_ns()) || !peek_syscall(who->pid, &number, args))
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+        if (calls[i].number != number)
+            continue;
+        int at = calls[i].flags_at;
+        if (!is_refused(level, calls[i].is_access, at < 0 ? 0 : args[at], at >= 0))
+            return;
+        enum need_op op = need_check(NEED_READ, level, false) < 0 ? NEED_READ : NEED_WRITE;
+        atomic_fetch_add_explicit(&f->denied[op], 1, memory_order_relaxed);
+        tell(f, op, inode, NULL, level, EACCES, who->pid, calls[i].name);
+        return;
+    }
+}

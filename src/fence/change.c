@@ -1,0 +1,388 @@
+#include "fence/change.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/copyup.h"
+#include "fence/delta.h"
+#include "fence/whiteout.h"
+
+struct walk {
+    int base_fd; /* owned; -1: the base is gone, everything counts as added */
+    struct delta_about about;
+    struct buf roots; /* text of meta/roots */
+    struct buf path;
+    change_fn fn;
+    void *cookie;
+};
+
+const char *change_kind_name(enum change_kind kind)
+{
+    static const char *const names[] = { "added", "modified", "mode", "deleted" };
+
+    return names[kind];
+}
+
+static int tell(struct walk *w, enum change_kind kind, const struct stat *st)
+{
+    struct change change = { kind, w->path.data, st->st_mode, (uint64_t) (S_ISREG(st->st_mode) ? st->st_size : 0) };
+
+    return w->fn(&change, w->cookie);
+}
+
+static bool in_base(struct walk *w, struct stat *ret_st)
+{
+    autofd int fd = w->base_fd < 0 ? -1 : path_open_beneath(w->base_fd, w->path.data, O_PATH, 0);
+
+    return fd >= 0 && fstat(fd, ret_st) == 0;
+}
+
+static bool same_bytes(int a, int b)
+{
+    autofree char *x = malloc(131072);
+    char *y = x + 65536;
+    off_t at = 0;
+
+    for (;;) {
+        ssize_t n = x ? fd_pread_full(a, x, 65536, at) : -1, m = x ? fd_pread_full(b, y, 65536, at) : -1;
+        if (n != m || n < 0 || memcmp(x, y, (size_t) n) != 0)
+            return false;
+        if (n == 0)
+            return true;
+        at += n;
+    }
+}
+
+static bool same_target(struct walk *w, int dirfd, const char *name)
+{
+    char a[PATH_MAX], b[PATH_MAX];
+    autofd int link = path_open_beneath(w->base_fd, w->path.data, O_PATH, 0);
+    ssize_t n = readlinkat(dirfd, name, a, sizeof(a)), m = link < 0 ? -1 : readlinkat(link, "", b, sizeof(b));
+
+    return n >= 0 && n == m && memcmp(a, b, (size_t) n) == 0;
+}
+
+static bool same_content(struct walk *w, int dirfd, const char *name, const struct stat *now, const struct stat *was)
+{
+    if ((now->st_mode & S_IFMT) != (was->st_mode & S_IFMT))
+        return false;
+    if (S_ISLNK(now->st_mode))
+        return same_target(w, dirfd, name);
+    if (!S_ISREG(now->st_mode))
+        return true;
+    if (now->st_size != was->st_size)
+        return false;
+    autofd int a = path_open_beneath(dirfd, name, O_RDONLY | O_NONBLOCK, 0);
+    autofd int b = path_open_beneath(w->base_fd, w->path.data, O_RDONLY | O_NONBLOCK, 0);
+    return a >= 0 && b >= 0 && same_bytes(a, b);
+}
+
+static int compare(struct walk *w, int dirfd, const char *name, const struct stat *now)
+{
+    struct stat was;
+
+    if (!in_base(w, &was))
+        return tell(w, CHANGE_ADDED, now);
+    if (!same_content(w, dirfd, name, now, &was))
+        return tell(w, CHANGE_MODIFIED, now);
+    return !S_ISLNK(now->st_mode) && ((now->st_mode ^ was.st_mode) & 0777) ? tell(w, CHANGE_MODE, now) : 0;
+}
+
+static size_t push(struct walk *w, const char *name)
+{
+    size_t len = w->path.len;
+
+    if (len > 0)
+        buf_add_char(&w->path, '/');
+    buf_add_str(&w->path, name);
+    return len;
+}
+
+static void pop(struct walk *w, size_t len)
+{
+    w->path.len = len;
+    if (w->path.data)
+        w->path.data[len] = 0;
+}
+
+static int walk_dir(struct walk *w, int take_fd, unsigned depth);
+
+/* An empty directory that a rule promised, perhaps with more of the kind in it, is no change. */
+static bool is_promised(struct walk *w, int fd)
+{
+    size_t len = w->path.len;
+    DIR *dir;
+    bool only_promised = false;
+
+    for (const char *at = w->roots.data; at && *at; at = strchr(at, '\n') + 1) {
+        size_t n = strcspn(at, "\n");
+        only_promised |= n >= len && memcmp(at, w->path.data, len) == 0 && (n == len || at[len] == '/');
+        if (at[n] == 0)
+            break;
+    }
+    int copy = only_promised ? openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    dir = copy < 0 ? NULL : fdopendir(copy);
+    for (const struct dirent *d; dir && only_promised && (d = readdir(dir));)
+        only_promised = d->d_name[0] == '.' || d->d_type == DT_DIR;
+    if (dir)
+        closedir(dir);
+    return only_promised;
+}
+
+/* What the base has in an opaque directory and the delta has not. */
+static int tell_uncovered(struct walk *w, int fd)
+{
+    int base = path_open_beneath(w->base_fd, w->path.len ? w->path.data : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
+    DIR *dir = base < 0 ? NULL : fdopendir(base);
+    struct stat st;
+
+    if (!dir && base >= 0)
+        close(base);
+    for (const struct dirent *d; dir && r == 0 && (d = readdir(dir));) {
+        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+            continue;
+        if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        size_t len = push(w, d->d_name);
+        r = tell(w, CHANGE_DELETED, &st);
+        pop(w, len);
+    }
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
+static int on_directory(struct walk *w, int dirfd, const char *name, const struct stat *st, unsigned depth)
+{
+    autofd int fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+    struct stat was;
+    int r = 0;
+
+    if (fd < 0)
+        return fd;
+    if (!in_base(w, &was))
+        r = is_promised(w, fd) ? 0 : tell(w, CHANGE_ADDED, st);
+    else if (!S_ISDIR(was.st_mode))
+        r = tell(w, CHANGE_MODIFIED, st);
+    else if ((was.st_mode ^ st->st_mode) & 0777)
+        r = tell(w, CHANGE_MODE, st);
+    if (r == 0 && whiteout_is_opaque(fd))
+        r = tell_uncovered(w, fd);
+    return r == 0 ? walk_dir(w, steal_fd(&fd), depth + 1) : r;
+}
+
+static int on_marker(struct walk *w, int dirfd, const char *marker)
+{
+    char name[NAME_MAX + 1];
+    struct stat was;
+    int r = 0;
+
+    if (!whiteout_target(dirfd, marker, name))
+        return 0;
+    size_t len = push(w, name);
+    if (in_base(w, &was))
+        r = tell(w, CHANGE_DELETED, &was);
+    pop(w, len);
+    return r;
+}
+
+static bool has_marker(int dirfd, const char *name)
+{
+    char marker[NAME_MAX + 1];
+    struct stat st;
+
+    whiteout_name(name, marker);
+    return fstatat(dirfd, marker, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int on_name(struct walk *w, int dirfd, const char *name, unsigned depth)
+{
+    struct stat st;
+    int r;
+
+    if (whiteout_is_reserved(name))
+        return on_marker(w, dirfd, name);
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || has_marker(dirfd, name))
+        return 0;
+    size_t len = push(w, name);
+    r = S_ISDIR(st.st_mode) ? on_directory(w, dirfd, name, &st, depth) : compare(w, dirfd, name, &st);
+    pop(w, len);
+    return r;
+}
+
+static int walk_dir(struct walk *w, int take_fd, unsigned depth)
+{
+    struct dirent **names = NULL;
+    int r = 0, count;
+
+    if (depth > FILE_WALK_DEPTH_MAX) {
+        close(take_fd);
+        return -ENAMETOOLONG;
+    }
+    /* Sorted, so that two looks at the same delta read the same. */
+    count = scandirat(take_fd, ".", &names, NULL, alphasort);
+    if (count < 0)
+        r = -errno;
+    for (int i = 0; i < count; i++) {
+        if (r == 0 && strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
+            r = on_name(w, take_fd, names[i]->d_name, depth);
+        free(names[i]);
+    }
+    free(names);
+    close(take_fd);
+    return r;
+}
+
+int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *err)
+{
+    struct walk w = { .base_fd = -1, .fn = fn, .cookie = cookie };
+    int fd, r = delta_about_open(delta_path, &w.about, err);
+
+    if (r < 0)
+        return r;
+    w.base_fd = open(w.about.base_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (file_read(w.about.meta_fd, "roots", 1 << 20, &w.roots) < 0)
+        buf_clear(&w.roots);
+    fd = path_open_beneath(w.about.data_fd, ".", O_RDONLY | O_DIRECTORY, 0);
+    r = fd < 0 ? fd : walk_dir(&w, fd, 0);
+    if (r < 0)
+        err_errno(err, r, "reading delta '%s'", delta_path);
+    if (w.base_fd >= 0)
+        close(w.base_fd);
+    buf_done(&w.roots);
+    buf_done(&w.path);
+    delta_about_done(&w.about);
+    return r;
+}
+
+/* ---- taking changes out ---- */
+
+struct export {
+    int from, to; /* borrowed */
+    FILE *deleted;
+};
+
+static int export_file(struct export *x, const struct change *change)
+{
+    autofd int from = path_open_beneath(x->from, change->path, O_RDONLY | O_NONBLOCK, 0);
+    autofd int to = from < 0 ? -1 : path_open_beneath(x->to, change->path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    int r;
+
+    if (from < 0 || to < 0)
+        return from < 0 ? from : to;
+    r = copyup_content(from, to, INT64_MAX);
+    if (r == 0 && fchmod(to, change->mode & 0777) < 0)
+        r = -errno;
+    return r;
+}
+
+static int export_link(struct export *x, const struct change *change)
+{
+    char target[PATH_MAX];
+    const char *name;
+    autofd int link = path_open_beneath(x->from, change->path, O_PATH, 0), parent = -1;
+    ssize_t n = link < 0 ? -1 : readlinkat(link, "", target, sizeof(target) - 1);
+    int r = path_open_parent_beneath(x->to, change->path, &parent, &name);
+
+    if (n < 0)
+        return -EIO;
+    target[n] = 0;
+    return r < 0 ? r : symlinkat(target, parent, name) < 0 ? -errno : 0;
+}
+
+static int on_export(const struct change *change, void *cookie)
+{
+    struct export *x = cookie;
+    const char *slash = strrchr(change->path, '/');
+    autofree char *parent = slash ? xdupn(change->path, (size_t) (slash - change->path)) : NULL;
+    int r = parent && change->kind != CHANGE_DELETED ? path_mkdirs_beneath(x->to, parent, 0755) : 0;
+
+    if (r < 0)
+        return r;
+    if (change->kind == CHANGE_DELETED)
+        return fprintf(x->deleted, "%s%c", change->path, 0) < 0 ? -EIO : 0;
+    if (S_ISDIR(change->mode))
+        return path_mkdirs_beneath(x->to, change->path, change->mode & 0777);
+    if (S_ISREG(change->mode))
+        return export_file(x, change);
+    return S_ISLNK(change->mode) ? export_link(x, change) : 0;
+}
+
+static int open_target(const char *to, int *ret_fd, struct err *err)
+{
+    DIR *dir;
+    int entries = 0;
+
+    if (mkdir(to, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "making '%s'", to);
+    *ret_fd = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*ret_fd < 0)
+        return err_errno(err, -errno, "opening '%s'", to);
+    dir = opendir(to);
+    while (dir && readdir(dir))
+        entries++;
+    if (dir)
+        closedir(dir);
+    return entries > 2 ? err_set(err, ERR_FAILED_PRECONDITION, -ENOTEMPTY, "'%s' is not empty", to) : 0;
+}
+
+int change_export(const char *delta_path, const char *to, struct err *err)
+{
+    struct delta_about about = { NULL, -1, -1 };
+    autofd int to_fd = -1;
+    autofree char *deleted_path = xprintf("%s.deleted", to);
+    autofile FILE *deleted = NULL;
+    int r = delta_about_open(delta_path, &about, err);
+
+    if (r == 0)
+        r = open_target(to, &to_fd, err);
+    if (r == 0 && !(deleted = fopen(deleted_path, "we")))
+        r = err_errno(err, -errno, "writing '%s'", deleted_path);
+    if (r == 0) {
+        struct export x = { about.data_fd, to_fd, deleted };
+        r = change_each(delta_path, on_export, &x, err);
+    }
+    if (r == 0 && fflush(deleted) != 0)
+        r = err_errno(err, -errno, "writing '%s'", deleted_path);
+    delta_about_done(&about);
+    return r;
+}
+
+int change_discard(const char *delta_path, struct err *err)
+{
+    struct delta_about about;
+    autofd int lock = -1, fd = -1;
+    int r = delta_about_open(delta_path, &about, err);
+
+    if (r < 0)
+        return r;
+    lock = path_open_beneath(about.meta_fd, "lock", O_RDWR | O_CREAT, 0600);
+    delta_about_done(&about);
+    if (lock < 0)
+        return err_errno(err, lock, "locking delta '%s'", delta_path);
+    if (flock(lock, LOCK_EX | LOCK_NB) < 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "delta '%s' is in use", delta_path);
+    fd = open(delta_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "opening delta '%s'", delta_path);
+    /* The format marker, in meta, goes last: cut short, it is still a delta and can be discarded again. */
+    r = file_remove_tree(fd, "data");
+    if (r == 0)
+        r = file_remove_tree(fd, "work");
+    if (r == 0)
+        r = file_remove_tree(fd, "meta");
+    if (r == 0 && rmdir(delta_path) < 0)
+        r = -errno;
+    return r < 0 ? err_errno(err, r, "removing delta '%s'", delta_path) : 0;
+}

@@ -1,0 +1,393 @@
+#include "fence/copyup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "fence/attr.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+#include "fence/merge.h"
+#include "fence/quota.h"
+#include "fence/record.h"
+#include "fence/resolve.h"
+#include "fence/whiteout.h"
+#include "fence/xattr.h"
+
+static void temp_name(struct fence *f, char out[32])
+{
+    snprintf(out, 32, "t%" PRIu64, atomic_fetch_add(&f->temp_counter, 1));
+}
+
+static int copy_by_hand(int from, int to, off_t at, off_t end)
+{
+    autofree char *bytes = malloc(1 << 17);
+
+    if (!bytes)
+        return -ENOMEM;
+    while (at < end) {
+        size_t want = end - at < (1 << 17) ? (size_t) (end - at) : 1 << 17;
+        ssize_t n = pread(from, bytes, want, at);
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        for (ssize_t done = 0; done < n;) {
+            ssize_t w = pwrite(to, bytes + done, (size_t) (n - done), at + done);
+            if (w < 0)
+                return -errno;
+            done += w;
+        }
+        at += n;
+    }
+    return 0;
+}
+
+static int copy_range(int from, int to, off_t at, off_t end)
+{
+    while (at < end) {
+        off_t in = at, out = at;
+        ssize_t n = copy_file_range(from, &in, to, &out, (size_t) (end - at), 0);
+        if (n < 0)
+            return errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP ? copy_by_hand(from, to, at, end)
+                                                                                                 : -errno;
+        if (n == 0)
+            return 0;
+        at += n;
+    }
+    return 0;
+}
+
+int copyup_content(int from, int to, int64_t most)
+{
+    struct stat st;
+    off_t at = 0, size;
+
+    if (fstat(from, &st) < 0)
+        return -errno;
+    size = st.st_size < most ? st.st_size : (off_t) most;
+    if (size == st.st_size && size > 0 && ioctl(to, FICLONE, from) == 0)
+        return 0;
+    if (ftruncate(to, size) < 0)
+        return -errno;
+    while (at < size) {
+        off_t data = lseek(from, at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO)
+            break;
+        if (data < 0)
+            return copy_range(from, to, at, size);
+        off_t hole = lseek(from, data, SEEK_HOLE);
+        if (hole < 0 || hole > size)
+            hole = size;
+        int r = data < size ? copy_range(from, to, data, hole) : 0;
+        if (r < 0)
+            return r;
+        at = hole > data ? hole : size;
+    }
+    return 0;
+}
+
+/* A directory appears in the delta under the name of the base's, empty, so that all of it goes on showing through. */
+static int make_dir(struct fence *f, struct inode *dir, struct handle *parent, const struct whereabouts *where)
+{
+    char temp[32];
+    autofd int fd = -1;
+    int r = quota_take(&f->quota, 0, 1);
+
+    if (r < 0)
+        return r;
+    temp_name(f, temp);
+    if (mkdirat(f->work_fd, temp, 0700) < 0)
+        goto fail;
+    fault("copyup-dir-made");
+    fd = openat(f->work_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchmod(fd, atomic_load(&dir->mode) & 01777) < 0)
+        goto fail;
+    xattr_copy_dir(f, dir, fd);
+    attr_keep_dir_times(f, dir, fd);
+    if (renameat(f->work_fd, temp, parent->fd, where->name) < 0)
+        goto fail;
+    fault("copyup-dir-placed");
+    tree_lock(f);
+    dir->names->flags |= ENTRY_UP;
+    tree_unlock(f);
+    inode_set(dir, INODE_UP);
+    attr_keep_dir_times(f, where->parent, parent->fd);
+    return 0;
+fail:
+    r = -errno;
+    unlinkat(f->work_fd, temp, AT_REMOVEDIR);
+    quota_give(&f->quota, 0, 1);
+    return r;
+}
+
+int copyup_dir(struct fence *f, struct inode *dir)
+{
+    struct whereabouts where;
+    struct handle *parent = NULL;
+    int r;
+
+    if (inode_has(dir, INODE_UP))
+        return 0;
+    r = inode_where(f, dir, &where);
+    if (r < 0)
+        return -ENOENT;
+    r = copyup_dir(f, where.parent);
+    if (r == 0)
+        r = handle_get(f, where.parent, LAYER_DELTA, &parent);
+    if (r == 0) {
+        /* A directory that is not in the delta can't be renamed, only removed, meanwhile. */
+        dir_lock(f, where.parent);
+        if (inode_has(dir, INODE_DEAD))
+            r = -ENOENT;
+        else if (!inode_has(dir, INODE_UP))
+            r = make_dir(f, dir, parent, &where);
+        dir_unlock(f, where.parent);
+        handle_put(f, parent);
+    }
+    whereabouts_done(f, &where);
+    return r;
+}
+
+/* What is being copied and what came of it so far. */
+struct copy {
+    struct stat base;
+    char temp[32];
+    int fd; /* owned; the new regular file, -1 for other kinds */
+    bool made;
+};
+
+static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes, struct copy *c)
+{
+    struct handle *from;
+    char kept[32];
+    bool has_kept = false;
+    int r = handle_get(f, inode, LAYER_BASE, &from);
+
+    if (r < 0)
+        return r;
+    if (fstat(from->fd, &c->base) < 0)
+        r = -errno;
+    if (r == 0) {
+        c->fd = openat(f->work_fd, c->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        c->made = c->fd >= 0;
+        r = c->made ? 0 : -errno;
+    }
+    fault("copyup-temp-made");
+    if (r == 0)
+        r = copyup_content(from->fd, c->fd, keep_bytes);
+    fault("copyup-data-copied");
+    if (r == 0)
+        xattr_copy(from->fd, c->fd);
+    if (r == 0 && f->is_live)
+        has_kept = record_keep_pre_image(f, from->fd, kept) == 0;
+    if (r == 0 && fchmod(c->fd, c->base.st_mode & 01777) < 0)
+        r = -errno;
+    if (r == 0)
+        futimens(c->fd, (struct timespec[]) { c->base.st_atim, c->base.st_mtim });
+    if (r == 0)
+        record_copyup(f, inode, &c->base, from->fd, has_kept ? kept : NULL);
+    handle_put(f, from);
+    return r;
+}
+
+static int make_symlink(struct fence *f, const struct whereabouts *where, struct copy *c)
+{
+    char target[PATH_MAX];
+    struct handle *parent;
+    int r = handle_get(f, where->parent, LAYER_BASE, &parent);
+
+    if (r < 0)
+        return r;
+    ssize_t n = readlinkat(parent->fd, where->name, target, sizeof(target) - 1);
+    r = n < 0 ? -errno : 0;
+    handle_put(f, parent);
+    if (r < 0)
+        return r;
+    target[n] = 0;
+    c->made = symlinkat(target, f->work_fd, c->temp) == 0;
+    return c->made ? 0 : -errno;
+}
+
+/* Symlinks, FIFOs and sockets. */
+static int make_special(struct fence *f, struct inode *inode, const struct whereabouts *where, struct copy *c)
+{
+    mode_t type = atomic_load(&inode->mode) & S_IFMT;
+    int r = layer_stat(f, where->parent, LAYER_BASE, where->name, &c->base);
+
+    if (r < 0)
+        return r;
+    if (type != S_IFLNK && type != S_IFIFO && type != S_IFSOCK)
+        return -EPERM;
+    if (type == S_IFLNK) {
+        r = make_symlink(f, where, c);
+    } else {
+        c->made = mknodat(f->work_fd, c->temp, type | (c->base.st_mode & 0777), 0) == 0;
+        r = c->made ? 0 : -errno;
+    }
+    if (r == 0)
+        utimensat(f->work_fd, c->temp, (struct timespec[]) { c->base.st_atim, c->base.st_mtim }, AT_SYMLINK_NOFOLLOW);
+    if (r == 0)
+        record_copyup(f, inode, &c->base, -1, NULL);
+    return r;
+}
+
+static void become_up(struct fence *f, struct inode *inode, struct copy *c)
+{
+    atomic_fetch_add(&f->copied_up, 1);
+    if (c->fd >= 0)
+        handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&c->fd)));
+    inode_set(inode, INODE_UP | INODE_FRESH);
+    inode_clear(inode, INODE_BASE);
+    handle_drop(f, inode, LAYER_BASE);
+}
+
+/* It lost its name, before or while it was copied, and is still open: the copy lives without a name too. */
+static int keep_nameless(struct fence *f, struct inode *inode, struct copy *c)
+{
+    if (c->fd < 0)
+        return -ESTALE;
+    unlinkat(f->work_fd, c->temp, 0);
+    become_up(f, inode, c);
+    handle_pin(f, inode, LAYER_DELTA);
+    return 0;
+}
+
+static int place_copy(struct fence *f, struct inode *inode, const struct whereabouts *where, struct copy *c)
+{
+    struct handle *parent;
+    int r = copyup_dir(f, where->parent);
+
+    if (r == 0)
+        r = handle_get(f, where->parent, LAYER_DELTA, &parent);
+    if (r < 0)
+        return r;
+    dir_lock(f, where->parent);
+    if (inode_has(inode, INODE_DEAD)) {
+        r = keep_nameless(f, inode, c);
+    } else if (renameat(f->work_fd, c->temp, parent->fd, where->name) < 0) {
+        r = -errno;
+    } else {
+        fault("copyup-placed");
+        tree_lock(f);
+        inode->names->flags |= ENTRY_UP;
+        tree_unlock(f);
+        become_up(f, inode, c);
+        attr_keep_dir_times(f, where->parent, parent->fd);
+    }
+    dir_unlock(f, where->parent);
+    handle_put(f, parent);
+    return r;
+}
+
+static uint64_t bytes_of(const struct inode *inode, const struct stat *st, int64_t keep_bytes)
+{
+    uint64_t bytes = (uint64_t) st->st_blocks * 512;
+
+    if (!S_ISREG(atomic_load(&inode->mode)))
+        return 0;
+    return keep_bytes >= 0 && bytes > (uint64_t) keep_bytes ? (uint64_t) keep_bytes : bytes;
+}
+
+int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
+{
+    struct copy c = { .fd = -1 };
+    struct whereabouts where = { 0 };
+    struct stat st;
+    uint64_t bytes;
+    int r;
+
+    if (inode_has(inode, INODE_UP))
+        return 0;
+    autolock(fence_file_stripe(f, inode));
+    if (inode_has(inode, INODE_UP))
+        return 0;
+    bool nameless = inode_where(f, inode, &where) < 0;
+    r = layer_stat_inode(f, inode, &st);
+    bytes = r == 0 ? bytes_of(inode, &st, keep_bytes) : 0;
+    if (r == 0)
+        r = quota_take(&f->quota, bytes, 1);
+    if (r < 0) {
+        whereabouts_done(f, &where);
+        return r;
+    }
+    temp_name(f, c.temp);
+    if (S_ISREG(atomic_load(&inode->mode)))
+        r = make_regular(f, inode, keep_bytes, &c);
+    else
+        r = nameless ? -ESTALE : make_special(f, inode, &where, &c);
+    fault("copyup-made");
+    if (r == 0)
+        r = nameless ? keep_nameless(f, inode, &c) : place_copy(f, inode, &where, &c);
+    if (r < 0) {
+        if (c.made)
+            unlinkat(f->work_fd, c.temp, 0);
+        quota_give(&f->quota, bytes, 1);
+    }
+    if (c.fd >= 0)
+        close(c.fd);
+    whereabouts_done(f, &where);
+    return r;
+}
+
+struct tree_copy {
+    struct fence *f;
+    struct inode *dir;
+    struct place *place;
+};
+
+static int on_tree_name(const char *name, uint8_t type, void *cookie)
+{
+    struct tree_copy *t = cookie;
+    autoptr(place) place = ruleset_step(t->f->rules, t->place, name, strlen(name));
+    struct inode *inode;
+    int r = resolve_name(t->f, t->dir, name, place, false, &inode, NULL);
+
+    (void) type;
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    r = inode_is_dir(inode) ? copyup_tree(t->f, inode) : copyup_file(t->f, inode, INT64_MAX);
+    inode_unref(t->f, inode);
+    return r;
+}
+
+/* Merging ends for this directory when everything in it is up: said by a marker first, so that it is true after a crash. */
+static int close_to_base(struct fence *f, struct inode *dir)
+{
+    struct handle *h;
+    int r = handle_get(f, dir, LAYER_DELTA, &h);
+
+    if (r < 0)
+        return r;
+    r = whiteout_make_opaque(h->fd);
+    fault("copyup-opaque");
+    if (r == 0) {
+        attr_keep_dir_times(f, dir, h->fd);
+        inode_clear(dir, INODE_BASE);
+        handle_drop(f, dir, LAYER_BASE);
+    }
+    handle_put(f, h);
+    return r;
+}
+
+int copyup_tree(struct fence *f, struct inode *dir)
+{
+    struct tree_copy t = { .f = f, .dir = dir };
+    int r;
+
+    if (!inode_has(dir, INODE_BASE))
+        return 0;
+    r = copyup_dir(f, dir);
+    t.place = inode_dup_place(f, dir);
+    if (r == 0 && t.place)
+        r = merge_each(f, dir, on_tree_name, &t);
+    place_unref(t.place);
+    return r == 0 ? close_to_base(f, dir) : r;
+}

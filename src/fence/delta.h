@@ -1,0 +1,32 @@
+/*
+ * The directory that holds a sandbox's changes.
+ *
+ *     <delta>/meta/format    says that it is one, and of which version
+ *     <delta>/meta/base      the base it was made over
+ *     <delta>/meta/lock      held while a fence uses it
+ *     <delta>/meta/...       journal, changes (record.h), pre-images, roots
+ *     <delta>/work           what is being made; emptied at mount
+ *     <delta>/data           the changes: plain files and markers (whiteout.h)
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+/* Makes or opens it for a fence and fills the fence's descriptors. Refuses a directory that is not empty and no delta, one in
+ * use, one of another base. */
+int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct err *err);
+
+/* Reads what it holds into the tree. */
+int delta_load(struct fence *f, struct err *err);
+
+/* Makes the directories that `write` rules promise. */
+int delta_make_roots(struct fence *f, struct err *err);
+
+/* What a delta says about itself, without a fence. */
+struct delta_about {
+    char *base_path; /* owned */
+    int data_fd, meta_fd;
+};
+
+int delta_about_open(const char *path, struct delta_about *ret_about, struct err *err);
+void delta_about_done(struct delta_about *about);

@@ -1,0 +1,234 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/attr.h"
+#include "fence/delta.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+#include "fence/quota.h"
+#include "fence/resolve.h"
+#include "fence/whiteout.h"
+
+/*
+ * Loading. Everything the delta holds becomes an entry in memory: names, markers, directories with theirs. Files without other
+ * names need no inode for that. Names that are one file (hard links) are brought together by device and number of the
+ * backing file, and their inode stays.
+ */
+struct hard_link {
+    dev_t dev;
+    ino_t ino;
+    struct inode *inode;
+};
+
+struct loading {
+    struct fence *f;
+    struct hard_link *links; /* owned */
+    size_t link_count, link_cap;
+    int64_t bytes, names;
+};
+
+static struct inode *linked_inode(struct loading *l, const struct stat *st, uint64_t ino)
+{
+    for (size_t i = 0; i < l->link_count; i++) {
+        if (l->links[i].dev == st->st_dev && l->links[i].ino == st->st_ino)
+            return l->links[i].inode;
+    }
+    vec_room(&l->links, &l->link_cap, l->link_count);
+    struct inode *inode = inode_new(l->f, st->st_mode, ino, INODE_UP | INODE_LINKED);
+    inode->refs = 0;
+    l->links[l->link_count++] = (struct hard_link) { st->st_dev, st->st_ino, inode };
+    l->bytes += (int64_t) st->st_blocks * 512;
+    return inode;
+}
+
+static int load_dir(struct loading *l, struct inode *dir, int take_fd);
+
+static struct entry *put_entry(struct loading *l, struct inode *dir, const char *name, unsigned flag)
+{
+    struct fence *f = l->f;
+    size_t len = strlen(name);
+    struct place *at = dir == f->root ? place_ref(ruleset_root(f->rules)) : place_ref(dir->names->place);
+    struct entry *e = entry_find(dir, name, len);
+
+    if (!e)
+        e = entry_add(f, dir, name, len, ruleset_step(f->rules, at, name, len), inode_number_of(dir->ino, name, len));
+    place_unref(at);
+    e->flags |= (uint8_t) flag;
+    l->names++;
+    return e;
+}
+
+/* A file beside its own marker is what a crash left: the marker wins, the file goes. */
+static int sweep_leftovers(struct fence *f, struct inode *dir, int fd)
+{
+    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
+        for (struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {
+            if ((e->flags & (ENTRY_UP | ENTRY_WHITEOUT)) != (ENTRY_UP | ENTRY_WHITEOUT))
+                continue;
+            if (renameat(fd, e->name, f->work_fd, "leftover") < 0)
+                return -errno;
+            file_remove_tree(f->work_fd, "leftover");
+            e->flags = ENTRY_WHITEOUT;
+        }
+    }
+    return 0;
+}
+
+static int load_subdir(struct loading *l, struct inode *dir, struct entry *e, int fd, const struct stat *st)
+{
+    struct fence *f = l->f;
+    struct stat base;
+    struct inode *inode = inode_new(f, st->st_mode, e->ino, INODE_UP);
+    int sub = openat(fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r;
+
+    entry_bind(e, inode);
+    inode->dir->mtime_ns = inode->dir->ctime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
+    inode->dir->atime_ns = (int64_t) st->st_atim.tv_sec * CLOCK_NS_PER_SEC + st->st_atim.tv_nsec;
+    if (sub < 0)
+        r = -errno;
+    else if (dir->depth >= DEPTH_MAX)
+        r = -ENAMETOOLONG;
+    else
+        r = 0;
+    if (r == 0 && !whiteout_is_opaque(sub)) {
+        pthread_mutex_unlock(&f->names);
+        r = layer_base_has(f, dir, e->name, &base);
+        pthread_mutex_lock(&f->names);
+        if (r == 1 && S_ISDIR(base.st_mode))
+            inode_set(inode, INODE_BASE);
+        r = r < 0 ? r : 0;
+    }
+    if (r == 0)
+        r = load_dir(l, inode, sub);
+    else if (sub >= 0)
+        close(sub);
+    inode_unref_locked(f, inode);
+    return r;
+}
+
+static int load_name(struct loading *l, struct inode *dir, int fd, const char *name)
+{
+    char deleted[NAME_MAX + 1];
+    struct stat st;
+    struct entry *e;
+
+    if (whiteout_is_reserved(name)) {
+        if (whiteout_target(fd, name, deleted))
+            put_entry(l, dir, deleted, ENTRY_WHITEOUT);
+        return 0;
+    }
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    e = put_entry(l, dir, name, ENTRY_UP);
+    e->type = (uint8_t) IFTODT(st.st_mode);
+    if (S_ISDIR(st.st_mode))
+        return 0;
+    if (S_ISREG(st.st_mode) && st.st_nlink > 1)
+        entry_bind(e, linked_inode(l, &st, e->ino));
+    else
+        l->bytes += (int64_t) st.st_blocks * 512;
+    return 0;
+}
+
+/* [locked; nobody else is there yet] Subdirectories come last, when leftovers are swept. */
+static int load_dir(struct loading *l, struct inode *inode, int take_fd)
+{
+    int copy = openat(take_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    int r = dir ? 0 : -errno;
+
+    inode_ref(inode);
+    if (!dir && copy >= 0)
+        close(copy);
+    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+            r = load_name(l, inode, take_fd, d->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    if (r == 0)
+        r = sweep_leftovers(l->f, inode, take_fd);
+    for (uint32_t i = 0; r == 0 && i < inode->dir->bucket_count; i++) {
+        for (struct entry *e = inode->dir->buckets[i]; r == 0 && e; e = e->bucket_next) {
+            struct stat st;
+            if ((e->flags & ENTRY_UP) && e->type == DT_DIR && fstatat(take_fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                r = load_subdir(l, inode, e, take_fd, &st);
+        }
+    }
+    close(take_fd);
+    inode_unref_locked(l->f, inode);
+    return r;
+}
+
+int delta_load(struct fence *f, struct err *err)
+{
+    struct loading l = { .f = f };
+    int fd = openat(f->data_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+
+    if (fd < 0)
+        return err_errno(err, -errno, "reading the delta");
+    tree_lock(f);
+    r = load_dir(&l, f->root, fd);
+    /* A file that had several names and now is known by one only needs no special keeping. */
+    for (size_t i = 0; i < l.link_count; i++) {
+        if (l.links[i].inode->names && !l.links[i].inode->names->name_next)
+            inode_clear(l.links[i].inode, INODE_LINKED);
+    }
+    tree_unlock(f);
+    free(l.links);
+    quota_add(&f->quota, l.bytes, l.names);
+    return r < 0 ? err_errno(err, r, "reading the delta") : 0;
+}
+
+struct roots {
+    struct fence *f;
+    struct buf made;
+};
+
+/* Only what is missing, and only below directories that are there or are made here too. */
+static int on_root(const char *path, void *cookie)
+{
+    struct roots *roots = cookie;
+    struct fence *f = roots->f;
+    struct stat st;
+    int fd = path_open_beneath(f->base_fd, path + 1, O_PATH, 0);
+
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    fd = path_open_beneath(f->data_fd, path + 1, O_PATH, 0);
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    if (path_mkdirs_beneath(f->data_fd, path + 1, 0755) == 0 && fstatat(f->data_fd, path + 1, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        buf_add_str(&roots->made, path + 1);
+        buf_add_char(&roots->made, '\n');
+    }
+    return 0;
+}
+
+/* Their names are kept, because as long as nothing is in them they are no change. */
+int delta_make_roots(struct fence *f, struct err *err)
+{
+    autofd int fd = openat(f->meta_fd, "roots", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct roots roots = { .f = f };
+    int r;
+
+    if (fd < 0)
+        return err_errno(err, -errno, "making writable directories");
+    r = ruleset_each_writable_root(f->rules, on_root, &roots);
+    if (r == 0 && roots.made.len > 0 && write(fd, roots.made.data, roots.made.len) < 0)
+        r = -errno;
+    buf_done(&roots.made);
+    return r < 0 ? err_errno(err, r, "making writable directories") : 0;
+}

@@ -1,0 +1,247 @@
+#include "fence/fence.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/audit.h"
+#include "fence/delta.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+#include "fence/invalidate.h"
+#include "fence/journal.h"
+#include "fence/layer.h"
+#include "fence/live.h"
+#include "fence/mount.h"
+#include "fence/passage.h"
+#include "fence/quota.h"
+#include "fence/record.h"
+#include "fence/session.h"
+
+static void init_locks(struct fence *f)
+{
+    pthread_rwlockattr_t attr;
+
+    /* New rules must not wait for a lull in the requests. */
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&f->gate, &attr);
+    pthread_rwlockattr_destroy(&attr);
+    pthread_mutex_init(&f->moves, NULL);
+    pthread_mutex_init(&f->opaque, NULL);
+    pthread_mutex_init(&f->names, NULL);
+    for (size_t i = 0; i < STRIPES; i++) {
+        pthread_mutex_init(&f->file_stripes[i], NULL);
+        pthread_mutex_init(&f->dir_stripes[i], NULL);
+    }
+}
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int open_base(struct fence *f, const char *path, struct err *err)
+{
+    int probe;
+
+    f->base_path = realpath(path, NULL);
+    if (!f->base_path)
+        return err_errno(err, -errno, "base '%s'", path);
+    f->base_fd = open(f->base_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (f->base_fd < 0)
+        return err_errno(err, -errno, "base '%s'", path);
+    probe = openat(f->base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (probe < 0)
+        return err_errno(err, -errno, "reading base '%s'", path);
+    close(probe);
+    f->base_folds_case = layer_folds_case(f->base_fd);
+    return 0;
+}
+
+/* The delta may not exist yet: its place is told by the directory it will be in. */
+static int find_delta(struct fence *f, const char *path, struct err *err)
+{
+    f->delta_path = realpath(path, NULL);
+    if (!f->delta_path && errno == ENOENT) {
+        if (mkdir(path, 0700) < 0)
+            return err_errno(err, -errno, "making delta '%s'", path);
+        f->delta_path = realpath(path, NULL);
+    }
+    if (!f->delta_path)
+        return err_errno(err, -errno, "delta '%s'", path);
+    if (path_is_beneath(f->base_path, f->delta_path) || path_is_beneath(f->delta_path, f->base_path))
+        return err_invalid(err, "base '%s' and delta '%s' lie in one another", f->base_path, f->delta_path);
+    return 0;
+}
+
+static int start_parts(struct fence *f, const struct fence_config *config, struct err *err)
+{
+    int r = journal_new(f, &f->journal);
+
+    if (r == 0)
+        r = record_new(f, &f->record);
+    if (r < 0)
+        return err_errno(err, r, "opening the delta's journal");
+    r = journal_replay(f);
+    if (r < 0)
+        return err_errno(err, r, "finishing what was begun in the delta");
+    r = delta_make_roots(f, err);
+    if (r < 0)
+        return r;
+    if (f->is_new)
+        futimens(f->data_fd, (struct timespec[]) { clock_timespec_of_ns(f->version_ns), clock_timespec_of_ns(f->version_ns) });
+    f->live = f->is_live ? live_new(f) : NULL;
+    atomic_store(&f->is_blind, f->is_live && !f->live);
+    r = tree_init(f);
+    if (r < 0)
+        return err_errno(err, r, "delta '%s'", f->delta_path);
+    live_watch(f, f->root);
+    r = delta_load(f, err);
+    if (r < 0)
+        return r;
+    f->audit = audit_new(f);
+    f->invalidator = invalidator_new(f);
+    r = session_new(f, config->threads, &f->session);
+    return r < 0 ? err_errno(err, r, "starting a session") : 0;
+}
+
+int fence_new(const struct fence_config *config, struct fence **ret_fence, struct err *err)
+{
+    autoptr(fence) f = xnew(struct fence);
+    int r;
+
+    f->base_fd = f->data_fd = f->work_fd = f->meta_fd = f->lock_fd = -1;
+    f->rules = ruleset_ref(config->rules);
+    f->uid = config->uid;
+    f->gid = config->gid;
+    f->is_live = config->is_live;
+    f->version_ns = config->version_time_ns;
+    f->on_denial = config->on_denial;
+    f->exec_of = config->exec_of;
+    f->cookie = config->cookie;
+    init_locks(f);
+    raise_descriptor_limit();
+    /* Modes come from the kernel with the caller's mask applied; ours must not be applied again. */
+    umask(0);
+    handles_init(&f->handles);
+    quota_init(&f->quota, config->quota_bytes, config->quota_inodes);
+    f->passages = passages_new();
+    if (config->data_path == FENCE_DATA_PASSTHROUGH)
+        return err_set(err, ERR_UNIMPLEMENTED, -EOPNOTSUPP, "the passthrough data path is not built in");
+    r = open_base(f, config->base_path, err);
+    if (r == 0)
+        r = find_delta(f, config->delta_path, err);
+    if (r == 0)
+        r = delta_open(f, f->delta_path, config->keeps_other_base, err);
+    if (r == 0)
+        r = start_parts(f, config, err);
+    if (r < 0)
+        return r;
+    *ret_fence = steal_ptr(&f);
+    return 0;
+}
+
+static void close_fds(struct fence *f)
+{
+    int fds[] = { f->base_fd, f->data_fd, f->work_fd, f->meta_fd, f->lock_fd };
+
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+}
+
+void fence_free(struct fence *f)
+{
+    if (!f)
+        return;
+    mount_end(f);
+    live_free(f->live);
+    invalidator_free(f->invalidator);
+    audit_free(f->audit);
+    session_free(f->session);
+    tree_done(f);
+    record_free(f->record);
+    journal_free(f->journal);
+    passages_free(f->passages);
+    quota_done(&f->quota);
+    handles_done(&f->handles);
+    close_fds(f);
+    ruleset_unref(f->rules);
+    free(f->base_path);
+    free(f->delta_path);
+    free(f);
+}
+
+int fence_mount(struct fence *f, const char *mount_point, struct err *err)
+{
+    return mount_make(f, mount_point, err);
+}
+
+int fence_run(struct fence *f)
+{
+    int r = audit_start(f->audit);
+
+    if (r == 0)
+        r = invalidator_start(f->invalidator);
+    if (r == 0 && f->live)
+        r = live_start(f->live);
+    if (r == 0)
+        r = session_run(f->session);
+    mount_end(f);
+    if (f->live)
+        live_stop(f->live);
+    invalidator_stop(f->invalidator);
+    audit_stop(f->audit);
+    return r;
+}
+
+void fence_stop(struct fence *f)
+{
+    session_stop(f->session);
+}
+
+/* syncfs() on the delta's file system: there may be thousands of files and directories, most of them on disk already. */
+int fence_sync(struct fence *f)
+{
+    if (syncfs(f->data_fd) < 0)
+        return -errno;
+    return record_sync(f->record);
+}
+
+void fence_stats(struct fence *f, struct fence_stats *ret_stats)
+{
+    struct fence_stats stats = { 0 };
+
+    for (size_t i = 0; i < NEED_OPS; i++) {
+        stats.ops[i] = atomic_load(&f->ops[i]);
+        stats.denied[i] = atomic_load(&f->denied[i]);
+    }
+    stats.requests = session_requests(f->session);
+    stats.workers = session_workers(f->session);
+    stats.denials_dropped = audit_dropped(f->audit);
+    stats.copied_up = atomic_load(&f->copied_up);
+    tree_lock(f);
+    stats.inodes = f->inode_count;
+    tree_unlock(f);
+    pthread_mutex_lock(&f->handles.lock);
+    stats.handles = f->handles.count;
+    pthread_mutex_unlock(&f->handles.lock);
+    pthread_mutex_lock(&f->quota.lock);
+    stats.used_bytes = f->quota.bytes;
+    stats.used_inodes = f->quota.inodes;
+    pthread_mutex_unlock(&f->quota.lock);
+    *ret_stats = stats;
+}

@@ -1,0 +1,105 @@
+/*
+ * The fence: a FUSE filesystem that shows a base directory under rules and keeps every change in a delta beside it.
+ *
+ *     fence_new(&config, &fence, err);      looks at the directories, loads the delta
+ *     fence_mount(fence, "/mnt", err);      from here on the mount point answers, as soon as fence_run() serves it
+ *     fence_run(fence);                     serves until fence_stop() or an unmount from outside
+ *     fence_free(fence);
+ *
+ * The base is never written. Rules may be swapped while it runs. Whatever a client of the mount does, it gets an errno at
+ * worst: no function here exits or aborts because of it. All functions but new, mount, run and free may be called from any
+ * thread while fence_run() is at work; none of them from inside a callback.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "policy/need.h"
+#include "policy/ruleset.h"
+
+#define FENCE_EXEC_MAX 64 /* an exec id with its NUL */
+
+struct fence;
+
+/* Something was refused. Strings are borrowed for the call. */
+struct fence_denial {
+    int64_t wall_ns;
+    const char *path; /* absolute within the workspace, any bytes */
+    enum need_op op;
+    enum level level;
+    int error;          /* positive errno the caller got */
+    pid_t pid;          /* as our pid namespace numbers it; 0: not known */
+    uint64_t repeats;   /* earlier refusals of the same kind that were not reported for the rate limit */
+    const char *detail; /* the system call, where /proc told it; NULL otherwise */
+};
+
+/* Called from a thread of the fence's own; slow ones make it lose events (counted), never make a client wait. */
+typedef void (*fence_denial_fn)(const struct fence_denial *denial, void *cookie);
+
+/* Which exec does this process belong to? Writes "" for none. `pid` 0 means nobody knows: the set of running ones. Called from
+ * worker threads: must not block. */
+typedef void (*fence_exec_fn)(pid_t pid, char out[FENCE_EXEC_MAX], void *cookie);
+
+enum fence_data_path {
+    FENCE_DATA_AUTO,
+    FENCE_DATA_CACHED,      /* zero-message opens, pages cached by the mount */
+    FENCE_DATA_PASSTHROUGH, /* a message per open; files of level read are served by the kernel from the base */
+};
+
+/* Borrowed for the call to fence_new(), `rules` is ref'ed. */
+struct fence_config {
+    const char *base_path;
+    const char *delta_path;
+    struct ruleset *rules;
+    uid_t uid; /* shown as the owner of everything */
+    gid_t gid;
+    uint64_t quota_bytes;  /* 0: none */
+    uint64_t quota_inodes; /* 0: none */
+    bool is_live;          /* others edit the base meanwhile */
+    bool keeps_other_base; /* take a delta that was made over another base */
+    unsigned threads;      /* most workers; 0: a default */
+    enum fence_data_path data_path;
+    int64_t version_time_ns; /* times of directories nobody changed; 0: when the delta was made */
+    fence_denial_fn on_denial;
+    fence_exec_fn exec_of;
+    void *cookie;
+};
+
+int fence_new(const struct fence_config *config, struct fence **ret_fence, struct err *err);
+void fence_free(struct fence *fence); /* unmounts what is still mounted */
+DEFINE_AUTOPTR(fence, fence_free);
+
+/* Mounts with the kernel directly, so it needs root in the mount namespace's user namespace, as a supervisor has in its own. */
+int fence_mount(struct fence *fence, const char *mount_point, struct err *err);
+
+/* Serves in this thread and others until the mount is gone. 0, or -errno when the connection broke. */
+int fence_run(struct fence *fence);
+
+/* Makes fence_run() return soon. The only one that may be called from a signal handler. */
+void fence_stop(struct fence *fence);
+
+/* New rules hold for every operation that begins after this returns, kernel caches included. */
+int fence_set_rules(struct fence *fence, struct ruleset *rules);
+
+/* What was acknowledged so far survives a power cut. */
+int fence_sync(struct fence *fence);
+
+struct fence_stats {
+    uint64_t ops[NEED_OPS];
+    uint64_t denied[NEED_OPS];
+    uint64_t requests; /* messages from the kernel */
+    uint64_t denials_dropped;
+    uint64_t inodes; /* in memory */
+    uint64_t handles;
+    uint64_t used_bytes, used_inodes; /* of the delta */
+    uint64_t copied_up;
+    unsigned workers;
+};
+
+void fence_stats(struct fence *fence, struct fence_stats *ret_stats);

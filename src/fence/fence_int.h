@@ -1,0 +1,217 @@
+/*
+ * What the files of the fence share.
+ *
+ * Lock order. Take them in this order, release them before replying:
+ *   1. fence.gate        read side: every operation, for its whole length; write side: swapping rules. No notification to the
+ *                        kernel under it: the kernel may hold a directory that a client keeps while it waits for the gate.
+ *   2. fence.moves       one rename between directories, or of a directory, at a time
+ *   3. file stripe       copy-up of a file, quota of a write (STRIPES mutexes, chosen by inode)
+ *   4. dir stripe(s)     what the delta holds under a directory; two are taken in the order of their index
+ *   5. fence.names       the tree in memory. No system call under it
+ *   6. handle, passage, quota, audit, record, journal locks: leaves
+ * 3 and 4 serialise single files and directories and are held across backing calls: that is what they are for.
+ */
+#pragma once
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "fence/fault.h"
+#include "fence/fence.h"
+
+#define STRIPES 64
+#define DEPTH_MAX 1000 /* directories below one another; deeper ones are -ENAMETOOLONG */
+
+enum layer_kind { LAYER_BASE, LAYER_DELTA, LAYERS };
+
+/* A name in a directory. Exists while the kernel knows its inode, or while the delta holds something under that name. */
+enum {
+    ENTRY_UP = 1,       /* the delta has a file, directory, ... of that name */
+    ENTRY_WHITEOUT = 2, /* the delta says the name is deleted */
+};
+
+struct entry {
+    struct entry *bucket_next; /* guarded by fence.names, as all of this */
+    struct entry *name_next;   /* further names of the same inode */
+    struct inode *parent;      /* borrowed: a directory lives as long as it has entries */
+    struct inode *inode;       /* NULL while not loaded */
+    struct place *place;       /* owned reference */
+    uint64_t ino;
+    uint32_t hash;
+    uint8_t flags;
+    uint8_t type; /* DT_*, 0 while not known */
+    uint8_t len;
+    char name[]; /* ends with a NUL */
+};
+
+enum {
+    INODE_BASE = 1,    /* a file: its content is in the base. A directory: entries of the base show through */
+    INODE_UP = 2,      /* a file: its content is in the delta. A directory: the delta has one to hold entries */
+    INODE_DEAD = 4,    /* no name left; `ghost` instead of `names` */
+    INODE_PASSAGE = 8, /* a hidden directory that is shown */
+    INODE_LINKED = 16, /* had several names: stays in memory so that they keep meeting in one inode */
+    INODE_FRESH = 32,  /* its name was not synced yet */
+    INODE_FREED = 64,
+};
+
+struct inode {
+    uint64_t lookups; /* references of the kernel; guarded by fence.names */
+    uint32_t refs;    /* ours; likewise */
+    _Atomic uint32_t noted; /* mark of the record that told of its last change, so that a run of writes is one */
+    uint64_t ino;     /* as shown */
+    uint64_t node;    /* as the kernel names it; const */
+    _Atomic uint16_t flags;
+    _Atomic uint16_t mode; /* type and permission bits, without suid and sgid */
+    _Atomic uint8_t level; /* the lowest of its names' */
+    _Atomic uint16_t depth;
+    union {
+        struct entry *names;       /* guarded by fence.names */
+        char *ghost;               /* INODE_DEAD: where it was last, no leading slash; owned */
+        struct inode *next_doomed; /* INODE_FREED: waits in fence.doomed */
+    };
+    struct handle *handles[LAYERS]; /* guarded by handles.lock */
+    struct dir *dir;                 /* owned; NULL unless a directory */
+};
+
+/* The part of an inode that only directories have. */
+struct dir {
+    struct entry **buckets; /* owned; guarded by fence.names */
+    uint32_t bucket_count;  /* a power of two or 0 */
+    uint32_t entry_count;
+    uint64_t version; /* counts changes of the visible listing; guarded by fence.names */
+    struct listing *listing; /* owned reference, the last one built; likewise */
+    int64_t atime_ns, mtime_ns, ctime_ns; /* guarded by fence.names */
+};
+
+/* An open backing file or directory, shared by all who use the inode. See handle.c. */
+struct handle {
+    struct handle *newer, *older; /* guarded by handles.lock, as the rest but fd */
+    struct inode *inode;          /* borrowed: NULL once taken out of the cache */
+    int fd;                       /* owned; const */
+    uint32_t refs;
+    uint8_t layer;
+    bool pinned; /* nothing else keeps the file: it has no name any more */
+};
+
+struct handles {
+    pthread_mutex_t lock;
+    struct handle *newest, *oldest;
+    size_t count, limit, pinned;
+};
+
+struct quota {
+    pthread_mutex_t lock;
+    uint64_t bytes, bytes_max; /* 0: no limit */
+    uint64_t inodes, inodes_max;
+};
+
+struct caller {
+    pid_t pid;
+    uid_t uid;
+};
+
+/* The answer to a request about one inode; nothing owned. inode NULL: a negative entry. */
+struct entry_answer {
+    struct inode *inode;
+    struct stat st;
+    double entry_timeout_s;
+    double attr_timeout_s;
+};
+
+struct fence {
+    struct ruleset *rules; /* owned reference; guarded by gate */
+    char *base_path, *delta_path, *mount_point;
+    uid_t uid;
+    gid_t gid;
+    bool is_live;
+    bool base_folds_case;
+    bool is_new; /* the delta was made just now */
+    _Atomic bool is_blind; /* changes of a live base can't be watched */
+    int base_fd, data_fd, work_fd, meta_fd, lock_fd; /* owned */
+    int64_t version_ns;
+    fence_denial_fn on_denial;
+    fence_exec_fn exec_of;
+    void *cookie;
+
+    pthread_rwlock_t gate;
+    pthread_mutex_t moves;
+    pthread_mutex_t opaque; /* 4b: the one opaque directory being made in work */
+    pthread_mutex_t file_stripes[STRIPES];
+    pthread_mutex_t dir_stripes[STRIPES];
+    pthread_mutex_t names;
+    struct inode *root;   /* owned */
+    struct inode *doomed; /* to be destroyed when fence.names is released; chained by next_doomed */
+    struct inode **dead;  /* those without a name; each knows its index by `noted` */
+    size_t dead_count, dead_cap;
+    struct inode **nodes; /* by node id: open addressing */
+    size_t node_cap;
+    uint64_t inode_count;
+    uint64_t born; /* counter behind inode numbers of what is created; guarded by names */
+    _Atomic uint64_t temp_counter;
+
+    struct handles handles;
+    struct quota quota;
+    struct passages *passages; /* owned */
+    struct journal *journal;
+    struct record *record;
+    struct audit *audit;
+    struct invalidator *invalidator;
+    struct live *live; /* NULL unless is_live */
+    struct session *session;
+
+    _Atomic uint64_t ops[NEED_OPS], denied[NEED_OPS];
+    _Atomic uint64_t copied_up;
+};
+
+/* How long the kernel may keep an answer without asking again. */
+static inline double fence_timeout_s(struct fence *f)
+{
+    return atomic_load_explicit(&f->is_blind, memory_order_relaxed) ? 1.0 : 86400.0;
+}
+
+static inline bool inode_is_dir(const struct inode *inode)
+{
+    return inode->dir != NULL;
+}
+
+static inline bool inode_has(const struct inode *inode, unsigned flag)
+{
+    return atomic_load_explicit(&inode->flags, memory_order_acquire) & flag;
+}
+
+static inline void inode_set(struct inode *inode, unsigned flag)
+{
+    atomic_fetch_or_explicit(&inode->flags, (uint16_t) flag, memory_order_release);
+}
+
+static inline void inode_clear(struct inode *inode, unsigned flag)
+{
+    atomic_fetch_and_explicit(&inode->flags, (uint16_t) ~flag, memory_order_release);
+}
+
+static inline pthread_mutex_t *lock_take(pthread_mutex_t *mutex)
+{
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void lock_drop(pthread_mutex_t **mutex)
+{
+    pthread_mutex_unlock(*mutex);
+}
+
+/* Held until the end of the block. */
+#define autolock(mutex) __attribute__((cleanup(lock_drop), unused)) pthread_mutex_t *held_lock = lock_take(mutex)
+
+static inline pthread_mutex_t *fence_file_stripe(struct fence *f, const struct inode *inode)
+{
+    return &f->file_stripes[(inode->ino ^ inode->ino >> 32) % STRIPES];
+}

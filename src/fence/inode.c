@@ -1,0 +1,583 @@
+#include "fence/inode.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "fence/handle.h"
+#include "fence/merge.h"
+#include "fence/quota.h"
+
+/*
+ * Who keeps an inode.
+ *
+ * The kernel counts its own references (`lookups`): +1 for each entry we hand out, minus what FORGET says. We count ours
+ * (`refs`): for the time of an operation that holds one beyond its request, and one for ever on the root. And a directory
+ * stays while it has entries. When all three are zero the inode goes. Its entry stays behind when the delta has something
+ * under that name (ENTRY_UP, ENTRY_WHITEOUT): entries are our memory of what the delta holds, so that a path never written
+ * costs no look at it. Entries that say nothing go with their inode.
+ *
+ * st_ino is `ino`, which is made from the path a file was found under, so that it is the same after a copy-up, after a FORGET
+ * and at the next mount, and owes nothing to the numbers of the backing files, which would tell of hidden ones allocated between
+ * them. What is created gets a number from a counter: one made from the path could meet that of a file renamed away from there.
+ * The node id the kernel uses shows too (name_to_handle_at), so it may be no address of ours: it is `ino`, or the next free one
+ * after it where two inodes have the same number (a file of a live base that was replaced while it was open).
+ *
+ * A file with no name left (INODE_DEAD) may still be open. The kernel says so by not forgetting it. It then keeps the path it
+ * had, for rules that are swapped meanwhile, and a pinned handle, because nothing else leads to its content.
+ */
+
+static uint64_t mix(uint64_t h)
+{
+    h ^= h >> 32;
+    h *= 0xd6e8feb86659fd93ULL;
+    h ^= h >> 32;
+    h *= 0xd6e8feb86659fd93ULL;
+    return h ^ h >> 32;
+}
+
+static uint64_t hash_bytes(uint64_t seed, const char *bytes, size_t len)
+{
+    uint64_t h = mix(seed ^ len * 0x9e3779b97f4a7c15ULL);
+
+    while (len >= 8) {
+        uint64_t word;
+        memcpy(&word, bytes, 8);
+        h = mix(h ^ word);
+        bytes += 8;
+        len -= 8;
+    }
+    uint64_t rest = 0;
+    memcpy(&rest, bytes, len);
+    return mix(h ^ rest);
+}
+
+/* The top bit tells the two kinds of numbers apart. 0 and 1 mean something to others. */
+uint64_t inode_number_of(uint64_t parent_ino, const char *name, size_t len)
+{
+    uint64_t ino = hash_bytes(parent_ino, name, len) >> 1;
+
+    return ino > 1 ? ino : ino + 2;
+}
+
+uint64_t inode_number_new(struct fence *f)
+{
+    return (1ULL << 63 | mix(++f->born)) & ~(1ULL << 62);
+}
+
+void tree_lock(struct fence *f)
+{
+    pthread_mutex_lock(&f->names);
+}
+
+static void inode_destroy(struct fence *f, struct inode *inode)
+{
+    struct handle *h = inode_has(inode, INODE_DEAD) ? handle_get_cached(f, inode, LAYER_DELTA) : NULL;
+    struct stat st;
+
+    /* The last who could read a removed file is gone: so are its bytes. */
+    if (h && S_ISREG(atomic_load(&inode->mode)) && fstat(h->fd, &st) == 0)
+        quota_give(&f->quota, (uint64_t) st.st_blocks * 512, 0);
+    handle_put(f, h);
+    handle_drop_all(f, inode);
+    if (inode->dir) {
+        listing_unref(inode->dir->listing);
+        free(inode->dir->buckets);
+        free(inode->dir);
+    }
+    free(inode);
+}
+
+void tree_unlock(struct fence *f)
+{
+    struct inode *doomed = f->doomed;
+
+    f->doomed = NULL;
+    pthread_mutex_unlock(&f->names);
+    while (doomed) {
+        struct inode *next = doomed->next_doomed;
+        inode_destroy(f, doomed);
+        doomed = next;
+    }
+}
+
+int tree_init(struct fence *f)
+{
+    struct stat st;
+
+    if (fstat(f->data_fd, &st) < 0)
+        return -errno;
+    tree_lock(f);
+    f->root = inode_new(f, st.st_mode, 1, INODE_BASE | INODE_UP);
+    f->root->dir->mtime_ns = f->root->dir->ctime_ns = (int64_t) st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + st.st_mtim.tv_nsec;
+    inode_judge(f->root);
+    tree_unlock(f);
+    return 0;
+}
+
+static void add_node(struct fence *f, struct inode *inode);
+
+struct inode *inode_new(struct fence *f, mode_t mode, uint64_t ino, unsigned flags)
+{
+    struct inode *inode = xnew(struct inode);
+
+    inode->ino = ino;
+    inode->refs = 1;
+    atomic_init(&inode->flags, (uint16_t) flags);
+    atomic_init(&inode->mode, (uint16_t) (mode & (S_IFMT | 01777)));
+    if (S_ISDIR(mode)) {
+        inode->dir = xnew(struct dir);
+        inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = f->version_ns;
+    }
+    add_node(f, inode);
+    return inode;
+}
+
+void inode_ref(struct inode *inode)
+{
+    inode->refs++;
+}
+
+static void dead_remove(struct fence *f, struct inode *inode);
+
+static size_t node_slot(const struct fence *f, uint64_t node)
+{
+    return mix(node) & (f->node_cap - 1);
+}
+
+static struct inode *find_node(const struct fence *f, uint64_t node)
+{
+    if (!f->node_cap)
+        return NULL;
+    for (size_t i = node_slot(f, node); f->nodes[i]; i = (i + 1) & (f->node_cap - 1)) {
+        if (f->nodes[i]->node == node)
+            return f->nodes[i];
+    }
+    return NULL;
+}
+
+struct inode *inode_by_node(struct fence *f, uint64_t node)
+{
+    autolock(&f->names);
+    return find_node(f, node);
+}
+
+static void put_node(struct fence *f, struct inode *inode)
+{
+    size_t i = node_slot(f, inode->node);
+
+    while (f->nodes[i])
+        i = (i + 1) & (f->node_cap - 1);
+    f->nodes[i] = inode;
+}
+
+static void add_node(struct fence *f, struct inode *inode)
+{
+    if ((f->inode_count + 1) * 2 > f->node_cap) {
+        struct inode **old = f->nodes;
+        size_t old_cap = f->node_cap;
+        f->node_cap = old_cap ? old_cap * 2 : 64;
+        f->nodes = xalloc(f->node_cap * sizeof(*f->nodes));
+        for (size_t i = 0; i < old_cap; i++) {
+            if (old[i])
+                put_node(f, old[i]);
+        }
+        free(old);
+    }
+    for (inode->node = inode->ino; find_node(f, inode->node); inode->node++)
+        continue;
+    put_node(f, inode);
+    f->inode_count++;
+}
+
+/* Closes the gap, so that no search ends early: what follows moves up unless it is nearer to its own place there. */
+static void remove_node(struct fence *f, const struct inode *inode)
+{
+    size_t mask = f->node_cap - 1, gap = node_slot(f, inode->node);
+
+    while (f->nodes[gap] != inode)
+        gap = (gap + 1) & mask;
+    for (size_t i = (gap + 1) & mask; f->nodes[i]; i = (i + 1) & mask) {
+        size_t home = node_slot(f, f->nodes[i]->node);
+        if (((i - home) & mask) >= ((i - gap) & mask)) {
+            f->nodes[gap] = f->nodes[i];
+            gap = i;
+        }
+    }
+    f->nodes[gap] = NULL;
+    f->inode_count--;
+}
+
+/* Puts an inode that nobody needs on the list of the doomed and, with it, entries and directories only it kept. */
+static void inode_release(struct fence *f, struct inode *inode)
+{
+    while (inode && inode->lookups == 0 && inode->refs == 0 && !inode_has(inode, INODE_FREED | INODE_LINKED)) {
+        struct inode *parent = NULL;
+
+        if (inode->dir && inode->dir->entry_count > 0)
+            return;
+        if (inode_has(inode, INODE_DEAD)) {
+            dead_remove(f, inode);
+            free(inode->ghost);
+        } else if (inode->names) {
+            struct entry *entry = inode->names;
+            entry->inode = NULL;
+            parent = entry->parent;
+            if (entry->flags == 0) {
+                inode_ref(parent);
+                entry_tidy(f, entry);
+                parent->refs--;
+            } else {
+                parent = NULL;
+            }
+        }
+        inode_set(inode, INODE_FREED);
+        remove_node(f, inode);
+        inode->next_doomed = f->doomed;
+        f->doomed = inode;
+        inode = parent;
+    }
+}
+
+void inode_unref_locked(struct fence *f, struct inode *inode)
+{
+    if (!inode)
+        return;
+    inode->refs--;
+    inode_release(f, inode);
+}
+
+void inode_unref(struct fence *f, struct inode *inode)
+{
+    if (!inode)
+        return;
+    tree_lock(f);
+    inode_unref_locked(f, inode);
+    tree_unlock(f);
+}
+
+void inode_forget(struct fence *f, struct inode *inode, uint64_t count)
+{
+    tree_lock(f);
+    inode->lookups -= count < inode->lookups ? count : inode->lookups;
+    inode_release(f, inode);
+    tree_unlock(f);
+}
+
+void inode_judge(struct inode *inode)
+{
+    enum level level = LEVEL_WRITE;
+
+    if (inode_has(inode, INODE_DEAD))
+        return;
+    for (const struct entry *e = inode->names; e; e = e->name_next) {
+        if (place_level(e->place) < level)
+            level = place_level(e->place);
+    }
+    atomic_store(&inode->level, (uint8_t) level);
+}
+
+struct entry *entry_find(const struct inode *inode, const char *name, size_t len)
+{
+    const struct dir *dir = inode->dir;
+
+    if (!dir->bucket_count)
+        return NULL;
+    uint32_t hash = (uint32_t) hash_bytes(0, name, len);
+    struct entry *e = dir->buckets[hash & (dir->bucket_count - 1)];
+    while (e && (e->hash != hash || e->len != len || memcmp(e->name, name, len) != 0))
+        e = e->bucket_next;
+    return e;
+}
+
+static void grow_buckets(struct dir *dir)
+{
+    uint32_t count = dir->bucket_count ? dir->bucket_count * 2 : 4;
+    struct entry **buckets = xalloc(count * sizeof(*buckets));
+
+    for (uint32_t i = 0; i < dir->bucket_count; i++) {
+        for (struct entry *e = dir->buckets[i], *next; e; e = next) {
+            next = e->bucket_next;
+            e->bucket_next = buckets[e->hash & (count - 1)];
+            buckets[e->hash & (count - 1)] = e;
+        }
+    }
+    free(dir->buckets);
+    dir->buckets = buckets;
+    dir->bucket_count = count;
+}
+
+struct entry *entry_add(struct fence *f, struct inode *parent, const char *name, size_t len, struct place *take_place, uint64_t ino)
+{
+    struct dir *dir = parent->dir;
+    struct entry *e = xalloc(sizeof(*e) + len + 1);
+
+    (void) f;
+    if (dir->entry_count >= dir->bucket_count)
+        grow_buckets(dir);
+    e->hash = (uint32_t) hash_bytes(0, name, len);
+    e->len = (uint8_t) len;
+    memcpy(e->name, name, len);
+    e->parent = parent;
+    e->place = take_place;
+    e->ino = ino;
+    e->bucket_next = dir->buckets[e->hash & (dir->bucket_count - 1)];
+    dir->buckets[e->hash & (dir->bucket_count - 1)] = e;
+    dir->entry_count++;
+    return e;
+}
+
+/* Takes the entry out of its directory, which may be left with nothing to live for. */
+static void entry_free(struct fence *f, struct entry *entry)
+{
+    struct inode *parent = entry->parent;
+    struct entry **at = &parent->dir->buckets[entry->hash & (parent->dir->bucket_count - 1)];
+
+    while (*at != entry)
+        at = &(*at)->bucket_next;
+    *at = entry->bucket_next;
+    parent->dir->entry_count--;
+    place_unref(entry->place);
+    free(entry);
+    inode_release(f, parent);
+}
+
+void entry_tidy(struct fence *f, struct entry *entry)
+{
+    if (entry->flags == 0 && !entry->inode)
+        entry_free(f, entry);
+}
+
+void entry_bind(struct entry *entry, struct inode *inode)
+{
+    entry->inode = inode;
+    entry->name_next = inode->names;
+    inode->names = entry;
+    inode->depth = (uint16_t) (entry->parent->depth + 1);
+    inode_judge(inode);
+}
+
+/* The last name is kept as text: rules may change while the file is open. */
+static void make_ghost(struct fence *f, struct inode *inode, struct entry *last)
+{
+    autodone(buf) struct buf path = BUF_EMPTY;
+
+    inode->names = last;
+    inode_add_path(inode, &path);
+    inode_set(inode, INODE_DEAD);
+    inode->ghost = buf_dup_take(&path);
+    vec_room(&f->dead, &f->dead_cap, f->dead_count);
+    inode->noted = (uint32_t) f->dead_count;
+    f->dead[f->dead_count++] = inode;
+}
+
+static void dead_remove(struct fence *f, struct inode *inode)
+{
+    struct inode *last = f->dead[--f->dead_count];
+
+    f->dead[inode->noted] = last;
+    last->noted = inode->noted;
+}
+
+void entry_unbind(struct fence *f, struct entry *entry)
+{
+    struct inode *inode = entry->inode;
+    struct entry **at;
+
+    if (!inode)
+        return;
+    for (at = &inode->names; *at != entry; at = &(*at)->name_next)
+        continue;
+    *at = entry->name_next;
+    entry->name_next = NULL;
+    if (!inode->names)
+        make_ghost(f, inode, entry);
+    else
+        inode_judge(inode);
+    entry->inode = NULL;
+    if (inode_has(inode, INODE_DEAD) || !inode->names->name_next)
+        inode_clear(inode, INODE_LINKED);
+    inode_release(f, inode);
+}
+
+void entry_step_anew(struct fence *f, struct entry *e)
+{
+    const struct place *at = e->parent == f->root ? ruleset_root(f->rules) : e->parent->names->place;
+    struct place *place = ruleset_step(f->rules, at, e->name, e->len);
+
+    place_unref(e->place);
+    e->place = place;
+    if (e->inode) {
+        e->inode->depth = (uint16_t) (e->parent->depth + 1);
+        inode_judge(e->inode);
+    }
+}
+
+void tree_revive(struct fence *f, struct inode *inode)
+{
+    if (!inode_has(inode, INODE_DEAD))
+        return;
+    dead_remove(f, inode);
+    free(inode->ghost);
+    inode->ghost = NULL;
+    inode->names = NULL;
+    inode_clear(inode, INODE_DEAD);
+}
+
+/* A name is part of its entry's memory, so moving makes a new one. The place is the caller's to set anew. */
+void entry_move(struct fence *f, struct entry *entry, struct inode *dir, const char *name, size_t len, struct entry **ret_entry)
+{
+    struct entry *moved = entry_add(f, dir, name, len, place_ref(entry->place), entry->ino);
+    struct inode *inode = entry->inode;
+
+    moved->flags = entry->flags & ENTRY_UP;
+    if (inode) {
+        inode_ref(inode);
+        entry_bind(moved, inode);
+        entry_unbind(f, entry);
+        inode_unref_locked(f, inode);
+    }
+    entry->flags &= (uint8_t) ~ENTRY_UP;
+    *ret_entry = moved;
+}
+
+bool inode_add_path(const struct inode *inode, struct buf *out)
+{
+    const struct entry *chain[DEPTH_MAX + 1];
+    size_t count = 0;
+
+    if (inode_has(inode, INODE_DEAD)) {
+        buf_add_str(out, inode->ghost);
+        return true;
+    }
+    for (const struct entry *e = inode->names; e; e = e->parent->names) {
+        if (count > DEPTH_MAX || inode_has(e->parent, INODE_DEAD))
+            return false;
+        chain[count++] = e;
+    }
+    for (size_t i = count; i-- > 0;) {
+        buf_add(out, chain[i]->name, chain[i]->len);
+        if (i > 0)
+            buf_add_char(out, '/');
+    }
+    return true;
+}
+
+void tree_path_of(struct fence *f, const struct inode *dir, const char *name, struct buf *out)
+{
+    buf_clear(out);
+    tree_lock(f);
+    inode_add_path(dir, out);
+    tree_unlock(f);
+    if (name && out->len > 0)
+        buf_add_char(out, '/');
+    if (name)
+        buf_add_str(out, name);
+}
+
+struct place *inode_dup_place(struct fence *f, const struct inode *dir)
+{
+    struct place *place;
+
+    if (dir == f->root)
+        return place_ref(ruleset_root(f->rules));
+    tree_lock(f);
+    place = inode_has(dir, INODE_DEAD) ? NULL : place_ref(dir->names->place);
+    tree_unlock(f);
+    return place;
+}
+
+int inode_where(struct fence *f, struct inode *inode, struct whereabouts *ret)
+{
+    int r = -ESTALE;
+
+    tree_lock(f);
+    if (inode != f->root && !inode_has(inode, INODE_DEAD) && inode->names) {
+        const struct entry *e = inode->names;
+        memcpy(ret->name, e->name, (size_t) e->len + 1);
+        ret->len = e->len;
+        ret->parent = e->parent;
+        inode_ref(ret->parent);
+        r = 0;
+    }
+    tree_unlock(f);
+    return r;
+}
+
+void whereabouts_done(struct fence *f, struct whereabouts *where)
+{
+    inode_unref(f, where->parent);
+    where->parent = NULL;
+}
+
+/* DEPTH_MAX bounds the recursion. */
+void tree_each_below(struct fence *f, struct inode *top, entry_fn fn, void *cookie)
+{
+    for (uint32_t i = 0; i < top->dir->bucket_count; i++) {
+        for (struct entry *e = top->dir->buckets[i]; e; e = e->bucket_next) {
+            fn(f, e, cookie);
+            if (e->inode && e->inode->dir)
+                tree_each_below(f, e->inode, fn, cookie);
+        }
+    }
+}
+
+void tree_purge_below(struct fence *f, struct inode *dir)
+{
+    inode_ref(dir);
+    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
+        for (struct entry *e = dir->dir->buckets[i], *next; e; e = next) {
+            next = e->bucket_next;
+            if (e->inode && e->inode->dir)
+                tree_purge_below(f, e->inode);
+            e->flags = 0;
+            entry_unbind(f, e);
+            entry_tidy(f, e);
+        }
+    }
+    inode_unref_locked(f, dir);
+}
+
+static void tree_free_below(struct fence *f, struct inode *inode)
+{
+    struct dir *dir = inode->dir;
+
+    for (uint32_t i = 0; dir && i < dir->bucket_count; i++) {
+        for (struct entry *e = dir->buckets[i], *next; e; e = next) {
+            struct inode *child = e->inode;
+            next = e->bucket_next;
+            if (child && child->names == e && !e->name_next) {
+                tree_free_below(f, child);
+                inode_destroy(f, child);
+            } else if (child) {
+                /* One of several names: the last of them frees it. */
+                struct entry **at = &child->names;
+                while (*at != e)
+                    at = &(*at)->name_next;
+                *at = e->name_next;
+            }
+            place_unref(e->place);
+            free(e);
+        }
+    }
+    if (dir)
+        dir->entry_count = 0;
+}
+
+/* Everything goes, referenced or not: no request is under way any more. */
+void tree_done(struct fence *f)
+{
+    if (!f->root)
+        return;
+    for (size_t i = 0; i < f->dead_count; i++) {
+        free(f->dead[i]->ghost);
+        inode_destroy(f, f->dead[i]);
+    }
+    free(f->dead);
+    free(f->nodes);
+    tree_free_below(f, f->root);
+    inode_destroy(f, f->root);
+    f->root = NULL;
+}

@@ -1,0 +1,269 @@
+#include "fence/layer.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+
+static size_t stripe_of(const struct inode *dir)
+{
+    return (dir->ino ^ dir->ino >> 32) % STRIPES;
+}
+
+void dir_lock(struct fence *f, const struct inode *dir)
+{
+    pthread_mutex_lock(&f->dir_stripes[stripe_of(dir)]);
+}
+
+void dir_unlock(struct fence *f, const struct inode *dir)
+{
+    pthread_mutex_unlock(&f->dir_stripes[stripe_of(dir)]);
+}
+
+void dir_lock_two(struct fence *f, const struct inode *a, const struct inode *b)
+{
+    size_t x = stripe_of(a), y = stripe_of(b);
+
+    pthread_mutex_lock(&f->dir_stripes[x < y ? x : y]);
+    if (x != y)
+        pthread_mutex_lock(&f->dir_stripes[x < y ? y : x]);
+}
+
+void dir_unlock_two(struct fence *f, const struct inode *a, const struct inode *b)
+{
+    dir_unlock(f, a);
+    if (stripe_of(a) != stripe_of(b))
+        dir_unlock(f, b);
+}
+
+/* A name of the base may have been exchanged for something else since we looked (live bases): what is opened must be a file
+ * or a directory, and opening must not wait (O_NONBLOCK) nor make a terminal ours (O_NOCTTY). */
+static int open_base_file(int dirfd, const char *name)
+{
+    int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    int fd = openat(dirfd, name, flags | O_NOATIME);
+    struct stat st;
+
+    if (fd < 0 && errno == EPERM)
+        fd = openat(dirfd, name, flags);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return -ESTALE;
+    }
+    return fd;
+}
+
+static int open_dead_base_file(struct fence *f, struct inode *inode)
+{
+    const char *name;
+    autofd int parent = -1;
+    int r = path_open_parent_beneath(f->base_fd, inode->ghost, &parent, &name);
+
+    return r < 0 ? r : open_base_file(parent, name);
+}
+
+static int open_at(int dirfd, const struct inode *inode, enum layer_kind layer, const char *name)
+{
+    int fd;
+
+    if (!inode_is_dir(inode) && layer == LAYER_BASE)
+        return open_base_file(dirfd, name);
+    if (inode_is_dir(inode))
+        fd = openat(dirfd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | (layer == LAYER_BASE ? O_PATH : O_RDONLY));
+    else
+        fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* In the delta a name may be moved while we are on the way to it: look again under the directory's lock. */
+static int open_in_delta(struct fence *f, struct inode *inode)
+{
+    for (;;) {
+        struct whereabouts where, still;
+        struct handle *parent = NULL;
+        bool moved;
+        int fd, r = inode_where(f, inode, &where);
+
+        if (r < 0)
+            return r;
+        r = handle_get(f, where.parent, LAYER_DELTA, &parent);
+        if (r < 0) {
+            whereabouts_done(f, &where);
+            return r;
+        }
+        dir_lock(f, where.parent);
+        r = inode_where(f, inode, &still);
+        moved = r < 0 || still.parent != where.parent || strcmp(still.name, where.name) != 0;
+        fd = moved ? r : open_at(parent->fd, inode, LAYER_DELTA, where.name);
+        dir_unlock(f, where.parent);
+        if (r >= 0)
+            whereabouts_done(f, &still);
+        handle_put(f, parent);
+        whereabouts_done(f, &where);
+        if (!moved || r < 0)
+            return fd;
+    }
+}
+
+static int open_in_base(struct fence *f, struct inode *inode)
+{
+    struct whereabouts where;
+    struct handle *parent;
+    int r;
+
+    if (inode_has(inode, INODE_DEAD))
+        return inode_is_dir(inode) ? -ENOENT : open_dead_base_file(f, inode);
+    r = inode_where(f, inode, &where);
+    if (r < 0)
+        return r;
+    r = handle_get(f, where.parent, LAYER_BASE, &parent);
+    if (r >= 0) {
+        r = open_at(parent->fd, inode, LAYER_BASE, where.name);
+        handle_put(f, parent);
+    }
+    whereabouts_done(f, &where);
+    return r;
+}
+
+int layer_open(struct fence *f, struct inode *inode, enum layer_kind layer)
+{
+    if (inode == f->root) {
+        int fd = fcntl(layer == LAYER_BASE ? f->base_fd : f->data_fd, F_DUPFD_CLOEXEC, 3);
+        return fd < 0 ? -errno : fd;
+    }
+    return layer == LAYER_BASE ? open_in_base(f, inode) : open_in_delta(f, inode);
+}
+
+/* On a file system that folds case or normalises names, a stat succeeds for a name that is not the file's: rules are about
+ * exact names, so such an alias would be a way around them. */
+static bool is_listed(int dirfd, const char *name)
+{
+    bool found = false;
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    for (const struct dirent *d; !found && (d = readdir(dir));)
+        found = strcmp(d->d_name, name) == 0;
+    closedir(dir);
+    return found;
+}
+
+int layer_stat(struct fence *f, struct inode *dir, enum layer_kind layer, const char *name, struct stat *ret_st)
+{
+    struct handle *h;
+    int r = handle_get(f, dir, layer, &h);
+
+    if (r < 0)
+        return r;
+    r = fstatat(h->fd, name, ret_st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+    if (r == 0 && layer == LAYER_BASE && f->base_folds_case && !is_listed(h->fd, name))
+        r = -ENOENT;
+    handle_put(f, h);
+    return r;
+}
+
+int layer_base_has(struct fence *f, struct inode *dir, const char *name, struct stat *ret_st)
+{
+    int r;
+
+    if (!inode_has(dir, INODE_BASE))
+        return 0;
+    r = layer_stat(f, dir, LAYER_BASE, name, ret_st);
+    if (r == -ENOENT || r == -ENOTDIR)
+        return 0;
+    return r < 0 ? r : 1;
+}
+
+static int stat_by_name(struct fence *f, struct inode *inode, enum layer_kind layer, struct stat *ret_st)
+{
+    struct whereabouts where;
+    int r = inode_where(f, inode, &where);
+
+    if (r < 0)
+        return r;
+    r = layer_stat(f, where.parent, layer, where.name, ret_st);
+    whereabouts_done(f, &where);
+    return r;
+}
+
+int layer_stat_inode(struct fence *f, struct inode *inode, struct stat *ret_st)
+{
+    enum layer_kind layer = inode_has(inode, INODE_UP) ? LAYER_DELTA : LAYER_BASE;
+    struct handle *h = S_ISREG(inode->mode) ? handle_get_cached(f, inode, layer) : NULL;
+    int r;
+
+    if (!h && S_ISREG(inode->mode) && inode_has(inode, INODE_DEAD)) {
+        r = handle_get(f, inode, layer, &h);
+        if (r < 0)
+            return r;
+    }
+    if (!h)
+        return stat_by_name(f, inode, layer, ret_st);
+    r = fstat(h->fd, ret_st) < 0 ? -errno : 0;
+    handle_put(f, h);
+    return r;
+}
+
+int layer_open_listing(struct fence *f, struct inode *dir, enum layer_kind layer)
+{
+    struct handle *h;
+    int r = handle_get(f, dir, layer, &h);
+
+    if (r < 0)
+        return r;
+    r = openat(h->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (r < 0)
+        r = -errno;
+    handle_put(f, h);
+    return r;
+}
+
+static bool swap_case(const char *name, char out[NAME_MAX + 1])
+{
+    bool changed = false;
+    size_t i = 0;
+
+    for (; name[i] && i < NAME_MAX; i++) {
+        int c = (unsigned char) name[i];
+        out[i] = (char) (islower(c) ? toupper(c) : tolower(c));
+        changed |= out[i] != name[i];
+    }
+    out[i] = 0;
+    return changed;
+}
+
+bool layer_folds_case(int base_fd)
+{
+    bool folds = false;
+    char swapped[NAME_MAX + 1];
+    struct stat a, b;
+    int fd = openat(base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    for (const struct dirent *d; (d = readdir(dir));) {
+        if (!swap_case(d->d_name, swapped) || fstatat(base_fd, d->d_name, &a, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        folds = fstatat(base_fd, swapped, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+        break;
+    }
+    closedir(dir);
+    return folds;
+}

@@ -1,0 +1,31 @@
+/*
+ * The two directories behind the fence and how a file in them is reached: by the descriptor of its directory and its one name,
+ * never by a path from outside, never through a symlink.
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+/* A descriptor for handle.c, or -errno. */
+int layer_open(struct fence *f, struct inode *inode, enum layer_kind layer);
+
+/* lstat() of a name in a directory. -ENOENT. The base variant serves only names that a listing shows byte for byte. */
+int layer_stat(struct fence *f, struct inode *dir, enum layer_kind layer, const char *name, struct stat *ret_st);
+
+/* Whether the base has something under that name that would show if the delta did not cover it. */
+int layer_base_has(struct fence *f, struct inode *dir, const char *name, struct stat *ret_st);
+
+/* lstat() of an inode wherever its content is. */
+int layer_stat_inode(struct fence *f, struct inode *inode, struct stat *ret_st);
+
+/* A descriptor to read a directory's names from, with its own position. */
+int layer_open_listing(struct fence *f, struct inode *dir, enum layer_kind layer);
+
+/* Finds out whether the base tells "A" from "a". */
+bool layer_folds_case(int base_fd);
+
+/* The stripes of one or two directories; dir_unlock() in any order. */
+void dir_lock(struct fence *f, const struct inode *dir);
+void dir_unlock(struct fence *f, const struct inode *dir);
+void dir_lock_two(struct fence *f, const struct inode *a, const struct inode *b);
+void dir_unlock_two(struct fence *f, const struct inode *a, const struct inode *b);

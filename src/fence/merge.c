@@ -1,0 +1,258 @@
+#include "fence/merge.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+#include "fence/resolve.h"
+#include "fence/whiteout.h"
+
+#define GETDENTS_BYTES 65536
+
+struct listing *listing_ref(struct listing *listing)
+{
+    atomic_fetch_add(&listing->refs, 1);
+    return listing;
+}
+
+void listing_unref(struct listing *listing)
+{
+    if (!listing || atomic_fetch_sub(&listing->refs, 1) != 1)
+        return;
+    free(listing->items);
+    buf_done(&listing->names);
+    free(listing);
+}
+
+size_t listing_after(const struct listing *listing, uint64_t cookie)
+{
+    size_t low = 0, high = listing->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (listing->items[middle].cookie <= cookie)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int cmp_listed(const void *a, const void *b)
+{
+    const struct listed *x = a, *y = b;
+
+    if (x->cookie != y->cookie)
+        return x->cookie < y->cookie ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* Names whose hashes meet (which takes an effort) stand one after the other; only names that are shown count. */
+void listing_sort(struct listing *listing)
+{
+    uint64_t last = COOKIE_DOTDOT;
+
+    if (listing->count > 0)
+        qsort(listing->items, listing->count, sizeof(*listing->items), cmp_listed);
+    for (size_t i = 0; i < listing->count; i++) {
+        if (listing->items[i].cookie <= last)
+            listing->items[i].cookie = last + 1;
+        last = listing->items[i].cookie;
+    }
+}
+
+/* The kernel's own record; glibc's readdir() adds nothing but an allocation. */
+struct linux_dirent64 {
+    uint64_t d_ino;
+    int64_t d_off;
+    unsigned short d_reclen;
+    unsigned char d_type;
+    char d_name[];
+};
+
+static int each_in_base(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
+{
+    autofd int fd = layer_open_listing(f, dir, LAYER_BASE);
+    autofree char *bytes = NULL;
+    int r = 0;
+
+    if (fd < 0)
+        return fd;
+    bytes = malloc(GETDENTS_BYTES);
+    if (!bytes)
+        return -ENOMEM;
+    for (;;) {
+        long n = syscall(SYS_getdents64, fd, bytes, GETDENTS_BYTES);
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        for (long at = 0; at < n;) {
+            const struct linux_dirent64 *d = (const void *) (bytes + at);
+            at += d->d_reclen;
+            if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || whiteout_is_reserved(d->d_name))
+                continue;
+            tree_lock(f);
+            const struct entry *e = entry_find(dir, d->d_name, strlen(d->d_name));
+            bool covered = e && (e->flags & (ENTRY_UP | ENTRY_WHITEOUT));
+            tree_unlock(f);
+            if (!covered)
+                r = fn(d->d_name, d->d_type, cookie);
+            if (r)
+                return r;
+        }
+    }
+}
+
+/* The delta's names are in memory; they are copied because `fn` may want the lock. */
+static int each_in_delta(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
+{
+    autodone(buf) struct buf names = BUF_EMPTY;
+    int r = 0;
+
+    tree_lock(f);
+    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
+        for (const struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {
+            if ((e->flags & (ENTRY_UP | ENTRY_WHITEOUT)) != ENTRY_UP)
+                continue;
+            buf_add_char(&names, (char) e->type);
+            buf_add(&names, e->name, (size_t) e->len + 1);
+        }
+    }
+    tree_unlock(f);
+    for (size_t at = 0; r == 0 && at < names.len;) {
+        const char *name = names.data + at + 1;
+        r = fn(name, (uint8_t) names.data[at], cookie);
+        at += strlen(name) + 2;
+    }
+    return r;
+}
+
+int merge_each(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
+{
+    int r = 0;
+
+    if (inode_has(dir, INODE_DEAD))
+        return 0;
+    if (inode_has(dir, INODE_BASE))
+        r = each_in_base(f, dir, fn, cookie);
+    return r ? r : each_in_delta(f, dir, fn, cookie);
+}
+
+struct lister {
+    struct fence *f;
+    struct inode *dir;
+    struct place *place; /* owned reference */
+    struct listing *listing;
+    size_t cap;
+};
+
+/* A hidden directory is listed when it is a passage. Where no rule can show anything below it the layers are not asked. */
+static bool shows(struct lister *l, const char *name, uint8_t type)
+{
+    autoptr(place) place = ruleset_step(l->f->rules, l->place, name, strlen(name));
+    struct inode *inode;
+
+    if (need_check(NEED_LIST, place_level(place), false) == 0)
+        return true;
+    if ((type != DT_DIR && type != DT_UNKNOWN) || !ruleset_may_show_below(l->f->rules, place))
+        return false;
+    if (resolve_name(l->f, l->dir, name, place, true, &inode, NULL) < 0)
+        return false;
+    inode_unref(l->f, inode);
+    return true;
+}
+
+static int on_name(const char *name, uint8_t type, void *cookie)
+{
+    struct lister *l = cookie;
+    struct listing *listing = l->listing;
+    size_t len = strlen(name);
+
+    if (!shows(l, name, type))
+        return 0;
+    if (!listing)
+        return 1;
+    vec_room(&listing->items, &l->cap, listing->count);
+    /* The arena may move while it grows: pointers are set at the end. */
+    listing->items[listing->count++] = (struct listed) {
+        .cookie = inode_number_of(4, name, len),
+        .ino = inode_number_of(l->dir->ino, name, len),
+        .name = (const char *) (uintptr_t) listing->names.len,
+        .type = type,
+    };
+    buf_add(&listing->names, name, len + 1);
+    return 0;
+}
+
+static int run_lister(struct fence *f, struct inode *dir, struct listing *listing)
+{
+    struct lister l = { .f = f, .dir = dir, .place = inode_dup_place(f, dir), .listing = listing };
+    int r = l.place ? merge_each(f, dir, on_name, &l) : 0;
+
+    place_unref(l.place);
+    return r;
+}
+
+bool merge_shows_any(struct fence *f, struct inode *dir)
+{
+    return run_lister(f, dir, NULL) == 1;
+}
+
+/* Numbers of entries in memory differ from the usual: created or renamed ones. */
+static void set_numbers(struct inode *dir, struct listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++) {
+        struct listed *item = &listing->items[i];
+        const struct entry *e = entry_find(dir, item->name, strlen(item->name));
+        if (e)
+            item->ino = e->inode ? e->inode->ino : e->ino;
+    }
+}
+
+static struct listing *get_cached(struct fence *f, struct inode *dir, bool may_be_old)
+{
+    struct listing *cached;
+
+    autolock(&f->names);
+    cached = dir->dir->listing;
+    if (cached && (may_be_old || (cached->version == dir->dir->version && !f->is_live)))
+        return listing_ref(cached);
+    return NULL;
+}
+
+int merge_list(struct fence *f, struct inode *dir, bool may_be_old, struct listing **ret_listing)
+{
+    struct listing *listing = get_cached(f, dir, may_be_old), *old;
+    int r;
+
+    if (listing) {
+        *ret_listing = listing;
+        return 0;
+    }
+    listing = xnew(struct listing);
+    listing->refs = 1;
+    tree_lock(f);
+    listing->version = dir->dir->version;
+    tree_unlock(f);
+    r = run_lister(f, dir, listing);
+    if (r < 0) {
+        listing_unref(listing);
+        return r;
+    }
+    for (size_t i = 0; i < listing->count; i++)
+        listing->items[i].name = listing->names.data + (uintptr_t) listing->items[i].name;
+    listing_sort(listing);
+    tree_lock(f);
+    set_numbers(dir, listing);
+    old = dir->dir->listing;
+    dir->dir->listing = listing_ref(listing);
+    tree_unlock(f);
+    listing_unref(old);
+    *ret_listing = listing;
+    return 0;
+}

@@ -1,0 +1,102 @@
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "fence/attr.h"
+#include "fence/guard.h"
+#include "fence/inode.h"
+#include "fence/merge.h"
+#include "fence/ops.h"
+#include "fence/resolve.h"
+
+/* "." and ".." come first and carry no lookup: the kernel does not count them. */
+static bool add_dots(struct fence *f, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add, void *user)
+{
+    struct entry_answer answer = { 0 };
+    uint64_t up;
+
+    tree_lock(f);
+    up = dir == f->root || inode_has(dir, INODE_DEAD) ? dir->ino : dir->names->parent->ino;
+    tree_unlock(f);
+    answer.st.st_ino = dir->ino;
+    answer.st.st_mode = S_IFDIR;
+    if (after < COOKIE_DOT && !add(".", dir->ino, DT_DIR, COOKIE_DOT, with_attrs ? &answer : NULL, user))
+        return false;
+    answer.st.st_ino = up;
+    return after >= COOKIE_DOTDOT || add("..", up, DT_DIR, COOKIE_DOTDOT, with_attrs ? &answer : NULL, user);
+}
+
+/* One name with its attributes. 1: added, 0: it is no more, -1: no room. */
+static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, const struct listed *item, dir_add_fn add,
+                         void *user)
+{
+    autoptr(place) place = ruleset_step(f->rules, at, item->name, strlen(item->name));
+    bool hidden = need_check(NEED_LIST, place_level(place), false) < 0;
+    struct entry_answer answer = { .entry_timeout_s = hidden ? TIMEOUT_HIDDEN_S : fence_timeout_s(f), .attr_timeout_s = fence_timeout_s(f) };
+    struct inode *inode;
+    bool added;
+
+    if (resolve_name(f, dir, item->name, place, hidden, &inode, &answer.st) < 0)
+        return 0;
+    answer.inode = inode;
+    tree_lock(f);
+    inode->lookups++;
+    tree_unlock(f);
+    added = add(item->name, inode->ino, (uint8_t) IFTODT(answer.st.st_mode), item->cookie, &answer, user);
+    tree_lock(f);
+    if (!added)
+        inode->lookups--;
+    inode_unref_locked(f, inode);
+    tree_unlock(f);
+    return added ? 1 : -1;
+}
+
+static void add_items(struct fence *f, struct inode *dir, const struct listing *listing, uint64_t after, bool with_attrs,
+                      dir_add_fn add, void *user)
+{
+    autoptr(place) at = inode_dup_place(f, dir);
+
+    for (size_t i = listing_after(listing, after); at && i < listing->count; i++) {
+        const struct listed *item = &listing->items[i];
+        if (!with_attrs) {
+            if (!add(item->name, item->ino, item->type, item->cookie, NULL, user))
+                return;
+        } else if (add_looked_up(f, dir, at, item, add, user) < 0) {
+            return;
+        }
+    }
+}
+
+/* When a reader came to the end, a snapshot has done its work: the kernel keeps its own. */
+static void drop_snapshot(struct fence *f, struct inode *dir)
+{
+    struct listing *old;
+
+    tree_lock(f);
+    old = dir->dir->listing;
+    dir->dir->listing = NULL;
+    tree_unlock(f);
+    listing_unref(old);
+}
+
+int op_readdir(struct fence *f, const struct caller *who, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add,
+               void *user)
+{
+    struct listing *listing;
+    int r = guard_inode(f, NEED_LIST, dir, who);
+
+    if (r < 0)
+        return r;
+    if (!inode_is_dir(dir))
+        return -ENOTDIR;
+    if (!add_dots(f, dir, after, with_attrs, add, user))
+        return 0;
+    r = merge_list(f, dir, after > COOKIE_DOTDOT, &listing);
+    if (r < 0)
+        return r;
+    add_items(f, dir, listing, after, with_attrs, add, user);
+    if (listing_after(listing, after) == listing->count)
+        drop_snapshot(f, dir);
+    listing_unref(listing);
+    return 0;
+}

@@ -1,0 +1,217 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "fence/copyup.h"
+#include "fence/guard.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+#include "fence/invalidate.h"
+#include "fence/ops.h"
+#include "fence/quota.h"
+#include "fence/record.h"
+
+static int get_content(struct fence *f, struct inode *inode, struct handle **ret_handle)
+{
+    if (!S_ISREG(atomic_load(&inode->mode)))
+        return inode_is_dir(inode) ? -EISDIR : -EINVAL;
+    for (;;) {
+        enum layer_kind layer = inode_has(inode, INODE_UP) ? LAYER_DELTA : LAYER_BASE;
+        int r = handle_get(f, inode, layer, ret_handle);
+        /* A copy-up between the two lines above: what was opened is the old content. */
+        if (r == 0 && layer == LAYER_BASE && inode_has(inode, INODE_UP)) {
+            handle_put(f, *ret_handle);
+            continue;
+        }
+        return r;
+    }
+}
+
+ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, void *bytes, size_t size, off_t offset)
+{
+    struct handle *h;
+    ssize_t n = guard_inode(f, NEED_READ, inode, who);
+
+    if (n == 0)
+        n = get_content(f, inode, &h);
+    if (n < 0)
+        return n;
+    n = fd_pread_full(h->fd, bytes, size, offset);
+    handle_put(f, h);
+    return n;
+}
+
+/*
+ * The quota is taken before the write and set right after it by what the file really occupies. A write that only replaces
+ * bytes which are there may go on when nothing is left.
+ */
+static ssize_t write_counted(struct fence *f, int fd, size_t size, off_t offset, write_fn write_to, void *cookie)
+{
+    struct stat before, after;
+    ssize_t n;
+
+    if (fstat(fd, &before) < 0)
+        return -errno;
+    if (quota_take(&f->quota, size, 0) < 0) {
+        bool is_within = offset + (off_t) size <= before.st_size && before.st_blocks * 512 >= before.st_size;
+        if (!is_within)
+            return -ENOSPC;
+        return write_to(fd, size, offset, cookie);
+    }
+    n = write_to(fd, size, offset, cookie);
+    if (fstat(fd, &after) < 0)
+        after = before;
+    quota_add(&f->quota, (int64_t) (after.st_blocks - before.st_blocks) * 512 - (int64_t) size, 0);
+    return n;
+}
+
+ssize_t op_write(struct fence *f, const struct caller *who, struct inode *inode, size_t size, off_t offset, write_fn write_to,
+                 void *cookie)
+{
+    struct handle *h;
+    ssize_t n = guard_inode(f, NEED_WRITE, inode, who);
+
+    /* Through a mapping the bytes are in the page cache before we are asked: what was refused must not stay there. */
+    if (n < 0)
+        invalidate_soon(f, inode);
+    if (n == 0)
+        n = copyup_file(f, inode, INT64_MAX);
+    if (n == 0)
+        n = get_content(f, inode, &h);
+    if (n < 0)
+        return n;
+    if (quota_limits_bytes(&f->quota)) {
+        autolock(fence_file_stripe(f, inode));
+        n = write_counted(f, h->fd, size, offset, write_to, cookie);
+    } else {
+        n = write_to(h->fd, size, offset, cookie);
+    }
+    handle_put(f, h);
+    if (n > 0)
+        record_inode(f, RECORD_WRITTEN, inode, who);
+    return n;
+}
+
+static int sync_parent(struct fence *f, struct inode *inode)
+{
+    struct whereabouts where;
+    struct handle *h;
+    int r = inode_where(f, inode, &where);
+
+    if (r < 0)
+        return 0;
+    r = handle_get(f, where.parent, LAYER_DELTA, &h);
+    if (r == 0) {
+        r = fsync(h->fd) < 0 ? -errno : 0;
+        handle_put(f, h);
+    }
+    whereabouts_done(f, &where);
+    return r;
+}
+
+int op_fsync(struct fence *f, const struct caller *who, struct inode *inode, bool data_only)
+{
+    struct handle *h;
+    int r = guard_inode(f, NEED_SYNC, inode, who);
+
+    if (r < 0 || !inode_has(inode, INODE_UP))
+        return r;
+    if (!inode_is_dir(inode) && !S_ISREG(atomic_load(&inode->mode)))
+        return 0;
+    r = handle_get(f, inode, LAYER_DELTA, &h);
+    if (r < 0)
+        return r;
+    r = (data_only ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
+    handle_put(f, h);
+    /* The first time, the name has to last as well. */
+    if (r == 0 && inode_has(inode, INODE_FRESH)) {
+        r = sync_parent(f, inode);
+        inode_clear(inode, INODE_FRESH);
+    }
+    return r;
+}
+
+int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode, int mode, off_t offset, off_t length)
+{
+    struct stat before, after;
+    struct handle *h;
+    bool takes = !(mode & FALLOC_FL_PUNCH_HOLE);
+    int r = guard_inode(f, NEED_FALLOCATE, inode, who);
+
+    if (r == 0 && (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
+        r = -EOPNOTSUPP;
+    if (r == 0)
+        r = copyup_file(f, inode, INT64_MAX);
+    if (r == 0)
+        r = get_content(f, inode, &h);
+    if (r < 0)
+        return r;
+    autolock(fence_file_stripe(f, inode));
+    if (takes)
+        r = quota_take(&f->quota, (uint64_t) length, 0);
+    if (r == 0) {
+        bool known = fstat(h->fd, &before) == 0;
+        r = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
+        known = known && fstat(h->fd, &after) == 0;
+        quota_add(&f->quota, (known ? (int64_t) (after.st_blocks - before.st_blocks) * 512 : 0) - (takes ? (int64_t) length : 0), 0);
+    }
+    handle_put(f, h);
+    if (r == 0)
+        record_inode(f, RECORD_WRITTEN, inode, who);
+    return r;
+}
+
+int op_lseek(struct fence *f, const struct caller *who, struct inode *inode, off_t offset, int whence, off_t *ret_offset)
+{
+    struct handle *h;
+    off_t at;
+    int r = guard_inode(f, NEED_SEEK, inode, who);
+
+    if (r == 0 && whence != SEEK_DATA && whence != SEEK_HOLE)
+        r = -EINVAL;
+    if (r == 0)
+        r = get_content(f, inode, &h);
+    if (r < 0)
+        return r;
+    /* The position is shared, but SEEK_DATA and SEEK_HOLE do not use it and all our reading is by pread. */
+    at = lseek(h->fd, offset, whence);
+    r = at < 0 ? -errno : 0;
+    handle_put(f, h);
+    if (r == 0)
+        *ret_offset = at;
+    return r;
+}
+
+struct range {
+    int from;
+    off_t offset;
+};
+
+static ssize_t copy_to(int fd, size_t size, off_t offset, void *cookie)
+{
+    struct range *range = cookie;
+    ssize_t n = copy_file_range(range->from, &range->offset, fd, &offset, size, 0);
+
+    return n < 0 ? -errno : n;
+}
+
+ssize_t op_copy_range(struct fence *f, const struct caller *who, struct inode *from, off_t from_offset, struct inode *to,
+                      off_t to_offset, size_t size)
+{
+    struct handle *h;
+    ssize_t n = guard_inode(f, NEED_COPY_FROM, from, who);
+
+    if (n == 0)
+        n = guard_inode(f, NEED_COPY_TO, to, who);
+    if (n == 0)
+        n = copyup_file(f, to, INT64_MAX);
+    if (n == 0)
+        n = get_content(f, from, &h);
+    if (n < 0)
+        return n;
+    struct range range = { h->fd, from_offset };
+    n = op_write(f, who, to, size, to_offset, copy_to, &range);
+    handle_put(f, h);
+    return n;
+}

@@ -1,0 +1,358 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fence/attr.h"
+#include "fence/copyup.h"
+#include "fence/guard.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+#include "fence/ops.h"
+#include "fence/quota.h"
+#include "fence/record.h"
+#include "fence/resolve.h"
+#include "fence/whiteout.h"
+
+/* Our reference becomes the kernel's. */
+static void hand_over(struct fence *f, struct inode *inode, struct entry_answer *answer)
+{
+    tree_lock(f);
+    inode->lookups++;
+    inode_unref_locked(f, inode);
+    tree_unlock(f);
+    answer->inode = inode;
+    answer->entry_timeout_s = answer->attr_timeout_s = fence_timeout_s(f);
+}
+
+int op_lookup(struct fence *f, const struct caller *who, struct inode *dir, const char *name, struct entry_answer *answer)
+{
+    autoptr(place) place = NULL;
+    struct inode *inode;
+    bool maybe_passage;
+    int r;
+
+    atomic_fetch_add_explicit(&f->ops[NEED_LOOKUP], 1, memory_order_relaxed);
+    *answer = (struct entry_answer) { .entry_timeout_s = fence_timeout_s(f) };
+    r = guard_lookup(f, dir, name, &place, &maybe_passage);
+    if (r == 0)
+        r = resolve_name(f, dir, name, place, maybe_passage, &inode, &answer->st);
+    if (r == 0) {
+        hand_over(f, inode, answer);
+        if (maybe_passage)
+            answer->entry_timeout_s = TIMEOUT_HIDDEN_S;
+        return 0;
+    }
+    if (r == -EACCES || maybe_passage) {
+        /* Hidden by rule, whether there or not. */
+        guard_refused(f, NEED_LOOKUP, dir, name, LEVEL_NONE, ENOENT, who);
+        answer->entry_timeout_s = TIMEOUT_HIDDEN_S;
+        return 0;
+    }
+    return r == -ENOENT ? 0 : r;
+}
+
+/* What a new name needs: a directory in the delta to be made in, locked, and whether a marker has to go. */
+struct birth {
+    struct handle *dir; /* owned reference */
+    bool had_marker;
+};
+
+static int birth_begin(struct fence *f, struct inode *dir, const char *name, struct birth *b)
+{
+    struct stat st;
+    int r;
+
+    *b = (struct birth) { 0 };
+    if (inode_has(dir, INODE_DEAD))
+        return -ENOENT;
+    if (dir->depth >= DEPTH_MAX)
+        return -ENAMETOOLONG;
+    r = copyup_dir(f, dir);
+    if (r < 0)
+        return r;
+    tree_lock(f);
+    const struct entry *e = entry_find(dir, name, strlen(name));
+    bool is_up = e && (e->flags & ENTRY_UP);
+    b->had_marker = e && (e->flags & ENTRY_WHITEOUT);
+    tree_unlock(f);
+    if (is_up && !b->had_marker)
+        return -EEXIST;
+    if (!b->had_marker) {
+        r = layer_base_has(f, dir, name, &st);
+        if (r)
+            return r < 0 ? r : -EEXIST;
+    }
+    r = handle_get(f, dir, LAYER_DELTA, &b->dir);
+    if (r < 0)
+        return r;
+    r = quota_take(&f->quota, 0, 1);
+    if (r < 0) {
+        handle_put(f, b->dir);
+        return r;
+    }
+    dir_lock(f, dir);
+    return 0;
+}
+
+/* The marker's removal is the moment at which the name comes to be. */
+static int birth_reveal(struct fence *f, struct inode *dir, const char *name, struct birth *b)
+{
+    int r = 0;
+
+    fault("create-made");
+    if (b->had_marker) {
+        r = whiteout_remove(b->dir->fd, name);
+        if (r == 0)
+            quota_give(&f->quota, 0, 1);
+        fault("create-revealed");
+    }
+    if (r == 0)
+        attr_touch_dir(f, dir, b->dir->fd);
+    return r;
+}
+
+static void birth_end(struct fence *f, struct inode *dir, struct birth *b, int r)
+{
+    dir_unlock(f, dir);
+    handle_put(f, b->dir);
+    if (r < 0)
+        quota_give(&f->quota, 0, 1);
+}
+
+/* Puts the new name into the tree. `inode` NULL: a new one; the reference that comes back is ours. */
+static struct inode *birth_enter(struct fence *f, struct inode *dir, const char *name, struct place *place, const struct stat *st,
+                                 struct inode *inode)
+{
+    size_t len = strlen(name);
+
+    tree_lock(f);
+    struct entry *e = entry_find(dir, name, len);
+    if (!e)
+        e = entry_add(f, dir, name, len, place_ref(place), 0);
+    e->flags = ENTRY_UP;
+    e->type = (uint8_t) IFTODT(st->st_mode);
+    if (inode) {
+        inode_ref(inode);
+    } else {
+        inode = inode_new(f, st->st_mode, inode_number_new(f), INODE_UP | INODE_FRESH);
+        if (inode->dir)
+            inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = dir->dir->mtime_ns;
+    }
+    e->ino = inode->ino;
+    entry_bind(e, inode);
+    tree_unlock(f);
+    return inode;
+}
+
+static void answer_new(struct fence *f, struct inode *inode, const struct stat *st, struct entry_answer *answer)
+{
+    attr_fill(f, inode, st, &answer->st);
+    hand_over(f, inode, answer);
+}
+
+/* A regular file is opened at once: what creates it writes it. */
+static int make_node(struct birth *b, const char *name, mode_t mode, int *ret_fd, struct stat *ret_st)
+{
+    int r = 0;
+
+    if (S_ISREG(mode)) {
+        *ret_fd = openat(b->dir->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 01777);
+        if (*ret_fd < 0 && errno == EACCES)
+            r = mknodat(b->dir->fd, name, mode & (S_IFMT | 01777), 0);
+        else if (*ret_fd < 0)
+            r = -1;
+    } else {
+        r = mknodat(b->dir->fd, name, mode & (S_IFMT | 01777), 0);
+    }
+    if (r == 0)
+        r = *ret_fd >= 0 ? fstat(*ret_fd, ret_st) : fstatat(b->dir->fd, name, ret_st, AT_SYMLINK_NOFOLLOW);
+    return r < 0 ? -errno : 0;
+}
+
+int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const char *name, mode_t mode,
+             struct entry_answer *answer)
+{
+    autoptr(place) place = NULL;
+    autofd int fd = -1;
+    struct inode *inode = NULL;
+    struct birth b;
+    struct stat st;
+    int r = guard_name(f, NEED_MKNOD, dir, name, who, &place);
+
+    if (r < 0)
+        return r;
+    if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
+        return -EPERM;
+    r = birth_begin(f, dir, name, &b);
+    if (r < 0)
+        return r;
+    r = make_node(&b, name, mode, &fd, &st);
+    if (r == 0)
+        r = birth_reveal(f, dir, name, &b);
+    if (r == 0) {
+        inode = birth_enter(f, dir, name, place, &st, NULL);
+        if (fd >= 0)
+            handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&fd)));
+    }
+    birth_end(f, dir, &b, r);
+    if (r < 0)
+        return r;
+    record_name(f, RECORD_CREATED, dir, name, NULL, who);
+    answer_new(f, inode, &st, answer);
+    return 0;
+}
+
+/* Where a marker says "deleted" the base may have a directory with things in it: the new one must not show them. */
+static int make_dir(struct fence *f, struct birth *b, const char *name, mode_t mode)
+{
+    static const char temp[] = "mkdir"; /* one at a time under fence.opaque */
+    autofd int fd = -1;
+    int r = 0;
+
+    if (!b->had_marker)
+        return mkdirat(b->dir->fd, name, mode & 01777) < 0 ? -errno : 0;
+    autolock(&f->opaque);
+    if (mkdirat(f->work_fd, temp, 0700) < 0)
+        return -errno;
+    fd = openat(f->work_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchmod(fd, mode & 01777) < 0)
+        r = -errno;
+    if (r == 0)
+        r = whiteout_make_opaque(fd);
+    fault("mkdir-opaque");
+    if (r == 0 && renameat(f->work_fd, temp, b->dir->fd, name) < 0)
+        r = -errno;
+    if (r < 0) {
+        if (fd >= 0)
+            unlinkat(fd, WHITEOUT_OPAQUE, 0);
+        unlinkat(f->work_fd, temp, AT_REMOVEDIR);
+    }
+    return r;
+}
+
+int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const char *name, mode_t mode,
+             struct entry_answer *answer)
+{
+    autoptr(place) place = NULL;
+    struct inode *inode = NULL;
+    struct birth b;
+    struct stat st;
+    int r = guard_name(f, NEED_MKDIR, dir, name, who, &place);
+
+    if (r == 0)
+        r = birth_begin(f, dir, name, &b);
+    if (r < 0)
+        return r;
+    r = make_dir(f, &b, name, mode);
+    if (r == 0 && fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        r = -errno;
+    if (r == 0)
+        r = birth_reveal(f, dir, name, &b);
+    if (r == 0)
+        inode = birth_enter(f, dir, name, place, &st, NULL);
+    birth_end(f, dir, &b, r);
+    if (r < 0)
+        return r;
+    record_name(f, RECORD_CREATED, dir, name, NULL, who);
+    answer_new(f, inode, &st, answer);
+    return 0;
+}
+
+int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name, const char *target,
+               struct entry_answer *answer)
+{
+    autoptr(place) place = NULL;
+    struct inode *inode = NULL;
+    struct birth b;
+    struct stat st;
+    int r = guard_name(f, NEED_SYMLINK, dir, name, who, &place);
+
+    if (r == 0)
+        r = birth_begin(f, dir, name, &b);
+    if (r < 0)
+        return r;
+    if (symlinkat(target, b.dir->fd, name) < 0 || fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        r = -errno;
+    if (r == 0)
+        r = birth_reveal(f, dir, name, &b);
+    if (r == 0)
+        inode = birth_enter(f, dir, name, place, &st, NULL);
+    birth_end(f, dir, &b, r);
+    if (r < 0)
+        return r;
+    record_name(f, RECORD_CREATED, dir, name, NULL, who);
+    answer_new(f, inode, &st, answer);
+    return 0;
+}
+
+/* A link is made from a name of the file just now; should that be moved meanwhile, from the next. */
+static int make_link(struct fence *f, struct inode *inode, struct inode *dir, const char *name, struct birth *b)
+{
+    struct whereabouts where;
+    struct handle *from;
+    int r;
+
+    (void) dir;
+    /* Renames hold fence.moves when they could take the source away between looking and linking. */
+    r = inode_where(f, inode, &where);
+    if (r < 0)
+        return -ENOENT;
+    from = handle_get_cached(f, where.parent, LAYER_DELTA);
+    if (!from)
+        r = -EAGAIN;
+    else if (linkat(from->fd, where.name, b->dir->fd, name, 0) < 0)
+        r = -errno;
+    handle_put(f, from);
+    whereabouts_done(f, &where);
+    return r;
+}
+
+int op_link(struct fence *f, const struct caller *who, struct inode *inode, struct inode *dir, const char *name,
+            struct entry_answer *answer)
+{
+    autoptr(place) place = NULL;
+    struct handle *from_dir = NULL;
+    struct whereabouts where;
+    struct birth b;
+    struct stat st;
+    int r = guard_inode(f, NEED_LINK_FROM, inode, who);
+
+    if (r == 0)
+        r = guard_name(f, NEED_LINK_TO, dir, name, who, &place);
+    if (r == 0 && inode_is_dir(inode))
+        r = -EPERM;
+    if (r == 0)
+        r = copyup_file(f, inode, INT64_MAX);
+    if (r < 0)
+        return r;
+    autolock(&f->moves);
+    r = inode_where(f, inode, &where);
+    if (r < 0)
+        return -ENOENT;
+    /* Kept so that make_link() finds it open: it may not open one under the lock. */
+    r = handle_get(f, where.parent, LAYER_DELTA, &from_dir);
+    if (r == 0)
+        r = birth_begin(f, dir, name, &b);
+    if (r == 0) {
+        r = make_link(f, inode, dir, name, &b);
+        if (r == 0 && fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            r = -errno;
+        if (r == 0)
+            r = birth_reveal(f, dir, name, &b);
+        if (r == 0) {
+            birth_enter(f, dir, name, place, &st, inode);
+            inode_set(inode, INODE_LINKED);
+        }
+        birth_end(f, dir, &b, r);
+    }
+    handle_put(f, from_dir);
+    whereabouts_done(f, &where);
+    if (r < 0)
+        return r;
+    record_name(f, RECORD_LINKED, dir, name, NULL, who);
+    answer_new(f, inode, &st, answer);
+    return 0;
+}

@@ -1,0 +1,361 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fence/attr.h"
+#include "fence/copyup.h"
+#include "fence/guard.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+#include "fence/journal.h"
+#include "fence/layer.h"
+#include "fence/merge.h"
+#include "fence/ops.h"
+#include "fence/quota.h"
+#include "fence/record.h"
+#include "fence/remove.h"
+#include "fence/resolve.h"
+#include "fence/whiteout.h"
+
+/*
+ * Renaming.
+ *
+ * Both names need `write`. What is moved must be in the delta, so a file of the base is copied up first. A directory takes all
+ * below it to new paths, where other rules may hold: it moves only if everything in it is `write` at the old and at the new
+ * path. For one that the base shows through, that may not depend on what is there, because that may be hidden: the rules
+ * themselves must permit it throughout, otherwise EXDEV, and tools copy what they can see.
+ *
+ * In the usual case (nothing of the base at the old name, no marker at the new one) this is one rename(2). Otherwise the steps
+ * go through the journal.
+ */
+struct end {
+    struct inode *dir; /* borrowed from the request */
+    const char *name;
+    struct place *place;  /* owned */
+    struct inode *inode;  /* owned reference; NULL: nothing there */
+    struct handle *delta; /* owned reference: the directory in the delta */
+    bool in_base;         /* the base has the name too */
+    bool base_is_dir;
+    bool has_marker;
+    bool is_up;
+};
+
+static void end_done(struct fence *f, struct end *e)
+{
+    place_unref(e->place);
+    inode_unref(f, e->inode);
+    handle_put(f, e->delta);
+}
+
+static int end_look(struct fence *f, struct end *e, bool must_exist)
+{
+    struct stat st;
+    int r = resolve_name(f, e->dir, e->name, e->place, false, &e->inode, NULL);
+
+    if (r < 0 && (r != -ENOENT || must_exist))
+        return r;
+    r = layer_base_has(f, e->dir, e->name, &st);
+    if (r < 0)
+        return r;
+    e->in_base = r;
+    e->base_is_dir = r && S_ISDIR(st.st_mode);
+    return 0;
+}
+
+static int end_prepare(struct fence *f, struct end *e)
+{
+    int r = copyup_dir(f, e->dir);
+
+    if (r == 0)
+        r = handle_get(f, e->dir, LAYER_DELTA, &e->delta);
+    tree_lock(f);
+    const struct entry *entry = entry_find(e->dir, e->name, strlen(e->name));
+    e->has_marker = entry && (entry->flags & ENTRY_WHITEOUT);
+    e->is_up = entry && (entry->flags & ENTRY_UP);
+    tree_unlock(f);
+    return r;
+}
+
+/* Is everything below `write` at its path, and would be at the one that begins at `there`? */
+struct throughout {
+    struct fence *f;
+    struct inode *dir;
+    struct place *here, *there;
+};
+
+static int is_write_below(struct throughout *t);
+
+static int on_entry(const char *name, uint8_t type, void *cookie)
+{
+    struct throughout *t = cookie;
+    size_t len = strlen(name);
+    autoptr(place) here = ruleset_step(t->f->rules, t->here, name, len);
+    autoptr(place) there = ruleset_step(t->f->rules, t->there, name, len);
+    struct inode *inode;
+    int r;
+
+    (void) type;
+    if (need_check(NEED_RENAME_FROM, place_level(here), false) < 0 || need_check(NEED_RENAME_TO, place_level(there), false) < 0)
+        return -EXDEV;
+    r = resolve_name(t->f, t->dir, name, here, false, &inode, NULL);
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    if (inode_is_dir(inode)) {
+        struct throughout below = { t->f, inode, here, there };
+        r = is_write_below(&below);
+    }
+    inode_unref(t->f, inode);
+    return r;
+}
+
+static int is_write_below(struct throughout *t)
+{
+    return merge_each(t->f, t->dir, on_entry, t);
+}
+
+static bool shows_base(const struct inode *dir)
+{
+    return inode_has(dir, INODE_BASE);
+}
+
+/* Also finds a directory of the base somewhere below one of the delta. */
+static int any_shows_base(struct fence *f, struct inode *dir)
+{
+    bool found = shows_base(dir);
+
+    tree_lock(f);
+    for (uint32_t i = 0; !found && i < dir->dir->bucket_count; i++) {
+        for (struct entry *e = dir->dir->buckets[i]; !found && e; e = e->bucket_next)
+            found = e->inode && e->inode->dir && shows_base(e->inode);
+    }
+    tree_unlock(f);
+    return found;
+}
+
+static int check_dir_moves(struct fence *f, struct end *from, struct end *to)
+{
+    autodone(buf) struct buf here = BUF_EMPTY, there = BUF_EMPTY;
+    struct throughout t = { f, from->inode, from->place, to->place };
+
+    tree_path_of(f, from->dir, from->name, &here);
+    tree_path_of(f, to->dir, to->name, &there);
+    if (any_shows_base(f, from->inode) &&
+        (!guard_writes_throughout(f->rules, here.data) || !guard_writes_throughout(f->rules, there.data)))
+        return -EXDEV;
+    return is_write_below(&t);
+}
+
+/* After this the delta has all of it. */
+static int bring_up(struct fence *f, struct end *from, struct end *to)
+{
+    int r;
+
+    if (!inode_is_dir(from->inode))
+        return copyup_file(f, from->inode, INT64_MAX);
+    r = check_dir_moves(f, from, to);
+    if (r == 0)
+        r = copyup_tree(f, from->inode);
+    /* What moves in front of a directory of the base must not let it shine through. */
+    if (r == 0 && to->base_is_dir) {
+        struct handle *h;
+        r = handle_get(f, from->inode, LAYER_DELTA, &h);
+        if (r == 0) {
+            r = whiteout_make_opaque(h->fd);
+            attr_keep_dir_times(f, from->inode, h->fd);
+            handle_put(f, h);
+        }
+    }
+    fault("rename-up");
+    return r;
+}
+
+static int check_target(struct fence *f, struct end *from, struct end *to, unsigned flags)
+{
+    if (!to->inode)
+        return flags & RENAME_EXCHANGE ? -ENOENT : 0;
+    if (flags & RENAME_NOREPLACE)
+        return -EEXIST;
+    if (flags & RENAME_EXCHANGE)
+        return 0;
+    if (inode_is_dir(from->inode) != inode_is_dir(to->inode))
+        return inode_is_dir(to->inode) ? -EISDIR : -ENOTDIR;
+    return inode_is_dir(to->inode) && merge_shows_any(f, to->inode) ? -ENOTEMPTY : 0;
+}
+
+static int move_in_delta(struct fence *f, struct end *from, struct end *to)
+{
+    autodone(buf) struct buf here = BUF_EMPTY, there = BUF_EMPTY;
+    bool to_is_up_dir = to->is_up && to->inode && inode_is_dir(to->inode);
+    struct intent intent = { .whiteout_from = from->in_base, .drop_marker = to->has_marker, .clear_to = to_is_up_dir };
+    int r;
+
+    if (!intent.whiteout_from && !intent.drop_marker && !intent.clear_to)
+        return renameat(from->delta->fd, from->name, to->delta->fd, to->name) < 0 ? -errno : 0;
+    tree_path_of(f, from->dir, from->name, &here);
+    tree_path_of(f, to->dir, to->name, &there);
+    intent.from = here.data;
+    intent.to = there.data;
+    r = journal_begin(f, &intent);
+    if (r == 0)
+        r = journal_perform(f, &intent);
+    journal_end(f);
+    return r;
+}
+
+static void on_below(struct fence *f, struct entry *e, void *cookie)
+{
+    (void) cookie;
+    entry_step_anew(f, e);
+}
+
+/* The entry gets its new place, and what lies below it theirs. */
+static void replace_places(struct fence *f, struct entry *e)
+{
+    entry_step_anew(f, e);
+    if (e->inode && e->inode->dir)
+        tree_each_below(f, e->inode, on_below, NULL);
+}
+
+static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
+{
+    struct entry *old, *moved;
+
+    remove_from_tree(f, to->dir, to->name, false);
+    tree_lock(f);
+    old = entry_find(from->dir, from->name, strlen(from->name));
+    inode_ref(from->dir);
+    entry_move(f, old, to->dir, to->name, strlen(to->name), &moved);
+    moved->flags = ENTRY_UP;
+    moved->type = old->type;
+    replace_places(f, moved);
+    old->flags = from->in_base ? ENTRY_WHITEOUT : 0;
+    entry_tidy(f, old);
+    inode_unref_locked(f, from->dir);
+    tree_unlock(f);
+    quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0));
+}
+
+static void swap_in_tree(struct fence *f, struct end *a, struct end *b)
+{
+    tree_lock(f);
+    struct entry *x = entry_find(a->dir, a->name, strlen(a->name)), *y = entry_find(b->dir, b->name, strlen(b->name));
+    struct inode *from = x->inode, *to = y->inode;
+    uint64_t ino = x->ino;
+    uint8_t type = x->type;
+
+    inode_ref(from);
+    inode_ref(to);
+    entry_unbind(f, x);
+    entry_unbind(f, y);
+    /* Having had no name for a moment does not make them dead. */
+    tree_revive(f, from);
+    tree_revive(f, to);
+    x->ino = y->ino;
+    x->type = y->type;
+    y->ino = ino;
+    y->type = type;
+    entry_bind(x, to);
+    entry_bind(y, from);
+    if (to->names->name_next)
+        inode_set(to, INODE_LINKED);
+    if (from->names->name_next)
+        inode_set(from, INODE_LINKED);
+    replace_places(f, x);
+    replace_places(f, y);
+    inode_unref_locked(f, from);
+    inode_unref_locked(f, to);
+    tree_unlock(f);
+}
+
+static void touch_both(struct fence *f, struct end *from, struct end *to)
+{
+    attr_touch_dir(f, from->dir, from->delta->fd);
+    if (to->dir != from->dir)
+        attr_touch_dir(f, to->dir, to->delta->fd);
+}
+
+static int replace_one(struct fence *f, struct end *from, struct end *to)
+{
+    int r = 0;
+
+    dir_lock_two(f, from->dir, to->dir);
+    if (to->inode && to->is_up)
+        r = remove_keep_open(f, to->inode, to->delta->fd, to->name);
+    if (r == 0)
+        r = move_in_delta(f, from, to);
+    if (r == 0) {
+        follow_in_tree(f, from, to);
+        touch_both(f, from, to);
+    }
+    dir_unlock_two(f, from->dir, to->dir);
+    return r;
+}
+
+static int exchange(struct fence *f, struct end *from, struct end *to)
+{
+    int r = bring_up(f, to, from);
+
+    if (r < 0)
+        return r;
+    dir_lock_two(f, from->dir, to->dir);
+    if (renameat2(from->delta->fd, from->name, to->delta->fd, to->name, RENAME_EXCHANGE) < 0)
+        r = -errno;
+    if (r == 0) {
+        swap_in_tree(f, from, to);
+        touch_both(f, from, to);
+    }
+    dir_unlock_two(f, from->dir, to->dir);
+    return r;
+}
+
+static int rename_looked(struct fence *f, struct end *from, struct end *to, unsigned flags)
+{
+    int r = check_target(f, from, to, flags);
+
+    if (r < 0)
+        return r;
+    if (from->inode == to->inode)
+        return 0;
+    r = end_prepare(f, to);
+    if (r == 0)
+        r = bring_up(f, from, to);
+    if (r == 0)
+        r = end_prepare(f, from);
+    if (r < 0)
+        return r;
+    return flags & RENAME_EXCHANGE ? exchange(f, from, to) : replace_one(f, from, to);
+}
+
+int op_rename(struct fence *f, const struct caller *who, struct inode *from_dir, const char *from_name, struct inode *to_dir,
+              const char *to_name, unsigned flags)
+{
+    struct end from = { .dir = from_dir, .name = from_name }, to = { .dir = to_dir, .name = to_name };
+    autodone(buf) struct buf to_path = BUF_EMPTY;
+    int r = guard_name(f, NEED_RENAME_FROM, from_dir, from_name, who, &from.place);
+
+    if (r == 0)
+        r = guard_name(f, NEED_RENAME_TO, to_dir, to_name, who, &to.place);
+    if (r == 0 && (flags & ~(unsigned) (RENAME_NOREPLACE | RENAME_EXCHANGE)))
+        r = -EINVAL;
+    if (r == 0) {
+        autolock(&f->moves);
+        if (inode_has(to_dir, INODE_DEAD))
+            r = -ENOENT;
+        if (r == 0)
+            r = end_look(f, &from, true);
+        if (r == 0)
+            r = end_look(f, &to, false);
+        if (r == 0)
+            r = rename_looked(f, &from, &to, flags);
+    }
+    if (r == 0) {
+        tree_path_of(f, to_dir, to_name, &to_path);
+        record_name(f, RECORD_RENAMED, from_dir, from_name, to_path.data, who);
+    }
+    end_done(f, &from);
+    end_done(f, &to);
+    return r;
+}

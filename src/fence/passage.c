@@ -1,0 +1,117 @@
+#include "fence/passage.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "fence/merge.h"
+
+/*
+ * The search is lazy (nobody asked, nobody looks) and its answers are kept by inode number, because the inode of a directory
+ * that is not shown has no reason to stay in memory. They stay right under changes made through the fence: what lies in a
+ * directory that is not shown cannot be reached, so nothing visible can come into being there; and a passage that is shown
+ * stays. A live base changes behind our back: then the absent ones are asked anew (live.c).
+ */
+struct answer {
+    uint64_t ino; /* 0: free */
+    bool shown;
+};
+
+struct passages {
+    pthread_mutex_t lock;
+    struct answer *answers; /* owned; open addressing */
+    size_t cap, count;
+};
+
+struct passages *passages_new(void)
+{
+    struct passages *p = xnew(struct passages);
+
+    pthread_mutex_init(&p->lock, NULL);
+    return p;
+}
+
+void passages_free(struct passages *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_destroy(&p->lock);
+    free(p->answers);
+    free(p);
+}
+
+static struct answer *slot_of(struct passages *p, uint64_t ino)
+{
+    size_t i = ino & (p->cap - 1);
+
+    while (p->answers[i].ino && p->answers[i].ino != ino)
+        i = (i + 1) & (p->cap - 1);
+    return &p->answers[i];
+}
+
+static void put(struct passages *p, uint64_t ino, bool shown)
+{
+    if (p->count * 2 >= p->cap) {
+        struct passages old = *p;
+        p->cap = old.cap ? old.cap * 2 : 16;
+        p->answers = xalloc(p->cap * sizeof(*p->answers));
+        for (size_t i = 0; i < old.cap; i++) {
+            if (old.answers[i].ino)
+                *slot_of(p, old.answers[i].ino) = old.answers[i];
+        }
+        free(old.answers);
+    }
+    struct answer *slot = slot_of(p, ino);
+    p->count += !slot->ino;
+    *slot = (struct answer) { ino, slot->shown || shown };
+}
+
+static bool ask(struct passages *p, uint64_t ino, bool *ret_shown)
+{
+    autolock(&p->lock);
+    struct answer *slot = p->cap ? slot_of(p, ino) : NULL;
+
+    if (!slot || !slot->ino)
+        return false;
+    *ret_shown = slot->shown;
+    return true;
+}
+
+bool passage_shows(struct fence *f, struct inode *dir)
+{
+    bool shown = false;
+
+    if (inode_has(dir, INODE_PASSAGE))
+        return true;
+    if (!ask(f->passages, dir->ino, &shown)) {
+        shown = merge_shows_any(f, dir);
+        pthread_mutex_lock(&f->passages->lock);
+        put(f->passages, dir->ino, shown);
+        pthread_mutex_unlock(&f->passages->lock);
+    }
+    if (shown)
+        inode_set(dir, INODE_PASSAGE);
+    return shown;
+}
+
+void passages_forget_absent(struct fence *f)
+{
+    struct passages *p = f->passages;
+
+    autolock(&p->lock);
+    struct passages old = *p;
+    p->answers = NULL;
+    p->cap = p->count = 0;
+    for (size_t i = 0; i < old.cap; i++) {
+        if (old.answers[i].ino && old.answers[i].shown)
+            put(p, old.answers[i].ino, true);
+    }
+    free(old.answers);
+}
+
+void passages_forget(struct fence *f)
+{
+    autolock(&f->passages->lock);
+    free(f->passages->answers);
+    f->passages->answers = NULL;
+    f->passages->cap = f->passages->count = 0;
+}

@@ -1,0 +1,69 @@
+#include "fence/quota.h"
+
+#include <errno.h>
+
+#define SHOWN_BYTES (1ULL << 40)
+#define SHOWN_INODES (1ULL << 26)
+
+void quota_init(struct quota *quota, uint64_t bytes_max, uint64_t inodes_max)
+{
+    pthread_mutex_init(&quota->lock, NULL);
+    quota->bytes_max = bytes_max;
+    quota->inodes_max = inodes_max;
+}
+
+void quota_done(struct quota *quota)
+{
+    pthread_mutex_destroy(&quota->lock);
+}
+
+static uint64_t plus(uint64_t value, int64_t change)
+{
+    if (change < 0 && value < (uint64_t) -change)
+        return 0;
+    return value + (uint64_t) change;
+}
+
+void quota_add(struct quota *quota, int64_t bytes, int64_t inodes)
+{
+    autolock(&quota->lock);
+    quota->bytes = plus(quota->bytes, bytes);
+    quota->inodes = plus(quota->inodes, inodes);
+}
+
+static bool is_too_much(uint64_t used, uint64_t more, uint64_t max)
+{
+    return max && more && (used >= max || more > max - used);
+}
+
+int quota_take(struct quota *quota, uint64_t bytes, uint64_t inodes)
+{
+    autolock(&quota->lock);
+    if (is_too_much(quota->bytes, bytes, quota->bytes_max) || is_too_much(quota->inodes, inodes, quota->inodes_max))
+        return -ENOSPC;
+    quota->bytes += bytes;
+    quota->inodes += inodes;
+    return 0;
+}
+
+void quota_give(struct quota *quota, uint64_t bytes, uint64_t inodes)
+{
+    quota_add(quota, -(int64_t) bytes, -(int64_t) inodes);
+}
+
+bool quota_limits_bytes(const struct quota *quota)
+{
+    return quota->bytes_max > 0;
+}
+
+void quota_show(struct quota *quota, uint64_t block_size, uint64_t ret[4])
+{
+    autolock(&quota->lock);
+    uint64_t bytes_max = quota->bytes_max ? quota->bytes_max : SHOWN_BYTES;
+    uint64_t inodes_max = quota->inodes_max ? quota->inodes_max : SHOWN_INODES;
+
+    ret[0] = bytes_max / block_size;
+    ret[1] = quota->bytes < bytes_max ? (bytes_max - quota->bytes) / block_size : 0;
+    ret[2] = inodes_max;
+    ret[3] = quota->inodes < inodes_max ? inodes_max - quota->inodes : 0;
+}

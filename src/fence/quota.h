@@ -1,0 +1,21 @@
+/*
+ * How much the delta may hold, in bytes as the backing file system counts them (holes are free) and in names.
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+void quota_init(struct quota *quota, uint64_t bytes_max, uint64_t inodes_max);
+void quota_done(struct quota *quota);
+
+/* What is there already, from loading the delta: never refused. */
+void quota_add(struct quota *quota, int64_t bytes, int64_t inodes);
+
+/* -ENOSPC when it would be too much. */
+int quota_take(struct quota *quota, uint64_t bytes, uint64_t inodes);
+void quota_give(struct quota *quota, uint64_t bytes, uint64_t inodes);
+
+bool quota_limits_bytes(const struct quota *quota);
+
+/* Blocks, free blocks, names, free names, for statfs; a quota without limits shows a round number. */
+void quota_show(struct quota *quota, uint64_t block_size, uint64_t ret[4]);

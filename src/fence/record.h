@@ -1,0 +1,38 @@
+/*
+ * The delta's diary, <delta>/meta/changes: one JSON object per line, each one write(2), so what was acknowledged is told even
+ * if the process is killed the next moment. It says when and by which exec a path changed, and of what base file a copy was
+ * made. The reader is whoever reviews the delta.
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+struct record;
+
+int record_new(struct fence *f, struct record **ret_record);
+void record_free(struct record *record);
+
+enum record_kind {
+    RECORD_CREATED,
+    RECORD_WRITTEN,
+    RECORD_ATTRS,
+    RECORD_DELETED,
+    RECORD_RENAMED, /* `other` is where to */
+    RECORD_LINKED,
+};
+
+/* A name in a directory. `other` may be NULL. */
+void record_name(struct fence *f, enum record_kind kind, struct inode *dir, const char *name, const char *other,
+                 const struct caller *who);
+
+/* A run of writes by one exec is one line. */
+void record_inode(struct fence *f, enum record_kind kind, struct inode *inode, const struct caller *who);
+
+/* A base file was copied up: what it was then. `base_fd` (may be -1: not hashed) is read; `pre_image` names the copy kept of
+ * it, or is NULL. */
+void record_copyup(struct fence *f, struct inode *inode, const struct stat *base, int base_fd, const char *pre_image);
+
+/* Keeps a copy of a base file that is about to be covered; live bases only. Writes its name in <delta>/meta/pre to `out`. */
+int record_keep_pre_image(struct fence *f, int base_fd, char out[32]);
+
+int record_sync(struct record *record);

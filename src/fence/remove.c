@@ -1,0 +1,229 @@
+#include "fence/remove.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "fence/attr.h"
+#include "fence/copyup.h"
+#include "fence/guard.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+#include "fence/merge.h"
+#include "fence/ops.h"
+#include "fence/quota.h"
+#include "fence/record.h"
+#include "fence/resolve.h"
+#include "fence/whiteout.h"
+
+/*
+ * Taking a name away. What the delta has under it goes; what the base has is covered by a marker. When both are to happen the
+ * marker comes first: from then on the name is gone, and a leftover of the delta is swept at the next mount.
+ */
+
+/* A file without a name stays readable while it is open: by its descriptor. When too many are held so, by a link in work. */
+int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char *name)
+{
+    struct handle *h = NULL;
+    bool last;
+
+    tree_lock(f);
+    last = !inode_has(inode, INODE_DEAD) && inode->names && !inode->names->name_next;
+    tree_unlock(f);
+    if (!last || inode_is_dir(inode) || !inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)))
+        return 0;
+    h = handle_get_cached(f, inode, LAYER_DELTA);
+    if (!h) {
+        int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+            handles_trim(f);
+            fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        }
+        if (fd < 0)
+            return -errno;
+        h = handle_take(f, inode, LAYER_DELTA, fd);
+    }
+    handle_pin(f, inode, LAYER_DELTA);
+    handle_put(f, h);
+    return 0;
+}
+
+/* Moves a directory of the delta, which may hold markers, out of sight in one step and removes it then. */
+int remove_delta_dir(struct fence *f, int dirfd, const char *name)
+{
+    char temp[48];
+
+    if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+        return 0;
+    if (errno != ENOTEMPTY && errno != EEXIST)
+        return -errno;
+    snprintf(temp, sizeof(temp), "trash-%" PRIu64, atomic_fetch_add(&f->temp_counter, 1));
+    if (renameat(dirfd, name, f->work_fd, temp) < 0)
+        return -errno;
+    fault("rmdir-moved");
+    return file_remove_tree(f->work_fd, temp);
+}
+
+struct removal {
+    struct inode *inode; /* owned reference */
+    struct handle *dir;  /* owned reference; NULL when the delta needs no change */
+    bool in_base;
+    bool is_up;
+};
+
+static void removal_end(struct fence *f, struct inode *dir, struct removal *re)
+{
+    dir_unlock(f, dir);
+    handle_put(f, re->dir);
+    inode_unref(f, re->inode);
+}
+
+/* What must be looked at in the layers comes before the stripe is taken. */
+static int check_kind(struct fence *f, struct inode *inode, bool wants_dir)
+{
+    if (!wants_dir)
+        return inode_is_dir(inode) ? -EISDIR : 0;
+    if (!inode_is_dir(inode))
+        return -ENOTDIR;
+    return merge_shows_any(f, inode) ? -ENOTEMPTY : 0;
+}
+
+static int removal_begin(struct fence *f, struct inode *dir, const char *name, struct place *place, bool wants_dir,
+                         struct removal *ret)
+{
+    struct removal re = { 0 };
+    struct stat st;
+    int r = resolve_name(f, dir, name, place, false, &re.inode, NULL);
+
+    if (r < 0)
+        return r;
+    r = check_kind(f, re.inode, wants_dir);
+    if (r < 0) {
+        inode_unref(f, re.inode);
+        return r;
+    }
+    r = layer_base_has(f, dir, name, &st);
+    re.in_base = r > 0;
+    if (r >= 0)
+        r = copyup_dir(f, dir);
+    if (r == 0)
+        r = handle_get(f, dir, LAYER_DELTA, &re.dir);
+    if (r < 0) {
+        inode_unref(f, re.inode);
+        return r;
+    }
+    dir_lock(f, dir);
+    tree_lock(f);
+    const struct entry *e = entry_find(dir, name, strlen(name));
+    re.is_up = e && (e->flags & ENTRY_UP);
+    r = e && e->inode == re.inode ? 0 : -ENOENT;
+    tree_unlock(f);
+    *ret = re;
+    if (r < 0)
+        removal_end(f, dir, &re);
+    return r;
+}
+
+/* Bytes are given back when the last who could read them has gone (inode.c); a name at once. */
+void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool leaves_marker)
+{
+    tree_lock(f);
+    struct entry *e = entry_find(dir, name, strlen(name));
+    if (e) {
+        e->flags = leaves_marker ? ENTRY_WHITEOUT : 0;
+        inode_ref(dir);
+        if (e->inode && e->inode->dir)
+            tree_purge_below(f, e->inode);
+        entry_unbind(f, e);
+        entry_tidy(f, e);
+        inode_unref_locked(f, dir);
+    }
+    tree_unlock(f);
+}
+
+static int take_away(struct fence *f, struct inode *dir, const char *name, struct removal *re)
+{
+    int r = 0;
+
+    if (re->is_up)
+        r = remove_keep_open(f, re->inode, re->dir->fd, name);
+    if (r == 0 && re->in_base) {
+        r = whiteout_create(f, re->dir->fd, name);
+        fault("unlink-marked");
+    }
+    if (r < 0)
+        return r;
+    if (re->is_up && inode_is_dir(re->inode))
+        r = remove_delta_dir(f, re->dir->fd, name);
+    else if (re->is_up && unlinkat(re->dir->fd, name, 0) < 0)
+        r = -errno;
+    fault("unlink-removed");
+    /* With a marker there the name is gone whatever became of the rest. */
+    if (r < 0 && !re->in_base)
+        return r;
+    remove_from_tree(f, dir, name, re->in_base);
+    quota_add(&f->quota, 0, (re->in_base ? 1 : 0) - (re->is_up ? 1 : 0));
+    attr_touch_dir(f, dir, re->dir->fd);
+    return 0;
+}
+
+static int keep_covered(struct fence *f, struct removal *re)
+{
+    struct handle *h;
+    struct stat st;
+    char kept[32];
+    int r;
+
+    if (!f->is_live || !re->in_base || inode_has(re->inode, INODE_UP) || !S_ISREG(atomic_load(&re->inode->mode)))
+        return 0;
+    r = handle_get(f, re->inode, LAYER_BASE, &h);
+    if (r < 0)
+        return r;
+    r = fstat(h->fd, &st) < 0 ? -errno : record_keep_pre_image(f, h->fd, kept);
+    if (r == 0)
+        record_copyup(f, re->inode, &st, h->fd, kept);
+    handle_put(f, h);
+    return r;
+}
+
+int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
+{
+    autoptr(place) place = NULL;
+    struct removal re;
+    int r = guard_name(f, NEED_UNLINK, dir, name, who, &place);
+
+    if (r == 0)
+        r = removal_begin(f, dir, name, place, false, &re);
+    if (r < 0)
+        return r;
+    r = keep_covered(f, &re);
+    if (r == 0)
+        r = take_away(f, dir, name, &re);
+    removal_end(f, dir, &re);
+    if (r == 0)
+        record_name(f, RECORD_DELETED, dir, name, NULL, who);
+    return r;
+}
+
+/* Hidden children do not keep a directory: the sandbox could not know why. The base's stay where they are, behind the marker. */
+int op_rmdir(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
+{
+    autoptr(place) place = NULL;
+    struct removal re;
+    int r = guard_name(f, NEED_RMDIR, dir, name, who, &place);
+
+    if (r == 0)
+        r = removal_begin(f, dir, name, place, true, &re);
+    if (r < 0)
+        return r;
+    r = take_away(f, dir, name, &re);
+    removal_end(f, dir, &re);
+    if (r == 0)
+        record_name(f, RECORD_DELETED, dir, name, NULL, who);
+    return r;
+}

@@ -1,0 +1,14 @@
+/*
+ * Parts of taking a name away that renaming over it needs too.
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+/* Before the delta's file of that name goes: whoever has it open keeps it. The directory's stripe is held. */
+int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char *name);
+
+int remove_delta_dir(struct fence *f, int dirfd, const char *name);
+
+/* The name is gone from the delta; memory follows. */
+void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool leaves_marker);

@@ -1,0 +1,505 @@
+#include "fence/reply.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "fence/inode.h"
+#include "fence/ops.h"
+#include "fence/session.h"
+
+#define REPLY_BYTES_MOST (1 << 20)
+
+static struct fence *fence_of(fuse_req_t req)
+{
+    return fuse_req_userdata(req);
+}
+
+static struct caller caller_of(fuse_req_t req)
+{
+    const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+    return (struct caller) { .pid = ctx->pid, .uid = ctx->uid };
+}
+
+/* The kernel only names nodes we gave it and has not forgotten yet; it holds them while it asks. One opened by a file handle
+ * (open_by_handle_at) it looks up by ".", which finds none: such a request would be about the root, where it does no harm. */
+static struct inode *inode_of(struct fence *f, fuse_ino_t node)
+{
+    struct inode *inode = node == FUSE_ROOT_ID ? f->root : inode_by_node(f, node);
+
+    return inode ? inode : f->root;
+}
+
+fuse_ino_t reply_node_of(const struct fence *f, const struct inode *inode)
+{
+    return inode == f->root ? FUSE_ROOT_ID : inode->node;
+}
+
+/* Begins a request: who asks, and the gate. */
+#define BEGIN(req)                                                                                                             \
+    struct fence *f = fence_of(req);                                                                                           \
+    struct caller who = caller_of(req);                                                                                        \
+    pthread_rwlock_rdlock(&f->gate)
+#define END() pthread_rwlock_unlock(&f->gate)
+
+static void reply_status(fuse_req_t req, int r)
+{
+    fuse_reply_err(req, r < 0 ? -r : 0);
+}
+
+static void fill_entry(const struct fence *f, const struct entry_answer *answer, struct fuse_entry_param *e)
+{
+    *e = (struct fuse_entry_param) {
+        .ino = answer->inode ? reply_node_of(f, answer->inode) : 0,
+        .attr = answer->st,
+        .attr_timeout = answer->attr_timeout_s,
+        .entry_timeout = answer->entry_timeout_s,
+    };
+}
+
+/* A caller that was interrupted never learns of the node: then it is as if the kernel had forgotten it. */
+static void reply_entry(fuse_req_t req, struct fence *f, int r, const struct entry_answer *answer)
+{
+    struct fuse_entry_param e;
+
+    if (r < 0) {
+        fuse_reply_err(req, -r);
+        return;
+    }
+    fill_entry(f, answer, &e);
+    if (fuse_reply_entry(req, &e) == -ENOENT && answer->inode)
+        inode_forget(f, answer->inode, 1);
+}
+
+static void on_init(void *userdata, struct fuse_conn_info *conn)
+{
+    (void) userdata;
+    /* O_TRUNC as SETATTR: there is no OPEN to carry it. Pages and attributes are ours to invalidate: the kernel's own rule
+     * (a new mtime) would throw away pages that a client has just written. */
+    conn->want &= ~(unsigned) (FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS_AUTO |
+                               FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
+                               FUSE_CAP_SPLICE_MOVE | FUSE_CAP_HANDLE_KILLPRIV);
+    conn->want |= conn->capable & (FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS |
+                                   FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_PARALLEL_DIROPS |
+                                   FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_EXPIRE_ONLY);
+    conn->max_write = REPLY_BYTES_MOST;
+    conn->max_readahead = REPLY_BYTES_MOST;
+    conn->max_background = 64;
+    conn->congestion_threshold = 48;
+    conn->time_gran = 1;
+}
+
+static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct entry_answer answer = { 0 };
+
+    BEGIN(req);
+    int r = op_lookup(f, &who, inode_of(f, parent), name, &answer);
+    END();
+    reply_entry(req, f, r, &answer);
+}
+
+static void on_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
+{
+    struct fence *f = fence_of(req);
+
+    if (ino != FUSE_ROOT_ID)
+        inode_forget(f, inode_of(f, ino), count);
+    fuse_reply_none(req);
+}
+
+static void on_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+    struct fence *f = fence_of(req);
+
+    for (size_t i = 0; i < count; i++) {
+        if (forgets[i].ino != FUSE_ROOT_ID)
+            inode_forget(f, inode_of(f, forgets[i].ino), forgets[i].nlookup);
+    }
+    fuse_reply_none(req);
+}
+
+static void reply_attr(fuse_req_t req, int r, const struct entry_answer *answer)
+{
+    if (r < 0)
+        fuse_reply_err(req, -r);
+    else
+        fuse_reply_attr(req, &answer->st, answer->attr_timeout_s);
+}
+
+static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct entry_answer answer = { 0 };
+
+    (void) fi;
+    BEGIN(req);
+    int r = op_getattr(f, &who, inode_of(f, ino), &answer);
+    END();
+    reply_attr(req, r, &answer);
+}
+
+static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
+{
+    struct entry_answer answer = { 0 };
+
+    (void) fi;
+    BEGIN(req);
+    int r = op_setattr(f, &who, inode_of(f, ino), attr, to_set, &answer);
+    END();
+    reply_attr(req, r, &answer);
+}
+
+static void on_access(fuse_req_t req, fuse_ino_t ino, int mask)
+{
+    BEGIN(req);
+    int r = op_access(f, &who, inode_of(f, ino), mask);
+    END();
+    reply_status(req, r);
+}
+
+static void on_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+    char target[PATH_MAX];
+
+    BEGIN(req);
+    int r = op_readlink(f, &who, inode_of(f, ino), target);
+    END();
+    if (r < 0)
+        fuse_reply_err(req, -r);
+    else
+        fuse_reply_readlink(req, target);
+}
+
+static void on_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+    struct entry_answer answer = { 0 };
+
+    (void) rdev;
+    BEGIN(req);
+    int r = op_mknod(f, &who, inode_of(f, parent), name, mode, &answer);
+    END();
+    reply_entry(req, f, r, &answer);
+}
+
+static void on_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+    struct entry_answer answer = { 0 };
+
+    BEGIN(req);
+    int r = op_mkdir(f, &who, inode_of(f, parent), name, mode, &answer);
+    END();
+    reply_entry(req, f, r, &answer);
+}
+
+static void on_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
+{
+    struct entry_answer answer = { 0 };
+
+    BEGIN(req);
+    int r = op_symlink(f, &who, inode_of(f, parent), name, target, &answer);
+    END();
+    reply_entry(req, f, r, &answer);
+}
+
+static void on_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
+{
+    struct entry_answer answer = { 0 };
+
+    BEGIN(req);
+    int r = op_link(f, &who, inode_of(f, ino), inode_of(f, parent), name, &answer);
+    END();
+    reply_entry(req, f, r, &answer);
+}
+
+static void on_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    BEGIN(req);
+    int r = op_unlink(f, &who, inode_of(f, parent), name);
+    END();
+    reply_status(req, r);
+}
+
+static void on_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    BEGIN(req);
+    int r = op_rmdir(f, &who, inode_of(f, parent), name);
+    END();
+    reply_status(req, r);
+}
+
+static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname,
+                      unsigned flags)
+{
+    BEGIN(req);
+    int r = op_rename(f, &who, inode_of(f, parent), name, inode_of(f, newparent), newname, flags);
+    END();
+    reply_status(req, r);
+}
+
+/* Answered once; from then on the kernel opens files and directories by itself. */
+static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    (void) ino;
+    (void) fi;
+    fuse_reply_err(req, ENOSYS);
+}
+
+/* Workers keep their buffer: a megabyte is not for the stack, and allocating one per request costs page faults. */
+static __thread char *read_bytes;
+
+void reply_free_buffer(void)
+{
+    free(read_bytes);
+    read_bytes = NULL;
+}
+
+static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+    char small[16384], *bytes = small;
+    ssize_t n = 0;
+
+    (void) fi;
+    if (size > REPLY_BYTES_MOST)
+        size = REPLY_BYTES_MOST;
+    if (size > sizeof(small)) {
+        if (!read_bytes)
+            read_bytes = malloc(REPLY_BYTES_MOST);
+        bytes = read_bytes;
+    }
+    BEGIN(req);
+    n = bytes ? op_read(f, &who, inode_of(f, ino), bytes, size, offset) : -ENOMEM;
+    END();
+    if (n < 0)
+        fuse_reply_err(req, (int) -n);
+    else
+        fuse_reply_buf(req, bytes, (size_t) n);
+}
+
+static ssize_t write_bytes(int fd, size_t size, off_t offset, void *cookie)
+{
+    const char *bytes = cookie;
+    size_t done = 0;
+
+    while (done < size) {
+        ssize_t n = pwrite(fd, bytes + done, size - done, offset + (off_t) done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return done > 0 ? (ssize_t) done : n < 0 ? -errno : -ENOSPC;
+        done += (size_t) n;
+    }
+    return (ssize_t) done;
+}
+
+static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+    (void) fi;
+    BEGIN(req);
+    ssize_t n = op_write(f, &who, inode_of(f, ino), size, offset, write_bytes, (void *) (uintptr_t) bytes);
+    END();
+    if (n < 0)
+        fuse_reply_err(req, (int) -n);
+    else
+        fuse_reply_write(req, (size_t) n);
+}
+
+static void on_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+    (void) fi;
+    BEGIN(req);
+    int r = op_fsync(f, &who, inode_of(f, ino), datasync);
+    END();
+    reply_status(req, r);
+}
+
+static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length, struct fuse_file_info *fi)
+{
+    (void) fi;
+    BEGIN(req);
+    int r = op_fallocate(f, &who, inode_of(f, ino), mode, offset, length);
+    END();
+    reply_status(req, r);
+}
+
+static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *fi)
+{
+    off_t at = 0;
+
+    (void) fi;
+    BEGIN(req);
+    int r = op_lseek(f, &who, inode_of(f, ino), offset, whence, &at);
+    END();
+    if (r < 0)
+        fuse_reply_err(req, -r);
+    else
+        fuse_reply_lseek(req, at);
+}
+
+static void on_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, struct fuse_file_info *from_fi, fuse_ino_t to,
+                               off_t to_offset, struct fuse_file_info *to_fi, size_t size, int flags)
+{
+    (void) from_fi;
+    (void) to_fi;
+    (void) flags;
+    BEGIN(req);
+    ssize_t n = op_copy_range(f, &who, inode_of(f, from), from_offset, inode_of(f, to), to_offset, size);
+    END();
+    if (n < 0)
+        fuse_reply_err(req, (int) -n);
+    else
+        fuse_reply_write(req, (size_t) n);
+}
+
+struct dir_reply {
+    fuse_req_t req;
+    struct fence *f;
+    char *bytes;
+    size_t used, size;
+};
+
+static bool add_dirent(const char *name, uint64_t ino, uint8_t type, uint64_t cookie, const struct entry_answer *answer, void *user)
+{
+    struct dir_reply *d = user;
+    size_t room = d->size - d->used, need;
+    struct stat st = { .st_ino = ino, .st_mode = (mode_t) type << 12 };
+    struct fuse_entry_param e;
+
+    if (answer) {
+        fill_entry(d->f, answer, &e);
+        need = fuse_add_direntry_plus(d->req, d->bytes + d->used, room, name, &e, (off_t) cookie);
+    } else {
+        need = fuse_add_direntry(d->req, d->bytes + d->used, room, name, &st, (off_t) cookie);
+    }
+    if (need > room)
+        return false;
+    d->used += need;
+    return true;
+}
+
+static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t after, bool with_attrs)
+{
+    struct dir_reply d = { .req = req, .size = size < REPLY_BYTES_MOST ? size : REPLY_BYTES_MOST };
+    autofree char *bytes = malloc(d.size);
+
+    BEGIN(req);
+    d.f = f;
+    d.bytes = bytes;
+    int r = bytes ? op_readdir(f, &who, inode_of(f, ino), (uint64_t) after, with_attrs, add_dirent, &d) : -ENOMEM;
+    END();
+    if (r < 0)
+        fuse_reply_err(req, -r);
+    else
+        fuse_reply_buf(req, bytes, d.used);
+}
+
+static void on_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t after, struct fuse_file_info *fi)
+{
+    (void) fi;
+    list(req, ino, size, after, false);
+}
+
+static void on_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t after, struct fuse_file_info *fi)
+{
+    (void) fi;
+    list(req, ino, size, after, true);
+}
+
+static void on_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+    struct statvfs st;
+
+    (void) ino;
+    BEGIN(req);
+    int r = op_statfs(f, &who, &st);
+    END();
+    if (r < 0)
+        fuse_reply_err(req, -r);
+    else
+        fuse_reply_statfs(req, &st);
+}
+
+/* With size 0 the caller wants to know how much room it takes. */
+static void reply_xattr(fuse_req_t req, size_t size, const char *bytes, ssize_t n)
+{
+    if (n < 0)
+        fuse_reply_err(req, (int) -n);
+    else if (size == 0)
+        fuse_reply_xattr(req, (size_t) n);
+    else
+        fuse_reply_buf(req, bytes, (size_t) n);
+}
+
+static void on_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+    autofree char *bytes = size ? malloc(size) : NULL;
+
+    BEGIN(req);
+    ssize_t n = size && !bytes ? -ENOMEM : op_getxattr(f, &who, inode_of(f, ino), name, bytes, size);
+    END();
+    reply_xattr(req, size, bytes, n);
+}
+
+static void on_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+    autofree char *bytes = size ? malloc(size) : NULL;
+
+    BEGIN(req);
+    ssize_t n = size && !bytes ? -ENOMEM : op_listxattr(f, &who, inode_of(f, ino), bytes, size);
+    END();
+    reply_xattr(req, size, bytes, n);
+}
+
+static void on_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
+{
+    BEGIN(req);
+    int r = op_setxattr(f, &who, inode_of(f, ino), name, value, size, flags);
+    END();
+    reply_status(req, r);
+}
+
+static void on_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+    BEGIN(req);
+    int r = op_removexattr(f, &who, inode_of(f, ino), name);
+    END();
+    reply_status(req, r);
+}
+
+/* What is missing is answered ENOSYS by libfuse, and the kernel stops asking: FLUSH; CREATE, which then comes as MKNOD and leaves
+ * no open file for a RELEASE; TMPFILE (EOPNOTSUPP for the caller); locks, which the kernel then keeps itself. */
+const struct fuse_lowlevel_ops reply_ops = {
+    .init = on_init,
+    .lookup = on_lookup,
+    .forget = on_forget,
+    .forget_multi = on_forget_multi,
+    .getattr = on_getattr,
+    .setattr = on_setattr,
+    .access = on_access,
+    .readlink = on_readlink,
+    .mknod = on_mknod,
+    .mkdir = on_mkdir,
+    .symlink = on_symlink,
+    .link = on_link,
+    .unlink = on_unlink,
+    .rmdir = on_rmdir,
+    .rename = on_rename,
+    .open = on_open,
+    .opendir = on_open,
+    .read = on_read,
+    .write = on_write,
+    .fsync = on_fsync,
+    .fsyncdir = on_fsync,
+    .fallocate = on_fallocate,
+    .lseek = on_lseek,
+    .copy_file_range = on_copy_file_range,
+    .readdir = on_readdir,
+    .readdirplus = on_readdirplus,
+    .statfs = on_statfs,
+    .getxattr = on_getxattr,
+    .listxattr = on_listxattr,
+    .setxattr = on_setxattr,
+    .removexattr = on_removexattr,
+};

@@ -1,0 +1,144 @@
+#include "fence/resolve.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "fence/attr.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+#include "fence/live.h"
+#include "fence/passage.h"
+#include "fence/whiteout.h"
+
+/* What is known of a name before the layers are asked. */
+struct known {
+    struct inode *inode; /* a reference, when it is loaded */
+    uint8_t flags;
+    uint64_t ino;
+};
+
+static struct known look_in_memory(struct fence *f, struct inode *dir, const char *name)
+{
+    struct known known = { 0 };
+
+    tree_lock(f);
+    const struct entry *e = entry_find(dir, name, strlen(name));
+    if (e) {
+        known = (struct known) { e->inode, e->flags, e->ino };
+        if (e->inode)
+            inode_ref(e->inode);
+    }
+    tree_unlock(f);
+    return known;
+}
+
+/* Whether the base shows through a directory of the delta: there is one, of that name, and nothing says opaque. */
+static int delta_dir_flags(struct fence *f, struct inode *parent, const char *name)
+{
+    struct stat st;
+    struct handle *h;
+    char marker[NAME_MAX + 32];
+    int r = layer_base_has(f, parent, name, &st);
+
+    if (r <= 0 || !S_ISDIR(st.st_mode))
+        return r < 0 ? r : INODE_UP;
+    r = handle_get(f, parent, LAYER_DELTA, &h);
+    if (r < 0)
+        return r;
+    snprintf(marker, sizeof(marker), "%s/" WHITEOUT_OPAQUE, name);
+    r = fstatat(h->fd, marker, &st, AT_SYMLINK_NOFOLLOW) == 0 ? INODE_UP : INODE_UP | INODE_BASE;
+    handle_put(f, h);
+    return r;
+}
+
+static int ask_layers(struct fence *f, struct inode *dir, const char *name, const struct known *known, struct stat *ret_st)
+{
+    int r;
+
+    if (known->flags & ENTRY_WHITEOUT)
+        return -ENOENT;
+    if (known->flags & ENTRY_UP) {
+        r = layer_stat(f, dir, LAYER_DELTA, name, ret_st);
+        if (r < 0)
+            return r;
+        return S_ISDIR(ret_st->st_mode) ? delta_dir_flags(f, dir, name) : INODE_UP;
+    }
+    if (!inode_has(dir, INODE_BASE))
+        return -ENOENT;
+    r = layer_stat(f, dir, LAYER_BASE, name, ret_st);
+    return r < 0 ? (r == -ENOTDIR ? -ENOENT : r) : INODE_BASE;
+}
+
+static void set_delta_times(struct inode *inode, const struct stat *st)
+{
+    inode->dir->atime_ns = (int64_t) st->st_atim.tv_sec * CLOCK_NS_PER_SEC + st->st_atim.tv_nsec;
+    inode->dir->mtime_ns = inode->dir->ctime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
+}
+
+/* Another thread may have been here meanwhile (a listing and a lookup do meet): then its inode is the one. */
+static struct inode *load(struct fence *f, struct inode *dir, const char *name, struct place *place, unsigned flags,
+                          const struct stat *st)
+{
+    size_t len = strlen(name);
+    struct entry *e;
+    struct inode *inode;
+
+    tree_lock(f);
+    e = entry_find(dir, name, len);
+    if (!e) {
+        e = entry_add(f, dir, name, len, place_ref(place), inode_number_of(dir->ino, name, len));
+        e->type = (uint8_t) IFTODT(st->st_mode);
+    }
+    if (e->inode) {
+        inode = e->inode;
+        inode_ref(inode);
+    } else {
+        inode = inode_new(f, st->st_mode, e->ino, flags);
+        if (S_ISDIR(st->st_mode) && (flags & INODE_UP))
+            set_delta_times(inode, st);
+        entry_bind(e, inode);
+    }
+    tree_unlock(f);
+    return inode;
+}
+
+int resolve_name(struct fence *f, struct inode *dir, const char *name, struct place *place, bool only_as_passage,
+                 struct inode **ret_inode, struct stat *ret_st)
+{
+    struct known known = look_in_memory(f, dir, name);
+    struct inode *inode = known.inode;
+    struct stat st;
+    int r = 0;
+
+    if (!inode) {
+        if (dir->depth >= DEPTH_MAX)
+            return -ENAMETOOLONG;
+        int flags = ask_layers(f, dir, name, &known, &st);
+        if (flags < 0)
+            return flags;
+        if (only_as_passage && !S_ISDIR(st.st_mode))
+            return -ENOENT;
+        inode = load(f, dir, name, place, (unsigned) flags, &st);
+        if (inode_is_dir(inode) && inode_has(inode, INODE_BASE))
+            live_watch(f, inode);
+        if (ret_st && inode_is_dir(inode) == S_ISDIR(st.st_mode))
+            attr_fill(f, inode, &st, ret_st);
+    } else if (ret_st) {
+        r = attr_get(f, inode, ret_st);
+    }
+    if (r == 0 && only_as_passage && !passage_shows(f, inode))
+        r = -ENOENT;
+    if (r == 0 && only_as_passage && ret_st)
+        attr_fill(f, inode, NULL, ret_st);
+    if (r < 0) {
+        inode_unref(f, inode);
+        return r;
+    }
+    *ret_inode = inode;
+    return 0;
+}

@@ -1,0 +1,12 @@
+/*
+ * From a name in a directory to the inode it stands for: from memory, else from the delta where memory says it has one, else
+ * from the base.
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+/* `place` is where the name stands, as guard.c gave it. On success a reference of ours, and its attributes as shown (`ret_st`
+ * may be NULL). With `only_as_passage` the name is hidden: it must be a directory with something visible in it. -ENOENT. */
+int resolve_name(struct fence *f, struct inode *dir, const char *name, struct place *place, bool only_as_passage,
+                 struct inode **ret_inode, struct stat *ret_st);

@@ -1,0 +1,122 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "fence/inode.h"
+#include "fence/merge.h"
+#include "fence/passage.h"
+#include "fence/session.h"
+
+/*
+ * Swapping rules on a running mount.
+ *
+ * Behind the closed gate every path in memory gets its place among the new rules: from the next operation on they hold. Then the
+ * kernel is told, with the gate open again (a client may hold a directory in the kernel while it waits at the gate), and only
+ * when that is done the caller hears of success: names first, because a name decides who gets to an inode at all, then pages and
+ * attributes of every inode whose level changed, and the listings of all directories.
+ */
+struct changed {
+    struct inode **items; /* owned references */
+    size_t count, cap;
+};
+
+struct swap {
+    struct changed changed; /* to be told to the kernel */
+    struct changed hidden;  /* directories that may be passages now */
+};
+
+static void add(struct changed *list, struct inode *inode)
+{
+    vec_room(&list->items, &list->cap, list->count);
+    list->items[list->count++] = inode;
+    inode_ref(inode);
+}
+
+static void drop(struct fence *f, struct changed *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        inode_unref(f, list->items[i]);
+    free(list->items);
+}
+
+static void note(struct swap *swap, struct inode *inode, uint8_t before)
+{
+    uint8_t after = atomic_load(&inode->level);
+
+    if (inode->dir) {
+        inode->dir->version++;
+        inode_clear(inode, INODE_PASSAGE);
+        if (after == LEVEL_NONE)
+            add(&swap->hidden, inode);
+    }
+    if (inode->dir || before != after)
+        add(&swap->changed, inode);
+}
+
+static void on_entry(struct fence *f, struct entry *e, void *cookie)
+{
+    uint8_t before = e->inode ? atomic_load(&e->inode->level) : 0;
+
+    entry_step_anew(f, e);
+    if (e->inode)
+        note(cookie, e->inode, before);
+}
+
+static void judge_dead(struct fence *f, struct inode *inode, struct swap *swap)
+{
+    autofree char *path = xprintf("/%s", inode->ghost);
+    uint8_t before = atomic_load(&inode->level);
+
+    atomic_store(&inode->level, (uint8_t) ruleset_level_of(f->rules, path));
+    note(swap, inode, before);
+}
+
+static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, struct swap *swap)
+{
+    struct ruleset *old = f->rules;
+
+    f->rules = ruleset_ref(rules);
+    passages_forget(f);
+    tree_lock(f);
+    f->root->dir->version++;
+    add(&swap->changed, f->root);
+    tree_each_below(f, f->root, on_entry, swap);
+    for (size_t i = 0; i < f->dead_count; i++)
+        judge_dead(f, f->dead[i], swap);
+    tree_unlock(f);
+    for (size_t i = 0; i < swap->hidden.count; i++)
+        passage_shows(f, swap->hidden.items[i]);
+    return old;
+}
+
+/* Before Linux 6.16 there is no way to renew all names at once: those we know are named one by one, directories only expire (a
+ * dropped one would break getcwd for who stands in it), and negative ones of hidden names end by themselves in a second. */
+static void forget_names_one_by_one(struct fence *f, const struct changed *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        struct whereabouts where;
+        if (inode_where(f, list->items[i], &where) < 0)
+            continue;
+        session_forget_entry(f->session, where.parent, where.name, inode_is_dir(list->items[i]));
+        whereabouts_done(f, &where);
+    }
+}
+
+int fence_set_rules(struct fence *f, struct ruleset *rules)
+{
+    struct swap swap = { 0 };
+    struct ruleset *old;
+
+    pthread_rwlock_wrlock(&f->gate);
+    old = swap_in_memory(f, rules, &swap);
+    pthread_rwlock_unlock(&f->gate);
+    if (session_forget_all_names(f->session) < 0)
+        forget_names_one_by_one(f, &swap.changed);
+    for (size_t i = 0; i < swap.changed.count; i++)
+        session_forget_pages(f->session, swap.changed.items[i]);
+    drop(f, &swap.changed);
+    drop(f, &swap.hidden);
+    ruleset_unref(old);
+    return 0;
+}
