@@ -62,8 +62,8 @@ static int print_change(const struct change *change, void *cookie)
 static int add_change(const struct change *change, void *cookie)
 {
     json_array_append_new(cookie, json_pack("{s:s, s:o, s:s, s:i, s:I}", "change", change_kind_name(change->kind), "path",
-                                            output_json_name(change->path), "type", type_name(change->mode), "mode", (int) (change->mode & 0777),
-                                            "size", (json_int_t) change->size_bytes));
+                                            output_json_name(change->path), "type", type_name(change->mode), "mode",
+                                            (int) (change->mode & 0777), "size", (json_int_t) change->size_bytes));
     return 0;
 }
 

@@ -117,7 +117,9 @@ static int parse_number(const char *name, const char *text, uint64_t most, uint6
 
 static int parse_data_path(const char *text, enum fence_data_path *ret, struct err *err)
 {
-    static const char *const names[] = { [FENCE_DATA_AUTO] = "auto", [FENCE_DATA_CACHED] = "cached", [FENCE_DATA_PASSTHROUGH] = "passthrough" };
+    static const char *const names[] = {
+        [FENCE_DATA_AUTO] = "auto", [FENCE_DATA_CACHED] = "cached", [FENCE_DATA_PASSTHROUGH] = "passthrough"
+    };
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (strcmp(text, names[i]) == 0) {

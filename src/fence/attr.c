@@ -35,9 +35,9 @@ static mode_t dir_mode(struct fence *f, const struct inode *dir, enum level leve
     mode_t mode = atomic_load(&dir->mode);
 
     /* Nothing of a passage is told, not even the bits of the hidden directory. */
-    if (level == LEVEL_NONE)
+    if (need_check(NEED_LOOKUP, level, false) < 0)
         return S_IFDIR | (writable ? 0755 : 0555);
-    if (level == LEVEL_WRITE)
+    if (need_check(NEED_SETATTR, level, false) == 0)
         return writable ? mode & (S_IFMT | 01777) : mode & (S_IFMT | 0555);
     return S_IFDIR | (mode & 0555) | (writable ? 0200 : 0);
 }

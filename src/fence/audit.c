@@ -136,7 +136,7 @@ static bool is_due(struct audit *a, uint64_t key, int64_t now_ns, uint64_t *ret_
     struct kind *kind = &a->kinds[key % KINDS];
 
     if (kind->key != key)
-        *kind = (struct kind) { .key = key };
+        *kind = (struct kind){ .key = key };
     else if (now_ns - kind->told_ns < CLOCK_NS_PER_SEC) {
         kind->repeats++;
         return false;
@@ -199,18 +199,13 @@ static const struct {
 } calls[] = {
     { SYS_openat, "openat", 2, false },
 #ifdef SYS_open
-    { SYS_open, "open", 1, false },
-    { SYS_creat, "creat", -1, false },
-    { SYS_access, "access", 1, true },
+    { SYS_open, "open", 1, false },          { SYS_creat, "creat", -1, false },         { SYS_access, "access", 1, true },
 #endif
 #ifdef SYS_openat2
     { SYS_openat2, "openat2", -1, false },
 #endif
-    { SYS_faccessat, "faccessat", 2, true },
-    { SYS_faccessat2, "faccessat2", 2, true },
-    { SYS_truncate, "truncate", -1, false },
-    { SYS_execve, "execve", -1, false },
-    { SYS_execveat, "execveat", -1, false },
+    { SYS_faccessat, "faccessat", 2, true }, { SYS_faccessat2, "faccessat2", 2, true }, { SYS_truncate, "truncate", -1, false },
+    { SYS_execve, "execve", -1, false },     { SYS_execveat, "execveat", -1, false },
 };
 
 static bool may_peek(struct audit *a, int64_t now_ns)
@@ -233,7 +228,8 @@ static bool peek_syscall(pid_t pid, long *ret_number, unsigned long args[6])
     if (n <= 0)
         return false;
     text[n] = 0;
-    return sscanf(text, "%ld %lx %lx %lx %lx %lx %lx", ret_number, &args[0], &args[1], &args[2], &args[3], &args[4], &args[5]) == 7;
+    return sscanf(text, "%ld %lx %lx %lx %lx %lx %lx", ret_number, &args[0], &args[1], &args[2], &args[3], &args[4],
+                  &args[5]) == 7;
 }
 
 /* Would the level refuse what this call wants? */

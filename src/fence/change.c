@@ -16,6 +16,7 @@
 #include "base/path.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
+#include "fence/fence_int.h"
 #include "fence/whiteout.h"
 
 struct walk {
@@ -152,7 +153,8 @@ static int tell_uncovered(struct walk *w, int fd)
     for (const struct dirent *d; dir && r == 0 && (d = readdir(dir));) {
         if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
             continue;
-        if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+            fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         size_t len = push(w, d->d_name);
         r = tell(w, CHANGE_DELETED, &st);
@@ -266,9 +268,15 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
     return r;
 }
 
+int fence_each_change(struct fence *f, change_fn fn, void *cookie, struct err *err)
+{
+    return change_each(f->delta_path, fn, cookie, err);
+}
+
 /* ---- taking changes out ---- */
 
-struct export {
+struct export
+{
     int from, to; /* borrowed */
     FILE *deleted;
 };

@@ -28,6 +28,9 @@ typedef int (*change_fn)(const struct change *change, void *cookie);
  * directories that only rules asked for. */
 int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *err);
 
+/* The same for the delta of a running fence. */
+int fence_each_change(struct fence *fence, change_fn fn, void *cookie, struct err *err);
+
 const char *change_kind_name(enum change_kind kind);
 
 /* Writes the changed files below `to` (a directory that is empty or does not exist), and the deleted paths to <to>.deleted. */

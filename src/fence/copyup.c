@@ -57,7 +57,7 @@ static int copy_range(int from, int to, off_t at, off_t end)
         ssize_t n = copy_file_range(from, &in, to, &out, (size_t) (end - at), 0);
         if (n < 0)
             return errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP ? copy_by_hand(from, to, at, end)
-                                                                                                 : -errno;
+                                                                                               : -errno;
         if (n == 0)
             return 0;
         at += n;
@@ -191,9 +191,9 @@ static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes
     if (r == 0 && fchmod(c->fd, c->base.st_mode & 01777) < 0)
         r = -errno;
     if (r == 0)
-        futimens(c->fd, (struct timespec[]) { c->base.st_atim, c->base.st_mtim });
+        futimens(c->fd, (struct timespec[]){ c->base.st_atim, c->base.st_mtim });
     if (r == 0)
-        record_copyup(f, inode, &c->base, from->fd, has_kept ? kept : NULL);
+        record_copyup(f, inode, &c->base, from, has_kept ? kept : NULL);
     handle_put(f, from);
     return r;
 }
@@ -233,9 +233,9 @@ static int make_special(struct fence *f, struct inode *inode, const struct where
         r = c->made ? 0 : -errno;
     }
     if (r == 0)
-        utimensat(f->work_fd, c->temp, (struct timespec[]) { c->base.st_atim, c->base.st_mtim }, AT_SYMLINK_NOFOLLOW);
+        utimensat(f->work_fd, c->temp, (struct timespec[]){ c->base.st_atim, c->base.st_mtim }, AT_SYMLINK_NOFOLLOW);
     if (r == 0)
-        record_copyup(f, inode, &c->base, -1, NULL);
+        record_copyup(f, inode, &c->base, NULL, NULL);
     return r;
 }
 

@@ -42,7 +42,8 @@ static int check_format(int delta_fd, const char *path, struct err *err)
     int r = file_read(delta_fd, "meta/format", 256, &text);
 
     if (r < 0)
-        return err_set(err, ERR_FAILED_PRECONDITION, -ENOTEMPTY, "delta '%s' is not empty and was not made by agentfense", path);
+        return err_set(err, ERR_FAILED_PRECONDITION, -ENOTEMPTY, "delta '%s' is not empty and was not made by agentfense",
+                       path);
     if (text.len != strlen(FORMAT) || memcmp(text.data, FORMAT, text.len) != 0)
         return err_set(err, ERR_FAILED_PRECONDITION, -EPROTO, "delta '%s' has a format this version does not know", path);
     return 0;
@@ -206,5 +207,5 @@ void delta_about_done(struct delta_about *about)
         close(about->data_fd);
     if (about->meta_fd >= 0)
         close(about->meta_fd);
-    *about = (struct delta_about) { NULL, -1, -1 };
+    *about = (struct delta_about){ NULL, -1, -1 };
 }

@@ -30,21 +30,45 @@ struct hard_link {
 
 struct loading {
     struct fence *f;
-    struct hard_link *links; /* owned */
+    struct hard_link *links; /* owned; open addressing by ino */
     size_t link_count, link_cap;
     int64_t bytes, names;
 };
 
+static struct hard_link *link_slot(struct loading *l, dev_t dev, ino_t ino)
+{
+    size_t i = (size_t) ino & (l->link_cap - 1);
+
+    while (l->links[i].inode && (l->links[i].dev != dev || l->links[i].ino != ino))
+        i = (i + 1) & (l->link_cap - 1);
+    return &l->links[i];
+}
+
+static void grow_links(struct loading *l)
+{
+    struct hard_link *old = l->links;
+    size_t old_cap = l->link_cap;
+
+    l->link_cap = old_cap ? old_cap * 2 : 64;
+    l->links = xalloc(l->link_cap * sizeof(*l->links));
+    for (size_t i = 0; i < old_cap; i++) {
+        if (old[i].inode)
+            *link_slot(l, old[i].dev, old[i].ino) = old[i];
+    }
+    free(old);
+}
+
 static struct inode *linked_inode(struct loading *l, const struct stat *st, uint64_t ino)
 {
-    for (size_t i = 0; i < l->link_count; i++) {
-        if (l->links[i].dev == st->st_dev && l->links[i].ino == st->st_ino)
-            return l->links[i].inode;
-    }
-    vec_room(&l->links, &l->link_cap, l->link_count);
+    if (l->link_count * 2 >= l->link_cap)
+        grow_links(l);
+    struct hard_link *slot = link_slot(l, st->st_dev, st->st_ino);
+    if (slot->inode)
+        return slot->inode;
     struct inode *inode = inode_new(l->f, st->st_mode, ino, INODE_UP | INODE_LINKED);
     inode->refs = 0;
-    l->links[l->link_count++] = (struct hard_link) { st->st_dev, st->st_ino, inode };
+    *slot = (struct hard_link){ st->st_dev, st->st_ino, inode };
+    l->link_count++;
     l->bytes += (int64_t) st->st_blocks * 512;
     return inode;
 }
@@ -178,8 +202,8 @@ int delta_load(struct fence *f, struct err *err)
     tree_lock(f);
     r = load_dir(&l, f->root, fd);
     /* A file that had several names and now is known by one only needs no special keeping. */
-    for (size_t i = 0; i < l.link_count; i++) {
-        if (l.links[i].inode->names && !l.links[i].inode->names->name_next)
+    for (size_t i = 0; i < l.link_cap; i++) {
+        if (l.links[i].inode && l.links[i].inode->names && !l.links[i].inode->names->name_next)
             inode_clear(l.links[i].inode, INODE_LINKED);
     }
     tree_unlock(f);
@@ -192,6 +216,26 @@ struct roots {
     struct fence *f;
     struct buf made;
 };
+
+/* Those on the way look as they did: the base's mode, and the time nothing was changed since. */
+static void dress(struct fence *f, const char *path)
+{
+    struct timespec times[2] = { clock_timespec_of_ns(f->version_ns), clock_timespec_of_ns(f->version_ns) };
+    size_t len = strlen(path);
+
+    while (len > 0) {
+        autofree char *prefix = xdupn(path, len);
+        autofd int base = path_open_beneath(f->base_fd, prefix, O_PATH | O_DIRECTORY, 0);
+        autofd int made = path_open_beneath(f->data_fd, prefix, O_RDONLY | O_DIRECTORY, 0);
+        struct stat st;
+        if (base >= 0 && fstat(base, &st) == 0 && made >= 0)
+            fchmod(made, st.st_mode & 01777);
+        if (made >= 0)
+            futimens(made, times);
+        while (len > 0 && path[--len] != '/')
+            continue;
+    }
+}
 
 /* Only what is missing, and only below directories that are there or are made here too. */
 static int on_root(const char *path, void *cookie)
@@ -211,6 +255,7 @@ static int on_root(const char *path, void *cookie)
         return 0;
     }
     if (path_mkdirs_beneath(f->data_fd, path + 1, 0755) == 0 && fstatat(f->data_fd, path + 1, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        dress(f, path + 1);
         buf_add_str(&roots->made, path + 1);
         buf_add_char(&roots->made, '\n');
     }

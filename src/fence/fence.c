@@ -20,6 +20,7 @@
 #include "fence/live.h"
 #include "fence/mount.h"
 #include "fence/passage.h"
+#include "fence/passthrough.h"
 #include "fence/quota.h"
 #include "fence/record.h"
 #include "fence/session.h"
@@ -101,7 +102,7 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     if (r < 0)
         return r;
     if (f->is_new)
-        futimens(f->data_fd, (struct timespec[]) { clock_timespec_of_ns(f->version_ns), clock_timespec_of_ns(f->version_ns) });
+        futimens(f->data_fd, (struct timespec[]){ clock_timespec_of_ns(f->version_ns), clock_timespec_of_ns(f->version_ns) });
     f->live = f->is_live ? live_new(f) : NULL;
     atomic_store(&f->is_blind, f->is_live && !f->live);
     r = tree_init(f);
@@ -127,6 +128,7 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     f->uid = config->uid;
     f->gid = config->gid;
     f->is_live = config->is_live;
+    f->data_path = config->data_path;
     f->version_ns = config->version_time_ns;
     f->on_denial = config->on_denial;
     f->exec_of = config->exec_of;
@@ -138,8 +140,6 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     handles_init(&f->handles);
     quota_init(&f->quota, config->quota_bytes, config->quota_inodes);
     f->passages = passages_new();
-    if (config->data_path == FENCE_DATA_PASSTHROUGH)
-        return err_set(err, ERR_UNIMPLEMENTED, -EOPNOTSUPP, "the passthrough data path is not built in");
     r = open_base(f, config->base_path, err);
     if (r == 0)
         r = find_delta(f, config->delta_path, err);
@@ -172,6 +172,7 @@ void fence_free(struct fence *f)
     invalidator_free(f->invalidator);
     audit_free(f->audit);
     session_free(f->session);
+    passthrough_free(f->passthrough);
     tree_done(f);
     record_free(f->record);
     journal_free(f->journal);

@@ -63,11 +63,11 @@ enum {
 };
 
 struct inode {
-    uint64_t lookups; /* references of the kernel; guarded by fence.names */
-    uint32_t refs;    /* ours; likewise */
+    uint64_t lookups;       /* references of the kernel; guarded by fence.names */
+    uint32_t refs;          /* ours; likewise */
     _Atomic uint32_t noted; /* mark of the record that told of its last change, so that a run of writes is one */
-    uint64_t ino;     /* as shown */
-    uint64_t node;    /* as the kernel names it; const */
+    uint64_t ino;           /* as shown */
+    uint64_t node;          /* as the kernel names it; const */
     _Atomic uint16_t flags;
     _Atomic uint16_t mode; /* type and permission bits, without suid and sgid */
     _Atomic uint8_t level; /* the lowest of its names' */
@@ -78,7 +78,7 @@ struct inode {
         struct inode *next_doomed; /* INODE_FREED: waits in fence.doomed */
     };
     struct handle *handles[LAYERS]; /* guarded by handles.lock */
-    struct dir *dir;                 /* owned; NULL unless a directory */
+    struct dir *dir;                /* owned; NULL unless a directory */
 };
 
 /* The part of an inode that only directories have. */
@@ -86,8 +86,8 @@ struct dir {
     struct entry **buckets; /* owned; guarded by fence.names */
     uint32_t bucket_count;  /* a power of two or 0 */
     uint32_t entry_count;
-    uint64_t version; /* counts changes of the visible listing; guarded by fence.names */
-    struct listing *listing; /* owned reference, the last one built; likewise */
+    uint64_t version;                     /* counts changes of the visible listing; guarded by fence.names */
+    struct listing *listing;              /* owned reference, the last one built; likewise */
     int64_t atime_ns, mtime_ns, ctime_ns; /* guarded by fence.names */
 };
 
@@ -99,6 +99,8 @@ struct handle {
     uint32_t refs;
     uint8_t layer;
     bool pinned; /* nothing else keeps the file: it has no name any more */
+    /* Of a live base: what the file was when content of it was last given out. 0: none was. */
+    _Atomic int64_t served_ns, served_size;
 };
 
 struct handles {
@@ -133,8 +135,8 @@ struct fence {
     gid_t gid;
     bool is_live;
     bool base_folds_case;
-    bool is_new; /* the delta was made just now */
-    _Atomic bool is_blind; /* changes of a live base can't be watched */
+    bool is_new;                                     /* the delta was made just now */
+    _Atomic bool is_blind;                           /* changes of a live base can't be watched */
     int base_fd, data_fd, work_fd, meta_fd, lock_fd; /* owned */
     int64_t version_ns;
     fence_denial_fn on_denial;
@@ -164,6 +166,8 @@ struct fence {
     struct record *record;
     struct audit *audit;
     struct invalidator *invalidator;
+    struct passthrough *passthrough; /* NULL: the cached data path */
+    enum fence_data_path data_path;
     struct live *live; /* NULL unless is_live */
     struct session *session;
 

@@ -38,7 +38,7 @@ static uint64_t mix(uint64_t h)
     return h ^ h >> 32;
 }
 
-static uint64_t hash_bytes(uint64_t seed, const char *bytes, size_t len)
+uint64_t inode_hash(uint64_t seed, const char *bytes, size_t len)
 {
     uint64_t h = mix(seed ^ len * 0x9e3779b97f4a7c15ULL);
 
@@ -57,7 +57,7 @@ static uint64_t hash_bytes(uint64_t seed, const char *bytes, size_t len)
 /* The top bit tells the two kinds of numbers apart. 0 and 1 mean something to others. */
 uint64_t inode_number_of(uint64_t parent_ino, const char *name, size_t len)
 {
-    uint64_t ino = hash_bytes(parent_ino, name, len) >> 1;
+    uint64_t ino = inode_hash(parent_ino, name, len) >> 1;
 
     return ino > 1 ? ino : ino + 2;
 }
@@ -140,8 +140,6 @@ void inode_ref(struct inode *inode)
     inode->refs++;
 }
 
-static void dead_remove(struct fence *f, struct inode *inode);
-
 static size_t node_slot(const struct fence *f, uint64_t node)
 {
     return mix(node) & (f->node_cap - 1);
@@ -211,7 +209,7 @@ static void remove_node(struct fence *f, const struct inode *inode)
 }
 
 /* Puts an inode that nobody needs on the list of the doomed and, with it, entries and directories only it kept. */
-static void inode_release(struct fence *f, struct inode *inode)
+void inode_release(struct fence *f, struct inode *inode)
 {
     while (inode && inode->lookups == 0 && inode->refs == 0 && !inode_has(inode, INODE_FREED | INODE_LINKED)) {
         struct inode *parent = NULL;
@@ -219,7 +217,7 @@ static void inode_release(struct fence *f, struct inode *inode)
         if (inode->dir && inode->dir->entry_count > 0)
             return;
         if (inode_has(inode, INODE_DEAD)) {
-            dead_remove(f, inode);
+            entry_forget_dead(f, inode);
             free(inode->ghost);
         } else if (inode->names) {
             struct entry *entry = inode->names;
@@ -277,170 +275,6 @@ void inode_judge(struct inode *inode)
             level = place_level(e->place);
     }
     atomic_store(&inode->level, (uint8_t) level);
-}
-
-struct entry *entry_find(const struct inode *inode, const char *name, size_t len)
-{
-    const struct dir *dir = inode->dir;
-
-    if (!dir->bucket_count)
-        return NULL;
-    uint32_t hash = (uint32_t) hash_bytes(0, name, len);
-    struct entry *e = dir->buckets[hash & (dir->bucket_count - 1)];
-    while (e && (e->hash != hash || e->len != len || memcmp(e->name, name, len) != 0))
-        e = e->bucket_next;
-    return e;
-}
-
-static void grow_buckets(struct dir *dir)
-{
-    uint32_t count = dir->bucket_count ? dir->bucket_count * 2 : 4;
-    struct entry **buckets = xalloc(count * sizeof(*buckets));
-
-    for (uint32_t i = 0; i < dir->bucket_count; i++) {
-        for (struct entry *e = dir->buckets[i], *next; e; e = next) {
-            next = e->bucket_next;
-            e->bucket_next = buckets[e->hash & (count - 1)];
-            buckets[e->hash & (count - 1)] = e;
-        }
-    }
-    free(dir->buckets);
-    dir->buckets = buckets;
-    dir->bucket_count = count;
-}
-
-struct entry *entry_add(struct fence *f, struct inode *parent, const char *name, size_t len, struct place *take_place, uint64_t ino)
-{
-    struct dir *dir = parent->dir;
-    struct entry *e = xalloc(sizeof(*e) + len + 1);
-
-    (void) f;
-    if (dir->entry_count >= dir->bucket_count)
-        grow_buckets(dir);
-    e->hash = (uint32_t) hash_bytes(0, name, len);
-    e->len = (uint8_t) len;
-    memcpy(e->name, name, len);
-    e->parent = parent;
-    e->place = take_place;
-    e->ino = ino;
-    e->bucket_next = dir->buckets[e->hash & (dir->bucket_count - 1)];
-    dir->buckets[e->hash & (dir->bucket_count - 1)] = e;
-    dir->entry_count++;
-    return e;
-}
-
-/* Takes the entry out of its directory, which may be left with nothing to live for. */
-static void entry_free(struct fence *f, struct entry *entry)
-{
-    struct inode *parent = entry->parent;
-    struct entry **at = &parent->dir->buckets[entry->hash & (parent->dir->bucket_count - 1)];
-
-    while (*at != entry)
-        at = &(*at)->bucket_next;
-    *at = entry->bucket_next;
-    parent->dir->entry_count--;
-    place_unref(entry->place);
-    free(entry);
-    inode_release(f, parent);
-}
-
-void entry_tidy(struct fence *f, struct entry *entry)
-{
-    if (entry->flags == 0 && !entry->inode)
-        entry_free(f, entry);
-}
-
-void entry_bind(struct entry *entry, struct inode *inode)
-{
-    entry->inode = inode;
-    entry->name_next = inode->names;
-    inode->names = entry;
-    inode->depth = (uint16_t) (entry->parent->depth + 1);
-    inode_judge(inode);
-}
-
-/* The last name is kept as text: rules may change while the file is open. */
-static void make_ghost(struct fence *f, struct inode *inode, struct entry *last)
-{
-    autodone(buf) struct buf path = BUF_EMPTY;
-
-    inode->names = last;
-    inode_add_path(inode, &path);
-    inode_set(inode, INODE_DEAD);
-    inode->ghost = buf_dup_take(&path);
-    vec_room(&f->dead, &f->dead_cap, f->dead_count);
-    inode->noted = (uint32_t) f->dead_count;
-    f->dead[f->dead_count++] = inode;
-}
-
-static void dead_remove(struct fence *f, struct inode *inode)
-{
-    struct inode *last = f->dead[--f->dead_count];
-
-    f->dead[inode->noted] = last;
-    last->noted = inode->noted;
-}
-
-void entry_unbind(struct fence *f, struct entry *entry)
-{
-    struct inode *inode = entry->inode;
-    struct entry **at;
-
-    if (!inode)
-        return;
-    for (at = &inode->names; *at != entry; at = &(*at)->name_next)
-        continue;
-    *at = entry->name_next;
-    entry->name_next = NULL;
-    if (!inode->names)
-        make_ghost(f, inode, entry);
-    else
-        inode_judge(inode);
-    entry->inode = NULL;
-    if (inode_has(inode, INODE_DEAD) || !inode->names->name_next)
-        inode_clear(inode, INODE_LINKED);
-    inode_release(f, inode);
-}
-
-void entry_step_anew(struct fence *f, struct entry *e)
-{
-    const struct place *at = e->parent == f->root ? ruleset_root(f->rules) : e->parent->names->place;
-    struct place *place = ruleset_step(f->rules, at, e->name, e->len);
-
-    place_unref(e->place);
-    e->place = place;
-    if (e->inode) {
-        e->inode->depth = (uint16_t) (e->parent->depth + 1);
-        inode_judge(e->inode);
-    }
-}
-
-void tree_revive(struct fence *f, struct inode *inode)
-{
-    if (!inode_has(inode, INODE_DEAD))
-        return;
-    dead_remove(f, inode);
-    free(inode->ghost);
-    inode->ghost = NULL;
-    inode->names = NULL;
-    inode_clear(inode, INODE_DEAD);
-}
-
-/* A name is part of its entry's memory, so moving makes a new one. The place is the caller's to set anew. */
-void entry_move(struct fence *f, struct entry *entry, struct inode *dir, const char *name, size_t len, struct entry **ret_entry)
-{
-    struct entry *moved = entry_add(f, dir, name, len, place_ref(entry->place), entry->ino);
-    struct inode *inode = entry->inode;
-
-    moved->flags = entry->flags & ENTRY_UP;
-    if (inode) {
-        inode_ref(inode);
-        entry_bind(moved, inode);
-        entry_unbind(f, entry);
-        inode_unref_locked(f, inode);
-    }
-    entry->flags &= (uint8_t) ~ENTRY_UP;
-    *ret_entry = moved;
 }
 
 bool inode_add_path(const struct inode *inode, struct buf *out)

@@ -32,17 +32,24 @@ void inode_forget(struct fence *f, struct inode *inode, uint64_t count);
 /* [locked] The level that holds for it, after its names or their places changed. */
 void inode_judge(struct inode *inode);
 
+/* [locked] Dooms it if nobody needs it any more, and with it entries and directories only it kept. */
+void inode_release(struct fence *f, struct inode *inode);
+
+/* The hash behind numbers and buckets. */
+uint64_t inode_hash(uint64_t seed, const char *bytes, size_t len);
+
 /* [locked] NULL when there is none. `len` is at most NAME_MAX. */
 struct entry *entry_find(const struct inode *dir, const char *name, size_t len);
 
 /* [locked] Takes the place. There must be none of that name yet. */
-struct entry *entry_add(struct fence *f, struct inode *dir, const char *name, size_t len, struct place *take_place, uint64_t ino);
+struct entry *entry_add(struct fence *f, struct inode *dir, const char *name, size_t len, struct place *take_place,
+                        uint64_t ino);
 
-void entry_bind(struct entry *entry, struct inode *inode);                 /* [locked] gives the inode this name */
-void entry_unbind(struct fence *f, struct entry *entry);                   /* [locked] takes it away; maybe its last */
-void entry_tidy(struct fence *f, struct entry *entry);                     /* [locked] frees one that says nothing any more */
+void entry_bind(struct entry *entry, struct inode *inode); /* [locked] gives the inode this name */
+void entry_unbind(struct fence *f, struct entry *entry);   /* [locked] takes it away; maybe its last */
+void entry_tidy(struct fence *f, struct entry *entry);     /* [locked] frees one that says nothing any more */
 void entry_move(struct fence *f, struct entry *entry, struct inode *dir, const char *name, size_t len,
-                struct entry **ret_entry);                                 /* [locked] frees the old one */
+                struct entry **ret_entry); /* [locked] frees the old one */
 
 /* [locked] Adds "a/b/c" to `out`, nothing for the root. False for one whose way up is cut. */
 bool inode_add_path(const struct inode *inode, struct buf *out);
@@ -69,6 +76,9 @@ void tree_each_below(struct fence *f, struct inode *top, entry_fn fn, void *cook
 
 /* [locked] Forgets every name below: the directory is gone. What is loaded of it lives on without a name. */
 void tree_purge_below(struct fence *f, struct inode *dir);
+
+/* [locked] Takes an inode without a name from the list of those. */
+void entry_forget_dead(struct fence *f, struct inode *inode);
 
 /* [locked] One that is about to get a name again. */
 void tree_revive(struct fence *f, struct inode *inode);

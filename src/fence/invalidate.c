@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "fence/inode.h"
-#include "fence/session.h"
+#include "fence/notify.h"
 
 #define QUEUE_MOST 1024 /* beyond that the oldest wait is over soon anyway: the same inode would be queued again */
 
@@ -40,7 +40,7 @@ static void *run(void *arg)
         }
         struct inode *inode = in->queue[--in->count];
         pthread_mutex_unlock(&in->lock);
-        session_forget_pages(in->f->session, inode);
+        notify_pages(in->f, inode);
         inode_unref(in->f, inode);
         pthread_mutex_lock(&in->lock);
     }

@@ -79,7 +79,7 @@ int intent_parse(char *bytes, size_t len, struct intent *ret)
     end = bytes + len;
     if (to >= end || to + strlen(to) + 1 != end || !*from || !*to)
         return -EBADMSG;
-    *ret = (struct intent) { from, to, bytes[4] == 'w', bytes[5] == 'm', bytes[6] == 'c' };
+    *ret = (struct intent){ from, to, bytes[4] == 'w', bytes[5] == 'm', bytes[6] == 'c' };
     return 0;
 }
 

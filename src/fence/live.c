@@ -15,8 +15,8 @@
 #include "fence/handle.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
+#include "fence/notify.h"
 #include "fence/passage.h"
-#include "fence/session.h"
 
 #define MASK (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_ONLYDIR)
 #define RENAMING (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
@@ -118,7 +118,7 @@ static void remember(struct live *live, int wd, uint64_t node)
     }
     struct watch *slot = slot_of(live, wd);
     live->count += !slot->wd;
-    *slot = (struct watch) { wd, node };
+    *slot = (struct watch){ wd, node };
 }
 
 void live_watch(struct fence *f, struct inode *dir)
@@ -222,7 +222,8 @@ static struct inode *child_of(struct fence *f, struct inode *dir, const char *na
     return inode;
 }
 
-static void on_renaming(struct fence *f, struct inode *dir, const char *name, struct inode *child, uint8_t flags, enum sight sight)
+static void on_renaming(struct fence *f, struct inode *dir, const char *name, struct inode *child, uint8_t flags,
+                        enum sight sight)
 {
     bool is_dir = child && inode_is_dir(child);
 
@@ -233,8 +234,8 @@ static void on_renaming(struct fence *f, struct inode *dir, const char *name, st
         cut_name(f, dir, name, sight);
     passages_forget_absent(f);
     pthread_rwlock_unlock(&f->gate);
-    session_forget_entry(f->session, dir, name, is_dir);
-    session_forget_pages(f->session, dir);
+    notify_entry(f, dir, name, is_dir);
+    notify_pages(f, dir);
 }
 
 static void on_event(struct fence *f, struct inode *dir, const struct inotify_event *event)
@@ -252,7 +253,7 @@ static void on_event(struct fence *f, struct inode *dir, const struct inotify_ev
     if (event->mask & RENAMING)
         on_renaming(f, dir, event->name, child, flags, sight);
     else if (child && !inode_has(child, INODE_UP))
-        session_forget_pages(f->session, child);
+        notify_pages(f, child);
     inode_unref(f, child);
 }
 
@@ -283,10 +284,10 @@ static void renew_everything(struct fence *f)
     f->root->dir->version++;
     tree_each_below(f, f->root, collect_dir, &dirs);
     tree_unlock(f);
-    session_forget_all_names(f->session);
-    session_forget_pages(f->session, f->root);
+    notify_all_names(f);
+    notify_pages(f, f->root);
     for (size_t i = 0; i < dirs.count; i++) {
-        session_forget_pages(f->session, dirs.items[i]);
+        notify_pages(f, dirs.items[i]);
         inode_unref(f, dirs.items[i]);
     }
     free(dirs.items);

@@ -179,7 +179,7 @@ static int on_name(const char *name, uint8_t type, void *cookie)
         return 1;
     vec_room(&listing->items, &l->cap, listing->count);
     /* The arena may move while it grows: pointers are set at the end. */
-    listing->items[listing->count++] = (struct listed) {
+    listing->items[listing->count++] = (struct listed){
         .cookie = inode_number_of(4, name, len),
         .ino = inode_number_of(l->dir->ino, name, len),
         .name = (const char *) (uintptr_t) listing->names.len,

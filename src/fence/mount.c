@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/passthrough.h"
 #include "fence/session.h"
 
 /* One inside another would have the fence call itself, or show its own delta. */
@@ -48,13 +49,21 @@ int mount_make(struct fence *f, const char *mount_point, struct err *err)
     fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening /dev/fuse");
-    snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions,allow_other,max_read=%u", fd,
+    snprintf(options, sizeof(options),
+             "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions,allow_other,max_read=%u", fd,
              (unsigned) geteuid(), (unsigned) getegid(), 1U << 20);
     if (mount("agentfense", real, "fuse.agentfense", MS_NOSUID | MS_NODEV, options) < 0)
         return err_errno(err, -errno, "mounting at '%s'", real);
     f->mount_point = steal_ptr(&real);
     r = session_attach(f->session, steal_fd(&fd));
-    return r < 0 ? err_errno(err, r, "starting the session") : 0;
+    if (r < 0)
+        return err_errno(err, r, "starting the session");
+    if (f->data_path != FENCE_DATA_PASSTHROUGH)
+        return 0;
+    r = session_passthrough_fd(f->session);
+    if (r >= 0)
+        r = passthrough_new(f, r, &f->passthrough);
+    return r < 0 ? err_errno(err, r, "the passthrough data path is not possible here (it needs Linux 6.9 and root)") : 0;
 }
 
 /* Detached even when someone is in it: once the device is closed they get ENOTCONN. */

@@ -26,14 +26,14 @@ int op_rename(struct fence *f, const struct caller *who, struct inode *from_dir,
 
 /* Attributes. */
 enum { /* bits of `what` in op_setattr(), numbered as FUSE does */
-    SETATTR_MODE = 1,
-    SETATTR_UID = 2,
-    SETATTR_GID = 4,
-    SETATTR_SIZE = 8,
-    SETATTR_ATIME = 16,
-    SETATTR_MTIME = 32,
-    SETATTR_ATIME_NOW = 128,
-    SETATTR_MTIME_NOW = 256,
+       SETATTR_MODE = 1,
+       SETATTR_UID = 2,
+       SETATTR_GID = 4,
+       SETATTR_SIZE = 8,
+       SETATTR_ATIME = 16,
+       SETATTR_MTIME = 32,
+       SETATTR_ATIME_NOW = 128,
+       SETATTR_MTIME_NOW = 256,
 };
 
 int op_getattr(struct fence *f, const struct caller *who, struct inode *inode, struct entry_answer *answer);
@@ -44,11 +44,13 @@ int op_statfs(struct fence *f, const struct caller *who, struct statvfs *ret_st)
 int op_readlink(struct fence *f, const struct caller *who, struct inode *inode, char out[PATH_MAX]);
 ssize_t op_getxattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name, void *value, size_t size);
 ssize_t op_listxattr(struct fence *f, const struct caller *who, struct inode *inode, char *list, size_t size);
-int op_setxattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name, const void *value, size_t size,
-                int flags);
+int op_setxattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name, const void *value,
+                size_t size, int flags);
 int op_removexattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name);
 
-/* Content. */
+/* Content. An open comes here only with the passthrough data path: the id of the backing file, 0 for none, or -errno. */
+int op_open(struct fence *f, const struct caller *who, struct inode *inode, int flags);
+void op_release(struct fence *f, struct inode *inode);
 ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, void *bytes, size_t size, off_t offset);
 
 /* How a write gets its bytes to the descriptor: from memory or through a pipe. */

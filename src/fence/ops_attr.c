@@ -55,7 +55,7 @@ int op_statfs(struct fence *f, const struct caller *who, struct statvfs *ret_st)
     if (r < 0)
         return r;
     quota_show(&f->quota, ATTR_BLOCK, shown);
-    *ret_st = (struct statvfs) {
+    *ret_st = (struct statvfs){
         .f_bsize = ATTR_BLOCK,
         .f_frsize = ATTR_BLOCK,
         .f_blocks = shown[0],
@@ -335,8 +335,8 @@ static int change_xattr(struct fence *f, const struct caller *who, enum need_op 
     return r;
 }
 
-int op_setxattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name, const void *value, size_t size,
-                int flags)
+int op_setxattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name, const void *value,
+                size_t size, int flags)
 {
     return change_xattr(f, who, NEED_SETXATTR, inode, name, value, size, flags);
 }

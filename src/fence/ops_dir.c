@@ -32,7 +32,8 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, c
 {
     autoptr(place) place = ruleset_step(f->rules, at, item->name, strlen(item->name));
     bool hidden = need_check(NEED_LIST, place_level(place), false) < 0;
-    struct entry_answer answer = { .entry_timeout_s = hidden ? TIMEOUT_HIDDEN_S : fence_timeout_s(f), .attr_timeout_s = fence_timeout_s(f) };
+    struct entry_answer answer = { .entry_timeout_s = hidden ? TIMEOUT_HIDDEN_S : fence_timeout_s(f),
+                                   .attr_timeout_s = fence_timeout_s(f) };
     struct inode *inode;
     bool added;
 

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "fence/copyup.h"
 #include "fence/guard.h"
@@ -9,6 +10,7 @@
 #include "fence/inode.h"
 #include "fence/invalidate.h"
 #include "fence/ops.h"
+#include "fence/passthrough.h"
 #include "fence/quota.h"
 #include "fence/record.h"
 
@@ -28,6 +30,30 @@ static int get_content(struct fence *f, struct inode *inode, struct handle **ret
     }
 }
 
+int op_open(struct fence *f, const struct caller *who, struct inode *inode, int flags)
+{
+    bool for_writing = (flags & O_ACCMODE) != O_RDONLY;
+    int r = guard_inode(f, for_writing ? NEED_WRITE : NEED_READ, inode, who);
+
+    return r < 0 ? r : passthrough_open(f, inode, for_writing);
+}
+
+void op_release(struct fence *f, struct inode *inode)
+{
+    passthrough_release(f, inode);
+}
+
+/* What the sandbox knows of a file others may change: if it is another when it is copied up, that is a conflict. */
+static void note_served(struct handle *h)
+{
+    struct stat st;
+
+    if (fstat(h->fd, &st) < 0)
+        return;
+    atomic_store(&h->served_ns, (int64_t) st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + st.st_mtim.tv_nsec);
+    atomic_store(&h->served_size, st.st_size);
+}
+
 ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, void *bytes, size_t size, off_t offset)
 {
     struct handle *h;
@@ -37,6 +63,8 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
         n = get_content(f, inode, &h);
     if (n < 0)
         return n;
+    if (f->is_live && h->layer == LAYER_BASE)
+        note_served(h);
     n = fd_pread_full(h->fd, bytes, size, offset);
     handle_put(f, h);
     return n;
@@ -154,7 +182,8 @@ int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode,
         bool known = fstat(h->fd, &before) == 0;
         r = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
         known = known && fstat(h->fd, &after) == 0;
-        quota_add(&f->quota, (known ? (int64_t) (after.st_blocks - before.st_blocks) * 512 : 0) - (takes ? (int64_t) length : 0), 0);
+        quota_add(&f->quota,
+                  (known ? (int64_t) (after.st_blocks - before.st_blocks) * 512 : 0) - (takes ? (int64_t) length : 0), 0);
     }
     handle_put(f, h);
     if (r == 0)

@@ -35,7 +35,7 @@ int op_lookup(struct fence *f, const struct caller *who, struct inode *dir, cons
     int r;
 
     atomic_fetch_add_explicit(&f->ops[NEED_LOOKUP], 1, memory_order_relaxed);
-    *answer = (struct entry_answer) { .entry_timeout_s = fence_timeout_s(f) };
+    *answer = (struct entry_answer){ .entry_timeout_s = fence_timeout_s(f) };
     r = guard_lookup(f, dir, name, &place, &maybe_passage);
     if (r == 0)
         r = resolve_name(f, dir, name, place, maybe_passage, &inode, &answer->st);
@@ -65,7 +65,7 @@ static int birth_begin(struct fence *f, struct inode *dir, const char *name, str
     struct stat st;
     int r;
 
-    *b = (struct birth) { 0 };
+    *b = (struct birth){ 0 };
     if (inode_has(dir, INODE_DEAD))
         return -ENOENT;
     if (dir->depth >= DEPTH_MAX)
@@ -123,8 +123,8 @@ static void birth_end(struct fence *f, struct inode *dir, struct birth *b, int r
 }
 
 /* Puts the new name into the tree. `inode` NULL: a new one; the reference that comes back is ours. */
-static struct inode *birth_enter(struct fence *f, struct inode *dir, const char *name, struct place *place, const struct stat *st,
-                                 struct inode *inode)
+static struct inode *birth_enter(struct fence *f, struct inode *dir, const char *name, struct place *place,
+                                 const struct stat *st, struct inode *inode)
 {
     size_t len = strlen(name);
 

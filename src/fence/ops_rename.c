@@ -116,25 +116,6 @@ static int is_write_below(struct throughout *t)
     return merge_each(t->f, t->dir, on_entry, t);
 }
 
-static bool shows_base(const struct inode *dir)
-{
-    return inode_has(dir, INODE_BASE);
-}
-
-/* Also finds a directory of the base somewhere below one of the delta. */
-static int any_shows_base(struct fence *f, struct inode *dir)
-{
-    bool found = shows_base(dir);
-
-    tree_lock(f);
-    for (uint32_t i = 0; !found && i < dir->dir->bucket_count; i++) {
-        for (struct entry *e = dir->dir->buckets[i]; !found && e; e = e->bucket_next)
-            found = e->inode && e->inode->dir && shows_base(e->inode);
-    }
-    tree_unlock(f);
-    return found;
-}
-
 static int check_dir_moves(struct fence *f, struct end *from, struct end *to)
 {
     autodone(buf) struct buf here = BUF_EMPTY, there = BUF_EMPTY;
@@ -142,7 +123,8 @@ static int check_dir_moves(struct fence *f, struct end *from, struct end *to)
 
     tree_path_of(f, from->dir, from->name, &here);
     tree_path_of(f, to->dir, to->name, &there);
-    if (any_shows_base(f, from->inode) &&
+    /* Below a directory that nothing of the base shows through there is none that anything shows through. */
+    if (inode_has(from->inode, INODE_BASE) &&
         (!guard_writes_throughout(f->rules, here.data) || !guard_writes_throughout(f->rules, there.data)))
         return -EXDEV;
     return is_write_below(&t);
@@ -320,6 +302,8 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
     if (from->inode == to->inode)
         return 0;
     r = end_prepare(f, to);
+    if (r == 0 && to->inode && !(flags & RENAME_EXCHANGE))
+        r = remove_keep_covered(f, to->inode);
     if (r == 0)
         r = bring_up(f, from, to);
     if (r == 0)

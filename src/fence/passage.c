@@ -62,7 +62,7 @@ static void put(struct passages *p, uint64_t ino, bool shown)
     }
     struct answer *slot = slot_of(p, ino);
     p->count += !slot->ino;
-    *slot = (struct answer) { ino, slot->shown || shown };
+    *slot = (struct answer){ ino, slot->shown || shown };
 }
 
 static bool ask(struct passages *p, uint64_t ino, bool *ret_shown)

@@ -158,17 +158,30 @@ static void add_hash(struct buf *line, int fd)
     buf_add_char(line, '"');
 }
 
-void record_copyup(struct fence *f, struct inode *inode, const struct stat *base, int base_fd, const char *pre_image)
+static int64_t mtime_ns(const struct stat *st)
+{
+    return (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
+}
+
+static bool has_moved_on(struct handle *from, const struct stat *base)
+{
+    int64_t served_ns = atomic_load(&from->served_ns);
+
+    return served_ns && (served_ns != mtime_ns(base) || atomic_load(&from->served_size) != base->st_size);
+}
+
+void record_copyup(struct fence *f, struct inode *inode, const struct stat *base, struct handle *from, const char *pre_image)
 {
     autodone(buf) struct buf path = BUF_EMPTY, line = BUF_EMPTY;
 
     tree_path_of(f, inode, NULL, &path);
     begin_line(f, &line, "copied-up", path.data ? path.data : "", NULL);
-    buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u", (uint64_t) base->st_ino,
-             (uint64_t) base->st_size, (int64_t) (base->st_mtim.tv_sec * CLOCK_NS_PER_SEC + base->st_mtim.tv_nsec),
-             (unsigned) base->st_mode & 07777);
-    if (base_fd >= 0 && base->st_size <= HASH_MOST)
-        add_hash(&line, base_fd);
+    buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
+             (uint64_t) base->st_ino, (uint64_t) base->st_size, mtime_ns(base), (unsigned) base->st_mode & 07777);
+    if (from && base->st_size <= HASH_MOST)
+        add_hash(&line, from->fd);
+    if (from && has_moved_on(from, base))
+        buf_add_str(&line, ",\"moved_on\":true");
     if (pre_image) {
         buf_add_str(&line, ",\"kept\":");
         add_string(&line, pre_image);

@@ -28,9 +28,9 @@ void record_name(struct fence *f, enum record_kind kind, struct inode *dir, cons
 /* A run of writes by one exec is one line. */
 void record_inode(struct fence *f, enum record_kind kind, struct inode *inode, const struct caller *who);
 
-/* A base file was copied up: what it was then. `base_fd` (may be -1: not hashed) is read; `pre_image` names the copy kept of
- * it, or is NULL. */
-void record_copyup(struct fence *f, struct inode *inode, const struct stat *base, int base_fd, const char *pre_image);
+/* A base file was copied up: what it was then. `from` (NULL: not a regular file) is read for the hash; if it is not any more what
+ * was last served of it, the line says so. `pre_image` names the copy kept of it, or is NULL. */
+void record_copyup(struct fence *f, struct inode *inode, const struct stat *base, struct handle *from, const char *pre_image);
 
 /* Keeps a copy of a base file that is about to be covered; live bases only. Writes its name in <delta>/meta/pre to `out`. */
 int record_keep_pre_image(struct fence *f, int base_fd, char out[32]);

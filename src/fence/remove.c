@@ -172,21 +172,21 @@ static int take_away(struct fence *f, struct inode *dir, const char *name, struc
     return 0;
 }
 
-static int keep_covered(struct fence *f, struct removal *re)
+int remove_keep_covered(struct fence *f, struct inode *inode)
 {
     struct handle *h;
     struct stat st;
     char kept[32];
     int r;
 
-    if (!f->is_live || !re->in_base || inode_has(re->inode, INODE_UP) || !S_ISREG(atomic_load(&re->inode->mode)))
+    if (!f->is_live || inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)))
         return 0;
-    r = handle_get(f, re->inode, LAYER_BASE, &h);
+    r = handle_get(f, inode, LAYER_BASE, &h);
     if (r < 0)
         return r;
     r = fstat(h->fd, &st) < 0 ? -errno : record_keep_pre_image(f, h->fd, kept);
     if (r == 0)
-        record_copyup(f, re->inode, &st, h->fd, kept);
+        record_copyup(f, inode, &st, h, kept);
     handle_put(f, h);
     return r;
 }
@@ -201,7 +201,7 @@ int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, cons
         r = removal_begin(f, dir, name, place, false, &re);
     if (r < 0)
         return r;
-    r = keep_covered(f, &re);
+    r = re.in_base ? remove_keep_covered(f, re.inode) : 0;
     if (r == 0)
         r = take_away(f, dir, name, &re);
     removal_end(f, dir, &re);

@@ -8,6 +8,9 @@
 /* Before the delta's file of that name goes: whoever has it open keeps it. The directory's stripe is held. */
 int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char *name);
 
+/* A file of a live base is about to be covered: a copy of it is kept and recorded. Nothing to do for others. */
+int remove_keep_covered(struct fence *f, struct inode *inode);
+
 int remove_delta_dir(struct fence *f, int dirfd, const char *name);
 
 /* The name is gone from the delta; memory follows. */

@@ -21,7 +21,7 @@ static struct caller caller_of(fuse_req_t req)
 {
     const struct fuse_ctx *ctx = fuse_req_ctx(req);
 
-    return (struct caller) { .pid = ctx->pid, .uid = ctx->uid };
+    return (struct caller){ .pid = ctx->pid, .uid = ctx->uid };
 }
 
 /* The kernel only names nodes we gave it and has not forgotten yet; it holds them while it asks. One opened by a file handle
@@ -52,7 +52,7 @@ static void reply_status(fuse_req_t req, int r)
 
 static void fill_entry(const struct fence *f, const struct entry_answer *answer, struct fuse_entry_param *e)
 {
-    *e = (struct fuse_entry_param) {
+    *e = (struct fuse_entry_param){
         .ino = answer->inode ? reply_node_of(f, answer->inode) : 0,
         .attr = answer->st,
         .attr_timeout = answer->attr_timeout_s,
@@ -239,8 +239,50 @@ static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     reply_status(req, r);
 }
 
-/* Answered once; from then on the kernel opens files and directories by itself. */
+/* struct fuse_open_out of Linux 6.9, whose last field older headers call padding. */
+struct open_out {
+    uint64_t fh;
+    uint32_t open_flags;
+    int32_t backing_id;
+};
+
+enum { OPEN_KEEP_CACHE = 1 << 1, OPEN_PASSTHROUGH = 1 << 7 };
+
+/* ENOSYS is answered once; from then on the kernel opens files by itself. */
 static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct open_out out = { .open_flags = OPEN_KEEP_CACHE };
+
+    if (!fence_of(req)->passthrough) {
+        fuse_reply_err(req, ENOSYS);
+        return;
+    }
+    BEGIN(req);
+    struct inode *inode = inode_of(f, ino);
+    int id = op_open(f, &who, inode, fi->flags);
+    END();
+    if (id < 0) {
+        fuse_reply_err(req, -id);
+        return;
+    }
+    if (id > 0)
+        out = (struct open_out){ .open_flags = OPEN_PASSTHROUGH, .backing_id = id };
+    if (fuse_reply_buf(req, (const char *) &out, sizeof(out)) == -ENOENT)
+        op_release(f, inode);
+}
+
+static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct fence *f = fence_of(req);
+
+    (void) fi;
+    if (f->passthrough)
+        op_release(f, inode_of(f, ino));
+    fuse_reply_err(req, 0);
+}
+
+/* Listings are the kernel's to open in either data path. */
+static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     (void) ino;
     (void) fi;
@@ -338,8 +380,8 @@ static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, s
         fuse_reply_lseek(req, at);
 }
 
-static void on_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, struct fuse_file_info *from_fi, fuse_ino_t to,
-                               off_t to_offset, struct fuse_file_info *to_fi, size_t size, int flags)
+static void on_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, struct fuse_file_info *from_fi,
+                               fuse_ino_t to, off_t to_offset, struct fuse_file_info *to_fi, size_t size, int flags)
 {
     (void) from_fi;
     (void) to_fi;
@@ -360,7 +402,8 @@ struct dir_reply {
     size_t used, size;
 };
 
-static bool add_dirent(const char *name, uint64_t ino, uint8_t type, uint64_t cookie, const struct entry_answer *answer, void *user)
+static bool add_dirent(const char *name, uint64_t ino, uint8_t type, uint64_t cookie, const struct entry_answer *answer,
+                       void *user)
 {
     struct dir_reply *d = user;
     size_t room = d->size - d->used, need;
@@ -487,7 +530,8 @@ const struct fuse_lowlevel_ops reply_ops = {
     .rmdir = on_rmdir,
     .rename = on_rename,
     .open = on_open,
-    .opendir = on_open,
+    .opendir = on_opendir,
+    .release = on_release,
     .read = on_read,
     .write = on_write,
     .fsync = on_fsync,

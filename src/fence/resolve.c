@@ -29,7 +29,7 @@ static struct known look_in_memory(struct fence *f, struct inode *dir, const cha
     tree_lock(f);
     const struct entry *e = entry_find(dir, name, strlen(name));
     if (e) {
-        known = (struct known) { e->inode, e->flags, e->ino };
+        known = (struct known){ e->inode, e->flags, e->ino };
         if (e->inode)
             inode_ref(e->inode);
     }

@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "fence/inode.h"
 #include "fence/merge.h"
+#include "fence/notify.h"
 #include "fence/passage.h"
-#include "fence/session.h"
 
 /*
  * Swapping rules on a running mount.
@@ -47,7 +47,7 @@ static void note(struct swap *swap, struct inode *inode, uint8_t before)
     if (inode->dir) {
         inode->dir->version++;
         inode_clear(inode, INODE_PASSAGE);
-        if (after == LEVEL_NONE)
+        if (need_check(NEED_LOOKUP, (enum level) after, false) < 0)
             add(&swap->hidden, inode);
     }
     if (inode->dir || before != after)
@@ -98,7 +98,7 @@ static void forget_names_one_by_one(struct fence *f, const struct changed *list)
         struct whereabouts where;
         if (inode_where(f, list->items[i], &where) < 0)
             continue;
-        session_forget_entry(f->session, where.parent, where.name, inode_is_dir(list->items[i]));
+        notify_entry(f, where.parent, where.name, inode_is_dir(list->items[i]));
         whereabouts_done(f, &where);
     }
 }
@@ -111,10 +111,10 @@ int fence_set_rules(struct fence *f, struct ruleset *rules)
     pthread_rwlock_wrlock(&f->gate);
     old = swap_in_memory(f, rules, &swap);
     pthread_rwlock_unlock(&f->gate);
-    if (session_forget_all_names(f->session) < 0)
+    if (notify_all_names(f) < 0)
         forget_names_one_by_one(f, &swap.changed);
     for (size_t i = 0; i < swap.changed.count; i++)
-        session_forget_pages(f->session, swap.changed.items[i]);
+        notify_pages(f, swap.changed.items[i]);
     drop(f, &swap.changed);
     drop(f, &swap.hidden);
     ruleset_unref(old);

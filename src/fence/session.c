@@ -16,11 +16,13 @@
 #include "base/mem.h"
 #include "fence/reply.h"
 
+#define GREETING_MS 10000
 #define BUFFER_BYTES ((1 << 20) + 4096) /* a write of the largest size and its headers */
 #define WORKERS_DEFAULT 8
 #define SPIN_NS 60000
 #define STUCK_NS (2 * CLOCK_NS_PER_MS)
 #define ACTIVE_NS CLOCK_NS_PER_SEC
+#define IDLE_NS (10 * CLOCK_NS_PER_SEC)
 
 /*
  * Who reads.
@@ -30,14 +32,15 @@
  * is what makes a round trip slow, so after a reply the leader looks for the next request for SPIN_NS before it sleeps, as
  * long as that pays (see spin_pays).
  *
- * Leadership is passed on in three cases: before a request that takes long (copying, syncing, moving); when the next request was
- * already waiting several times in a row, that is, when several clients ask at once; and when the leader is stuck in a short
- * one for STUCK_NS, which a waiting worker notices and takes the lead. A worker that finds it is no leader any more lines up.
+ * Leadership is passed on in three cases: before a request that takes long (copying, syncing, moving); when several times in a
+ * row a request of another process was waiting already, that is, when several clients ask at once; and when the leader is stuck
+ * in a short one for STUCK_NS, which a waiting worker notices and takes the lead. A worker that finds it is no leader any more
+ * lines up.
  *
  *     waiting --take_lead()--> leading --pass_lead()--> serving --> waiting
  *
  * `term` counts leaders; whoever's number is not the current one does not lead. With nothing to do the leader sleeps in poll()
- * and the others on a condition: no CPU is used.
+ * and one other on a condition, the rest have gone home: no CPU is used.
  */
 struct session {
     struct fence *f;
@@ -46,16 +49,18 @@ struct session {
     int stop_fd; /* owned: an eventfd */
     unsigned most;
     bool can_spin;
+    uint32_t offered2; /* the kernel's flags2 */
+    bool has_passthrough;
     _Atomic bool stopping;
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
 
     pthread_mutex_t lock;
     pthread_cond_t turn;
-    bool has_leader; /* guarded by lock, as these */
+    pthread_cond_t gone; /* a worker ended */
+    bool has_leader;     /* guarded by lock, as these */
+    bool has_watcher;    /* one of the waiting looks after the leader */
     unsigned count, waiting;
-    pthread_t *threads;
-    size_t thread_count, thread_cap;
     _Atomic uint64_t term;
     _Atomic int64_t busy_since_ns; /* of the leader; 0: it reads */
     _Atomic int64_t last_ns;       /* when a request came */
@@ -65,7 +70,9 @@ struct worker {
     struct session *s;
     char *bytes; /* owned */
     uint64_t term;
-    unsigned backlog; /* requests in a row that were there before we looked */
+    bool was_waiting; /* the request was there before we looked */
+    unsigned crowd;   /* how many in a row were, and from another process than the one before */
+    uint32_t last_pid;
     unsigned spins, hits;
 };
 
@@ -83,6 +90,18 @@ static ssize_t never_read(int fd, void *bytes, size_t size, void *userdata)
 
 /* libfuse 3.14 does not know this flag. With it the kernel does not ask for security.capability before every write: there are
  * no capabilities, suid or sgid bits in here to be dropped. */
+static void ask_for_passthrough(struct session *s, struct fuse_init_out *out)
+{
+    enum { PASSTHROUGH_IN_FLAGS2 = 1 << 5 }; /* FUSE_PASSTHROUGH, bit 37 */
+
+    if (s->f->data_path != FENCE_DATA_PASSTHROUGH || !(s->offered2 & PASSTHROUGH_IN_FLAGS2))
+        return;
+    out->flags |= FUSE_INIT_EXT;
+    out->flags2 |= PASSTHROUGH_IN_FLAGS2;
+    out->unused[0] = 1; /* max_stack_depth: the base must not be on a stacked file system itself */
+    s->has_passthrough = true;
+}
+
 static void amend_init(struct session *s, struct iovec *iov, int count)
 {
     const struct fuse_out_header *head = iov[0].iov_base;
@@ -90,8 +109,11 @@ static void amend_init(struct session *s, struct iovec *iov, int count)
 
     if (!unique || count < 2 || head->unique != unique || head->error)
         return;
-    if (iov[1].iov_len >= offsetof(struct fuse_init_out, flags) + sizeof(uint32_t))
-        ((struct fuse_init_out *) iov[1].iov_base)->flags |= FUSE_HANDLE_KILLPRIV_V2;
+    if (iov[1].iov_len >= sizeof(struct fuse_init_out)) {
+        struct fuse_init_out *out = iov[1].iov_base;
+        out->flags |= FUSE_HANDLE_KILLPRIV_V2;
+        ask_for_passthrough(s, out);
+    }
     atomic_store_explicit(&s->init_unique, 0, memory_order_relaxed);
 }
 
@@ -103,16 +125,36 @@ static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
     return writev(fd, iov, count);
 }
 
+/* The kernel begins with INIT; answered here, so that what was agreed is known before the first client comes. */
+static int greet(struct session *s)
+{
+    struct pollfd fds = { .fd = s->fd, .events = POLLIN };
+    autofree char *bytes = malloc(BUFFER_BYTES);
+    struct fuse_buf buf = { .mem = bytes };
+    const struct fuse_in_header *head = (const void *) bytes;
+
+    if (!bytes || poll(&fds, 1, GREETING_MS) <= 0)
+        return -ETIMEDOUT;
+    ssize_t n = read(s->fd, bytes, BUFFER_BYTES);
+    if (n < (ssize_t) (sizeof(*head) + sizeof(struct fuse_init_in)) || head->opcode != FUSE_INIT)
+        return -EPROTO;
+    s->offered2 = ((const struct fuse_init_in *) (bytes + sizeof(*head)))->flags2;
+    atomic_store(&s->init_unique, head->unique);
+    buf.size = (size_t) n;
+    fuse_session_process_buf(s->fuse, &buf);
+    return 0;
+}
+
 int session_attach(struct session *s, int take_fd)
 {
     static const struct fuse_custom_io io = { .read = never_read, .writev = send_reply };
     int r;
 
-    s->fd = take_fd;
+    s->fd = take_fd; /* libfuse's from here on */
     if (fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     r = fuse_session_custom_io(s->fuse, &io, s->fd);
-    return r < 0 ? r : 0;
+    return r < 0 ? r : greet(s);
 }
 
 /* ---- reading ---- */
@@ -164,11 +206,9 @@ static ssize_t next_request(struct worker *w)
     struct session *s = w->s;
     ssize_t n = try_read(w);
 
-    if (n > 0) {
-        w->backlog++;
+    w->was_waiting = n > 0;
+    if (n > 0)
         return n;
-    }
-    w->backlog = 0;
     if (n == -EAGAIN && s->can_spin && spin_pays(w))
         n = spin(w);
     else
@@ -185,19 +225,22 @@ static ssize_t next_request(struct worker *w)
 
 /* ---- the lead ---- */
 
-static void wait_turn(struct session *s)
+/* While there is work, one of those who wait wakes up now and then to see whether the leader is stuck. The others sleep until
+ * they are called, and go home when that does not happen for long. True: time to go. */
+static bool wait_turn(struct session *s)
 {
     int64_t now = clock_now_ns();
-    struct timespec until;
+    bool watches = !s->has_watcher, is_active = now - atomic_load(&s->last_ns) < ACTIVE_NS;
+    struct timespec until = clock_timespec_of_ns(now + (watches && is_active ? STUCK_NS : IDLE_NS));
+    int r;
 
     s->waiting++;
-    if (now - atomic_load(&s->last_ns) < ACTIVE_NS) {
-        until = clock_timespec_of_ns(now + STUCK_NS);
-        pthread_cond_timedwait(&s->turn, &s->lock, &until);
-    } else {
-        pthread_cond_wait(&s->turn, &s->lock);
-    }
+    s->has_watcher |= watches;
+    r = watches && !is_active ? pthread_cond_wait(&s->turn, &s->lock) : pthread_cond_timedwait(&s->turn, &s->lock, &until);
+    if (watches)
+        s->has_watcher = false;
     s->waiting--;
+    return !watches && r == ETIMEDOUT;
 }
 
 static bool leader_is_stuck(struct session *s)
@@ -213,33 +256,36 @@ static bool take_lead(struct worker *w)
     struct session *s = w->s;
 
     autolock(&s->lock);
-    while (!atomic_load(&s->stopping) && s->has_leader && !leader_is_stuck(s))
-        wait_turn(s);
+    while (!atomic_load(&s->stopping) && s->has_leader && !leader_is_stuck(s)) {
+        if (wait_turn(s))
+            return false;
+    }
     if (atomic_load(&s->stopping))
         return false;
     s->has_leader = true;
     atomic_store(&s->busy_since_ns, 0);
     w->term = atomic_fetch_add(&s->term, 1) + 1;
-    w->backlog = 0;
+    w->crowd = 0;
     return true;
 }
 
-static void *work(void *arg);
+static void *work_detached(void *arg);
 
 static void add_worker(struct session *s)
 {
     sigset_t all, old;
+    pthread_attr_t attr;
     pthread_t thread;
 
     if (s->count >= s->most)
         return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    if (pthread_create(&thread, NULL, work, s) == 0) {
-        vec_room(&s->threads, &s->thread_cap, s->thread_count);
-        s->threads[s->thread_count++] = thread;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, work_detached, s) == 0)
         s->count++;
-    }
+    pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -277,9 +323,13 @@ static bool takes_long(const struct fuse_in_header *head)
     }
 }
 
-static bool is_forget(const struct fuse_in_header *head)
+/* One client asks one thing at a time; that its next request is there when we look only says that it was quick. */
+static void count_crowd(struct worker *w, const struct fuse_in_header *head)
 {
-    return head->opcode == FUSE_FORGET || head->opcode == FUSE_BATCH_FORGET;
+    bool another = head->pid != w->last_pid && head->opcode != FUSE_FORGET && head->opcode != FUSE_BATCH_FORGET;
+
+    w->crowd = w->was_waiting && another ? w->crowd + 1 : 0;
+    w->last_pid = head->pid;
 }
 
 /* True: we still lead. */
@@ -293,21 +343,15 @@ static bool serve(struct worker *w, size_t len)
 
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
     atomic_store(&s->last_ns, now);
-    if (head->opcode == FUSE_INIT)
-        atomic_store(&s->init_unique, head->unique);
-    if (is_forget(head)) {
-        w->backlog = 0;
-    } else if (takes_long(head) || w->backlog > 2) {
+    count_crowd(w, head);
+    if (takes_long(head) || w->crowd > 3) {
         pass_lead(w);
         leads = false;
     } else {
         atomic_store(&s->busy_since_ns, now);
     }
     fuse_session_process_buf(s->fuse, &buf);
-    if (!leads)
-        return false;
-    autolock(&s->lock);
-    if (atomic_load(&s->term) != w->term)
+    if (!leads || atomic_load(&s->term) != w->term)
         return false;
     atomic_store(&s->busy_since_ns, 0);
     return true;
@@ -321,9 +365,9 @@ static void end_all(struct session *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void *work(void *arg)
+static void work(struct session *s)
 {
-    struct worker w = { .s = arg, .bytes = malloc(BUFFER_BYTES) };
+    struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES) };
 
     while (w.bytes && take_lead(&w)) {
         bool leads = true;
@@ -338,24 +382,32 @@ static void *work(void *arg)
     }
     free(w.bytes);
     reply_free_buffer();
+}
+
+/* The last thing a worker does is let go of the lock under which session_run() waits for it. */
+static void *work_detached(void *arg)
+{
+    struct session *s = arg;
+
+    work(s);
+    pthread_mutex_lock(&s->lock);
+    s->count--;
+    pthread_cond_signal(&s->gone);
+    pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
+/* The first worker is the caller's thread; it stays to the end. */
 int session_run(struct session *s)
 {
     s->count = 1;
-    work(s);
-    for (;;) {
-        pthread_t thread;
-        pthread_mutex_lock(&s->lock);
-        bool more = s->thread_count > 0;
-        if (more)
-            thread = s->threads[--s->thread_count];
-        pthread_mutex_unlock(&s->lock);
-        if (!more)
-            return 0;
-        pthread_join(thread, NULL);
-    }
+    while (!atomic_load(&s->stopping))
+        work(s);
+    pthread_mutex_lock(&s->lock);
+    while (s->count > 1)
+        pthread_cond_wait(&s->gone, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
 }
 
 /* Async-signal-safe. */
@@ -384,6 +436,7 @@ int session_new(struct fence *f, unsigned threads, struct session **ret_session)
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&s->turn, &attr);
+    pthread_cond_init(&s->gone, NULL);
     pthread_condattr_destroy(&attr);
     s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fuse_opt_add_arg(&args, "agentfense");
@@ -408,8 +461,18 @@ void session_free(struct session *s)
         close(s->stop_fd);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->turn);
-    free(s->threads);
+    pthread_cond_destroy(&s->gone);
     free(s);
+}
+
+int session_passthrough_fd(const struct session *s)
+{
+    return s->has_passthrough ? s->fd : -EOPNOTSUPP;
+}
+
+int session_device(const struct session *s)
+{
+    return s->fd;
 }
 
 uint64_t session_requests(const struct session *s)
@@ -420,56 +483,4 @@ uint64_t session_requests(const struct session *s)
 unsigned session_workers(const struct session *s)
 {
     return s->count;
-}
-
-/* ---- messages of our own ---- */
-
-static int notify(struct session *s, int32_t code, struct iovec *parts, int count)
-{
-    struct fuse_out_header head = { .len = sizeof(head), .error = code };
-    struct iovec iov[4] = { { &head, sizeof(head) } };
-
-    for (int i = 0; i < count; i++) {
-        iov[i + 1] = parts[i];
-        head.len += (uint32_t) parts[i].iov_len;
-    }
-    return writev(s->fd, iov, count + 1) < 0 ? -errno : 0;
-}
-
-int session_forget_entry(struct session *s, struct inode *dir, const char *name, bool only_expire)
-{
-    struct fuse_notify_inval_entry_out out = {
-        .parent = reply_node_of(s->f, dir),
-        .namelen = (uint32_t) strlen(name),
-        .flags = only_expire ? FUSE_EXPIRE_ONLY : 0,
-    };
-
-    return notify(s, FUSE_NOTIFY_INVAL_ENTRY, (struct iovec[]) { { &out, sizeof(out) }, { (void *) (uintptr_t) name, out.namelen + 1 } },
-                  2);
-}
-
-static int forget_inode(struct session *s, struct inode *inode, int64_t offset)
-{
-    struct fuse_notify_inval_inode_out out = { .ino = reply_node_of(s->f, inode), .off = offset };
-
-    return notify(s, FUSE_NOTIFY_INVAL_INODE, &(struct iovec) { &out, sizeof(out) }, 1);
-}
-
-int session_forget_pages(struct session *s, struct inode *inode)
-{
-    return forget_inode(s, inode, 0);
-}
-
-int session_forget_attrs(struct session *s, struct inode *inode)
-{
-    return forget_inode(s, inode, -1);
-}
-
-/* Every name the kernel remembers is asked for again at its next use, negative ones too; nothing is dropped, so a process that
- * stands in a directory stays there. */
-int session_forget_all_names(struct session *s)
-{
-    enum { NOTIFY_INC_EPOCH = 8 };
-
-    return notify(s, NOTIFY_INC_EPOCH, NULL, 0);
 }

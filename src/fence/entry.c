@@ -1,0 +1,172 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "fence/inode.h"
+
+/* Names in directories: found by hash, bound to inodes, moved. All of it [locked]. */
+
+struct entry *entry_find(const struct inode *inode, const char *name, size_t len)
+{
+    const struct dir *dir = inode->dir;
+
+    if (!dir->bucket_count)
+        return NULL;
+    uint32_t hash = (uint32_t) inode_hash(0, name, len);
+    struct entry *e = dir->buckets[hash & (dir->bucket_count - 1)];
+    while (e && (e->hash != hash || e->len != len || memcmp(e->name, name, len) != 0))
+        e = e->bucket_next;
+    return e;
+}
+
+static void grow_buckets(struct dir *dir)
+{
+    uint32_t count = dir->bucket_count ? dir->bucket_count * 2 : 4;
+    struct entry **buckets = xalloc(count * sizeof(*buckets));
+
+    for (uint32_t i = 0; i < dir->bucket_count; i++) {
+        for (struct entry *e = dir->buckets[i], *next; e; e = next) {
+            next = e->bucket_next;
+            e->bucket_next = buckets[e->hash & (count - 1)];
+            buckets[e->hash & (count - 1)] = e;
+        }
+    }
+    free(dir->buckets);
+    dir->buckets = buckets;
+    dir->bucket_count = count;
+}
+
+struct entry *entry_add(struct fence *f, struct inode *parent, const char *name, size_t len, struct place *take_place,
+                        uint64_t ino)
+{
+    struct dir *dir = parent->dir;
+    struct entry *e = xalloc(sizeof(*e) + len + 1);
+
+    (void) f;
+    if (dir->entry_count >= dir->bucket_count)
+        grow_buckets(dir);
+    e->hash = (uint32_t) inode_hash(0, name, len);
+    e->len = (uint8_t) len;
+    memcpy(e->name, name, len);
+    e->parent = parent;
+    e->place = take_place;
+    e->ino = ino;
+    e->bucket_next = dir->buckets[e->hash & (dir->bucket_count - 1)];
+    dir->buckets[e->hash & (dir->bucket_count - 1)] = e;
+    dir->entry_count++;
+    return e;
+}
+
+/* Takes the entry out of its directory, which may be left with nothing to live for. */
+static void entry_free(struct fence *f, struct entry *entry)
+{
+    struct inode *parent = entry->parent;
+    struct entry **at = &parent->dir->buckets[entry->hash & (parent->dir->bucket_count - 1)];
+
+    while (*at != entry)
+        at = &(*at)->bucket_next;
+    *at = entry->bucket_next;
+    parent->dir->entry_count--;
+    place_unref(entry->place);
+    free(entry);
+    inode_release(f, parent);
+}
+
+void entry_tidy(struct fence *f, struct entry *entry)
+{
+    if (entry->flags == 0 && !entry->inode)
+        entry_free(f, entry);
+}
+
+void entry_bind(struct entry *entry, struct inode *inode)
+{
+    entry->inode = inode;
+    entry->name_next = inode->names;
+    inode->names = entry;
+    inode->depth = (uint16_t) (entry->parent->depth + 1);
+    inode_judge(inode);
+}
+
+/* The last name is kept as text: rules may change while the file is open. */
+static void make_ghost(struct fence *f, struct inode *inode, struct entry *last)
+{
+    autodone(buf) struct buf path = BUF_EMPTY;
+
+    inode->names = last;
+    inode_add_path(inode, &path);
+    inode_set(inode, INODE_DEAD);
+    inode->ghost = buf_dup_take(&path);
+    vec_room(&f->dead, &f->dead_cap, f->dead_count);
+    inode->noted = (uint32_t) f->dead_count;
+    f->dead[f->dead_count++] = inode;
+}
+
+void entry_forget_dead(struct fence *f, struct inode *inode)
+{
+    struct inode *last = f->dead[--f->dead_count];
+
+    f->dead[inode->noted] = last;
+    last->noted = inode->noted;
+}
+
+void entry_unbind(struct fence *f, struct entry *entry)
+{
+    struct inode *inode = entry->inode;
+    struct entry **at;
+
+    if (!inode)
+        return;
+    for (at = &inode->names; *at != entry; at = &(*at)->name_next)
+        continue;
+    *at = entry->name_next;
+    entry->name_next = NULL;
+    if (!inode->names)
+        make_ghost(f, inode, entry);
+    else
+        inode_judge(inode);
+    entry->inode = NULL;
+    if (inode_has(inode, INODE_DEAD) || !inode->names->name_next)
+        inode_clear(inode, INODE_LINKED);
+    inode_release(f, inode);
+}
+
+void entry_step_anew(struct fence *f, struct entry *e)
+{
+    const struct place *at = e->parent == f->root ? ruleset_root(f->rules) : e->parent->names->place;
+    struct place *place = ruleset_step(f->rules, at, e->name, e->len);
+
+    place_unref(e->place);
+    e->place = place;
+    if (e->inode) {
+        e->inode->depth = (uint16_t) (e->parent->depth + 1);
+        inode_judge(e->inode);
+    }
+}
+
+void tree_revive(struct fence *f, struct inode *inode)
+{
+    if (!inode_has(inode, INODE_DEAD))
+        return;
+    entry_forget_dead(f, inode);
+    free(inode->ghost);
+    inode->ghost = NULL;
+    inode->names = NULL;
+    inode_clear(inode, INODE_DEAD);
+}
+
+/* A name is part of its entry's memory, so moving makes a new one. The place is the caller's to set anew. */
+void entry_move(struct fence *f, struct entry *entry, struct inode *dir, const char *name, size_t len, struct entry **ret_entry)
+{
+    struct entry *moved = entry_add(f, dir, name, len, place_ref(entry->place), entry->ino);
+    struct inode *inode = entry->inode;
+
+    moved->flags = entry->flags & ENTRY_UP;
+    if (inode) {
+        inode_ref(inode);
+        entry_bind(moved, inode);
+        entry_unbind(f, entry);
+        inode_unref_locked(f, inode);
+    }
+    entry->flags &= (uint8_t) ~ENTRY_UP;
+    *ret_entry = moved;
+}
