@@ -14,8 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/size.h"
@@ -93,8 +93,20 @@ struct mount_options {
     bool wants_help;
 };
 
+#define CLIENTS 64
+
+/* Someone at the control socket. */
+struct client {
+    int fd; /* owned; -1: a free place */
+    uint64_t came;
+    size_t used;
+    char line[8192]; /* a request with the longest path and more */
+};
+
 /* Everything the verb has while the mount lives. */
 struct mounted {
+    struct client clients[CLIENTS];
+    uint64_t arrivals;
     struct mount_options *options;
     struct fence *fence;
     int signal_fd;
@@ -153,7 +165,7 @@ static int take_number(struct mount_options *o, int option, const char *arg, str
     default:
         r = parse_number("ready-fd", arg, INT32_MAX, &n, err);
         o->ready_fd = (int) n;
-        return r;
+        return r == 0 && fcntl(o->ready_fd, F_GETFD) < 0 ? err_invalid(err, "--ready-fd %s is not open", arg) : r;
     }
 }
 
@@ -324,32 +336,50 @@ static void handle_line(struct mounted *m, char *line, struct buf *answer)
         buf_add_str(answer, "{\"ok\":false,\"error\":\"unknown request\"}\n");
 }
 
-/* One client at a time, as many lines as it likes; one that says nothing for ten seconds is let go. */
-static void serve_control(struct mounted *m)
+static void client_close(struct client *c)
 {
-    autofd int fd = accept4(m->control_fd, NULL, NULL, SOCK_CLOEXEC);
-    struct timeval patience = { .tv_sec = 10 };
-    char line[8192];
-    size_t used = 0;
-    ssize_t n;
+    if (c->fd >= 0)
+        close(c->fd);
+    *c = (struct client){ .fd = -1 };
+}
+
+/* Takes what came and answers every whole line. An answer that nobody takes, or a line too long, ends the talk. */
+static void client_serve(struct mounted *m, struct client *c)
+{
+    ssize_t n = recv(c->fd, c->line + c->used, sizeof(c->line) - c->used, MSG_DONTWAIT);
+    char *end;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    c->used += n > 0 ? (size_t) n : 0;
+    while (n > 0 && (end = memchr(c->line, '\n', c->used))) {
+        autodone(buf) struct buf answer = BUF_EMPTY;
+        *end = 0;
+        handle_line(m, c->line, &answer);
+        if (send(c->fd, answer.data, answer.len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t) answer.len)
+            n = -1;
+        c->used -= (size_t) (end + 1 - c->line);
+        memmove(c->line, end + 1, c->used);
+    }
+    if (n <= 0 || c->used == sizeof(c->line))
+        client_close(c);
+}
+
+/* When all places are taken, whoever has been there longest without a word makes room. */
+static void client_accept(struct mounted *m)
+{
+    int fd = accept4(m->control_fd, NULL, NULL, SOCK_CLOEXEC);
+    struct client *place = &m->clients[0];
 
     if (fd < 0)
         return;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    while (used < sizeof(line) - 1 && (n = read(fd, line + used, sizeof(line) - 1 - used)) > 0) {
-        char *end;
-        used += (size_t) n;
-        line[used] = 0;
-        while ((end = memchr(line, '\n', used))) {
-            autodone(buf) struct buf answer = BUF_EMPTY;
-            *end = 0;
-            handle_line(m, line, &answer);
-            if (fd_write_full(fd, answer.data, answer.len) < 0)
-                return;
-            used -= (size_t) (end + 1 - line);
-            memmove(line, end + 1, used);
-        }
+    for (size_t i = 0; i < CLIENTS && place->fd >= 0; i++) {
+        if (m->clients[i].fd < 0 || m->clients[i].came < place->came)
+            place = &m->clients[i];
     }
+    client_close(place);
+    place->fd = fd;
+    place->came = ++m->arrivals;
 }
 
 static int listen_control(const char *path, int *ret_fd, struct err *err)
@@ -361,7 +391,8 @@ static int listen_control(const char *path, int *ret_fd, struct err *err)
         return err_invalid(err, "--control '%s' is too long for a socket", path);
     memcpy(address.sun_path, path, strlen(path));
     unlink(path);
-    if (fd < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || chmod(path, 0600) < 0 || listen(fd, 8) < 0)
+    if (fd < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || chmod(path, 0600) < 0 ||
+        listen(fd, SOMAXCONN) < 0)
         return err_errno(err, -errno, "control socket '%s'", path);
     *ret_fd = steal_fd(&fd);
     return 0;
@@ -387,17 +418,25 @@ static void handle_signal(struct mounted *m)
 static void *attend(void *arg)
 {
     struct mounted *m = arg;
+    struct pollfd fds[3 + CLIENTS] = { { m->signal_fd, POLLIN, 0 },
+                                       { m->done_fd[0], POLLIN, 0 },
+                                       { m->control_fd, POLLIN, 0 } };
 
     for (;;) {
-        struct pollfd fds[3] = { { m->signal_fd, POLLIN, 0 }, { m->done_fd[0], POLLIN, 0 }, { m->control_fd, POLLIN, 0 } };
-        if (poll(fds, 3, -1) < 0 && errno != EINTR)
+        for (size_t i = 0; i < CLIENTS; i++)
+            fds[3 + i] = (struct pollfd){ m->clients[i].fd, POLLIN, 0 };
+        if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
             return NULL;
         if (fds[1].revents)
             return NULL;
         if (fds[0].revents & POLLIN)
             handle_signal(m);
+        for (size_t i = 0; i < CLIENTS; i++) {
+            if (fds[3 + i].revents)
+                client_serve(m, &m->clients[i]);
+        }
         if (fds[2].revents & POLLIN)
-            serve_control(m);
+            client_accept(m);
     }
 }
 
@@ -465,6 +504,8 @@ static void mounted_done(struct mounted *m)
     int fds[] = { m->signal_fd, m->control_fd, m->events_fd, m->done_fd[0], m->done_fd[1] };
 
     fence_free(m->fence);
+    for (size_t i = 0; i < CLIENTS; i++)
+        client_close(&m->clients[i]);
     if (m->control_fd >= 0)
         unlink(m->options->control_path);
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
@@ -476,10 +517,13 @@ static void mounted_done(struct mounted *m)
 static int run(int argc, char **argv)
 {
     struct mount_options options = { 0 };
-    struct mounted m = { .options = &options, .signal_fd = -1, .control_fd = -1, .events_fd = -1, .done_fd = { -1, -1 } };
+    static struct mounted m = { .signal_fd = -1, .control_fd = -1, .events_fd = -1, .done_fd = { -1, -1 } };
     struct err err = ERR_NONE;
     int r = parse_options(argc, argv, &options, &err);
 
+    m.options = &options;
+    for (size_t i = 0; i < CLIENTS; i++)
+        m.clients[i].fd = -1;
     if (r == 0 && options.wants_help) {
         fputs(help, stdout);
         policy_options_done(&options.policy);

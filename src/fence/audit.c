@@ -208,6 +208,24 @@ static const struct {
     { SYS_execve, "execve", -1, false },     { SYS_execveat, "execveat", -1, false },
 };
 
+/* Those that make or take away a name, which a directory without `w` refuses. */
+static const struct {
+    long number;
+    const char *name;
+    enum need_op op;
+} name_calls[] = {
+    { SYS_mkdirat, "mkdirat", NEED_MKDIR },    { SYS_mknodat, "mknodat", NEED_MKNOD },
+    { SYS_unlinkat, "unlinkat", NEED_UNLINK }, { SYS_renameat2, "renameat2", NEED_RENAME_TO },
+    { SYS_linkat, "linkat", NEED_LINK_TO },    { SYS_symlinkat, "symlinkat", NEED_SYMLINK },
+#ifdef SYS_mkdir
+    { SYS_mkdir, "mkdir", NEED_MKDIR },        { SYS_mknod, "mknod", NEED_MKNOD },
+    { SYS_unlink, "unlink", NEED_UNLINK },     { SYS_rmdir, "rmdir", NEED_RMDIR },
+    { SYS_rename, "rename", NEED_RENAME_TO },  { SYS_renameat, "renameat", NEED_RENAME_TO },
+    { SYS_link, "link", NEED_LINK_TO },        { SYS_symlink, "symlink", NEED_SYMLINK },
+    { SYS_creat, "creat", NEED_MKNOD },
+#endif
+};
+
 static bool may_peek(struct audit *a, int64_t now_ns)
 {
     autolock(&a->lock);
@@ -244,16 +262,51 @@ static bool is_refused(enum level level, bool is_access, unsigned long flags, bo
     return need_check(writes ? NEED_WRITE : NEED_READ, level, false) < 0;
 }
 
+static void tell_peeked(struct fence *f, enum need_op op, struct inode *inode, enum level level, pid_t pid, const char *call)
+{
+    atomic_fetch_add_explicit(&f->denied[op], 1, memory_order_relaxed);
+    tell(f, op, inode, NULL, level, EACCES, pid, call);
+}
+
+/* A directory in which no name can be written. Which name it was, nobody tells. */
+static void peek_in_dir(struct fence *f, struct inode *dir, enum level level, pid_t pid, long number,
+                        const unsigned long args[6])
+{
+    bool creates = (number == SYS_openat && (args[2] & O_CREAT));
+#ifdef SYS_open
+    creates |= number == SYS_open && (args[1] & O_CREAT);
+#endif
+
+    if (creates)
+        tell_peeked(f, NEED_MKNOD, dir, level, pid, "open");
+    for (size_t i = 0; i < ARRAY_LEN(name_calls); i++) {
+        if (name_calls[i].number == number)
+            tell_peeked(f, name_calls[i].op, dir, level, pid, name_calls[i].name);
+    }
+}
+
+static bool refuses_writing(struct fence *f, struct inode *inode, enum level level)
+{
+    if (!inode_is_dir(inode))
+        return need_check(NEED_WRITE, level, false) < 0;
+    autoptr(place) place = inode_dup_place(f, inode);
+    return place && !ruleset_may_write_child(f->rules, place);
+}
+
 void audit_getattr(struct fence *f, struct inode *inode, const struct caller *who)
 {
     enum level level = (enum level) atomic_load_explicit(&inode->level, memory_order_relaxed);
     unsigned long args[6];
     long number;
 
-    if (!f->on_denial || need_check(NEED_WRITE, level, false) == 0 || inode_is_dir(inode) || who->pid <= 0)
+    if (!f->on_denial || who->pid <= 0 || !refuses_writing(f, inode, level))
         return;
     if (!may_peek(f->audit, clock_now_ns()) || !peek_syscall(who->pid, &number, args))
         return;
+    if (inode_is_dir(inode)) {
+        peek_in_dir(f, inode, level, who->pid, number, args);
+        return;
+    }
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
         if (calls[i].number != number)
             continue;
@@ -261,8 +314,7 @@ void audit_getattr(struct fence *f, struct inode *inode, const struct caller *wh
         if (!is_refused(level, calls[i].is_access, at < 0 ? 0 : args[at], at >= 0))
             return;
         enum need_op op = need_check(NEED_READ, level, false) < 0 ? NEED_READ : NEED_WRITE;
-        atomic_fetch_add_explicit(&f->denied[op], 1, memory_order_relaxed);
-        tell(f, op, inode, NULL, level, EACCES, who->pid, calls[i].name);
+        tell_peeked(f, op, inode, level, who->pid, calls[i].name);
         return;
     }
 }

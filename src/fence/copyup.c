@@ -287,13 +287,11 @@ static int place_copy(struct fence *f, struct inode *inode, const struct whereab
     return r;
 }
 
-static uint64_t bytes_of(const struct inode *inode, const struct stat *st, int64_t keep_bytes)
+static uint64_t bytes_of(const struct stat *st, int64_t keep_bytes)
 {
-    uint64_t bytes = (uint64_t) st->st_blocks * 512;
+    uint64_t bytes = quota_bytes_of(st), kept = ((uint64_t) keep_bytes + 4095) & ~4095ULL;
 
-    if (!S_ISREG(atomic_load(&inode->mode)))
-        return 0;
-    return keep_bytes >= 0 && bytes > (uint64_t) keep_bytes ? (uint64_t) keep_bytes : bytes;
+    return keep_bytes < st->st_size && bytes > kept ? kept : bytes;
 }
 
 int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
@@ -311,7 +309,7 @@ int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
         return 0;
     bool nameless = inode_where(f, inode, &where) < 0;
     r = layer_stat_inode(f, inode, &st);
-    bytes = r == 0 ? bytes_of(inode, &st, keep_bytes) : 0;
+    bytes = r == 0 ? bytes_of(&st, keep_bytes) : 0;
     if (r == 0)
         r = quota_take(&f->quota, bytes, 1);
     if (r < 0) {

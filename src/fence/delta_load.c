@@ -69,7 +69,7 @@ static struct inode *linked_inode(struct loading *l, const struct stat *st, uint
     inode->refs = 0;
     *slot = (struct hard_link){ st->st_dev, st->st_ino, inode };
     l->link_count++;
-    l->bytes += (int64_t) st->st_blocks * 512;
+    l->bytes += (int64_t) quota_bytes_of(st);
     return inode;
 }
 
@@ -158,7 +158,7 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
     if (S_ISREG(st.st_mode) && st.st_nlink > 1)
         entry_bind(e, linked_inode(l, &st, e->ino));
     else
-        l->bytes += (int64_t) st.st_blocks * 512;
+        l->bytes += (int64_t) quota_bytes_of(&st);
     return 0;
 }
 

@@ -60,6 +60,7 @@ enum {
     INODE_LINKED = 16, /* had several names: stays in memory so that they keep meeting in one inode */
     INODE_FRESH = 32,  /* its name was not synced yet */
     INODE_FREED = 64,
+    INODE_ORPHAN = 128, /* dead, and its content is kept by a name in work instead of a pinned handle */
 };
 
 struct inode {

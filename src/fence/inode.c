@@ -1,12 +1,15 @@
 #include "fence/inode.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "fence/handle.h"
+#include "fence/layer.h"
 #include "fence/merge.h"
 #include "fence/quota.h"
 
@@ -72,15 +75,28 @@ void tree_lock(struct fence *f)
     pthread_mutex_lock(&f->names);
 }
 
-static void inode_destroy(struct fence *f, struct inode *inode)
+/* The last who could read a removed file is gone: so are its bytes. */
+static void give_back_dead(struct fence *f, struct inode *inode)
 {
-    struct handle *h = inode_has(inode, INODE_DEAD) ? handle_get_cached(f, inode, LAYER_DELTA) : NULL;
+    struct handle *h = handle_get_cached(f, inode, LAYER_DELTA);
+    char orphan[32];
     struct stat st;
 
-    /* The last who could read a removed file is gone: so are its bytes. */
-    if (h && S_ISREG(atomic_load(&inode->mode)) && fstat(h->fd, &st) == 0)
-        quota_give(&f->quota, (uint64_t) st.st_blocks * 512, 0);
+    if (inode_has(inode, INODE_ORPHAN)) {
+        layer_orphan_name(inode, orphan);
+        if (fstatat(f->work_fd, orphan, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            quota_give(&f->quota, quota_bytes_of(&st), 0);
+        unlinkat(f->work_fd, orphan, 0);
+    } else if (h && !inode->dir && fstat(h->fd, &st) == 0) {
+        quota_give(&f->quota, quota_bytes_of(&st), 0);
+    }
     handle_put(f, h);
+}
+
+static void inode_destroy(struct fence *f, struct inode *inode)
+{
+    if (inode_has(inode, INODE_DEAD))
+        give_back_dead(f, inode);
     handle_drop_all(f, inode);
     if (inode->dir) {
         listing_unref(inode->dir->listing);

@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -83,6 +85,11 @@ static int open_at(int dirfd, const struct inode *inode, enum layer_kind layer, 
     return fd < 0 ? -errno : fd;
 }
 
+void layer_orphan_name(const struct inode *inode, char out[32])
+{
+    snprintf(out, 32, "orphan-%016" PRIx64, inode->node);
+}
+
 /* In the delta a name may be moved while we are on the way to it: look again under the directory's lock. */
 static int open_in_delta(struct fence *f, struct inode *inode)
 {
@@ -135,6 +142,12 @@ static int open_in_base(struct fence *f, struct inode *inode)
 
 int layer_open(struct fence *f, struct inode *inode, enum layer_kind layer)
 {
+    char name[32];
+
+    if (layer == LAYER_DELTA && inode_has(inode, INODE_ORPHAN)) {
+        layer_orphan_name(inode, name);
+        return open_at(f->work_fd, inode, LAYER_DELTA, name);
+    }
     if (inode == f->root) {
         int fd = fcntl(layer == LAYER_BASE ? f->base_fd : f->data_fd, F_DUPFD_CLOEXEC, 3);
         return fd < 0 ? -errno : fd;
@@ -261,7 +274,7 @@ bool layer_folds_case(int base_fd)
     for (const struct dirent *d; (d = readdir(dir));) {
         if (!swap_case(d->d_name, swapped) || fstatat(base_fd, d->d_name, &a, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        folds = fstatat(base_fd, swapped, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+        folds = fstatat(base_fd, swapped, &b, AT_SYMLINK_NOFOLLOW) == 0 && !is_listed(base_fd, swapped);
         break;
     }
     closedir(dir);

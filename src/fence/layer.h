@@ -9,6 +9,9 @@
 /* A descriptor for handle.c, or -errno. */
 int layer_open(struct fence *f, struct inode *inode, enum layer_kind layer);
 
+/* Where the content of a file without a name is kept in work, when descriptors are short. */
+void layer_orphan_name(const struct inode *inode, char out[32]);
+
 /* lstat() of a name in a directory. -ENOENT. The base variant serves only names that a listing shows byte for byte. */
 int layer_stat(struct fence *f, struct inode *dir, enum layer_kind layer, const char *name, struct stat *ret_st);
 

@@ -157,7 +157,7 @@ static int set_size(struct fence *f, struct handle *h, off_t size)
     if (ftruncate(h->fd, size) < 0)
         return -errno;
     if (fstat(h->fd, &after) == 0)
-        quota_add(&f->quota, (int64_t) (after.st_blocks - before.st_blocks) * 512, 0);
+        quota_add(&f->quota, (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)), 0);
     return 0;
 }
 

@@ -90,7 +90,7 @@ static ssize_t write_counted(struct fence *f, int fd, size_t size, off_t offset,
     n = write_to(fd, size, offset, cookie);
     if (fstat(fd, &after) < 0)
         after = before;
-    quota_add(&f->quota, (int64_t) (after.st_blocks - before.st_blocks) * 512 - (int64_t) size, 0);
+    quota_add(&f->quota, (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)) - (int64_t) size, 0);
     return n;
 }
 
@@ -183,7 +183,8 @@ int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode,
         r = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
         known = known && fstat(h->fd, &after) == 0;
         quota_add(&f->quota,
-                  (known ? (int64_t) (after.st_blocks - before.st_blocks) * 512 : 0) - (takes ? (int64_t) length : 0), 0);
+                  (known ? (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)) : 0) - (takes ? (int64_t) length : 0),
+                  0);
     }
     handle_put(f, h);
     if (r == 0)

@@ -84,6 +84,7 @@ struct throughout {
     struct fence *f;
     struct inode *dir;
     struct place *here, *there;
+    unsigned depth; /* of the directory's new place */
 };
 
 static int is_write_below(struct throughout *t);
@@ -104,7 +105,7 @@ static int on_entry(const char *name, uint8_t type, void *cookie)
     if (r < 0)
         return r == -ENOENT ? 0 : r;
     if (inode_is_dir(inode)) {
-        struct throughout below = { t->f, inode, here, there };
+        struct throughout below = { t->f, inode, here, there, t->depth + 1 };
         r = is_write_below(&below);
     }
     inode_unref(t->f, inode);
@@ -113,13 +114,16 @@ static int on_entry(const char *name, uint8_t type, void *cookie)
 
 static int is_write_below(struct throughout *t)
 {
+    /* Moved into one another often enough, directories would get too deep for whoever walks the tree in memory. */
+    if (t->depth > DEPTH_MAX)
+        return -ENAMETOOLONG;
     return merge_each(t->f, t->dir, on_entry, t);
 }
 
 static int check_dir_moves(struct fence *f, struct end *from, struct end *to)
 {
     autodone(buf) struct buf here = BUF_EMPTY, there = BUF_EMPTY;
-    struct throughout t = { f, from->inode, from->place, to->place };
+    struct throughout t = { f, from->inode, from->place, to->place, to->dir->depth + 1U };
 
     tree_path_of(f, from->dir, from->name, &here);
     tree_path_of(f, to->dir, to->name, &there);

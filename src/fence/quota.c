@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #define SHOWN_BYTES (1ULL << 40)
+#define TRIFLE (128ULL << 10)
 #define SHOWN_INODES (1ULL << 26)
 
 void quota_init(struct quota *quota, uint64_t bytes_max, uint64_t inodes_max)
@@ -49,6 +50,15 @@ int quota_take(struct quota *quota, uint64_t bytes, uint64_t inodes)
 void quota_give(struct quota *quota, uint64_t bytes, uint64_t inodes)
 {
     quota_add(quota, -(int64_t) bytes, -(int64_t) inodes);
+}
+
+uint64_t quota_bytes_of(const struct stat *st)
+{
+    uint64_t stored = (uint64_t) st->st_blocks * 512, size = ((uint64_t) st->st_size + 4095) & ~4095ULL;
+
+    if (!S_ISREG(st->st_mode))
+        return 0;
+    return stored > size && stored <= size + TRIFLE ? size : stored;
 }
 
 bool quota_limits_bytes(const struct quota *quota)

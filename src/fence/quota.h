@@ -15,6 +15,10 @@ void quota_add(struct quota *quota, int64_t bytes, int64_t inodes);
 int quota_take(struct quota *quota, uint64_t bytes, uint64_t inodes);
 void quota_give(struct quota *quota, uint64_t bytes, uint64_t inodes);
 
+/* What a file counts for: its content in whole blocks, less holes. How a file system stores it (blocks for its own tables, space
+ * reserved while writing) does not show, space beyond the end does when it is more than a trifle. */
+uint64_t quota_bytes_of(const struct stat *st);
+
 bool quota_limits_bytes(const struct quota *quota);
 
 /* Blocks, free blocks, names, free names, for statfs; a quota without limits shows a round number. */

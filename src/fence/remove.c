@@ -26,26 +26,48 @@
  * marker comes first: from then on the name is gone, and a leftover of the delta is swept at the next mount.
  */
 
-/* A file without a name stays readable while it is open: by its descriptor. When too many are held so, by a link in work. */
-int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char *name)
+/* A second name in work, out of the sandbox's sight, until the kernel forgets the file. */
+static int keep_by_name(struct fence *f, struct inode *inode, int dirfd, const char *name)
 {
-    struct handle *h = NULL;
+    char orphan[32];
+
+    layer_orphan_name(inode, orphan);
+    if (linkat(dirfd, name, f->work_fd, orphan, 0) < 0)
+        return -errno;
+    inode_set(inode, INODE_ORPHAN);
+    return 0;
+}
+
+static bool is_last_name(struct fence *f, const struct inode *inode)
+{
     bool last;
 
     tree_lock(f);
     last = !inode_has(inode, INODE_DEAD) && inode->names && !inode->names->name_next;
     tree_unlock(f);
-    if (!last || inode_is_dir(inode) || !inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)))
+    return last;
+}
+
+static bool has_many_pinned(struct fence *f)
+{
+    autolock(&f->handles.lock);
+    return f->handles.pinned > f->handles.limit / 2;
+}
+
+/* A file without a name stays readable while it is open: by its descriptor. When too many are held so, by a link in work. */
+int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char *name)
+{
+    struct handle *h;
+
+    if (inode_is_dir(inode) || !inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)) || !is_last_name(f, inode))
         return 0;
+    if (has_many_pinned(f))
+        return keep_by_name(f, inode, dirfd, name);
     h = handle_get_cached(f, inode, LAYER_DELTA);
     if (!h) {
         int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-            handles_trim(f);
-            fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        }
         if (fd < 0)
-            return -errno;
+            return keep_by_name(f, inode, dirfd, name);
         h = handle_take(f, inode, LAYER_DELTA, fd);
     }
     handle_pin(f, inode, LAYER_DELTA);

@@ -77,7 +77,9 @@ static void reply_entry(fuse_req_t req, struct fence *f, int r, const struct ent
 static void on_init(void *userdata, struct fuse_conn_info *conn)
 {
     (void) userdata;
-    /* O_TRUNC as SETATTR: there is no OPEN to carry it. Pages and attributes are ours to invalidate: the kernel's own rule
+    /* No FUSE_CAP_WRITEBACK_CACHE, though sequential writes would gain: the quota must answer at write time, a refused write must
+     * reach its writer, and the kernel would hold its own idea of size and time against what a live base or new rules say.
+     * O_TRUNC as SETATTR: there is no OPEN to carry it. Pages and attributes are ours to invalidate: the kernel's own rule
      * (a new mtime) would throw away pages that a client has just written. */
     conn->want &= ~(unsigned) (FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS_AUTO |
                                FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "fence/inode.h"
 #include "fence/merge.h"
@@ -22,6 +23,7 @@ struct changed {
 };
 
 struct swap {
+    int64_t now_ns;
     struct changed changed; /* to be told to the kernel */
     struct changed hidden;  /* directories that may be passages now */
 };
@@ -40,12 +42,20 @@ static void drop(struct fence *f, struct changed *list)
     free(list->items);
 }
 
+/* What it lists may be other names now. The new time is what makes the kernel throw away a listing that it is just putting into
+ * its cache from an answer under the old rules. */
+static void renew_listing(struct dir *dir, int64_t now_ns)
+{
+    dir->version++;
+    dir->mtime_ns = dir->ctime_ns = now_ns;
+}
+
 static void note(struct swap *swap, struct inode *inode, uint8_t before)
 {
     uint8_t after = atomic_load(&inode->level);
 
     if (inode->dir) {
-        inode->dir->version++;
+        renew_listing(inode->dir, swap->now_ns);
         inode_clear(inode, INODE_PASSAGE);
         if (need_check(NEED_LOOKUP, (enum level) after, false) < 0)
             add(&swap->hidden, inode);
@@ -79,7 +89,7 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
     f->rules = ruleset_ref(rules);
     passages_forget(f);
     tree_lock(f);
-    f->root->dir->version++;
+    renew_listing(f->root->dir, swap->now_ns);
     add(&swap->changed, f->root);
     tree_each_below(f, f->root, on_entry, swap);
     for (size_t i = 0; i < f->dead_count; i++)
@@ -105,7 +115,7 @@ static void forget_names_one_by_one(struct fence *f, const struct changed *list)
 
 int fence_set_rules(struct fence *f, struct ruleset *rules)
 {
-    struct swap swap = { 0 };
+    struct swap swap = { .now_ns = clock_wall_ns() };
     struct ruleset *old;
 
     pthread_rwlock_wrlock(&f->gate);

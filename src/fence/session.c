@@ -49,9 +49,12 @@ struct session {
     int stop_fd; /* owned: an eventfd */
     unsigned most;
     bool can_spin;
-    uint32_t offered2; /* the kernel's flags2 */
+    int serving_most;    /* workers for a crowd: half of the CPUs, the clients need theirs */
+    _Atomic int serving; /* workers busy beside the leader */
+    uint32_t offered2;   /* the kernel's flags2 */
     bool has_passthrough;
     _Atomic bool stopping;
+    _Atomic bool is_lost; /* someone else unmounted us */
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
 
@@ -344,13 +347,16 @@ static bool serve(struct worker *w, size_t len)
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
     atomic_store(&s->last_ns, now);
     count_crowd(w, head);
-    if (takes_long(head) || w->crowd > 3) {
+    if (takes_long(head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
         pass_lead(w);
         leads = false;
+        atomic_fetch_add(&s->serving, 1);
     } else {
         atomic_store(&s->busy_since_ns, now);
     }
     fuse_session_process_buf(s->fuse, &buf);
+    if (!leads)
+        atomic_fetch_sub(&s->serving, 1);
     if (!leads || atomic_load(&s->term) != w->term)
         return false;
     atomic_store(&s->busy_since_ns, 0);
@@ -374,6 +380,8 @@ static void work(struct session *s)
         while (leads) {
             ssize_t n = next_request(&w);
             if (n <= 0) {
+                if (n == -ENODEV)
+                    atomic_store(&w.s->is_lost, true);
                 end_all(w.s);
                 break;
             }
@@ -432,6 +440,7 @@ int session_new(struct fence *f, unsigned threads, struct session **ret_session)
     s->fd = -1;
     s->most = threads ? threads : WORKERS_DEFAULT;
     s->can_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    s->serving_most = (int) sysconf(_SC_NPROCESSORS_ONLN) / 2;
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -468,6 +477,11 @@ void session_free(struct session *s)
 int session_passthrough_fd(const struct session *s)
 {
     return s->has_passthrough ? s->fd : -EOPNOTSUPP;
+}
+
+bool session_is_lost(const struct session *s)
+{
+    return atomic_load(&s->is_lost);
 }
 
 int session_device(const struct session *s)

@@ -18,6 +18,7 @@ void session_stop(struct session *session);
 /* The device for passthrough_new(), or -EOPNOTSUPP where the kernel does not offer it. */
 int session_passthrough_fd(const struct session *session);
 
+bool session_is_lost(const struct session *session); /* unmounted from outside */
 int session_device(const struct session *session);
 uint64_t session_requests(const struct session *session);
 unsigned session_workers(const struct session *session);
