@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 MESON = meson setup --wipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test san fmt lint fuzz bench install clean
+.PHONY: help setup build run test san fmt lint fuzz bench bench-fs install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,9 @@ fuzz: setup ## every fuzz target for FUZZ_SECONDS (60) each
 
 bench: setup ## benchmarks, from an optimised build
 	@tools/bench
+
+bench-fs: build ## the fence against native, overlayfs, fuse-overlayfs and bindfs (root)
+	@tools/bench-fs
 
 install: build ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson configure $(BUILD) -Dprefix=$(PREFIX)

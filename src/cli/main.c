@@ -10,6 +10,7 @@ static const struct verb *const verbs[] = {
     &verb_mount,
     &verb_delta,
     &verb_policy,
+    &verb_doctor,
 };
 
 static void print_help(FILE *out)

@@ -19,5 +19,6 @@ struct verb {
 };
 
 extern const struct verb verb_delta;
+extern const struct verb verb_doctor;
 extern const struct verb verb_mount;
 extern const struct verb verb_policy;

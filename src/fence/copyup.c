@@ -118,7 +118,7 @@ static int make_dir(struct fence *f, struct inode *dir, struct handle *parent, c
     tree_lock(f);
     dir->names->flags |= ENTRY_UP;
     tree_unlock(f);
-    inode_set(dir, INODE_UP);
+    inode_set(dir, INODE_UP | INODE_FRESH);
     attr_keep_dir_times(f, where->parent, parent->fd);
     return 0;
 fail:

@@ -113,6 +113,7 @@ struct handles {
 struct quota {
     pthread_mutex_t lock;
     uint64_t bytes, bytes_max; /* 0: no limit */
+    uint64_t dead_bytes;       /* part of `bytes`: files without a name that are still open */
     uint64_t inodes, inodes_max;
 };
 

@@ -19,6 +19,3 @@ int guard_lookup(struct fence *f, struct inode *dir, const char *name, struct pl
 /* Reports a refusal that became known elsewhere. */
 void guard_refused(struct fence *f, enum need_op op, struct inode *dir, const char *name, enum level level, int error,
                    const struct caller *who);
-
-/* Do the rules make every path beneath `path` (as tree_path_of gives it) `write`, whatever exists there? Errs on no. */
-bool guard_writes_throughout(struct ruleset *rules, const char *path);

@@ -75,6 +75,12 @@ void tree_lock(struct fence *f)
     pthread_mutex_lock(&f->names);
 }
 
+static void give_back(struct quota *quota, uint64_t bytes)
+{
+    quota_give(quota, bytes, 0);
+    quota_add_dead(quota, -(int64_t) bytes);
+}
+
 /* The last who could read a removed file is gone: so are its bytes. */
 static void give_back_dead(struct fence *f, struct inode *inode)
 {
@@ -85,10 +91,10 @@ static void give_back_dead(struct fence *f, struct inode *inode)
     if (inode_has(inode, INODE_ORPHAN)) {
         layer_orphan_name(inode, orphan);
         if (fstatat(f->work_fd, orphan, &st, AT_SYMLINK_NOFOLLOW) == 0)
-            quota_give(&f->quota, quota_bytes_of(&st), 0);
+            give_back(&f->quota, quota_bytes_of(&st));
         unlinkat(f->work_fd, orphan, 0);
     } else if (h && !inode->dir && fstat(h->fd, &st) == 0) {
-        quota_give(&f->quota, quota_bytes_of(&st), 0);
+        give_back(&f->quota, quota_bytes_of(&st));
     }
     handle_put(f, h);
 }

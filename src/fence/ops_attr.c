@@ -148,7 +148,7 @@ static int set_times(struct fence *f, struct inode *inode, struct handle *h, con
     return 0;
 }
 
-static int set_size(struct fence *f, struct handle *h, off_t size)
+static int set_size(struct fence *f, struct inode *inode, struct handle *h, off_t size)
 {
     struct stat before, after;
 
@@ -156,8 +156,12 @@ static int set_size(struct fence *f, struct handle *h, off_t size)
         return -errno;
     if (ftruncate(h->fd, size) < 0)
         return -errno;
-    if (fstat(h->fd, &after) == 0)
-        quota_add(&f->quota, (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)), 0);
+    if (fstat(h->fd, &after) == 0) {
+        int64_t grown = (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before));
+        quota_add(&f->quota, grown, 0);
+        if (inode_has(inode, INODE_DEAD))
+            quota_add_dead(&f->quota, grown);
+    }
     return 0;
 }
 
@@ -169,7 +173,7 @@ static int apply(struct fence *f, struct inode *inode, const struct stat *to, in
     if (r < 0)
         return r;
     if (what & SETATTR_SIZE)
-        r = S_ISREG(atomic_load(&inode->mode)) ? set_size(f, h, to->st_size) : -EINVAL;
+        r = S_ISREG(atomic_load(&inode->mode)) ? set_size(f, inode, h, to->st_size) : -EINVAL;
     if (r == 0 && (what & SETATTR_MODE))
         r = set_mode(f, inode, h, to->st_mode);
     if (r == 0 && (what & (SETATTR_ATIME | SETATTR_MTIME | SETATTR_ATIME_NOW | SETATTR_MTIME_NOW)))

@@ -74,7 +74,8 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
  * The quota is taken before the write and set right after it by what the file really occupies. A write that only replaces
  * bytes which are there may go on when nothing is left.
  */
-static ssize_t write_counted(struct fence *f, int fd, size_t size, off_t offset, write_fn write_to, void *cookie)
+static ssize_t write_counted(struct fence *f, struct inode *inode, int fd, size_t size, off_t offset, write_fn write_to,
+                             void *cookie)
 {
     struct stat before, after;
     ssize_t n;
@@ -90,7 +91,10 @@ static ssize_t write_counted(struct fence *f, int fd, size_t size, off_t offset,
     n = write_to(fd, size, offset, cookie);
     if (fstat(fd, &after) < 0)
         after = before;
-    quota_add(&f->quota, (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)) - (int64_t) size, 0);
+    int64_t grown = (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before));
+    quota_add(&f->quota, grown - (int64_t) size, 0);
+    if (inode_has(inode, INODE_DEAD))
+        quota_add_dead(&f->quota, grown);
     return n;
 }
 
@@ -111,7 +115,7 @@ ssize_t op_write(struct fence *f, const struct caller *who, struct inode *inode,
         return n;
     if (quota_limits_bytes(&f->quota)) {
         autolock(fence_file_stripe(f, inode));
-        n = write_counted(f, h->fd, size, offset, write_to, cookie);
+        n = write_counted(f, inode, h->fd, size, offset, write_to, cookie);
     } else {
         n = write_to(h->fd, size, offset, cookie);
     }
@@ -121,6 +125,7 @@ ssize_t op_write(struct fence *f, const struct caller *who, struct inode *inode,
     return n;
 }
 
+/* The directory that holds the name, and those above it that are new themselves. */
 static int sync_parent(struct fence *f, struct inode *inode)
 {
     struct whereabouts where;
@@ -133,6 +138,10 @@ static int sync_parent(struct fence *f, struct inode *inode)
     if (r == 0) {
         r = fsync(h->fd) < 0 ? -errno : 0;
         handle_put(f, h);
+    }
+    if (r == 0 && inode_has(where.parent, INODE_FRESH)) {
+        r = sync_parent(f, where.parent);
+        inode_clear(where.parent, INODE_FRESH);
     }
     whereabouts_done(f, &where);
     return r;
@@ -182,9 +191,10 @@ int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode,
         bool known = fstat(h->fd, &before) == 0;
         r = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
         known = known && fstat(h->fd, &after) == 0;
-        quota_add(&f->quota,
-                  (known ? (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)) : 0) - (takes ? (int64_t) length : 0),
-                  0);
+        int64_t grown = known ? (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)) : 0;
+        quota_add(&f->quota, grown - (takes ? (int64_t) length : 0), 0);
+        if (inode_has(inode, INODE_DEAD))
+            quota_add_dead(&f->quota, grown);
     }
     handle_put(f, h);
     if (r == 0)

@@ -122,14 +122,11 @@ static int is_write_below(struct throughout *t)
 
 static int check_dir_moves(struct fence *f, struct end *from, struct end *to)
 {
-    autodone(buf) struct buf here = BUF_EMPTY, there = BUF_EMPTY;
     struct throughout t = { f, from->inode, from->place, to->place, to->dir->depth + 1U };
 
-    tree_path_of(f, from->dir, from->name, &here);
-    tree_path_of(f, to->dir, to->name, &there);
     /* Below a directory that nothing of the base shows through there is none that anything shows through. */
     if (inode_has(from->inode, INODE_BASE) &&
-        (!guard_writes_throughout(f->rules, here.data) || !guard_writes_throughout(f->rules, there.data)))
+        (!ruleset_writes_all_below(f->rules, from->place) || !ruleset_writes_all_below(f->rules, to->place)))
         return -EXDEV;
     return is_write_below(&t);
 }
@@ -277,6 +274,8 @@ static int replace_one(struct fence *f, struct end *from, struct end *to)
         touch_both(f, from, to);
     }
     dir_unlock_two(f, from->dir, to->dir);
+    if (r == 0 && to->inode && to->is_up)
+        remove_count_dead(f, to->inode);
     return r;
 }
 

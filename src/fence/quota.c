@@ -61,6 +61,12 @@ uint64_t quota_bytes_of(const struct stat *st)
     return stored > size && stored <= size + TRIFLE ? size : stored;
 }
 
+void quota_add_dead(struct quota *quota, int64_t bytes)
+{
+    autolock(&quota->lock);
+    quota->dead_bytes = plus(quota->dead_bytes, bytes);
+}
+
 bool quota_limits_bytes(const struct quota *quota)
 {
     return quota->bytes_max > 0;
@@ -73,7 +79,8 @@ void quota_show(struct quota *quota, uint64_t block_size, uint64_t ret[4])
     uint64_t inodes_max = quota->inodes_max ? quota->inodes_max : SHOWN_INODES;
 
     ret[0] = bytes_max / block_size;
-    ret[1] = quota->bytes < bytes_max ? (bytes_max - quota->bytes) / block_size : 0;
+    uint64_t shown = quota->bytes > quota->dead_bytes ? quota->bytes - quota->dead_bytes : 0;
+    ret[1] = shown < bytes_max ? (bytes_max - shown) / block_size : 0;
     ret[2] = inodes_max;
     ret[3] = quota->inodes < inodes_max ? inodes_max - quota->inodes : 0;
 }

@@ -19,6 +19,10 @@ void quota_give(struct quota *quota, uint64_t bytes, uint64_t inodes);
  * reserved while writing) does not show, space beyond the end does when it is more than a trifle. */
 uint64_t quota_bytes_of(const struct stat *st);
 
+/* A file that counts already has no name any more, or is gone for good. When the kernel forgets such a file nobody can foresee, so
+ * what is shown leaves them out, while the limit counts them. */
+void quota_add_dead(struct quota *quota, int64_t bytes);
+
 bool quota_limits_bytes(const struct quota *quota);
 
 /* Blocks, free blocks, names, free names, for statfs; a quota without limits shows a round number. */

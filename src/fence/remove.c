@@ -75,6 +75,20 @@ int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char
     return 0;
 }
 
+void remove_count_dead(struct fence *f, struct inode *inode)
+{
+    struct handle *h;
+    struct stat st;
+
+    if (!inode_has(inode, INODE_DEAD) || !inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)))
+        return;
+    if (handle_get(f, inode, LAYER_DELTA, &h) < 0)
+        return;
+    if (fstat(h->fd, &st) == 0)
+        quota_add_dead(&f->quota, (int64_t) quota_bytes_of(&st));
+    handle_put(f, h);
+}
+
 /* Moves a directory of the delta, which may hold markers, out of sight in one step and removes it then. */
 int remove_delta_dir(struct fence *f, int dirfd, const char *name)
 {
@@ -102,6 +116,8 @@ static void removal_end(struct fence *f, struct inode *dir, struct removal *re)
 {
     dir_unlock(f, dir);
     handle_put(f, re->dir);
+    if (re->is_up)
+        remove_count_dead(f, re->inode);
     inode_unref(f, re->inode);
 }
 

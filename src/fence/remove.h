@@ -13,5 +13,8 @@ int remove_keep_covered(struct fence *f, struct inode *inode);
 
 int remove_delta_dir(struct fence *f, int dirfd, const char *name);
 
+/* After that: if the file has no name any more, its bytes are shown as free from now on. */
+void remove_count_dead(struct fence *f, struct inode *inode);
+
 /* The name is gone from the delta; memory follows. */
 void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool leaves_marker);

@@ -35,7 +35,7 @@ echo "apt-get speaks"
 
 def wanted_packages():
     lines = (ROOT / "tools" / "packages.txt").read_text().splitlines()
-    return [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
+    return [line.split("#")[0].split()[0] for line in lines if line.split("#")[0].strip()]
 
 
 class Host:
@@ -75,7 +75,15 @@ def host(tmp_path):
 def test_the_list_names_each_package_once():
     wanted = wanted_packages()
     assert len(wanted) == len(set(wanted)) > 0
-    assert all(" " not in name for name in wanted)
+    for line in (ROOT / "tools" / "packages.txt").read_text().splitlines():
+        assert all(word.startswith("?") for word in line.split("#")[0].split()[1:])
+
+
+def test_a_command_that_is_there_makes_its_package_needless(host):
+    for command in ["node", "npm"]:
+        host.put(command, "#!/bin/sh\n")
+    result = host.run(uid=0, absent=["nodejs", "npm"])
+    assert (result.returncode, host.apt_calls()) == (0, [])
 
 
 @pytest.mark.parametrize("uid", [0, 1000])

@@ -359,6 +359,11 @@ static void a_subtree_is_all_write_unless_a_rule_reaches_into_it(void **state)
     assert_false(writes_all_below("/a/**=write; /a/b/c=read", "/a"));
     assert_true(writes_all_below("/a/**=write; /a/b/c=read", "/a/x"));
     assert_false(writes_all_below("**/*=read", "/src"));
+    assert_true(writes_all_below("/d/=write; /other/**=read", "/d"));
+    assert_false(writes_all_below("/**=write; .env=none", "/d"));
+    assert_false(writes_all_below("/**=write; /d/**=view", "/d/e"));
+    assert_false(writes_all_below("/d/*.txt=write", "/d"));
+    assert_false(writes_all_below("/d/x/**=write", "/d"));
 }
 
 static int collect(const char *path, void *cookie)

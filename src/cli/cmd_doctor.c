@@ -1,0 +1,106 @@
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "runtime/doctor.h"
+
+static const char help[] =
+    "usage: agentfense doctor [--json]\n"
+    "\n"
+    "Looks at what this host can do for a sandbox, by trying it. Each line says ok, degraded or missing, what that costs and "
+    "how\n"
+    "to put it right. Exits with 0 when all is well, 1 when something is degraded, 2 when no sandbox can run here.\n"
+    "\n"
+    "  --json                 JSON on standard output\n"
+    "  -h, --help             this text\n";
+
+static const char *colour_of(const struct doctor_finding *finding)
+{
+    if (finding->state == DOCTOR_OK)
+        return "\033[32m";
+    return finding->state == DOCTOR_MISSING && finding->weight == DOCTOR_ESSENTIAL ? "\033[31m" : "\033[33m";
+}
+
+static void print_detail(const char *label, const char *text)
+{
+    if (!text)
+        return;
+    printf("%28s%s: ", "", label);
+    output_escaped(stdout, text);
+    putchar('\n');
+}
+
+static void print_finding(const struct doctor_finding *finding, bool coloured)
+{
+    printf("%s%-8s%s  %-17s ", coloured ? colour_of(finding) : "", doctor_state_name(finding->state), coloured ? "\033[0m" : "",
+           finding->name);
+    output_escaped(stdout, finding->found);
+    putchar('\n');
+    print_detail("cost", finding->cost);
+    print_detail("fix", finding->fix);
+}
+
+static json_t *finding_json(const struct doctor_finding *finding)
+{
+    return json_pack("{s:s, s:s, s:s, s:o, s:s?, s:s?}", "name", finding->name, "state", doctor_state_name(finding->state),
+                     "weight", doctor_weight_name(finding->weight), "found", output_json_name(finding->found), "cost",
+                     finding->cost, "fix", finding->fix);
+}
+
+static void print_json(const struct doctor *doctor)
+{
+    static const char *const verdicts[] = { "ok", "degraded", "cannot run" };
+    json_t *all = json_array();
+
+    for (size_t i = 0; i < doctor->count; i++)
+        json_array_append_new(all, finding_json(&doctor->findings[i]));
+    output_json(json_pack("{s:s, s:o}", "verdict", verdicts[doctor_verdict(doctor)], "findings", all));
+}
+
+static void print_text(const struct doctor *doctor)
+{
+    static const char *const verdicts[] = { "all is well", "sandboxes run, with what is said above",
+                                            "no sandbox can run here" };
+
+    for (size_t i = 0; i < doctor->count; i++)
+        print_finding(&doctor->findings[i], output_is_coloured(stdout));
+    printf("\n%s\n", verdicts[doctor_verdict(doctor)]);
+}
+
+static int run_doctor(int argc, char **argv)
+{
+    static const struct option long_options[] = {
+        { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    bool json = false;
+    int opt;
+
+    while ((opt = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+        if (opt == 'h') {
+            fputs(help, stdout);
+            return EXIT_SUCCESS;
+        }
+        if (opt != 'j')
+            return EXIT_USAGE;
+        json = true;
+    }
+    if (optind < argc) {
+        fputs("agentfense doctor: it takes no arguments; 'agentfense doctor --help' tells the usage\n", stderr);
+        return EXIT_USAGE;
+    }
+    autoptr(doctor) doctor = doctor_new(NULL);
+    if (json)
+        print_json(doctor);
+    else
+        print_text(doctor);
+    return doctor_verdict(doctor);
+}
+
+const struct verb verb_doctor = {
+    .name = "doctor",
+    .summary = "see what this host can do for a sandbox, and how to put right what it cannot",
+    .run = run_doctor,
+};

@@ -1,0 +1,25 @@
+/*
+ * What a keeper and init both see of an exec: memory they share, written by the keeper while it lives.
+ *
+ *     STARTING ──▶ RUNNING ──▶ ENDED ──▶ REPORTED ──▶ GONE
+ *          └──────────────────────────────────────────▲     the command could not be started
+ *
+ * ENDED is set before the main process is waited for: until then its pid cannot be another's. REPORTED and GONE are set after
+ * EXITED and GONE (or SPAWN_FAILED) went out, so that init knows what to say for a keeper that was killed.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+enum board_state {
+    BOARD_STARTING,
+    BOARD_RUNNING,
+    BOARD_ENDED,
+    BOARD_REPORTED,
+    BOARD_GONE,
+};
+
+struct board {
+    _Atomic int state;    /* of enum board_state */
+    _Atomic int main_pid; /* 0 while STARTING */
+};

@@ -1,0 +1,196 @@
+#include "init/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * How a command is made. The new process shares our memory and we sleep until it execs or ends (CLONE_VM | CLONE_VFORK), which
+ * spares copying page tables, and lets it write down why it failed where we read it: no pipe. That is sound because there are
+ * no threads, all signals are blocked in us, and the two never run at once. It has a stack of its own, since it leaves frames
+ * there that we must not return into. Descriptors and dispositions are copies.
+ *
+ * What init did at its start holds for the child too and is not repeated: default dispositions, no_new_privs, the umask.
+ */
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+#define STACK_SIZE 32768
+
+static _Alignas(16) char stack[STACK_SIZE];
+
+static int enter_session(struct child *child)
+{
+    if (child->spawn->flags & (INIT_SPAWN_SESSION | INIT_SPAWN_TTY))
+        return setsid() < 0 ? -errno : 0;
+    return setpgid(0, 0) < 0 ? -errno : 0;
+}
+
+/* Those that lie where others shall be are moved out of the way first. */
+static int place_fds(struct child *child)
+{
+    int count = (int) child->fd_count, moved[INIT_SPAWN_FDS_MAX];
+
+    for (int i = 0; i < count; i++) {
+        moved[i] = child->fds[i] < count ? fcntl(child->fds[i], F_DUPFD_CLOEXEC, count) : child->fds[i];
+        if (moved[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < count; i++)
+        if (dup2(moved[i], i) < 0)
+            return -errno;
+    /* All that is open here is CLOEXEC as well, so a kernel or filter without this call leaks nothing. */
+    syscall(SYS_close_range, count, UINT_MAX, 0);
+    return 0;
+}
+
+static int take_terminal(struct child *child)
+{
+    if (!(child->spawn->flags & INIT_SPAWN_TTY))
+        return 0;
+    return ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0 ? -errno : 0;
+}
+
+/* Before the user changes: raising a hard limit needs what init may have and the user has not. */
+static int set_limits(struct child *child)
+{
+    for (uint32_t i = 0; i < child->spawn->rlimit_count; i++) {
+        const struct init_rlimit *limit = &child->spawn->rlimits[i];
+        const struct rlimit value = { .rlim_cur = limit->soft, .rlim_max = limit->hard };
+
+        if (setrlimit((int) limit->resource, &value) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* Groups first and the user last, since after that we may no longer. Without groups there is nothing to drop, and in a user
+ * namespace that denies setgroups() that is the one case that works. */
+static int change_user(struct child *child)
+{
+    uint32_t uid = child->spawn->uid, gid = child->spawn->gid;
+
+    if (!(child->spawn->flags & INIT_SPAWN_USER))
+        return 0;
+    if (syscall(SYS_getgroups, 0, NULL) != 0 && syscall(SYS_setgroups, 0, NULL) < 0)
+        return -errno;
+    /* The raw calls: libc's would make other threads follow, which takes locks. */
+    if (syscall(SYS_setresgid, gid, gid, gid) < 0 || syscall(SYS_setresuid, uid, uid, uid) < 0)
+        return -errno;
+    return 0;
+}
+
+/* After change_user(): the directory must be one that the command's user may enter. */
+static int change_directory(struct child *child)
+{
+    return chdir(child->vectors.cwd) < 0 ? -errno : 0;
+}
+
+/* The command's PATH, not ours: what it could start itself. */
+static const char *path_variable(char *const *envp)
+{
+    for (; *envp; envp++)
+        if (strncmp(*envp, "PATH=", 5) == 0)
+            return *envp + 5;
+    return DEFAULT_PATH;
+}
+
+/* Returns only on failure. */
+static int execute_in(const struct child *child, const char *directory, size_t len)
+{
+    const char *name = child->vectors.argv[0];
+    size_t name_len = strlen(name);
+    char path[PATH_MAX];
+
+    if (len + 1 + name_len >= sizeof(path))
+        return -ENAMETOOLONG;
+    memcpy(path, directory, len);
+    path[len] = '/';
+    memcpy(path + len + 1, name, name_len + 1);
+    execve(path, child->vectors.argv, child->vectors.envp);
+    return -errno;
+}
+
+/* Elements of PATH that are not absolute are left out, as everywhere in this house: an empty one means the working directory. A
+ * candidate that may not be run is passed over like one that is missing, but remembered. */
+static int execute_by_name(const struct child *child)
+{
+    int refused = 0;
+
+    for (const char *at = path_variable(child->vectors.envp); *at;) {
+        size_t len = strcspn(at, ":");
+        int r = *at == '/' ? execute_in(child, at, len) : -ENOENT;
+
+        if (r == -EACCES)
+            refused = r;
+        else if (r != -ENOENT && r != -ENOTDIR && r != -ENAMETOOLONG)
+            return r;
+        at += len + (at[len] == ':');
+    }
+    return refused < 0 ? refused : -ENOENT;
+}
+
+static int execute(struct child *child)
+{
+    const char *name = child->vectors.argv[0];
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (*name && !strchr(name, '/'))
+        return execute_by_name(child);
+    execve(name, child->vectors.argv, child->vectors.envp);
+    return -errno;
+}
+
+static const struct {
+    enum init_step step;
+    int (*take)(struct child *child);
+} steps[] = {
+    { INIT_STEP_SESSION, enter_session }, { INIT_STEP_DESCRIPTORS, place_fds }, { INIT_STEP_TTY, take_terminal },
+    { INIT_STEP_LIMITS, set_limits },     { INIT_STEP_USER, change_user },      { INIT_STEP_CWD, change_directory },
+    { INIT_STEP_EXEC, execute },
+};
+
+static int run(void *arg)
+{
+    struct child *child = arg;
+
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        int r = steps[i].take(child);
+
+        if (r < 0) {
+            child->step = steps[i].step;
+            child->error = -r;
+            break;
+        }
+    }
+    _exit(127);
+}
+
+pid_t child_start(struct child *child)
+{
+    pid_t pid = clone(run, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK | SIGCHLD, child);
+
+    if (pid < 0) {
+        child->step = INIT_STEP_FORK;
+        child->error = errno;
+        return -child->error;
+    }
+    if (child->error == 0)
+        return pid;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return -child->error;
+}

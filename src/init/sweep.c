@@ -1,0 +1,191 @@
+#include "init/sweep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+#include "base/cleanup.h"
+
+#define PROC_MAGIC 0x9fa0
+#define PATH_ROOM 64
+
+/* Breadth first. */
+struct sweep {
+    int proc_fd;
+    int signal;
+    enum sweep_order order;
+    sweep_fn judge;
+    void *cookie;
+    size_t count;
+    pid_t found[SWEEP_MAX];
+};
+
+/* What getdents64 fills in. */
+struct raw_dirent {
+    uint64_t ino;
+    int64_t off;
+    unsigned short reclen;
+    unsigned char type;
+    char name[];
+};
+
+/* Appends a text or a number to a path that has room for them. */
+static char *put_text(char *at, const char *text)
+{
+    size_t len = strlen(text);
+
+    memcpy(at, text, len + 1);
+    return at + len;
+}
+
+static char *put_number(char *at, pid_t number)
+{
+    char digits[12], *d = digits + sizeof(digits) - 1;
+
+    *d = '\0';
+    do
+        *--d = (char) ('0' + number % 10);
+    while ((number /= 10) > 0);
+    return put_text(at, d);
+}
+
+static void meet(struct sweep *sweep, pid_t pid)
+{
+    enum sweep_verdict verdict = sweep->judge(pid, sweep->cookie);
+
+    if (verdict == SWEEP_LEAVE_OUT || sweep->count == SWEEP_MAX)
+        return;
+    if (verdict == SWEEP_SIGNAL && sweep->order == SWEEP_AT_ONCE)
+        kill(pid, sweep->signal);
+    sweep->found[sweep->count++] = pid;
+}
+
+/* Numbers with a space behind each; one may be cut in two by the end of a read. */
+static void read_children(struct sweep *sweep, const char *path)
+{
+    autofd int fd = openat(sweep->proc_fd, path, O_RDONLY | O_CLOEXEC);
+    char text[1024];
+    pid_t pid = 0;
+    ssize_t n;
+
+    if (fd < 0)
+        return;
+    while ((n = read(fd, text, sizeof(text))) > 0 && sweep->count < SWEEP_MAX) {
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] >= '0' && text[i] <= '9') {
+                pid = pid * 10 + (text[i] - '0');
+            } else if (pid > 0) {
+                meet(sweep, pid);
+                pid = 0;
+            }
+        }
+    }
+}
+
+static void visit_threads(struct sweep *sweep, char path[PATH_ROOM], char *end, const char *batch, long len)
+{
+    for (long at = 0; at < len;) {
+        const struct raw_dirent *entry = (const struct raw_dirent *) (batch + at);
+
+        at += entry->reclen;
+        if (entry->name[0] < '0' || entry->name[0] > '9')
+            continue;
+        put_text(put_text(put_text(end, "/"), entry->name), "/children");
+        read_children(sweep, path);
+    }
+}
+
+/* Each thread has children of its own. */
+static void visit(struct sweep *sweep, pid_t pid)
+{
+    _Alignas(struct raw_dirent) char batch[1024];
+    char path[PATH_ROOM], *end = put_text(put_number(path, pid), "/task");
+    autofd int fd = openat(sweep->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long n;
+
+    if (fd < 0)
+        return;
+    while ((n = syscall(SYS_getdents64, fd, batch, sizeof(batch))) > 0)
+        visit_threads(sweep, path, end, batch, n);
+}
+
+static void signal_found(const struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->count; i++)
+        if (sweep->judge(sweep->found[i], sweep->cookie) == SWEEP_SIGNAL)
+            kill(sweep->found[i], sweep->signal);
+}
+
+int sweep_below(int proc_fd, pid_t root, int signal, enum sweep_order order, sweep_fn judge, void *cookie)
+{
+    static struct sweep sweep; /* too large for a stack */
+
+    sweep.proc_fd = proc_fd;
+    sweep.signal = signal;
+    sweep.order = order;
+    sweep.judge = judge;
+    sweep.cookie = cookie;
+    sweep.count = 0;
+    visit(&sweep, root);
+    for (size_t i = 0; i < sweep.count; i++)
+        visit(&sweep, sweep.found[i]);
+    if (order == SWEEP_TOGETHER)
+        signal_found(&sweep);
+    return (int) sweep.count;
+}
+
+bool sweep_is_stopped(int proc_fd, pid_t pid)
+{
+    char path[PATH_ROOM], text[256], *state;
+    autofd int fd = -1;
+    ssize_t n;
+
+    put_text(put_number(path, pid), "/stat");
+    fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    /* "pid (name) state ...", where the name may contain anything. */
+    state = strrchr(text, ')');
+    return state && state[1] == ' ' && state[2] == 'T';
+}
+
+/* Another pid namespace's procfs would give us pids that mean other processes here. */
+static bool shows_us(int proc_fd)
+{
+    char link[32], us[32];
+    ssize_t n = readlinkat(proc_fd, "self", link, sizeof(link) - 1);
+
+    if (n < 0)
+        return false;
+    link[n] = '\0';
+    put_number(us, getpid());
+    return strcmp(link, us) == 0;
+}
+
+/* A kernel may be built without these files. */
+static bool shows_children(int proc_fd)
+{
+    char path[PATH_ROOM];
+
+    put_text(put_number(put_text(path, "self/task/"), getpid()), "/children");
+    return faccessat(proc_fd, path, R_OK, 0) == 0;
+}
+
+int sweep_open_proc(void)
+{
+    autofd int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct statfs fs;
+
+    if (fd < 0 || fstatfs(fd, &fs) < 0)
+        return -errno;
+    if (fs.f_type != PROC_MAGIC || !shows_us(fd) || !shows_children(fd))
+        return -ENOENT;
+    return steal_fd(&fd);
+}

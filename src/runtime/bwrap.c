@@ -1,0 +1,300 @@
+#include "runtime/bwrap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "runtime/bwrap_args.h"
+
+#define INFO_MAX_BYTES 4096
+#define START_WAIT_MS 30000
+#define FDS_MAX 64
+#define ARGV_MAX 64
+
+struct bwrap_runtime {
+    struct runtime runtime; /* first, so that one is the other */
+    struct bwrap_probe probe;
+    struct cgroup_tree *tree; /* owned */
+};
+
+/* The descriptors of one start. */
+struct start {
+    int args_ours, args_theirs; /* owned; a stream: bwrap waits at its end until we have written */
+    int info;                   /* owned; a file in memory into which bwrap writes init's pid */
+    int output_theirs;          /* owned */
+};
+
+static void start_done(struct start *start)
+{
+    cleanup_fd(&start->args_ours);
+    cleanup_fd(&start->args_theirs);
+    cleanup_fd(&start->info);
+    cleanup_fd(&start->output_theirs);
+}
+
+static int start_init(struct start *start, struct runtime_process *process)
+{
+    int pair[2];
+
+    *start = (struct start){ -1, -1, -1, -1 };
+    /* A socket rather than a pipe, so that writing to a bwrap that has died is an error and not a signal. */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    start->args_ours = pair[0];
+    start->args_theirs = pair[1];
+    /* No pipe: if we die, writing to it would kill bwrap before it has let its child go on, which would then wait for ever. */
+    start->info = memfd_create("info", MFD_CLOEXEC);
+    if (start->info < 0 || pipe2(pair, O_CLOEXEC) < 0)
+        return -errno;
+    process->output_fd = pair[0];
+    start->output_theirs = pair[1];
+    return fd_set_nonblock(process->output_fd, true);
+}
+
+/* Since 5.14 RLIMIT_NPROC counts per user namespace: set inside, after the namespace was made, it is a limit of this sandbox
+ * alone, whatever else its user runs. */
+static bool nproc_counts_per_namespace(void)
+{
+    struct utsname name;
+    int major = 0, minor = 0;
+
+    return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+           (major > 5 || (major == 5 && minor >= 14));
+}
+
+/* Being moved into a cgroup costs a start up to 10 ms. So one is made when a limit needs it, and pids alone need it only when
+ * somebody asked for a number, which should then also be seen as an event, or when the kernel has nothing better. */
+static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *spec, struct runtime_process *process,
+                       struct err *err)
+{
+    const struct runtime_limits *limits = &spec->limits;
+    bool has_pids = cgroup_tree_find(self->tree, CGROUP_PIDS, NULL) != NULL;
+    bool others = spec->own_cgroup || limits->memory_bytes || limits->cpu_quota_us || limits->cpu_shares;
+    bool by_rlimit = nproc_counts_per_namespace();
+    bool pids_here = has_pids && (others || limits->pids || !by_rlimit);
+    int r;
+
+    if (!pids_here && !by_rlimit && limits->pids)
+        return err_set(
+            err, ERR_FAILED_PRECONDITION, -ENOTSUP,
+            "a pids limit cannot be enforced here: there is no pids cgroup for us, and before Linux 5.14 no other way");
+    if (!pids_here)
+        process->nproc_rlimit = by_rlimit ? runtime_spec_pids(spec) : 0;
+    if (!others && !pids_here)
+        return 0;
+    r = cgroup_new(self->tree, spec->id, limits, pids_here ? runtime_spec_pids(spec) : 0, &process->cgroup, err);
+    return r < 0 ? r : cgroup_watch_new(process->cgroup, &process->watch, err);
+}
+
+/* No death signal from here: bwrap sets one for itself when its child can nearly do without it. Killed before that it would
+ * leave a child that waits for its ids for ever. If we die so early, bwrap goes on to start init, whose socket has then ended.
+ * What is left of the gap is bwrap_orphan.h's. The words of argv are known there. */
+static int spawn(const struct bwrap_runtime *self, const struct runtime_spec *spec, const struct bwrap_args *args,
+                 const struct start *start, struct proc *ret, struct err *err)
+{
+    const struct proc_rlimit no_core = { RLIMIT_CORE, { 0, 0 } };
+    const struct proc_user user = { .uid = spec->uid, .gid = spec->gid };
+    const char *argv[ARGV_MAX] = { "bwrap", "--args", "4", "--info-fd", "5", "--", RUNTIME_INIT };
+    size_t argc = 7, count, fd_count = 0;
+    const struct proc_fd *more = bwrap_args_fds(args, &count);
+    struct proc_fd fds[FDS_MAX];
+
+    for (const char *const *arg = spec->init_argv; arg && *arg; arg++) {
+        if (argc == ARGV_MAX - 1)
+            return err_invalid(err, "too many arguments for init");
+        argv[argc++] = *arg;
+    }
+    if (spec->init_socket >= 0)
+        fds[fd_count++] = (struct proc_fd){ spec->init_socket, RUNTIME_INIT_FD };
+    fds[fd_count++] = (struct proc_fd){ start->output_theirs, STDERR_FILENO };
+    fds[fd_count++] = (struct proc_fd){ start->args_theirs, BWRAP_ARGS_FD };
+    fds[fd_count++] = (struct proc_fd){ start->info, BWRAP_INFO_FD };
+    for (size_t i = 0; i < count && fd_count < FDS_MAX; i++)
+        fds[fd_count++] = more[i];
+    const struct proc_spec child = { .path = self->probe.path,
+                                     .argv = argv,
+                                     .fds = fds,
+                                     .fd_count = fd_count,
+                                     .cwd = "/",
+                                     .user = spec->uid == geteuid() && spec->gid == getegid() ? NULL : &user,
+                                     .rlimits = &no_core,
+                                     .rlimit_count = 1 };
+    return proc_spawn(&child, ret, err);
+}
+
+static int send_args(const struct bwrap_args *args, struct start *start)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    size_t sent = 0;
+
+    bwrap_args_render(args, &text);
+    while (sent < text.len) {
+        ssize_t n = send(start->args_ours, text.data + sent, text.len - sent, MSG_NOSIGNAL);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        sent += n > 0 ? (size_t) n : 0;
+    }
+    close(steal_fd(&start->args_ours));
+    return 0;
+}
+
+/* {"child-pid": 4711, ...}: of bwrap itself, which no agent's code has touched yet. 0 while it has not written all of it. */
+static pid_t parse_init_pid(int info)
+{
+    static const char key[] = "\"child-pid\":";
+    char text[INFO_MAX_BYTES];
+    ssize_t n = pread(info, text, sizeof(text) - 1, 0);
+    const char *at;
+
+    text[n > 0 ? n : 0] = '\0';
+    at = strchr(text, '}') ? strstr(text, key) : NULL;
+    return at ? (pid_t) strtol(at + strlen(key), NULL, 10) : 0;
+}
+
+/* A file in memory tells nobody that it was written, so it is looked at: for the millisecond or two that bwrap needs. */
+static int wait_init_pid(struct runtime_process *process, const struct start *start)
+{
+    const struct timespec step = { .tv_nsec = 100000 };
+    struct pollfd end = { .fd = process->proc.pidfd, .events = POLLIN };
+    int64_t deadline_ns = clock_now_ns() + START_WAIT_MS * CLOCK_NS_PER_MS;
+    int status;
+
+    while ((process->init_pid = parse_init_pid(start->info)) <= 0) {
+        bool ended = end.fd >= 0 ? ppoll(&end, 1, &step, NULL) > 0 : proc_wait_timeout(&process->proc, 1, &status) == 0;
+
+        if (ended && parse_init_pid(start->info) <= 0)
+            return -EIO;
+        if (clock_now_ns() > deadline_ns)
+            return -ETIMEDOUT;
+    }
+    return 0;
+}
+
+/* bwrap is init's parent and reaps it, so the number may be another's by now: the parent in /proc, read after the pidfd was
+ * opened, tells. When init is gone already, bwrap ends too. */
+static void open_init(struct runtime_process *process)
+{
+    autofd int fd = (int) syscall(SYS_pidfd_open, process->init_pid, 0);
+    char path[64], text[512], *paren;
+    int parent = 0;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", process->init_pid);
+    autofd int stat_fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = stat_fd < 0 ? 0 : read(stat_fd, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    paren = strrchr(text, ')');
+    if (paren && sscanf(paren, ") %*c %d", &parent) == 1 && parent == process->proc.pid)
+        process->init_pidfd = steal_fd(&fd);
+}
+
+static int launch(struct bwrap_runtime *self, const struct runtime_spec *spec, struct runtime_process *process,
+                  struct start *start, struct err *err)
+{
+    autoptr(bwrap_args) args = NULL;
+    int r;
+
+    if ((r = bwrap_args_new(spec, &self->probe, "", &args, err)) < 0)
+        return r;
+    if ((r = spawn(self, spec, args, start, &process->proc, err)) < 0)
+        return r;
+    close(steal_fd(&start->args_theirs));
+    close(steal_fd(&start->output_theirs));
+    /* bwrap is still reading its arguments: it has no child and no namespace that could stay behind outside the cgroup. */
+    if (process->cgroup && (r = cgroup_attach(process->cgroup, process->proc.pid, err)) < 0)
+        return r;
+    if (send_args(args, start) < 0 || wait_init_pid(process, start) < 0)
+        return runtime_explain(process, err);
+    open_init(process);
+    return 0;
+}
+
+static int on_start(struct runtime *runtime, const struct runtime_spec *spec, struct runtime_process *process, struct err *err)
+{
+    struct bwrap_runtime *self = (struct bwrap_runtime *) runtime;
+    struct start start;
+    int r;
+
+    r = make_cgroup(self, spec, process, err);
+    if (r < 0)
+        return r;
+    r = start_init(&start, process);
+    if (r < 0)
+        err_errno(err, r, "starting bubblewrap");
+    else
+        r = launch(self, spec, process, &start, err);
+    start_done(&start);
+    return r;
+}
+
+static int signal_init(struct runtime_process *process, int signal)
+{
+    if (process->init_pidfd < 0)
+        return -ESRCH;
+    return syscall(SYS_pidfd_send_signal, process->init_pidfd, signal, NULL, 0) < 0 ? -errno : 0;
+}
+
+/* Init is pid 1 of its namespace: with it the kernel ends everything inside. Killing bwrap does the same through its death
+ * signal, also where init could not be named. */
+static int on_kill(struct runtime_process *process)
+{
+    signal_init(process, SIGKILL);
+    return proc_signal(&process->proc, SIGKILL);
+}
+
+static void on_release(struct runtime_process *process)
+{
+    (void) process;
+}
+
+static void on_free(struct runtime *runtime)
+{
+    struct bwrap_runtime *self = (struct bwrap_runtime *) runtime;
+
+    cgroup_tree_free(self->tree);
+    free(self);
+}
+
+static const struct runtime_ops ops = {
+    .name = "bwrap",
+    .mount_scope = RUNTIME_MOUNT_PRIVATE,
+    .start = on_start,
+    .kill = on_kill,
+    .signal_init = signal_init,
+    .release = on_release,
+    .free = on_free,
+};
+
+int bwrap_runtime_new(const struct bwrap_probe *probe, struct runtime **ret, struct err *err)
+{
+    struct bwrap_runtime *self = xnew(struct bwrap_runtime);
+    int r = 0;
+
+    self->runtime.ops = &ops;
+    if (probe)
+        self->probe = *probe;
+    else
+        r = bwrap_probe_file(NULL, &self->probe, err);
+    if (r == 0)
+        r = cgroup_tree_new(NULL, &self->tree, err);
+    if (r < 0) {
+        on_free(&self->runtime);
+        return r;
+    }
+    *ret = &self->runtime;
+    return 0;
+}

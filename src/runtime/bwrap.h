@@ -1,0 +1,12 @@
+/*
+ * Confinement by bubblewrap: everything a sandbox is made of is in bwrap_args.h; here it is started, put into its cgroup and
+ * ended. Works the same as root (the sandbox has a uid of its own, see identity.h) and as an ordinary user.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "runtime/bwrap_probe.h"
+#include "runtime/runtime.h"
+
+/* `probe` is copied; NULL: the host's bubblewrap is looked at (bwrap_probe_file). */
+int bwrap_runtime_new(const struct bwrap_probe *probe, struct runtime **ret, struct err *err);

@@ -1,0 +1,459 @@
+#include "runtime/bwrap_args.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "runtime/etc.h"
+#include "runtime/seccomp.h"
+
+#define COPY_MAX_BYTES 16384
+
+/* One option: [--perms P] [--size N] option [fd] [first] [second]. */
+struct op {
+    const char *option;
+    int perms; /* -1: none */
+    uint64_t size_bytes;
+    int fd;               /* number in bwrap; -1: none */
+    char *first, *second; /* owned */
+};
+
+struct bwrap_args {
+    const char *root; /* borrowed while it is made */
+    struct op *ops;
+    size_t count, cap;
+    struct proc_fd *fds; /* each .fd is owned */
+    size_t fd_count, fd_cap;
+};
+
+static struct op *add(struct bwrap_args *args, const char *option, const char *first, const char *second)
+{
+    vec_room(&args->ops, &args->cap, args->count);
+    args->ops[args->count] = (struct op){
+        .option = option, .perms = -1, .fd = -1, .first = first ? xdup(first) : NULL, .second = second ? xdup(second) : NULL
+    };
+    return &args->ops[args->count++];
+}
+
+/* The number that a descriptor, taken over, has in bwrap. */
+static int take_fd(struct bwrap_args *args, int fd)
+{
+    vec_room(&args->fds, &args->fd_cap, args->fd_count);
+    args->fds[args->fd_count] = (struct proc_fd){ .fd = fd, .target = BWRAP_FIRST_FD + (int) args->fd_count };
+    return args->fds[args->fd_count++].target;
+}
+
+static void add_number(struct bwrap_args *args, const char *option, unsigned number)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", number);
+    add(args, option, text, NULL);
+}
+
+static void add_dir(struct bwrap_args *args, const char *path)
+{
+    add(args, "--dir", path, NULL)->perms = 0755;
+}
+
+static void add_tmpfs(struct bwrap_args *args, const char *path, int perms, uint64_t size_bytes)
+{
+    struct op *op = add(args, "--tmpfs", path, NULL);
+
+    op->perms = perms;
+    op->size_bytes = size_bytes;
+}
+
+static int add_file(struct bwrap_args *args, const char *path, const struct buf *text)
+{
+    autofd int fd = memfd_create("etc", MFD_CLOEXEC);
+    struct op *op;
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    if ((r = fd_pwrite_full(fd, text->data, text->len, 0)) < 0)
+        return r;
+    op = add(args, "--file", path, NULL);
+    op->perms = 0644;
+    op->fd = take_fd(args, steal_fd(&fd));
+    return 0;
+}
+
+/* bwrap reads the whole table of mounts for each bind; a page or two are copied in a fraction of that time. */
+static bool add_copy(struct bwrap_args *args, const char *full, const char *path)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autofd int fd = open(full, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    return fd >= 0 && fd_read_all(fd, COPY_MAX_BYTES, &text) == 0 && add_file(args, path, &text) == 0;
+}
+
+/* How the host's file at `path` gets in, if it is there: a symlink as the same symlink, a small file as a copy, the rest bound
+ * read-only. */
+static bool add_of_host(struct bwrap_args *args, const char *path)
+{
+    autofree char *full = xprintf("%s%s", args->root, path);
+    char target[PATH_MAX];
+    struct stat st;
+    ssize_t len;
+
+    if (lstat(full, &st) < 0)
+        return false;
+    if (S_ISLNK(st.st_mode)) {
+        len = readlink(full, target, sizeof(target) - 1);
+        if (len <= 0)
+            return false;
+        target[len] = '\0';
+        add(args, "--symlink", target, path);
+        return true;
+    }
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return false;
+    if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX_BYTES && add_copy(args, full, path))
+        return true;
+    add(args, "--ro-bind", full, path);
+    return true;
+}
+
+static void add_namespaces(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe)
+{
+    add(args, "--unshare-user", NULL, NULL);
+    add(args, "--unshare-pid", NULL, NULL);
+    add(args, "--unshare-ipc", NULL, NULL);
+    add(args, "--unshare-uts", NULL, NULL);
+    add(args, "--unshare-cgroup", NULL, NULL);
+    if (spec->net == RUNTIME_NET_NONE)
+        add(args, "--unshare-net", NULL, NULL);
+    /* Also takes away what is left of capabilities over the namespace we are in; the filter says the same for old versions. */
+    if (probe->has_disable_userns)
+        add(args, "--disable-userns", NULL, NULL);
+    add_number(args, "--uid", runtime_spec_agent_uid(spec));
+    add_number(args, "--gid", runtime_spec_agent_gid(spec));
+    add(args, "--hostname", runtime_spec_hostname(spec), NULL);
+    /* Its own session, so the terminal of whoever runs us is out of reach (CVE-2017-5226). */
+    add(args, "--new-session", NULL, NULL);
+    if (!spec->outlive_parent)
+        add(args, "--die-with-parent", NULL, NULL);
+    add(args, "--as-pid-1", NULL, NULL);
+    add(args, "--cap-drop", "ALL", NULL);
+}
+
+static void add_environment(struct bwrap_args *args, const struct runtime_spec *spec)
+{
+    static const char *const fixed[][2] = {
+        { "HOME", RUNTIME_HOME }, { "USER", RUNTIME_USER }, { "LOGNAME", RUNTIME_USER }, { "SHELL", "/bin/sh" },
+        { "PATH", RUNTIME_PATH }, { "LANG", "C.UTF-8" },    { "TMPDIR", "/tmp" },
+    };
+
+    add(args, "--clearenv", NULL, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+        add(args, "--setenv", fixed[i][0], fixed[i][1]);
+    for (const char *const *entry = spec->env; entry && *entry; entry++) {
+        const char *equals = strchr(*entry, '=');
+        autofree char *name = xdupn(*entry, (size_t) (equals - *entry));
+
+        add(args, "--setenv", name, equals + 1);
+    }
+}
+
+static int add_system(struct bwrap_args *args, struct err *err)
+{
+    static const char *const tops[] = { "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
+
+    if (!add_of_host(args, "/usr"))
+        return err_set(err, ERR_FAILED_PRECONDITION, -ENOENT, "the host has no /usr to show to a sandbox");
+    for (size_t i = 0; i < ARRAY_LEN(tops); i++)
+        add_of_host(args, tops[i]);
+    return 0;
+}
+
+/* Of the host's /etc only what programs need to find libraries, certificates and the time. Not /etc/ssl as a whole: it has a
+ * directory for private keys. Parents stand before what is in them. */
+static const char *const etc_of_host[] = {
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/ca-certificates/extracted",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/pki/tls/certs",
+    "/etc/crypto-policies",
+    "/etc/java-11-openjdk",
+    "/etc/java-17-openjdk",
+    "/etc/java-21-openjdk",
+    "/etc/os-release",
+    "/etc/protocols",
+    "/etc/services",
+};
+
+/* Directories between /etc and the entry are made by hand, or bwrap would make them closed to all but their owner. */
+static void add_parents(struct bwrap_args *args, const char *path)
+{
+    for (const char *slash = strchr(path + strlen("/etc/"), '/'); slash; slash = strchr(slash + 1, '/')) {
+        autofree char *parent = xdupn(path, (size_t) (slash - path));
+        bool made = false;
+
+        for (size_t i = 0; i < args->count && !made; i++)
+            made = strcmp(args->ops[i].option, "--dir") == 0 && strcmp(args->ops[i].first, parent) == 0;
+        if (!made)
+            add_dir(args, parent);
+    }
+}
+
+static void add_etc_of_host(struct bwrap_args *args)
+{
+    for (size_t i = 0; i < ARRAY_LEN(etc_of_host); i++) {
+        autofree char *full = xprintf("%s%s", args->root, etc_of_host[i]);
+        struct stat st;
+
+        if (lstat(full, &st) < 0)
+            continue;
+        add_parents(args, etc_of_host[i]);
+        add_of_host(args, etc_of_host[i]);
+    }
+}
+
+static int add_etc(struct bwrap_args *args, const struct runtime_spec *spec, struct err *err)
+{
+    size_t count;
+    const struct etc_file *files = etc_files(&count);
+
+    add_dir(args, "/etc");
+    for (size_t i = 0; i < count; i++) {
+        autodone(buf) struct buf text = BUF_EMPTY;
+        int r;
+
+        if (files[i].write(spec, args->root, &text) < 0)
+            continue;
+        r = add_file(args, files[i].path, &text);
+        if (r < 0)
+            return err_errno(err, r, "writing %s", files[i].path);
+    }
+    add_etc_of_host(args);
+    return 0;
+}
+
+static bool host_runs(const struct bwrap_args *args, const char *name, char found[64])
+{
+    static const char *const dirs[] = { "/usr/local/bin", "/usr/bin", "/bin" };
+
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+        autofree char *full = xprintf("%s%s/%s", args->root, dirs[i], name);
+
+        snprintf(found, 64, "%s/%s", dirs[i], name);
+        if (access(full, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Our own corner of the sandbox: init, and the name `python` where there is only python3. */
+static void add_own(struct bwrap_args *args, const struct runtime_spec *spec)
+{
+    char found[64];
+
+    add_dir(args, "/run");
+    add_dir(args, RUNTIME_DIR);
+    add_dir(args, RUNTIME_DIR "/bin");
+    if (!host_runs(args, "python", found) && host_runs(args, "python3", found))
+        add(args, "--symlink", found, RUNTIME_DIR "/bin/python");
+    if (spec->init_path)
+        add(args, "--ro-bind", spec->init_path, RUNTIME_INIT);
+}
+
+static int add_init_copy(struct bwrap_args *args, const struct runtime_spec *spec, struct err *err)
+{
+    char link[32];
+    struct op *op;
+    int fd;
+
+    if (spec->init_path)
+        return 0;
+    /* Opened anew: a duplicate would share its read position with whoever else starts a sandbox from it. */
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", spec->init_fd);
+    fd = open(link, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "opening init by its descriptor");
+    op = add(args, "--file", RUNTIME_INIT, NULL);
+    op->perms = 0555;
+    op->fd = take_fd(args, fd);
+    return 0;
+}
+
+/* /dev as bwrap makes it (null, zero, full, random, urandom, tty, pts), closed, but for a /dev/shm of limited size. */
+static void add_devices(struct bwrap_args *args, const struct runtime_spec *spec)
+{
+    add(args, "--proc", "/proc", NULL);
+    add(args, "--dev", "/dev", NULL);
+    add_tmpfs(args, "/dev/shm", 01777, spec->shm_bytes ? spec->shm_bytes : RUNTIME_SHM_BYTES);
+    add(args, "--remount-ro", "/dev", NULL);
+}
+
+static void add_scratch(struct bwrap_args *args, const struct runtime_spec *spec)
+{
+    add_tmpfs(args, "/tmp", 01777, spec->tmp_bytes ? spec->tmp_bytes : RUNTIME_TMP_BYTES);
+    add_dir(args, "/var");
+    add(args, "--symlink", "/tmp", "/var/tmp");
+    add_dir(args, "/home");
+    add_tmpfs(args, RUNTIME_HOME, 0755, spec->home_bytes ? spec->home_bytes : RUNTIME_HOME_BYTES);
+}
+
+/* By descriptor where bwrap can: it then checks that what it bound is what we opened. */
+static int add_workspace(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe,
+                         struct err *err)
+{
+    char link[32], path[PATH_MAX];
+    ssize_t len;
+    int fd;
+
+    if (spec->workspace_fd < 0) {
+        add(args, "--bind", spec->workspace, RUNTIME_WORKSPACE);
+        return 0;
+    }
+    if (probe->has_bind_fd) {
+        if ((fd = fd_move_above(spec->workspace_fd, 3)) < 0)
+            return err_errno(err, fd, "keeping the workspace's descriptor");
+        fd = take_fd(args, fd);
+        add(args, "--bind-fd", RUNTIME_WORKSPACE, NULL)->fd = fd;
+        return 0;
+    }
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", spec->workspace_fd);
+    len = readlink(link, path, sizeof(path) - 1);
+    if (len <= 0)
+        return err_errno(err, len < 0 ? -errno : -ENOENT, "finding the workspace");
+    path[len] = '\0';
+    add(args, "--bind", path, RUNTIME_WORKSPACE);
+    return 0;
+}
+
+/* "/mnt/a/b" needs "/mnt" and "/mnt/a" open to all; bwrap makes the last one, a directory or a file as the source is. */
+static void add_mounts(struct bwrap_args *args, const struct runtime_spec *spec)
+{
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        const struct runtime_mount *mount = &spec->mounts[i];
+
+        for (const char *slash = strchr(mount->dst + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+            autofree char *parent = xdupn(mount->dst, (size_t) (slash - mount->dst));
+
+            add_dir(args, parent);
+        }
+        add(args, mount->read_only ? "--ro-bind" : "--bind", mount->src, mount->dst);
+    }
+}
+
+static int add_filter(struct bwrap_args *args, struct err *err)
+{
+    int fd = seccomp_open_filter(err);
+
+    if (fd < 0)
+        return fd;
+    fd = take_fd(args, fd);
+    add(args, "--seccomp", NULL, NULL)->fd = fd;
+    return 0;
+}
+
+static int fill(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe, struct err *err)
+{
+    int r;
+
+    add_namespaces(args, spec, probe);
+    add_environment(args, spec);
+    if ((r = add_system(args, err)) < 0 || (r = add_etc(args, spec, err)) < 0)
+        return r;
+    add_own(args, spec);
+    if ((r = add_init_copy(args, spec, err)) < 0)
+        return r;
+    add_devices(args, spec);
+    add_scratch(args, spec);
+    add_mounts(args, spec);
+    if ((r = add_workspace(args, spec, probe, err)) < 0)
+        return r;
+    /* Last of all that makes something: from here on nobody can put a file beside the mounts. */
+    add(args, "--remount-ro", "/", NULL);
+    add(args, "--chdir", RUNTIME_WORKSPACE, NULL);
+    return add_filter(args, err);
+}
+
+int bwrap_args_new(const struct runtime_spec *spec, const struct bwrap_probe *probe, const char *root, struct bwrap_args **ret,
+                   struct err *err)
+{
+    autoptr(bwrap_args) args = xnew(struct bwrap_args);
+    int r;
+
+    args->root = root;
+    r = fill(args, spec, probe, err);
+    args->root = NULL;
+    if (r < 0)
+        return r;
+    *ret = steal_ptr(&args);
+    return 0;
+}
+
+void bwrap_args_free(struct bwrap_args *args)
+{
+    if (!args)
+        return;
+    for (size_t i = 0; i < args->count; i++) {
+        free(args->ops[i].first);
+        free(args->ops[i].second);
+    }
+    for (size_t i = 0; i < args->fd_count; i++)
+        close(args->fds[i].fd);
+    free(args->ops);
+    free(args->fds);
+    free(args);
+}
+
+static void render_text(struct buf *out, const char *text)
+{
+    if (text)
+        buf_add(out, text, strlen(text) + 1);
+}
+
+static void render_number(struct buf *out, const char *option, bool octal, unsigned long long number)
+{
+    char text[32];
+
+    render_text(out, option);
+    if (octal)
+        snprintf(text, sizeof(text), "%04llo", number);
+    else
+        snprintf(text, sizeof(text), "%llu", number);
+    render_text(out, text);
+}
+
+void bwrap_args_render(const struct bwrap_args *args, struct buf *out)
+{
+    for (size_t i = 0; i < args->count; i++) {
+        const struct op *op = &args->ops[i];
+
+        if (op->perms >= 0)
+            render_number(out, "--perms", true, (unsigned) op->perms);
+        if (op->size_bytes)
+            render_number(out, "--size", false, op->size_bytes);
+        if (op->fd >= 0)
+            render_number(out, op->option, false, (unsigned) op->fd);
+        else
+            render_text(out, op->option);
+        render_text(out, op->first);
+        render_text(out, op->second);
+    }
+}
+
+const struct proc_fd *bwrap_args_fds(const struct bwrap_args *args, size_t *ret_count)
+{
+    *ret_count = args->fd_count;
+    return args->fds;
+}

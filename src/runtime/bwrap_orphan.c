@@ -1,0 +1,86 @@
+#include "runtime/bwrap_orphan.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "runtime/runtime_spec.h"
+
+#define TEXT_MAX 4096
+
+/* How bwrap.c calls it. */
+static const char our_call[] = "bwrap\0--args\0"
+                               "4\0--info-fd\0"
+                               "5\0--\0" RUNTIME_INIT;
+
+/* Bytes read of /proc/<pid>/<file>, with a NUL behind; 0 when it cannot be read. */
+static size_t read_proc(int pid, const char *file, char text[TEXT_MAX])
+{
+    char path[64];
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : fd_read_full(fd, text, TEXT_MAX - 1);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t) n : 0;
+}
+
+static bool is_bwrap(int pid)
+{
+    char name[TEXT_MAX];
+
+    read_proc(pid, "comm", name);
+    return strcmp(name, "bwrap\n") == 0;
+}
+
+/* A child that goes on is init soon, under another name; one whose bwrap lives has that for a parent. */
+static bool is_orphan(int pid)
+{
+    char text[TEXT_MAX];
+    const char *ppid, *ns;
+    size_t len;
+
+    if (!is_bwrap(pid) || read_proc(pid, "cmdline", text) < sizeof(our_call) || memcmp(text, our_call, sizeof(our_call)) != 0)
+        return false;
+    read_proc(pid, "status", text);
+    ppid = strstr(text, "\nPPid:\t");
+    ns = strstr(text, "\nNSpid:\t");
+    if (!ppid || !ns)
+        return false;
+    len = strcspn(ns + 1, "\n");
+    return len > 2 && strncmp(ns + 1 + len - 2, "\t1", 2) == 0 && !is_bwrap(atoi(ppid + strlen("\nPPid:\t")));
+}
+
+/* Looked at once more through the descriptor's time: a number that went to another process meanwhile is no bwrap. */
+static bool end(int pid)
+{
+    autofd int fd = (int) syscall(SYS_pidfd_open, pid, 0);
+
+    return fd >= 0 && is_orphan(pid) && syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
+}
+
+int bwrap_orphan_sweep(void)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    int count = 0;
+
+    while (dir && (entry = readdir(dir))) {
+        int pid = atoi(entry->d_name);
+
+        if (pid > 0 && is_orphan(pid))
+            count += end(pid);
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}

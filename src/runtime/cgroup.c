@@ -1,0 +1,328 @@
+#include "runtime/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+#define WAIT_MS 3000
+#define PROCS_MAX_BYTES (1 << 20)
+
+static int put(const struct cgroup *cgroup, const struct cgroup_place *place, const char *name, const char *text)
+{
+    return cgroup_write_file(cgroup->is_fake, place->path, name, text);
+}
+
+static int put_number(const struct cgroup *cgroup, const struct cgroup_place *place, const char *name, uint64_t number)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    return put(cgroup, place, name, text);
+}
+
+static int get(const struct cgroup_place *place, const char *name, struct buf *out)
+{
+    autofree char *path = xprintf("%s/%s", place->path, name);
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd_read_all(fd, PROCS_MAX_BYTES, out);
+}
+
+/* Without a limit on swap a memory limit only moves the problem to the disk. Where the kernel does not count swap there is
+ * no such file, and then none to limit. */
+static int limit_memory(const struct cgroup *cgroup, const struct cgroup_place *place, uint64_t size_bytes)
+{
+    int r;
+
+    if (place->version == 1) {
+        r = put_number(cgroup, place, "memory.limit_in_bytes", size_bytes);
+        if (r == 0)
+            r = put_number(cgroup, place, "memory.memsw.limit_in_bytes", size_bytes);
+        return r == -ENOENT ? 0 : r;
+    }
+    if ((r = put_number(cgroup, place, "memory.max", size_bytes)) < 0)
+        return r;
+    r = put(cgroup, place, "memory.swap.max", "0");
+    if (r < 0 && r != -ENOENT)
+        return r;
+    /* One hog is ended, not all with it: the sandbox lives on. */
+    r = put(cgroup, place, "memory.oom.group", "0");
+    return r == -ENOENT ? 0 : r;
+}
+
+/* v1's 2..262144 around 1024 is v2's 1..10000 around 100 by the formula container runtimes agreed on. */
+static uint64_t weight_of_shares(uint32_t shares)
+{
+    return 1 + ((uint64_t) (shares - 2) * 9999) / 262142;
+}
+
+static int limit_cpu(const struct cgroup *cgroup, const struct cgroup_place *place, const struct runtime_limits *limits)
+{
+    char text[64];
+    int r = 0;
+
+    if (limits->cpu_quota_us && place->version == 1) {
+        if ((r = put_number(cgroup, place, "cpu.cfs_period_us", RUNTIME_CPU_PERIOD_US)) < 0 ||
+            (r = put_number(cgroup, place, "cpu.cfs_quota_us", limits->cpu_quota_us)) < 0)
+            return r;
+    } else if (limits->cpu_quota_us) {
+        snprintf(text, sizeof(text), "%u %d", limits->cpu_quota_us, RUNTIME_CPU_PERIOD_US);
+        if ((r = put(cgroup, place, "cpu.max", text)) < 0)
+            return r;
+    }
+    if (limits->cpu_shares && place->version == 1)
+        r = put_number(cgroup, place, "cpu.shares", limits->cpu_shares);
+    else if (limits->cpu_shares)
+        r = put_number(cgroup, place, "cpu.weight", weight_of_shares(limits->cpu_shares));
+    return r;
+}
+
+static int set_limits(const struct cgroup *cgroup, const struct runtime_limits *limits, uint32_t pids, struct err *err)
+{
+    for (size_t i = 0; i < cgroup->count; i++) {
+        const struct cgroup_place *place = &cgroup->dirs[i];
+        int r = 0;
+
+        if (place->controllers & CGROUP_MEMORY && (r = limit_memory(cgroup, place, limits->memory_bytes)) < 0)
+            return err_errno(err, r, "setting the memory limit");
+        if (place->controllers & CGROUP_CPU && (r = limit_cpu(cgroup, place, limits)) < 0)
+            return err_errno(err, r, "setting the cpu limit");
+        if (place->controllers & CGROUP_PIDS && (r = put_number(cgroup, place, "pids.max", pids)) < 0)
+            return err_errno(err, r, "setting the pids limit");
+    }
+    return 0;
+}
+
+static void add_place(struct cgroup *cgroup, const struct cgroup_hierarchy *hierarchy, const char *name, unsigned controllers)
+{
+    if (cgroup->count == CGROUP_DIRS_MAX)
+        return;
+    cgroup->dirs[cgroup->count++] = (struct cgroup_place){ .version = hierarchy->version,
+                                                           .controllers = controllers & hierarchy->controllers,
+                                                           .path = xprintf("%s/%s", hierarchy->parent, name),
+                                                           .parent = xdup(hierarchy->parent) };
+}
+
+static int check_enforceable(const struct cgroup_tree *tree, unsigned wanted, struct err *err)
+{
+    for (unsigned bit = 1; bit & CGROUP_ALL; bit <<= 1) {
+        const char *reason;
+
+        if (wanted & bit && bit != CGROUP_FREEZER && !cgroup_tree_find(tree, bit, &reason))
+            return err_set(err, ERR_FAILED_PRECONDITION, -ENOTSUP, "a %s limit cannot be enforced here: %s",
+                           cgroup_controller_name(bit), reason);
+    }
+    return 0;
+}
+
+static int make_places(const struct cgroup_tree *tree, struct cgroup *cgroup, const char *name, unsigned wanted,
+                       struct err *err)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        const struct cgroup_hierarchy *h = &tree->items[i];
+        autofree char *path = xprintf("%s/%s", h->parent, name);
+        int r;
+
+        /* Freezing is wanted but never required, and one place to freeze is enough. */
+        if (!h->writable || !(h->controllers & wanted))
+            continue;
+        if ((r = cgroup_tree_prepare(tree, h, err)) < 0)
+            return r;
+        if (mkdir(path, 0755) < 0)
+            return err_errno(err, -errno, "making the cgroup '%s'", path);
+        add_place(cgroup, h, name, wanted);
+        wanted &= ~h->controllers;
+    }
+    return 0;
+}
+
+int cgroup_new(const struct cgroup_tree *tree, const char *name, const struct runtime_limits *limits, uint32_t pids,
+               struct cgroup **ret, struct err *err)
+{
+    autoptr(cgroup) cgroup = xnew(struct cgroup);
+    unsigned wanted = CGROUP_FREEZER;
+    int r;
+
+    cgroup->is_fake = tree->is_fake;
+    wanted |= limits->memory_bytes ? CGROUP_MEMORY : 0;
+    wanted |= limits->cpu_quota_us || limits->cpu_shares ? CGROUP_CPU : 0;
+    wanted |= pids ? CGROUP_PIDS : 0;
+    if ((r = check_enforceable(tree, wanted, err)) < 0)
+        return r;
+    r = make_places(tree, cgroup, name, wanted, err);
+    if (r == 0)
+        r = set_limits(cgroup, limits, pids, err);
+    if (r < 0) {
+        cgroup_remove(cgroup);
+        return r;
+    }
+    *ret = steal_ptr(&cgroup);
+    return 0;
+}
+
+int cgroup_find(const struct cgroup_tree *tree, const char *name, struct cgroup **ret)
+{
+    autoptr(cgroup) cgroup = xnew(struct cgroup);
+
+    cgroup->is_fake = tree->is_fake;
+    for (size_t i = 0; i < tree->count; i++) {
+        autofree char *path = xprintf("%s/%s", tree->items[i].parent, name);
+
+        if (access(path, F_OK) == 0)
+            add_place(cgroup, &tree->items[i], name, CGROUP_ALL);
+    }
+    if (cgroup->count == 0)
+        return -ENOENT;
+    *ret = steal_ptr(&cgroup);
+    return 0;
+}
+
+void cgroup_free(struct cgroup *cgroup)
+{
+    if (!cgroup)
+        return;
+    for (size_t i = 0; i < cgroup->count; i++) {
+        free(cgroup->dirs[i].path);
+        free(cgroup->dirs[i].parent);
+    }
+    free(cgroup);
+}
+
+const struct cgroup_place *cgroup_get_place(const struct cgroup *cgroup, unsigned controller)
+{
+    for (size_t i = 0; i < cgroup->count; i++)
+        if (cgroup->dirs[i].controllers & controller)
+            return &cgroup->dirs[i];
+    return NULL;
+}
+
+int cgroup_attach(struct cgroup *cgroup, pid_t pid, struct err *err)
+{
+    for (size_t i = 0; i < cgroup->count; i++) {
+        int r = put_number(cgroup, &cgroup->dirs[i], "cgroup.procs", (uint64_t) pid);
+
+        if (r < 0)
+            return err_errno(err, r, "moving process %d into the cgroup '%s'", pid, cgroup->dirs[i].path);
+    }
+    return 0;
+}
+
+/* True in the file "key value" or, with a NULL key, for a file that begins with the value. */
+static bool says(const struct cgroup_place *place, const char *file, const char *key, const char *value)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    const char *at;
+
+    if (get(place, file, &text) < 0 || !text.data)
+        return false;
+    at = key ? strstr(text.data, key) : text.data;
+    return at && strncmp(at + (key ? strlen(key) : 0), value, strlen(value)) == 0;
+}
+
+int cgroup_freeze(struct cgroup *cgroup, bool on)
+{
+    const struct cgroup_place *place = cgroup_get_place(cgroup, CGROUP_FREEZER);
+    int64_t deadline_ns = clock_now_ns() + WAIT_MS * CLOCK_NS_PER_MS;
+    int r;
+
+    if (!place)
+        return -ENOTSUP;
+    r = place->version == 2 ? put(cgroup, place, "cgroup.freeze", on ? "1" : "0")
+                            : put(cgroup, place, "freezer.state", on ? "FROZEN" : "THAWED");
+    if (r < 0 || cgroup->is_fake)
+        return r;
+    while (!(place->version == 2 ? says(place, "cgroup.events", "frozen ", on ? "1" : "0")
+                                 : says(place, "freezer.state", NULL, on ? "FROZEN" : "THAWED"))) {
+        if (clock_now_ns() > deadline_ns)
+            return -ETIMEDOUT;
+        poll(NULL, 0, 1);
+    }
+    return 0;
+}
+
+/* Kills each process listed once. Returns whether there were any. */
+static bool kill_listed(const struct cgroup_place *place)
+{
+    autodone(buf) struct buf pids = BUF_EMPTY;
+    char *save, *pid;
+    bool any = false;
+
+    if (get(place, "cgroup.procs", &pids) < 0 || !pids.data)
+        return false;
+    for (pid = strtok_r(pids.data, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save)) {
+        pid_t number = (pid_t) strtol(pid, NULL, 10);
+
+        /* 0 is a process of a namespace outside ours: kill(0) would be ourselves. */
+        if (number > 0)
+            kill(number, SIGKILL);
+        any = true;
+    }
+    return any;
+}
+
+/* The places are looked at one after the other: a process is in all of them, so the first empty one would do, but one that was
+ * attached only in part is found too. Killing again and again wins over a fork bomb because the pids limit holds it. */
+int cgroup_kill(struct cgroup *cgroup)
+{
+    int64_t deadline_ns = clock_now_ns() + WAIT_MS * CLOCK_NS_PER_MS;
+
+    if (cgroup->is_fake)
+        return cgroup->count ? put(cgroup, &cgroup->dirs[0], "cgroup.kill", "1") : 0;
+    for (size_t i = 0; i < cgroup->count; i++) {
+        const struct cgroup_place *place = &cgroup->dirs[i];
+
+        if (place->version == 2)
+            put(cgroup, place, "cgroup.kill", "1");
+        if (place->version == 1 && place->controllers & CGROUP_FREEZER)
+            put(cgroup, place, "freezer.state", "THAWED");
+        while (kill_listed(place)) {
+            if (clock_now_ns() > deadline_ns)
+                return -ETIMEDOUT;
+            poll(NULL, 0, 1);
+        }
+    }
+    return 0;
+}
+
+static int remove_directory(const struct cgroup *cgroup, const char *path)
+{
+    if (cgroup->is_fake) {
+        autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        return file_remove_tree(root, path + 1);
+    }
+    return rmdir(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int cgroup_remove(struct cgroup *cgroup)
+{
+    int64_t deadline_ns = clock_now_ns() + WAIT_MS * CLOCK_NS_PER_MS;
+    int result = 0;
+
+    for (size_t i = 0; i < cgroup->count; i++) {
+        int r, wait_ms = 1;
+
+        while ((r = remove_directory(cgroup, cgroup->dirs[i].path)) == -EBUSY && clock_now_ns() < deadline_ns) {
+            poll(NULL, 0, wait_ms);
+            wait_ms = wait_ms < 50 ? wait_ms * 2 : 50;
+        }
+        if (r < 0 && result == 0)
+            result = r;
+        /* The last sandbox takes the common directory along; with others in it this fails. */
+        rmdir(cgroup->dirs[i].parent);
+    }
+    return result;
+}

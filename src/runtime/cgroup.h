@@ -1,0 +1,56 @@
+/*
+ * The cgroup of one sandbox: a directory of the same name in each hierarchy that is needed to enforce its limits.
+ *
+ * It lives in the kernel, not in this object: free() forgets it, remove() takes it away once nothing runs in it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "runtime/cgroup_tree.h"
+#include "runtime/runtime_spec.h"
+
+#define CGROUP_DIRS_MAX 8
+
+struct cgroup_place {
+    int version;
+    unsigned controllers; /* those that have a limit here */
+    char *path;           /* owned */
+    char *parent;         /* owned */
+};
+
+struct cgroup {
+    struct cgroup_place dirs[CGROUP_DIRS_MAX];
+    size_t count;
+    bool is_fake;
+};
+
+/* Makes it, with the limits set. A limit that no hierarchy can enforce is -ENOTSUP with the reason; nothing is left then. The
+ * pids limit is `pids`, 0 for none, because whose default it is was decided before. -EEXIST when there is one of this name. */
+int cgroup_new(const struct cgroup_tree *tree, const char *name, const struct runtime_limits *limits, uint32_t pids,
+               struct cgroup **ret, struct err *err);
+
+/* One that exists, in whatever hierarchies it is found. -ENOENT. */
+int cgroup_find(const struct cgroup_tree *tree, const char *name, struct cgroup **ret);
+
+void cgroup_free(struct cgroup *cgroup);
+DEFINE_AUTOPTR(cgroup, cgroup_free);
+
+/* Moves a process in, in all hierarchies. The first of several costs a wait of some milliseconds in the kernel. */
+int cgroup_attach(struct cgroup *cgroup, pid_t pid, struct err *err);
+
+/* Stops all processes where they are, or lets them go on; waits until it is so. -ENOTSUP where no hierarchy can. */
+int cgroup_freeze(struct cgroup *cgroup, bool on);
+
+/* Ends all processes in it, those too that are forked meanwhile, and waits until they are gone. -ETIMEDOUT. */
+int cgroup_kill(struct cgroup *cgroup);
+
+/* Removes its directories, trying again for a while when the kernel is not done with what ran in it. */
+int cgroup_remove(struct cgroup *cgroup);
+
+/* The directory where this controller's limit is enforced, lent; NULL when it has none. */
+const struct cgroup_place *cgroup_get_place(const struct cgroup *cgroup, unsigned controller);

@@ -1,0 +1,172 @@
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define END_WAIT_MS 10000
+#define OUTPUT_MAX_BYTES 600
+
+void runtime_free(struct runtime *runtime)
+{
+    if (runtime)
+        runtime->ops->free(runtime);
+}
+
+int runtime_start(struct runtime *runtime, const struct runtime_spec *spec, struct runtime_process **ret, struct err *err)
+{
+    struct runtime_process *process;
+    int r = runtime_spec_check(spec, err);
+
+    if (r < 0)
+        return r;
+    process = xnew(struct runtime_process);
+    *process = (struct runtime_process){
+        .runtime = runtime, .proc = PROC_NONE, .init_pidfd = -1, .output_fd = -1, .limits = spec->limits
+    };
+    process->limits.pids = runtime_spec_pids(spec);
+    r = runtime->ops->start(runtime, spec, process, err);
+    if (r < 0) {
+        runtime_process_free(process);
+        return r;
+    }
+    *ret = process;
+    return 0;
+}
+
+/* Who is killed before it has tied init to itself leaves init behind, so that one's end is waited for as well. */
+static int wait_end(struct runtime_process *process, int *ret_status)
+{
+    struct pollfd init = { .fd = process->init_pidfd, .events = POLLIN };
+    int r = proc_wait_timeout(&process->proc, END_WAIT_MS, ret_status);
+
+    if (r == 0 && process->init_pidfd >= 0 && poll(&init, 1, END_WAIT_MS) == 0)
+        return -ETIMEDOUT;
+    return r;
+}
+
+/* The cgroup is killed as well: a process that was moved in and never got into the pid namespace is found only there. */
+int runtime_kill(struct runtime_process *process, int *ret_status)
+{
+    int r = 0, status = 0;
+
+    if (process->proc.pid > 0) {
+        process->runtime->ops->kill(process);
+        if (process->cgroup)
+            cgroup_kill(process->cgroup);
+        r = wait_end(process, &status);
+    }
+    if (r == 0 && ret_status)
+        *ret_status = status;
+    return r;
+}
+
+int runtime_stop(struct runtime_process *process, int grace_ms, int *ret_status)
+{
+    int status;
+
+    if (process->proc.pid > 0 && process->runtime->ops->signal_init(process, SIGTERM) == 0 &&
+        proc_wait_timeout(&process->proc, grace_ms, &status) == 0) {
+        if (ret_status)
+            *ret_status = status;
+        return process->cgroup ? cgroup_kill(process->cgroup) : 0;
+    }
+    return runtime_kill(process, ret_status);
+}
+
+void runtime_process_free(struct runtime_process *process)
+{
+    if (!process)
+        return;
+    runtime_kill(process, NULL);
+    process->runtime->ops->release(process);
+    if (process->cgroup)
+        cgroup_remove(process->cgroup);
+    cgroup_watch_free(process->watch);
+    cgroup_free(process->cgroup);
+    cleanup_fd(&process->init_pidfd);
+    cleanup_fd(&process->output_fd);
+    proc_done(&process->proc);
+    free(process);
+}
+
+int runtime_freeze(struct runtime_process *process, bool on)
+{
+    return process->cgroup ? cgroup_freeze(process->cgroup, on) : -ENOTSUP;
+}
+
+int runtime_event_fd(const struct runtime_process *process)
+{
+    return process->watch ? cgroup_watch_fd(process->watch) : -1;
+}
+
+int runtime_next_event(struct runtime_process *process, struct runtime_event *ret)
+{
+    struct cgroup_hits now;
+
+    if (process->runtime->ops->next_event)
+        return process->runtime->ops->next_event(process, ret);
+    if (!process->watch)
+        return 0;
+    cgroup_watch_read(process->watch, &now);
+    if (now.memory_kills > process->reported.memory_kills) {
+        *ret = (struct runtime_event){ RUNTIME_EVENT_MEMORY, now.memory_kills - process->reported.memory_kills,
+                                       process->limits.memory_bytes };
+        process->reported.memory_kills = now.memory_kills;
+        return 1;
+    }
+    if (now.pids_refused > process->reported.pids_refused) {
+        *ret = (struct runtime_event){ RUNTIME_EVENT_PIDS, now.pids_refused - process->reported.pids_refused,
+                                       process->limits.pids };
+        process->reported.pids_refused = now.pids_refused;
+        return 1;
+    }
+    return 0;
+}
+
+/* What bwrap prints for the reasons people meet, and what helps. */
+static const struct {
+    const char *has, *advice;
+} advices[] = {
+    { "No permissions to creat", "user namespaces are forbidden to this user; 'agentfense doctor' says how to allow them" },
+    { "setting up uid map", "user namespaces are restricted (AppArmor?); 'agentfense doctor' says how to allow them" },
+    { "Creating new namespace failed",
+      "the kernel or a container around us allows no new namespaces; see 'agentfense doctor'" },
+    { "loopback: Failed", "network namespaces are restricted (AppArmor?); see 'agentfense doctor'" },
+    { "Can't mount proc", "a container around us hides parts of /proc, so no new one may be mounted; see 'agentfense doctor'" },
+    { "Can't find source path", "the sandbox's user must be able to reach it: every directory above needs search permission" },
+};
+
+static const char *advice_for(const char *text)
+{
+    for (size_t i = 0; i < ARRAY_LEN(advices); i++)
+        if (strstr(text, advices[i].has))
+            return advices[i].advice;
+    return NULL;
+}
+
+int runtime_explain(struct runtime_process *process, struct err *err)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+    char text[OUTPUT_MAX_BYTES];
+    const char *advice;
+    ssize_t n;
+    int status = 0;
+
+    if (proc_wait_timeout(&process->proc, 1000, &status) < 0)
+        return err_set(err, ERR_UNAVAILABLE, -ETIMEDOUT, "the sandbox runs, but init does not answer");
+    n = process->output_fd < 0 ? 0 : read(process->output_fd, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    buf_add_escaped(&shown, text, strlen(text));
+    advice = advice_for(text);
+    if (shown.len == 0)
+        return err_set(err, ERR_UNAVAILABLE, -EIO, "the sandbox ended at once, with code %d", proc_exit_code(status));
+    return err_set(err, ERR_UNAVAILABLE, -EIO, "the sandbox did not start: %s%s%s%s", shown.data, advice ? " (" : "",
+                   advice ? advice : "", advice ? ")" : "");
+}

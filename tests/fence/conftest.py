@@ -1,0 +1,98 @@
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import harness  # noqa: E402
+
+_obstacle = None
+
+
+def pytest_configure(config):
+    global _obstacle
+    config.addinivalue_line("markers", "long: only with AGENTFENSE_LONG=1")
+    config.addinivalue_line("markers", "no_fence: needs no fence binary")
+    _obstacle = harness.enter_private_namespace()
+
+
+def pytest_collection_modifyitems(items):
+    binary = os.environ.get("AGENTFENSE")
+    for item in items:
+        if _obstacle:
+            item.add_marker(pytest.mark.skip(reason=_obstacle))
+        elif not binary and "no_fence" not in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="AGENTFENSE does not name the program"))
+        elif "long" in item.keywords and not harness.LONG:
+            item.add_marker(pytest.mark.skip(reason="long: set AGENTFENSE_LONG=1"))
+
+
+def pytest_report_header():
+    where = "root" if harness.IS_ROOT else "a user namespace"
+    return f"fence: {os.environ.get('AGENTFENSE', 'none')}, run from {where}, uid inside {harness.sandbox_ids()[0]}"
+
+
+def pytest_sessionfinish():
+    harness.remove_tools()
+
+
+@pytest.fixture(scope="session")
+def session_dir():
+    path = Path(tempfile.mkdtemp(prefix="agentfense-test-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def work(session_dir):
+    """A directory of the test's own that the sandbox's user may pass through; gone with all that is mounted in it."""
+    path = Path(tempfile.mkdtemp(prefix="t", dir=session_dir))
+    path.chmod(0o755)
+    yield path
+    clear(path)
+
+
+@pytest.fixture(scope="module")
+def module_work(session_dir):
+    path = Path(tempfile.mkdtemp(prefix="m", dir=session_dir))
+    path.chmod(0o755)
+    yield path
+    clear(path)
+
+
+def clear(path):
+    with open("/proc/self/mountinfo") as f:
+        points = [line.split()[4] for line in f]
+    for point in sorted((p for p in points if p.startswith(str(path) + "/")), reverse=True):
+        harness.umount(point)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def fence(work):
+    """Makes fences that are all ended after the test, however it went."""
+    made = []
+
+    def make(rules=("**=write",), start=True, **kw):
+        name = kw.pop("name", "")
+        f = harness.Fence(work / name if name else work, rules=rules, **kw)
+        made.append(f)
+        return f.start() if start else f
+
+    yield make
+    for f in reversed(made):
+        f.stop()
+
+
+@pytest.fixture
+def scratch(work):
+    """A directory outside the fence that the sandbox's user may write."""
+    path = work / "scratch"
+    path.mkdir()
+    os.chown(path, *harness.sandbox_ids())
+    return path

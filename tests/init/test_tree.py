@@ -1,0 +1,241 @@
+"""The processes of an exec are followed, and all of them are killed."""
+
+import os
+import resource
+import select
+import signal
+import textwrap
+import time
+
+import pytest
+
+from supervisor import BELOW, EXITED, GONE, MAIN, SPAWNED, TREE
+
+# A daemon by the book: two forks, a session of its own, nothing inherited.
+DAEMON = textwrap.dedent("""
+    import os, sys, time
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    for fd in (0, 1, 2):
+        os.close(fd)
+    time.sleep(1000)
+""")
+
+PYTHON = "/usr/bin/python3"
+
+
+def python(code):
+    return [PYTHON, "-c", code]
+
+
+def test_the_end_of_the_main_process_is_told_before_that_of_the_tree(every):
+    run = every.spawn(["/bin/sh", "-c", "sleep 0.4 & exit 9"], b"")
+    every.until(run, EXITED)
+    assert run.code == 9 and run.report(GONE) is None
+    began = time.monotonic()
+    every.finish(run)
+    assert time.monotonic() - began > 0.2
+
+
+def test_a_daemon_is_still_of_the_tree(every):
+    run = every.spawn(python(DAEMON), b"")
+    every.until(run, EXITED)
+    assert run.code == 0
+    # Nobody holds its output open any more, the keeper neither.
+    assert select.select([run.stdout], [], [], 10)[0] and os.read(run.stdout, 1) == b""
+    assert every.shell("true")[0] == 0 and run.report(GONE) is None
+    every.kill(run)
+    every.finish(run)
+
+
+def test_main_only(every):
+    run = every.running(["/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & wait"])
+    time.sleep(0.2)
+    every.kill(run, signal.SIGTERM, MAIN)
+    every.until(run, EXITED)
+    assert run.code == -signal.SIGTERM
+    assert every.shell("true")[0] == 0 and run.report(GONE) is None
+    every.kill(run)
+    every.finish(run)
+
+
+def test_a_signal_to_the_tree_goes_once_to_each(every):
+    run = every.running(["/bin/sh", "-c", "trap 'echo main' TERM; sh -c 'trap \"echo below; exit\" TERM; sleep 1 & wait' & "
+                         "wait; wait; echo end"])
+    time.sleep(0.3)
+    every.kill(run, signal.SIGTERM, TREE)
+    out, _ = every.finish(run)
+    assert sorted(out.split()) == [b"below", b"end", b"main"]
+
+
+def test_all_below_the_main_process(every):
+    run = every.running(["/bin/sh", "-c", "setsid sh -c 'sleep 1000; true' & wait $!; echo $?; exit 4"])
+    time.sleep(0.3)
+    every.kill(run, signal.SIGINT, BELOW)
+    # A background process of a shell ignores SIGINT; SIGKILL nobody does.
+    every.kill(run, signal.SIGKILL, BELOW)
+    out, _ = every.finish(run)
+    assert (out, run.code) == (b"137\n", 4)
+
+
+def test_other_execs_are_left_alone(every):
+    victim = every.running(["/bin/sh", "-c", "sleep 1000 & sleep 1000"])
+    other = every.running(["/bin/sh", "-c", "sleep 1000 & read x; kill $!; echo $x"])
+    every.kill(victim)
+    every.finish(victim)
+    os.write(other.stdin, b"alive\n")
+    out, _ = every.finish(other)
+    assert (out, other.code) == (b"alive\n", 0)
+
+
+def test_one_kill_ends_a_thicket(every):
+    """Sessions, groups, stopped processes, threads that fork, processes that ignore what can be ignored."""
+    code = textwrap.dedent("""
+        import os, signal, threading, time
+        for s in range(1, 65):
+            try: signal.signal(s, signal.SIG_IGN)
+            except (OSError, ValueError): pass
+        def grow(depth):
+            if os.fork() == 0:
+                if depth % 2: os.setsid()
+                else: os.setpgid(0, 0)
+                if depth == 3: os.kill(os.getpid(), signal.SIGSTOP)
+                if depth < 6: grow(depth + 1); grow(depth + 1)
+                while True: time.sleep(1)
+        threads = [threading.Thread(target=grow, args=(3,)) for _ in range(2)]
+        for t in threads: t.start()
+        grow(2)
+        print("grown", flush=True)
+        while True: time.sleep(1)
+    """)
+    run = every.running(python(code))
+    assert os.read(run.stdout, 100) == b"grown\n"
+    time.sleep(0.3)
+    every.kill(run)
+    every.finish(run)
+    assert run.code == -signal.SIGKILL
+
+
+BOMB = "import os\nwhile True:\n try: os.fork()\n except OSError: pass\n"
+
+
+def test_a_fork_bomb_is_ended_by_one_kill(every):
+    if every.way in ("userns", "bwrap", "bwrap-pid2"):
+        options = {}
+    elif os.getuid() == 0:
+        options = {"user": (23456, 23456)}
+    else:
+        pytest.skip("a limit on processes of our own user would hit the test itself")
+    bomb = every.spawn(python(BOMB), b"", rlimits=[(resource.RLIMIT_NPROC, 1000, 1000)], **options)
+    every.until(bomb, SPAWNED)
+    time.sleep(1)
+    began = time.monotonic()
+    every.kill(bomb)
+    every.finish(bomb)
+    assert bomb.code == -signal.SIGKILL and time.monotonic() - began < 10
+    assert every.shell("exit 6")[0] == 6
+
+
+def test_a_bomb_that_wakes_what_was_stopped(sup):
+    if os.getuid() != 0:
+        pytest.skip("a limit on processes of our own user would hit the test itself")
+    code = BOMB.replace("try: os.fork()", "try: os.fork(); os.kill(-1, 18)")
+    bomb = sup.spawn(python(code), b"", rlimits=[(resource.RLIMIT_NPROC, 100, 100)], user=(23457, 23457))
+    sup.until(bomb, SPAWNED)
+    time.sleep(0.5)
+    sup.kill(bomb)
+    sup.finish(bomb)
+
+
+def test_kill_before_the_command_runs(every):
+    for _ in range(50):
+        run = every.spawn(["/bin/sleep", "1000"], b"")
+        every.kill(run)
+        every.finish(run)
+        assert run.code == -signal.SIGKILL
+
+
+def test_kill_of_what_is_gone_is_no_error(every):
+    run = every.spawn(["/bin/true"], b"")
+    every.finish(run)
+    for scope in (MAIN, TREE, BELOW):
+        every.kill(run, signal.SIGKILL, scope)
+    assert every.shell("exit 3")[0] == 3
+
+
+def test_an_agent_may_kill_the_keeper_of_its_exec(every):
+    """It hurts itself only: what it started is killed, and the end is reported."""
+    run = every.running(["/bin/sh", "-c", "setsid sleep 1000 & read x; kill -9 $PPID; sleep 1000"])
+    other = every.running(["/bin/cat"])
+    os.write(run.stdin, b"now\n")
+    every.finish(run)
+    assert run.code == -signal.SIGKILL
+    os.write(other.stdin, b"alive")
+    os.close(other.stdin)
+    other.stdin = None
+    assert every.finish(other)[0] == b"alive" and other.code == 0
+
+
+def test_an_agent_may_stop_the_keeper_of_its_exec(every):
+    run = every.running(["/bin/sh", "-c", "read x; kill -STOP $PPID; sleep 1000"])
+    os.write(run.stdin, b"now\n")
+    time.sleep(0.2)
+    every.kill(run)
+    every.finish(run)
+    assert run.code == -signal.SIGKILL
+
+
+def test_a_keeper_that_is_stopped_again_and_again_is_given_up(every):
+    """Another exec's process does it, so it outlives the hunt."""
+    run = every.running(["/bin/sh", "-c", "echo $PPID; exec sleep 1000"])
+    keeper = os.read(run.stdout, 100).decode().strip()
+    stopper = every.running(["/bin/sh", "-c", f"while kill -STOP {keeper}; do :; done; echo over"])
+    time.sleep(0.2)
+    every.kill(run)
+    every.finish(run)
+    assert run.code == -signal.SIGKILL
+    out, _ = every.finish(stopper)
+    assert out == b"over\n"
+
+
+def test_many_at_once(sup):
+    runs = [sup.spawn(["/bin/sh", "-c", f"read x; echo {i} $x"]) for i in range(100)]
+    for run in runs:
+        os.write(run.stdin, b"go\n")
+    for i, run in enumerate(runs):
+        assert sup.finish(run)[0] == b"%d go\n" % i
+
+
+def test_the_hunt_of_many_is_quick(sup):
+    runs = [sup.running(["/bin/sh", "-c", "sleep 1000 & sleep 1000"]) for _ in range(50)]
+    began = time.monotonic()
+    for run in runs:
+        sup.kill(run)
+    for run in runs:
+        sup.finish(run)
+    assert time.monotonic() - began < 5
+
+
+def test_idle_costs_nothing(every):
+    run = every.running(["/bin/sleep", "1000"])
+
+    def ticks():
+        total = 0
+        for entry in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as f:
+                    name, fields = f.read().split(b"(", 1)[1].rsplit(b") ", 1)
+            except (OSError, IndexError):
+                continue
+            if name.startswith(b"agentfense-init"):
+                total += int(fields.split()[11]) + int(fields.split()[12])
+        return total
+
+    before = ticks()
+    time.sleep(1)
+    assert ticks() - before <= 1
+    every.kill(run)
+    every.finish(run)

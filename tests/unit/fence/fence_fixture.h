@@ -1,0 +1,126 @@
+/* A fence on temporary directories, without a mount: its operations are called as the reply layer would. */
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "fence/fence_int.h"
+#include "fence/inode.h"
+#include "fence/ops.h"
+
+struct fixture {
+    char dir[64];
+    int fd;
+    struct fence *fence;
+};
+
+static const struct caller nobody = { 0 };
+
+static inline void put_file(struct fixture *x, const char *path, const char *text)
+{
+    autofd int fd = openat(x->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+static inline void put_dir(struct fixture *x, const char *path)
+{
+    assert_int_equal(mkdirat(x->fd, path, 0755), 0);
+}
+
+static inline bool is_there(struct fixture *x, const char *path)
+{
+    return faccessat(x->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static inline void fixture_init(struct fixture *x)
+{
+    *x = (struct fixture){ .dir = "/tmp/test-fence-XXXXXX" };
+    assert_non_null(mkdtemp(x->dir));
+    x->fd = open(x->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(x->fd >= 0);
+    put_dir(x, "base");
+}
+
+/* `rules` ends with NULL; each is PATTERN=LEVEL[@PRIORITY]. */
+static inline void fixture_open(struct fixture *x, const char *const *rules, uint64_t quota_bytes)
+{
+    autodone(rule_list) struct rule_list list = RULE_LIST_EMPTY;
+    autoptr(ruleset) set = NULL;
+    autofree char *base = xprintf("%s/base", x->dir), *delta = xprintf("%s/delta", x->dir);
+    struct err err = ERR_NONE;
+
+    for (; *rules; rules++)
+        assert_int_equal(rule_list_add_short(&list, *rules, &err), 0);
+    assert_int_equal(ruleset_new(&list, NULL, &set, &err), 0);
+    struct fence_config config = { .base_path = base, .delta_path = delta, .rules = set, .quota_bytes = quota_bytes };
+    if (fence_new(&config, &x->fence, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static inline void fixture_close(struct fixture *x)
+{
+    fence_free(x->fence);
+    x->fence = NULL;
+}
+
+static inline void fixture_done(struct fixture *x)
+{
+    fixture_close(x);
+    close(x->fd);
+    file_remove_tree(AT_FDCWD, x->dir);
+    rmdir(x->dir);
+}
+
+/* The inode at a path, with a lookup of the kernel's on every step; NULL where there is none. */
+static inline struct inode *walk(struct fixture *x, const char *path, struct stat *ret_st)
+{
+    struct inode *at = x->fence->root;
+    autofree char *copy = xdup(path);
+    char *save = NULL;
+
+    for (char *name = strtok_r(copy, "/", &save); name && at; name = strtok_r(NULL, "/", &save)) {
+        struct entry_answer answer = { 0 };
+        assert_int_equal(op_lookup(x->fence, &nobody, at, name, &answer), 0);
+        at = answer.inode;
+        if (ret_st)
+            *ret_st = answer.st;
+    }
+    return at;
+}
+
+static inline ssize_t write_from(int fd, size_t size, off_t offset, void *cookie)
+{
+    ssize_t n = pwrite(fd, cookie, size, offset);
+
+    return n < 0 ? -errno : n;
+}
+
+static inline ssize_t write_text(struct fixture *x, struct inode *inode, const char *text, off_t offset)
+{
+    return op_write(x->fence, &nobody, inode, strlen(text), offset, write_from, (void *) (uintptr_t) text);
+}
+
+static inline void assert_content(struct fixture *x, struct inode *inode, const char *text)
+{
+    char bytes[4096];
+    ssize_t n = op_read(x->fence, &nobody, inode, bytes, sizeof(bytes), 0);
+
+    assert_int_equal(n, strlen(text));
+    assert_memory_equal(bytes, text, (size_t) n);
+}

@@ -1,0 +1,187 @@
+#include "fence_fixture.h"
+
+#include <linux/fs.h>
+
+static const char *const all[] = { "/**=write", NULL };
+
+static void writing_copies_up_and_leaves_the_base(void **state)
+{
+    struct fixture x;
+    autodone(buf) struct buf base = BUF_EMPTY;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/f", "base text");
+    fixture_open(&x, all, 0);
+    struct inode *f = walk(&x, "f", NULL);
+    assert_int_equal(write_text(&x, f, "BASE", 0), 4);
+    assert_content(&x, f, "BASE text");
+    assert_int_equal(file_read(x.fd, "base/f", 100, &base), 0);
+    assert_string_equal(base.data, "base text");
+    fixture_done(&x);
+}
+
+static void what_was_deleted_stays_deleted(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/f", "f");
+    put_dir(&x, "base/d");
+    fixture_open(&x, all, 0);
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
+    assert_null(walk(&x, "f", NULL));
+    fixture_close(&x);
+    fixture_open(&x, all, 0);
+    assert_null(walk(&x, "f", NULL));
+    assert_null(walk(&x, "d", NULL));
+    assert_true(is_there(&x, "base/f"));
+    fixture_done(&x);
+}
+
+static void a_directory_made_again_is_empty(void **state)
+{
+    struct fixture x;
+    struct entry_answer answer;
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "base/d");
+    put_file(&x, "base/d/f", "old");
+    fixture_open(&x, all, 0);
+    struct inode *d = walk(&x, "d", NULL);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), -ENOTEMPTY);
+    assert_int_equal(op_unlink(x.fence, &nobody, d, "f"), 0);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
+    assert_int_equal(op_mkdir(x.fence, &nobody, x.fence->root, "d", 0755, &answer), 0);
+    assert_null(walk(&x, "d/f", NULL));
+    fixture_close(&x);
+    fixture_open(&x, all, 0);
+    assert_non_null(walk(&x, "d", NULL));
+    assert_null(walk(&x, "d/f", NULL));
+    fixture_done(&x);
+}
+
+static void hidden_children_do_not_keep_a_directory(void **state)
+{
+    struct fixture x;
+    const char *const rules[] = { "/**=write", "/d/secret=none", NULL };
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "base/d");
+    put_file(&x, "base/d/secret", "s");
+    fixture_open(&x, rules, 0);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
+    assert_null(walk(&x, "d", NULL));
+    assert_true(is_there(&x, "base/d/secret"));
+    fixture_done(&x);
+}
+
+static void a_directory_of_the_base_moves_when_the_rules_permit(void **state)
+{
+    struct fixture x;
+    const char *const some_hidden[] = { "/**=write", "**/secret=none", NULL };
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "base/d");
+    put_dir(&x, "base/d/e");
+    put_file(&x, "base/d/e/f", "deep");
+    fixture_open(&x, some_hidden, 0);
+    assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "d", x.fence->root, "n", 0), -EXDEV);
+    fixture_close(&x);
+    fixture_open(&x, all, 0);
+    assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "d", x.fence->root, "n", 0), 0);
+    assert_null(walk(&x, "d", NULL));
+    assert_content(&x, walk(&x, "n/e/f", NULL), "deep");
+    fixture_close(&x);
+    fixture_open(&x, all, 0);
+    assert_null(walk(&x, "d", NULL));
+    assert_content(&x, walk(&x, "n/e/f", NULL), "deep");
+    assert_true(is_there(&x, "base/d/e/f"));
+    fixture_done(&x);
+}
+
+static void rename_flags_mean_what_they_say(void **state)
+{
+    struct fixture x;
+    struct inode *root;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/a", "A");
+    put_file(&x, "base/b", "B");
+    fixture_open(&x, all, 0);
+    root = x.fence->root;
+    assert_int_equal(op_rename(x.fence, &nobody, root, "a", root, "b", RENAME_NOREPLACE), -EEXIST);
+    assert_int_equal(op_rename(x.fence, &nobody, root, "a", root, "c", RENAME_EXCHANGE), -ENOENT);
+    assert_int_equal(op_rename(x.fence, &nobody, root, "a", root, "b", RENAME_WHITEOUT), -EINVAL);
+    assert_int_equal(op_rename(x.fence, &nobody, root, "a", root, "b", RENAME_EXCHANGE), 0);
+    assert_content(&x, walk(&x, "a", NULL), "B");
+    assert_content(&x, walk(&x, "b", NULL), "A");
+    assert_int_equal(op_rename(x.fence, &nobody, root, "a", root, "b", 0), 0);
+    assert_null(walk(&x, "a", NULL));
+    assert_content(&x, walk(&x, "b", NULL), "B");
+    fixture_done(&x);
+}
+
+static void a_file_without_a_name_lives_while_it_is_known(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/f", "base");
+    fixture_open(&x, all, 0);
+    struct inode *f = walk(&x, "f", NULL);
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
+    assert_content(&x, f, "base");
+    assert_int_equal(write_text(&x, f, "more", 4), 4);
+    assert_content(&x, f, "basemore");
+    uint64_t count = x.fence->inode_count;
+    inode_forget(x.fence, f, 1);
+    assert_int_equal(x.fence->inode_count, count - 1);
+    assert_null(walk(&x, "f", NULL));
+    fixture_done(&x);
+}
+
+static void a_passage_appears_for_what_is_visible_in_it(void **state)
+{
+    struct fixture x;
+    const char *const rules[] = { "/**=read", "/p/=none", "/p/q/seen=read@5", "/empty/=none", "/empty/x=read@5", NULL };
+    struct stat st = { 0 };
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "base/p");
+    put_dir(&x, "base/p/q");
+    put_file(&x, "base/p/q/seen", "s");
+    put_file(&x, "base/p/q/hidden", "h");
+    put_dir(&x, "base/empty");
+    fixture_open(&x, rules, 0);
+    assert_non_null(walk(&x, "p", &st));
+    assert_int_equal(st.st_mode & 0777, 0555);
+    assert_content(&x, walk(&x, "p/q/seen", NULL), "s");
+    assert_null(walk(&x, "p/q/hidden", NULL));
+    assert_null(walk(&x, "empty", NULL));
+    fixture_done(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writing_copies_up_and_leaves_the_base),
+        cmocka_unit_test(what_was_deleted_stays_deleted),
+        cmocka_unit_test(a_directory_made_again_is_empty),
+        cmocka_unit_test(hidden_children_do_not_keep_a_directory),
+        cmocka_unit_test(a_directory_of_the_base_moves_when_the_rules_permit),
+        cmocka_unit_test(rename_flags_mean_what_they_say),
+        cmocka_unit_test(a_file_without_a_name_lives_while_it_is_known),
+        cmocka_unit_test(a_passage_appears_for_what_is_visible_in_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
