@@ -1,0 +1,160 @@
+"""Sandboxes started by the driver, as root for a user of the sandbox's own and as an ordinary user. Every test starts its own and
+leaves no process, cgroup or file."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DRIVER = os.environ.get("RUNTIME_DRIVER", str(ROOT / "build" / "tests" / "runtime" / "runtime-driver"))
+IS_ROOT = os.geteuid() == 0
+SANDBOX_UID = 1879200000 + os.getpid() % 100000  # apart from those of another run
+NOBODY = 65534
+PYTHON = "/usr/bin/python3"
+
+
+class Result:
+    def __init__(self, done):
+        self.out = done.stdout.decode(errors="replace")
+        self.err = done.stderr.decode(errors="replace")
+        self.code = done.returncode
+        self.events = re.findall(r"^event (\w+) (\d+) (\d+)$", self.err, re.M)
+
+    def __repr__(self):
+        return f"<code {self.code}\nout: {self.out}\nerr: {self.err}>"
+
+
+class Host:
+    """Where sandboxes are started from: the driver, reachable for any user, a workspace, and who starts them."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="af-rt-"))
+        self.dir.chmod(0o755)
+        self.driver = self.dir / "driver"
+        shutil.copy(DRIVER, self.driver)
+        self.driver.chmod(0o755)
+        self.as_root = kind == "root"
+        self.kills = False  # set by tests that kill the driver, which then cannot remove its cgroup
+        self.uid = SANDBOX_UID if self.as_root else (NOBODY if IS_ROOT else os.geteuid())
+        self.workspace = self.dir / "workspace"
+        self.workspace.mkdir(mode=0o755)
+        if IS_ROOT:
+            os.chown(self.workspace, self.uid, self.uid)
+
+    def command(self, *options, script, workspace=True):
+        """The words that start a sandbox with this script as its pid 1."""
+        words = [str(self.driver), *map(str, options)]
+        if workspace:
+            words += ["--workspace", str(self.workspace)]
+        if self.as_root:
+            words += ["--uid", str(self.uid)]
+        elif IS_ROOT:
+            words = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups", *words]
+        return [*words, "--", script]
+
+    def run(self, script, *options, workspace=True, **kwargs):
+        kwargs.setdefault("timeout", 120)
+        done = subprocess.run(self.command(*options, script=script, workspace=workspace), capture_output=True, check=False,
+                              stdin=subprocess.DEVNULL, **kwargs)
+        return Result(done)
+
+    @contextlib.contextmanager
+    def start(self, script, *options):
+        """The driver while its sandbox runs, killed at the end however the test ends. Gives it, and bwrap's and init's pid."""
+        with subprocess.Popen(self.command(*options, script=script), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as driver:
+            try:
+                bwrap, init = (int(n) for n in driver.stderr.readline().split()[1:3])
+                yield driver, bwrap, init
+            finally:
+                driver.kill()
+
+    def sweep(self):
+        """Ends orphans of starters that were killed too early; how many there were."""
+        words = self.command(script="")
+        words = words[:words.index(str(self.driver)) + 1] + ["--sweep"]
+        return int(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout)
+
+    def python(self, source, *options, **kwargs):
+        """Runs Python inside; the source is a file of the workspace, so that it needs no quoting."""
+        path = self.workspace / "probe.py"
+        path.write_text(source)
+        path.chmod(0o644)
+        return self.run(f"exec {PYTHON} /workspace/probe.py", *options, **kwargs)
+
+
+def cgroups():
+    """Our directories in every hierarchy."""
+    return [path for path in pathlib.Path("/sys/fs/cgroup").glob("**/agentfense/sbtest_*") if path.is_dir()]
+
+
+def processes_of(uid):
+    """Those that live; a zombie waits only for the machine's pid 1 to take note."""
+    found = []
+    for status in pathlib.Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        if f"\nUid:\t{uid}\t" in text and "\nState:\tZ" not in text:
+            found.append(status.parent.name)
+    return found
+
+
+def sweep():
+    """What a killed driver leaves: empty cgroups, which a server's next start sweeps by name."""
+    for path in cgroups():
+        try:
+            path.rmdir()
+            path.parent.rmdir()
+        except OSError:
+            pass
+
+
+def check_nothing_left(may_sweep):
+    """What was killed a moment ago may take a moment to go."""
+    for _ in range(200):
+        if may_sweep:
+            sweep()
+        left = (processes_of(SANDBOX_UID) if IS_ROOT else []) + cgroups()
+        if not left:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"left behind: {left}")
+
+
+@pytest.fixture(params=["root", "user"])
+def host(request):
+    if request.param == "root" and not IS_ROOT:
+        pytest.skip("a sandbox with a user of its own needs root")
+    made = Host(request.param)
+    yield made
+    shutil.rmtree(made.dir)
+    check_nothing_left(made.kills)
+
+
+@pytest.fixture
+def limited():
+    """A host that may make cgroups."""
+    if not IS_ROOT:
+        pytest.skip("cgroups here are root's")
+    made = Host("root")
+    yield made
+    shutil.rmtree(made.dir)
+    check_nothing_left(made.kills)
+
+
+@pytest.fixture
+def user():
+    """An ordinary user's host."""
+    made = Host("user")
+    yield made
+    shutil.rmtree(made.dir)
