@@ -55,6 +55,20 @@ TARGETS = {
     "fresh git status": 8.0,
     "fresh find": 8.0,
 }
+# Git as every sandbox has it (see /etc/gitconfig in src/runtime/etc.c), on all file systems alike: the index holds the host's
+# inode numbers, which the fence does not show.
+PROGRAM_ENV = {
+    "PATH": harness.INSIDE_PATH,
+    "HOME": "/nonexistent",
+    "LC_ALL": "C",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.checkStat",
+    "GIT_CONFIG_VALUE_0": "minimal",
+    "GIT_CONFIG_KEY_1": "core.trustctime",
+    "GIT_CONFIG_VALUE_1": "false",
+}
+
 THREE_TIMES_FASTER = ["grep -r", "git status", "open+close", "create"]
 WRITING = ["compile", "sequential write"]  # whose speed a second warming does not change
 UNWARMED = ["create", "rm -r"]
@@ -343,7 +357,7 @@ class Loads:
             cwd=where,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env={"PATH": harness.INSIDE_PATH, "HOME": "/nonexistent", "LC_ALL": "C", "GIT_CONFIG_GLOBAL": "/dev/null"},
+            env=PROGRAM_ENV,
         )
         took = time.perf_counter() - start
         if code.returncode > 1 or (code.returncode == 1 and argv[0] != "grep"):

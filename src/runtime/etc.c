@@ -61,6 +61,16 @@ static int write_nsswitch(const struct runtime_spec *spec, const char *root, str
     return 0;
 }
 
+/* The index of a repository remembers inode numbers, change times and owners as the host has them. The fence shows others, since
+ * those would tell of hidden files, so the first `git status` would read every file again; times and sizes are enough. */
+static int write_gitconfig(const struct runtime_spec *spec, const char *root, struct buf *out)
+{
+    (void) spec;
+    (void) root;
+    buf_add_str(out, "[core]\n\tcheckStat = minimal\n\ttrustctime = false\n");
+    return 0;
+}
+
 /* Often a symlink into /run, so it is followed here and its text handed over. */
 static int write_resolv(const struct runtime_spec *spec, const char *root, struct buf *out)
 {
@@ -81,6 +91,7 @@ static const struct etc_file files[] = {
     { "/etc/hosts", write_hosts },
     { "/etc/hostname", write_hostname },
     { "/etc/nsswitch.conf", write_nsswitch },
+    { "/etc/gitconfig", write_gitconfig },
     { "/etc/resolv.conf", write_resolv },
 };
 

@@ -67,6 +67,7 @@ static char *rendered(const struct scratch *scratch, const struct runtime_spec *
 #define ETC                                                                                                                    \
     "--perms 0755\n--dir /etc\n--perms 0644\n--file 6 /etc/passwd\n--perms 0644\n--file 7 /etc/group\n--perms 0644\n"          \
     "--file 8 /etc/hosts\n--perms 0644\n--file 9 /etc/hostname\n--perms 0644\n--file 10 /etc/nsswitch.conf\n"                  \
+    "--perms 0644\n--file 11 /etc/gitconfig\n"                                                                                 \
     "--ro-bind HOST/etc/ld.so.cache /etc/ld.so.cache\n--symlink /usr/share/zoneinfo/Etc/UTC /etc/localtime\n"                  \
     "--perms 0755\n--dir /etc/ssl\n--ro-bind HOST/etc/ssl/certs /etc/ssl/certs\n"
 #define OWN                                                                                                                    \
@@ -76,7 +77,7 @@ static char *rendered(const struct scratch *scratch, const struct runtime_spec *
 #define SCRATCH                                                                                                                \
     "--perms 1777\n--size 536870912\n--tmpfs /tmp\n--perms 0755\n--dir /var\n--symlink /tmp /var/tmp\n--perms 0755\n"          \
     "--dir /home\n--perms 0755\n--size 536870912\n--tmpfs /home/agent\n"
-#define END "--bind /tmp /workspace\n--remount-ro /\n--chdir /workspace\n--seccomp 11"
+#define END "--bind /tmp /workspace\n--remount-ro /\n--chdir /workspace\n--seccomp 12"
 
 static void a_plain_sandbox_is_exactly_this(void **state)
 {
@@ -112,7 +113,7 @@ static void the_hosts_network_brings_its_name_servers(void **state)
     spec.net = RUNTIME_NET_HOST;
     autofree char *with = rendered(scratch, &spec, &modern);
     check_lacks(with, "--unshare-net");
-    check_has(with, "--perms 0644\n--file 11 /etc/resolv.conf\n");
+    check_has(with, "--perms 0644\n--file 12 /etc/resolv.conf\n");
 }
 
 static void the_specs_numbers_and_names_are_used(void **state)
@@ -163,8 +164,8 @@ static void a_workspace_can_be_a_descriptor(void **state)
     spec.workspace = NULL;
     spec.workspace_fd = scratch->fd;
     autofree char *by_fd = rendered(scratch, &spec, &modern);
-    check_has(by_fd, "--bind-fd 11 /workspace\n");
-    check_has(by_fd, "--seccomp 12");
+    check_has(by_fd, "--bind-fd 12 /workspace\n");
+    check_has(by_fd, "--seccomp 13");
     old.has_bind_fd = false;
     autofree char *by_path = rendered(scratch, &spec, &old);
     check_has(by_path, "--bind HOST /workspace\n");
@@ -181,7 +182,7 @@ static void init_can_be_copied_from_a_descriptor(void **state)
     spec.init_path = NULL;
     spec.init_fd = fd;
     autofree char *text = rendered(scratch, &spec, &modern);
-    check_has(text, "--perms 0555\n--file 11 /run/agentfense/init\n");
+    check_has(text, "--perms 0555\n--file 12 /run/agentfense/init\n");
     /* The caller's read position is its own. */
     assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
 }
@@ -236,7 +237,7 @@ static void small_files_are_copied_and_not_bound(void **state)
     make_host(scratch);
     make_file(scratch, "etc/services", "http 80/tcp\n", 0644);
     autofree char *text = rendered(scratch, &spec, &modern);
-    check_has(text, "--perms 0644\n--file 11 /etc/services\n");
+    check_has(text, "--perms 0644\n--file 12 /etc/services\n");
     check_has(text, "--ro-bind HOST/etc/ld.so.cache /etc/ld.so.cache\n");
 }
 
@@ -274,7 +275,7 @@ static void its_descriptors_hold_the_files_and_end_with_it(void **state)
     make_host(scratch);
     assert_int_equal(bwrap_args_new(&spec, &modern, scratch->path, &args, NULL), 0);
     const struct proc_fd *fds = bwrap_args_fds(args, &count);
-    assert_int_equal(count, 6);
+    assert_int_equal(count, 7);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(fds[i].target, BWRAP_FIRST_FD + (int) i);
         assert_true(fcntl(fds[i].fd, F_GETFD) & FD_CLOEXEC);

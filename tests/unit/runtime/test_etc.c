@@ -89,6 +89,16 @@ static void a_host_without_name_servers_is_no_error(void **state)
     check(&spec, scratch->path, "/etc/resolv.conf", NULL);
 }
 
+static void git_is_told_not_to_trust_numbers_the_fence_makes_up(void **state)
+{
+    struct scratch *scratch = *state;
+    struct runtime_spec spec = plain_spec();
+    autofree char *text = written(&spec, scratch->path, "/etc/gitconfig");
+
+    assert_non_null(strstr(text, "checkStat = minimal"));
+    assert_non_null(strstr(text, "trustctime = false"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +106,7 @@ int main(void)
         cmocka_unit_test(the_host_has_one_name_everywhere),
         scratch_test(name_servers_are_there_only_with_the_hosts_network),
         scratch_test(a_host_without_name_servers_is_no_error),
+        scratch_test(git_is_told_not_to_trust_numbers_the_fence_makes_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
