@@ -184,6 +184,17 @@ struct inode *inode_by_node(struct fence *f, uint64_t node)
     return find_node(f, node);
 }
 
+struct inode *inode_ref_by_node(struct fence *f, uint64_t node)
+{
+    struct inode *inode;
+
+    autolock(&f->names);
+    inode = find_node(f, node);
+    if (inode)
+        inode_ref(inode);
+    return inode;
+}
+
 static void put_node(struct fence *f, struct inode *inode)
 {
     size_t i = node_slot(f, inode->node);

@@ -20,6 +20,8 @@ uint64_t inode_number_new(struct fence *f); /* [locked] */
 
 /* The inode the kernel means, or NULL. */
 struct inode *inode_by_node(struct fence *f, uint64_t node);
+/* For whoever holds no reference of the kernel's: the reference that comes back is the caller's. */
+struct inode *inode_ref_by_node(struct fence *f, uint64_t node);
 
 /* [locked] A new inode without names, with one reference of ours. */
 struct inode *inode_new(struct fence *f, mode_t mode, uint64_t ino, unsigned flags);

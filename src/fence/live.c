@@ -27,8 +27,11 @@
  *   content or attributes of a file     the kernel forgets its pages and attributes
  *   a name came, went, was replaced     the entry is cut from its inode (who has the file open keeps the old one), the kernel
  *                                       forgets the name and the listing, the directory gets a new time
- *   something in a directory that is    it is hidden: searches for visible things below it are void, and every listing that
- *   not loaded, or events were lost     might now show a passage
+ *   something in a hidden directory,    searches for visible things below it are void, and every listing that might now show
+ *   or events were lost                 a passage
+ *
+ * A directory that was visible and is not loaded any more, because nobody asks for it or because the sandbox removed it, has
+ * nothing in any cache: what happens there is nothing to us, and must not be, since it may be about hidden files.
  *
  * A change of a hidden name is none for the sandbox and has no effect, not even on a directory's time. Paths the delta covers
  * are not affected by what happens below them. When the kernel grants no more watches the fence goes blind: answers then
@@ -37,6 +40,7 @@
 struct watch {
     int wd;        /* 0: free slot */
     uint64_t node; /* of the directory; it may have been forgotten since */
+    bool hidden;   /* watched for the sake of what may become visible below it */
 };
 
 struct live {
@@ -102,7 +106,7 @@ static struct watch *slot_of(struct live *live, int wd)
     return &live->watches[i];
 }
 
-static void remember(struct live *live, int wd, uint64_t node)
+static void remember(struct live *live, int wd, uint64_t node, bool hidden)
 {
     autolock(&live->lock);
     if (live->count * 2 >= live->cap) {
@@ -118,7 +122,7 @@ static void remember(struct live *live, int wd, uint64_t node)
     }
     struct watch *slot = slot_of(live, wd);
     live->count += !slot->wd;
-    *slot = (struct watch){ wd, node };
+    *slot = (struct watch){ wd, node, hidden };
 }
 
 void live_watch(struct fence *f, struct inode *dir)
@@ -133,31 +137,24 @@ void live_watch(struct fence *f, struct inode *dir)
     wd = inotify_add_watch(f->live->fd, path, MASK);
     handle_put(f, h);
     if (wd >= 0)
-        remember(f->live, wd, dir->node);
+        remember(f->live, wd, dir->node, atomic_load(&dir->level) == LEVEL_NONE && dir != f->root);
     else
         atomic_store(&f->is_blind, true);
 }
 
 /* ---- what happened ---- */
 
-static struct inode *watched_dir(struct live *live, int wd)
+/* The directory, as a reference; NULL when it is not loaded. */
+static struct inode *watched_dir(struct live *live, int wd, bool *ret_hidden)
 {
-    struct fence *f = live->f;
-    struct inode *dir = NULL;
-    uint64_t node = 0;
+    struct watch watch = { 0 };
 
     pthread_mutex_lock(&live->lock);
     if (live->cap)
-        node = slot_of(live, wd)->node;
+        watch = *slot_of(live, wd);
     pthread_mutex_unlock(&live->lock);
-    if (!node)
-        return NULL;
-    dir = inode_by_node(f, node);
-    tree_lock(f);
-    if (dir)
-        inode_ref(dir);
-    tree_unlock(f);
-    return dir;
+    *ret_hidden = watch.hidden;
+    return watch.node ? inode_ref_by_node(live->f, watch.node) : NULL;
 }
 
 enum sight { SIGHT_NONE, SIGHT_BELOW, SIGHT_FULL };
@@ -301,12 +298,13 @@ static void read_events(struct live *live)
 
     for (ssize_t at = 0; at < n;) {
         const struct inotify_event *event = (const void *) (bytes + at);
-        struct inode *dir = event->wd > 0 ? watched_dir(live, event->wd) : NULL;
+        bool hidden = true; /* an overflow has no watch: anything may have happened */
+        struct inode *dir = event->wd > 0 ? watched_dir(live, event->wd, &hidden) : NULL;
         at += (ssize_t) sizeof(*event) + event->len;
         if (event->mask & IN_IGNORED)
             continue;
         if (!dir)
-            lost = true;
+            lost |= hidden;
         else if (event->len > 0)
             on_event(live->f, dir, event);
         inode_unref(live->f, dir);

@@ -542,6 +542,26 @@ def test_changes_of_a_live_base_are_seen_within_a_second(dirs):
         assert f.sh("ls").out.split() == ["a", "absent", "d", "l", "n"]
 
 
+def test_what_happens_in_a_removed_directory_of_a_live_base_touches_nothing_else(dirs):
+    """Hidden files come and go where the sandbox removed the directory: no name it knows may be asked for again on that account."""
+    Tree(dirs / "base").file("half/.env", "hidden")
+    rules = ["/**=write", ".env=none"]
+    with Fence(dirs, rules=rules, options=["--live"]) as f:
+        f.sh("ls -laR; cat a; rmdir half").ok()
+        f.sh("stat a d d/b").ok()
+        quiet = f.control("stats")["requests"]
+        f.sh("stat a d d/b; " * 20).ok()
+        quiet = f.control("stats")["requests"] - quiet
+        noisy = f.control("stats")["requests"]
+        for i in range(20):
+            (dirs / "base/half/.env").unlink()
+            (dirs / "base/half/.env").write_text(str(i))
+            time.sleep(0.02)
+            f.sh("stat a d d/b").ok()
+        noisy = f.control("stats")["requests"] - noisy
+        assert noisy <= quiet + 20, (quiet, noisy)
+
+
 def test_rewrites_of_a_live_file_are_never_torn(dirs):
     """Size and content belong together: a reader sees an old or a new version, no old size over new bytes."""
     with Fence(dirs, options=["--live"]) as f:
