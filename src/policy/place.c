@@ -333,23 +333,27 @@ static bool any_grant_passes(struct ruleset *rules, uint32_t node, const struct 
     return false;
 }
 
-/* Walks the trie below `top` without recursion, going only where a grant of sufficient class can lie. */
+/* The node after `node` in a walk of all that lies below `top`; with `deeper` false, what lies below `node` is passed over. */
+static uint32_t next_below(const struct ruleset *rules, uint32_t top, uint32_t node, bool deeper)
+{
+    const struct trie_node *n = trie_node(rules->trie, node);
+
+    if (deeper && n->first_child != TRIE_NIL)
+        return n->first_child;
+    while (n->sibling == TRIE_NIL && n->parent != top)
+        n = trie_node(rules->trie, n->parent);
+    return n->sibling;
+}
+
+/* Goes only where a grant of sufficient class can lie. */
 static bool grant_passes_below(struct ruleset *rules, uint32_t top, const struct hiding *hiding)
 {
     uint32_t node = trie_node(rules->trie, top)->first_child;
 
     while (node != TRIE_NIL) {
-        const struct trie_node *n = trie_node(rules->trie, node);
-
         if (any_grant_passes(rules, node, hiding))
             return true;
-        if (n->first_child != TRIE_NIL && rules->infos[node].grant_class_below >= hiding->class) {
-            node = n->first_child;
-            continue;
-        }
-        while (n->sibling == TRIE_NIL && n->parent != top)
-            n = trie_node(rules->trie, n->parent);
-        node = n->sibling;
+        node = next_below(rules, top, node, rules->infos[node].grant_class_below >= hiding->class);
     }
     return false;
 }
@@ -438,19 +442,9 @@ static bool restricts_below(const struct ruleset *rules, uint32_t top, const str
 {
     uint32_t node = trie_node(rules->trie, top)->first_child;
 
-    while (node != TRIE_NIL) {
-        const struct trie_node *n = trie_node(rules->trie, node);
-        if (restricts(rules, node, write))
-            return true;
-        if (n->first_child != TRIE_NIL) {
-            node = n->first_child;
-            continue;
-        }
-        while (n->sibling == TRIE_NIL && n->parent != top)
-            n = trie_node(rules->trie, n->parent);
-        node = n->sibling;
-    }
-    return false;
+    while (node != TRIE_NIL && !restricts(rules, node, write))
+        node = next_below(rules, top, node, true);
+    return node != TRIE_NIL;
 }
 
 /* Names that no rule spells out soon stand at one place for good; deeper than this nobody looks. */

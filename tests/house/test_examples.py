@@ -58,9 +58,14 @@ def test_the_main_job_shows_the_shop(agentfense):
     result = run(ROOT / "examples" / "run", agentfense)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stderr == ""
-    assert result.stdout.count("\n== ") == 5
     for word in ("agent-safe", "/src/shop/cart.py", "/secrets/public.key"):
         assert word in result.stdout
+    fenced = result.stdout.partition("== The same project behind the fence\n")[2]
+    if not fenced.startswith("skipped: "):
+        for line in ("cat: .env: No such file or directory", "README.md: Permission denied", "wrote output/stock.csv"):
+            assert line in fenced
+        assert "secrets" not in fenced
+        assert fenced.endswith("added    output/stock.csv\n")
 
 
 @pytest.mark.parametrize("verb", ["presets", "show", "explain", "lint"])
