@@ -289,13 +289,12 @@ int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, con
 }
 
 /* A link is made from a name of the file just now; should that be moved meanwhile, from the next. */
-static int make_link(struct fence *f, struct inode *inode, struct inode *dir, const char *name, struct birth *b)
+static int make_link(struct fence *f, struct inode *inode, const char *name, struct birth *b)
 {
     struct whereabouts where;
     struct handle *from;
     int r;
 
-    (void) dir;
     /* Renames hold fence.moves when they could take the source away between looking and linking. */
     r = inode_where(f, inode, &where);
     if (r < 0)
@@ -337,7 +336,7 @@ int op_link(struct fence *f, const struct caller *who, struct inode *inode, stru
     if (r == 0)
         r = birth_begin(f, dir, name, &b);
     if (r == 0) {
-        r = make_link(f, inode, dir, name, &b);
+        r = make_link(f, inode, name, &b);
         if (r == 0 && fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             r = -errno;
         if (r == 0)
