@@ -1,15 +1,13 @@
 #include "wire/init_spawn.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "wire/init_proto.h"
 #include "wire/reader.h"
+#include "wire/string_block.h"
 #include "wire/writer.h"
 
 /*
@@ -20,9 +18,6 @@
  *     u32 argc, u32 envc, u32 length of the strings
  *     the strings, unless they are in a memfd
  */
-
-/* Nobody can change bytes or size of what carries these, not even the writer of it, and nobody can take them off again. */
-#define STRINGS_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 #define RESOURCE_MAX 16
 
@@ -56,19 +51,6 @@ static bool fd_count_is_valid(const struct init_spawn *spawn, size_t count)
     return count >= standard && count <= standard + extra;
 }
 
-/* Exactly `count` strings, the last one ended where the block ends. */
-static bool strings_are_valid(const char *strings, size_t len, size_t count)
-{
-    const char *at = strings, *end = strings + len;
-    size_t found = 0;
-
-    if (len == 0 || end[-1] != '\0')
-        return false;
-    for (; at < end && found <= count; found++)
-        at += strlen(at) + 1;
-    return at == end && found == count;
-}
-
 static size_t string_count(const struct init_spawn *spawn)
 {
     return 1 + (size_t) spawn->argc + spawn->envc;
@@ -97,61 +79,16 @@ static void write_fixed(struct writer *w, const struct init_spawn *spawn)
     writer_u32(w, spawn->strings_len);
 }
 
-static void write_strings(struct writer *w, const struct init_command *command)
+static int measure_command(struct string_block *block, struct init_spawn *spawn)
 {
-    writer_bytes(w, command->cwd, strlen(command->cwd) + 1);
-    for (const char *const *s = command->argv; *s; s++)
-        writer_bytes(w, *s, strlen(*s) + 1);
-    for (const char *const *s = command->envp; *s; s++)
-        writer_bytes(w, *s, strlen(*s) + 1);
-}
+    int r = string_block_measure(block);
 
-/* Counts a vector's strings and bytes, and stops counting where both are too many anyway. */
-static int measure(const char *const *strings, uint32_t *ret_count, size_t *bytes)
-{
-    uint32_t count = 0;
-
-    for (; strings[count]; count++) {
-        *bytes += strlen(strings[count]) + 1;
-        if (count >= INIT_STRINGS_COUNT_MAX || *bytes > INIT_STRINGS_BYTES_MAX)
-            return -E2BIG;
-    }
-    *ret_count = count;
-    return 0;
-}
-
-static int measure_command(const struct init_command *command, struct init_spawn *spawn)
-{
-    size_t bytes = strlen(command->cwd) + 1;
-    int r;
-
-    r = measure(command->argv, &spawn->argc, &bytes);
-    if (r == 0)
-        r = measure(command->envp, &spawn->envc, &bytes);
     if (r < 0)
         return r;
-    if (bytes > INIT_STRINGS_BYTES_MAX || spawn->argc + spawn->envc > INIT_STRINGS_COUNT_MAX)
-        return -E2BIG;
-    spawn->strings_len = (uint32_t) bytes;
+    spawn->argc = block->argc;
+    spawn->envc = block->envc;
+    spawn->strings_len = block->len;
     return spawn->argc > 0 ? 0 : -EINVAL;
-}
-
-/* The strings in a memfd that nobody can change any more. Returns it or -errno. */
-static int seal_strings(const struct init_command *command, size_t len)
-{
-    autofd int fd = memfd_create("agentfense-strings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    struct writer w;
-    void *bytes;
-
-    if (fd < 0 || ftruncate(fd, (off_t) len) < 0)
-        return -errno;
-    bytes = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED)
-        return -errno;
-    writer_init(&w, bytes, len);
-    write_strings(&w, command);
-    munmap(bytes, len);
-    return fcntl(fd, F_ADD_SEALS, STRINGS_SEALS) < 0 ? -errno : steal_fd(&fd);
 }
 
 static void borrow_fds(struct frame *frame, const struct init_command *command, int strings_fd)
@@ -165,6 +102,7 @@ static void borrow_fds(struct frame *frame, const struct init_command *command, 
 int init_spawn_encode(uint64_t id, const struct init_spawn *spawn, const struct init_command *command, void *buf,
                       struct frame *ret, int *ret_fd)
 {
+    struct string_block block = { .heads = &command->cwd, .head_count = 1, .argv = command->argv, .envp = command->envp };
     struct init_spawn s = *spawn;
     autofd int fd = -1;
     struct writer w;
@@ -173,11 +111,11 @@ int init_spawn_encode(uint64_t id, const struct init_spawn *spawn, const struct 
     s.flags &= ~(uint32_t) INIT_SPAWN_STRINGS_FD;
     if (id == 0 || !spawn_is_valid(&s) || !fd_count_is_valid(&s, command->fd_count))
         return -EINVAL;
-    r = measure_command(command, &s);
+    r = measure_command(&block, &s);
     if (r < 0)
         return r;
     if (s.strings_len > FRAME_PAYLOAD_MAX - fixed_len(&s)) {
-        fd = seal_strings(command, s.strings_len);
+        fd = string_block_seal(&block);
         if (fd < 0)
             return steal_fd(&fd);
         s.flags |= INIT_SPAWN_STRINGS_FD;
@@ -185,7 +123,7 @@ int init_spawn_encode(uint64_t id, const struct init_spawn *spawn, const struct 
     writer_init(&w, buf, FRAME_PAYLOAD_MAX);
     write_fixed(&w, &s);
     if (fd < 0)
-        write_strings(&w, command);
+        string_block_write(&block, &w);
     *ret = (struct frame){ .id = id, .type = INIT_REQUEST_SPAWN, .payload = buf, .len = w.len };
     borrow_fds(ret, command, fd);
     *ret_fd = steal_fd(&fd);
@@ -211,9 +149,7 @@ static void read_counts(struct reader *r, struct init_spawn *spawn)
     spawn->argc = reader_u32(r);
     spawn->envc = reader_u32(r);
     spawn->strings_len = reader_u32(r);
-    /* Each compared alone first: their sum may wrap. */
-    if (spawn->argc < 1 || spawn->argc > INIT_STRINGS_COUNT_MAX || spawn->envc > INIT_STRINGS_COUNT_MAX ||
-        spawn->argc + spawn->envc > INIT_STRINGS_COUNT_MAX || spawn->strings_len > INIT_STRINGS_BYTES_MAX)
+    if (spawn->argc < 1 || !string_block_is_bounded(spawn->argc, spawn->envc, spawn->strings_len))
         reader_fail(r);
 }
 
@@ -222,7 +158,7 @@ static void read_strings(struct reader *r, struct init_spawn *spawn)
     if (has(spawn, INIT_SPAWN_STRINGS_FD))
         return;
     spawn->strings = reader_bytes(r, spawn->strings_len);
-    if (spawn->strings && !strings_are_valid(spawn->strings, spawn->strings_len, string_count(spawn)))
+    if (spawn->strings && !string_block_is_valid(spawn->strings, spawn->strings_len, string_count(spawn)))
         reader_fail(r);
 }
 
@@ -255,67 +191,28 @@ size_t init_spawn_fd_count(const struct init_spawn *spawn, const struct frame *f
     return frame->fd_count - (has(spawn, INIT_SPAWN_STRINGS_FD) ? 1 : 0);
 }
 
-/* Without the seals the sender could change the strings after they were checked, or cut them short, which is SIGBUS for the
- * reader. Only memfds have seals, so nothing else passes. */
-static int check_strings_fd(int fd, size_t len)
-{
-    struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-
-    if (seals < 0 || (seals & STRINGS_SEALS) != STRINGS_SEALS)
-        return -EINVAL;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    return len > 0 && st.st_size == (off_t) len ? 0 : -EINVAL;
-}
-
 int init_spawn_map_strings(struct init_spawn *spawn, const struct frame *frame)
 {
-    void *bytes;
-    int fd, r;
-
     if (!has(spawn, INIT_SPAWN_STRINGS_FD))
         return 0;
-    fd = frame->fds[frame->fd_count - 1];
-    r = check_strings_fd(fd, spawn->strings_len);
-    if (r < 0)
-        return r;
-    bytes = mmap(NULL, spawn->strings_len, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (bytes == MAP_FAILED)
-        return -errno;
-    spawn->strings = bytes;
-    if (strings_are_valid(spawn->strings, spawn->strings_len, string_count(spawn)))
-        return 0;
-    init_spawn_unmap_strings(spawn);
-    return -EPROTO;
+    return string_block_map(frame->fds[frame->fd_count - 1], spawn->strings_len, string_count(spawn), &spawn->strings);
 }
 
 void init_spawn_unmap_strings(struct init_spawn *spawn)
 {
-    if (has(spawn, INIT_SPAWN_STRINGS_FD) && spawn->strings)
-        munmap((void *) spawn->strings, spawn->strings_len);
+    if (has(spawn, INIT_SPAWN_STRINGS_FD))
+        string_block_unmap(spawn->strings, spawn->strings_len);
     spawn->strings = NULL;
-}
-
-/* Points `count` elements of `room` at the strings from `at` on and ends them by NULL. Returns what follows. */
-static char *point(char *at, uint32_t count, char **room)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        room[i] = at;
-        at += strlen(at) + 1;
-    }
-    room[count] = NULL;
-    return at;
 }
 
 void init_spawn_vectors(const struct init_spawn *spawn, char **room, struct init_vectors *ret)
 {
-    /* exec takes pointers to char for historical reasons and writes nothing. */
-    char *at = (char *) spawn->strings;
+    const char *at = spawn->strings;
 
-    ret->cwd = at;
+    /* exec takes pointers to char for historical reasons and writes nothing. */
+    ret->cwd = (char *) at;
     ret->argv = room;
     ret->envp = room + spawn->argc + 1;
-    at = point(at + strlen(at) + 1, spawn->argc, ret->argv);
-    point(at, spawn->envc, ret->envp);
+    at = string_block_point(at + strlen(at) + 1, spawn->argc, (const char **) ret->argv);
+    string_block_point(at, spawn->envc, (const char **) ret->envp);
 }

@@ -11,9 +11,10 @@
 #include <stdint.h>
 
 #include "wire/frame.h"
+#include "wire/string_block.h"
 
-#define INIT_STRINGS_BYTES_MAX (4u << 20)
-#define INIT_STRINGS_COUNT_MAX 65536 /* arguments and environment together; the kernel refuses so many long before */
+#define INIT_STRINGS_BYTES_MAX STRING_BLOCK_BYTES_MAX
+#define INIT_STRINGS_COUNT_MAX STRING_BLOCK_COUNT_MAX
 #define INIT_SPAWN_RLIMITS_MAX 16
 #define INIT_SPAWN_FDS_MAX (FRAME_FDS_MAX - 1) /* one is kept for the memfd */
 

@@ -1,6 +1,7 @@
 #include "wire/reader.h"
 
 #include <errno.h>
+#include <string.h>
 
 void reader_init(struct reader *reader, const void *bytes, size_t len)
 {
@@ -56,6 +57,18 @@ uint32_t reader_u32(struct reader *reader)
 uint64_t reader_u64(struct reader *reader)
 {
     return number(reader, 8);
+}
+
+const char *reader_string(struct reader *reader, size_t cap)
+{
+    size_t most = reader->left < cap ? reader->left : cap;
+    const uint8_t *end = most > 0 ? memchr(reader->at, '\0', most) : NULL;
+
+    if (!end) {
+        reader_fail(reader);
+        return NULL;
+    }
+    return reader_bytes(reader, (size_t) (end - reader->at) + 1);
 }
 
 int reader_end(const struct reader *reader)

@@ -26,6 +26,9 @@ uint64_t reader_u64(struct reader *reader);
 /* The next `len` bytes, lent, or NULL when there are fewer. */
 const void *reader_bytes(struct reader *reader, size_t len);
 
+/* The next string, lent with its NUL, or NULL when there is no NUL within the next `cap` bytes. */
+const char *reader_string(struct reader *reader, size_t cap);
+
 /* For a decoder that found a value it refuses. */
 void reader_fail(struct reader *reader);
 

@@ -48,6 +48,11 @@ void writer_u64(struct writer *writer, uint64_t value)
     number(writer, value, 8);
 }
 
+void writer_string(struct writer *writer, const char *string)
+{
+    writer_bytes(writer, string, strlen(string) + 1);
+}
+
 int writer_end(const struct writer *writer)
 {
     return writer->failed ? -EMSGSIZE : 0;

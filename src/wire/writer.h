@@ -23,6 +23,7 @@ void writer_u16(struct writer *writer, uint16_t value);
 void writer_u32(struct writer *writer, uint32_t value);
 void writer_u64(struct writer *writer, uint64_t value);
 void writer_bytes(struct writer *writer, const void *bytes, size_t len);
+void writer_string(struct writer *writer, const char *string); /* with its NUL */
 
 /* 0, or -EMSGSIZE when something did not fit. */
 int writer_end(const struct writer *writer);
