@@ -1,0 +1,23 @@
+/* What the files that implement ctl_proto.h share. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "wire/ctl_proto.h"
+#include "wire/reader.h"
+#include "wire/writer.h"
+
+/* The highest number Linux uses for a signal, and for an errno. */
+#define CTL_SIGNAL_MAX 64
+#define CTL_ERRNO_MAX 4095
+
+bool ctl_state_is_valid(enum ctl_state state);
+
+/* Whether there is a NUL in the array. */
+bool ctl_text_is_ended(const char *text, size_t cap);
+
+/* Copies a string into an array of `cap` zeros, or makes the reader fail. */
+void ctl_read_text(struct reader *r, char *ret, size_t cap);
+
+bool ctl_type_is_run(enum ctl_request_type type);
+int ctl_run_decode(const struct frame *frame, struct ctl_run *ret);

@@ -1,0 +1,262 @@
+/*
+ * What a client (serve, run) and the supervisor of one sandbox say to each other, one frame each.
+ *
+ *     supervisor                               client
+ *       │  HELLO, then STATE at each change      │
+ *       │────────────────────────────────────────▶
+ *       │             EXEC, SESSION_..., ATTACH  │   the frame's id is a tag of the client's own choosing, not 0
+ *       ◀────────────────────────────────────────│
+ *       │  STARTED, OUTPUT..., FINISHED          │   with that tag; or ERROR, and that is all
+ *       │────────────────────────────────────────▶
+ *       │                          KILL, RESIZE  │   with the tag of the exec they are for; no answer
+ *       ◀────────────────────────────────────────│
+ *       │       STATUS, SET_RULES, SYNC, WATCH   │   one OK, STATUS or ERROR with their tag; WATCH then EVENTs
+ *       │                                  STOP  │   STATE stopping, STATE stopped, end of the connection
+ *
+ * Output is sent as fast as the client reads: who does not read makes the command wait, and every other exec that was started
+ * on the same connection, so a client that wants them independent opens a connection for each. When a connection ends, the
+ * execs started on it are killed, except those marked CTL_RUN_DETACHED: what they print is kept, up to a bound, for whoever
+ * attaches later.
+ *
+ * Only pipes and sockets are taken as a command's standard input: a file of the host never enters the sandbox.
+ *
+ * Every request has a tag, also those that nobody answers. Names, paths and texts are known here by their length only: whoever
+ * uses them checks what is in them.
+ *
+ * Decoding allocates nothing; what it gives is borrowed from the frame. A decoder refuses with -EPROTO: unknown types, values
+ * out of their range, strings without their end, descriptors that do not belong there, bytes missing and bytes left over.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/frame.h"
+#include "wire/string_block.h"
+
+#define CTL_PROTO_VERSION 1
+#define CTL_NAME_MAX 64 /* of a sandbox, an exec, a session: with its NUL */
+#define CTL_TEXT_MAX 1024
+#define CTL_STRINGS_BYTES_MAX STRING_BLOCK_BYTES_MAX
+#define CTL_STRINGS_COUNT_MAX STRING_BLOCK_COUNT_MAX
+
+enum ctl_state {
+    CTL_STATE_BOOTING = 1,
+    CTL_STATE_RUNNING = 2,
+    CTL_STATE_STOPPING = 3,
+    CTL_STATE_STOPPED = 4,
+    CTL_STATE_FAILED = 5,
+};
+
+enum ctl_request_type {
+    CTL_REQUEST_EXEC = 32,
+    CTL_REQUEST_SESSION_OPEN = 33, /* answered by OK or ERROR */
+    CTL_REQUEST_SESSION_EXEC = 34,
+    CTL_REQUEST_SESSION_CLOSE = 35, /* answered by OK or ERROR */
+    CTL_REQUEST_ATTACH = 36,        /* to a detached exec: STARTED, what was kept, and so on */
+    CTL_REQUEST_KILL = 37,
+    CTL_REQUEST_RESIZE = 38,
+    CTL_REQUEST_SET_RULES = 39, /* the frame's one descriptor is a file as sandbox_spec_rules_encode() writes it */
+    CTL_REQUEST_STATUS = 40,
+    CTL_REQUEST_SYNC = 41,
+    CTL_REQUEST_WATCH = 42,
+    CTL_REQUEST_STOP = 43,
+};
+
+enum ctl_run_flag {
+    CTL_RUN_TTY = 1 << 0,      /* EXEC only: a terminal; its master is the descriptor of STARTED, and nothing comes as OUTPUT */
+    CTL_RUN_DETACHED = 1 << 1, /* goes on when the connection ends */
+    CTL_RUN_STDIN = 1 << 2,    /* EXEC only: the frame's first descriptor is its standard input; otherwise there is none */
+    CTL_RUN_STRINGS_FD = 1 << 3, /* set by ctl_run_encode() */
+    CTL_RUN_ALL = (1 << 4) - 1,
+};
+
+/* EXEC, SESSION_OPEN, SESSION_EXEC. */
+struct ctl_run {
+    uint32_t flags;
+    uint32_t timeout_ms;   /* of an exec, or idle time of a session; 0: none */
+    uint64_t output_limit; /* bytes of each stream; what comes after is read and dropped, and FINISHED says so. 0: none */
+    uint16_t rows, cols;
+    uint32_t argc;
+    uint32_t envc;
+    uint32_t strings_len;
+    const char *strings; /* borrowed, checked; NULL while they are in the memfd */
+};
+
+/* The strings of a ctl_run: name, session, cwd, arguments, environment, each ended by a NUL, in that order. A sender may leave
+ * pointers NULL where there is nothing to say. */
+struct ctl_command {
+    const char *name;    /* of the exec, or "" for one that the supervisor makes up; of SESSION_OPEN: likewise, the session's */
+    const char *session; /* SESSION_EXEC: its name; otherwise "" */
+    const char *cwd;     /* "": the workspace */
+    const char *const
+        *argv; /* EXEC: at least one; SESSION_OPEN: the shell's path, or none; SESSION_EXEC: exactly the command */
+    const char *const *envp; /* "NAME=value" beside those of the sandbox */
+};
+
+enum ctl_kill_scope { CTL_KILL_MAIN = 0, CTL_KILL_TREE = 1 };
+
+struct ctl_request {
+    enum ctl_request_type type;
+    uint64_t tag;
+    union {
+        struct ctl_run run;
+        struct {
+            char name[CTL_NAME_MAX];
+        } session_close, attach;
+        struct {
+            int32_t signal;
+            enum ctl_kill_scope scope;
+        } kill;
+        struct {
+            uint16_t rows, cols;
+        } resize;
+        struct {
+            uint64_t after; /* the number of the last event that is known; 0: all that are kept */
+        } watch;
+        struct {
+            uint32_t grace_ms; /* between SIGTERM and SIGKILL */
+        } stop;
+    };
+};
+
+enum ctl_reply_type {
+    CTL_REPLY_HELLO = 64,
+    CTL_REPLY_STATE = 65,
+    CTL_REPLY_OK = 66,
+    CTL_REPLY_ERROR = 67,
+    CTL_REPLY_STARTED = 68, /* with CTL_RUN_TTY the frame's one descriptor is the terminal's master */
+    CTL_REPLY_OUTPUT = 69,
+    CTL_REPLY_FINISHED = 70,
+    CTL_REPLY_STATUS = 71,
+    CTL_REPLY_EVENT = 72,
+};
+
+enum ctl_stream { CTL_STREAM_OUT = 1, CTL_STREAM_ERR = 2 };
+
+enum ctl_end {
+    CTL_END_EXITED = 1,
+    CTL_END_SIGNALED = 2,
+    CTL_END_TIMED_OUT = 3,
+    CTL_END_NOT_STARTED = 4, /* `text` says why, `error` is the errno */
+    CTL_END_LOST = 5,        /* the sandbox ended first */
+    CTL_END_SESSION = 6,     /* the session ended before this command had its turn */
+};
+
+enum ctl_finished_flag {
+    CTL_FINISHED_OUT_CUT = 1 << 0,
+    CTL_FINISHED_ERR_CUT = 1 << 1,
+    CTL_FINISHED_OOM = 1 << 2,            /* the memory limit was hit while it ran */
+    CTL_FINISHED_SESSION_CLOSED = 1 << 3, /* the command ended its session */
+    CTL_FINISHED_ALL = (1 << 4) - 1,
+};
+
+struct ctl_finished {
+    enum ctl_end end;
+    int32_t status; /* SIGNALED: the signal; EXITED: the exit code; otherwise either, or 0 */
+    int32_t error;
+    uint32_t flags;
+    uint64_t wall_us, user_us, system_us, max_rss_kib;
+    char text[CTL_TEXT_MAX];
+};
+
+struct ctl_status {
+    enum ctl_state state;
+    uint64_t pid;      /* the supervisor's; not 0 */
+    uint64_t init_pid; /* as the host sees it; 0: not running */
+    int64_t started_ns;
+    uint32_t execs, sessions, clients;
+    uint64_t used_bytes, used_inodes;
+    uint64_t fence_requests, denials, denials_dropped;
+    uint64_t last_event;
+};
+
+enum ctl_event_kind {
+    CTL_EVENT_EXEC_STARTED = 1,  /* subject: its name; detail: the command */
+    CTL_EVENT_EXEC_FINISHED = 2, /* subject: its name; numbers: enum ctl_end, status, wall_us */
+    CTL_EVENT_DENIED = 3,        /* subject: path; detail: operation and level; numbers: errno, pid, repeats */
+    CTL_EVENT_LIMIT = 4,         /* subject: "memory" or "pids"; numbers: count, limit */
+    CTL_EVENT_SESSION_OPENED = 5,
+    CTL_EVENT_SESSION_CLOSED = 6, /* subject: its name; detail: why; numbers: lifetime in us */
+    CTL_EVENT_LAST = CTL_EVENT_SESSION_CLOSED,
+};
+
+#define CTL_EVENT_NUMBERS 3
+
+struct ctl_event {
+    uint64_t number; /* counts from 1; what is missing between two was dropped */
+    int64_t wall_ns;
+    enum ctl_event_kind kind;
+    int64_t numbers[CTL_EVENT_NUMBERS];
+    const char *exec; /* borrowed strings; "" when there is none, for which a sender may say NULL */
+    const char *subject;
+    const char *detail;
+};
+
+struct ctl_reply {
+    enum ctl_reply_type type;
+    uint64_t tag; /* 0 for HELLO and STATE */
+    union {
+        struct {
+            uint32_t version;
+            enum ctl_state state;
+            char name[CTL_NAME_MAX];
+        } hello;
+        struct {
+            enum ctl_state state;
+            enum err_code code; /* FAILED: why, not OK */
+            char text[CTL_TEXT_MAX];
+        } state;
+        struct {
+            enum err_code code; /* not OK */
+            char text[CTL_TEXT_MAX];
+        } error;
+        struct {
+            char name[CTL_NAME_MAX]; /* OK of SESSION_OPEN: the session's; otherwise "" */
+        } ok;
+        struct {
+            char name[CTL_NAME_MAX];
+            uint32_t pid; /* inside; 0: not known, as for a session's command */
+        } started;
+        struct {
+            enum ctl_stream stream;
+            uint64_t lost; /* bytes of this stream that were dropped before these: a detached exec printed too much */
+            size_t len;
+            const void *bytes; /* borrowed */
+        } output;
+        struct ctl_finished finished;
+        struct ctl_status status;
+        struct ctl_event event;
+    };
+};
+
+/* Room for any payload but those of ctl_run and OUTPUT, which need FRAME_PAYLOAD_MAX. */
+#define CTL_PROTO_SMALL_MAX 16384
+#define CTL_OUTPUT_MAX (FRAME_PAYLOAD_MAX - 64) /* bytes in one OUTPUT */
+
+/* Encoding puts the payload into `buf`, which `ret` then borrows, and which an OUTPUT's bytes may not overlap; descriptors are the
+ * caller's to add. -EINVAL for what no decoder would take, -EMSGSIZE when `cap` is too small. EXEC, SESSION_OPEN and
+ * SESSION_EXEC are made by ctl_run_encode(). */
+int ctl_request_encode(const struct ctl_request *request, void *buf, size_t cap, struct frame *ret);
+int ctl_reply_encode(const struct ctl_reply *reply, void *buf, size_t cap, struct frame *ret);
+
+int ctl_request_decode(const struct frame *frame, struct ctl_request *ret);
+int ctl_reply_decode(const struct frame *frame, struct ctl_reply *ret);
+
+/* `buf` holds FRAME_PAYLOAD_MAX bytes. Of `run` flags, timeout_ms, output_limit, rows and cols count. `stdin_fd` is put first
+ * into the frame when CTL_RUN_STDIN is set. `ret_fd` is a sealed memfd with the strings when they do not fit, to be closed by
+ * the caller when the frame was sent, or -1. -E2BIG: more than the limits above; -EINVAL. */
+int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_run *run, const struct ctl_command *command,
+                   int stdin_fd, void *buf, struct frame *ret, int *ret_fd);
+
+/* Maps the strings from their memfd into `run`, if they are there. -EINVAL when size or seals are not as they must be, -EPROTO
+ * when the strings are not. The mapping lasts until ctl_run_unmap_strings(). */
+int ctl_run_map_strings(struct ctl_run *run, const struct frame *frame);
+void ctl_run_unmap_strings(struct ctl_run *run);
+
+/* Points into the strings. `room` has argc + envc + 2 elements, and `ret` borrows it. */
+void ctl_run_command(const struct ctl_run *run, const char **room, struct ctl_command *ret);
+
+const char *ctl_state_name(enum ctl_state state);
+const char *ctl_event_kind_name(enum ctl_event_kind kind); /* as in the audit log: "command_executed", "permission_denied" */

@@ -1,0 +1,218 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "wire/ctl_int.h"
+#include "wire/string_block.h"
+
+/*
+ * The payload:
+ *
+ *     u32 flags, u32 timeout_ms, u64 output_limit, u16 rows, u16 cols
+ *     u32 argc, u32 envc, u32 length of the strings
+ *     the strings, unless they are in a memfd
+ */
+#define FIXED_LEN 32
+
+/* Before the arguments: the exec's or session's name, the session of a SESSION_EXEC, the working directory. */
+#define HEAD_COUNT 3
+
+static const char *const no_strings[] = { NULL };
+
+static bool has(const struct ctl_run *run, uint32_t flag)
+{
+    return (run->flags & flag) != 0;
+}
+
+bool ctl_type_is_run(enum ctl_request_type type)
+{
+    return type == CTL_REQUEST_EXEC || type == CTL_REQUEST_SESSION_OPEN || type == CTL_REQUEST_SESSION_EXEC;
+}
+
+/* What both directions check alike. */
+
+static bool flags_are_valid(enum ctl_request_type type, uint32_t flags)
+{
+    uint32_t allowed = CTL_RUN_ALL;
+
+    if (type != CTL_REQUEST_EXEC)
+        allowed &= ~(uint32_t) (CTL_RUN_TTY | CTL_RUN_STDIN);
+    return (flags & ~allowed) == 0;
+}
+
+static bool argc_is_valid(enum ctl_request_type type, uint32_t argc)
+{
+    if (type == CTL_REQUEST_EXEC)
+        return argc >= 1;
+    return type == CTL_REQUEST_SESSION_OPEN ? argc <= 1 : argc == 1;
+}
+
+static bool names_are_valid(enum ctl_request_type type, const char *name, const char *session)
+{
+    if (strlen(name) >= CTL_NAME_MAX || strlen(session) >= CTL_NAME_MAX)
+        return false;
+    return (session[0] != '\0') == (type == CTL_REQUEST_SESSION_EXEC);
+}
+
+static size_t string_count(const struct ctl_run *run)
+{
+    return HEAD_COUNT + (size_t) run->argc + run->envc;
+}
+
+static void write_fixed(struct writer *w, const struct ctl_run *run)
+{
+    writer_u32(w, run->flags);
+    writer_u32(w, run->timeout_ms);
+    writer_u64(w, run->output_limit);
+    writer_u16(w, run->rows);
+    writer_u16(w, run->cols);
+    writer_u32(w, run->argc);
+    writer_u32(w, run->envc);
+    writer_u32(w, run->strings_len);
+}
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+/* Fills in what `run` says of the strings. */
+static int measure_command(enum ctl_request_type type, struct string_block *block, struct ctl_run *run)
+{
+    int r = string_block_measure(block);
+
+    if (r < 0)
+        return r;
+    run->argc = block->argc;
+    run->envc = block->envc;
+    run->strings_len = block->len;
+    return argc_is_valid(type, run->argc) && names_are_valid(type, block->heads[0], block->heads[1]) ? 0 : -EINVAL;
+}
+
+static void borrow_fds(struct frame *frame, int stdin_fd, int strings_fd)
+{
+    if (stdin_fd >= 0)
+        frame->fds[frame->fd_count++] = stdin_fd;
+    if (strings_fd >= 0)
+        frame->fds[frame->fd_count++] = strings_fd;
+}
+
+int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_run *run, const struct ctl_command *command,
+                   int stdin_fd, void *buf, struct frame *ret, int *ret_fd)
+{
+    const char *heads[HEAD_COUNT] = { or_empty(command->name), or_empty(command->session), or_empty(command->cwd) };
+    struct string_block block = { .heads = heads,
+                                  .head_count = HEAD_COUNT,
+                                  .argv = command->argv ? command->argv : no_strings,
+                                  .envp = command->envp ? command->envp : no_strings };
+    struct ctl_run m = *run;
+    autofd int fd = -1;
+    struct writer w;
+    int r;
+
+    m.flags &= ~(uint32_t) CTL_RUN_STRINGS_FD;
+    if (!ctl_type_is_run(type) || tag == 0 || !flags_are_valid(type, m.flags) || (has(&m, CTL_RUN_STDIN) && stdin_fd < 0))
+        return -EINVAL;
+    r = measure_command(type, &block, &m);
+    if (r < 0)
+        return r;
+    if (m.strings_len > FRAME_PAYLOAD_MAX - FIXED_LEN) {
+        fd = string_block_seal(&block);
+        if (fd < 0)
+            return steal_fd(&fd);
+        m.flags |= CTL_RUN_STRINGS_FD;
+    }
+    writer_init(&w, buf, FRAME_PAYLOAD_MAX);
+    write_fixed(&w, &m);
+    if (fd < 0)
+        string_block_write(&block, &w);
+    *ret = (struct frame){ .id = tag, .type = (uint16_t) type, .payload = buf, .len = w.len };
+    borrow_fds(ret, has(&m, CTL_RUN_STDIN) ? stdin_fd : -1, fd);
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+/* Of strings that are known to be as many as announced. */
+static bool strings_are_valid(enum ctl_request_type type, const char *strings)
+{
+    return names_are_valid(type, strings, strings + strlen(strings) + 1);
+}
+
+static void read_strings(struct reader *r, enum ctl_request_type type, struct ctl_run *run)
+{
+    if (has(run, CTL_RUN_STRINGS_FD))
+        return;
+    run->strings = reader_bytes(r, run->strings_len);
+    if (run->strings &&
+        (!string_block_is_valid(run->strings, run->strings_len, string_count(run)) || !strings_are_valid(type, run->strings)))
+        reader_fail(r);
+}
+
+static void read_fixed(struct reader *r, struct ctl_run *run)
+{
+    run->flags = reader_u32(r);
+    run->timeout_ms = reader_u32(r);
+    run->output_limit = reader_u64(r);
+    run->rows = reader_u16(r);
+    run->cols = reader_u16(r);
+    run->argc = reader_u32(r);
+    run->envc = reader_u32(r);
+    run->strings_len = reader_u32(r);
+}
+
+int ctl_run_decode(const struct frame *frame, struct ctl_run *ret)
+{
+    enum ctl_request_type type = (enum ctl_request_type) frame->type;
+    struct ctl_run run = { 0 };
+    struct reader r;
+
+    reader_init(&r, frame->payload, frame->len);
+    read_fixed(&r, &run);
+    if (!flags_are_valid(type, run.flags) || !argc_is_valid(type, run.argc) ||
+        !string_block_is_bounded(run.argc, run.envc, run.strings_len))
+        reader_fail(&r);
+    read_strings(&r, type, &run);
+    if (reader_end(&r) < 0 || frame->id == 0)
+        return -EPROTO;
+    if (frame->fd_count != (size_t) has(&run, CTL_RUN_STDIN) + (size_t) has(&run, CTL_RUN_STRINGS_FD))
+        return -EPROTO;
+    *ret = run;
+    return 0;
+}
+
+int ctl_run_map_strings(struct ctl_run *run, const struct frame *frame)
+{
+    const char *strings;
+    int r;
+
+    if (!has(run, CTL_RUN_STRINGS_FD))
+        return 0;
+    r = string_block_map(frame->fds[frame->fd_count - 1], run->strings_len, string_count(run), &strings);
+    if (r < 0)
+        return r;
+    if (!strings_are_valid((enum ctl_request_type) frame->type, strings)) {
+        string_block_unmap(strings, run->strings_len);
+        return -EPROTO;
+    }
+    run->strings = strings;
+    return 0;
+}
+
+void ctl_run_unmap_strings(struct ctl_run *run)
+{
+    if (has(run, CTL_RUN_STRINGS_FD))
+        string_block_unmap(run->strings, run->strings_len);
+    run->strings = NULL;
+}
+
+void ctl_run_command(const struct ctl_run *run, const char **room, struct ctl_command *ret)
+{
+    const char **envp = room + run->argc + 1;
+
+    ret->name = run->strings;
+    ret->session = ret->name + strlen(ret->name) + 1;
+    ret->cwd = ret->session + strlen(ret->session) + 1;
+    ret->argv = room;
+    ret->envp = envp;
+    string_block_point(string_block_point(ret->cwd + strlen(ret->cwd) + 1, run->argc, room), run->envc, envp);
+}

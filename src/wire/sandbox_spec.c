@@ -1,0 +1,162 @@
+#include "wire/sandbox_spec.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "wire/sandbox_spec_int.h"
+
+#define SPEC_FILE "spec"
+
+void sandbox_rules_free(struct sandbox_rule *rules, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(rules[i].pattern);
+    free(rules);
+}
+
+void sandbox_spec_free(struct sandbox_spec *spec)
+{
+    if (!spec)
+        return;
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        free(spec->mounts[i].src);
+        free(spec->mounts[i].dst);
+    }
+    for (size_t i = 0; i < spec->env_count; i++)
+        free(spec->env[i]);
+    sandbox_rules_free(spec->rules, spec->rule_count);
+    free(spec->mounts);
+    free(spec->env);
+    free(spec->name);
+    free(spec->base_path);
+    free(spec->runtime);
+    free(spec->hostname);
+    free(spec);
+}
+
+void sandbox_spec_add_rule(struct sandbox_spec *spec, const char *pattern, uint8_t type, uint8_t level, int32_t priority)
+{
+    spec->rules = xgrow(spec->rules, spec->rule_count + 1, sizeof(*spec->rules));
+    spec->rules[spec->rule_count++] =
+        (struct sandbox_rule){ .pattern = xdup(pattern), .type = type, .level = level, .priority = priority };
+}
+
+void sandbox_spec_add_mount(struct sandbox_spec *spec, const char *src, const char *dst, bool read_only)
+{
+    spec->mounts = xgrow(spec->mounts, spec->mount_count + 1, sizeof(*spec->mounts));
+    spec->mounts[spec->mount_count++] = (struct sandbox_mount){ .src = xdup(src), .dst = xdup(dst), .read_only = read_only };
+}
+
+void sandbox_spec_add_env(struct sandbox_spec *spec, const char *assignment)
+{
+    spec->env = xgrow(spec->env, spec->env_count + 1, sizeof(*spec->env));
+    spec->env[spec->env_count++] = xdup(assignment);
+}
+
+/* Not isalnum(), which asks the locale. */
+static bool is_name_char(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+bool sandbox_name_is_valid(const char *name)
+{
+    size_t len = 0;
+
+    if (name[0] == '.' || name[0] == '-')
+        return false;
+    for (; name[len]; len++)
+        if (len + 1 >= SANDBOX_NAME_MAX || !is_name_char(name[len]))
+            return false;
+    return len > 0;
+}
+
+/* A stranger's text in quotes, or what to say when there is none. */
+static int refuse(struct err *err, const char *what, const char *text, const char *why)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+
+    if (!text || !*text)
+        return err_invalid(err, "%s is empty", what);
+    buf_add_excerpt(&shown, text, strlen(text));
+    return err_invalid(err, "%s '%s' %s", what, shown.data, why);
+}
+
+static int check_path(const char *what, const char *path, struct err *err)
+{
+    return path && path[0] == '/' ? 0 : refuse(err, what, path, "is not an absolute path");
+}
+
+static int check_mounts(const struct sandbox_spec *spec, struct err *err)
+{
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        int r = check_path("source", spec->mounts[i].src, err);
+
+        if (r == 0)
+            r = check_path("destination", spec->mounts[i].dst, err);
+        if (r < 0)
+            return err_wrap(err, r, "mount %zu", i + 1);
+    }
+    return 0;
+}
+
+static int check_env(const struct sandbox_spec *spec, struct err *err)
+{
+    for (size_t i = 0; i < spec->env_count; i++)
+        if (spec->env[i][0] == '=' || !strchr(spec->env[i], '='))
+            return refuse(err, "environment", spec->env[i], "is not NAME=value");
+    return 0;
+}
+
+int sandbox_rules_check(const struct sandbox_rule *rules, size_t count, struct err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].pattern[0] == '\0')
+            return err_invalid(err, "rule %zu: its pattern is empty", i + 1);
+    return 0;
+}
+
+int sandbox_spec_check(const struct sandbox_spec *spec, struct err *err)
+{
+    int r;
+
+    if (!spec->name || !sandbox_name_is_valid(spec->name))
+        return refuse(err, "name", spec->name, "is not 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _");
+    r = check_path("base", spec->base_path, err);
+    if (r == 0)
+        r = sandbox_rules_check(spec->rules, spec->rule_count, err);
+    if (r == 0)
+        r = check_mounts(spec, err);
+    return r == 0 ? check_env(spec, err) : r;
+}
+
+int sandbox_spec_load(int dir_fd, struct sandbox_spec **ret, struct err *err)
+{
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    int r;
+
+    r = file_read(dir_fd, SPEC_FILE, SANDBOX_SPEC_BYTES_MAX, &bytes);
+    if (r < 0)
+        return err_errno(err, r, "reading the sandbox's spec");
+    r = sandbox_spec_decode(bytes.data, bytes.len, ret, err);
+    return r < 0 ? err_wrap(err, r, "reading the sandbox's spec") : 0;
+}
+
+/* Nothing is stored that could not be loaded again. */
+int sandbox_spec_store(int dir_fd, const struct sandbox_spec *spec, struct err *err)
+{
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    int r;
+
+    r = sandbox_spec_check(spec, err);
+    if (r < 0)
+        return err_wrap(err, r, "writing the sandbox's spec");
+    sandbox_spec_encode(spec, &bytes);
+    if (bytes.len > SANDBOX_SPEC_BYTES_MAX)
+        return err_set(err, ERR_INVALID_ARGUMENT, -E2BIG, "writing the sandbox's spec: its %zu bytes are more than %u",
+                       bytes.len, SANDBOX_SPEC_BYTES_MAX);
+    r = file_replace(dir_fd, SPEC_FILE, bytes.data, bytes.len, 0600);
+    return r < 0 ? err_errno(err, r, "writing the sandbox's spec") : 0;
+}

@@ -1,0 +1,89 @@
+/*
+ * What a sandbox is, in the file from which its supervisor starts it, now and again after whatever ended it.
+ *
+ * A sandbox has a directory of its own:
+ *
+ *     <dir>/spec     this, replaced whole
+ *     <dir>/delta    its changes: see fence/delta.h
+ *     <dir>/lock     held by its supervisor as long as that lives
+ *     <dir>/ctl      the supervisor's socket: see ctl_proto.h
+ *     <dir>/state    what the supervisor last said of itself, as lines "key value"
+ *     <dir>/mnt      where the fence is mounted, in the supervisor's own mount namespace
+ *     <dir>/log      what the supervisor logged
+ *
+ * The file is written by us for us, in a directory nobody else can write; it is nevertheless read like a stranger's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#define SANDBOX_SPEC_BYTES_MAX (16u << 20)
+#define SANDBOX_NAME_MAX 64 /* with its NUL */
+
+enum sandbox_net { SANDBOX_NET_NONE = 0, SANDBOX_NET_HOST = 1 };
+
+/* policy's struct rule, in plain numbers, so that this room needs to know nothing of rules. */
+struct sandbox_rule {
+    char *pattern; /* owned */
+    uint8_t type;
+    uint8_t level;
+    int32_t priority;
+};
+
+struct sandbox_mount {
+    char *src, *dst; /* owned */
+    bool read_only;
+};
+
+/* All owned. Zero means none, or the default. */
+struct sandbox_spec {
+    char *name;
+    char *base_path;
+    char *runtime;  /* "bwrap" or "mock" */
+    char *hostname; /* "": the default */
+    bool is_live;   /* the base is edited meanwhile */
+    bool own_cgroup;
+    enum sandbox_net net;
+    uint64_t created_ns; /* wall clock */
+    uint64_t quota_bytes, quota_inodes;
+    uint64_t memory_bytes;
+    uint32_t cpu_quota_us, cpu_shares, pids;
+    uint64_t tmp_bytes;
+    struct sandbox_rule *rules;
+    size_t rule_count;
+    struct sandbox_mount *mounts;
+    size_t mount_count;
+    char **env; /* "NAME=value", for every command */
+    size_t env_count;
+};
+
+void sandbox_spec_free(struct sandbox_spec *spec);
+DEFINE_AUTOPTR(sandbox_spec, sandbox_spec_free);
+
+void sandbox_spec_add_rule(struct sandbox_spec *spec, const char *pattern, uint8_t type, uint8_t level, int32_t priority);
+void sandbox_spec_add_mount(struct sandbox_spec *spec, const char *src, const char *dst, bool read_only);
+void sandbox_spec_add_env(struct sandbox_spec *spec, const char *assignment);
+
+/* Whether it may name a sandbox and its directory: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot or a dash. */
+bool sandbox_name_is_valid(const char *name);
+
+/* `out` is emptied first. */
+void sandbox_spec_encode(const struct sandbox_spec *spec, struct buf *out);
+
+/* -EBADMSG for whatever is no spec, or not a whole one, or of another version, or has an empty or relative path, a name that is
+ * not valid, a pattern without text, an environment that is not NAME=value. Rules are not judged beyond that. */
+int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret, struct err *err);
+
+/* Only the rules: for SET_RULES. Decoding replaces those of `spec`, or leaves them on failure. */
+void sandbox_spec_rules_encode(const struct sandbox_spec *spec, struct buf *out);
+int sandbox_spec_rules_decode(struct sandbox_spec *spec, const void *bytes, size_t len, struct err *err);
+
+/* The file `spec` in a sandbox's directory. Writing is atomic and durable. */
+int sandbox_spec_load(int dir_fd, struct sandbox_spec **ret, struct err *err);
+int sandbox_spec_store(int dir_fd, const struct sandbox_spec *spec, struct err *err);

@@ -1,0 +1,311 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "wire/reader.h"
+#include "wire/sandbox_spec_int.h"
+#include "wire/writer.h"
+
+/*
+ * The file, numbers little endian, strings ended by a NUL:
+ *
+ *      0  "AFSB"       magic
+ *      4  u8           version
+ *      5  u8           what it is: a spec, or rules
+ *      6  u32          length of the body, which follows and ends the file
+ *     10  u64          checksum of the body
+ *
+ *     rules:           u32 count, each: pattern, u8 type, u8 level, u32 priority
+ *     a spec's body:   name, base_path, runtime, hostname, u8 is_live, u8 own_cgroup, u8 net, u64 created_ns,
+ *                      u64 quota_bytes, u64 quota_inodes, u64 memory_bytes, u32 cpu_quota_us, u32 cpu_shares, u32 pids,
+ *                      u64 tmp_bytes; rules
+ *                      u32 count of mounts, each: src, dst, u8 read_only
+ *                      u32 count of the environment, each a string
+ *
+ * The checksum is against a disk, not against an enemy: a byte that turned over in a pattern would otherwise be another rule.
+ */
+#define VERSION 1
+#define HEADER_LEN 18
+#define MAGIC_LEN 4
+
+enum kind { KIND_SPEC = 1, KIND_RULES = 2 };
+
+static const char magic[MAGIC_LEN] = { 'A', 'F', 'S', 'B' };
+
+/* FNV-1a, 64 bits: tells every change of a single byte. */
+static uint64_t checksum(const void *bytes, size_t len)
+{
+    const uint8_t *at = bytes;
+    uint64_t sum = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < len; i++)
+        sum = (sum ^ at[i]) * 0x100000001b3u;
+    return sum;
+}
+
+static void put_number(struct buf *out, uint64_t value, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        buf_add_char(out, (char) (value >> (8 * i)));
+}
+
+static void put_string(struct buf *out, const char *text)
+{
+    if (text)
+        buf_add_str(out, text);
+    buf_add_char(out, '\0');
+}
+
+static void put_rules(struct buf *out, const struct sandbox_spec *spec)
+{
+    put_number(out, spec->rule_count, 4);
+    for (size_t i = 0; i < spec->rule_count; i++) {
+        put_string(out, spec->rules[i].pattern);
+        put_number(out, spec->rules[i].type, 1);
+        put_number(out, spec->rules[i].level, 1);
+        put_number(out, (uint32_t) spec->rules[i].priority, 4);
+    }
+}
+
+static void put_fixed(struct buf *out, const struct sandbox_spec *spec)
+{
+    put_string(out, spec->name);
+    put_string(out, spec->base_path);
+    put_string(out, spec->runtime);
+    put_string(out, spec->hostname);
+    put_number(out, spec->is_live, 1);
+    put_number(out, spec->own_cgroup, 1);
+    put_number(out, spec->net, 1);
+    put_number(out, spec->created_ns, 8);
+    put_number(out, spec->quota_bytes, 8);
+    put_number(out, spec->quota_inodes, 8);
+    put_number(out, spec->memory_bytes, 8);
+    put_number(out, spec->cpu_quota_us, 4);
+    put_number(out, spec->cpu_shares, 4);
+    put_number(out, spec->pids, 4);
+    put_number(out, spec->tmp_bytes, 8);
+}
+
+static void put_mounts(struct buf *out, const struct sandbox_spec *spec)
+{
+    put_number(out, spec->mount_count, 4);
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        put_string(out, spec->mounts[i].src);
+        put_string(out, spec->mounts[i].dst);
+        put_number(out, spec->mounts[i].read_only, 1);
+    }
+}
+
+static void put_env(struct buf *out, const struct sandbox_spec *spec)
+{
+    put_number(out, spec->env_count, 4);
+    for (size_t i = 0; i < spec->env_count; i++)
+        put_string(out, spec->env[i]);
+}
+
+/* `out` is filled with a header's length of anything, and the body from there on. */
+static void put_header(struct buf *out, enum kind kind)
+{
+    size_t len = out->len - HEADER_LEN;
+    struct writer w;
+
+    writer_init(&w, out->data, HEADER_LEN);
+    writer_bytes(&w, magic, MAGIC_LEN);
+    writer_u8(&w, VERSION);
+    writer_u8(&w, (uint8_t) kind);
+    writer_u32(&w, (uint32_t) len);
+    writer_u64(&w, checksum(out->data + HEADER_LEN, len));
+}
+
+void sandbox_spec_encode(const struct sandbox_spec *spec, struct buf *out)
+{
+    buf_clear(out);
+    put_number(out, 0, HEADER_LEN);
+    put_fixed(out, spec);
+    put_rules(out, spec);
+    put_mounts(out, spec);
+    put_env(out, spec);
+    put_header(out, KIND_SPEC);
+}
+
+void sandbox_spec_rules_encode(const struct sandbox_spec *spec, struct buf *out)
+{
+    buf_clear(out);
+    put_number(out, 0, HEADER_LEN);
+    put_rules(out, spec);
+    put_header(out, KIND_RULES);
+}
+
+/* Rules come from a client, who is told that they are wrong; a spec is ours. */
+static enum err_code code_of(enum kind kind)
+{
+    return kind == KIND_SPEC ? ERR_DATA_LOSS : ERR_INVALID_ARGUMENT;
+}
+
+static int damaged(enum kind kind, const char *how, struct err *err)
+{
+    return err_set(err, code_of(kind), -EBADMSG, "the file is damaged: %s", how);
+}
+
+/* A check of the content failed, and has said why. */
+static int bad_content(enum kind kind, struct err *err)
+{
+    if (err)
+        err->code = code_of(kind);
+    return -EBADMSG;
+}
+
+/* Checks all that is around the body and lets `ret` read it. */
+static int open_body(const void *bytes, size_t len, enum kind kind, struct reader *ret, struct err *err)
+{
+    const char *what = kind == KIND_SPEC ? "a sandbox's spec" : "a file of rules";
+    struct reader r;
+    const void *found;
+    uint8_t version, found_kind;
+    uint32_t body_len;
+    uint64_t sum;
+
+    reader_init(&r, bytes, len);
+    found = reader_bytes(&r, MAGIC_LEN);
+    if (!found || memcmp(found, magic, MAGIC_LEN) != 0)
+        return err_set(err, code_of(kind), -EBADMSG, "this is not %s", what);
+    version = reader_u8(&r);
+    found_kind = reader_u8(&r);
+    body_len = reader_u32(&r);
+    sum = reader_u64(&r);
+    if (!r.failed && version != VERSION)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBADMSG, "format %u is unknown to this version, which reads %u", version,
+                       VERSION);
+    if (r.failed || body_len != r.left)
+        return damaged(kind, "its length is wrong", err);
+    if (found_kind != kind)
+        return err_set(err, code_of(kind), -EBADMSG, "this is not %s", what);
+    if (len > SANDBOX_SPEC_BYTES_MAX)
+        return err_set(err, code_of(kind), -EBADMSG, "it is too large");
+    if (checksum(r.at, r.left) != sum)
+        return damaged(kind, "its checksum does not match", err);
+    *ret = r;
+    return 0;
+}
+
+static const char *read_string(struct reader *r)
+{
+    const char *text = reader_string(r, SIZE_MAX);
+
+    return text ? text : "";
+}
+
+static bool read_bool(struct reader *r)
+{
+    uint8_t value = reader_u8(r);
+
+    if (value > 1)
+        reader_fail(r);
+    return value == 1;
+}
+
+static void read_rules(struct reader *r, struct sandbox_spec *spec)
+{
+    uint32_t count = reader_u32(r);
+
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        const char *pattern = read_string(r);
+        uint8_t type = reader_u8(r), level = reader_u8(r);
+        int32_t priority = (int32_t) reader_u32(r);
+
+        if (!r->failed)
+            sandbox_spec_add_rule(spec, pattern, type, level, priority);
+    }
+}
+
+static void read_fixed(struct reader *r, struct sandbox_spec *spec)
+{
+    uint8_t net;
+
+    spec->name = xdup(read_string(r));
+    spec->base_path = xdup(read_string(r));
+    spec->runtime = xdup(read_string(r));
+    spec->hostname = xdup(read_string(r));
+    spec->is_live = read_bool(r);
+    spec->own_cgroup = read_bool(r);
+    net = reader_u8(r);
+    if (net > SANDBOX_NET_HOST)
+        reader_fail(r);
+    spec->net = (enum sandbox_net) net;
+    spec->created_ns = reader_u64(r);
+    spec->quota_bytes = reader_u64(r);
+    spec->quota_inodes = reader_u64(r);
+    spec->memory_bytes = reader_u64(r);
+    spec->cpu_quota_us = reader_u32(r);
+    spec->cpu_shares = reader_u32(r);
+    spec->pids = reader_u32(r);
+    spec->tmp_bytes = reader_u64(r);
+}
+
+static void read_mounts(struct reader *r, struct sandbox_spec *spec)
+{
+    uint32_t count = reader_u32(r);
+
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        const char *src = read_string(r), *dst = read_string(r);
+        bool read_only = read_bool(r);
+
+        if (!r->failed)
+            sandbox_spec_add_mount(spec, src, dst, read_only);
+    }
+}
+
+static void read_env(struct reader *r, struct sandbox_spec *spec)
+{
+    uint32_t count = reader_u32(r);
+
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        const char *assignment = read_string(r);
+
+        if (!r->failed)
+            sandbox_spec_add_env(spec, assignment);
+    }
+}
+
+int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret, struct err *err)
+{
+    autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
+    struct reader reader;
+    int r;
+
+    r = open_body(bytes, len, KIND_SPEC, &reader, err);
+    if (r < 0)
+        return r;
+    read_fixed(&reader, spec);
+    read_rules(&reader, spec);
+    read_mounts(&reader, spec);
+    read_env(&reader, spec);
+    if (reader_end(&reader) < 0)
+        return damaged(KIND_SPEC, "its fields do not fill it", err);
+    if (sandbox_spec_check(spec, err) < 0)
+        return bad_content(KIND_SPEC, err);
+    *ret = steal_ptr(&spec);
+    return 0;
+}
+
+int sandbox_spec_rules_decode(struct sandbox_spec *spec, const void *bytes, size_t len, struct err *err)
+{
+    autoptr(sandbox_spec) fresh = xnew(struct sandbox_spec);
+    struct reader reader;
+    int r;
+
+    r = open_body(bytes, len, KIND_RULES, &reader, err);
+    if (r < 0)
+        return r;
+    read_rules(&reader, fresh);
+    if (reader_end(&reader) < 0)
+        return damaged(KIND_RULES, "its fields do not fill it", err);
+    if (sandbox_rules_check(fresh->rules, fresh->rule_count, err) < 0)
+        return bad_content(KIND_RULES, err);
+    sandbox_rules_free(spec->rules, spec->rule_count);
+    spec->rules = steal_ptr(&fresh->rules);
+    spec->rule_count = fresh->rule_count;
+    fresh->rule_count = 0;
+    return 0;
+}
