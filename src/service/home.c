@@ -1,0 +1,464 @@
+#include "service/home.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/path.h"
+
+#define LOCK_TRIES 10 /* 2 ms apart */
+#define NAME_TRIES 16
+#define NAMES_TOLD 8
+#define SUFFIX_LETTERS 4
+#define SWEEP_AFTER_SEC 60
+
+/* ---- where it is ---- */
+
+/* A relative path would mean another place for everybody who asks from another directory. */
+static int take_absolute(const char *variable, const char *value, const char *below, char **ret, struct err *err)
+{
+    autodone(buf) struct buf clean = BUF_EMPTY;
+
+    if (*value != '/')
+        return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "$%s is '%s'; it must be an absolute path", variable, value);
+    if (path_clean(value, strlen(value), &clean) < 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "$%s is '%s', which leads above the root", variable, value);
+    *ret = xprintf("%s%s", strcmp(clean.data, "/") == 0 ? "" : clean.data, below);
+    return 0;
+}
+
+static int find_path(char **ret, struct err *err)
+{
+    const char *state = getenv("AGENTFENSE_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME"), *user = getenv("HOME");
+
+    if (state && *state)
+        return take_absolute("AGENTFENSE_STATE_DIR", state, "", ret, err);
+    if (geteuid() == 0) {
+        *ret = xdup("/var/lib/agentfense");
+        return 0;
+    }
+    if (xdg && *xdg == '/') /* the XDG specification has relative values ignored */
+        return take_absolute("XDG_STATE_HOME", xdg, "/agentfense", ret, err);
+    if (user && *user)
+        return take_absolute("HOME", user, "/.local/state/agentfense", ret, err);
+    return err_set(err, ERR_FAILED_PRECONDITION, -ENOENT,
+                   "nowhere to keep sandboxes: set AGENTFENSE_STATE_DIR to a directory of your own, or HOME");
+}
+
+/* Those above it may be symlinks: whoever set up this host put them there. What is made is closed, as XDG asks. */
+static int make_with_parents(const char *path)
+{
+    autofree char *part = xdup(path);
+
+    for (char *slash = part + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        if (mkdir(part, 0700) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+            return -errno;
+    }
+    return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* Somebody who can write here could put a sandbox of their making under our feet, or take one away while it is being applied. */
+static int check_private(int fd, const char *path, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "state directory '%s'", path);
+    if (st.st_uid != geteuid())
+        return err_set(err, ERR_FAILED_PRECONDITION, -EPERM,
+                       "state directory '%s' belongs to uid %u and you are uid %u; set AGENTFENSE_STATE_DIR to a directory of "
+                       "your own",
+                       path, (unsigned) st.st_uid, (unsigned) geteuid());
+    if (st.st_mode & 022)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EPERM,
+                       "state directory '%s' can be written by others (mode %04o); close it: chmod go-w '%s'", path,
+                       (unsigned) st.st_mode & 07777, path);
+    return 0;
+}
+
+static int open_root(struct home *home, bool create, struct err *err)
+{
+    int r = create ? make_with_parents(home->path) : 0;
+
+    if (r < 0)
+        return err_errno(err, r, "making state directory '%s'", home->path);
+    home->fd = open(home->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (home->fd < 0)
+        return err_errno(err, -errno, "opening state directory '%s'", home->path);
+    return check_private(home->fd, home->path, err);
+}
+
+static int open_part(struct home *home, const char *name, bool create, int *ret_fd, struct err *err)
+{
+    autofree char *path = xprintf("%s/%s", home->path, name);
+    int r = create ? path_mkdirs_beneath(home->fd, name, 0700) : 0, fd;
+
+    if (r < 0)
+        return err_errno(err, r, "making '%s'", path);
+    fd = path_open_beneath(home->fd, name, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return err_errno(err, fd, "opening '%s'", path);
+    *ret_fd = fd;
+    return check_private(fd, path, err);
+}
+
+int home_open(bool create, struct home *ret, struct err *err)
+{
+    autodone(home) struct home home = HOME_NONE;
+    int r = find_path(&home.path, err);
+
+    if (r == 0)
+        r = open_root(&home, create, err);
+    if (r == 0)
+        r = open_part(&home, "sandboxes", create, &home.sandboxes_fd, err);
+    if (r == 0)
+        r = open_part(&home, "uids", create, &home.locks_fd, err);
+    if (r < 0)
+        return r;
+    *ret = home;
+    home = HOME_NONE;
+    return 0;
+}
+
+void home_done(struct home *home)
+{
+    free(home->path);
+    cleanup_fd(&home->fd);
+    cleanup_fd(&home->sandboxes_fd);
+    cleanup_fd(&home->locks_fd);
+    *home = HOME_NONE;
+}
+
+char *home_path(const struct home *home, const char *name, const char *file)
+{
+    return xprintf("%s/sandboxes/%s/%s", home->path, name, file);
+}
+
+/* ---- who lives ---- */
+
+int home_lock(int sandbox_dir_fd, int *ret_fd)
+{
+    autofd int fd = path_open_beneath(sandbox_dir_fd, "lock", O_RDWR | O_CREAT | O_NONBLOCK, 0600);
+
+    if (fd < 0)
+        return fd;
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        if (errno != EWOULDBLOCK || i == LOCK_TRIES)
+            return errno == EWOULDBLOCK ? -EBUSY : -errno;
+        nanosleep(&(struct timespec){ .tv_nsec = 2 * CLOCK_NS_PER_MS }, NULL);
+    }
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+static bool is_locked(int dirfd, const char *relpath)
+{
+    autofd int fd = path_open_beneath(dirfd, relpath, O_RDONLY | O_NONBLOCK, 0);
+
+    /* What cannot be looked at counts as alive: the other mistake would remove a sandbox under its supervisor. */
+    if (fd < 0)
+        return fd != -ENOENT;
+    return flock(fd, LOCK_SH | LOCK_NB) < 0;
+}
+
+bool home_is_running(int sandbox_dir_fd)
+{
+    return is_locked(sandbox_dir_fd, "lock");
+}
+
+/* ---- making one ---- */
+
+static int refuse_name(const char *name, struct err *err)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+
+    buf_add_excerpt(&shown, name, strlen(name));
+    return err_invalid(err, "'%s' is no name of a sandbox: 1 to %d of A-Z a-z 0-9 . _ -, not beginning with . or -",
+                       shown.data ? shown.data : "", SANDBOX_NAME_MAX - 1);
+}
+
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+/* "shop-x3kf" for /home/me/shop: what may not be in a name becomes a dash, and dashes do not repeat. */
+static char *make_name(const char *base_path)
+{
+    static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789"; /* 32, none like another */
+    char name[SANDBOX_NAME_MAX];
+    unsigned char random[SUFFIX_LETTERS] = { 0 };
+    size_t len = 0, end = strlen(base_path), start;
+
+    while (end > 0 && base_path[end - 1] == '/')
+        end--;
+    for (start = end; start > 0 && base_path[start - 1] != '/';)
+        start--;
+    for (; start < end && len < sizeof(name) - 2 - SUFFIX_LETTERS; start++) {
+        char c = is_name_char(base_path[start]) ? base_path[start] : '-';
+        if (len == 0 ? c != '-' && c != '.' : c != '-' || name[len - 1] != '-')
+            name[len++] = c;
+    }
+    while (len > 0 && name[len - 1] == '-')
+        len--;
+    if (len == 0)
+        len = (size_t) snprintf(name, sizeof(name), "sandbox");
+    name[len++] = '-';
+    if (id_random(random, sizeof(random)) < 0)
+        abort();
+    for (size_t i = 0; i < SUFFIX_LETTERS; i++)
+        name[len++] = letters[random[i] % (sizeof(letters) - 1)];
+    return xdupn(name, len);
+}
+
+/* What a crash left under a temporary name. One that is still being made, or removed, is locked, except in its first moments. */
+static void sweep_one(struct home *home, const char *temp)
+{
+    autofd int fd = path_open_beneath(home->sandboxes_fd, temp, O_PATH | O_DIRECTORY, 0), lock = -1;
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || clock_wall_ns() / CLOCK_NS_PER_SEC - st.st_mtime < SWEEP_AFTER_SEC)
+        return;
+    if (home_lock(fd, &lock) == 0)
+        file_remove_tree(home->sandboxes_fd, temp);
+}
+
+static void sweep(struct home *home)
+{
+    int copy = openat(home->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+
+    if (!dir && copy >= 0)
+        close(copy);
+    for (const struct dirent *d; dir && (d = readdir(dir));) {
+        if (id_is_valid(FILE_TEMP_PREFIX, d->d_name))
+            sweep_one(home, d->d_name);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static int make_temp(struct home *home, char temp[ID_TEXT_MAX], int *ret_dir_fd, int *ret_lock_fd)
+{
+    int r;
+
+    id_new(FILE_TEMP_PREFIX, temp);
+    if (mkdirat(home->sandboxes_fd, temp, 0700) < 0)
+        return -errno;
+    r = path_open_beneath(home->sandboxes_fd, temp, O_RDONLY | O_DIRECTORY, 0);
+    if (r < 0)
+        return r;
+    *ret_dir_fd = r;
+    r = home_lock(*ret_dir_fd, ret_lock_fd);
+    return r == 0 && mkdirat(*ret_dir_fd, "mnt", 0700) < 0 ? -errno : r;
+}
+
+/* A sandbox that is there is never empty, so a plain rename() does not replace one. */
+static int take_name(struct home *home, const char *temp, int dir_fd, const struct sandbox_spec *spec, struct err *err)
+{
+    int r = sandbox_spec_store(dir_fd, spec, err);
+
+    if (r < 0)
+        return r;
+    if (renameat(home->sandboxes_fd, temp, home->sandboxes_fd, spec->name) == 0)
+        r = file_fsync_dir(home->sandboxes_fd);
+    else
+        r = errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
+    if (r == -EEXIST)
+        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a sandbox '%s' already; choose another name", spec->name);
+    return r < 0 ? err_errno(err, r, "naming sandbox '%s'", spec->name) : 0;
+}
+
+static int take_new_name(struct home *home, const char *temp, int dir_fd, struct sandbox_spec *spec, struct err *err)
+{
+    int r = -EEXIST;
+
+    for (int i = 0; i < NAME_TRIES && r == -EEXIST; i++) {
+        free(spec->name);
+        spec->name = make_name(spec->base_path ? spec->base_path : "");
+        r = take_name(home, temp, dir_fd, spec, err);
+    }
+    if (r < 0) {
+        free(spec->name);
+        spec->name = NULL;
+    }
+    return r;
+}
+
+int home_create(struct home *home, struct sandbox_spec *spec, int *ret_dir_fd, struct err *err)
+{
+    char temp[ID_TEXT_MAX];
+    autofd int dir_fd = -1, lock = -1;
+    int r;
+
+    if (spec->name && !sandbox_name_is_valid(spec->name))
+        return refuse_name(spec->name, err);
+    sweep(home);
+    r = make_temp(home, temp, &dir_fd, &lock);
+    if (r < 0)
+        err_errno(err, r, "making a sandbox in '%s/sandboxes'", home->path);
+    else if (spec->name)
+        r = take_name(home, temp, dir_fd, spec, err);
+    else
+        r = take_new_name(home, temp, dir_fd, spec, err);
+    if (r < 0) {
+        file_remove_tree(home->sandboxes_fd, temp);
+        return r;
+    }
+    *ret_dir_fd = steal_fd(&dir_fd);
+    return 0;
+}
+
+/* ---- finding and removing ---- */
+
+static int is_sandbox(const struct dirent *d)
+{
+    return sandbox_name_is_valid(d->d_name);
+}
+
+/* Sorted in bytes, not by the locale: the same list for everybody. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int list(const struct home *home, struct dirent ***ret_names, struct err *err)
+{
+    int count = scandirat(home->sandboxes_fd, ".", ret_names, is_sandbox, by_name);
+
+    return count < 0 ? err_errno(err, -errno, "reading '%s/sandboxes'", home->path) : count;
+}
+
+static void names_free(struct dirent **names, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+int home_each(const struct home *home, home_fn fn, void *cookie, struct err *err)
+{
+    struct dirent **names = NULL;
+    int count = list(home, &names, err), r = count < 0 ? count : 0;
+
+    for (int i = 0; i < count && r == 0; i++) {
+        autofd int fd = path_open_beneath(home->sandboxes_fd, names[i]->d_name, O_RDONLY | O_DIRECTORY, 0);
+        if (fd >= 0) /* otherwise it went meanwhile, or is none */
+            r = fn(names[i]->d_name, fd, cookie);
+    }
+    names_free(names, count);
+    return r;
+}
+
+/* The one name of the list that begins so, or NULL and how many do. */
+static const char *match_prefix(struct dirent **names, int count, const char *prefix, int *ret_matches, struct buf *ret_all)
+{
+    const char *found = NULL;
+    size_t len = strlen(prefix);
+
+    *ret_matches = 0;
+    for (int i = 0; i < count; i++) {
+        if (strncmp(names[i]->d_name, prefix, len) != 0)
+            continue;
+        if (++*ret_matches <= NAMES_TOLD)
+            buf_addf(ret_all, "%s%s", found ? ", " : "", names[i]->d_name);
+        found = names[i]->d_name;
+    }
+    if (*ret_matches > NAMES_TOLD)
+        buf_addf(ret_all, " and %d more", *ret_matches - NAMES_TOLD);
+    return *ret_matches == 1 ? found : NULL;
+}
+
+static int find_name(const struct home *home, const char *name, char ret_name[SANDBOX_NAME_MAX], struct err *err)
+{
+    autodone(buf) struct buf all = BUF_EMPTY;
+    struct dirent **names = NULL;
+    struct stat st;
+    const char *found;
+    int matches, count, r = 0;
+
+    if (fstatat(home->sandboxes_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        memcpy(ret_name, name, strlen(name) + 1);
+        return 0;
+    }
+    count = list(home, &names, err);
+    if (count < 0)
+        return count;
+    found = match_prefix(names, count, name, &matches, &all);
+    if (found)
+        memcpy(ret_name, found, strlen(found) + 1);
+    else if (matches > 1)
+        r = err_invalid(err, "several sandboxes begin with '%s': %s; say more of the name", name, all.data);
+    else
+        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' lists them", name);
+    names_free(names, count);
+    return r;
+}
+
+int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_NAME_MAX], int *ret_dir_fd, struct err *err)
+{
+    char found[SANDBOX_NAME_MAX];
+    int r, fd;
+
+    if (!sandbox_name_is_valid(name))
+        return refuse_name(name, err);
+    r = find_name(home, name, found, err);
+    if (r < 0)
+        return r;
+    fd = path_open_beneath(home->sandboxes_fd, found, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return err_errno(err, fd, "opening sandbox '%s'", found);
+    memcpy(ret_name, found, sizeof(found));
+    *ret_dir_fd = fd;
+    return 0;
+}
+
+/* Under a temporary name from the first step: what has a sandbox's name is whole. */
+static int remove_locked(struct home *home, const char *name, int dir_fd)
+{
+    char temp[ID_TEXT_MAX];
+    int r;
+
+    /* A fence that is mounted here after all shows by EBUSY, before anything is gone. */
+    if (unlinkat(dir_fd, "mnt", AT_REMOVEDIR) < 0 && errno != ENOENT)
+        return -errno;
+    id_new(FILE_TEMP_PREFIX, temp);
+    if (renameat(home->sandboxes_fd, name, home->sandboxes_fd, temp) < 0)
+        return -errno;
+    r = file_remove_tree(home->sandboxes_fd, temp);
+    return r == 0 ? file_fsync_dir(home->sandboxes_fd) : r;
+}
+
+int home_remove(struct home *home, const char *name, struct err *err)
+{
+    autofd int dir_fd = -1, lock = -1;
+    int r;
+
+    if (!sandbox_name_is_valid(name))
+        return refuse_name(name, err);
+    dir_fd = path_open_beneath(home->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    if (dir_fd < 0)
+        return dir_fd == -ENOENT
+                   ? err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' lists them", name)
+                   : err_errno(err, dir_fd, "opening sandbox '%s'", name);
+    r = home_lock(dir_fd, &lock);
+    if (r == 0 && is_locked(dir_fd, "delta/meta/lock"))
+        r = -EBUSY;
+    if (r == 0)
+        r = remove_locked(home, name, dir_fd);
+    if (r == -EBUSY)
+        return err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox '%s' is running; stop it first", name);
+    return r < 0 ? err_errno(err, r, "removing sandbox '%s'", name) : 0;
+}

@@ -1,0 +1,55 @@
+/*
+ * Where the sandboxes of this host and user live: one directory each (see wire/sandbox_spec.h for what is in it).
+ *
+ * $AGENTFENSE_STATE_DIR, or /var/lib/agentfense for root, or $XDG_STATE_HOME/agentfense (~/.local/state/agentfense). Made when
+ * it is first needed, closed to everybody else. Sandboxes are in its directory `sandboxes`; one that is being made is in
+ * `sandboxes` under a temporary name, so whatever has a sandbox's name is whole.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "wire/sandbox_spec.h"
+
+struct home {
+    char *path;       /* owned; absolute */
+    int fd;           /* owned: the directory itself */
+    int sandboxes_fd; /* owned */
+    int locks_fd;     /* owned: the directory `uids`, for runtime/identity.h */
+};
+
+#define HOME_NONE ((struct home){ .fd = -1, .sandboxes_fd = -1, .locks_fd = -1 })
+
+/* Opens it, and makes it when `create`. -ENOENT without. Refuses one that others can write or that belongs to somebody else. */
+int home_open(bool create, struct home *ret, struct err *err);
+void home_done(struct home *home);
+
+/* Makes the directory of a new sandbox with its spec in it. `spec->name` may be NULL: then a name is made of the base's last
+ * component and four random letters ("shop-x3kf"), and put into the spec. -EEXIST. */
+int home_create(struct home *home, struct sandbox_spec *spec, int *ret_dir_fd, struct err *err);
+
+/* The directory of the one sandbox whose name is `name` or, if there is none, begins with it. -ENOENT; -EINVAL when several
+ * begin so, with their names in the error. */
+int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_NAME_MAX], int *ret_dir_fd, struct err *err);
+
+/* A supervisor holds <dir>/lock by an exclusive flock(2) as long as it lives: the kernel lets go of it however it dies, and a child
+ * that inherited the descriptor keeps it. Whoever applies or removes a sandbox holds it likewise. Somebody who only asks whether
+ * it is held takes it shared for a moment, so this tries for some milliseconds before it says -EBUSY. */
+int home_lock(int sandbox_dir_fd, int *ret_fd);
+
+/* Whether its supervisor lives. */
+bool home_is_running(int sandbox_dir_fd);
+
+/* Removes a sandbox with its delta. -EBUSY while its supervisor lives. */
+int home_remove(struct home *home, const char *name, struct err *err);
+
+/* Calls `fn` for every sandbox, by name. A nonzero answer ends it and is returned. */
+typedef int (*home_fn)(const char *name, int dir_fd, void *cookie);
+int home_each(const struct home *home, home_fn fn, void *cookie, struct err *err);
+
+/* The path of one of its files, for what needs a path. Free it. */
+char *home_path(const struct home *home, const char *name, const char *file);
