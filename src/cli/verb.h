@@ -22,3 +22,4 @@ extern const struct verb verb_delta;
 extern const struct verb verb_doctor;
 extern const struct verb verb_mount;
 extern const struct verb verb_policy;
+extern const struct verb verb_run;

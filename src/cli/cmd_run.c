@@ -1,0 +1,304 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/size.h"
+#include "cli/attach.h"
+#include "cli/output.h"
+#include "cli/policy_tree.h"
+#include "cli/run_options.h"
+#include "cli/verb.h"
+#include "fence/change.h"
+#include "policy/lint.h"
+#include "runtime/runtime_spec.h"
+#include "service/home.h"
+#include "service/launch.h"
+
+/* What a sandbox changed. */
+struct tally {
+    size_t added, modified, deleted;
+};
+
+static int count_change(const struct change *change, void *cookie)
+{
+    struct tally *tally = cookie;
+
+    if (S_ISDIR(change->mode) && change->kind != CHANGE_DELETED)
+        return 0;
+    if (change->kind == CHANGE_ADDED)
+        tally->added++;
+    else if (change->kind == CHANGE_DELETED)
+        tally->deleted++;
+    else
+        tally->modified++;
+    return 0;
+}
+
+static void print_json(const char *name, const struct tally *tally, const struct ctl_finished *result, int code, bool kept)
+{
+    json_t *summary =
+        json_pack("{s:s, s:i, s:b, s:f, s:b, s:{s:I, s:I, s:I}}", "sandbox", name, "exit_code", code, "timed_out",
+                  result->end == CTL_END_TIMED_OUT, "seconds", (double) result->wall_us / 1e6, "kept", kept, "changes", "added",
+                  (json_int_t) tally->added, "modified", (json_int_t) tally->modified, "deleted", (json_int_t) tally->deleted);
+    char *text = json_dumps(summary, 0);
+
+    fprintf(stderr, "%s\n", text);
+    free(text);
+    json_decref(summary);
+}
+
+static void print_summary(const char *name, const struct tally *tally, bool kept)
+{
+    size_t total = tally->added + tally->modified + tally->deleted;
+
+    if (total == 0) {
+        fprintf(stderr, "agentfense: no files changed\n");
+        return;
+    }
+    fprintf(stderr, "agentfense: %zu file%s changed (%zu added, %zu modified, %zu deleted)", total, total == 1 ? "" : "s",
+            tally->added, tally->modified, tally->deleted);
+    if (kept)
+        fprintf(stderr, "; see: agentfense diff %s, keep: agentfense apply %s, drop: agentfense discard %s\n", name, name,
+                name);
+    else
+        fprintf(stderr, ", and dropped\n");
+}
+
+/* A sandbox in which nothing changed is of no more use. */
+static int conclude(struct home *home, const char *name, const struct run_options *o, const struct ctl_finished *result,
+                    int code)
+{
+    autofree char *delta = home_path(home, name, "delta");
+    struct tally tally = { 0 };
+    struct err err = ERR_NONE;
+    int r = change_each(delta, count_change, &tally, &err);
+
+    if (r < 0) {
+        fprintf(stderr, "agentfense: the changes in sandbox '%s' cannot be read: %s\n", name, err.text);
+        return EXIT_OURS;
+    }
+    bool keeps = !o->removes && (o->in || tally.added + tally.modified + tally.deleted > 0);
+    if (!keeps && home_remove(home, name, &err) < 0)
+        fprintf(stderr, "agentfense: sandbox '%s' is left behind: %s\n", name, err.text);
+    if (o->is_json)
+        print_json(name, &tally, result, code, keeps);
+    else if (!o->is_quiet)
+        print_summary(name, &tally, keeps);
+    return code;
+}
+
+static int exit_code(const struct run_options *o, const struct ctl_finished *result)
+{
+    const char *what = o->command[0] ? o->command[0] : "the shell";
+
+    if (result->flags & CTL_FINISHED_OOM && (result->end == CTL_END_SIGNALED || result->status == 128 + SIGKILL)) {
+        char limit[SIZE_TEXT_MAX];
+        size_format(o->spec->memory_bytes, limit);
+        fprintf(stderr, "agentfense: it ran out of memory%s%s\n", o->spec->memory_bytes ? "; the limit is " : "",
+                o->spec->memory_bytes ? limit : "");
+        return EXIT_OOM;
+    }
+    switch (result->end) {
+    case CTL_END_EXITED:
+        return result->status;
+    case CTL_END_SIGNALED:
+        return 128 + result->status;
+    case CTL_END_TIMED_OUT:
+        fprintf(stderr, "agentfense: it was killed after %u.%03u seconds (--timeout)\n", o->timeout_ms / 1000,
+                o->timeout_ms % 1000);
+        return EXIT_TIMED_OUT;
+    case CTL_END_NOT_STARTED:
+        fputs("agentfense: cannot run '", stderr);
+        output_escaped(stderr, what);
+        fprintf(stderr, "': %s\n", result->text);
+        return result->status;
+    default:
+        fprintf(stderr, "agentfense: the sandbox ended before the command: %s\n", result->text);
+        return EXIT_OURS;
+    }
+}
+
+static int resolve_base(struct run_options *o, struct err *err)
+{
+    const char *dir = o->dir ? o->dir : ".";
+    struct stat st;
+
+    o->spec->base_path = realpath(dir, NULL);
+    if (!o->spec->base_path)
+        return err_errno(err, -errno, "directory '%s'", dir);
+    if (stat(o->spec->base_path, &st) < 0)
+        return err_errno(err, -errno, "directory '%s'", dir);
+    if (!S_ISDIR(st.st_mode))
+        return err_invalid(err, "'%s' is no directory", dir);
+    if (access(o->spec->base_path, R_OK | X_OK) < 0)
+        return err_errno(err, -errno, "directory '%s' cannot be read", dir);
+    return 0;
+}
+
+/* Only the user's own rules can be off; without any there is nothing to look at. */
+static int warn_of_rules(const struct run_options *o, const struct rule_list *rules, struct err *err)
+{
+    struct ruleset_options options = { 0 };
+    autoptr(ruleset) compiled = NULL;
+    autoptr(lint) lint = NULL;
+    size_t count;
+    int r = policy_tree_has_workspace(o->spec->base_path, &options.workspace_is_real, err);
+
+    if (r == 0)
+        r = ruleset_new(rules, &options, &compiled, err);
+    if (r < 0 || o->is_quiet || (o->policy.file_count == 0 && o->policy.short_count == 0))
+        return r;
+    lint = lint_new(compiled);
+    lint_finish(lint);
+    const struct lint_finding *findings = lint_findings(lint, &count);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(stderr, "agentfense: %s: ", findings[i].severity == LINT_ERROR ? "careful" : "note");
+        output_escaped(stderr, findings[i].text);
+        fputs("\n", stderr);
+    }
+    return 0;
+}
+
+static int fill_rules(struct run_options *o, struct err *err)
+{
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    int r = policy_options_load(&o->policy, "development", &rules, err);
+
+    if (r == 0)
+        r = warn_of_rules(o, &rules, err);
+    for (size_t i = 0; r == 0 && i < rules.count; i++)
+        sandbox_spec_add_rule(o->spec, rules.items[i].pattern, (uint8_t) rules.items[i].type, (uint8_t) rules.items[i].level,
+                              rules.items[i].priority);
+    return r;
+}
+
+/* The sandbox's directory is there when it returns, and `name` is its name. */
+static int make_sandbox(struct run_options *o, struct home *home, char name[SANDBOX_NAME_MAX], struct err *err)
+{
+    autofd int dir_fd = -1;
+    int r;
+
+    if (o->in)
+        return home_find(home, o->in, name, &dir_fd, err);
+    r = resolve_base(o, err);
+    if (r == 0)
+        r = fill_rules(o, err);
+    if (r < 0)
+        return r;
+    o->spec->is_live = true;
+    o->spec->created_ns = (uint64_t) clock_wall_ns();
+    r = home_create(home, o->spec, &dir_fd, err);
+    if (r == 0)
+        snprintf(name, SANDBOX_NAME_MAX, "%s", o->spec->name);
+    return r;
+}
+
+static char *workdir_of(const struct run_options *o)
+{
+    if (!o->workdir)
+        return xdup("");
+    return *o->workdir == '/' ? xdup(o->workdir) : xprintf("%s/%s", RUNTIME_WORKSPACE, o->workdir);
+}
+
+/* A prompt that says where one is; TERM so that programs know what they draw on. */
+static char **make_env(const struct run_options *o, const char *name)
+{
+    const char *term = getenv("TERM");
+    char **env = xalloc((o->spec->env_count + 4) * sizeof(*env));
+    size_t count = 0;
+
+    if (o->has_tty) {
+        env[count++] = xprintf("TERM=%s", term && *term ? term : "xterm");
+        env[count++] = xprintf("PS1=[agentfense %s] \\w\\$ ", name);
+    }
+    for (size_t i = 0; o->in && i < o->spec->env_count; i++)
+        env[count++] = xdup(o->spec->env[i]);
+    return env;
+}
+
+static int run_in(struct run_options *o, const char *name, struct launch *sandbox, struct ctl_finished *ret, struct err *err)
+{
+    static const char *const shell[] = { "/bin/bash", "--norc", NULL };
+    autofree char *workdir = workdir_of(o);
+    char **env = make_env(o, name);
+    struct attach attach = {
+        .ctl_fd = sandbox->ctl_fd,
+        .is_tty = o->has_tty,
+        .takes_stdin = !o->no_stdin,
+        .shows_refusals = o->is_verbose,
+        .timeout_ms = o->timeout_ms,
+    };
+    struct ctl_command command = {
+        .name = "",
+        .session = "",
+        .cwd = workdir,
+        .argv = o->command[0] ? (const char *const *) o->command : shell,
+        .envp = (const char *const *) env,
+    };
+    int r = attach_run(&attach, &command, ret, err);
+
+    for (size_t i = 0; env[i]; i++)
+        free(env[i]);
+    free(env);
+    return r;
+}
+
+/* A sandbox that never ran is not left behind. */
+static int run_sandbox(struct run_options *o, struct err *err)
+{
+    autodone(home) struct home home = HOME_NONE;
+    autodone(launch) struct launch sandbox = LAUNCH_NONE;
+    char name[SANDBOX_NAME_MAX];
+    struct ctl_finished result = { 0 };
+    struct err ignored = ERR_NONE;
+    int code, r = home_open(true, &home, err);
+
+    if (r == 0)
+        r = make_sandbox(o, &home, name, err);
+    if (r < 0)
+        return r;
+    r = launch(&home, name, &sandbox, err);
+    if (r < 0 && !o->in)
+        home_remove(&home, name, &ignored);
+    if (r == 0)
+        r = run_in(o, name, &sandbox, &result, err);
+    if (r < 0)
+        return r;
+    code = exit_code(o, &result);
+    launch_stop(&sandbox, 0);
+    return conclude(&home, name, o, &result, code);
+}
+
+static int run(int argc, char **argv)
+{
+    struct run_options options;
+    struct err err = ERR_NONE;
+    int r = run_options_parse(&options, argc, argv, &err);
+    bool is_usage = r < 0;
+
+    if (r == 0 && options.wants_help)
+        fputs(run_options_help, stdout);
+    else if (r == 0)
+        r = run_sandbox(&options, &err);
+    run_options_done(&options);
+    if (r >= 0)
+        return r;
+    fputs("agentfense run: ", stderr);
+    output_escaped(stderr, err.text);
+    fputs("\n", stderr);
+    return is_usage ? EXIT_USAGE : EXIT_OURS;
+}
+
+const struct verb verb_run = {
+    .name = "run",
+    .summary = "run a command in a sandbox over a directory",
+    .run = run,
+};

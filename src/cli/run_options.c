@@ -1,0 +1,339 @@
+#include "cli/run_options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/size.h"
+#include "runtime/runtime_spec.h"
+
+#define ENV_FILE_LINE_MAX 65536
+
+const char run_options_help[] =
+    "usage: agentfense run [options] [DIR] -- COMMAND [ARGUMENT...]\n\n"
+    "Runs COMMAND in a sandbox over DIR (default: here). It sees of DIR what the rules show; what it writes is kept aside, "
+    "and\n"
+    "DIR is never touched. Its output and exit code are passed on. Afterwards 'agentfense diff', 'apply' and 'discard' show,\n"
+    "keep or drop what it changed.\n\n" POLICY_OPTIONS_HELP
+    "                         without any of these: --preset development\n"
+    "  -e, --env NAME[=VALUE] set a variable for the command; without a value, ours\n"
+    "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
+    "  -w, --workdir DIR      where the command starts; relative to the workspace\n"
+    "  -t, --timeout TIME     kill it after this time (30s, 5m); exit code 124\n"
+    "  -m, --memory SIZE      most memory of the sandbox (512M, 2G)\n"
+    "  --cpus N               most processors it may use (0.5, 2)\n"
+    "  --cpu-shares N         its weight against others; 1024 is the default of a process\n"
+    "  --pids N               most processes at once (default 1024)\n"
+    "  --disk SIZE            most bytes of changes\n"
+    "  --mount SRC:DST[:ro]   show a file or directory of the host too; may be given again\n"
+    "  --net none|host        network: none (default), or that of the host\n"
+    "  -i, --interactive      for -t style habits: pass on standard input (always so, unless --no-stdin)\n"
+    "  -it, --tty             with a terminal; without a command, a shell\n"
+    "  -n, --no-stdin         the command's standard input is empty\n"
+    "  --name NAME            name of the new sandbox\n"
+    "  --in NAME              run in the sandbox NAME once more, with its changes and rules\n"
+    "  --rm                   drop the changes afterwards\n"
+    "  -v, --verbose          tell what the rules refuse\n"
+    "  -q, --quiet            say nothing of our own\n"
+    "  --json                 say what changed as JSON, on standard error\n\n"
+    "Exit codes: the command's own; 128+N when signal N ended it, 124 after a timeout, 126 and 127 when it cannot be run,\n"
+    "137 when it ran out of memory, 125 when the sandbox failed, 2 for a bad call.\n";
+
+enum {
+    OPT_ENV_FILE = 1,
+    OPT_CPUS,
+    OPT_CPU_SHARES,
+    OPT_PIDS,
+    OPT_DISK,
+    OPT_MOUNT,
+    OPT_NET,
+    OPT_RM,
+    OPT_NAME,
+    OPT_IN,
+    OPT_JSON,
+    OPT_TTY,
+    OPT_RUNTIME,
+    OPT_HELP,
+};
+
+static const struct option long_options[] = {
+    { "env", required_argument, NULL, 'e' },
+    { "env-file", required_argument, NULL, OPT_ENV_FILE },
+    { "workdir", required_argument, NULL, 'w' },
+    { "timeout", required_argument, NULL, 't' },
+    { "memory", required_argument, NULL, 'm' },
+    { "cpus", required_argument, NULL, OPT_CPUS },
+    { "cpu-shares", required_argument, NULL, OPT_CPU_SHARES },
+    { "pids", required_argument, NULL, OPT_PIDS },
+    { "disk", required_argument, NULL, OPT_DISK },
+    { "mount", required_argument, NULL, OPT_MOUNT },
+    { "net", required_argument, NULL, OPT_NET },
+    { "interactive", no_argument, NULL, 'i' },
+    { "tty", no_argument, NULL, OPT_TTY },
+    { "no-stdin", no_argument, NULL, 'n' },
+    { "name", required_argument, NULL, OPT_NAME },
+    { "in", required_argument, NULL, OPT_IN },
+    { "rm", no_argument, NULL, OPT_RM },
+    { "verbose", no_argument, NULL, 'v' },
+    { "quiet", no_argument, NULL, 'q' },
+    { "json", no_argument, NULL, OPT_JSON },
+    { "help", no_argument, NULL, OPT_HELP },
+    POLICY_LONG_OPTIONS,
+    { NULL, 0, NULL, 0 },
+};
+
+static bool is_env_name(const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (!isalnum((unsigned char) name[i]) && name[i] != '_')
+            return false;
+    }
+    return len > 0 && !isdigit((unsigned char) name[0]);
+}
+
+static int add_env(struct sandbox_spec *spec, const char *text, struct err *err)
+{
+    const char *equals = strchr(text, '=');
+    size_t len = equals ? (size_t) (equals - text) : strlen(text);
+
+    if (!is_env_name(text, len))
+        return err_invalid(err, "'%.*s' is no name of a variable", (int) len, text);
+    if (equals) {
+        sandbox_spec_add_env(spec, text);
+    } else if (getenv(text)) {
+        autofree char *assignment = xprintf("%s=%s", text, getenv(text));
+        sandbox_spec_add_env(spec, assignment);
+    }
+    return 0;
+}
+
+/* Lines NAME=VALUE; empty ones and those that begin with # say nothing. Values are taken as they are. */
+static int add_env_file(struct sandbox_spec *spec, const char *path, struct err *err)
+{
+    autofile FILE *file = fopen(path, "re");
+    autofree char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+
+    if (!file)
+        return err_errno(err, -errno, "--env-file '%s'", path);
+    for (unsigned number = 1; (n = getline(&line, &cap, file)) >= 0; number++) {
+        if (n > ENV_FILE_LINE_MAX)
+            return err_invalid(err, "--env-file '%s': line %u is too long", path, number);
+        line[strcspn(line, "\r\n")] = '\0';
+        if (!*line || *line == '#')
+            continue;
+        if (add_env(spec, line, err) < 0)
+            return err_wrap(err, -EINVAL, "--env-file '%s', line %u", path, number);
+    }
+    return ferror(file) ? err_errno(err, -errno, "--env-file '%s'", path) : 0;
+}
+
+static int parse_count(const char *name, const char *text, uint32_t least, uint32_t most, uint32_t *ret, struct err *err)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long n = strtoul(text, &end, 10);
+    if (errno || end == text || *end || !isdigit((unsigned char) *text) || n < least || n > most)
+        return err_invalid(err, "--%s '%s' is not a number from %u to %u", name, text, least, most);
+    *ret = (uint32_t) n;
+    return 0;
+}
+
+static int parse_cpus(const char *text, uint32_t *ret, struct err *err)
+{
+    char *end;
+    double n = strtod(text, &end);
+
+    if (end == text || *end || !isdigit((unsigned char) *text) || !(n >= 0.01 && n <= 1024))
+        return err_invalid(err, "--cpus '%s' is not a number from 0.01 to 1024", text);
+    *ret = (uint32_t) (n * RUNTIME_CPU_PERIOD_US);
+    return 0;
+}
+
+static int parse_mount(struct sandbox_spec *spec, const char *text, struct err *err)
+{
+    autofree char *copy = xdup(text);
+    char *dst = strchr(copy, ':');
+    char *mode = dst ? strchr(dst + 1, ':') : NULL;
+
+    if (!dst)
+        return err_invalid(err, "--mount '%s' is not of the form SRC:DST[:ro]", text);
+    *dst++ = '\0';
+    if (mode)
+        *mode++ = '\0';
+    if (mode && strcmp(mode, "ro") != 0 && strcmp(mode, "rw") != 0)
+        return err_invalid(err, "--mount '%s': '%s' is neither ro nor rw", text, mode);
+    autofree char *src = realpath(copy, NULL);
+    if (!src)
+        return err_errno(err, -errno, "--mount '%s': '%s'", text, copy);
+    sandbox_spec_add_mount(spec, src, dst, mode && strcmp(mode, "ro") == 0);
+    return 0;
+}
+
+static int parse_net(const char *text, enum sandbox_net *ret, struct err *err)
+{
+    if (strcmp(text, "none") != 0 && strcmp(text, "host") != 0)
+        return err_invalid(err, "--net '%s' is neither none nor host", text);
+    *ret = strcmp(text, "host") == 0 ? SANDBOX_NET_HOST : SANDBOX_NET_NONE;
+    return 0;
+}
+
+static int parse_timeout(const char *text, uint32_t *ret_ms, struct err *err)
+{
+    int64_t ns;
+    int r = clock_parse_duration(text, &ns, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "--timeout");
+    if (ns < CLOCK_NS_PER_MS || ns / CLOCK_NS_PER_MS > UINT32_MAX)
+        return err_invalid(err, "--timeout '%s' is not between 1ms and 49 days", text);
+    *ret_ms = (uint32_t) (ns / CLOCK_NS_PER_MS);
+    return 0;
+}
+
+/* What only a new sandbox takes. -ENOENT: none of these. */
+static int take_shape(struct sandbox_spec *spec, int option, const char *arg, struct err *err)
+{
+    switch (option) {
+    case 'm':
+        return size_parse(arg, &spec->memory_bytes, err) < 0 ? err_wrap(err, -EINVAL, "--memory") : 0;
+    case OPT_CPUS:
+        return parse_cpus(arg, &spec->cpu_quota_us, err);
+    case OPT_CPU_SHARES:
+        return parse_count("cpu-shares", arg, 2, 262144, &spec->cpu_shares, err);
+    case OPT_PIDS:
+        return parse_count("pids", arg, 1, 4194304, &spec->pids, err);
+    case OPT_DISK:
+        return size_parse(arg, &spec->quota_bytes, err) < 0 ? err_wrap(err, -EINVAL, "--disk") : 0;
+    case OPT_MOUNT:
+        return parse_mount(spec, arg, err);
+    case OPT_NET:
+        return parse_net(arg, &spec->net, err);
+    case OPT_NAME:
+        if (!sandbox_name_is_valid(arg))
+            return err_invalid(err, "--name '%s': letters, digits, '.', '_' and '-', at most 63, not beginning with '.' or '-'",
+                               arg);
+        free(spec->name);
+        spec->name = xdup(arg);
+        return 0;
+    default:
+        return -ENOENT;
+    }
+}
+
+static int take_option(struct run_options *o, int option, const char *arg, struct err *err)
+{
+    int r = take_shape(o->spec, option, arg, err);
+
+    if (r != -ENOENT || policy_options_take(&o->policy, option, arg)) {
+        o->shapes_sandbox = true;
+        return r == -ENOENT ? 0 : r;
+    }
+    switch (option) {
+    case 'e':
+        return add_env(o->spec, arg, err);
+    case OPT_ENV_FILE:
+        return add_env_file(o->spec, arg, err);
+    case 'w':
+        o->workdir = arg;
+        return 0;
+    case 't':
+        return parse_timeout(arg, &o->timeout_ms, err);
+    case 'i':
+        o->is_interactive = true;
+        return 0;
+    case OPT_TTY:
+        o->has_tty = true;
+        return 0;
+    case 'n':
+        o->no_stdin = true;
+        return 0;
+    case OPT_IN:
+        o->in = arg;
+        return 0;
+    case OPT_RM:
+        o->removes = true;
+        return 0;
+    case 'v':
+        o->is_verbose = true;
+        return 0;
+    case 'q':
+        o->is_quiet = true;
+        return 0;
+    case OPT_JSON:
+        o->is_json = true;
+        return 0;
+    case OPT_HELP:
+        o->wants_help = true;
+        return 0;
+    default:
+        return err_invalid(err, "see 'agentfense run --help'");
+    }
+}
+
+/* "-it" is what hands know from elsewhere, but -t takes a time: the two letters together are a word of their own. */
+static void translate_it(int argc, char **argv)
+{
+    static char tty[] = "--tty";
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-it") == 0 || strcmp(argv[i], "-ti") == 0)
+            argv[i] = tty;
+    }
+}
+
+static int find_command(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0)
+            return i;
+    }
+    return argc;
+}
+
+static int check(const struct run_options *o, struct err *err)
+{
+    if (!o->command[0] && !o->has_tty)
+        return err_invalid(err, "no command; it comes after '--': agentfense run [DIR] -- COMMAND");
+    if (o->in && (o->dir || o->shapes_sandbox))
+        return err_invalid(err, "--in takes the sandbox as it is: no directory, rules, limits, mounts or name with it");
+    if (o->removes && o->in)
+        return err_invalid(err, "--rm would drop what '%s' held before; use 'agentfense discard %s'", o->in, o->in);
+    if (o->has_tty && o->no_stdin)
+        return err_invalid(err, "a terminal without standard input is of no use");
+    return 0;
+}
+
+int run_options_parse(struct run_options *options, int argc, char **argv, struct err *err)
+{
+    int split = find_command(argc, argv), option, r;
+
+    *options = (struct run_options){ .spec = xnew(struct sandbox_spec) };
+    options->spec->runtime = xdup("bwrap");
+    options->spec->hostname = xdup("");
+    options->command = argv + (split < argc ? split + 1 : argc);
+    translate_it(split, argv);
+    optind = 0;
+    while ((option = getopt_long(split, argv, "e:w:t:m:invq", long_options, NULL)) != -1) {
+        r = take_option(options, option, optarg, err);
+        if (r < 0 || options->wants_help)
+            return r;
+    }
+    if (optind + 1 < split)
+        return err_invalid(err, "'%s' is one word too many; the command comes after '--'", argv[optind + 1]);
+    options->dir = optind < split ? argv[optind] : NULL;
+    return check(options, err);
+}
+
+void run_options_done(struct run_options *options)
+{
+    policy_options_done(&options->policy);
+    sandbox_spec_free(options->spec);
+}

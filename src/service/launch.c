@@ -1,0 +1,126 @@
+#include "service/launch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/program.h"
+#include "wire/ctl_proto.h"
+
+#define START_MS 60000
+#define STOP_MS 30000
+#define OWNER_FD 3
+
+/* 0 and a reply, or -ETIMEDOUT, -ECONNRESET, ... */
+static int receive(int fd, int64_t until_ns, struct ctl_reply *ret)
+{
+    static char payload[FRAME_PAYLOAD_MAX];
+    struct frame frame;
+    int r;
+
+    for (;;) {
+        int64_t left_ms = (until_ns - clock_now_ns()) / CLOCK_NS_PER_MS;
+        struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+        if (left_ms <= 0)
+            return -ETIMEDOUT;
+        if (poll(&poll_fd, 1, (int) left_ms) < 0 && errno != EINTR)
+            return -errno;
+        r = frame_receive(fd, payload, sizeof(payload), FRAME_NOWAIT, &frame);
+        if (r == -EAGAIN)
+            continue;
+        if (r == 0)
+            r = ctl_reply_decode(&frame, ret);
+        if (r == 0)
+            frame_close_fds(&frame);
+        return r;
+    }
+}
+
+static int await_running(struct launch *launch, const char *name, struct err *err)
+{
+    int64_t until = clock_now_ns() + START_MS * CLOCK_NS_PER_MS;
+    struct ctl_reply reply;
+
+    for (;;) {
+        int r = receive(launch->ctl_fd, until, &reply);
+
+        if (r == -ECONNRESET)
+            return err_set(err, ERR_UNAVAILABLE, r, "the supervisor of '%s' ended at once", name);
+        if (r < 0)
+            return err_errno(err, r, "waiting for sandbox '%s' to start", name);
+        if (reply.type != CTL_REPLY_STATE)
+            continue;
+        if (reply.state.state == CTL_STATE_RUNNING)
+            return 0;
+        if (reply.state.state == CTL_STATE_FAILED)
+            return err_set(err, reply.state.code, -ECANCELED, "%s", reply.state.text);
+    }
+}
+
+static int spawn(const char *program, const char *dir, int socket, struct launch *ret, struct err *err)
+{
+    const char *argv[] = { program, "--owner-fd", "3", dir, NULL };
+    struct proc_fd fds[] = { { socket, OWNER_FD }, { STDERR_FILENO, STDERR_FILENO } };
+    struct proc_spec spec = { .argv = argv, .fds = fds, .fd_count = ARRAY_LEN(fds), .new_session = true };
+
+    return proc_spawn(&spec, &ret->supervisor, err);
+}
+
+int launch(const struct home *home, const char *name, struct launch *ret, struct err *err)
+{
+    autofree char *program = NULL;
+    autofree char *spec_path = home_path(home, name, "");
+    int pair[2];
+    int r = program_find("agentfense-supervisor", &program, err);
+
+    *ret = LAUNCH_NONE;
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, -errno, "making a socket");
+    autofd int theirs = pair[1];
+    ret->ctl_fd = pair[0];
+    r = spawn(program, spec_path, theirs, ret, err);
+    close(steal_fd(&theirs));
+    if (r == 0)
+        r = await_running(ret, name, err);
+    if (r < 0)
+        launch_done(ret);
+    return r;
+}
+
+void launch_stop(struct launch *launch, unsigned grace_ms)
+{
+    struct ctl_request request = { .type = CTL_REQUEST_STOP, .tag = 1, .stop = { .grace_ms = grace_ms } };
+    int64_t until = clock_now_ns() + (STOP_MS + (int64_t) grace_ms) * CLOCK_NS_PER_MS;
+    char payload[CTL_PROTO_SMALL_MAX];
+    struct ctl_reply reply;
+    struct frame frame;
+
+    if (launch->ctl_fd < 0)
+        return;
+    if (ctl_request_encode(&request, payload, sizeof(payload), &frame) == 0 &&
+        frame_send(launch->ctl_fd, &frame, FRAME_WAIT) == 0) {
+        while (receive(launch->ctl_fd, until, &reply) == 0 && reply.type != CTL_REPLY_STATE)
+            ;
+    }
+    launch_done(launch);
+}
+
+void launch_done(struct launch *launch)
+{
+    int status;
+
+    if (launch->ctl_fd >= 0)
+        close(launch->ctl_fd);
+    launch->ctl_fd = -1;
+    if (launch->supervisor.pid > 0)
+        proc_wait_timeout(&launch->supervisor, STOP_MS, &status);
+    proc_done(&launch->supervisor);
+    launch->supervisor = PROC_NONE;
+}

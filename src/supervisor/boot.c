@@ -1,0 +1,341 @@
+#include "supervisor/boot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/program.h"
+#include "runtime/bwrap.h"
+#include "runtime/cgroup.h"
+#include "runtime/mock.h"
+#include "supervisor/sandbox.h"
+
+#define HELLO_MS 20000
+
+/* Root's sandboxes lock their uids in one place for the whole host, whatever state directories there are. And bwrap, which
+ * runs as the sandbox's user, must have a way to the fence, which no state directory of root's is: every supervisor mounts its
+ * fence on this one directory, each in its own namespace. */
+#define RUN_DIR "/run/agentfense"
+#define RUN_UIDS RUN_DIR "/uids"
+#define RUN_MOUNT_POINT RUN_DIR "/mnt"
+
+/* The mode is set, not only asked for: an umask, or whoever made it first, may have left it closed. */
+static int open_dir_beneath(int root, const char *path, mode_t mode)
+{
+    int r = path_mkdirs_beneath(root, path, mode);
+    autofd int fd = r < 0 ? r : path_open_beneath(root, path, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd >= 0 && fchmod(fd, mode) < 0)
+        return -errno;
+    return fd < 0 ? fd : steal_fd(&fd);
+}
+
+static int open_run_dir(const char *path, mode_t mode, struct err *err)
+{
+    autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd int above = open_dir_beneath(root, RUN_DIR + 1, 0711);
+    int fd = above < 0 ? above : open_dir_beneath(root, path + 1, mode);
+
+    return fd < 0 ? err_errno(err, fd, "'%s'", path) : fd;
+}
+
+static int take_identity(struct sandbox *sandbox, struct err *err)
+{
+    autofd int locks = -1;
+
+    if (identity_is_host_root()) {
+        locks = open_run_dir(RUN_UIDS, 0700, err);
+        if (locks < 0)
+            return locks;
+    }
+    return identity_take(locks, IDENTITY_FIRST, IDENTITY_COUNT, &sandbox->identity, err);
+}
+
+static void on_fence_end(int r, void *cookie)
+{
+    struct err err = ERR_NONE;
+
+    err_errno(&err, r < 0 ? r : -ENOTCONN, "the fence stopped");
+    sandbox_fail(cookie, &err);
+}
+
+static int choose_mount_point(struct sandbox *sandbox, struct err *err)
+{
+    if (sandbox->identity.uid == geteuid()) {
+        sandbox->mount_point = xprintf("%s/mnt", sandbox->dir_path);
+        return 0;
+    }
+    autofd int fd = open_run_dir(RUN_MOUNT_POINT, 0711, err);
+    if (fd < 0)
+        return fd;
+    sandbox->mount_point = xdup(RUN_MOUNT_POINT);
+    return 0;
+}
+
+static int start_fence(struct sandbox *sandbox, struct err *err)
+{
+    struct fencing_config config = {
+        .dir_path = sandbox->dir_path,
+        .mount_point = sandbox->mount_point,
+        .spec = sandbox->spec,
+        .uid = sandbox->identity.uid,
+        .gid = sandbox->identity.gid,
+        .reactor = &sandbox->reactor,
+        .roster = &sandbox->roster,
+        .chronicle = &sandbox->chronicle,
+        .on_end = on_fence_end,
+        .cookie = sandbox,
+    };
+
+    return fencing_start(&config, &sandbox->fencing, err);
+}
+
+static int choose_runtime(struct sandbox *sandbox, struct err *err)
+{
+    if (strcmp(sandbox->spec->runtime, "bwrap") == 0)
+        return bwrap_runtime_new(NULL, &sandbox->runtime, err);
+    if (strcmp(sandbox->spec->runtime, "mock") != 0)
+        return err_invalid(err, "unknown runtime '%s'; there is bwrap", sandbox->spec->runtime);
+    sandbox->runtime = mock_runtime_new();
+    return 0;
+}
+
+/* What a supervisor of this sandbox that was killed has left. */
+static void remove_old_cgroup(const struct sandbox *sandbox)
+{
+    autoptr(cgroup_tree) tree = NULL;
+    autoptr(cgroup) cgroup = NULL;
+    struct err err = ERR_NONE;
+
+    if (cgroup_tree_new(NULL, &tree, &err) < 0 || cgroup_find(tree, sandbox->spec->name, &cgroup) < 0)
+        return;
+    if (cgroup_kill(cgroup) < 0 || cgroup_remove(cgroup) < 0)
+        log_warn("an old cgroup cannot be removed", LOG_STR("name", sandbox->spec->name));
+}
+
+/* Whether any user can run it: then it is bound, and its pages are shared; otherwise it is copied. */
+static bool is_open_to_all(const char *path)
+{
+    autofree char *part = xdup(path);
+    struct stat st;
+
+    if (stat(path, &st) < 0 || !(st.st_mode & S_IXOTH) || !(st.st_mode & S_IROTH))
+        return false;
+    for (char *slash = strrchr(part, '/'); slash && slash != part; slash = strrchr(part, '/')) {
+        *slash = '\0';
+        if (stat(part, &st) < 0 || !(st.st_mode & S_IXOTH))
+            return false;
+    }
+    return true;
+}
+
+static void on_limit(uint32_t events, void *cookie)
+{
+    struct sandbox *sandbox = cookie;
+    struct runtime_event event;
+
+    (void) events;
+    while (runtime_next_event(sandbox->process, &event) > 0) {
+        bool is_memory = event.kind == RUNTIME_EVENT_MEMORY;
+
+        sandbox->oom_count += is_memory ? event.count : 0;
+        chronicle_add(&sandbox->chronicle, &(struct ctl_event){
+                                               .kind = CTL_EVENT_LIMIT,
+                                               .subject = is_memory ? "memory" : "pids",
+                                               .numbers = { (int64_t) event.count, (int64_t) event.limit },
+                                           });
+    }
+}
+
+static void on_process_end(uint32_t events, void *cookie)
+{
+    struct sandbox *sandbox = cookie;
+    struct err err = ERR_NONE;
+
+    (void) events;
+    watch_stop(&sandbox->process_watch);
+    if (!sandbox->link.is_ready)
+        runtime_explain(sandbox->process, &err);
+    else
+        err_set(&err, ERR_ABORTED, -ECHILD, "the sandbox's first process was killed");
+    sandbox_fail(sandbox, &err);
+}
+
+/* What bwrap and init complain of; read so that they never wait for us. */
+static void on_complaint(uint32_t events, void *cookie)
+{
+    struct sandbox *sandbox = cookie;
+    char text[1024];
+    ssize_t n;
+
+    (void) events;
+    /* Until init has answered, runtime_explain() wants to see it. */
+    if (!sandbox->link.is_ready) {
+        watch_stop(&sandbox->output_watch);
+        return;
+    }
+    n = read(sandbox->process->output_fd, text, sizeof(text));
+    if (n > 0)
+        log_warn("the sandbox says", LOG_BYTES("text", text, (size_t) n));
+    else if (n == 0 || errno != EAGAIN)
+        watch_stop(&sandbox->output_watch);
+}
+
+static int watch_process(struct sandbox *sandbox)
+{
+    struct runtime_process *process = sandbox->process;
+    int r = 0;
+
+    if (process->proc.pidfd >= 0)
+        r = watch_start(&sandbox->process_watch, &sandbox->reactor, process->proc.pidfd, EPOLLIN, on_process_end, sandbox);
+    if (r == 0 && runtime_event_fd(process) >= 0)
+        r = watch_start(&sandbox->limit_watch, &sandbox->reactor, runtime_event_fd(process), EPOLLIN, on_limit, sandbox);
+    return r;
+}
+
+static void on_link(int r, void *cookie)
+{
+    struct sandbox *sandbox = cookie;
+    struct err err = ERR_NONE;
+
+    if (r == 0) {
+        timer_stop(&sandbox->boot_timer);
+        if (sandbox->process->output_fd >= 0)
+            watch_start(&sandbox->output_watch, &sandbox->reactor, sandbox->process->output_fd, EPOLLIN, on_complaint, sandbox);
+        sandbox_enter(sandbox, CTL_STATE_RUNNING);
+        return;
+    }
+    if (!sandbox->link.is_ready)
+        runtime_explain(sandbox->process, &err);
+    else
+        err_errno(&err, r, "lost the link to the sandbox's init");
+    sandbox_fail(sandbox, &err);
+}
+
+static void at_boot_timeout(void *cookie)
+{
+    struct sandbox *sandbox = cookie;
+    struct err err = ERR_NONE;
+
+    runtime_explain(sandbox->process, &err);
+    sandbox_fail(sandbox, &err);
+}
+
+/* Points into the sandbox's spec. `mounts` and `env` have room. */
+static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mounts, const char **env, struct runtime_spec *ret)
+{
+    static const char *const init_argv[] = { "--fd", "3", NULL };
+    const struct sandbox_spec *spec = sandbox->spec;
+
+    for (size_t i = 0; i < spec->mount_count; i++)
+        mounts[i] = (struct runtime_mount){ spec->mounts[i].src, spec->mounts[i].dst, spec->mounts[i].read_only };
+    for (size_t i = 0; i < spec->env_count; i++)
+        env[i] = spec->env[i];
+    ret->id = spec->name;
+    ret->init_argv = init_argv;
+    ret->mounts = mounts;
+    ret->mount_count = spec->mount_count;
+    ret->net = spec->net == SANDBOX_NET_HOST ? RUNTIME_NET_HOST : RUNTIME_NET_NONE;
+    ret->hostname = *spec->hostname ? spec->hostname : NULL;
+    ret->uid = sandbox->identity.uid;
+    ret->gid = sandbox->identity.gid;
+    ret->limits = (struct runtime_limits){
+        .memory_bytes = spec->memory_bytes,
+        .cpu_quota_us = spec->cpu_quota_us,
+        .cpu_shares = spec->cpu_shares,
+        .pids = spec->pids,
+    };
+    ret->tmp_bytes = spec->tmp_bytes;
+    ret->env = env;
+    ret->own_cgroup = spec->own_cgroup;
+}
+
+static int start_runtime(struct sandbox *sandbox, int init_socket, struct err *err)
+{
+    struct runtime_spec spec = RUNTIME_SPEC_NONE;
+    struct runtime_mount mounts[RUNTIME_MOUNTS_MAX];
+    autofree const char **env = xalloc((sandbox->spec->env_count + 1) * sizeof(*env));
+    autofree char *init_path = NULL;
+    autofd int init_fd = -1;
+    int r;
+
+    if (sandbox->spec->mount_count > RUNTIME_MOUNTS_MAX)
+        return err_invalid(err, "%zu mounts; at most %d are possible", sandbox->spec->mount_count, RUNTIME_MOUNTS_MAX);
+    r = program_find("agentfense-init", &init_path, err);
+    if (r < 0)
+        return r;
+    fill_spec(sandbox, mounts, env, &spec);
+    if (is_open_to_all(init_path) || sandbox->identity.uid == geteuid()) {
+        spec.init_path = init_path;
+    } else {
+        init_fd = open(init_path, O_RDONLY | O_CLOEXEC);
+        spec.init_fd = init_fd;
+    }
+    spec.workspace = sandbox->mount_point;
+    spec.init_socket = init_socket;
+    if (spec.limits.memory_bytes || spec.limits.cpu_quota_us || spec.limits.cpu_shares || spec.limits.pids || spec.own_cgroup)
+        remove_old_cgroup(sandbox);
+    return runtime_start(sandbox->runtime, &spec, &sandbox->process, err);
+}
+
+static int start_init(struct sandbox *sandbox, struct err *err)
+{
+    int pair[2];
+    int r;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, -errno, "making init's socket");
+    autofd int ours = pair[0], theirs = pair[1];
+    r = start_runtime(sandbox, theirs, err);
+    if (r < 0)
+        return r;
+    r = init_link_open(&sandbox->link, &sandbox->reactor, ours, on_link, sandbox);
+    if (r == 0) {
+        steal_fd(&ours);
+        sandbox->link.nproc_rlimit = sandbox->process->nproc_rlimit;
+        r = watch_process(sandbox);
+    }
+    if (r < 0)
+        return err_errno(err, r, "watching the sandbox");
+    timer_start(&sandbox->boot_timer, &sandbox->reactor, HELLO_MS, at_boot_timeout, sandbox);
+    return 0;
+}
+
+void boot(struct sandbox *sandbox)
+{
+    static int (*const steps[])(struct sandbox *, struct err *) = {
+        take_identity, choose_mount_point, start_fence, choose_runtime, start_init,
+    };
+    struct err err = ERR_NONE;
+
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        if (steps[i](sandbox, &err) < 0) {
+            sandbox_fail(sandbox, &err);
+            return;
+        }
+    }
+}
+
+void boot_undo(struct sandbox *sandbox)
+{
+    timer_stop(&sandbox->boot_timer);
+    watch_stop(&sandbox->process_watch);
+    watch_stop(&sandbox->limit_watch);
+    watch_stop(&sandbox->output_watch);
+    if (sandbox->process && runtime_event_fd(sandbox->process) >= 0)
+        on_limit(0, sandbox);
+    init_link_shut_down(&sandbox->link);
+    init_link_close(&sandbox->link);
+    runtime_process_free(steal_ptr(&sandbox->process));
+    runtime_free(steal_ptr(&sandbox->runtime));
+    fencing_free(steal_ptr(&sandbox->fencing));
+    identity_done(&sandbox->identity);
+    free(steal_ptr(&sandbox->mount_point));
+}

@@ -1,0 +1,318 @@
+#include "supervisor/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "runtime/runtime_spec.h"
+#include "supervisor/environment.h"
+#include "supervisor/sandbox.h"
+#include "supervisor/tap.h"
+
+/* How long output may still come after the first process has ended, when something else holds the pipe. */
+#define GRACE_MS 100
+/* How long killed processes may take to be gone before the client is told anyway. */
+#define KILL_WAIT_MS 5000
+
+struct command {
+    struct run run;
+    struct task task;
+    struct tap taps[2];
+    struct timer timeout; /* then: until it is gone */
+    struct timer grace;
+    bool timed_out, has_exited, is_over /* its tree is gone */;
+    struct ctl_finished result;
+    char *text; /* owned: for the chronicle */
+};
+
+#define command_of_run(r) ((struct command *) ((char *) (r) -offsetof(struct command, run)))
+#define command_of_task(t) ((struct command *) ((char *) (t) -offsetof(struct command, task)))
+
+static void command_free(struct command *command)
+{
+    timer_stop(&command->timeout);
+    timer_stop(&command->grace);
+    for (int i = 0; i < 2; i++)
+        tap_close(&command->taps[i]);
+    task_forget(&command->task);
+    roster_remove(&command->run.sandbox->roster, command);
+    run_done(&command->run);
+    free(command->text);
+    free(command);
+}
+
+static void end(struct command *command)
+{
+    timer_stop(&command->grace);
+    timer_stop(&command->timeout);
+    run_end(&command->run, &command->result);
+}
+
+/* Ends it if all that there is to wait for has come. May free it. */
+static void consider(struct command *command)
+{
+    bool has_all = command->taps[0].fd < 0 && command->taps[1].fd < 0;
+
+    /* A tree that was killed is waited for: when the client hears of it, nothing of it runs. */
+    if (command->has_exited && has_all && (!command->timed_out || command->is_over))
+        end(command);
+}
+
+static void at_grace(void *cookie)
+{
+    struct command *command = cookie;
+
+    if (command->timed_out && !command->is_over)
+        return;
+    for (int i = 0; i < 2; i++) {
+        /* The client is slow, not the command: wait for it. run_flush() resumes the tap and the grace begins again. */
+        if (command->taps[i].fd >= 0 && !command->taps[i].watch.reactor) {
+            timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
+            return;
+        }
+    }
+    end(command);
+}
+
+static bool take_out(const void *bytes, size_t len, void *cookie)
+{
+    return run_take_output(&((struct command *) cookie)->run, 0, bytes, len);
+}
+
+static bool take_err(const void *bytes, size_t len, void *cookie)
+{
+    return run_take_output(&((struct command *) cookie)->run, 1, bytes, len);
+}
+
+static void at_pipe_end(void *cookie)
+{
+    consider(cookie);
+}
+
+static void on_spawned(struct task *task, int pty_fd)
+{
+    struct command *command = command_of_task(task);
+
+    roster_set(&command->run.sandbox->roster, command, task->pid, command->run.name);
+    run_started(&command->run, task->pid, pty_fd, command->text);
+    if (pty_fd >= 0)
+        close(pty_fd);
+}
+
+/* As a shell would say it: 127 for what is not there, 126 for what cannot be run. */
+static void on_failed(struct task *task, int error, enum init_step step)
+{
+    struct command *command = command_of_task(task);
+    struct ctl_finished *result = &command->result;
+
+    result->end = CTL_END_NOT_STARTED;
+    result->error = error;
+    result->status = step != INIT_STEP_EXEC ? 125 : error == ENOENT || error == ENOTDIR ? 127 : 126;
+    snprintf(result->text, sizeof(result->text), "%s: %s", init_step_text(step), strerror(error));
+    command->is_over = command->has_exited = true;
+    for (int i = 0; i < 2; i++)
+        tap_close(&command->taps[i]);
+    end(command);
+}
+
+static void at_kill_wait(void *cookie)
+{
+    end(cookie);
+}
+
+static void on_exited(struct task *task, const struct init_report *report)
+{
+    struct command *command = command_of_task(task);
+    struct ctl_finished *result = &command->result;
+    int status = report->exited.status;
+
+    command->has_exited = true;
+    result->end = command->timed_out ? CTL_END_TIMED_OUT : WIFEXITED(status) ? CTL_END_EXITED : CTL_END_SIGNALED;
+    result->status = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
+    result->user_us = report->exited.user_us;
+    result->system_us = report->exited.system_us;
+    result->max_rss_kib = report->exited.max_rss_kib;
+    if (!command->timed_out)
+        timer_stop(&command->timeout);
+    timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
+    /* Each may end it, and that may free it: then there is no tap to look at any more. */
+    struct tap *err_tap = &command->taps[1];
+    bool err_open = err_tap->fd >= 0, out_open = command->taps[0].fd >= 0;
+    if (!out_open && !err_open) {
+        consider(command);
+        return;
+    }
+    if (out_open && err_open) {
+        /* With the other still open nothing can end here. */
+        tap_drain(&command->taps[0]);
+        tap_drain(err_tap);
+        return;
+    }
+    tap_drain(out_open ? &command->taps[0] : err_tap);
+}
+
+static void on_gone(struct task *task)
+{
+    struct command *command = command_of_task(task);
+
+    command->is_over = true;
+    roster_remove(&command->run.sandbox->roster, command);
+    if (command->run.phase == RUN_TOLD)
+        command_free(command);
+    else
+        consider(command);
+}
+
+static const struct task_ops task_ops = {
+    .spawned = on_spawned,
+    .failed = on_failed,
+    .exited = on_exited,
+    .gone = on_gone,
+};
+
+static void kill_run(struct run *run, int signal, enum ctl_kill_scope scope)
+{
+    struct command *command = command_of_run(run);
+
+    task_kill(&command->task, signal, scope == CTL_KILL_MAIN ? INIT_KILL_MAIN : INIT_KILL_TREE, 0);
+}
+
+static void resume_run(struct run *run)
+{
+    struct command *command = command_of_run(run);
+
+    for (int i = 0; i < 2; i++)
+        tap_resume(&command->taps[i]);
+}
+
+/* What still runs is waited for; what it prints is read, so that it does not stop at a full pipe, and dropped. */
+static void drop_run(struct run *run)
+{
+    struct command *command = command_of_run(run);
+
+    if (command->is_over || !command->task.link)
+        command_free(command);
+    else
+        resume_run(run);
+}
+
+static const struct run_ops run_ops = { .kill = kill_run, .resume = resume_run, .drop = drop_run };
+
+static void at_timeout(void *cookie)
+{
+    struct command *command = cookie;
+
+    command->timed_out = true;
+    command->result.end = CTL_END_TIMED_OUT;
+    command->result.status = SIGKILL;
+    task_kill(&command->task, SIGKILL, INIT_KILL_TREE, 0);
+    timer_start(&command->timeout, &command->run.sandbox->reactor, KILL_WAIT_MS, at_kill_wait, command);
+}
+
+/* Files of the host stay outside: with a descriptor of one a command could read and change it, whatever the rules say. */
+static int check_stdin(int fd, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "standard input");
+    if (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode))
+        return err_invalid(err, "standard input must be a pipe or a socket");
+    return 0;
+}
+
+static char *join_text(const char *const *argv)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+
+    for (; *argv && text.len < CHRONICLE_TEXT_MAX; argv++)
+        buf_addf(&text, "%s%.*s", text.len ? " " : "", CHRONICLE_TEXT_MAX, *argv);
+    return buf_dup_take(&text);
+}
+
+static int open_pipes(struct command *command, bool is_tty, int fds[3], struct err *err)
+{
+    struct reactor *reactor = &command->run.sandbox->reactor;
+    int r = 0;
+
+    if (is_tty)
+        return 0;
+    if (fds[0] < 0) {
+        fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        r = fds[0] < 0 ? -errno : 0;
+    }
+    if (r == 0)
+        r = tap_open(&command->taps[0], reactor, take_out, at_pipe_end, command, &fds[1]);
+    if (r == 0)
+        r = tap_open(&command->taps[1], reactor, take_err, at_pipe_end, command, &fds[2]);
+    return r < 0 ? err_errno(err, r, "making pipes for a command") : 0;
+}
+
+static int spawn(struct command *command, const struct ctl_run *asked, const struct ctl_command *wanted, const int fds[3],
+                 struct err *err)
+{
+    struct sandbox *sandbox = command->run.sandbox;
+    bool is_tty = asked->flags & CTL_RUN_TTY;
+    struct init_spawn request = { .flags = is_tty ? INIT_SPAWN_TTY : INIT_SPAWN_SESSION,
+                                  .rows = asked->rows,
+                                  .cols = asked->cols };
+    autodone(environment) struct environment environment;
+    struct init_command what = {
+        .cwd = *wanted->cwd ? wanted->cwd : RUNTIME_WORKSPACE,
+        .argv = wanted->argv,
+        .fds = fds,
+        .fd_count = is_tty ? 0 : 3,
+    };
+    int r;
+
+    environment_init(&environment, sandbox->spec, wanted->envp);
+    what.envp = (const char *const *) environment.vars;
+    r = task_start(&command->task, &sandbox->link, &task_ops, &request, &what);
+    if (r == -E2BIG)
+        return err_set(err, ERR_INVALID_ARGUMENT, r, "arguments and environment are too long");
+    return r < 0 ? err_errno(err, r, "asking the sandbox to start a command") : 0;
+}
+
+int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, const struct ctl_run *asked,
+                  const struct ctl_command *wanted, int stdin_fd, struct err *err)
+{
+    struct command *command;
+    int fds[3] = { stdin_fd, -1, -1 };
+    int r = stdin_fd >= 0 ? check_stdin(stdin_fd, err) : 0;
+
+    if (r < 0)
+        return r;
+    command = xnew(struct command);
+    command->taps[0] = command->taps[1] = TAP_NONE;
+    r = run_init(&command->run, sandbox, &run_ops, client, tag, asked, wanted->name);
+    if (r < 0) {
+        free(command);
+        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a command named '%s' already", wanted->name);
+    }
+    command->text = join_text(wanted->argv);
+    r = open_pipes(command, asked->flags & CTL_RUN_TTY, fds, err);
+    if (r == 0)
+        r = spawn(command, asked, wanted, fds, err);
+    for (int i = 0; i < 3; i++) {
+        if (fds[i] >= 0 && fds[i] != stdin_fd)
+            close(fds[i]);
+    }
+    if (r < 0) {
+        command_free(command);
+        return r;
+    }
+    roster_set(&sandbox->roster, command, 0, command->run.name);
+    if (asked->timeout_ms)
+        timer_start(&command->timeout, &sandbox->reactor, asked->timeout_ms, at_timeout, command);
+    return 0;
+}

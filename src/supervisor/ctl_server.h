@@ -1,0 +1,11 @@
+/*
+ * The control socket: <dir>/ctl, open to our own user (and root) alone.
+ */
+#pragma once
+
+#include "base/err.h"
+
+struct sandbox;
+
+int ctl_server_open(struct sandbox *sandbox, struct err *err);
+void ctl_server_close(struct sandbox *sandbox);

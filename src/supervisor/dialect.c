@@ -1,0 +1,55 @@
+#include "supervisor/dialect.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+const char dialect_run_line[] = ". /proc/self/fd/5 5<&4 4<&- 3>&- </dev/null\n";
+
+/* Without job control: it needs a terminal, and interrupting is ours to do. */
+static const char *const bash_args[] = { "--norc", "--noprofile", "--noediting", "-i", "+m", NULL };
+static const char *const zsh_args[] = { "-f", "-i", "+m", NULL };
+static const char *const posix_args[] = { "-i", "+m", NULL };
+
+static const struct dialect dialects[] = {
+    /* execfail: a failed `exec` of a program ends only the command. No history, and no `!` that refers to it. */
+    { .name = "bash",
+      .args = bash_args,
+      .preamble = "shopt -s execfail; set +H +o history; unset HISTFILE MAILCHECK; export -n PS1 PS2\n" },
+    { .name = "zsh",
+      .args = zsh_args,
+      .preamble = "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1=\n" },
+    /* A parse error makes dash and its kin discard their whole input buffer. */
+    { .name = "sh", .args = posix_args, .preamble = "PS1= PS2=\n", .forgets_input = true },
+};
+
+const struct dialect *dialect_of(const char *shell_path)
+{
+    const char *slash = strrchr(shell_path, '/');
+    const char *name = slash ? slash + 1 : shell_path;
+
+    for (size_t i = 0; i < ARRAY_LEN(dialects) - 1; i++) {
+        if (strcmp(name, dialects[i].name) == 0)
+            return &dialects[i];
+    }
+    return &dialects[ARRAY_LEN(dialects) - 1];
+}
+
+const char *dialect_default_shell(void)
+{
+    return access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+}
+
+/* On the same line as the command, so that line numbers in messages are the command's own. */
+void dialect_add_text(struct buf *out, const void *command, size_t len)
+{
+    buf_add_str(out, "exec 5<&-;");
+    buf_add(out, command, len);
+    buf_add_char(out, '\n');
+}
+
+void dialect_add_report_line(struct buf *out, unsigned long long number)
+{
+    buf_addf(out, "echo %llu $? >&3\n", number);
+}

@@ -1,0 +1,44 @@
+/*
+ * How a shell is made to run one command after the other without any of them being able to end, confuse or outwait the rest.
+ *
+ * The shell is interactive without a terminal. That is what makes it survive what would end a script: a syntax error, an unset
+ * variable, SIGINT. It reads lines from a pipe of ours as its standard input; these lines are always the same two, whatever
+ * the command:
+ *
+ *     . /proc/self/fd/5 5<&4 4<&- 3>&- </dev/null       run the command
+ *     echo 17 $? >&3                                    and say so
+ *
+ * The command's text itself is in a memory file, descriptor 4, rewritten for each, so no quoting stands between its bytes and
+ * the shell, and unbalanced quotes or here-documents end with the file. Being sourced, it may `return`, and job messages stay
+ * off. It has /dev/null as its input, and neither our channel (3) nor the file is open while it runs. The number is that of the
+ * command: what an agent writes to the channel itself, having found it, concerns only its own session.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+enum {
+    DIALECT_FD_CHANNEL = 3,
+    DIALECT_FD_TEXT = 4,
+};
+
+struct dialect {
+    const char *name;        /* of the program, without its directory */
+    const char *const *args; /* what follows argv[0], ended by NULL */
+    const char *preamble;    /* one line, given first */
+    bool forgets_input;      /* drops what it has read when a command fails: each line must reach it by itself */
+};
+
+/* That of a shell by its path; sh's when the name is unknown to us: any POSIX shell. */
+const struct dialect *dialect_of(const char *shell_path);
+
+/* The first of bash and sh that there is: "/bin/bash", "/bin/sh". As seen from here: /usr is the host's. */
+const char *dialect_default_shell(void);
+
+/* What the file holds for a command, and the two lines. */
+void dialect_add_text(struct buf *out, const void *command, size_t len);
+extern const char dialect_run_line[];
+void dialect_add_report_line(struct buf *out, unsigned long long number);

@@ -1,0 +1,196 @@
+#include "supervisor/init_link.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static struct task **find_slot(struct init_link *link, uint64_t id)
+{
+    struct task **slot = &link->buckets[id % INIT_LINK_BUCKETS];
+
+    while (*slot && (*slot)->id != id)
+        slot = &(*slot)->next;
+    return slot;
+}
+
+void task_forget(struct task *task)
+{
+    if (!task->link)
+        return;
+    struct task **slot = find_slot(task->link, task->id);
+    if (*slot == task)
+        *slot = task->next;
+    task->link = NULL;
+}
+
+static void take_failed(struct task *task, const struct init_report *report)
+{
+    if (task->phase != TASK_ASKED)
+        return;
+    task->phase = TASK_GONE;
+    task_forget(task);
+    task->ops->failed(task, report->spawn_failed.error, report->spawn_failed.step);
+}
+
+static void take_spawned(struct task *task, const struct init_report *report)
+{
+    if (task->phase != TASK_ASKED)
+        return;
+    task->pid = report->spawned.pid;
+    if (task->wants_pty)
+        return;
+    task->phase = TASK_RUNNING;
+    task->ops->spawned(task, -1);
+}
+
+static void take_pty(struct task *task, struct frame *frame)
+{
+    if (task->phase != TASK_ASKED || !task->wants_pty)
+        return;
+    task->phase = TASK_RUNNING;
+    task->ops->spawned(task, frame_take_fd(frame, 0));
+}
+
+static void take_exited(struct task *task, const struct init_report *report)
+{
+    if (task->phase != TASK_RUNNING)
+        return;
+    task->phase = TASK_EXITED;
+    task->ops->exited(task, report);
+}
+
+static void take_gone(struct task *task)
+{
+    if (task->phase != TASK_EXITED)
+        return;
+    task->phase = TASK_GONE;
+    task_forget(task);
+    task->ops->gone(task);
+}
+
+static void take_report(struct init_link *link, const struct init_report *report, struct frame *frame)
+{
+    struct task *task = *find_slot(link, report->id);
+
+    if (report->type == INIT_REPORT_HELLO) {
+        if (link->is_ready)
+            return;
+        link->is_ready = true;
+        link->hello_flags = report->hello.flags;
+        link->fn(report->hello.version == INIT_PROTO_VERSION ? 0 : -EPROTONOSUPPORT, link->cookie);
+        return;
+    }
+    if (!task)
+        return;
+    if (report->type == INIT_REPORT_SPAWN_FAILED)
+        take_failed(task, report);
+    else if (report->type == INIT_REPORT_SPAWNED)
+        take_spawned(task, report);
+    else if (report->type == INIT_REPORT_PTY)
+        take_pty(task, frame);
+    else if (report->type == INIT_REPORT_EXITED)
+        take_exited(task, report);
+    else
+        take_gone(task);
+}
+
+/* A bounded number at a time: an init that never stops talking must not keep us from everybody else. */
+#define REPORTS_PER_TURN 64
+
+static void on_readable(uint32_t events, void *cookie)
+{
+    struct init_link *link = cookie;
+    char payload[INIT_PROTO_SMALL_MAX];
+
+    (void) events;
+    for (int i = 0; i < REPORTS_PER_TURN && link->fd >= 0; i++) {
+        struct init_report report;
+        struct frame frame;
+        int r = frame_receive(link->fd, payload, sizeof(payload), FRAME_NOWAIT, &frame);
+
+        if (r == -EAGAIN)
+            return;
+        if (r == 0)
+            r = init_report_decode(&frame, &report);
+        if (r < 0) {
+            frame_close_fds(&frame);
+            link->fn(r, link->cookie);
+            return;
+        }
+        take_report(link, &report, &frame);
+        frame_close_fds(&frame);
+    }
+}
+
+int init_link_open(struct init_link *link, struct reactor *reactor, int fd, init_link_fn fn, void *cookie)
+{
+    *link = (struct init_link){ .fd = fd, .reactor = reactor, .fn = fn, .cookie = cookie };
+    return watch_start(&link->watch, reactor, fd, EPOLLIN, on_readable, link);
+}
+
+void init_link_close(struct init_link *link)
+{
+    watch_stop(&link->watch);
+    for (int i = 0; i < INIT_LINK_BUCKETS; i++) {
+        while (link->buckets[i])
+            task_forget(link->buckets[i]);
+    }
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+}
+
+void init_link_shut_down(struct init_link *link)
+{
+    struct init_request request = { .type = INIT_REQUEST_SHUTDOWN };
+    char payload[INIT_PROTO_SMALL_MAX];
+    struct frame frame;
+
+    if (link->fd >= 0 && init_request_encode(&request, payload, sizeof(payload), &frame) == 0)
+        frame_send(link->fd, &frame, FRAME_NOWAIT);
+}
+
+int task_start(struct task *task, struct init_link *link, const struct task_ops *ops, const struct init_spawn *spawn,
+               const struct init_command *command)
+{
+    static char payload[FRAME_PAYLOAD_MAX];
+    struct init_spawn full = *spawn;
+    struct frame frame;
+    autofd int strings_fd = -1;
+    uint64_t id = link->last_id + 1;
+    int r;
+
+    if (link->fd < 0 || !link->is_ready)
+        return -ENOTCONN;
+    if (link->nproc_rlimit)
+        full.rlimits[full.rlimit_count++] = (struct init_rlimit){ RLIMIT_NPROC, link->nproc_rlimit, link->nproc_rlimit };
+    r = init_spawn_encode(id, &full, command, payload, &frame, &strings_fd);
+    if (r == 0)
+        r = frame_send(link->fd, &frame, FRAME_NOWAIT);
+    if (r < 0)
+        return r;
+    link->last_id = id;
+    *task = (struct task){
+        .link = link, .ops = ops, .id = id, .phase = TASK_ASKED, .wants_pty = (spawn->flags & INIT_SPAWN_TTY) != 0
+    };
+    task->next = link->buckets[id % INIT_LINK_BUCKETS];
+    link->buckets[id % INIT_LINK_BUCKETS] = task;
+    return 0;
+}
+
+int task_kill(struct task *task, int signal, enum init_kill_scope scope, uint64_t since_ticks)
+{
+    struct init_request request = { .type = INIT_REQUEST_KILL,
+                                    .id = task->id,
+                                    .kill = { .signal = signal, .scope = scope, .since_ticks = since_ticks } };
+    char payload[INIT_PROTO_SMALL_MAX];
+    struct frame frame;
+    int r;
+
+    if (!task->link || task->phase == TASK_GONE)
+        return -ESRCH;
+    r = init_request_encode(&request, payload, sizeof(payload), &frame);
+    return r < 0 ? r : frame_send(task->link->fd, &frame, FRAME_NOWAIT);
+}

@@ -1,0 +1,74 @@
+/*
+ * The supervisor's end of the socket to agentfense-init, and the tasks that init keeps for us.
+ *
+ * A task is one process with all that descends from it. It is started once and known by a number that is never used again.
+ * What init reports is a stranger's word: reports of numbers that are not ours, of a task that has not got so far or is past
+ * it, are ignored, so every task hears `spawned` or `failed` once, then `exited` once, then `gone` once, or nothing more because
+ * the link is lost.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "supervisor/reactor.h"
+#include "wire/init_proto.h"
+
+#define INIT_LINK_BUCKETS 64
+
+struct task;
+
+struct task_ops {
+    void (*spawned)(struct task *task, int pty_fd); /* with a terminal, its master, given away; otherwise -1 */
+    void (*failed)(struct task *task, int error, enum init_step step);
+    void (*exited)(struct task *task, const struct init_report *report);
+    void (*gone)(struct task *task); /* may free the task */
+};
+
+enum task_phase { TASK_IDLE, TASK_ASKED, TASK_RUNNING, TASK_EXITED, TASK_GONE };
+
+struct task {
+    struct init_link *link; /* borrowed; NULL: not known to it */
+    struct task *next;
+    const struct task_ops *ops;
+    uint64_t id;
+    enum task_phase phase;
+    bool wants_pty;
+    uint32_t pid; /* as seen inside; 0 until it is known */
+};
+
+/* Called when init says hello, and when it is gone or talks nonsense (`r` is a negative errno). */
+typedef void (*init_link_fn)(int r, void *cookie);
+
+struct init_link {
+    int fd; /* owned; -1: closed */
+    struct watch watch;
+    struct reactor *reactor;
+    bool is_ready;
+    uint32_t hello_flags;
+    uint64_t last_id;
+    uint32_t nproc_rlimit; /* for every task; 0: none */
+    struct task *buckets[INIT_LINK_BUCKETS];
+    init_link_fn fn;
+    void *cookie;
+};
+
+#define INIT_LINK_NONE ((struct init_link){ .fd = -1 })
+
+/* Takes the socket. */
+int init_link_open(struct init_link *link, struct reactor *reactor, int fd, init_link_fn fn, void *cookie);
+void init_link_close(struct init_link *link); /* its tasks hear nothing more */
+
+/* Everything is killed and init ends. */
+void init_link_shut_down(struct init_link *link);
+
+/* -EAGAIN: init does not listen now. */
+int task_start(struct task *task, struct init_link *link, const struct task_ops *ops, const struct init_spawn *spawn,
+               const struct init_command *command);
+
+/* Signals one that runs; `since_ticks` as of init_proto.h. */
+int task_kill(struct task *task, int signal, enum init_kill_scope scope, uint64_t since_ticks);
+
+/* Forgets it: no more reports. Idle ones too. */
+void task_forget(struct task *task);

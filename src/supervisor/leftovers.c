@@ -1,0 +1,57 @@
+#include "supervisor/leftovers.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "runtime/bwrap_orphan.h"
+#include "runtime/cgroup_tree.h"
+#include "wire/sandbox_spec.h"
+
+/* Only a sandbox of this home that has no supervisor is known to be left; all else may be somebody's. */
+static bool is_in_use(const char *name, void *cookie)
+{
+    const char *home = cookie;
+    autofree char *path = xprintf("%s/%s/lock", home, name);
+    autofd int fd = -1;
+
+    if (!sandbox_name_is_valid(name))
+        return true;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0;
+}
+
+static void *sweep(void *cookie)
+{
+    autofree char *home = cookie;
+    autoptr(cgroup_tree) tree = NULL;
+    struct err err = ERR_NONE;
+    int processes = bwrap_orphan_sweep(), cgroups = 0;
+
+    if (cgroup_tree_new(NULL, &tree, &err) == 0)
+        cgroups = cgroup_tree_sweep(tree, "", is_in_use, home);
+    if (processes > 0 || cgroups > 0)
+        log_info("removed what was left behind", LOG_INT("processes", processes), LOG_INT("cgroups", cgroups));
+    return NULL;
+}
+
+void leftovers_sweep(const char *dir_path)
+{
+    const char *slash = strrchr(dir_path, '/');
+    char *home = xdupn(dir_path, slash ? (size_t) (slash - dir_path) : 0);
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, sweep, home) != 0)
+        free(home);
+    pthread_attr_destroy(&attr);
+}

@@ -1,0 +1,204 @@
+/*
+ * agentfense-supervisor: one process for one sandbox, for as long as it runs.
+ *
+ *     agentfense-supervisor [--owner-fd N] DIR
+ *
+ * DIR is the sandbox's directory (wire/sandbox_spec.h), its control socket is DIR/ctl (wire/ctl_proto.h). With --owner-fd that
+ * inherited socket is a control connection too, and when it ends the sandbox does; without, the sandbox lives until it is told
+ * to stop or SIGTERM comes. Whatever kills this process ends everything that runs in the sandbox; what was written is in DIR/delta,
+ * and starting again goes on from there.
+ *
+ * Exits with 0 when the sandbox was stopped, 1 when it failed, 2 for a bad call.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "supervisor/boot.h"
+#include "supervisor/client.h"
+#include "supervisor/ctl_server.h"
+#include "supervisor/namespace.h"
+#include "supervisor/sandbox.h"
+
+#define LOCK_TRIES 50
+#define LOCK_PAUSE_MS 10
+#define LOG_BYTES_MAX (1 << 20)
+#define TERM_GRACE_MS 5000
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: agentfense-supervisor [--owner-fd N] DIR\n"
+                    "Started by agentfense; see 'agentfense help' for what people use.\n");
+    return 2;
+}
+
+/* One supervisor for one sandbox. The lock ends with us, however we end. Somebody who only asks whether it is held takes it for
+ * a moment, so one refusal means nothing. */
+static int lock_dir(int dir_fd, int *ret_fd, struct err *err)
+{
+    autofd int fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    if (fd < 0)
+        return err_errno(err, -errno, "opening the sandbox's lock");
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            *ret_fd = steal_fd(&fd);
+            return 0;
+        }
+        poll(NULL, 0, LOCK_PAUSE_MS);
+    }
+    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is running already");
+}
+
+/* From here on nobody reads our standard error; what an earlier supervisor said is kept as long as it is not much. */
+static void open_log(int dir_fd)
+{
+    autofd int fd = openat(dir_fd, "log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat st;
+
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && st.st_size > LOG_BYTES_MAX && ftruncate(fd, 0) < 0)
+        return;
+    dup2(fd, STDERR_FILENO);
+}
+
+/* Orphans of the sandbox come to us. Its own first process is waited for by the runtime. */
+static void reap(const struct sandbox *sandbox)
+{
+    for (;;) {
+        siginfo_t info = { 0 };
+
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+            return;
+        if (sandbox->process && info.si_pid == sandbox->process->proc.pid)
+            return;
+        waitpid(info.si_pid, NULL, WNOHANG);
+    }
+}
+
+static void on_signal(uint32_t events, void *cookie)
+{
+    struct sandbox *sandbox = cookie;
+    struct signalfd_siginfo info;
+
+    (void) events;
+    if (read(sandbox->signal_fd, &info, sizeof(info)) != sizeof(info))
+        return;
+    if (info.ssi_signo == SIGCHLD)
+        reap(sandbox);
+    else if (info.ssi_signo == SIGTERM)
+        sandbox_stop(sandbox, TERM_GRACE_MS);
+}
+
+/* Before the first thread, so that all have it. */
+static int take_signals(struct sandbox *sandbox)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigdelset(&set, SIGPIPE);
+    sandbox->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (sandbox->signal_fd < 0)
+        return -errno;
+    return watch_start(&sandbox->signal_watch, &sandbox->reactor, sandbox->signal_fd, EPOLLIN, on_signal, sandbox);
+}
+
+static int prepare(struct sandbox *sandbox, int owner_fd, struct err *err)
+{
+    int r = take_signals(sandbox);
+
+    if (r < 0)
+        return err_errno(err, r, "waiting for signals");
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        return err_errno(err, -errno, "becoming a subreaper");
+    if (owner_fd >= 0) {
+        r = client_new(sandbox, owner_fd, &sandbox->owner);
+        if (r < 0)
+            return err_errno(err, r, "taking the owner's socket");
+    }
+    return ctl_server_open(sandbox, err);
+}
+
+static int supervise(const char *dir_path, int owner_fd, struct err *err)
+{
+    static struct sandbox sandbox;
+    autofd int dir_fd = open(dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd int lock_fd = -1;
+    int r;
+
+    if (dir_fd < 0)
+        return err_errno(err, -errno, "'%s'", dir_path);
+    r = lock_dir(dir_fd, &lock_fd, err);
+    if (r == 0)
+        r = sandbox_init(&sandbox, dir_path, dir_fd, lock_fd, err);
+    if (r < 0)
+        return r;
+    steal_fd(&dir_fd);
+    steal_fd(&lock_fd);
+    r = prepare(&sandbox, owner_fd, err);
+    if (r < 0)
+        return r;
+    open_log(sandbox.dir_fd);
+    r = namespace_enter(err);
+    if (r < 0)
+        sandbox_fail(&sandbox, err);
+    else
+        boot(&sandbox);
+    r = reactor_run(&sandbox.reactor);
+    if (r == 0 && sandbox.state == CTL_STATE_FAILED)
+        r = -ECANCELED;
+    sandbox_done(&sandbox);
+    return r < 0 ? err_errno(err, r, "serving the sandbox") : 0;
+}
+
+static int parse_fd(const char *text)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    return *text && !*end && n > 2 && n < INT_MAX && fd_cloexec((int) n, true) == 0 && fd_set_nonblock((int) n, true) == 0
+               ? (int) n
+               : -1;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = { { "owner-fd", required_argument, NULL, 'o' }, { 0 } };
+    struct err err = ERR_NONE;
+    int owner_fd = -1, option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        owner_fd = option == 'o' ? parse_fd(optarg) : -1;
+        if (owner_fd < 0)
+            return usage();
+    }
+    if (optind + 1 != argc || argv[optind][0] != '/')
+        return usage();
+    autofree char *dir_path = realpath(argv[optind], NULL);
+    if (supervise(dir_path ? dir_path : argv[optind], owner_fd, &err) == 0)
+        _exit(0); /* not exit(): a sweep may be at work */
+    log_error("the supervisor ends", LOG_STR("error", err.text));
+    _exit(1);
+}

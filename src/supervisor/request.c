@@ -1,0 +1,190 @@
+#include "supervisor/request.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "supervisor/client.h"
+#include "supervisor/command.h"
+#include "supervisor/sandbox.h"
+
+static void reply_ok(struct client *client, uint64_t tag)
+{
+    client_reply(client, &(struct ctl_reply){ .type = CTL_REPLY_OK, .tag = tag }, -1);
+}
+
+static int refuse(struct sandbox *sandbox, struct err *err)
+{
+    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is %s, not running", ctl_state_name(sandbox->state));
+}
+
+static int run_command(struct client *client, const struct ctl_request *request, const struct ctl_command *command,
+                       struct frame *frame, struct err *err)
+{
+    struct sandbox *sandbox = client->sandbox;
+    const struct ctl_run *run = &request->run;
+
+    if (sandbox->state != CTL_STATE_RUNNING)
+        return refuse(sandbox, err);
+    if (request->type == CTL_REQUEST_SESSION_OPEN)
+        return shell_open(sandbox, client, request->tag, run, command, err);
+    if (request->type == CTL_REQUEST_SESSION_EXEC)
+        return shell_run(sandbox, client, request->tag, run, command, err);
+    return command_start(sandbox, client, request->tag, run, command, run->flags & CTL_RUN_STDIN ? frame->fds[0] : -1, err);
+}
+
+static int take_run(struct client *client, struct ctl_request *request, struct frame *frame)
+{
+    struct err err = ERR_NONE;
+    struct ctl_command command;
+    int r = ctl_run_map_strings(&request->run, frame);
+
+    if (r < 0)
+        return r;
+    autofree const char **room = xalloc(((size_t) request->run.argc + request->run.envc + 2) * sizeof(*room));
+    ctl_run_command(&request->run, room, &command);
+    r = run_find_tag(client->sandbox, client, request->tag) ? err_invalid(&err, "the tag is in use")
+                                                            : run_command(client, request, &command, frame, &err);
+    if (r < 0)
+        client_error(client, request->tag, &err);
+    ctl_run_unmap_strings(&request->run);
+    return 0;
+}
+
+static void take_attach(struct client *client, const struct ctl_request *request)
+{
+    struct run *run = run_find_name(client->sandbox, request->attach.name);
+    struct err err = ERR_NONE;
+
+    if (run && !run->client && run->is_detached) {
+        run_attach(run, client, request->tag);
+        return;
+    }
+    if (run)
+        err_set(&err, ERR_FAILED_PRECONDITION, -EBUSY, "another client listens to '%s'", request->attach.name);
+    else
+        err_set(&err, ERR_NOT_FOUND, -ENOENT, "there is no command '%s'", request->attach.name);
+    client_error(client, request->tag, &err);
+}
+
+static void take_session_close(struct client *client, const struct ctl_request *request)
+{
+    struct err err = ERR_NONE;
+
+    if (shell_close(client->sandbox, request->session_close.name, &err) < 0)
+        client_error(client, request->tag, &err);
+    else
+        reply_ok(client, request->tag);
+}
+
+static void take_kill(struct client *client, const struct ctl_request *request)
+{
+    struct run *run = run_find_tag(client->sandbox, client, request->tag);
+
+    if (run)
+        run->ops->kill(run, request->kill.signal, request->kill.scope);
+}
+
+static int read_rules(int fd, struct buf *out)
+{
+    struct stat st;
+
+    /* A regular file, which cannot make us wait: a memory file. */
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || lseek(fd, 0, SEEK_SET) < 0)
+        return -EINVAL;
+    return fd_read_all(fd, SANDBOX_SPEC_BYTES_MAX, out);
+}
+
+static void take_rules(struct client *client, const struct ctl_request *request, struct frame *frame)
+{
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    struct err err = ERR_NONE;
+    int r = read_rules(frame->fds[0], &bytes);
+
+    if (r < 0)
+        err_errno(&err, r, "reading the new rules");
+    else
+        r = sandbox_set_rules(client->sandbox, bytes.data, bytes.len, &err);
+    if (r < 0)
+        client_error(client, request->tag, &err);
+    else
+        reply_ok(client, request->tag);
+}
+
+static void take_status(struct client *client, const struct ctl_request *request)
+{
+    struct ctl_reply reply = { .type = CTL_REPLY_STATUS, .tag = request->tag };
+
+    sandbox_get_status(client->sandbox, &reply.status);
+    client_reply(client, &reply, -1);
+}
+
+static void take_sync(struct client *client, const struct ctl_request *request)
+{
+    struct err err = ERR_NONE;
+    int r = sandbox_sync(client->sandbox, &err);
+
+    if (r < 0)
+        client_error(client, request->tag, &err);
+    else
+        reply_ok(client, request->tag);
+}
+
+static void take_watch(struct client *client, const struct ctl_request *request)
+{
+    client->watches = true;
+    client->watch_tag = request->tag;
+    client->watched = request->watch.after;
+    reply_ok(client, request->tag);
+    client_send_events(client);
+}
+
+int request_take(struct client *client, struct frame *frame)
+{
+    struct ctl_request request;
+    int r = ctl_request_decode(frame, &request);
+
+    if (r < 0)
+        return r;
+    switch (request.type) {
+    case CTL_REQUEST_EXEC:
+    case CTL_REQUEST_SESSION_OPEN:
+    case CTL_REQUEST_SESSION_EXEC:
+        return take_run(client, &request, frame);
+    case CTL_REQUEST_SESSION_CLOSE:
+        take_session_close(client, &request);
+        return 0;
+    case CTL_REQUEST_ATTACH:
+        take_attach(client, &request);
+        return 0;
+    case CTL_REQUEST_KILL:
+        take_kill(client, &request);
+        return 0;
+    case CTL_REQUEST_RESIZE:
+        return 0; /* the client holds the terminal's master and sets its size itself */
+    case CTL_REQUEST_SET_RULES:
+        take_rules(client, &request, frame);
+        return 0;
+    case CTL_REQUEST_STATUS:
+        take_status(client, &request);
+        return 0;
+    case CTL_REQUEST_SYNC:
+        take_sync(client, &request);
+        return 0;
+    case CTL_REQUEST_WATCH:
+        take_watch(client, &request);
+        return 0;
+    case CTL_REQUEST_STOP:
+        sandbox_stop(client->sandbox, request.stop.grace_ms);
+        return 0;
+    }
+    return -EPROTO;
+}

@@ -1,0 +1,39 @@
+/*
+ * Who writes: which run a process belongs to, for the fence's records of changes.
+ *
+ * Every run's first process leads a session of its own, so the session id that /proc shows for a process (as numbered inside
+ * the sandbox) names the run. A process that made itself another session belongs to nobody in particular, and then to all that
+ * run, as do writes that the kernel makes in its own time. What an agent can forge this way is which of its own commands did it.
+ *
+ * Asked by the fence's worker threads; the answer needs /proc only when several run at once.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire/ctl_proto.h"
+
+struct roster_entry {
+    const void *key;
+    uint32_t pid; /* inside; 0: not known yet */
+    char name[CTL_NAME_MAX];
+};
+
+struct roster {
+    pthread_mutex_t lock;
+    struct roster_entry *entries; /* owned; guarded by `lock`, as all below */
+    size_t count, cap;
+};
+
+#define ROSTER_EMPTY ((struct roster){ .lock = PTHREAD_MUTEX_INITIALIZER })
+
+void roster_done(struct roster *roster);
+
+/* Adds or changes what is known under a key; "" keeps the place without a name. */
+void roster_set(struct roster *roster, const void *key, uint32_t pid, const char *name);
+void roster_remove(struct roster *roster, const void *key);
+
+/* The name of the run that `pid`, as we number it, belongs to; 0: nobody knows which process it was. */
+void roster_name_of(struct roster *roster, pid_t pid, char out[CTL_NAME_MAX]);

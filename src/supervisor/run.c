@@ -1,0 +1,245 @@
+#include "supervisor/run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "supervisor/client.h"
+#include "supervisor/sandbox.h"
+
+struct run *run_find_name(struct sandbox *sandbox, const char *name)
+{
+    for (struct run *run = sandbox->runs; run; run = run->next) {
+        if (run->phase != RUN_TOLD && strcmp(run->name, name) == 0)
+            return run;
+    }
+    return NULL;
+}
+
+struct run *run_find_tag(struct sandbox *sandbox, const struct client *client, uint64_t tag)
+{
+    for (struct run *run = sandbox->runs; run; run = run->next) {
+        if (run->phase != RUN_TOLD && run->client == client && run->tag == tag)
+            return run;
+    }
+    return NULL;
+}
+
+int run_init(struct run *run, struct sandbox *sandbox, const struct run_ops *ops, struct client *client, uint64_t tag,
+             const struct ctl_run *asked, const char *name)
+{
+    if (*name && run_find_name(sandbox, name))
+        return -EEXIST;
+    *run = (struct run){
+        .sandbox = sandbox,
+        .ops = ops,
+        .client = client,
+        .tag = tag,
+        .is_detached = (asked->flags & CTL_RUN_DETACHED) != 0,
+        .output_limit = asked->output_limit,
+    };
+    if (*name)
+        memcpy(run->name, name, strlen(name) + 1);
+    else
+        id_new("ex_", run->name);
+    run->next = sandbox->runs;
+    run->slot = &sandbox->runs;
+    if (run->next)
+        run->next->slot = &run->next;
+    sandbox->runs = run;
+    sandbox->run_count++;
+    return 0;
+}
+
+void run_done(struct run *run)
+{
+    *run->slot = run->next;
+    if (run->next)
+        run->next->slot = run->slot;
+    run->sandbox->run_count--;
+    for (int i = 0; i < 2; i++)
+        spool_done(&run->outputs[i].spool);
+}
+
+static void tell_started(struct run *run, int pty_fd)
+{
+    struct ctl_reply reply = { .type = CTL_REPLY_STARTED, .tag = run->tag, .started = { .pid = run->pid } };
+
+    memcpy(reply.started.name, run->name, sizeof(run->name));
+    if (run->client)
+        client_reply(run->client, &reply, pty_fd);
+}
+
+void run_started(struct run *run, uint32_t pid, int pty_fd, const char *text)
+{
+    run->phase = RUN_ACTIVE;
+    run->pid = pid;
+    run->began_ns = clock_now_ns();
+    run->oom_count = run->sandbox->oom_count;
+    chronicle_add(&run->sandbox->chronicle, &(struct ctl_event){
+                                                .kind = CTL_EVENT_EXEC_STARTED,
+                                                .exec = run->name,
+                                                .subject = run->name,
+                                                .detail = text,
+                                            });
+    tell_started(run, pty_fd);
+}
+
+static int send_bytes(struct run *run, unsigned stream, uint64_t lost, const void *bytes, size_t len)
+{
+    struct ctl_reply reply = {
+        .type = CTL_REPLY_OUTPUT,
+        .tag = run->tag,
+        .output = { .stream = stream == 0 ? CTL_STREAM_OUT : CTL_STREAM_ERR, .lost = lost, .len = len, .bytes = bytes },
+    };
+
+    return client_output(run->client, &reply);
+}
+
+/* What of these bytes is below the limit. */
+static size_t admit(struct run *run, struct run_output *output, size_t len)
+{
+    uint64_t room = run->output_limit ? run->output_limit - output->passed : UINT64_MAX;
+
+    if (len > room) {
+        output->is_cut = true;
+        len = (size_t) room;
+    }
+    output->passed += len;
+    return len;
+}
+
+bool run_take_output(struct run *run, unsigned stream, const void *bytes, size_t len)
+{
+    struct run_output *output = &run->outputs[stream];
+
+    if (run->phase == RUN_TOLD || (!run->client && !run->is_detached))
+        return true;
+    len = admit(run, output, len);
+    if (len == 0)
+        return true;
+    if (!run->client) {
+        spool_add(&output->spool, bytes, len);
+        return true;
+    }
+    if (output->spool.len == 0 && send_bytes(run, stream, output->spool.lost, bytes, len) == 0) {
+        output->spool.lost = 0;
+        return true;
+    }
+    spool_add(&output->spool, bytes, len);
+    return false;
+}
+
+/* 0 when the client has all that there is. */
+static int flush_output(struct run *run, unsigned stream)
+{
+    struct spool *spool = &run->outputs[stream].spool;
+
+    while (spool->len > 0) {
+        size_t len;
+        const char *bytes = spool_peek(spool, &len);
+
+        len = len > CTL_OUTPUT_MAX ? CTL_OUTPUT_MAX : len;
+        int r = send_bytes(run, stream, spool->lost, bytes, len);
+        if (r < 0)
+            return r;
+        spool->lost = 0;
+        spool_take(spool, len);
+    }
+    return 0;
+}
+
+static void tell_finished(struct run *run)
+{
+    struct ctl_reply reply = { .type = CTL_REPLY_FINISHED, .tag = run->tag, .finished = run->result };
+
+    client_reply(run->client, &reply, -1);
+}
+
+/* One that nobody will ever ask for is not worth keeping when there are many. */
+static void forget_oldest_kept(struct sandbox *sandbox)
+{
+    struct run *oldest = NULL;
+    unsigned count = 0;
+
+    for (struct run *run = sandbox->runs; run; run = run->next) {
+        if (run->phase == RUN_ENDED && !run->client) {
+            oldest = run;
+            count++;
+        }
+    }
+    if (count <= RUNS_KEPT_MAX)
+        return;
+    oldest->phase = RUN_TOLD;
+    oldest->ops->drop(oldest);
+}
+
+void run_flush(struct run *run)
+{
+    if (run->client && (flush_output(run, 0) < 0 || flush_output(run, 1) < 0))
+        return;
+    if (run->phase != RUN_ENDED) {
+        if (run->phase != RUN_TOLD)
+            run->ops->resume(run);
+        return;
+    }
+    if (!run->client && run->is_detached) {
+        forget_oldest_kept(run->sandbox);
+        return;
+    }
+    if (run->client)
+        tell_finished(run);
+    run->client = NULL;
+    run->phase = RUN_TOLD;
+    run->ops->drop(run);
+}
+
+void run_end(struct run *run, const struct ctl_finished *result)
+{
+    struct sandbox *sandbox = run->sandbox;
+
+    if (run->phase >= RUN_ENDED)
+        return;
+    run->result = *result;
+    run->result.wall_us = run->began_ns ? (uint64_t) (clock_now_ns() - run->began_ns) / 1000 : 0;
+    for (int i = 0; i < 2; i++) {
+        if (run->outputs[i].is_cut)
+            run->result.flags |= i == 0 ? CTL_FINISHED_OUT_CUT : CTL_FINISHED_ERR_CUT;
+    }
+    if (run->began_ns && sandbox->oom_count != run->oom_count && result->status != 0)
+        run->result.flags |= CTL_FINISHED_OOM;
+    chronicle_add(&sandbox->chronicle, &(struct ctl_event){
+                                           .kind = CTL_EVENT_EXEC_FINISHED,
+                                           .exec = run->name,
+                                           .subject = run->name,
+                                           .detail = result->text,
+                                           .numbers = { result->end, result->status, (int64_t) run->result.wall_us },
+                                       });
+    run->phase = RUN_ENDED;
+    run_flush(run);
+}
+
+void run_lose_client(struct run *run)
+{
+    run->client = NULL;
+    if (run->is_detached) {
+        run_flush(run);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        spool_done(&run->outputs[i].spool);
+    if (run->phase != RUN_ENDED)
+        run->ops->kill(run, SIGKILL, CTL_KILL_TREE);
+    run_flush(run);
+}
+
+void run_attach(struct run *run, struct client *client, uint64_t tag)
+{
+    run->client = client;
+    run->tag = tag;
+    if (run->phase != RUN_WAITING)
+        tell_started(run, -1);
+    run_flush(run);
+}

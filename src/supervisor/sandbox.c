@@ -1,0 +1,225 @@
+#include "supervisor/sandbox.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "supervisor/boot.h"
+#include "supervisor/client.h"
+#include "supervisor/ctl_server.h"
+#include "supervisor/leftovers.h"
+#include "supervisor/state_file.h"
+
+#define STOP_STEP_MS 10
+
+/* The drawing in sandbox.h. */
+static const bool steps[CTL_STATE_FAILED + 1][CTL_STATE_FAILED + 1] = {
+    [CTL_STATE_BOOTING] = { [CTL_STATE_RUNNING] = true, [CTL_STATE_STOPPING] = true, [CTL_STATE_FAILED] = true },
+    [CTL_STATE_RUNNING] = { [CTL_STATE_STOPPING] = true, [CTL_STATE_FAILED] = true },
+    [CTL_STATE_STOPPING] = { [CTL_STATE_STOPPED] = true, [CTL_STATE_FAILED] = true },
+};
+
+static void on_chronicle(void *cookie)
+{
+    for (struct client *client = ((struct sandbox *) cookie)->clients; client; client = client->next)
+        client_send_events(client);
+}
+
+int sandbox_init(struct sandbox *sandbox, const char *dir_path, int dir_fd, int lock_fd, struct err *err)
+{
+    int r;
+
+    *sandbox = (struct sandbox){
+        .dir_path = dir_path,
+        .dir_fd = dir_fd,
+        .lock_fd = lock_fd,
+        .state = CTL_STATE_BOOTING,
+        .started_ns = clock_wall_ns(),
+        .identity = IDENTITY_NONE,
+        .link = INIT_LINK_NONE,
+        .roster = ROSTER_EMPTY,
+        .listen_fd = -1,
+        .signal_fd = -1,
+        .reactor = { .epoll_fd = -1 },
+    };
+    sandbox->chronicle.fn = on_chronicle;
+    sandbox->chronicle.cookie = sandbox;
+    r = sandbox_spec_load(dir_fd, &sandbox->spec, err);
+    if (r < 0)
+        return r;
+    r = reactor_init(&sandbox->reactor);
+    return r < 0 ? err_errno(err, r, "making the event loop") : 0;
+}
+
+/* What is left of the runs when nothing runs: those that nobody asked for any more. */
+static void drop_runs(struct sandbox *sandbox)
+{
+    while (sandbox->runs)
+        sandbox->runs->ops->drop(sandbox->runs);
+}
+
+void sandbox_done(struct sandbox *sandbox)
+{
+    int fds[] = { sandbox->signal_fd, sandbox->lock_fd, sandbox->dir_fd };
+
+    sandbox->owner = NULL;
+    while (sandbox->clients)
+        client_free(sandbox->clients);
+    ctl_server_close(sandbox);
+    drop_runs(sandbox);
+    timer_stop(&sandbox->stop_timer);
+    watch_stop(&sandbox->signal_watch);
+    chronicle_done(&sandbox->chronicle);
+    roster_done(&sandbox->roster);
+    sandbox_spec_free(steal_ptr(&sandbox->spec));
+    reactor_done(&sandbox->reactor);
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+}
+
+void sandbox_enter(struct sandbox *sandbox, enum ctl_state state)
+{
+    struct ctl_reply reply = { .type = CTL_REPLY_STATE, .state = { .state = state, .code = sandbox->failure.code } };
+
+    assert(steps[sandbox->state][state]);
+    sandbox->state = state;
+    memcpy(reply.state.text, sandbox->failure.text, strnlen(sandbox->failure.text, sizeof(reply.state.text) - 1));
+    log_info("state", LOG_STR("state", ctl_state_name(state)), LOG_STR("error", sandbox->failure.text));
+    /* The clients first: whoever waits for it to run waits no longer than it must. */
+    for (struct client *client = sandbox->clients; client; client = client->next)
+        client_reply(client, &reply, -1);
+    state_file_write(sandbox);
+    if (state == CTL_STATE_RUNNING)
+        leftovers_sweep(sandbox->dir_path);
+}
+
+static void lose_runs(struct sandbox *sandbox)
+{
+    struct ctl_finished lost = { .end = CTL_END_LOST };
+
+    snprintf(lost.text, sizeof(lost.text), "%s",
+             sandbox->failure.code == ERR_OK ? "the sandbox was stopped" : sandbox->failure.text);
+    for (struct run *run = sandbox->runs; run;) {
+        struct run *next = run->next;
+        if (run->phase < RUN_ENDED) {
+            run_end(run, &lost);
+            next = sandbox->runs;
+        }
+        run = next;
+    }
+}
+
+/* From the reactor only: what is freed here may be in use anywhere else. */
+static void go_down(void *cookie)
+{
+    struct sandbox *sandbox = cookie;
+
+    ctl_server_close(sandbox);
+    shell_lose_all(sandbox);
+    lose_runs(sandbox);
+    boot_undo(sandbox);
+    sandbox->is_down = true;
+    if (sandbox->state == CTL_STATE_STOPPING)
+        sandbox_enter(sandbox, CTL_STATE_STOPPED);
+    reactor_end(&sandbox->reactor);
+}
+
+void sandbox_fail(struct sandbox *sandbox, const struct err *err)
+{
+    if (sandbox->state == CTL_STATE_FAILED || sandbox->state == CTL_STATE_STOPPED)
+        return;
+    sandbox->failure = *err;
+    sandbox_enter(sandbox, CTL_STATE_FAILED);
+    timer_start(&sandbox->stop_timer, &sandbox->reactor, 0, go_down, sandbox);
+}
+
+static void at_stop_step(void *cookie)
+{
+    struct sandbox *sandbox = cookie;
+    bool has_active = false;
+
+    for (struct run *run = sandbox->runs; run && !has_active; run = run->next)
+        has_active = run->phase == RUN_ACTIVE;
+    if (!has_active || clock_now_ns() >= sandbox->stop_until_ns)
+        go_down(sandbox);
+    else
+        timer_start(&sandbox->stop_timer, &sandbox->reactor, STOP_STEP_MS, at_stop_step, sandbox);
+}
+
+void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms)
+{
+    if (sandbox->state != CTL_STATE_BOOTING && sandbox->state != CTL_STATE_RUNNING)
+        return;
+    sandbox_enter(sandbox, CTL_STATE_STOPPING);
+    sandbox->stop_until_ns = clock_now_ns() + (int64_t) grace_ms * CLOCK_NS_PER_MS;
+    if (grace_ms) {
+        for (struct run *run = sandbox->runs; run; run = run->next) {
+            if (run->phase == RUN_ACTIVE)
+                run->ops->kill(run, SIGTERM, CTL_KILL_TREE);
+        }
+    }
+    timer_start(&sandbox->stop_timer, &sandbox->reactor, 0, at_stop_step, sandbox);
+}
+
+int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, struct err *err)
+{
+    autoptr(ruleset) rules = NULL;
+    autoptr(sandbox_spec) changed = NULL;
+    int r = sandbox_spec_load(sandbox->dir_fd, &changed, err);
+
+    if (sandbox->state != CTL_STATE_RUNNING)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is not running");
+    if (r == 0)
+        r = sandbox_spec_rules_decode(changed, bytes, len, err);
+    if (r == 0)
+        r = fencing_compile(changed, &rules, err);
+    /* Stored before they hold: after a crash in between the stricter reading of "acknowledged" is kept. */
+    if (r == 0)
+        r = sandbox_spec_store(sandbox->dir_fd, changed, err);
+    if (r < 0)
+        return r;
+    r = fence_set_rules(fencing_fence(sandbox->fencing), rules);
+    if (r < 0)
+        return err_errno(err, r, "swapping the rules");
+    sandbox_spec_free(sandbox->spec);
+    sandbox->spec = steal_ptr(&changed);
+    return 0;
+}
+
+int sandbox_sync(struct sandbox *sandbox, struct err *err)
+{
+    int r = sandbox->fencing ? fence_sync(fencing_fence(sandbox->fencing)) : -ENOTCONN;
+
+    return r < 0 ? err_errno(err, r, "syncing the changes") : 0;
+}
+
+void sandbox_get_status(struct sandbox *sandbox, struct ctl_status *ret)
+{
+    struct fence_stats stats = { 0 };
+
+    if (sandbox->fencing)
+        fence_stats(fencing_fence(sandbox->fencing), &stats);
+    *ret = (struct ctl_status){
+        .state = sandbox->state,
+        .pid = (uint64_t) getpid(),
+        .init_pid = sandbox->process ? (uint64_t) sandbox->process->init_pid : 0,
+        .started_ns = sandbox->started_ns,
+        .execs = sandbox->run_count,
+        .sessions = sandbox->shell_count,
+        .clients = sandbox->client_count,
+        .used_bytes = stats.used_bytes,
+        .used_inodes = stats.used_inodes,
+        .fence_requests = stats.requests,
+        .denials = sandbox->chronicle.denial_count,
+        .denials_dropped = sandbox->chronicle.dropped_count + stats.denials_dropped,
+        .last_event = sandbox->chronicle.last,
+    };
+}

@@ -1,0 +1,86 @@
+/*
+ * One sandbox and all that its supervisor has of it.
+ *
+ *     booting ──▶ running ──▶ stopping ──▶ stopped
+ *        └───────────┴───────────┴───────▶ failed
+ *
+ * boot.h makes what is below in this order: mount namespace, identity, fence, runtime, link; shutdown takes it down in the
+ * reverse. Everything runs in the main thread, except the fence's workers, which see only `roster` and the fence's own mailbox.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "runtime/identity.h"
+#include "runtime/runtime.h"
+#include "supervisor/chronicle.h"
+#include "supervisor/fencing.h"
+#include "supervisor/init_link.h"
+#include "supervisor/reactor.h"
+#include "supervisor/roster.h"
+#include "supervisor/run.h"
+#include "supervisor/shell.h"
+#include "wire/ctl_proto.h"
+#include "wire/sandbox_spec.h"
+
+struct client;
+
+struct sandbox {
+    struct reactor reactor;
+    const char *dir_path;      /* borrowed; absolute */
+    int dir_fd;                /* owned */
+    int lock_fd;               /* owned: held as long as we live */
+    struct sandbox_spec *spec; /* owned */
+
+    enum ctl_state state;
+    struct err failure;
+    int64_t started_ns; /* wall clock */
+    struct timer boot_timer, stop_timer;
+    int64_t stop_until_ns;
+    bool is_down; /* nothing of it runs any more */
+
+    struct identity identity;
+    char *mount_point;               /* owned: of the fence, in our mount namespace */
+    struct fencing *fencing;         /* owned */
+    struct runtime *runtime;         /* owned */
+    struct runtime_process *process; /* owned */
+    struct watch process_watch, limit_watch, output_watch;
+    uint64_t oom_count;
+    struct init_link link;
+
+    struct run *runs;
+    unsigned run_count;
+    uint64_t flush_turn;
+    struct shell *shells;
+    unsigned shell_count;
+    struct roster roster;
+    struct chronicle chronicle;
+
+    int listen_fd; /* owned */
+    struct watch listen_watch;
+    struct client *clients;
+    unsigned client_count;
+    struct client *owner; /* whose end is the sandbox's; NULL: nobody's */
+    int signal_fd;        /* owned */
+    struct watch signal_watch;
+};
+
+/* Takes `dir_fd` and `lock_fd`; the spec is loaded. */
+int sandbox_init(struct sandbox *sandbox, const char *dir_path, int dir_fd, int lock_fd, struct err *err);
+void sandbox_done(struct sandbox *sandbox);
+
+/* Goes to another state, says so to all clients and in the state file. A step that the drawing above has not is our mistake. */
+void sandbox_enter(struct sandbox *sandbox, enum ctl_state state);
+
+/* It cannot go on: `sandbox->failure` says why. */
+void sandbox_fail(struct sandbox *sandbox, const struct err *err);
+
+/* SIGTERM to what runs, SIGKILL after the grace, then down. */
+void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms);
+
+/* Rules as SET_RULES brings them: hold when this returns 0, also after a restart. */
+int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, struct err *err);
+int sandbox_sync(struct sandbox *sandbox, struct err *err);
+void sandbox_get_status(struct sandbox *sandbox, struct ctl_status *ret);
