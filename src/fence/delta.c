@@ -77,7 +77,7 @@ static int read_base(int delta_fd, uint64_t *ret_dev, uint64_t *ret_ino, int64_t
 
     if (r < 0)
         return r;
-    if (sscanf(text.data ? text.data : "", "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n", ret_dev, ret_ino, ret_made_ns, &at) != 3 ||
+    if (!text.data || sscanf(text.data, "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n", ret_dev, ret_ino, ret_made_ns, &at) != 3 ||
         text.data[at] != '\n')
         return -EBADMSG;
     if (text.data[text.len - 1] == '\n')

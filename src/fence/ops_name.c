@@ -187,7 +187,7 @@ int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const
     if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
         return -EPERM;
     r = birth_begin(f, dir, name, &b);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = make_node(&b, name, mode, &fd, &st);
     if (r == 0)
@@ -198,7 +198,7 @@ int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const
             handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&fd)));
     }
     birth_end(f, dir, &b, r);
-    if (r < 0)
+    if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
     answer_new(f, inode, &st, answer);
@@ -244,7 +244,7 @@ int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const
 
     if (r == 0)
         r = birth_begin(f, dir, name, &b);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = make_dir(f, &b, name, mode);
     if (r == 0 && fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -254,7 +254,7 @@ int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const
     if (r == 0)
         inode = birth_enter(f, dir, name, place, &st, NULL);
     birth_end(f, dir, &b, r);
-    if (r < 0)
+    if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
     answer_new(f, inode, &st, answer);
@@ -272,7 +272,7 @@ int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, con
 
     if (r == 0)
         r = birth_begin(f, dir, name, &b);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (symlinkat(target, b.dir->fd, name) < 0 || fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         r = -errno;
@@ -281,7 +281,7 @@ int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, con
     if (r == 0)
         inode = birth_enter(f, dir, name, place, &st, NULL);
     birth_end(f, dir, &b, r);
-    if (r < 0)
+    if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
     answer_new(f, inode, &st, answer);

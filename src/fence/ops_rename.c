@@ -311,7 +311,7 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
         r = bring_up(f, from, to);
     if (r == 0)
         r = end_prepare(f, from);
-    if (r < 0)
+    if (r != 0)
         return r;
     return flags & RENAME_EXCHANGE ? exchange(f, from, to) : replace_one(f, from, to);
 }
