@@ -169,7 +169,7 @@ static int make_node(struct birth *b, const char *name, mode_t mode, int *ret_fd
     }
     if (r == 0)
         r = *ret_fd >= 0 ? fstat(*ret_fd, ret_st) : fstatat(b->dir->fd, name, ret_st, AT_SYMLINK_NOFOLLOW);
-    return r < 0 ? -errno : 0;
+    return r != 0 ? -errno : 0;
 }
 
 int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const char *name, mode_t mode,
@@ -179,7 +179,7 @@ int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const
     autofd int fd = -1;
     struct inode *inode = NULL;
     struct birth b;
-    struct stat st;
+    struct stat st = { 0 };
     int r = guard_name(f, NEED_MKNOD, dir, name, who, &place);
 
     if (r < 0)
@@ -239,7 +239,7 @@ int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const
     autoptr(place) place = NULL;
     struct inode *inode = NULL;
     struct birth b;
-    struct stat st;
+    struct stat st = { 0 };
     int r = guard_name(f, NEED_MKDIR, dir, name, who, &place);
 
     if (r == 0)
@@ -267,7 +267,7 @@ int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, con
     autoptr(place) place = NULL;
     struct inode *inode = NULL;
     struct birth b;
-    struct stat st;
+    struct stat st = { 0 };
     int r = guard_name(f, NEED_SYMLINK, dir, name, who, &place);
 
     if (r == 0)
