@@ -33,8 +33,17 @@ static const struct option long_options[] = {
     { 0 },
 };
 
+enum action {
+    ACTION_LIST,
+    ACTION_EXPORT,
+    ACTION_DISCARD,
+    ACTIONS,
+};
+
+static const char *const action_names[ACTIONS] = { "list", "export", "discard" };
+
 struct delta_options {
-    const char *action;
+    enum action action;
     const char *delta;
     const char *to;
     bool json;
@@ -83,9 +92,20 @@ static int list(const struct delta_options *o, struct err *err)
     return r;
 }
 
+static int parse_action(const char *name, enum action *ret, struct err *err)
+{
+    for (int i = 0; i < ACTIONS; i++) {
+        if (strcmp(name, action_names[i]) == 0) {
+            *ret = (enum action) i;
+            return 0;
+        }
+    }
+    return err_invalid(err, "'%s' is not one of list, export, discard", name);
+}
+
 static int parse(int argc, char **argv, struct delta_options *o, struct err *err)
 {
-    int option;
+    int option, r;
 
     while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
         if (option == OPT_JSON)
@@ -101,13 +121,25 @@ static int parse(int argc, char **argv, struct delta_options *o, struct err *err
         return 0;
     if (optind + 2 != argc)
         return err_invalid(err, "say list, export or discard, and one delta");
-    o->action = argv[optind];
+    r = parse_action(argv[optind], &o->action, err);
+    if (r < 0)
+        return r;
     o->delta = argv[optind + 1];
-    if (strcmp(o->action, "list") != 0 && strcmp(o->action, "export") != 0 && strcmp(o->action, "discard") != 0)
-        return err_invalid(err, "'%s' is not one of list, export, discard", o->action);
-    if ((strcmp(o->action, "export") == 0) != (o->to != NULL))
+    if ((o->action == ACTION_EXPORT) != (o->to != NULL))
         return err_invalid(err, "export, and only export, needs --to DIR");
     return 0;
+}
+
+static int perform(const struct delta_options *o, struct err *err)
+{
+    switch (o->action) {
+    case ACTION_EXPORT:
+        return change_export(o->delta, o->to, err);
+    case ACTION_DISCARD:
+        return change_discard(o->delta, err);
+    default:
+        return list(o, err);
+    }
 }
 
 static int run(int argc, char **argv)
@@ -121,12 +153,8 @@ static int run(int argc, char **argv)
         fputs(help, stdout);
         return EXIT_SUCCESS;
     }
-    if (r == 0 && strcmp(o.action, "list") == 0)
-        r = list(&o, &err);
-    else if (r == 0 && strcmp(o.action, "export") == 0)
-        r = change_export(o.delta, o.to, &err);
-    else if (r == 0)
-        r = change_discard(o.delta, &err);
+    if (r == 0)
+        r = perform(&o, &err);
     if (r == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "agentfense delta: %s\n", err.text);

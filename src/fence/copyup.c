@@ -267,7 +267,7 @@ static int place_copy(struct fence *f, struct inode *inode, const struct whereab
 
     if (r == 0)
         r = handle_get(f, where->parent, LAYER_DELTA, &parent);
-    if (r < 0)
+    if (r != 0)
         return r;
     dir_lock(f, where->parent);
     if (inode_has(inode, INODE_DEAD)) {

@@ -77,7 +77,7 @@ static int read_base(int delta_fd, uint64_t *ret_dev, uint64_t *ret_ino, int64_t
 
     if (r < 0)
         return r;
-    if (sscanf(text.data ? text.data : "", "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n", ret_dev, ret_ino, ret_made_ns, &at) != 3 ||
+    if (!text.data || sscanf(text.data, "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n", ret_dev, ret_ino, ret_made_ns, &at) != 3 ||
         text.data[at] != '\n')
         return -EBADMSG;
     if (text.data[text.len - 1] == '\n')
@@ -89,6 +89,7 @@ static int read_base(int delta_fd, uint64_t *ret_dev, uint64_t *ret_ino, int64_t
 /* The same directory, by number or by path: a codebase that was moved or restored keeps one of the two. */
 static int check_base(struct fence *f, int delta_fd, const struct stat *base, bool keeps_other_base, struct err *err)
 {
+    autodone(buf) struct buf shown = BUF_EMPTY;
     autofree char *path = NULL;
     uint64_t dev, ino;
     int64_t made_ns;
@@ -101,8 +102,11 @@ static int check_base(struct fence *f, int delta_fd, const struct stat *base, bo
         f->version_ns = made_ns;
     if (keeps_other_base || (dev == base->st_dev && ino == base->st_ino) || strcmp(path, f->base_path) == 0)
         return 0;
-    return err_set(err, ERR_FAILED_PRECONDITION, -EXDEV, "delta '%s' was made over '%s', not over '%s'", f->delta_path, path,
-                   f->base_path);
+    /* From a file: any bytes. */
+    buf_add_char(&shown, '\'');
+    buf_add_escaped(&shown, path, strlen(path));
+    return err_set(err, ERR_FAILED_PRECONDITION, -EXDEV, "delta '%s' was made over %s', not over '%s'", f->delta_path,
+                   shown.data, f->base_path);
 }
 
 static int take_lock(struct fence *f, struct err *err)

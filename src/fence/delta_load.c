@@ -172,7 +172,7 @@ static int load_dir(struct loading *l, struct inode *inode, int take_fd)
     inode_ref(inode);
     if (!dir && copy >= 0)
         close(copy);
-    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
+    for (const struct dirent *d; dir && r == 0 && (d = readdir(dir));) {
         if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
             r = load_name(l, inode, take_fd, d->d_name);
     }

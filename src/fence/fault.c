@@ -24,6 +24,13 @@ void fault(const char *name)
     _exit(137);
 }
 
+bool fault_is(const char *name)
+{
+    const char *wanted = getenv("AGENTFENSE_FAULT");
+
+    return wanted && strcmp(wanted, name) == 0;
+}
+
 #else
 
 /* A translation unit must not be empty. */

@@ -4,11 +4,22 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #ifdef AGENTFENSE_FAULTS
 void fault(const char *name);
+
+/* Whether the variable is this name: for what a test wants otherwise than by dying. */
+bool fault_is(const char *name);
 #else
 static inline void fault(const char *name)
 {
     (void) name;
+}
+
+static inline bool fault_is(const char *name)
+{
+    (void) name;
+    return false;
 }
 #endif

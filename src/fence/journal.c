@@ -127,7 +127,7 @@ int journal_perform(struct fence *f, const struct intent *intent)
 
     if (r == 0)
         r = path_open_parent_beneath(f->data_fd, intent->to, &to, &to_name);
-    if (r < 0)
+    if (r != 0)
         return r;
     moved = fstatat(from, from_name, &st, AT_SYMLINK_NOFOLLOW) < 0;
     /* The marker first: it is the step that may find no room, and it can be taken back. */

@@ -42,7 +42,7 @@ int op_access(struct fence *f, const struct caller *who, struct inode *inode, in
 
     if (r == 0)
         r = attr_get(f, inode, &st);
-    if (r < 0)
+    if (r != 0)
         return r;
     return (st.st_mode >> 6 & (mode_t) mask & 7) == ((mode_t) mask & 7) ? 0 : -EACCES;
 }
@@ -173,7 +173,7 @@ static int apply(struct fence *f, struct inode *inode, const struct stat *to, in
     if (r < 0)
         return r;
     if (what & SETATTR_SIZE)
-        r = S_ISREG(atomic_load(&inode->mode)) ? set_size(f, inode, h, to->st_size) : -EINVAL;
+        r = h && S_ISREG(atomic_load(&inode->mode)) ? set_size(f, inode, h, to->st_size) : -EINVAL;
     if (r == 0 && (what & SETATTR_MODE))
         r = set_mode(f, inode, h, to->st_mode);
     if (r == 0 && (what & (SETATTR_ATIME | SETATTR_MTIME | SETATTR_ATIME_NOW | SETATTR_MTIME_NOW)))
@@ -286,7 +286,7 @@ ssize_t op_getxattr(struct fence *f, const struct caller *who, struct inode *ino
     r = guard_inode(f, NEED_GETXATTR, inode, who);
     if (r == 0)
         r = open_for_xattr(f, inode, &h, &fd);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = fgetxattr(h ? h->fd : fd, name, value, size);
     if (r < 0)
@@ -303,7 +303,7 @@ ssize_t op_listxattr(struct fence *f, const struct caller *who, struct inode *in
 
     if (r == 0)
         r = open_for_xattr(f, inode, &h, &fd);
-    if (r < 0)
+    if (r != 0)
         return r == -ENODATA ? 0 : r;
     r = flistxattr(h ? h->fd : fd, list, size);
     if (r < 0)
@@ -329,7 +329,7 @@ static int change_xattr(struct fence *f, const struct caller *who, enum need_op 
         r = inode_is_dir(inode) ? copyup_dir(f, inode) : copyup_file(f, inode, INT64_MAX);
     if (r == 0)
         r = handle_get(f, inode, LAYER_DELTA, &h);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = op == NEED_SETXATTR ? fsetxattr(h->fd, name, value, size, flags) : fremovexattr(h->fd, name);
     r = r < 0 ? -errno : 0;

@@ -61,7 +61,7 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
 
     if (n == 0)
         n = get_content(f, inode, &h);
-    if (n < 0)
+    if (n != 0)
         return n;
     if (f->is_live && h->layer == LAYER_BASE)
         note_served(h);
@@ -111,7 +111,7 @@ ssize_t op_write(struct fence *f, const struct caller *who, struct inode *inode,
         n = copyup_file(f, inode, INT64_MAX);
     if (n == 0)
         n = get_content(f, inode, &h);
-    if (n < 0)
+    if (n != 0)
         return n;
     if (quota_limits_bytes(&f->quota)) {
         autolock(fence_file_stripe(f, inode));
@@ -182,7 +182,7 @@ int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode,
         r = copyup_file(f, inode, INT64_MAX);
     if (r == 0)
         r = get_content(f, inode, &h);
-    if (r < 0)
+    if (r != 0)
         return r;
     autolock(fence_file_stripe(f, inode));
     if (takes)
@@ -212,7 +212,7 @@ int op_lseek(struct fence *f, const struct caller *who, struct inode *inode, off
         r = -EINVAL;
     if (r == 0)
         r = get_content(f, inode, &h);
-    if (r < 0)
+    if (r != 0)
         return r;
     /* The position is shared, but SEEK_DATA and SEEK_HOLE do not use it and all our reading is by pread. */
     at = lseek(h->fd, offset, whence);
@@ -248,7 +248,7 @@ ssize_t op_copy_range(struct fence *f, const struct caller *who, struct inode *f
         n = copyup_file(f, to, INT64_MAX);
     if (n == 0)
         n = get_content(f, from, &h);
-    if (n < 0)
+    if (n != 0)
         return n;
     struct range range = { h->fd, from_offset };
     n = op_write(f, who, to, size, to_offset, copy_to, &range);

@@ -169,7 +169,7 @@ static int make_node(struct birth *b, const char *name, mode_t mode, int *ret_fd
     }
     if (r == 0)
         r = *ret_fd >= 0 ? fstat(*ret_fd, ret_st) : fstatat(b->dir->fd, name, ret_st, AT_SYMLINK_NOFOLLOW);
-    return r < 0 ? -errno : 0;
+    return r != 0 ? -errno : 0;
 }
 
 int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const char *name, mode_t mode,
@@ -179,7 +179,7 @@ int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const
     autofd int fd = -1;
     struct inode *inode = NULL;
     struct birth b;
-    struct stat st;
+    struct stat st = { 0 };
     int r = guard_name(f, NEED_MKNOD, dir, name, who, &place);
 
     if (r < 0)
@@ -187,7 +187,7 @@ int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const
     if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
         return -EPERM;
     r = birth_begin(f, dir, name, &b);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = make_node(&b, name, mode, &fd, &st);
     if (r == 0)
@@ -198,7 +198,7 @@ int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const
             handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&fd)));
     }
     birth_end(f, dir, &b, r);
-    if (r < 0)
+    if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
     answer_new(f, inode, &st, answer);
@@ -239,12 +239,12 @@ int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const
     autoptr(place) place = NULL;
     struct inode *inode = NULL;
     struct birth b;
-    struct stat st;
+    struct stat st = { 0 };
     int r = guard_name(f, NEED_MKDIR, dir, name, who, &place);
 
     if (r == 0)
         r = birth_begin(f, dir, name, &b);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = make_dir(f, &b, name, mode);
     if (r == 0 && fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -254,7 +254,7 @@ int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const
     if (r == 0)
         inode = birth_enter(f, dir, name, place, &st, NULL);
     birth_end(f, dir, &b, r);
-    if (r < 0)
+    if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
     answer_new(f, inode, &st, answer);
@@ -267,12 +267,12 @@ int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, con
     autoptr(place) place = NULL;
     struct inode *inode = NULL;
     struct birth b;
-    struct stat st;
+    struct stat st = { 0 };
     int r = guard_name(f, NEED_SYMLINK, dir, name, who, &place);
 
     if (r == 0)
         r = birth_begin(f, dir, name, &b);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (symlinkat(target, b.dir->fd, name) < 0 || fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         r = -errno;
@@ -281,7 +281,7 @@ int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, con
     if (r == 0)
         inode = birth_enter(f, dir, name, place, &st, NULL);
     birth_end(f, dir, &b, r);
-    if (r < 0)
+    if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
     answer_new(f, inode, &st, answer);

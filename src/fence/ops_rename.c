@@ -281,9 +281,9 @@ static int replace_one(struct fence *f, struct end *from, struct end *to)
 
 static int exchange(struct fence *f, struct end *from, struct end *to)
 {
-    int r = bring_up(f, to, from);
+    int r = to->inode ? bring_up(f, to, from) : -ENOENT;
 
-    if (r < 0)
+    if (r != 0)
         return r;
     dir_lock_two(f, from->dir, to->dir);
     if (renameat2(from->delta->fd, from->name, to->delta->fd, to->name, RENAME_EXCHANGE) < 0)
@@ -311,7 +311,7 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
         r = bring_up(f, from, to);
     if (r == 0)
         r = end_prepare(f, from);
-    if (r < 0)
+    if (r != 0)
         return r;
     return flags & RENAME_EXCHANGE ? exchange(f, from, to) : replace_one(f, from, to);
 }

@@ -237,7 +237,7 @@ int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, cons
 
     if (r == 0)
         r = removal_begin(f, dir, name, place, false, &re);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = re.in_base ? remove_keep_covered(f, re.inode) : 0;
     if (r == 0)
@@ -257,7 +257,7 @@ int op_rmdir(struct fence *f, const struct caller *who, struct inode *dir, const
 
     if (r == 0)
         r = removal_begin(f, dir, name, place, true, &re);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = take_away(f, dir, name, &re);
     removal_end(f, dir, &re);

@@ -49,6 +49,7 @@ struct session {
     int stop_fd; /* owned: an eventfd */
     unsigned most;
     bool can_spin;
+    bool passes_all;     /* a test: every request beside the others, whatever the machine */
     int serving_most;    /* workers for a crowd: half of the CPUs, the clients need theirs */
     _Atomic int serving; /* workers busy beside the leader */
     uint32_t offered2;   /* the kernel's flags2 */
@@ -347,7 +348,7 @@ static bool serve(struct worker *w, size_t len)
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
     atomic_store(&s->last_ns, now);
     count_crowd(w, head);
-    if (takes_long(head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
+    if (s->passes_all || takes_long(head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
         pass_lead(w);
         leads = false;
         atomic_fetch_add(&s->serving, 1);
@@ -439,6 +440,7 @@ int session_new(struct fence *f, unsigned threads, struct session **ret_session)
     s->f = f;
     s->fd = -1;
     s->most = threads ? threads : WORKERS_DEFAULT;
+    s->passes_all = fault_is("side-by-side");
     s->can_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     s->serving_most = (int) sysconf(_SC_NPROCESSORS_ONLN) / 2;
     pthread_mutex_init(&s->lock, NULL);

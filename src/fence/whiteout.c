@@ -53,7 +53,8 @@ bool whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1])
     if (!whiteout_is_reserved(marker) || whiteout_is_reserved(marker + strlen(WHITEOUT_PREFIX)))
         return false;
     snprintf(out, NAME_MAX + 1, "%s", marker + strlen(WHITEOUT_PREFIX));
-    return *out != 0;
+    /* We write no such marker. Whoever did, it must not read as the deletion of the directory it lies in. */
+    return *out != 0 && strcmp(out, ".") != 0 && strcmp(out, "..") != 0;
 }
 
 static int create_hashed(struct fence *f, int dirfd, const char *marker, const char *name)

@@ -107,7 +107,8 @@ static int spawn(const struct bwrap_runtime *self, const struct runtime_spec *sp
 {
     const struct proc_rlimit no_core = { RLIMIT_CORE, { 0, 0 } };
     const struct proc_user user = { .uid = spec->uid, .gid = spec->gid };
-    const char *argv[ARGV_MAX] = { "bwrap", "--args", "4", "--info-fd", "5", "--", RUNTIME_INIT };
+    static const char init_path[] = RUNTIME_INIT;
+    const char *argv[ARGV_MAX] = { "bwrap", "--args", "4", "--info-fd", "5", "--", init_path };
     size_t argc = 7, count, fd_count = 0;
     const struct proc_fd *more = bwrap_args_fds(args, &count);
     struct proc_fd fds[FDS_MAX];

@@ -16,6 +16,7 @@ _obstacle = None
 def pytest_configure(config):
     global _obstacle
     config.addinivalue_line("markers", "long: only with AGENTFENSE_LONG=1")
+    config.addinivalue_line("markers", "threads: many threads at once; also run under ThreadSanitizer")
     config.addinivalue_line("markers", "no_fence: needs no fence binary")
     _obstacle = harness.enter_private_namespace()
 
@@ -34,6 +35,13 @@ def pytest_collection_modifyitems(items):
 def pytest_report_header():
     where = "root" if harness.IS_ROOT else "a user namespace"
     return f"fence: {os.environ.get('AGENTFENSE', 'none')}, run from {where}, uid inside {harness.sandbox_ids()[0]}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown():
+    """A fence that ended with a sanitizer's report fails the test that ended it, even if all that was asked for was right."""
+    reports, harness.reports = harness.reports, []
+    assert not reports, "\n".join(reports)
 
 
 def pytest_sessionfinish():

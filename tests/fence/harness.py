@@ -188,6 +188,10 @@ def write_policy(path, rules):
     return path
 
 
+reports = []  # of sanitizers, by fences that have ended; conftest.py looks at them after each test
+SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:")
+
+
 class Refused(Exception):
     """The fence ended before it was ready."""
 
@@ -279,6 +283,7 @@ class Fence:
             raise Refused(None, "not ready in time: " + self.log())
         code = self.process.wait(20)
         self.process = None
+        self.note_end()
         self.clear_mount()
         raise Refused(code, self.log())
 
@@ -286,6 +291,12 @@ class Fence:
         with open(self.log_path, "rb") as f:
             f.seek(self.log_start)
             return f.read().decode("utf-8", "backslashreplace")
+
+    def note_end(self):
+        """The process is gone: what a sanitizer had to say is in its log now."""
+        log = self.log()
+        if SANITIZER.search(log):
+            reports.append(log)
 
     def alive(self):
         return self.process is not None and self.process.poll() is None
@@ -307,6 +318,7 @@ class Fence:
             process.kill()
             process.wait()
             code = "did not end"
+        self.note_end()
         self.left_mounted = is_mountpoint(self.mnt)
         self.clear_mount()
         return code
@@ -317,6 +329,7 @@ class Fence:
             process, self.process = self.process, None
             process.kill()
             process.wait()
+            self.note_end()
         self.clear_mount()
 
     def wait_death(self, timeout=20):
@@ -327,6 +340,7 @@ class Fence:
         except subprocess.TimeoutExpired:
             self.process = process
             return None
+        self.note_end()
         self.clear_mount()
         return code
 

@@ -58,7 +58,7 @@ static const char *shown(const char *s)
     return out;
 }
 
-static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     va_list args;
 

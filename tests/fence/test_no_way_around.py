@@ -1046,6 +1046,7 @@ ls; cat Open.txt; cat OPEN.TXT; stat open.txt"""
 # Races
 
 
+@pytest.mark.threads
 def test_hundreds_of_threads_racing_renames_against_opens(attack):
     """Directories, files and links are swapped under readers; not one of them may ever see a closed byte."""
     f = attack()
@@ -1055,6 +1056,7 @@ def test_hundreds_of_threads_racing_renames_against_opens(attack):
     assert "caught 0" in ran.out, ran.out
 
 
+@pytest.mark.threads
 def test_rules_swapped_while_hundreds_of_threads_run(attack):
     f = attack()
     seconds = 15 if LONG else 3

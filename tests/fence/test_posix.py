@@ -12,6 +12,7 @@ import time
 import zipfile
 from pathlib import Path
 
+import harness
 import pytest
 from harness import (
     HERE,
@@ -292,13 +293,25 @@ def test_pip_installs_a_wheel_in_a_venv(work, tool_fence):
     assert got.out.split() == ["42", "entry", "42", "gone"]
 
 
-def test_eight_threads_hammer_one_tree(work, fence):
+@pytest.mark.threads
+def test_a_report_of_a_sanitizer_is_noticed(fence):
+    """Only in its log: all that the fence was asked for came right."""
+    f = fence()
+    with open(f.log_path, "a") as log:
+        log.write("WARNING: ThreadSanitizer: data race\n")
+    assert f.stop() == 0
+    assert "data race" in harness.reports.pop()
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("served", ["as-it-comes", "side-by-side"])
+def test_eight_threads_hammer_one_tree(work, fence, served):
     """Counts at the end must add up, and no call may fail in a way that only a broken filesystem explains."""
     t = Tree(work / "base")
     for i in range(200):
         t.file(f"tree/d{i % 10}/f{i}", f"{i}\n" * 10)
     before = fingerprint(work / "base")
-    f = fence()
+    f = fence(env={"AGENTFENSE_FAULT": served})
     seconds = "30" if LONG else "5"
     ran = f.run([tools_dir() / "probe_hammer", seconds, "8"], timeout=120)
     assert ran.code == 0, ran.out + ran.err

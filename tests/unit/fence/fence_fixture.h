@@ -81,10 +81,11 @@ static inline void fixture_close(struct fixture *x)
 
 static inline void fixture_done(struct fixture *x)
 {
+    autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
     fixture_close(x);
     close(x->fd);
-    file_remove_tree(AT_FDCWD, x->dir);
-    rmdir(x->dir);
+    assert_int_equal(file_remove_tree(root, x->dir + 1), 0);
 }
 
 /* The inode at a path, with a lookup of the kernel's on every step; NULL where there is none. */

@@ -50,6 +50,8 @@ static void other_files_are_no_markers(void **state)
     assert_false(whiteout_target(x.fd, WHITEOUT_HASHED "0000", back));
     assert_false(whiteout_target(x.fd, "plain", back));
     assert_false(whiteout_target(x.fd, ".wh.", back));
+    assert_false(whiteout_target(x.fd, ".wh..", back));
+    assert_false(whiteout_target(x.fd, ".wh...", back));
     assert_true(whiteout_is_opaque(x.fd));
     fixture_done(&x);
 }
