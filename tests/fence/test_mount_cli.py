@@ -625,6 +625,99 @@ def test_what_happens_in_a_removed_directory_of_a_live_base_touches_nothing_else
         assert noisy <= quiet + 20, (quiet, noisy)
 
 
+HIDDEN_CRYPT = ["/**=write", "**/.env=none", "/crypt/**=none", "/crypt/**/ok.txt=read"]
+
+
+class Flicker:
+    """Something comes and goes in the base as fast as it can."""
+
+    def __init__(self, come, go):
+        self.come, self.go = come, go
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.work)
+
+    def work(self):
+        while not self.stop.is_set():
+            self.come()
+            self.go()
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.stop.set()
+        self.thread.join()
+
+
+def test_a_live_base_under_change_can_be_entered_at_once(dirs):
+    """The first answer about the root is the one that must not get lost among invalidations."""
+    code = "import os\nwhile os.getppid() != 1: os.mknod('flicker'); os.unlink('flicker')"
+    flicker = subprocess.Popen([PYTHON, "-c", code], cwd=dirs / "base")
+    try:
+        for _ in range(30):
+            with Fence(dirs, options=["--live"]) as f:
+                f.run(["/bin/cat", "a"]).ok()
+    finally:
+        flicker.kill()
+        flicker.wait()
+
+
+def test_hidden_things_that_come_and_go_cause_no_request(dirs):
+    base = dirs / "base"
+    crypt = base / "crypt"
+
+    def come():
+        (crypt / "deep" / "er").mkdir(parents=True)
+        (crypt / "deep" / "bones").write_text("x")
+        (base / ".env").write_text("x")
+
+    def go():
+        shutil.rmtree(crypt)
+        (base / ".env").unlink()
+
+    with Fence(dirs, rules=HIDDEN_CRYPT, options=["--live"]) as f:
+
+        def look():
+            before = f.control("stats")["requests"]
+            seen = {f.sh("ls -laR; stat . d a").ok().out for _ in range(20)}
+            return seen, f.control("stats")["requests"] - before
+
+        look()
+        quiet, quiet_requests = look()
+        with Flicker(come, go):
+            busy, busy_requests = look()
+        assert quiet == busy and len(quiet) == 1
+        assert busy_requests <= quiet_requests + 10, "what is cached must stay so"
+
+
+def test_a_hidden_directory_of_a_live_base_shows_when_something_visible_is_in_it(dirs):
+    base = dirs / "base"
+    (base / "crypt" / "deep").mkdir(parents=True)
+
+    def inside(expected, what="ls . crypt crypt/deep 2>/dev/null"):
+        assert wait_until(lambda: f.sh(what).out == expected, 2.5), (f.sh(what).out, expected)
+
+    nothing = ".:\na\nd\n"
+    with Fence(dirs, rules=HIDDEN_CRYPT, options=["--live"]) as f:
+        inside(nothing)
+        (base / "crypt" / "deep" / "ok.txt").write_text("x")
+        inside(".:\na\ncrypt\nd\n\ncrypt:\ndeep\n\ncrypt/deep:\nok.txt\n")
+        (base / "crypt" / "late").mkdir()
+        (base / "crypt" / "late" / "token").write_text("x")
+        inside("deep\n", "ls crypt")
+        (base / "crypt" / "late" / "ok.txt").write_text("x")
+        inside("deep\nlate\n", "ls crypt")
+        shutil.rmtree(base / "crypt")
+        inside(nothing)
+        (base / "crypt").mkdir()
+        (base / "crypt" / "token").write_text("x")
+        time.sleep(1.2)
+        inside(nothing)
+        (base / "crypt" / "ok.txt").write_text("x")
+        inside(".:\na\ncrypt\nd\n\ncrypt:\nok.txt\n")
+
+
 def test_rewrites_of_a_live_file_are_never_torn(dirs):
     """Size and content belong together: a reader sees an old or a new version, no old size over new bytes."""
     with Fence(dirs, options=["--live"]) as f:
