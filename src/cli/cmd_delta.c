@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/mem.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "fence/change.h"
@@ -14,8 +15,9 @@ static const char help[] =
     "       agentfense delta export  DELTA --to DIR\n"
     "       agentfense delta discard DELTA\n"
     "\n"
-    "list prints what a delta changes: added, modified, mode or deleted, and the path. export copies the changed files below\n"
-    "DIR and writes the deleted paths, each ended by a NUL, to DIR.deleted. discard removes the delta.\n"
+    "list prints what a delta changes: added, modified, mode or deleted, and the path as rules name it. export copies the\n"
+    "changed files below DIR and writes the deleted paths, without a leading slash and each ended by a NUL, to DIR.deleted.\n"
+    "discard removes the delta.\n"
     "\n"
     "  --json                 JSON on standard output\n"
     "  --to DIR               with export: where to; empty, or not there yet\n"
@@ -62,7 +64,7 @@ static const char *type_name(mode_t mode)
 static int print_change(const struct change *change, void *cookie)
 {
     (void) cookie;
-    printf("%-8s ", change_kind_name(change->kind));
+    printf("%-8s /", change_kind_name(change->kind));
     output_escaped(stdout, change->path);
     printf("%s\n", S_ISDIR(change->mode) ? "/" : "");
     return 0;
@@ -70,8 +72,10 @@ static int print_change(const struct change *change, void *cookie)
 
 static int add_change(const struct change *change, void *cookie)
 {
+    autofree char *path = xprintf("/%s", change->path);
+
     json_array_append_new(cookie, json_pack("{s:s, s:o, s:s, s:i, s:I}", "change", change_kind_name(change->kind), "path",
-                                            output_json_name(change->path), "type", type_name(change->mode), "mode",
+                                            output_json_name(path), "type", type_name(change->mode), "mode",
                                             (int) (change->mode & 0777), "size", (json_int_t) change->size_bytes));
     return 0;
 }

@@ -294,7 +294,7 @@ static uint64_t bytes_of(const struct stat *st, int64_t keep_bytes)
     return keep_bytes < st->st_size && bytes > kept ? kept : bytes;
 }
 
-int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
+static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
 {
     struct copy c = { .fd = -1 };
     struct whereabouts where = { 0 };
@@ -302,8 +302,6 @@ int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
     uint64_t bytes;
     int r;
 
-    if (inode_has(inode, INODE_UP))
-        return 0;
     autolock(fence_file_stripe(f, inode));
     if (inode_has(inode, INODE_UP))
         return 0;
@@ -333,6 +331,16 @@ int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
         close(c.fd);
     whereabouts_done(f, &where);
     return r;
+}
+
+int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
+{
+    int r;
+
+    if (inode_has(inode, INODE_UP))
+        return 0;
+    r = copy_up(f, inode, keep_bytes);
+    return r == -ENOSPC && quota_hear_of_dead(f) ? copy_up(f, inode, keep_bytes) : r;
 }
 
 struct tree_copy {

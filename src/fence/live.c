@@ -17,6 +17,7 @@
 #include "fence/layer.h"
 #include "fence/notify.h"
 #include "fence/passage.h"
+#include "fence/resolve.h"
 
 #define MASK (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_ONLYDIR)
 #define RENAMING (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
@@ -27,11 +28,14 @@
  *   content or attributes of a file     the kernel forgets its pages and attributes
  *   a name came, went, was replaced     the entry is cut from its inode (who has the file open keeps the old one), the kernel
  *                                       forgets the name and the listing, the directory gets a new time
- *   something in a hidden directory,    searches for visible things below it are void, and every listing that might now show
- *   or events were lost                 a passage
+ *   a hidden name, or something in      searches for visible things below it are void: it is searched anew, here, and only if it
+ *   a hidden directory                  leads to something now the kernel forgets what it knew of the name
+ *   events were lost                    everything is asked for again
  *
- * A directory that was visible and is not loaded any more, because nobody asks for it or because the sandbox removed it, has
- * nothing in any cache: what happens there is nothing to us, and must not be, since it may be about hidden files.
+ * Telling the kernel to forget is not without effect: an answer about the same directory that is on its way at that moment does
+ * not count for it (fs/fuse: attr_version). So it may not depend on what is hidden. A directory that was visible and is not loaded
+ * any more, because nobody asks for it or because the sandbox removed it, has nothing in any cache: what happens there is nothing
+ * to us.
  *
  * A change of a hidden name is none for the sandbox and has no effect, not even on a directory's time. Paths the delta covers
  * are not affected by what happens below them. When the kernel grants no more watches the fence goes blind: answers then
@@ -40,7 +44,7 @@
 struct watch {
     int wd;        /* 0: free slot */
     uint64_t node; /* of the directory; it may have been forgotten since */
-    bool hidden;   /* watched for the sake of what may become visible below it */
+    char *path;    /* owned; NULL unless it is watched for the sake of what may become visible below it */
 };
 
 struct live {
@@ -93,6 +97,8 @@ void live_free(struct live *live)
     if (live->stop_fd >= 0)
         close(live->stop_fd);
     pthread_mutex_destroy(&live->lock);
+    for (size_t i = 0; i < live->cap; i++)
+        free(live->watches[i].path);
     free(live->watches);
     free(live);
 }
@@ -106,23 +112,39 @@ static struct watch *slot_of(struct live *live, int wd)
     return &live->watches[i];
 }
 
-static void remember(struct live *live, int wd, uint64_t node, bool hidden)
+static void grow(struct live *live)
+{
+    struct watch *old = live->watches;
+    size_t old_cap = live->cap;
+
+    live->cap = old_cap ? old_cap * 2 : 64;
+    live->watches = xalloc(live->cap * sizeof(*live->watches));
+    for (size_t i = 0; i < old_cap; i++) {
+        if (old[i].wd)
+            *slot_of(live, old[i].wd) = old[i];
+    }
+    free(old);
+}
+
+static void remember(struct live *live, int wd, uint64_t node, char *take_path)
 {
     autolock(&live->lock);
-    if (live->count * 2 >= live->cap) {
-        struct watch *old = live->watches;
-        size_t old_cap = live->cap;
-        live->cap = old_cap ? old_cap * 2 : 64;
-        live->watches = xalloc(live->cap * sizeof(*live->watches));
-        for (size_t i = 0; i < old_cap; i++) {
-            if (old[i].wd)
-                *slot_of(live, old[i].wd) = old[i];
-        }
-        free(old);
-    }
+    if (live->count * 2 >= live->cap)
+        grow(live);
     struct watch *slot = slot_of(live, wd);
     live->count += !slot->wd;
-    *slot = (struct watch){ wd, node, hidden };
+    free(slot->path);
+    *slot = (struct watch){ wd, node, take_path };
+}
+
+static char *dup_hidden_path(struct fence *f, struct inode *dir)
+{
+    struct buf path = BUF_EMPTY;
+
+    if (dir == f->root || atomic_load(&dir->level) != LEVEL_NONE)
+        return NULL;
+    tree_path_of(f, dir, NULL, &path);
+    return buf_dup_take(&path);
 }
 
 void live_watch(struct fence *f, struct inode *dir)
@@ -137,25 +159,12 @@ void live_watch(struct fence *f, struct inode *dir)
     wd = inotify_add_watch(f->live->fd, path, MASK);
     handle_put(f, h);
     if (wd >= 0)
-        remember(f->live, wd, dir->node, atomic_load(&dir->level) == LEVEL_NONE && dir != f->root);
+        remember(f->live, wd, dir->node, dup_hidden_path(f, dir));
     else
         atomic_store(&f->is_blind, true);
 }
 
 /* ---- what happened ---- */
-
-/* The directory, as a reference; NULL when it is not loaded. */
-static struct inode *watched_dir(struct live *live, int wd, bool *ret_hidden)
-{
-    struct watch watch = { 0 };
-
-    pthread_mutex_lock(&live->lock);
-    if (live->cap)
-        watch = *slot_of(live, wd);
-    pthread_mutex_unlock(&live->lock);
-    *ret_hidden = watch.hidden;
-    return watch.node ? inode_ref_by_node(live->f, watch.node) : NULL;
-}
 
 enum sight { SIGHT_NONE, SIGHT_BELOW, SIGHT_FULL };
 
@@ -229,27 +238,100 @@ static void on_renaming(struct fence *f, struct inode *dir, const char *name, st
         renew_merged(f, dir, child, name);
     else if (flags == 0)
         cut_name(f, dir, name, sight);
-    passages_forget_absent(f);
+    if (sight == SIGHT_BELOW)
+        passages_forget(f);
+    else
+        passages_forget_absent(f);
     pthread_rwlock_unlock(&f->gate);
     notify_entry(f, dir, name, is_dir);
     notify_pages(f, dir);
 }
 
+static bool is_shown(const struct fence *f, const struct inode *dir)
+{
+    return dir == f->root || atomic_load(&dir->level) != LEVEL_NONE || inode_has(dir, INODE_PASSAGE);
+}
+
+/* Whether a hidden name leads to something visible now is found out before anybody is told that something changed. */
+static void search_anew(struct fence *f, struct inode *dir, const char *name)
+{
+    struct inode *found = NULL;
+
+    pthread_rwlock_rdlock(&f->gate);
+    passages_forget_absent(f);
+    if (sight_of(f, dir, name) == SIGHT_BELOW) {
+        autoptr(place) at = inode_dup_place(f, dir);
+        autoptr(place) place = at ? ruleset_step(f->rules, at, name, strlen(name)) : NULL;
+        cut_name(f, dir, name, SIGHT_BELOW);
+        if (!place || resolve_name(f, dir, name, place, true, &found, NULL) < 0)
+            found = NULL;
+    }
+    pthread_rwlock_unlock(&f->gate);
+    if (found) {
+        notify_entry(f, dir, name, true);
+        notify_pages(f, dir);
+    }
+    inode_unref(f, found);
+}
+
+/* The name on the path that is not shown, though the directory it is in is loaded: if something below it came in sight, that is
+ * where. NULL when there is none, or when the name is shown but not loaded: then nobody has looked further. */
+static struct inode *find_end_of_sight(struct fence *f, const char *path, char ret_name[NAME_MAX + 1])
+{
+    struct inode *dir = f->root;
+
+    autolock(&f->names);
+    while (*path) {
+        size_t len = strcspn(path, "/");
+        const struct entry *e = entry_find(dir, path, len);
+        if (!e || !e->inode || !is_shown(f, e->inode)) {
+            memcpy(ret_name, path, len);
+            ret_name[len] = 0;
+            if (!(e && e->inode) && passage_was_shown(f, inode_number_of(dir->ino, path, len)))
+                return NULL;
+            inode_ref(dir);
+            return dir;
+        }
+        if (!e->inode->dir)
+            return NULL;
+        dir = e->inode;
+        path += len + (path[len] == '/');
+    }
+    return NULL;
+}
+
+static void on_hidden_event(struct fence *f, const char *path)
+{
+    char name[NAME_MAX + 1];
+    struct inode *dir = find_end_of_sight(f, path, name);
+
+    if (dir)
+        search_anew(f, dir, name);
+    else
+        passages_forget_absent(f);
+    inode_unref(f, dir);
+}
+
 static void on_event(struct fence *f, struct inode *dir, const struct inotify_event *event)
 {
+    const char *name = event->name;
+    bool is_renaming = event->mask & RENAMING, was_shown;
     uint8_t flags;
     struct inode *child;
     enum sight sight;
 
     pthread_rwlock_rdlock(&f->gate);
-    sight = sight_of(f, dir, event->name);
+    sight = sight_of(f, dir, name);
     pthread_rwlock_unlock(&f->gate);
     if (sight == SIGHT_NONE)
         return;
-    child = child_of(f, dir, event->name, &flags);
-    if (event->mask & RENAMING)
-        on_renaming(f, dir, event->name, child, flags, sight);
-    else if (child && !inode_has(child, INODE_UP))
+    child = child_of(f, dir, name, &flags);
+    was_shown = child ? is_shown(f, child) : passage_was_shown(f, inode_number_of(dir->ino, name, strlen(name)));
+    if (is_renaming && sight == SIGHT_BELOW && !was_shown)
+        search_anew(f, dir, name);
+    else if (is_renaming)
+        on_renaming(f, dir, name, child, flags, sight);
+    else if (child && sight == SIGHT_FULL && !inode_has(child, INODE_UP))
         notify_pages(f, child);
     inode_unref(f, child);
 }
@@ -290,6 +372,32 @@ static void renew_everything(struct fence *f)
     free(dirs.items);
 }
 
+/* A copy, with a path of its own. */
+static struct watch dup_watch(struct live *live, int wd)
+{
+    struct watch watch = { 0 };
+
+    autolock(&live->lock);
+    if (live->cap)
+        watch = *slot_of(live, wd);
+    if (watch.path)
+        watch.path = xdup(watch.path);
+    return watch;
+}
+
+static void on_watched(struct live *live, const struct inotify_event *event)
+{
+    struct watch watch = dup_watch(live, event->wd);
+    struct inode *dir = watch.node ? inode_ref_by_node(live->f, watch.node) : NULL;
+
+    if (watch.path && !(dir && is_shown(live->f, dir)))
+        on_hidden_event(live->f, watch.path);
+    else if (dir && event->len > 0)
+        on_event(live->f, dir, event);
+    inode_unref(live->f, dir);
+    free(watch.path);
+}
+
 static void read_events(struct live *live)
 {
     char bytes[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -298,16 +406,11 @@ static void read_events(struct live *live)
 
     for (ssize_t at = 0; at < n;) {
         const struct inotify_event *event = (const void *) (bytes + at);
-        bool hidden = true; /* an overflow has no watch: anything may have happened */
-        struct inode *dir = event->wd > 0 ? watched_dir(live, event->wd, &hidden) : NULL;
         at += (ssize_t) sizeof(*event) + event->len;
-        if (event->mask & IN_IGNORED)
-            continue;
-        if (!dir)
-            lost |= hidden;
-        else if (event->len > 0)
-            on_event(live->f, dir, event);
-        inode_unref(live->f, dir);
+        if (event->mask & IN_Q_OVERFLOW)
+            lost = true;
+        else if (!(event->mask & IN_IGNORED))
+            on_watched(live, event);
     }
     if (lost)
         renew_everything(live->f);

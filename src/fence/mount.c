@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/attr.h"
 #include "fence/passthrough.h"
 #include "fence/session.h"
 
@@ -34,6 +35,19 @@ static int check_mount_point(struct fence *f, const char *path, struct err *err)
     return r == 0 ? check_apart(f->delta_path, "delta", path, "mount point", err) : r;
 }
 
+/*
+ * The kernel makes up the root by itself, without permissions, and asks for its attributes before it uses them; but an answer that
+ * crosses an invalidation on its way (a live base) it throws away, and refuses whoever waited for it. So it begins with what the
+ * answer would say to the sandbox's user, for everybody: only the type and these bits can be given.
+ */
+static mode_t root_mode(struct fence *f)
+{
+    struct stat st;
+
+    attr_fill(f, f->root, NULL, &st);
+    return S_IFDIR | (st.st_mode >> 6 & 7) * 0111;
+}
+
 int mount_make(struct fence *f, const char *mount_point, struct err *err)
 {
     char options[256];
@@ -49,9 +63,8 @@ int mount_make(struct fence *f, const char *mount_point, struct err *err)
     fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening /dev/fuse");
-    snprintf(options, sizeof(options),
-             "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions,allow_other,max_read=%u", fd,
-             (unsigned) geteuid(), (unsigned) getegid(), 1U << 20);
+    snprintf(options, sizeof(options), "fd=%d,rootmode=%o,user_id=%u,group_id=%u,default_permissions,allow_other,max_read=%u",
+             fd, root_mode(f), (unsigned) geteuid(), (unsigned) getegid(), 1U << 20);
     if (mount("agentfense", real, "fuse.agentfense", MS_NOSUID | MS_NODEV, options) < 0)
         return err_errno(err, -errno, "mounting at '%s'", real);
     f->mount_point = steal_ptr(&real);

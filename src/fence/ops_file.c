@@ -98,6 +98,15 @@ static ssize_t write_counted(struct fence *f, struct inode *inode, int fd, size_
     return n;
 }
 
+static ssize_t write_content(struct fence *f, struct inode *inode, int fd, size_t size, off_t offset, write_fn write_to,
+                             void *cookie)
+{
+    if (!quota_limits_bytes(&f->quota))
+        return write_to(fd, size, offset, cookie);
+    autolock(fence_file_stripe(f, inode));
+    return write_counted(f, inode, fd, size, offset, write_to, cookie);
+}
+
 ssize_t op_write(struct fence *f, const struct caller *who, struct inode *inode, size_t size, off_t offset, write_fn write_to,
                  void *cookie)
 {
@@ -113,12 +122,9 @@ ssize_t op_write(struct fence *f, const struct caller *who, struct inode *inode,
         n = get_content(f, inode, &h);
     if (n != 0)
         return n;
-    if (quota_limits_bytes(&f->quota)) {
-        autolock(fence_file_stripe(f, inode));
-        n = write_counted(f, inode, h->fd, size, offset, write_to, cookie);
-    } else {
-        n = write_to(h->fd, size, offset, cookie);
-    }
+    n = write_content(f, inode, h->fd, size, offset, write_to, cookie);
+    if (n == -ENOSPC && quota_hear_of_dead(f))
+        n = write_content(f, inode, h->fd, size, offset, write_to, cookie);
     handle_put(f, h);
     if (n > 0)
         record_inode(f, RECORD_WRITTEN, inode, who);
@@ -169,11 +175,29 @@ int op_fsync(struct fence *f, const struct caller *who, struct inode *inode, boo
     return r;
 }
 
-int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode, int mode, off_t offset, off_t length)
+static int allocate(struct fence *f, struct inode *inode, int fd, int mode, off_t offset, off_t length)
 {
     struct stat before, after;
-    struct handle *h;
     bool takes = !(mode & FALLOC_FL_PUNCH_HOLE);
+    int r;
+
+    autolock(fence_file_stripe(f, inode));
+    r = takes ? quota_take(&f->quota, (uint64_t) length, 0) : 0;
+    if (r < 0)
+        return r;
+    bool known = fstat(fd, &before) == 0;
+    r = fallocate(fd, mode, offset, length) < 0 ? -errno : 0;
+    known = known && fstat(fd, &after) == 0;
+    int64_t grown = known ? (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)) : 0;
+    quota_add(&f->quota, grown - (takes ? (int64_t) length : 0), 0);
+    if (inode_has(inode, INODE_DEAD))
+        quota_add_dead(&f->quota, grown);
+    return r;
+}
+
+int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode, int mode, off_t offset, off_t length)
+{
+    struct handle *h;
     int r = guard_inode(f, NEED_FALLOCATE, inode, who);
 
     if (r == 0 && (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
@@ -184,18 +208,9 @@ int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode,
         r = get_content(f, inode, &h);
     if (r != 0)
         return r;
-    autolock(fence_file_stripe(f, inode));
-    if (takes)
-        r = quota_take(&f->quota, (uint64_t) length, 0);
-    if (r == 0) {
-        bool known = fstat(h->fd, &before) == 0;
-        r = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
-        known = known && fstat(h->fd, &after) == 0;
-        int64_t grown = known ? (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)) : 0;
-        quota_add(&f->quota, grown - (takes ? (int64_t) length : 0), 0);
-        if (inode_has(inode, INODE_DEAD))
-            quota_add_dead(&f->quota, grown);
-    }
+    r = allocate(f, inode, h->fd, mode, offset, length);
+    if (r == -ENOSPC && quota_hear_of_dead(f))
+        r = allocate(f, inode, h->fd, mode, offset, length);
     handle_put(f, h);
     if (r == 0)
         record_inode(f, RECORD_WRITTEN, inode, who);

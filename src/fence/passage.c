@@ -9,7 +9,7 @@
  * The search is lazy (nobody asked, nobody looks) and its answers are kept by inode number, because the inode of a directory
  * that is not shown has no reason to stay in memory. They stay right under changes made through the fence: what lies in a
  * directory that is not shown cannot be reached, so nothing visible can come into being there; and a passage that is shown
- * stays. A live base changes behind our back: then the absent ones are asked anew (live.c).
+ * stays. A live base changes behind our back: then the absent ones are asked anew, and when a passage itself goes, all (live.c).
  */
 struct answer {
     uint64_t ino; /* 0: free */
@@ -18,6 +18,7 @@ struct answer {
 
 struct passages {
     pthread_mutex_t lock;
+    uint64_t forgotten;     /* how many times: what was found before that is not remembered after it */
     struct answer *answers; /* owned; open addressing */
     size_t cap, count;
 };
@@ -65,11 +66,12 @@ static void put(struct passages *p, uint64_t ino, bool shown)
     *slot = (struct answer){ ino, slot->shown || shown };
 }
 
-static bool ask(struct passages *p, uint64_t ino, bool *ret_shown)
+static bool ask(struct passages *p, uint64_t ino, bool *ret_shown, uint64_t *ret_forgotten)
 {
     autolock(&p->lock);
     struct answer *slot = p->cap ? slot_of(p, ino) : NULL;
 
+    *ret_forgotten = p->forgotten;
     if (!slot || !slot->ino)
         return false;
     *ret_shown = slot->shown;
@@ -78,14 +80,16 @@ static bool ask(struct passages *p, uint64_t ino, bool *ret_shown)
 
 bool passage_shows(struct fence *f, struct inode *dir)
 {
+    uint64_t forgotten;
     bool shown = false;
 
     if (inode_has(dir, INODE_PASSAGE))
         return true;
-    if (!ask(f->passages, dir->ino, &shown)) {
+    if (!ask(f->passages, dir->ino, &shown, &forgotten)) {
         shown = merge_shows_any(f, dir);
         pthread_mutex_lock(&f->passages->lock);
-        put(f->passages, dir->ino, shown);
+        if (f->passages->forgotten == forgotten)
+            put(f->passages, dir->ino, shown);
         pthread_mutex_unlock(&f->passages->lock);
     }
     if (shown)
@@ -93,11 +97,20 @@ bool passage_shows(struct fence *f, struct inode *dir)
     return shown;
 }
 
+bool passage_was_shown(struct fence *f, uint64_t ino)
+{
+    uint64_t forgotten;
+    bool shown = false;
+
+    return ask(f->passages, ino, &shown, &forgotten) && shown;
+}
+
 void passages_forget_absent(struct fence *f)
 {
     struct passages *p = f->passages;
 
     autolock(&p->lock);
+    p->forgotten++;
     struct passages old = *p;
     p->answers = NULL;
     p->cap = p->count = 0;
@@ -111,6 +124,7 @@ void passages_forget_absent(struct fence *f)
 void passages_forget(struct fence *f)
 {
     autolock(&f->passages->lock);
+    f->passages->forgotten++;
     free(f->passages->answers);
     f->passages->answers = NULL;
     f->passages->cap = f->passages->count = 0;

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "fence/session.h"
+
 #define SHOWN_BYTES (1ULL << 40)
 #define TRIFLE (128ULL << 10)
 #define SHOWN_INODES (1ULL << 26)
@@ -65,6 +67,16 @@ void quota_add_dead(struct quota *quota, int64_t bytes)
 {
     autolock(&quota->lock);
     quota->dead_bytes = plus(quota->dead_bytes, bytes);
+}
+
+bool quota_hear_of_dead(struct fence *f)
+{
+    pthread_mutex_lock(&f->quota.lock);
+    bool has_dead = f->quota.dead_bytes > 0;
+    pthread_mutex_unlock(&f->quota.lock);
+    if (has_dead)
+        session_catch_up(f->session);
+    return has_dead;
 }
 
 bool quota_limits_bytes(const struct quota *quota)

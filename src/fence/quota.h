@@ -23,6 +23,10 @@ uint64_t quota_bytes_of(const struct stat *st);
  * what is shown leaves them out, while the limit counts them. */
 void quota_add_dead(struct quota *quota, int64_t bytes);
 
+/* After -ENOSPC, without locks: hears what the kernel has forgotten by now. False: no file without a name holds anything, so trying
+ * again is useless. */
+bool quota_hear_of_dead(struct fence *f);
+
 bool quota_limits_bytes(const struct quota *quota);
 
 /* Blocks, free blocks, names, free names, for statfs; a quota without limits shows a round number. */

@@ -23,6 +23,8 @@
 #define STUCK_NS (2 * CLOCK_NS_PER_MS)
 #define ACTIVE_NS CLOCK_NS_PER_SEC
 #define IDLE_NS (10 * CLOCK_NS_PER_SEC)
+#define CATCH_UP_NS CLOCK_NS_PER_SEC
+#define CATCH_UP_STEP_US 100
 
 /*
  * Who reads.
@@ -35,7 +37,8 @@
  * Leadership is passed on in three cases: before a request that takes long (copying, syncing, moving); when several times in a
  * row a request of another process was waiting already, that is, when several clients ask at once; and when the leader is stuck
  * in a short one for STUCK_NS, which a waiting worker notices and takes the lead. A worker that finds it is no leader any more
- * lines up.
+ * lines up. One whose request has to wait for what the kernel says next (session_catch_up) steps aside: it does not lead, and does
+ * not count among those who may be at work.
  *
  *     waiting --take_lead()--> leading --pass_lead()--> serving --> waiting
  *
@@ -58,6 +61,7 @@ struct session {
     _Atomic bool is_lost; /* someone else unmounted us */
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
+    _Atomic int unheard; /* workers who read, or have read a FORGET and are not done with it */
 
     pthread_mutex_t lock;
     pthread_cond_t turn;
@@ -65,6 +69,7 @@ struct session {
     bool has_leader;     /* guarded by lock, as these */
     bool has_watcher;    /* one of the waiting looks after the leader */
     unsigned count, waiting;
+    unsigned aside; /* of `count`: in session_catch_up() */
     _Atomic uint64_t term;
     _Atomic int64_t busy_since_ns; /* of the leader; 0: it reads */
     _Atomic int64_t last_ns;       /* when a request came */
@@ -79,6 +84,8 @@ struct worker {
     uint32_t last_pid;
     unsigned spins, hits;
 };
+
+static __thread struct worker *self; /* borrowed; NULL in threads that are none */
 
 /* ---- the device ---- */
 
@@ -178,15 +185,20 @@ static bool spin_pays(struct worker *w)
     return w->hits * 3 >= w->spins || w->spins < 8 || w->spins % 16 == 0;
 }
 
+/* After a request was read serve() says when it is heard. */
 static ssize_t try_read(struct worker *w)
 {
+    atomic_fetch_add(&w->s->unheard, 1);
     for (;;) {
         ssize_t n = read(w->s->fd, w->bytes, BUFFER_BYTES);
-        if (n >= 0)
+        if (n > 0)
             return n;
         /* ENOENT: the caller was killed while we read its request. */
-        if (errno != EINTR && errno != ENOENT)
-            return -errno;
+        if (n < 0 && (errno == EINTR || errno == ENOENT))
+            continue;
+        n = n < 0 ? -errno : 0;
+        atomic_fetch_sub(&w->s->unheard, 1);
+        return n;
     }
 }
 
@@ -281,7 +293,7 @@ static void add_worker(struct session *s)
     pthread_attr_t attr;
     pthread_t thread;
 
-    if (s->count >= s->most)
+    if (s->count - s->aside >= s->most)
         return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -307,6 +319,53 @@ static void pass_lead(struct worker *w)
         add_worker(s);
 }
 
+/* ---- catching up ---- */
+
+static bool step_aside(struct session *s)
+{
+    autolock(&s->lock);
+    if (!self || s->aside >= s->most)
+        return false;
+    s->aside++;
+    if (atomic_load(&s->term) == self->term)
+        s->has_leader = false;
+    self->term = 0; /* whoever leads now, we do not */
+    if (!s->has_leader && s->waiting > 0)
+        pthread_cond_signal(&s->turn);
+    else if (!s->has_leader)
+        add_worker(s);
+    return true;
+}
+
+/* While clients keep the device full it is never seen empty; but of FEW requests some are FORGETs then, if there are any. */
+static bool is_caught_up(struct session *s, uint64_t since)
+{
+    enum { FEW = 64 };
+    struct pollfd fds = { .fd = s->fd, .events = POLLIN };
+    bool is_read = poll(&fds, 1, 0) == 0 || atomic_load(&s->requests) - since > FEW;
+
+    /* In this order: what is not in the device any more is in somebody's hands. */
+    return is_read && atomic_load(&s->unheard) == 0;
+}
+
+/* The kernel has queued a FORGET when the system call returns that made it forget, but hands out later requests first now and
+ * then. */
+void session_catch_up(struct session *s)
+{
+    int64_t until = clock_now_ns() + CATCH_UP_NS;
+    uint64_t since = atomic_load(&s->requests);
+
+    if (!step_aside(s))
+        return;
+    while (!is_caught_up(s, since) && clock_now_ns() < until && !atomic_load(&s->stopping))
+        usleep(CATCH_UP_STEP_US);
+    pthread_mutex_lock(&s->lock);
+    s->aside--;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- serving ---- */
+
 /* What may take longer than waking another worker. */
 static bool takes_long(const struct fuse_in_header *head)
 {
@@ -327,10 +386,15 @@ static bool takes_long(const struct fuse_in_header *head)
     }
 }
 
+static bool is_forget(const struct fuse_in_header *head)
+{
+    return head->opcode == FUSE_FORGET || head->opcode == FUSE_BATCH_FORGET;
+}
+
 /* One client asks one thing at a time; that its next request is there when we look only says that it was quick. */
 static void count_crowd(struct worker *w, const struct fuse_in_header *head)
 {
-    bool another = head->pid != w->last_pid && head->opcode != FUSE_FORGET && head->opcode != FUSE_BATCH_FORGET;
+    bool another = head->pid != w->last_pid && !is_forget(head);
 
     w->crowd = w->was_waiting && another ? w->crowd + 1 : 0;
     w->last_pid = head->pid;
@@ -343,8 +407,10 @@ static bool serve(struct worker *w, size_t len)
     const struct fuse_in_header *head = (const void *) w->bytes;
     struct fuse_buf buf = { .size = len, .mem = w->bytes };
     int64_t now = clock_now_ns();
-    bool leads = true;
+    bool leads = true, forgets = is_forget(head);
 
+    if (!forgets)
+        atomic_fetch_sub(&s->unheard, 1);
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
     atomic_store(&s->last_ns, now);
     count_crowd(w, head);
@@ -356,6 +422,8 @@ static bool serve(struct worker *w, size_t len)
         atomic_store(&s->busy_since_ns, now);
     }
     fuse_session_process_buf(s->fuse, &buf);
+    if (forgets)
+        atomic_fetch_sub(&s->unheard, 1);
     if (!leads)
         atomic_fetch_sub(&s->serving, 1);
     if (!leads || atomic_load(&s->term) != w->term)
@@ -376,6 +444,7 @@ static void work(struct session *s)
 {
     struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES) };
 
+    self = &w;
     while (w.bytes && take_lead(&w)) {
         bool leads = true;
         while (leads) {
@@ -389,6 +458,7 @@ static void work(struct session *s)
             leads = serve(&w, (size_t) n);
         }
     }
+    self = NULL;
     free(w.bytes);
     reply_free_buffer();
 }

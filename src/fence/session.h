@@ -18,6 +18,10 @@ void session_stop(struct session *session);
 /* The device for passthrough_new(), or -EOPNOTSUPP where the kernel does not offer it. */
 int session_passthrough_fd(const struct session *session);
 
+/* For a worker in the middle of a request: waits, not for long, until every FORGET that the kernel had sent by then is dealt
+ * with. Others read meanwhile, so the caller may hold no lock that they need for that. */
+void session_catch_up(struct session *session);
+
 bool session_is_lost(const struct session *session); /* unmounted from outside */
 int session_device(const struct session *session);
 uint64_t session_requests(const struct session *session);

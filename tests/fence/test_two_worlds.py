@@ -487,17 +487,6 @@ class NoChurn:
         pass
 
 
-def compare_with_churn(worlds, name):
-    """On a busy machine removing a directory under churn still fails once in a while (SECURITY.md, "A live base on a busy machine"):
-    a difference counts when it shows three times in a row."""
-    still = worlds.record("nothing", name, options=["--live"])
-    for _ in range(3):
-        found = differences(still, worlds.record("nothing", name, options=["--live"], churn=True))
-        if not found:
-            return
-    assert_same(found)
-
-
 class Churn:
     """Hidden things that come and go in the base, some hundred times a second, while others look."""
 
@@ -567,7 +556,8 @@ def test_no_program_tells_what_is_hidden(worlds, program):
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_nothing_tells_of_hidden_files_that_come_and_go(worlds, section):
-    compare_with_churn(worlds, section)
+    still = worlds.record("nothing", section, options=["--live"])
+    assert_same(differences(still, worlds.record("nothing", section, options=["--live"], churn=True)))
 
 
 @pytest.mark.parametrize(
@@ -586,7 +576,8 @@ def test_nothing_tells_of_hidden_files_that_come_and_go(worlds, section):
     ],
 )
 def test_no_program_tells_of_hidden_files_that_come_and_go(worlds, program):
-    compare_with_churn(worlds, program)
+    still = worlds.record("nothing", program, options=["--live"])
+    assert_same(differences(still, worlds.record("nothing", program, options=["--live"], churn=True)))
 
 
 def test_the_base_is_as_it_was_after_all_of_it(worlds):

@@ -65,7 +65,7 @@ def test_the_main_job_shows_the_shop(agentfense):
         for line in ("cat: .env: No such file or directory", "README.md: Permission denied", "wrote output/stock.csv"):
             assert line in fenced
         assert "secrets" not in fenced
-        assert fenced.endswith("added    output/stock.csv\n")
+        assert fenced.endswith("added    /output/stock.csv\n")
 
 
 @pytest.mark.parametrize("verb", ["presets", "show", "explain", "lint"])
