@@ -15,6 +15,7 @@
 #include "runtime/bwrap.h"
 #include "runtime/cgroup.h"
 #include "runtime/mock.h"
+#include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
 
 #define HELLO_MS 20000
@@ -209,6 +210,9 @@ static void on_link(int r, void *cookie)
         timer_stop(&sandbox->boot_timer);
         if (sandbox->process->output_fd >= 0)
             watch_start(&sandbox->output_watch, &sandbox->reactor, sandbox->process->output_fd, EPOLLIN, on_complaint, sandbox);
+        r = restrict_all_threads();
+        if (r < 0)
+            log_warn("the supervisor cannot restrict itself", LOG_ERRNO("error", r));
         sandbox_enter(sandbox, CTL_STATE_RUNNING);
         return;
     }
