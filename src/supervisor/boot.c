@@ -206,6 +206,8 @@ static void on_link(int r, void *cookie)
     struct sandbox *sandbox = cookie;
     struct err err = ERR_NONE;
 
+    if (sandbox->state == CTL_STATE_STOPPING)
+        return;
     if (r == 0) {
         timer_stop(&sandbox->boot_timer);
         if (sandbox->process->output_fd >= 0)

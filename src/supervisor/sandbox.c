@@ -22,7 +22,7 @@
 static const bool steps[CTL_STATE_FAILED + 1][CTL_STATE_FAILED + 1] = {
     [CTL_STATE_BOOTING] = { [CTL_STATE_RUNNING] = true, [CTL_STATE_STOPPING] = true, [CTL_STATE_FAILED] = true },
     [CTL_STATE_RUNNING] = { [CTL_STATE_STOPPING] = true, [CTL_STATE_FAILED] = true },
-    [CTL_STATE_STOPPING] = { [CTL_STATE_STOPPED] = true, [CTL_STATE_FAILED] = true },
+    [CTL_STATE_STOPPING] = { [CTL_STATE_STOPPED] = true },
 };
 
 static void on_chronicle(void *cookie)
@@ -136,8 +136,11 @@ void sandbox_fail(struct sandbox *sandbox, const struct err *err)
 {
     if (sandbox->state == CTL_STATE_FAILED || sandbox->state == CTL_STATE_STOPPED)
         return;
-    sandbox->failure = *err;
-    sandbox_enter(sandbox, CTL_STATE_FAILED);
+    /* What ends while it is being stopped was to end. */
+    if (sandbox->state != CTL_STATE_STOPPING) {
+        sandbox->failure = *err;
+        sandbox_enter(sandbox, CTL_STATE_FAILED);
+    }
     timer_start(&sandbox->stop_timer, &sandbox->reactor, 0, go_down, sandbox);
 }
 

@@ -1,8 +1,8 @@
 /*
  * One sandbox and all that its supervisor has of it.
  *
- *     booting ──▶ running ──▶ stopping ──▶ stopped
- *        └───────────┴───────────┴───────▶ failed
+ *     booting ──▶ running ──▶ stopping ──▶ stopped      (a sandbox that is booting may be stopped too)
+ *        └───────────┴──────────────────▶ failed
  *
  * boot.h makes what is below in this order: mount namespace, identity, fence, runtime, link; shutdown takes it down in the
  * reverse. Everything runs in the main thread, except the fence's workers, which see only `roster` and the fence's own mailbox.
