@@ -219,7 +219,7 @@ static void each_request_has_rules_of_its_own(void **state)
         { CTL_REQUEST_EXEC, 0, { .argv = NULL }, -EINVAL },
         { CTL_REQUEST_EXEC, 0, { .argv = one, .session = "s" }, -EINVAL },
         { CTL_REQUEST_EXEC, 0, { .argv = one, .name = LONG_NAME }, -EINVAL },
-        { CTL_REQUEST_EXEC, 0, { .argv = one, .name = LONG_NAME + 1 }, 0 },
+        { CTL_REQUEST_EXEC, 0, { .argv = one, .name = &LONG_NAME[1] }, 0 },
         { CTL_REQUEST_EXEC, CTL_RUN_ALL + 1, { .argv = one }, -EINVAL },
         { CTL_REQUEST_EXEC, CTL_RUN_STRINGS_FD, { .argv = one }, 0 }, /* not the caller's: it is taken off */
         { CTL_REQUEST_SESSION_OPEN, 0, { .argv = NULL }, 0 },
