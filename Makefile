@@ -33,9 +33,7 @@ fmt: setup ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 lint: build ## clang-format and clang-tidy, without changing anything
-	@git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
-	@git ls-files 'src/*.c' | xargs clang-tidy --quiet -p $(BUILD) --extra-arg=-Wno-unknown-warning-option
-	@tools/check-rooms
+	@tools/lint $(BUILD)
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS (60) each
 	@tools/fuzz $(FUZZ_SECONDS)

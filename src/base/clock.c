@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/mem.h"
 
 #define YEAR_MIN 1
@@ -163,16 +162,6 @@ static bool is_in_range(time_t sec)
     return gmtime_r(&sec, &tm) && tm.tm_year + 1900 >= YEAR_MIN && tm.tm_year + 1900 <= YEAR_MAX;
 }
 
-/* What was typed may be a stranger's: it is shown escaped, and not all of it. */
-static int refuse(struct err *err, int r, const char *s, const char *why)
-{
-    autodone(buf) struct buf text = BUF_EMPTY;
-
-    buf_add_char(&text, '\'');
-    buf_add_excerpt(&text, s, strlen(s));
-    return err_set(err, ERR_INVALID_ARGUMENT, r, "%s' %s", text.data, why);
-}
-
 int clock_parse(const char *s, struct timespec *ret, struct err *err)
 {
     struct tm tm = { 0 };
@@ -184,14 +173,14 @@ int clock_parse(const char *s, struct timespec *ret, struct err *err)
         !take_number(&at, 2, 'T', &tm.tm_mday) || !take_number(&at, 2, ':', &tm.tm_hour) ||
         !take_number(&at, 2, ':', &tm.tm_min) || !take_number(&at, 2, 0, &tm.tm_sec) || !take_fraction(&at, &t.tv_nsec) ||
         !take_offset(&at, &offset_sec) || *at != '\0')
-        return refuse(err, -EINVAL, s, "is not a time like 2026-01-02T03:04:05Z");
+        return err_refuse(err, -EINVAL, s, "is not a time like 2026-01-02T03:04:05Z");
     if (!is_date(&tm))
-        return refuse(err, -EINVAL, s, "names a day or an hour that does not exist");
+        return err_refuse(err, -EINVAL, s, "names a day or an hour that does not exist");
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     t.tv_sec = timegm(&tm) - offset_sec;
     if (!is_in_range(t.tv_sec))
-        return refuse(err, -EINVAL, s, "is outside the years 1 to 9999");
+        return err_refuse(err, -EINVAL, s, "is outside the years 1 to 9999");
     *ret = t;
     return 0;
 }
@@ -299,9 +288,9 @@ int clock_parse_duration(const char *s, int64_t *ret_ns, struct err *err)
     int r = parse_duration(s, ret_ns);
 
     if (r == -ERANGE)
-        return refuse(err, r, s, "is too long a duration");
+        return err_refuse(err, r, s, "is too long a duration");
     if (r < 0)
-        return refuse(err, r, s, "is not a duration like 30s, 1m30s or 500ms");
+        return err_refuse(err, r, s, "is not a duration like 30s, 1m30s or 500ms");
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/utf8.h"
 
 static const struct {
@@ -143,6 +144,15 @@ int err_errno(struct err *err, int r, const char *fmt, ...)
         snprintf(err->text + n, sizeof(err->text) - (size_t) n, ": %s", strerror(-r));
     drop_half_character(err->text);
     return r;
+}
+
+int err_refuse(struct err *err, int r, const char *text, const char *why)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+
+    buf_add_char(&shown, '\'');
+    buf_add_excerpt(&shown, text, strlen(text));
+    return err_set(err, ERR_INVALID_ARGUMENT, r, "%s' %s", shown.data, why);
 }
 
 int err_wrap(struct err *err, int r, const char *fmt, ...)

@@ -47,6 +47,9 @@ int err_errno(struct err *err, int r, const char *fmt, ...) __attribute__((forma
 /* The caller's input was refused: ERR_INVALID_ARGUMENT and -EINVAL. */
 int err_invalid(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* A text was refused: "'<text>' <why>", ERR_INVALID_ARGUMENT. It may be a stranger's: it is shown escaped, and not all of it. */
+int err_refuse(struct err *err, int r, const char *text, const char *why);
+
 /* Puts context before the text that is already there: "<context>: <text>". Keeps the code. */
 int err_wrap(struct err *err, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

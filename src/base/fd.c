@@ -10,12 +10,15 @@
 
 #include "base/mem.h"
 
-ssize_t fd_read_full(int fd, void *bytes, size_t len)
+#define AT_POSITION ((off_t) -1) /* where the descriptor stands, and it moves on */
+
+static ssize_t read_from(int fd, void *bytes, size_t len, off_t offset)
 {
     size_t done = 0;
 
     while (done < len) {
-        ssize_t n = read(fd, (char *) bytes + done, len - done);
+        char *at = (char *) bytes + done;
+        ssize_t n = offset == AT_POSITION ? read(fd, at, len - done) : pread(fd, at, len - done, offset + (off_t) done);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -28,30 +31,13 @@ ssize_t fd_read_full(int fd, void *bytes, size_t len)
     return (ssize_t) done;
 }
 
-ssize_t fd_pread_full(int fd, void *bytes, size_t len, off_t offset)
+static int write_to(int fd, const void *bytes, size_t len, off_t offset)
 {
     size_t done = 0;
 
     while (done < len) {
-        ssize_t n = pread(fd, (char *) bytes + done, len - done, offset + (off_t) done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        done += (size_t) n;
-    }
-    return (ssize_t) done;
-}
-
-int fd_write_full(int fd, const void *bytes, size_t len)
-{
-    size_t done = 0;
-
-    while (done < len) {
-        ssize_t n = write(fd, (const char *) bytes + done, len - done);
+        const char *at = (const char *) bytes + done;
+        ssize_t n = offset == AT_POSITION ? write(fd, at, len - done) : pwrite(fd, at, len - done, offset + (off_t) done);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -64,22 +50,24 @@ int fd_write_full(int fd, const void *bytes, size_t len)
     return 0;
 }
 
+ssize_t fd_read_full(int fd, void *bytes, size_t len)
+{
+    return read_from(fd, bytes, len, AT_POSITION);
+}
+
+ssize_t fd_pread_full(int fd, void *bytes, size_t len, off_t offset)
+{
+    return offset < 0 ? -EINVAL : read_from(fd, bytes, len, offset);
+}
+
+int fd_write_full(int fd, const void *bytes, size_t len)
+{
+    return write_to(fd, bytes, len, AT_POSITION);
+}
+
 int fd_pwrite_full(int fd, const void *bytes, size_t len, off_t offset)
 {
-    size_t done = 0;
-
-    while (done < len) {
-        ssize_t n = pwrite(fd, (const char *) bytes + done, len - done, offset + (off_t) done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            return -ENOSPC;
-        done += (size_t) n;
-    }
-    return 0;
+    return offset < 0 ? -EINVAL : write_to(fd, bytes, len, offset);
 }
 
 int fd_read_all(int fd, size_t max, struct buf *out)

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/buf.h"
-
 /* One digit more and the fraction's denominator would leave 64 bits. */
 #define FRACTION_DIGITS_MAX 18
 
@@ -81,24 +79,14 @@ static int parse(const char *s, uint64_t *ret_bytes)
     return 0;
 }
 
-/* What was typed may be a stranger's: it is shown escaped, and not all of it. */
-static int refuse(struct err *err, int r, const char *s, const char *why)
-{
-    autodone(buf) struct buf text = BUF_EMPTY;
-
-    buf_add_char(&text, '\'');
-    buf_add_excerpt(&text, s, strlen(s));
-    return err_set(err, ERR_INVALID_ARGUMENT, r, "%s' %s", text.data, why);
-}
-
 int size_parse(const char *s, uint64_t *ret_bytes, struct err *err)
 {
     int r = parse(s, ret_bytes);
 
     if (r == -ERANGE)
-        return refuse(err, r, s, "is too large a size");
+        return err_refuse(err, r, s, "is too large a size");
     if (r < 0)
-        return refuse(err, r, s, "is not a size like 512M, 1.5G or a number of bytes");
+        return err_refuse(err, r, s, "is not a size like 512M, 1.5G or a number of bytes");
     return 0;
 }
 

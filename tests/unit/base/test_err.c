@@ -74,6 +74,17 @@ static void wrapping_an_empty_error_takes_the_errno(void **state)
     assert_int_equal(err.code, ERR_RESOURCE_EXHAUSTED);
 }
 
+static void a_refused_text_is_shown_escaped(void **state)
+{
+    struct err err = ERR_NONE;
+
+    (void) state;
+    assert_int_equal(err_refuse(&err, -ERANGE, "1\033[31m", "is too much"), -ERANGE);
+    assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
+    assert_string_equal(err.text, "'1\\x1b[31m' is too much");
+    assert_int_equal(err_refuse(NULL, -EINVAL, "x", "is wrong"), -EINVAL);
+}
+
 static void nobody_has_to_care(void **state)
 {
     (void) state;
@@ -142,6 +153,7 @@ int main(void)
         cmocka_unit_test(a_failed_system_call_says_why),
         cmocka_unit_test(context_goes_before_and_the_code_stays),
         cmocka_unit_test(wrapping_an_empty_error_takes_the_errno),
+        cmocka_unit_test(a_refused_text_is_shown_escaped),
         cmocka_unit_test(nobody_has_to_care),
         cmocka_unit_test(text_too_long_is_cut_and_still_a_string),
         cmocka_unit_test(text_is_never_cut_within_a_character),
