@@ -15,6 +15,7 @@
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
+#include "fence/number.h"
 #include "fence/ops.h"
 #include "fence/quota.h"
 #include "fence/record.h"
@@ -170,9 +171,12 @@ static int removal_begin(struct fence *f, struct inode *dir, const char *name, s
 /* Bytes are given back when the last who could read them has gone (inode.c); a name at once. */
 void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool leaves_marker)
 {
+    bool was_up = false;
+
     tree_lock(f);
     struct entry *e = entry_find(dir, name, strlen(name));
     if (e) {
+        was_up = e->flags & ENTRY_UP;
         e->flags = leaves_marker ? ENTRY_WHITEOUT : 0;
         inode_ref(dir);
         if (e->inode && e->inode->dir)
@@ -182,6 +186,8 @@ void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool
         inode_unref_locked(f, dir);
     }
     tree_unlock(f);
+    if (was_up)
+        numbers_note(f, dir, name, 0);
 }
 
 static int take_away(struct fence *f, struct inode *dir, const char *name, struct removal *re)
