@@ -235,14 +235,14 @@ int remove_keep_covered(struct fence *f, struct inode *inode)
     return r;
 }
 
-int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
+static int remove_name(struct fence *f, const struct caller *who, enum need_op op, struct inode *dir, const char *name)
 {
     autoptr(place) place = NULL;
-    struct removal re;
-    int r = guard_name(f, NEED_UNLINK, dir, name, who, &place);
+    struct removal re = { 0 };
+    int r = guard_name(f, op, dir, name, who, &place);
 
     if (r == 0)
-        r = removal_begin(f, dir, name, place, false, &re);
+        r = removal_begin(f, dir, name, place, op == NEED_RMDIR, &re);
     if (r < 0)
         return r;
     r = re.in_base ? remove_keep_covered(f, re.inode) : 0;
@@ -254,20 +254,13 @@ int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, cons
     return r;
 }
 
+int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
+{
+    return remove_name(f, who, NEED_UNLINK, dir, name);
+}
+
 /* Hidden children do not keep a directory: the sandbox could not know why. The base's stay where they are, behind the marker. */
 int op_rmdir(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
 {
-    autoptr(place) place = NULL;
-    struct removal re;
-    int r = guard_name(f, NEED_RMDIR, dir, name, who, &place);
-
-    if (r == 0)
-        r = removal_begin(f, dir, name, place, true, &re);
-    if (r < 0)
-        return r;
-    r = take_away(f, dir, name, &re);
-    removal_end(f, dir, &re);
-    if (r == 0)
-        record_name(f, RECORD_DELETED, dir, name, NULL, who);
-    return r;
+    return remove_name(f, who, NEED_RMDIR, dir, name);
 }
