@@ -13,6 +13,7 @@
 #include "fence/delta.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
+#include "fence/number.h"
 #include "fence/quota.h"
 #include "fence/resolve.h"
 #include "fence/whiteout.h"
@@ -143,6 +144,7 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
     char deleted[NAME_MAX + 1];
     struct stat st;
     struct entry *e;
+    bool is_linked;
 
     if (whiteout_is_reserved(name)) {
         if (whiteout_target(fd, name, deleted))
@@ -151,14 +153,18 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
     }
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
+    is_linked = S_ISREG(st.st_mode) && st.st_nlink > 1;
     e = put_entry(l, dir, name, ENTRY_UP);
+    e->ino = numbers_find(l->f, dir, name, is_linked);
     e->type = (uint8_t) IFTODT(st.st_mode);
     if (S_ISDIR(st.st_mode))
         return 0;
-    if (S_ISREG(st.st_mode) && st.st_nlink > 1)
+    if (is_linked) {
         entry_bind(e, linked_inode(l, &st, e->ino));
-    else
+        e->ino = e->inode->ino;
+    } else {
         l->bytes += (int64_t) quota_bytes_of(&st);
+    }
     return 0;
 }
 
@@ -209,6 +215,8 @@ int delta_load(struct fence *f, struct err *err)
     tree_unlock(f);
     free(l.links);
     quota_add(&f->quota, l.bytes, l.names);
+    if (r == 0)
+        r = numbers_loaded(f);
     return r < 0 ? err_errno(err, r, "reading the delta") : 0;
 }
 

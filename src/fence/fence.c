@@ -19,6 +19,7 @@
 #include "fence/layer.h"
 #include "fence/live.h"
 #include "fence/mount.h"
+#include "fence/number.h"
 #include "fence/passage.h"
 #include "fence/passthrough.h"
 #include "fence/quota.h"
@@ -93,6 +94,8 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
 
     if (r == 0)
         r = record_new(f, &f->record);
+    if (r == 0)
+        r = numbers_open(f, &f->numbers);
     if (r < 0)
         return err_errno(err, r, "opening the delta's journal");
     r = journal_replay(f);
@@ -175,6 +178,7 @@ void fence_free(struct fence *f)
     passthrough_free(f->passthrough);
     tree_done(f);
     record_free(f->record);
+    numbers_close(f->numbers);
     journal_free(f->journal);
     passages_free(f->passages);
     quota_done(&f->quota);

@@ -165,6 +165,7 @@ struct fence {
     struct quota quota;
     struct passages *passages; /* owned */
     struct journal *journal;
+    struct numbers *numbers;
     struct record *record;
     struct audit *audit;
     struct invalidator *invalidator;

@@ -25,6 +25,7 @@
  * st_ino is `ino`, which is made from the path a file was found under, so that it is the same after a copy-up, after a FORGET
  * and at the next mount, and owes nothing to the numbers of the backing files, which would tell of hidden ones allocated between
  * them. What is created gets a number from a counter: one made from the path could meet that of a file renamed away from there.
+ * Where the number is not that of the path, number.c keeps it for the next mount.
  * The node id the kernel uses shows too (name_to_handle_at), so it may be no address of ours: it is `ino`, or the next free one
  * after it where two inodes have the same number (a file of a live base that was replaced while it was open).
  *

@@ -10,6 +10,7 @@
 #include "fence/handle.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
+#include "fence/number.h"
 #include "fence/ops.h"
 #include "fence/quota.h"
 #include "fence/record.h"
@@ -144,6 +145,7 @@ static struct inode *birth_enter(struct fence *f, struct inode *dir, const char 
     e->ino = inode->ino;
     entry_bind(e, inode);
     tree_unlock(f);
+    numbers_note(f, dir, name, inode->ino);
     return inode;
 }
 

@@ -13,6 +13,7 @@
 #include "fence/journal.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
+#include "fence/number.h"
 #include "fence/ops.h"
 #include "fence/quota.h"
 #include "fence/record.h"
@@ -218,6 +219,8 @@ static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
     entry_tidy(f, old);
     inode_unref_locked(f, from->dir);
     tree_unlock(f);
+    numbers_note(f, from->dir, from->name, 0);
+    numbers_note(f, to->dir, to->name, from->inode->ino);
     quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0));
 }
 
@@ -251,6 +254,8 @@ static void swap_in_tree(struct fence *f, struct end *a, struct end *b)
     inode_unref_locked(f, from);
     inode_unref_locked(f, to);
     tree_unlock(f);
+    numbers_note(f, a->dir, a->name, b->inode->ino);
+    numbers_note(f, b->dir, b->name, a->inode->ino);
 }
 
 static void touch_both(struct fence *f, struct end *from, struct end *to)

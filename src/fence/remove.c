@@ -15,6 +15,7 @@
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
+#include "fence/number.h"
 #include "fence/ops.h"
 #include "fence/quota.h"
 #include "fence/record.h"
@@ -170,9 +171,12 @@ static int removal_begin(struct fence *f, struct inode *dir, const char *name, s
 /* Bytes are given back when the last who could read them has gone (inode.c); a name at once. */
 void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool leaves_marker)
 {
+    bool was_up = false;
+
     tree_lock(f);
     struct entry *e = entry_find(dir, name, strlen(name));
     if (e) {
+        was_up = e->flags & ENTRY_UP;
         e->flags = leaves_marker ? ENTRY_WHITEOUT : 0;
         inode_ref(dir);
         if (e->inode && e->inode->dir)
@@ -182,6 +186,8 @@ void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool
         inode_unref_locked(f, dir);
     }
     tree_unlock(f);
+    if (was_up)
+        numbers_note(f, dir, name, 0);
 }
 
 static int take_away(struct fence *f, struct inode *dir, const char *name, struct removal *re)
@@ -229,14 +235,14 @@ int remove_keep_covered(struct fence *f, struct inode *inode)
     return r;
 }
 
-int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
+static int remove_name(struct fence *f, const struct caller *who, enum need_op op, struct inode *dir, const char *name)
 {
     autoptr(place) place = NULL;
-    struct removal re;
-    int r = guard_name(f, NEED_UNLINK, dir, name, who, &place);
+    struct removal re = { 0 };
+    int r = guard_name(f, op, dir, name, who, &place);
 
     if (r == 0)
-        r = removal_begin(f, dir, name, place, false, &re);
+        r = removal_begin(f, dir, name, place, op == NEED_RMDIR, &re);
     if (r != 0)
         return r;
     r = re.in_base ? remove_keep_covered(f, re.inode) : 0;
@@ -248,20 +254,13 @@ int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, cons
     return r;
 }
 
+int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
+{
+    return remove_name(f, who, NEED_UNLINK, dir, name);
+}
+
 /* Hidden children do not keep a directory: the sandbox could not know why. The base's stay where they are, behind the marker. */
 int op_rmdir(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
 {
-    autoptr(place) place = NULL;
-    struct removal re;
-    int r = guard_name(f, NEED_RMDIR, dir, name, who, &place);
-
-    if (r == 0)
-        r = removal_begin(f, dir, name, place, true, &re);
-    if (r != 0)
-        return r;
-    r = take_away(f, dir, name, &re);
-    removal_end(f, dir, &re);
-    if (r == 0)
-        record_name(f, RECORD_DELETED, dir, name, NULL, who);
-    return r;
+    return remove_name(f, who, NEED_RMDIR, dir, name);
 }

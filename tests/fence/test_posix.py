@@ -396,3 +396,26 @@ def test_inode_numbers_are_stable(work, fence):
     assert f.sh("find . -printf '%p %i\\n' | sort").out == first
     f.remount()
     assert f.sh("find . -printf '%p %i\\n' | sort").out == first
+
+
+def test_inode_numbers_of_what_is_made_and_moved_are_stable(work, fence):
+    t = Tree(work / "base")
+    t.file("kept", "k").file("saved", "s").file("tree/a/b", "b").file("one", "1").file("two/2", "2")
+    f = fence()
+    f.sh("""set -e
+        echo new > new; mkdir -p made/deep; echo x > made/deep/x; ln -s new link; mkfifo pipe
+        echo saved > .saved.tmp; mv .saved.tmp saved
+        mv tree moved-tree; mv made/deep made/deeper; echo y > moved-tree/a/y
+        ln kept kept-too; rm two/2; echo 3 > two/2; mv one two/one; echo 1 > one""").ok()
+    f.python("exchange('new', 'moved-tree')").ok()
+    show = "find . -printf '%p %i %n\\n' | sort"
+    first = f.sh(show).ok().out
+    f.remount()
+    assert f.sh(show).ok().out == first
+    f.sh("echo later > later; mkdir more; echo x > more/x; rm two/2").ok()
+    second = f.sh(show).ok().out
+    numbers = [line.split()[-2] for line in second.splitlines()]
+    assert len(set(numbers)) == len(numbers) - 1, "only kept and kept-too are one"
+    f.kill()
+    f.start()
+    assert f.sh(show).ok().out == second

@@ -1,0 +1,196 @@
+#include "fence/number.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "fence/inode.h"
+
+#define NAME "numbers"
+#define BORN 1 /* stands where a name would: how many numbers were made before this file was written */
+#define VOID_MOST 1024
+
+/*
+ * A log of pairs. A name is told by the number that would follow from it, which is made of its directory's number and its text: so
+ * nothing has to be written about what is below a directory that moves. Later pairs count.
+ *
+ * Nobody waits for a disk here. A pair is written after its change and before the answer to it, so killing the process loses none
+ * that anybody saw. Where one is missing (a crash between the two, a full disk) the number follows from the path, unless another
+ * file has that: it took it along when it was renamed away from there. Then it is a new one.
+ *
+ * The counter behind new numbers goes on from mount to mount: each new number is a pair, so the pairs bound it.
+ */
+struct pair {
+    uint64_t name; /* 0: never written */
+    uint64_t ino;  /* 0: nothing there */
+};
+
+struct numbers {
+    int fd; /* owned */
+    _Atomic uint64_t count;
+
+    /* While loading. */
+    struct pair *pairs; /* owned; open addressing by name */
+    struct pair *taken; /* owned; likewise by `ino`, which stands in `name` */
+    size_t pair_cap, pair_count;
+    struct buf kept; /* pairs that hold */
+};
+
+static struct pair *slot_of(struct pair *pairs, size_t cap, uint64_t name)
+{
+    size_t i = name & (cap - 1);
+
+    while (pairs[i].name && pairs[i].name != name)
+        i = (i + 1) & (cap - 1);
+    return &pairs[i];
+}
+
+static void put(struct numbers *n, struct pair pair)
+{
+    if (n->pair_count * 2 >= n->pair_cap) {
+        struct pair *old = n->pairs;
+        size_t old_cap = n->pair_cap;
+        n->pair_cap = old_cap ? old_cap * 2 : 64;
+        n->pairs = xalloc(n->pair_cap * sizeof(*n->pairs));
+        for (size_t i = 0; i < old_cap; i++) {
+            if (old[i].name)
+                *slot_of(n->pairs, n->pair_cap, old[i].name) = old[i];
+        }
+        free(old);
+    }
+    struct pair *slot = slot_of(n->pairs, n->pair_cap, pair.name);
+    n->pair_count += !slot->name;
+    *slot = pair;
+}
+
+static int read_pairs(struct fence *f, struct numbers *n)
+{
+    struct pair some[1024];
+    ssize_t got;
+
+    while ((got = pread(n->fd, some, sizeof(some), (off_t) (n->count * sizeof(*some)))) >= (ssize_t) sizeof(*some)) {
+        size_t count = (size_t) got / sizeof(*some);
+        for (size_t i = 0; i < count; i++) {
+            if (some[i].name == BORN)
+                f->born += some[i].ino;
+            else if (some[i].name)
+                put(n, some[i]);
+        }
+        n->count += count;
+    }
+    f->born += n->count;
+    return got < 0 ? -errno : 0;
+}
+
+static void find_taken(struct numbers *n)
+{
+    n->taken = n->pair_cap ? xalloc(n->pair_cap * sizeof(*n->taken)) : NULL;
+    for (size_t i = 0; i < n->pair_cap; i++) {
+        uint64_t ino = n->pairs[i].ino;
+        if (ino)
+            slot_of(n->taken, n->pair_cap, ino)->name = ino;
+    }
+}
+
+int numbers_open(struct fence *f, struct numbers **ret_numbers)
+{
+    int fd = openat(f->meta_fd, NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), r;
+    struct numbers *n;
+
+    if (fd < 0)
+        return -errno;
+    n = xnew(struct numbers);
+    n->fd = fd;
+    r = read_pairs(f, n);
+    if (r < 0) {
+        numbers_close(n);
+        return r;
+    }
+    find_taken(n);
+    *ret_numbers = n;
+    return 0;
+}
+
+static void forget_read(struct numbers *n)
+{
+    free(n->pairs);
+    free(n->taken);
+    n->pairs = n->taken = NULL;
+    n->pair_cap = n->pair_count = 0;
+    buf_done(&n->kept);
+}
+
+void numbers_close(struct numbers *n)
+{
+    if (!n)
+        return;
+    forget_read(n);
+    close(n->fd);
+    free(n);
+}
+
+uint64_t numbers_find(struct fence *f, const struct inode *dir, const char *name, bool is_linked)
+{
+    struct numbers *n = f->numbers;
+    uint64_t usual = inode_number_of(dir->ino, name, strlen(name)), ino = usual;
+
+    if (!n->pair_cap)
+        return usual;
+    const struct pair *pair = slot_of(n->pairs, n->pair_cap, usual);
+    if (pair->ino)
+        ino = pair->ino;
+    else if (!is_linked && slot_of(n->taken, n->pair_cap, usual)->name)
+        ino = inode_number_new(f);
+    if (ino != usual) {
+        struct pair holds = { usual, ino };
+        buf_add(&n->kept, &holds, sizeof(holds));
+        if (!pair->ino)
+            numbers_note(f, dir, name, ino);
+    }
+    return ino;
+}
+
+static int write_anew(struct fence *f, struct numbers *n)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    struct pair born = { BORN, f->born };
+    int r, fd;
+
+    buf_add(&text, &born, sizeof(born));
+    buf_add(&text, n->kept.data, n->kept.len);
+    r = file_replace(f->meta_fd, NAME, text.data, text.len, 0600);
+    if (r < 0)
+        return r;
+    fd = openat(f->meta_fd, NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    close(n->fd);
+    n->fd = fd;
+    n->count = text.len / sizeof(born);
+    return 0;
+}
+
+int numbers_loaded(struct fence *f)
+{
+    struct numbers *n = f->numbers;
+    size_t kept = n->kept.len / sizeof(struct pair);
+    int r = n->count > kept * 2 + VOID_MOST ? write_anew(f, n) : 0;
+
+    forget_read(n);
+    return r;
+}
+
+/* Places are given out in the order in which changes of one name are made; a pair that could not be written stays 0. */
+void numbers_note(struct fence *f, const struct inode *dir, const char *name, uint64_t ino)
+{
+    struct numbers *n = f->numbers;
+    struct pair pair = { inode_number_of(dir->ino, name, strlen(name)), ino };
+    off_t at = (off_t) (atomic_fetch_add(&n->count, 1) * sizeof(pair));
+
+    if (pwrite(n->fd, &pair, sizeof(pair), at) < 0)
+        return;
+}

@@ -1,0 +1,172 @@
+#include "fence_fixture.h"
+
+#include "fence/number.h"
+
+static const char *const all[] = { "/**=write", NULL };
+
+static uint64_t number_at(struct fixture *x, const char *path)
+{
+    struct stat st = { 0 };
+
+    assert_non_null(walk(x, path, &st));
+    return st.st_ino;
+}
+
+static void make(struct fixture *x, const char *name)
+{
+    struct entry_answer answer;
+
+    assert_int_equal(op_mknod(x->fence, &nobody, x->fence->root, name, S_IFREG | 0644, &answer), 0);
+}
+
+static void move(struct fixture *x, const char *from, const char *to)
+{
+    assert_int_equal(op_rename(x->fence, &nobody, x->fence->root, from, x->fence->root, to, 0), 0);
+}
+
+static void reopen(struct fixture *x)
+{
+    fixture_close(x);
+    fixture_open(x, all, 0);
+}
+
+static off_t log_bytes(struct fixture *x)
+{
+    struct stat st;
+
+    assert_int_equal(fstatat(x->fd, "delta/meta/numbers", &st, 0), 0);
+    return st.st_size;
+}
+
+static void created_and_renamed_files_keep_their_numbers(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/old", "o");
+    fixture_open(&x, all, 0);
+    make(&x, "new");
+    uint64_t new = number_at(&x, "new"), old = number_at(&x, "old");
+    move(&x, "old", "moved");
+    make(&x, "old");
+    uint64_t second = number_at(&x, "old");
+    for (int i = 0; i < 3; i++) {
+        reopen(&x);
+        assert_int_equal(number_at(&x, "new"), new);
+        assert_int_equal(number_at(&x, "moved"), old);
+        assert_int_equal(number_at(&x, "old"), second);
+    }
+    fixture_done(&x);
+}
+
+static void numbers_made_after_a_remount_are_new_ones(void **state)
+{
+    struct fixture x;
+    uint64_t seen[30];
+    char name[8];
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all, 0);
+    for (size_t i = 0; i < 30; i++) {
+        if (i % 10 == 9)
+            reopen(&x);
+        snprintf(name, sizeof(name), "f%zu", i);
+        make(&x, name);
+        seen[i] = number_at(&x, name);
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(seen[k], seen[i]);
+    }
+    fixture_done(&x);
+}
+
+static void a_name_left_of_two_keeps_the_number_of_both(void **state)
+{
+    struct fixture x;
+    struct entry_answer answer;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/a", "a");
+    put_file(&x, "base/c", "c");
+    fixture_open(&x, all, 0);
+    uint64_t a = number_at(&x, "a"), c = number_at(&x, "c");
+    assert_int_equal(op_link(x.fence, &nobody, walk(&x, "a", NULL), x.fence->root, "b", &answer), 0);
+    assert_int_equal(op_link(x.fence, &nobody, walk(&x, "c", NULL), x.fence->root, "d", &answer), 0);
+    reopen(&x);
+    assert_int_equal(number_at(&x, "a"), a);
+    assert_int_equal(number_at(&x, "b"), a);
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "a"), 0);
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "d"), 0);
+    reopen(&x);
+    assert_int_equal(number_at(&x, "b"), a);
+    assert_int_equal(number_at(&x, "c"), c);
+    fixture_done(&x);
+}
+
+static void a_missing_pair_makes_no_two_files_one(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/x", "x");
+    fixture_open(&x, all, 0);
+    uint64_t was = number_at(&x, "x");
+    move(&x, "x", "z");
+    make(&x, "x");
+    off_t bytes = log_bytes(&x);
+    fixture_close(&x);
+    /* As after a crash between the change and its pair; and torn. */
+    autofree char *log = xprintf("%s/delta/meta/numbers", x.dir);
+    assert_int_equal(truncate(log, bytes - 9), 0);
+    fixture_open(&x, all, 0);
+    uint64_t now = number_at(&x, "x");
+    assert_int_equal(number_at(&x, "z"), was);
+    assert_int_not_equal(now, was);
+    reopen(&x);
+    assert_int_equal(number_at(&x, "x"), now);
+    assert_int_equal(number_at(&x, "z"), was);
+    fixture_done(&x);
+}
+
+static void what_is_void_goes_at_the_next_mount(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all, 0);
+    make(&x, "stays");
+    uint64_t stays = number_at(&x, "stays"), last = 0;
+    for (int i = 0; i < 2000; i++) {
+        make(&x, "comes");
+        last = number_at(&x, "comes");
+        assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "comes"), 0);
+    }
+    assert_true(log_bytes(&x) > 60000);
+    reopen(&x);
+    assert_true(log_bytes(&x) < 100);
+    assert_int_equal(number_at(&x, "stays"), stays);
+    make(&x, "comes");
+    assert_int_not_equal(number_at(&x, "comes"), last);
+    uint64_t comes = number_at(&x, "comes");
+    reopen(&x);
+    assert_int_equal(number_at(&x, "comes"), comes);
+    assert_int_equal(number_at(&x, "stays"), stays);
+    fixture_done(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(created_and_renamed_files_keep_their_numbers),
+        cmocka_unit_test(numbers_made_after_a_remount_are_new_ones),
+        cmocka_unit_test(a_name_left_of_two_keeps_the_number_of_both),
+        cmocka_unit_test(a_missing_pair_makes_no_two_files_one),
+        cmocka_unit_test(what_is_void_goes_at_the_next_mount),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
