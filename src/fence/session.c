@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "fence/follow.h"
 #include "fence/reply.h"
 
 #define GREETING_MS 10000
@@ -30,7 +31,7 @@
  * One worker, the leader, reads requests; the others wait for their turn. A short request the leader serves itself and goes
  * on reading: a single client then talks to a single thread whose caches are warm, and nobody else is woken. Waking an idle CPU
  * is what makes a round trip slow, so after a reply the leader looks for the next request for SPIN_NS before it sleeps, as
- * long as that pays (see spin_pays).
+ * long as that pays (see spin_pays), and moves to the CPU of a client that asks one thing after the other (see follow.c).
  *
  * Leadership is passed on in three cases: before a request that takes long (copying, syncing, moving); when several times in a
  * row a request of another process was waiting already, that is, when several clients ask at once; and when the leader is stuck
@@ -57,6 +58,7 @@ struct session {
     _Atomic bool is_lost; /* someone else unmounted us */
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
+    struct follow follow;
 
     pthread_mutex_t lock;
     pthread_cond_t turn;
@@ -77,7 +79,10 @@ struct worker {
     unsigned crowd;   /* how many in a row were, and from another process than the one before */
     uint32_t last_pid;
     unsigned spins, hits;
+    struct pursuit pursuit;
 };
+
+static __thread struct worker *this_worker; /* while it serves */
 
 /* ---- the device ---- */
 
@@ -123,9 +128,14 @@ static void amend_init(struct session *s, struct iovec *iov, int count)
 static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
 {
     struct fence *f = userdata;
+    struct session *s = f->session;
+    struct worker *w = this_worker;
 
-    amend_init(f->session, iov, count);
-    return writev(fd, iov, count);
+    amend_init(s, iov, count);
+    /* Only the leader stands back for its client: it is missed when that takes long. */
+    if (!w || atomic_load(&s->term) != w->term || atomic_load(&s->busy_since_ns) == 0)
+        return writev(fd, iov, count);
+    return follow_writev(&s->follow, &w->pursuit, fd, iov, count);
 }
 
 /* The kernel begins with INIT; answered here, so that what was agreed is known before the first client comes. */
@@ -265,6 +275,8 @@ static bool take_lead(struct worker *w)
     }
     if (atomic_load(&s->stopping))
         return false;
+    if (s->has_leader)
+        follow_rescue(&s->follow);
     s->has_leader = true;
     atomic_store(&s->busy_since_ns, 0);
     w->term = atomic_fetch_add(&s->term, 1) + 1;
@@ -303,6 +315,16 @@ static void pass_lead(struct worker *w)
     if (s->waiting > 0)
         pthread_cond_signal(&s->turn);
     else
+        add_worker(s);
+}
+
+/* After a quiet time nobody watches the leader. */
+static void call_watcher(struct session *s)
+{
+    autolock(&s->lock);
+    if (s->waiting > 0)
+        pthread_cond_signal(&s->turn);
+    else if (s->count == 1)
         add_worker(s);
 }
 
@@ -345,7 +367,8 @@ static bool serve(struct worker *w, size_t len)
     bool leads = true;
 
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
-    atomic_store(&s->last_ns, now);
+    if (now - atomic_exchange(&s->last_ns, now) > ACTIVE_NS / 2)
+        call_watcher(s);
     count_crowd(w, head);
     if (takes_long(head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
         pass_lead(w);
@@ -353,8 +376,11 @@ static bool serve(struct worker *w, size_t len)
         atomic_fetch_add(&s->serving, 1);
     } else {
         atomic_store(&s->busy_since_ns, now);
+        follow_request(&s->follow, &w->pursuit, head->pid, w->was_waiting, now);
+        this_worker = w;
     }
     fuse_session_process_buf(s->fuse, &buf);
+    this_worker = NULL;
     if (!leads)
         atomic_fetch_sub(&s->serving, 1);
     if (!leads || atomic_load(&s->term) != w->term)
@@ -366,6 +392,7 @@ static bool serve(struct worker *w, size_t len)
 static void end_all(struct session *s)
 {
     atomic_store(&s->stopping, true);
+    follow_rescue(&s->follow);
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->turn);
     pthread_mutex_unlock(&s->lock);
@@ -373,7 +400,7 @@ static void end_all(struct session *s)
 
 static void work(struct session *s)
 {
-    struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES) };
+    struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES), .pursuit.thread = (int) gettid() };
 
     while (w.bytes && take_lead(&w)) {
         bool leads = true;
@@ -424,6 +451,7 @@ void session_stop(struct session *s)
     uint64_t one = 1;
 
     atomic_store(&s->stopping, true);
+    follow_rescue(&s->follow);
     if (write(s->stop_fd, &one, sizeof(one)) < 0)
         return;
 }
@@ -439,6 +467,7 @@ int session_new(struct fence *f, unsigned threads, struct session **ret_session)
     s->f = f;
     s->fd = -1;
     s->most = threads ? threads : WORKERS_DEFAULT;
+    follow_init(&s->follow);
     s->can_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     s->serving_most = (int) sysconf(_SC_NPROCESSORS_ONLN) / 2;
     pthread_mutex_init(&s->lock, NULL);
