@@ -41,7 +41,7 @@ fuzz: setup ## every fuzz target for FUZZ_SECONDS (60) each
 bench: setup ## benchmarks, from an optimised build
 	@tools/bench
 
-bench-fs: build ## the fence against native, overlayfs, fuse-overlayfs and bindfs (root)
+bench-fs: setup ## the fence against native, overlayfs, fuse-overlayfs and bindfs (root)
 	@tools/bench-fs
 
 install: build ## install below PREFIX (/usr/local), DESTDIR honoured

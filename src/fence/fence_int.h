@@ -64,11 +64,11 @@ enum {
 };
 
 struct inode {
-    uint64_t lookups;       /* references of the kernel; guarded by fence.names */
-    uint32_t refs;          /* ours; likewise */
-    _Atomic uint32_t noted; /* mark of the record that told of its last change, so that a run of writes is one */
-    uint64_t ino;           /* as shown */
-    uint64_t node;          /* as the kernel names it; const */
+    uint64_t lookups; /* references of the kernel; guarded by fence.names */
+    uint32_t refs;    /* ours; likewise */
+    uint32_t noted;   /* mark of the record that told of its last change, so that a run of writes is one; likewise */
+    uint64_t ino;     /* as shown */
+    uint64_t node;    /* as the kernel names it; const */
     _Atomic uint16_t flags;
     _Atomic uint16_t mode; /* type and permission bits, without suid and sgid */
     _Atomic uint8_t level; /* the lowest of its names' */

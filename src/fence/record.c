@@ -118,15 +118,25 @@ static uint32_t exec_mark(struct fence *f, enum record_kind kind, const struct c
     return (uint32_t) inode_number_of(kind + 16, exec, strlen(exec)) | 1;
 }
 
+/* A file without a name is no change to tell of. Its last name may go while it is written: what is noted then is its place among
+ * the dead, which nobody may overwrite. */
+static bool is_news(struct fence *f, struct inode *inode, uint32_t mark)
+{
+    bool is_news;
+
+    tree_lock(f);
+    is_news = !inode_has(inode, INODE_DEAD) && inode->noted != mark;
+    if (is_news)
+        inode->noted = mark;
+    tree_unlock(f);
+    return is_news;
+}
+
 void record_inode(struct fence *f, enum record_kind kind, struct inode *inode, const struct caller *who)
 {
     autodone(buf) struct buf path = BUF_EMPTY, line = BUF_EMPTY;
-    uint32_t mark = exec_mark(f, kind, who);
 
-    /* A file without a name is no change to tell of. */
-    if (inode_has(inode, INODE_DEAD))
-        return;
-    if (atomic_exchange_explicit(&inode->noted, mark, memory_order_relaxed) == mark)
+    if (!is_news(f, inode, exec_mark(f, kind, who)))
         return;
     tree_path_of(f, inode, NULL, &path);
     begin_line(f, &line, kind_names[kind], path.data ? path.data : "", who);

@@ -1,5 +1,8 @@
 #include "fence_fixture.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <linux/fs.h>
 
 static const char *const all[] = { "/**=write", NULL };
@@ -148,6 +151,52 @@ static void a_file_without_a_name_lives_while_it_is_known(void **state)
     fixture_done(&x);
 }
 
+struct scribbler {
+    struct fixture *x;
+    struct inode *_Atomic inode; /* NULL: no more */
+};
+
+static void *scribble(void *arg)
+{
+    struct scribbler *s = arg;
+
+    for (struct inode *inode; (inode = atomic_load(&s->inode));)
+        write_text(s->x, inode, "x", 0);
+    return NULL;
+}
+
+/* A record of the write and the end of the name meet in one inode; the dead are found again by what it holds. */
+static void a_write_may_meet_the_removal_of_its_file(void **state)
+{
+    enum { FILES = 400 };
+    struct entry_answer made[FILES];
+    struct fixture x;
+    struct scribbler s = { .x = &x };
+    pthread_t thread;
+    char name[16];
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, (const char *const[]){ "**=write", NULL }, 0);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        assert_int_equal(op_mknod(x.fence, &nobody, x.fence->root, name, S_IFREG | 0644, &made[i]), 0);
+    }
+    atomic_store(&s.inode, made[0].inode);
+    assert_int_equal(pthread_create(&thread, NULL, scribble, &s), 0);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        atomic_store(&s.inode, made[i].inode);
+        sched_yield();
+        assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, name), 0);
+    }
+    atomic_store(&s.inode, NULL);
+    pthread_join(thread, NULL);
+    for (size_t i = 0; i < FILES; i++)
+        assert_true(made[i].inode->noted < FILES && x.fence->dead[made[i].inode->noted] == made[i].inode);
+    fixture_done(&x);
+}
+
 static void a_passage_appears_for_what_is_visible_in_it(void **state)
 {
     struct fixture x;
@@ -180,6 +229,7 @@ int main(void)
         cmocka_unit_test(a_directory_of_the_base_moves_when_the_rules_permit),
         cmocka_unit_test(rename_flags_mean_what_they_say),
         cmocka_unit_test(a_file_without_a_name_lives_while_it_is_known),
+        cmocka_unit_test(a_write_may_meet_the_removal_of_its_file),
         cmocka_unit_test(a_passage_appears_for_what_is_visible_in_it),
     };
 
