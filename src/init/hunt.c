@@ -22,6 +22,7 @@
 /* Which processes of an exec a signal is for. */
 struct quarry {
     const struct hunt *hunt;
+    pid_t main_pid;       /* 0: not known */
     pid_t spared;         /* the main process, or 0 */
     uint64_t since_ticks; /* those that started earlier are spared too */
 };
@@ -34,8 +35,9 @@ static enum sweep_verdict judge(pid_t pid, void *cookie)
         return SWEEP_LEAVE_OUT;
     if (pid == quarry->spared)
         return SWEEP_PASS_OVER;
+    /* What an older process starts is its own: a server in the background goes on forking for whoever calls it. */
     if (quarry->since_ticks > 0 && sweep_start_ticks(quarry->hunt->proc_fd, pid) < quarry->since_ticks)
-        return SWEEP_PASS_OVER;
+        return pid == quarry->main_pid ? SWEEP_PASS_OVER : SWEEP_LEAVE_OUT;
     return SWEEP_SIGNAL;
 }
 
@@ -76,7 +78,7 @@ void hunt_begin(struct exec *exec)
 
 void hunt_kill(const struct hunt *hunt, struct exec *exec, const struct init_request *request)
 {
-    struct quarry quarry = { .hunt = hunt, .since_ticks = request->kill.since_ticks };
+    struct quarry quarry = { .hunt = hunt, .main_pid = exec_main_pid(exec), .since_ticks = request->kill.since_ticks };
     enum init_kill_scope scope = request->kill.scope;
     int signal = request->kill.signal;
 

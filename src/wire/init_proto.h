@@ -119,8 +119,8 @@ struct init_request {
         struct {
             int32_t signal;
             enum init_kill_scope scope;
-            /* TREE with signals that go once, and BELOW: a process that started earlier is passed over, but not what is below
-             * it. In clock ticks since boot (CLOCK_BOOTTIME in units of 1/sysconf(_SC_CLK_TCK) s), as /proc/<pid>/stat has it;
+            /* TREE with signals that go once, and BELOW: a process that started earlier is left out with all below it, but below
+             * the main process only those that started earlier themselves. In clock ticks since boot (CLOCK_BOOTTIME in units of 1/sysconf(_SC_CLK_TCK) s), as /proc/<pid>/stat has it;
              * one that started in the very tick is signalled. Without /proc nobody is. 0: all. */
             uint64_t since_ticks;
         } kill;

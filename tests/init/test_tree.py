@@ -110,9 +110,9 @@ def test_what_started_before_the_mark_is_left_alone(every, number, scope):
     assert (out, run.code) == (b"%d\n6\n" % (128 + number), 5)
 
 
-def test_below_what_started_before_the_mark(every):
-    """It is passed over, what it starts later is not."""
-    run = every.running(["/bin/sh", "-c", "(read x; sleep 1000; echo $?; read x) <&0; echo $?"])
+def test_below_the_main_process_the_mark_decides(every):
+    """The main process is passed over, what it starts later is not."""
+    run = every.running(["/bin/sh", "-c", "read x; sleep 1000; echo $?; read x"])
     time.sleep(0.05)
     mark = ticks_now()
     time.sleep(0.05)
@@ -122,7 +122,20 @@ def test_below_what_started_before_the_mark(every):
     assert os.read(run.stdout, 100) == b"143\n"
     os.write(run.stdin, b"end\n")
     out, _ = every.finish(run)
-    assert (out, run.code) == (b"0\n", 0)
+    assert (out, run.code) == (b"", 0)
+
+
+def test_what_an_older_process_starts_is_left_out_with_it(every):
+    """A server in the background goes on serving."""
+    run = every.running(["/bin/sh", "-c", "(read x; sleep 0.7; echo $?) <&0 & wait; echo done"])
+    time.sleep(0.05)
+    mark = ticks_now()
+    time.sleep(0.05)
+    os.write(run.stdin, b"now\n")
+    time.sleep(0.2)
+    every.kill(run, signal.SIGTERM, TREE, mark)
+    out, _ = every.finish(run)
+    assert (out, run.code) == (b"0\ndone\n", 0)
 
 
 def test_a_hunt_knows_no_mark(every):
