@@ -19,29 +19,35 @@
 #define EMPTY_MAX 16
 #define STEPS_MAX 100
 
+/* Which processes of an exec a signal is for. */
 struct quarry {
-    const struct exec_table *table;
-    pid_t spared; /* the main process, or 0 */
+    const struct hunt *hunt;
+    pid_t spared;         /* the main process, or 0 */
+    uint64_t since_ticks; /* those that started earlier are spared too */
 };
 
 static enum sweep_verdict judge(pid_t pid, void *cookie)
 {
     const struct quarry *quarry = cookie;
 
-    if (exec_by_keeper(quarry->table, pid))
+    if (exec_by_keeper(quarry->hunt->table, pid))
         return SWEEP_LEAVE_OUT;
-    return pid == quarry->spared ? SWEEP_PASS_OVER : SWEEP_SIGNAL;
+    if (pid == quarry->spared)
+        return SWEEP_PASS_OVER;
+    if (quarry->since_ticks > 0 && sweep_start_ticks(quarry->hunt->proc_fd, pid) < quarry->since_ticks)
+        return SWEEP_PASS_OVER;
+    return SWEEP_SIGNAL;
 }
 
 /* How many processes of the exec there are, as far as can be seen. */
-static int signal_tree(const struct hunt *hunt, const struct exec *exec, int signal, enum sweep_order order, pid_t spared)
+static int signal_tree(struct quarry *quarry, const struct exec *exec, int signal, enum sweep_order order)
 {
-    struct quarry quarry = { .table = hunt->table, .spared = spared };
+    int proc_fd = quarry->hunt->proc_fd;
     pid_t main_pid = exec_main_pid(exec);
 
-    if (hunt->proc_fd >= 0)
-        return sweep_below(hunt->proc_fd, exec->orphaned ? getpid() : exec->keeper, signal, order, judge, &quarry);
-    if (main_pid > 0 && spared == 0)
+    if (proc_fd >= 0)
+        return sweep_below(proc_fd, exec->orphaned ? getpid() : exec->keeper, signal, order, judge, quarry);
+    if (main_pid > 0 && quarry->spared == 0 && quarry->since_ticks == 0)
         kill(-main_pid, signal);
     return 0;
 }
@@ -68,16 +74,20 @@ void hunt_begin(struct exec *exec)
     exec->hunt_next_ms = 0;
 }
 
-void hunt_kill(const struct hunt *hunt, struct exec *exec, int signal, enum init_kill_scope scope)
+void hunt_kill(const struct hunt *hunt, struct exec *exec, const struct init_request *request)
 {
+    struct quarry quarry = { .hunt = hunt, .since_ticks = request->kill.since_ticks };
+    enum init_kill_scope scope = request->kill.scope;
+    int signal = request->kill.signal;
+
+    if (scope == INIT_KILL_BELOW)
+        quarry.spared = exec_main_pid(exec);
     if (scope == INIT_KILL_MAIN)
         signal_main(exec, signal);
     else if (scope == INIT_KILL_TREE && signal == SIGKILL)
         hunt_begin(exec);
-    else if (scope == INIT_KILL_TREE)
-        signal_tree(hunt, exec, signal, SWEEP_TOGETHER, 0);
-    else if (exec_main_pid(exec) > 0)
-        signal_tree(hunt, exec, signal, SWEEP_TOGETHER, exec_main_pid(exec));
+    else if (scope == INIT_KILL_TREE || quarry.spared > 0)
+        signal_tree(&quarry, exec, signal, SWEEP_TOGETHER);
 }
 
 /* Short at first, when most of it happens. What still lives after a hundred steps waits in the kernel, and so do we. */
@@ -100,8 +110,10 @@ static void free_keeper(const struct hunt *hunt, const struct exec *exec)
 
 static int stop_and_kill(const struct hunt *hunt, const struct exec *exec)
 {
-    signal_tree(hunt, exec, SIGSTOP, SWEEP_AT_ONCE, 0);
-    return signal_tree(hunt, exec, SIGKILL, SWEEP_TOGETHER, 0);
+    struct quarry all = { .hunt = hunt };
+
+    signal_tree(&all, exec, SIGSTOP, SWEEP_AT_ONCE);
+    return signal_tree(&all, exec, SIGKILL, SWEEP_TOGETHER);
 }
 
 static void note_step(const struct hunt *hunt, struct exec *exec, int found, int64_t now_ms)

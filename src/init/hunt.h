@@ -24,7 +24,7 @@ struct hunt {
 };
 
 /* Does what a KILL asks for. */
-void hunt_kill(const struct hunt *hunt, struct exec *exec, int signal, enum init_kill_scope scope);
+void hunt_kill(const struct hunt *hunt, struct exec *exec, const struct init_request *request);
 
 void hunt_begin(struct exec *exec);
 

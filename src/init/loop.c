@@ -82,7 +82,7 @@ static void handle_kill(struct loop *loop, const struct init_request *request)
     struct exec *exec = exec_by_id(&loop->table, request->id);
 
     if (exec)
-        hunt_kill(&loop->hunt, exec, request->kill.signal, request->kill.scope);
+        hunt_kill(&loop->hunt, exec, request);
 }
 
 /* Reads one frame. Returns -1 to go on, or how init ends. */

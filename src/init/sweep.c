@@ -13,6 +13,7 @@
 
 #define PROC_MAGIC 0x9fa0
 #define PATH_ROOM 64
+#define STAT_ROOM 512 /* for the first 22 fields, each as long as it can be */
 
 /* Breadth first. */
 struct sweep {
@@ -139,21 +140,46 @@ int sweep_below(int proc_fd, pid_t root, int signal, enum sweep_order order, swe
     return (int) sweep.count;
 }
 
-bool sweep_is_stopped(int proc_fd, pid_t pid)
+/* What /proc/<pid>/stat says behind the name, from the state on; NULL when there is no such process. The name may contain
+ * anything, parentheses too, but what follows are numbers. */
+static const char *read_stat(int proc_fd, pid_t pid, char text[STAT_ROOM])
 {
-    char path[PATH_ROOM], text[256], *state;
+    char path[PATH_ROOM], *end;
     autofd int fd = -1;
     ssize_t n;
 
     put_text(put_number(path, pid), "/stat");
     fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    n = fd < 0 ? -1 : read(fd, text, STAT_ROOM - 1);
     if (n <= 0)
-        return false;
+        return NULL;
     text[n] = '\0';
-    /* "pid (name) state ...", where the name may contain anything. */
-    state = strrchr(text, ')');
-    return state && state[1] == ' ' && state[2] == 'T';
+    end = strrchr(text, ')');
+    return end && end[1] == ' ' ? end + 2 : NULL;
+}
+
+bool sweep_is_stopped(int proc_fd, pid_t pid)
+{
+    char text[STAT_ROOM];
+    const char *state = read_stat(proc_fd, pid, text);
+
+    return state && *state == 'T';
+}
+
+uint64_t sweep_start_ticks(int proc_fd, pid_t pid)
+{
+    char text[STAT_ROOM];
+    const char *at = read_stat(proc_fd, pid, text);
+    uint64_t ticks = 0;
+
+    /* Field 22; the state is the third. */
+    for (int field = 3; at && field < 22; field++) {
+        at = strchr(at, ' ');
+        at = at ? at + 1 : NULL;
+    }
+    for (; at && *at >= '0' && *at <= '9'; at++)
+        ticks = ticks * 10 + (uint64_t) (*at - '0');
+    return ticks;
 }
 
 /* Another pid namespace's procfs would give us pids that mean other processes here. */

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define SWEEP_MAX 4096
@@ -34,3 +35,6 @@ int sweep_below(int proc_fd, pid_t root, int signal, enum sweep_order order, swe
 
 /* Whether a process is stopped by a signal. */
 bool sweep_is_stopped(int proc_fd, pid_t pid);
+
+/* When a process started, in clock ticks since boot; 0 when that cannot be seen. */
+uint64_t sweep_start_ticks(int proc_fd, pid_t pid);

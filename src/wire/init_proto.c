@@ -171,6 +171,7 @@ int init_request_encode(const struct init_request *request, void *buf, size_t ca
     if (is_kill) {
         writer_u8(&w, (uint8_t) request->kill.signal);
         writer_u8(&w, (uint8_t) request->kill.scope);
+        writer_u64(&w, request->kill.since_ticks);
     }
     if (writer_end(&w) < 0)
         return -EMSGSIZE;
@@ -185,6 +186,7 @@ static int decode_kill(const struct frame *frame, struct init_request *m)
     reader_init(&r, frame->payload, frame->len);
     m->kill.signal = reader_u8(&r);
     m->kill.scope = (enum init_kill_scope) reader_u8(&r);
+    m->kill.since_ticks = reader_u64(&r);
     return frame->fd_count > 0 || reader_end(&r) < 0 || !kill_is_valid(m) ? -EPROTO : 0;
 }
 

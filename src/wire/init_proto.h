@@ -33,7 +33,7 @@
 #include "wire/frame.h"
 #include "wire/init_spawn.h"
 
-#define INIT_PROTO_VERSION 1
+#define INIT_PROTO_VERSION 2
 
 /* How init itself ends. */
 enum init_exit {
@@ -119,6 +119,10 @@ struct init_request {
         struct {
             int32_t signal;
             enum init_kill_scope scope;
+            /* TREE with signals that go once, and BELOW: a process that started earlier is passed over, but not what is below
+             * it. In clock ticks since boot (CLOCK_BOOTTIME in units of 1/sysconf(_SC_CLK_TCK) s), as /proc/<pid>/stat has it;
+             * one that started in the very tick is signalled. Without /proc nobody is. 0: all. */
+            uint64_t since_ticks;
         } kill;
     };
 };

@@ -41,6 +41,10 @@ def spawn_payload(argv, env, cwd, flags, user, size, rlimits, in_memfd):
     return (head, strings) if in_memfd else (head + strings, b"")
 
 
+def kill_payload(number, scope, since_ticks=0):
+    return struct.pack("<BBQ", number, scope, since_ticks)
+
+
 def sealed(content, seals=None):
     fd = os.memfd_create("strings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(fd, content)
@@ -116,7 +120,7 @@ class Supervisor:
 
     def greet(self):
         self.hello = self.receive()
-        assert self.hello.kind == HELLO and self.hello.version == 1
+        assert self.hello.kind == HELLO and self.hello.version == 2
         return self
 
     def send(self, packet, fds=()):
@@ -192,8 +196,8 @@ class Supervisor:
     def shell(self, script, **options):
         return self.run(["/bin/sh", "-c", script], **options)
 
-    def kill(self, run, number=signal.SIGKILL, scope=TREE):
-        self.send(frame(KILL, run.id, struct.pack("<BB", number, scope)))
+    def kill(self, run, number=signal.SIGKILL, scope=TREE, since_ticks=0):
+        self.send(frame(KILL, run.id, kill_payload(number, scope, since_ticks)))
 
     def shutdown(self):
         self.send(frame(SHUTDOWN, 0))
@@ -212,6 +216,11 @@ class Supervisor:
         finally:
             self.process.kill()
             self.process.wait()
+
+
+def ticks_now():
+    """The time as the kernel notes it for a process that starts now, for a KILL's since_ticks."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") // 10**9
 
 
 def eventually(condition, timeout=10):

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import INIT, NOBODY, start
 from supervisor import (GONE, HEADER, KILL, SHUTDOWN, SPAWN, SPAWNED, SPAWN_FAILED, Supervisor, eventually, frame,
-                        spawn_payload)
+                        kill_payload, spawn_payload)
 
 USAGE, SETUP, PEER, PROTOCOL = 2, 1, 3, 4
 
@@ -232,12 +232,13 @@ VIOLATIONS = {
     "version": frame(SHUTDOWN, 0, version=2),
     "unknown type": frame(99, 1),
     "a report": frame(GONE, 1),
-    "length too large": HEADER.pack(b"AFW", 1, KILL, 0, 1, 3) + b"\x09\x01",
-    "length too small": HEADER.pack(b"AFW", 1, KILL, 0, 1, 1) + b"\x09\x01",
-    "trailing bytes": frame(KILL, 1, b"\x09\x01\x00"),
-    "signal 0": frame(KILL, 1, b"\x00\x01"),
-    "signal 65": frame(KILL, 1, b"\x41\x01"),
-    "scope": frame(KILL, 1, b"\x09\x03"),
+    "length too large": HEADER.pack(b"AFW", 1, KILL, 0, 1, 11) + kill_payload(9, 1),
+    "length too small": HEADER.pack(b"AFW", 1, KILL, 0, 1, 9) + kill_payload(9, 1),
+    "trailing bytes": frame(KILL, 1, kill_payload(9, 1) + b"\0"),
+    "missing bytes": frame(KILL, 1, kill_payload(9, 1)[:2]),
+    "signal 0": frame(KILL, 1, kill_payload(0, 1)),
+    "signal 65": frame(KILL, 1, kill_payload(65, 1)),
+    "scope": frame(KILL, 1, kill_payload(9, 3)),
     "descriptors missing": frame(SPAWN, 1, GOOD, 0),
     "descriptors announced": frame(SPAWN, 1, GOOD, 3),
     "id 0": frame(SPAWN, 0, GOOD),
@@ -256,13 +257,13 @@ def test_a_violation_ends_init_clearly(sup, name):
 
 def test_requests_that_mean_nothing_do_no_harm(sup):
     for number in range(1, 65):
-        sup.send(frame(KILL, 12345, struct.pack("<BB", number, number % 3)))
+        sup.send(frame(KILL, 12345, kill_payload(number, number % 3, number)))
     assert sup.shell("exit 4")[0] == 4
 
 
 def mutated(chance):
     packet = bytearray(chance.choice([
-        frame(SPAWN, chance.randrange(5), GOOD, 3), frame(KILL, 1, b"\x09\x01"), frame(SHUTDOWN, 0), os.urandom(40)]))
+        frame(SPAWN, chance.randrange(5), GOOD, 3), frame(KILL, 1, kill_payload(9, 1)), frame(SHUTDOWN, 0), os.urandom(40)]))
     for _ in range(chance.randrange(1, 4)):
         packet[chance.randrange(len(packet))] = chance.randrange(256)
     return bytes(packet[: chance.randrange(len(packet) + 1)] if chance.random() < 0.2 else packet)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from supervisor import BELOW, EXITED, GONE, MAIN, SPAWNED, TREE
+from supervisor import BELOW, EXITED, GONE, MAIN, SPAWNED, TREE, ticks_now
 
 # A daemon by the book: two forks, a session of its own, nothing inherited.
 DAEMON = textwrap.dedent("""
@@ -79,6 +79,58 @@ def test_all_below_the_main_process(every):
     every.kill(run, signal.SIGKILL, BELOW)
     out, _ = every.finish(run)
     assert (out, run.code) == (b"137\n", 4)
+
+
+# A shell as a session has it: what it reads, it runs. The first background process is there before the mark; its name is made
+# to mislead whoever looks for the end of it in /proc.
+OLD = textwrap.dedent("""
+    import ctypes, os, signal, time
+    ctypes.CDLL(None).prctl(15, b"a) R 1 (b) 2 3", 0, 0, 0)
+    signal.signal(signal.SIGUSR1, lambda *_: os._exit(6))
+    print("ready", flush=True)
+    while True:
+        time.sleep(1)
+""")
+
+
+@pytest.mark.parametrize("number,scope", [(signal.SIGKILL, BELOW), (signal.SIGTERM, BELOW), (signal.SIGTERM, TREE)])
+def test_what_started_before_the_mark_is_left_alone(every, number, scope):
+    run = every.running(["/bin/sh"])
+    os.write(run.stdin, f"{PYTHON} -c '{OLD}' & old=$!\n".encode())
+    assert os.read(run.stdout, 100) == b"ready\n"
+    time.sleep(0.05)
+    mark = ticks_now()
+    time.sleep(0.05)
+    os.write(run.stdin, b"setsid sh -c 'echo up; sleep 1000; true' & sh -c 'echo up; sleep 1000; true'; echo interrupted $?\n")
+    assert os.read(run.stdout, 3) + os.read(run.stdout, 3) == b"up\nup\n"
+    every.kill(run, number, scope, mark)
+    assert os.read(run.stdout, 100) == b"interrupted %d\n" % (128 + number)
+    os.write(run.stdin, b"wait $!; echo $?; kill -USR1 $old; wait $old; echo $?; exit 5\n")
+    out, _ = every.finish(run)
+    assert (out, run.code) == (b"%d\n6\n" % (128 + number), 5)
+
+
+def test_below_what_started_before_the_mark(every):
+    """It is passed over, what it starts later is not."""
+    run = every.running(["/bin/sh", "-c", "(read x; sleep 1000; echo $?; read x) <&0; echo $?"])
+    time.sleep(0.05)
+    mark = ticks_now()
+    time.sleep(0.05)
+    os.write(run.stdin, b"now\n")
+    time.sleep(0.3)
+    every.kill(run, signal.SIGTERM, TREE, mark)
+    assert os.read(run.stdout, 100) == b"143\n"
+    os.write(run.stdin, b"end\n")
+    out, _ = every.finish(run)
+    assert (out, run.code) == (b"0\n", 0)
+
+
+def test_a_hunt_knows_no_mark(every):
+    run = every.running(["/bin/sleep", "1000"])
+    time.sleep(0.05)
+    every.kill(run, signal.SIGKILL, TREE, ticks_now() + 1000)
+    every.finish(run)
+    assert run.code == -signal.SIGKILL
 
 
 def test_other_execs_are_left_alone(every):

@@ -21,7 +21,7 @@ static const struct init_report reports[] = {
 static const struct init_request requests[] = {
     { .type = INIT_REQUEST_KILL, .id = 1, .kill = { .signal = SIGKILL, .scope = INIT_KILL_TREE } },
     { .type = INIT_REQUEST_KILL, .id = UINT64_MAX, .kill = { .signal = 64, .scope = INIT_KILL_MAIN } },
-    { .type = INIT_REQUEST_KILL, .id = 2, .kill = { .signal = 1, .scope = INIT_KILL_BELOW } },
+    { .type = INIT_REQUEST_KILL, .id = 2, .kill = { .signal = 1, .scope = INIT_KILL_BELOW, .since_ticks = UINT64_MAX - 1 } },
     { .type = INIT_REQUEST_SHUTDOWN },
 };
 
@@ -85,6 +85,7 @@ static void every_request_survives_the_way(void **state)
         if (got.type == INIT_REQUEST_KILL) {
             assert_int_equal(got.kill.signal, requests[i].kill.signal);
             assert_int_equal(got.kill.scope, requests[i].kill.scope);
+            assert_true(got.kill.since_ticks == requests[i].kill.since_ticks);
         }
     }
 }
@@ -218,10 +219,10 @@ static void values_out_of_range_are_refused_as_bytes(void **state)
         { INIT_REPORT_SPAWN_FAILED, 1, 5, "\1\0\0\0\x0b" },
         { INIT_REPORT_EXITED, 1, 28, "\x7f\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" },
         { INIT_REPORT_GONE, 0, 0, "" },
-        { INIT_REQUEST_KILL, 1, 2, "\0\1" },
-        { INIT_REQUEST_KILL, 1, 2, "\x41\1" },
-        { INIT_REQUEST_KILL, 1, 2, "\x09\3" },
-        { INIT_REQUEST_KILL, 0, 2, "\x09\1" },
+        { INIT_REQUEST_KILL, 1, 10, "\0\1\0\0\0\0\0\0\0\0" },
+        { INIT_REQUEST_KILL, 1, 10, "\x41\1\0\0\0\0\0\0\0\0" },
+        { INIT_REQUEST_KILL, 1, 10, "\x09\3\0\0\0\0\0\0\0\0" },
+        { INIT_REQUEST_KILL, 0, 10, "\x09\1\0\0\0\0\0\0\0\0" },
         { INIT_REQUEST_SHUTDOWN, 1, 0, "" },
     };
 
