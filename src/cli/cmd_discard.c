@@ -107,10 +107,11 @@ static int run(int argc, char **argv)
         fputs(help, stdout);
         return EXIT_SUCCESS;
     }
-    if (r == 0)
-        r = home_open(false, &home, &err);
+    if (r < 0)
+        return output_error("discard", &err);
+    r = home_open(false, &home, &err);
     if (r == -ENOENT) /* no directory for sandboxes yet: there are none */
-        err_set(&err, ERR_NOT_FOUND, r, "there is no sandbox '%s'; 'agentfense ls' lists them", o.names[0]);
+        err_set(&err, ERR_NOT_FOUND, r, "there are no sandboxes");
     return r < 0 ? output_error("discard", &err) : discard_all(&home, &o);
 }
 

@@ -274,8 +274,9 @@ static int take_locks(const char *delta_path, struct locks *locks, struct err *e
     /* This needs the delta for itself, so it comes first. */
     int r = change_settle(delta_path, err);
 
-    if (r == 0)
-        r = delta_about_open(delta_path, &locks->delta, err);
+    if (r < 0)
+        return r;
+    r = delta_about_open(delta_path, &locks->delta, err);
     if (r < 0)
         return r;
     locks->delta_fd = path_open_beneath(locks->delta.meta_fd, "lock", O_RDWR | O_CREAT, 0600);
