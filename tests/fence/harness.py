@@ -417,10 +417,11 @@ def tools_dir():
     if _tools is None:
         _tools = Path(tempfile.mkdtemp(prefix="agentfense-tools-"))
         _tools.chmod(0o755)
-        for name in ("inside.py", "posix_script.py"):
-            if (HERE / name).exists():
-                shutil.copy(HERE / name, _tools / name)
-                (_tools / name).chmod(0o644)
+        (_tools / "posix").mkdir(mode=0o755)
+        for source in (HERE / "inside.py", *HERE.glob("posix/*.py")):
+            target = _tools / source.relative_to(HERE)
+            shutil.copy(source, target)
+            target.chmod(0o644)
         built = os.environ.get("AGENTFENSE_PROBES")
         for source in sorted(HERE.glob("probe*.c")):
             target = _tools / source.stem

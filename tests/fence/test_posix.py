@@ -1,6 +1,6 @@
 """POSIX: a fence with full access behaves as a plain filesystem does.
 
-The script of posix_script.py runs on a tmpfs and on a fence over an equal tree; every check must say the same on both. Then real
+The script below posix/ runs on a tmpfs and on a fence over an equal tree; every check must say the same on both. Then real
 tools do their work in both places, and what they print must be the same too.
 """
 
@@ -31,14 +31,14 @@ from harness import (
     umount,
 )
 
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE / "posix"))
 import posix_script  # noqa: E402
 
 SCRIPT_ENV = {}
 
 
 def transcript(cwd):
-    ran = run([PYTHON, tools_dir() / "posix_script.py"], cwd=cwd, env={"PYTHONPATH": str(tools_dir())}, timeout=300)
+    ran = run([PYTHON, tools_dir() / "posix" / "posix_script.py"], cwd=cwd, env={"PYTHONPATH": str(tools_dir())}, timeout=300)
     assert ran.code == 0, ran.err
     checks, name = {}, None
     for line in ran.out.splitlines():
@@ -53,7 +53,7 @@ def transcript(cwd):
 def make_lower(root):
     """As the sandbox's user would have made it, but for root: the fence presents its own owner whoever owns the base."""
     run(
-        [PYTHON, tools_dir() / "posix_script.py", "--make-lower", root / "lower"], cwd="/", env={"PYTHONPATH": str(tools_dir())}
+        [PYTHON, tools_dir() / "posix" / "posix_script.py", "--make-lower", root / "lower"], cwd="/", env={"PYTHONPATH": str(tools_dir())}
     ).ok()
 
 
