@@ -38,7 +38,7 @@ static int take_absolute(const char *variable, const char *value, const char *be
     return 0;
 }
 
-static int find_path(char **ret, struct err *err)
+int home_find_path(char **ret, struct err *err)
 {
     const char *state = getenv("AGENTFENSE_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME"), *user = getenv("HOME");
 
@@ -117,7 +117,7 @@ static int open_part(struct home *home, const char *name, bool create, int *ret_
 int home_open(bool create, struct home *ret, struct err *err)
 {
     autodone(home) struct home home = HOME_NONE;
-    int r = find_path(&home.path, err);
+    int r = home_find_path(&home.path, err);
 
     if (r == 0)
         r = open_root(&home, create, err);
