@@ -171,12 +171,11 @@ static char *resolve_missing(const char *path)
 /* Before the first step of ours that would make something in the directory. */
 static int check_home(const struct run_options *o, struct err *err)
 {
-    autofree char *home = NULL;
+    autofree char *home = home_find_path(err);
     size_t len = strlen(o->spec->base_path);
-    int r = home_find_path(&home, err);
 
-    if (r < 0)
-        return r;
+    if (!home)
+        return -EINVAL;
     autofree char *real = resolve_missing(home);
     if (strcmp(o->spec->base_path, "/") == 0 ||
         (strncmp(real, o->spec->base_path, len) == 0 && (real[len] == '/' || real[len] == '\0')))

@@ -18,8 +18,12 @@ struct verb {
     int (*run)(int argc, char **argv); /* argv[0] is the verb's name; returns the exit code */
 };
 
+extern const struct verb verb_apply;
 extern const struct verb verb_delta;
+extern const struct verb verb_diff;
+extern const struct verb verb_discard;
 extern const struct verb verb_doctor;
+extern const struct verb verb_ls;
 extern const struct verb verb_mount;
 extern const struct verb verb_policy;
 extern const struct verb verb_run;

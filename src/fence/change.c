@@ -273,6 +273,40 @@ int fence_each_change(struct fence *f, change_fn fn, void *cookie, struct err *e
     return change_each(f->delta_path, fn, cookie, err);
 }
 
+/* A fence does it when it is made. Under no rules, so that it makes nothing of its own. */
+static int replay(const char *delta_path, const char *base_path, struct err *err)
+{
+    autoptr(ruleset) rules = NULL;
+    autoptr(fence) fence = NULL;
+    mode_t mask = umask(077);
+    int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
+
+    if (r == 0) {
+        struct fence_config config = {
+            .base_path = base_path, .delta_path = delta_path, .rules = rules, .keeps_other_base = true
+        };
+        r = fence_new(&config, &fence, err);
+    }
+    umask(mask);
+    return r;
+}
+
+int change_settle(const char *delta_path, struct err *err)
+{
+    struct delta_about about;
+    struct stat st;
+    int r = delta_about_open(delta_path, &about, err);
+
+    if (r < 0)
+        return r;
+    if (fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0) {
+        r = replay(delta_path, about.base_path, err);
+        r = r == -EBUSY ? 0 : r;
+    }
+    delta_about_done(&about);
+    return r;
+}
+
 /* ---- taking changes out ---- */
 
 struct export
@@ -347,7 +381,7 @@ static int open_target(const char *to, int *ret_fd, struct err *err)
 
 int change_export(const char *delta_path, const char *to, struct err *err)
 {
-    struct delta_about about = { NULL, -1, -1 };
+    struct delta_about about = DELTA_ABOUT_NONE;
     autofd int to_fd = -1;
     autofree char *deleted_path = xprintf("%s.deleted", to);
     autofile FILE *deleted = NULL;

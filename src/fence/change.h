@@ -31,6 +31,9 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
 /* The same for the delta of a running fence. */
 int fence_each_change(struct fence *fence, change_fn fn, void *cookie, struct err *err);
 
+/* Finishes what a fence that was killed had begun. One that is in use does so itself. */
+int change_settle(const char *delta_path, struct err *err);
+
 const char *change_kind_name(enum change_kind kind);
 
 /* Writes the changed files below `to` (a directory that is empty or does not exist), and the deleted paths to <to>.deleted. */

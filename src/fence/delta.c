@@ -177,16 +177,15 @@ int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct 
 
 int delta_about_open(const char *path, struct delta_about *ret_about, struct err *err)
 {
-    struct delta_about about = { NULL, -1, -1 };
+    struct delta_about about = DELTA_ABOUT_NONE;
     autofd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t dev, ino;
-    int64_t made_ns;
     int r;
 
     if (fd < 0)
         return err_errno(err, -errno, "opening delta '%s'", path);
     r = check_format(fd, path, err);
-    if (r == 0 && (r = read_base(fd, &dev, &ino, &made_ns, &about.base_path)) < 0)
+    if (r == 0 && (r = read_base(fd, &dev, &ino, &about.made_ns, &about.base_path)) < 0)
         err_errno(err, r, "reading which base the delta is of");
     if (r == 0)
         r = open_part(fd, "data", &about.data_fd, err);
@@ -207,5 +206,5 @@ void delta_about_done(struct delta_about *about)
         close(about->data_fd);
     if (about->meta_fd >= 0)
         close(about->meta_fd);
-    *about = (struct delta_about){ NULL, -1, -1 };
+    *about = DELTA_ABOUT_NONE;
 }

@@ -25,8 +25,11 @@ int delta_make_roots(struct fence *f, struct err *err);
 /* What a delta says about itself, without a fence. */
 struct delta_about {
     char *base_path; /* owned */
+    int64_t made_ns; /* wall clock */
     int data_fd, meta_fd;
 };
+
+#define DELTA_ABOUT_NONE ((struct delta_about){ .data_fd = -1, .meta_fd = -1 })
 
 int delta_about_open(const char *path, struct delta_about *ret_about, struct err *err);
 void delta_about_done(struct delta_about *about);

@@ -51,8 +51,7 @@ int record_sync(struct record *record)
     return fdatasync(record->fd) < 0 ? -errno : 0;
 }
 
-/* JSON text; a byte that is no UTF-8 becomes the lone surrogate U+DC00 + byte, as Python's surrogateescape has it. */
-static void add_string(struct buf *out, const char *s)
+void record_add_string(struct buf *out, const char *s)
 {
     size_t len = strlen(s);
 
@@ -79,12 +78,12 @@ static void begin_line(struct fence *f, struct buf *line, const char *what, cons
     char exec[FENCE_EXEC_MAX] = "";
 
     buf_addf(line, "{\"time_ns\":%" PRId64 ",\"change\":\"%s\",\"path\":", clock_wall_ns(), what);
-    add_string(line, path);
+    record_add_string(line, path);
     if (f->exec_of)
         f->exec_of(who ? who->pid : 0, exec, f->cookie);
     if (*exec) {
         buf_add_str(line, ",\"exec\":");
-        add_string(line, exec);
+        record_add_string(line, exec);
     }
 }
 
@@ -105,7 +104,7 @@ void record_name(struct fence *f, enum record_kind kind, struct inode *dir, cons
     begin_line(f, &line, kind_names[kind], path.data, who);
     if (other) {
         buf_add_str(&line, ",\"to\":");
-        add_string(&line, other);
+        record_add_string(&line, other);
     }
     end_line(f, &line);
 }
@@ -184,7 +183,7 @@ void record_copyup(struct fence *f, struct inode *inode, const struct stat *base
         buf_add_str(&line, ",\"moved_on\":true");
     if (pre_image) {
         buf_add_str(&line, ",\"kept\":");
-        add_string(&line, pre_image);
+        record_add_string(&line, pre_image);
     }
     buf_add_char(&line, '}');
     end_line(f, &line);

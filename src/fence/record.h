@@ -36,3 +36,6 @@ void record_copyup(struct fence *f, struct inode *inode, const struct stat *base
 int record_keep_pre_image(struct fence *f, int base_fd, char out[32]);
 
 int record_sync(struct record *record);
+
+/* JSON text; a byte that is no UTF-8 becomes the lone surrogate U+DC00 + byte, as Python's surrogateescape has it. */
+void record_add_string(struct buf *out, const char *s);

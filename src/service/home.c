@@ -25,35 +25,32 @@
 
 /* ---- where it is ---- */
 
-/* A relative path would mean another place for everybody who asks from another directory. */
-static int take_absolute(const char *variable, const char *value, const char *below, char **ret, struct err *err)
+/* A relative path would mean another place for everybody who asks from another directory. NULL, and the reason in `err`. */
+static char *take_absolute(const char *variable, const char *value, const char *below, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
 
-    if (*value != '/')
-        return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "$%s is '%s'; it must be an absolute path", variable, value);
-    if (path_clean(value, strlen(value), &clean) < 0)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "$%s is '%s', which leads above the root", variable, value);
-    *ret = xprintf("%s%s", strcmp(clean.data, "/") == 0 ? "" : clean.data, below);
-    return 0;
+    if (*value == '/' && path_clean(value, strlen(value), &clean) == 0)
+        return xprintf("%s%s", strcmp(clean.data, "/") == 0 ? "" : clean.data, below);
+    err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "$%s is '%s'; it must be an absolute path", variable, value);
+    return NULL;
 }
 
-int home_find_path(char **ret, struct err *err)
+char *home_find_path(struct err *err)
 {
     const char *state = getenv("AGENTFENSE_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME"), *user = getenv("HOME");
 
     if (state && *state)
-        return take_absolute("AGENTFENSE_STATE_DIR", state, "", ret, err);
-    if (geteuid() == 0) {
-        *ret = xdup("/var/lib/agentfense");
-        return 0;
-    }
+        return take_absolute("AGENTFENSE_STATE_DIR", state, "", err);
+    if (geteuid() == 0)
+        return xdup("/var/lib/agentfense");
     if (xdg && *xdg == '/') /* the XDG specification has relative values ignored */
-        return take_absolute("XDG_STATE_HOME", xdg, "/agentfense", ret, err);
+        return take_absolute("XDG_STATE_HOME", xdg, "/agentfense", err);
     if (user && *user)
-        return take_absolute("HOME", user, "/.local/state/agentfense", ret, err);
-    return err_set(err, ERR_FAILED_PRECONDITION, -ENOENT,
-                   "nowhere to keep sandboxes: set AGENTFENSE_STATE_DIR to a directory of your own, or HOME");
+        return take_absolute("HOME", user, "/.local/state/agentfense", err);
+    err_set(err, ERR_FAILED_PRECONDITION, -EINVAL,
+            "nowhere to keep sandboxes: set AGENTFENSE_STATE_DIR to a directory of your own, or HOME");
+    return NULL;
 }
 
 /* Those above it may be symlinks: whoever set up this host put them there. What is made is closed, as XDG asks. */
@@ -117,10 +114,12 @@ static int open_part(struct home *home, const char *name, bool create, int *ret_
 int home_open(bool create, struct home *ret, struct err *err)
 {
     autodone(home) struct home home = HOME_NONE;
-    int r = home_find_path(&home.path, err);
+    int r;
 
-    if (r == 0)
-        r = open_root(&home, create, err);
+    home.path = home_find_path(err);
+    if (!home.path)
+        return -EINVAL;
+    r = open_root(&home, create, err);
     if (r == 0)
         r = open_part(&home, "sandboxes", create, &home.sandboxes_fd, err);
     if (r == 0)
@@ -207,7 +206,9 @@ static char *make_name(const char *base_path)
     for (start = end; start > 0 && base_path[start - 1] != '/';)
         start--;
     for (; start < end && len < sizeof(name) - 2 - SUFFIX_LETTERS; start++) {
-        char c = is_name_char(base_path[start]) ? base_path[start] : '-';
+        char c = base_path[start];
+        if (!is_name_char(c))
+            c = '-';
         if (len == 0 ? c != '-' && c != '.' : c != '-' || name[len - 1] != '-')
             name[len++] = c;
     }

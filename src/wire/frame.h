@@ -5,7 +5,7 @@
  * several processes may send on one socket. The other end may be a stranger: no field is believed, nothing is allocated, and a
  * packet that is not exactly one frame of our version is refused whole, with its descriptors closed.
  *
- * What the types mean, and who may send which when, is not known here: see init_proto.h.
+ * What the types mean, and who may send which when, is not known here: see init_proto.h and ctl_proto.h.
  */
 #pragma once
 

@@ -104,8 +104,16 @@ static void put_env(struct buf *out, const struct sandbox_spec *spec)
         put_string(out, spec->env[i]);
 }
 
-/* `out` is filled with a header's length of anything, and the body from there on. */
-static void put_header(struct buf *out, enum kind kind)
+/* Leaves room for the header, which is known at the end. */
+static void begin(struct buf *out)
+{
+    static const char blank[HEADER_LEN];
+
+    buf_clear(out);
+    buf_add(out, blank, HEADER_LEN);
+}
+
+static void end(struct buf *out, enum kind kind)
 {
     size_t len = out->len - HEADER_LEN;
     struct writer w;
@@ -120,21 +128,19 @@ static void put_header(struct buf *out, enum kind kind)
 
 void sandbox_spec_encode(const struct sandbox_spec *spec, struct buf *out)
 {
-    buf_clear(out);
-    put_number(out, 0, HEADER_LEN);
+    begin(out);
     put_fixed(out, spec);
     put_rules(out, spec);
     put_mounts(out, spec);
     put_env(out, spec);
-    put_header(out, KIND_SPEC);
+    end(out, KIND_SPEC);
 }
 
 void sandbox_spec_rules_encode(const struct sandbox_spec *spec, struct buf *out)
 {
-    buf_clear(out);
-    put_number(out, 0, HEADER_LEN);
+    begin(out);
     put_rules(out, spec);
-    put_header(out, KIND_RULES);
+    end(out, KIND_RULES);
 }
 
 /* Rules come from a client, who is told that they are wrong; a spec is ours. */

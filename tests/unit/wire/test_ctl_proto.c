@@ -117,11 +117,382 @@ static void every_reply_survives_the_way(void **state)
     }
 }
 
+/* A few fields by name: encoding and decoding might agree on a wrong order. */
+static void fields_arrive_in_their_places(void **state)
+{
+    struct ctl_reply got;
+    struct frame frame;
+
+    (void) state;
+    encode_reply(&replies[3], &frame);
+    assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+    assert_true(got.state.state == CTL_STATE_FAILED && got.state.code == ERR_UNAUTHENTICATED);
+    assert_string_equal(got.state.text, "no bwrap");
+    encode_reply(&replies[9], &frame);
+    assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+    assert_true(got.output.stream == CTL_STREAM_OUT && got.output.lost == 7 && got.output.len == 4);
+    assert_memory_equal(got.output.bytes, "a\0b\n", 4);
+    encode_reply(&replies[12], &frame);
+    assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+    assert_true(got.finished.status == 64 && got.finished.flags == CTL_FINISHED_ALL && got.finished.error == 0);
+    assert_true(got.finished.wall_us == 1 && got.finished.user_us == 2 && got.finished.system_us == 3);
+    encode_reply(&replies[15], &frame);
+    assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+    assert_memory_equal(&got.status, &replies[15].status, sizeof(got.status));
+    encode_reply(&replies[16], &frame);
+    assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+    assert_true(got.event.wall_ns == INT64_MIN && got.event.numbers[0] == EACCES && got.event.numbers[2] == INT64_MAX);
+    assert_string_equal(got.event.exec, "exec-1");
+    assert_string_equal(got.event.subject, "/secret");
+    assert_string_equal(got.event.detail, "open none");
+    encode_reply(&replies[17], &frame);
+    assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+    assert_string_equal(got.event.detail, "");
+}
+
+static void refuse_request(const struct frame *frame)
+{
+    struct ctl_request got = { .tag = 99 };
+
+    assert_int_equal(ctl_request_decode(frame, &got), -EPROTO);
+    assert_true(got.tag == 99);
+}
+
+static void refuse_reply(const struct frame *frame)
+{
+    struct ctl_reply got = { .tag = 99 };
+
+    assert_int_equal(ctl_reply_decode(frame, &got), -EPROTO);
+    assert_true(got.tag == 99);
+}
+
+/* Every prefix of a message, and every message with a byte more. */
+static void bytes_missing_or_left_over_are_refused(void **state)
+{
+    struct frame frame;
+
+    (void) state;
+    for (size_t i = 0; i < count_of(requests); i++) {
+        encode_request(&requests[i], &frame);
+        size_t whole = frame.len;
+        for (frame.len = 0; frame.len <= whole + 1; frame.len++)
+            if (frame.len != whole)
+                refuse_request(&frame);
+    }
+    for (size_t i = 0; i < count_of(replies); i++) {
+        encode_reply(&replies[i], &frame);
+        size_t whole = frame.len;
+        for (frame.len = 0; frame.len <= whole + 1; frame.len++)
+            if (frame.len != whole)
+                refuse_reply(&frame);
+    }
+}
+
+/* Encoding fails cleanly for every buffer that is too small, and writes nothing behind its end. */
+static void a_buffer_too_small_is_told(void **state)
+{
+    struct frame frame;
+
+    (void) state;
+    for (size_t i = 0; i < count_of(replies); i++) {
+        encode_reply(&replies[i], &frame);
+        for (size_t cap = 0; cap < frame.len; cap++) {
+            struct frame unused;
+
+            second[cap] = 0x55;
+            assert_int_equal(ctl_reply_encode(&replies[i], second, cap, &unused), -EMSGSIZE);
+            assert_int_equal(second[cap], 0x55);
+        }
+    }
+    assert_int_equal(ctl_request_encode(&requests[0], second, 5, &frame), -EMSGSIZE);
+}
+
+static void descriptors_belong_to_rules_and_terminals_only(void **state)
+{
+    struct frame frame;
+
+    (void) state;
+    for (size_t i = 0; i < count_of(requests); i++) {
+        encode_request(&requests[i], &frame);
+        frame.fd_count = frame.fd_count == 1 ? 0 : 1;
+        refuse_request(&frame);
+        frame.fd_count = 2;
+        refuse_request(&frame);
+    }
+    for (size_t i = 0; i < count_of(replies); i++) {
+        struct ctl_reply got;
+
+        encode_reply(&replies[i], &frame);
+        frame.fd_count = 1;
+        if (frame.type == CTL_REPLY_STARTED)
+            assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+        else
+            refuse_reply(&frame);
+        frame.fd_count = 2;
+        refuse_reply(&frame);
+    }
+}
+
+static void unknown_types_are_refused_in_both_directions(void **state)
+{
+    (void) state;
+    memset(first, 1, 64);
+    for (unsigned type = 0; type <= UINT16_MAX; type++) {
+        struct frame frame = { .type = (uint16_t) type, .id = 1, .payload = first };
+
+        for (frame.len = 0; frame.len < 9; frame.len++) {
+            if (type < CTL_REQUEST_EXEC || type > CTL_REQUEST_STOP)
+                refuse_request(&frame);
+            if (type < CTL_REPLY_HELLO || type > CTL_REPLY_EVENT)
+                refuse_reply(&frame);
+        }
+    }
+}
+
+static void only_hello_and_state_have_no_tag(void **state)
+{
+    struct frame frame;
+
+    (void) state;
+    for (size_t i = 0; i < count_of(requests); i++) {
+        struct ctl_request bad = requests[i];
+
+        bad.tag = 0;
+        assert_int_equal(ctl_request_encode(&bad, second, sizeof(second), &frame), -EINVAL);
+        encode_request(&requests[i], &frame);
+        frame.id = 0;
+        refuse_request(&frame);
+    }
+    for (size_t i = 0; i < count_of(replies); i++) {
+        struct ctl_reply bad = replies[i];
+
+        bad.tag = bad.tag == 0;
+        assert_int_equal(ctl_reply_encode(&bad, second, sizeof(second), &frame), -EINVAL);
+        encode_reply(&replies[i], &frame);
+        frame.id = frame.id == 0;
+        refuse_reply(&frame);
+    }
+}
+
+#define FULL(text) "0123456789012345678901234567890123456789012345678901234567890" text
+
+static void bad_requests_are_not_encoded(void **state)
+{
+    static const struct ctl_request bad[] = {
+        { .type = CTL_REQUEST_SESSION_CLOSE, .tag = 1 },
+        { .type = CTL_REQUEST_SESSION_CLOSE, .tag = 1, .session_close = { FULL("123") } }, /* no NUL */
+        { .type = CTL_REQUEST_ATTACH, .tag = 1 },
+        { .type = CTL_REQUEST_ATTACH, .tag = 1, .attach = { FULL("123") } },
+        { .type = CTL_REQUEST_KILL, .tag = 1, .kill = { .signal = 0 } },
+        { .type = CTL_REQUEST_KILL, .tag = 1, .kill = { .signal = -1 } },
+        { .type = CTL_REQUEST_KILL, .tag = 1, .kill = { .signal = 65 } },
+        { .type = CTL_REQUEST_KILL, .tag = 1, .kill = { .signal = 9, .scope = 2 } },
+        { .type = CTL_REQUEST_EXEC, .tag = 1 },
+        { .type = CTL_REQUEST_SESSION_OPEN, .tag = 1 },
+        { .type = CTL_REQUEST_SESSION_EXEC, .tag = 1 },
+        { .type = 31, .tag = 1 },
+        { .type = 44, .tag = 1 },
+    };
+    const struct ctl_request longest = { .type = CTL_REQUEST_ATTACH, .tag = 1, .attach = { FULL("12") } };
+    struct frame frame;
+
+    (void) state;
+    for (size_t i = 0; i < count_of(bad); i++)
+        assert_int_equal(ctl_request_encode(&bad[i], second, sizeof(second), &frame), -EINVAL);
+    assert_int_equal(ctl_request_encode(&longest, second, sizeof(second), &frame), 0);
+}
+
+static void bad_replies_are_not_encoded(void **state)
+{
+    static const struct ctl_reply bad[] = {
+        { .type = CTL_REPLY_HELLO, .hello = { .version = 1, .state = 0 } },
+        { .type = CTL_REPLY_HELLO, .hello = { .version = 1, .state = CTL_STATE_FAILED + 1 } },
+        { .type = CTL_REPLY_HELLO, .hello = { .version = 1, .state = CTL_STATE_RUNNING, .name = FULL("123") } },
+        { .type = CTL_REPLY_STATE, .state = { .state = 0 } },
+        { .type = CTL_REPLY_STATE, .state = { .state = CTL_STATE_RUNNING, .code = ERR_UNAUTHENTICATED + 1 } },
+        { .type = CTL_REPLY_STATE, .state = { .state = CTL_STATE_FAILED, .code = ERR_OK } },
+        { .type = CTL_REPLY_OK, .tag = 1, .ok = { FULL("123") } },
+        { .type = CTL_REPLY_ERROR, .tag = 1, .error = { .code = ERR_OK } },
+        { .type = CTL_REPLY_ERROR, .tag = 1, .error = { .code = ERR_UNAUTHENTICATED + 1 } },
+        { .type = CTL_REPLY_STARTED, .tag = 1, .started = { .name = FULL("123") } },
+        { .type = CTL_REPLY_STARTED, .tag = 1, .started = { .pid = 0x80000000u } },
+        { .type = CTL_REPLY_OUTPUT, .tag = 1, .output = { .stream = 0 } },
+        { .type = CTL_REPLY_OUTPUT, .tag = 1, .output = { .stream = 3 } },
+        { .type = CTL_REPLY_OUTPUT, .tag = 1, .output = { .stream = 1, .len = CTL_OUTPUT_MAX + 1, .bytes = first } },
+        { .type = CTL_REPLY_OUTPUT, .tag = 1, .output = { .stream = 1, .len = SIZE_MAX, .bytes = first } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = 0 } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_SESSION + 1 } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_EXITED, .status = -1 } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_EXITED, .status = 256 } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_SIGNALED, .status = 0 } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_SIGNALED, .status = 65 } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_LOST, .error = -1 } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_LOST, .error = 4096 } },
+        { .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_LOST, .flags = CTL_FINISHED_ALL + 1 } },
+        { .type = CTL_REPLY_STATUS, .tag = 1, .status = { .pid = 1 } },
+        { .type = CTL_REPLY_STATUS, .tag = 1, .status = { .state = CTL_STATE_RUNNING } },
+        { .type = CTL_REPLY_STATUS, .tag = 1, .status = { .state = CTL_STATE_RUNNING, .pid = 0x80000000u } },
+        { .type = CTL_REPLY_STATUS, .tag = 1, .status = { .state = CTL_STATE_RUNNING, .pid = 1, .init_pid = 0x80000000u } },
+        { .type = CTL_REPLY_EVENT, .tag = 1, .event = { .number = 0, .kind = CTL_EVENT_LIMIT } },
+        { .type = CTL_REPLY_EVENT, .tag = 1, .event = { .number = 1, .kind = 0 } },
+        { .type = CTL_REPLY_EVENT, .tag = 1, .event = { .number = 1, .kind = CTL_EVENT_LAST + 1 } },
+        { .type = 63, .tag = 1 },
+        { .type = 73, .tag = 1 },
+    };
+    struct frame frame;
+
+    (void) state;
+    for (size_t i = 0; i < count_of(bad); i++)
+        assert_int_equal(ctl_reply_encode(&bad[i], second, sizeof(second), &frame), -EINVAL);
+}
+
+/* Texts that fill their array without a NUL: too long to be written down here. */
+static void a_text_without_an_end_is_not_encoded(void **state)
+{
+    struct ctl_reply bad = { .type = CTL_REPLY_STATE, .state = { .state = CTL_STATE_RUNNING } };
+    struct frame frame;
+
+    (void) state;
+    memset(bad.state.text, 'x', CTL_TEXT_MAX);
+    assert_int_equal(ctl_reply_encode(&bad, second, sizeof(second), &frame), -EINVAL);
+    bad = (struct ctl_reply){ .type = CTL_REPLY_ERROR, .tag = 1, .error = { .code = ERR_ABORTED } };
+    memset(bad.error.text, 'x', CTL_TEXT_MAX);
+    assert_int_equal(ctl_reply_encode(&bad, second, sizeof(second), &frame), -EINVAL);
+    bad.error.text[CTL_TEXT_MAX - 1] = '\0';
+    assert_int_equal(ctl_reply_encode(&bad, second, sizeof(second), &frame), 0);
+    bad = (struct ctl_reply){ .type = CTL_REPLY_FINISHED, .tag = 1, .finished = { .end = CTL_END_LOST } };
+    memset(bad.finished.text, 'x', CTL_TEXT_MAX);
+    assert_int_equal(ctl_reply_encode(&bad, second, sizeof(second), &frame), -EINVAL);
+}
+
+/* Values as bytes, since our own encoder does not make them. */
+static void values_out_of_range_are_refused_as_bytes(void **state)
+{
+    static const struct {
+        uint16_t type;
+        uint64_t tag;
+        size_t len;
+        const char *bytes;
+    } bad[] = {
+        { CTL_REQUEST_SESSION_CLOSE, 1, 1, "\0" },
+        { CTL_REQUEST_SESSION_CLOSE, 1, 3, "a\0b" },
+        { CTL_REQUEST_SESSION_CLOSE, 1, 65, FULL("123") }, /* ended, but too long */
+        { CTL_REQUEST_ATTACH, 1, 64, FULL("123") },        /* not ended */
+        { CTL_REQUEST_KILL, 1, 2, "\0\0" },
+        { CTL_REQUEST_KILL, 1, 2, "\x41\0" },
+        { CTL_REQUEST_KILL, 1, 2, "\x09\2" },
+        { CTL_REPLY_HELLO, 0, 6, "\1\0\0\0\0\0" },
+        { CTL_REPLY_HELLO, 0, 6, "\1\0\0\0\6\0" },
+        { CTL_REPLY_STATE, 0, 3, "\0\0\0" },
+        { CTL_REPLY_STATE, 0, 3, "\5\0\0" },
+        { CTL_REPLY_STATE, 0, 3, "\2\x11\0" },
+        { CTL_REPLY_OK, 1, 65, FULL("123") },
+        { CTL_REPLY_ERROR, 1, 2, "\0\0" },
+        { CTL_REPLY_ERROR, 1, 2, "\x11\0" },
+        { CTL_REPLY_STARTED, 1, 5, "\0\0\0\x80\0" },
+        { CTL_REPLY_OUTPUT, 1, 13, "\0\0\0\0\0\0\0\0\0\0\0\0\0" },
+        { CTL_REPLY_OUTPUT, 1, 13, "\3\0\0\0\0\0\0\0\0\0\0\0\0" },
+        { CTL_REPLY_OUTPUT, 1, 13, "\1\0\0\0\0\0\0\0\0\xff\xff\xff\xff" },
+    };
+
+    (void) state;
+    for (size_t i = 0; i < count_of(bad); i++) {
+        struct frame frame = { .type = bad[i].type, .id = bad[i].tag, .len = bad[i].len, .payload = bad[i].bytes };
+
+        refuse_request(&frame);
+        refuse_reply(&frame);
+    }
+}
+
+/* Whatever byte of a message is changed, the decoder either refuses it or gives something that encodes to the same bytes. */
+static void no_byte_is_ignored(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < count_of(replies); i++) {
+        struct frame a, b;
+
+        encode_reply(&replies[i], &a);
+        for (size_t at = 0; at < a.len; at++) {
+            char kept = first[at];
+
+            for (unsigned value = 0; value < 256; value++) {
+                struct ctl_reply got;
+
+                first[at] = (char) value;
+                if (ctl_reply_decode(&a, &got) < 0)
+                    continue;
+                assert_int_equal(ctl_reply_encode(&got, second, sizeof(second), &b), 0);
+                assert_int_equal(a.len, b.len);
+                assert_memory_equal(first, second, a.len);
+            }
+            first[at] = kept;
+        }
+    }
+}
+
+static void output_fills_a_frame_and_nothing_else_does(void **state)
+{
+    static char bytes[CTL_OUTPUT_MAX];
+    struct ctl_reply output = { .type = CTL_REPLY_OUTPUT,
+                                .tag = 1,
+                                .output = { .stream = CTL_STREAM_ERR, .len = sizeof(bytes), .bytes = bytes } };
+    struct ctl_reply event = { .type = CTL_REPLY_EVENT, .tag = 1, .event = { .number = 1, .kind = CTL_EVENT_DENIED } }, got;
+    const size_t room = CTL_PROTO_SMALL_MAX - 41 - 3; /* the numbers, three NULs */
+    struct frame frame;
+
+    (void) state;
+    memset(bytes, 'x', sizeof(bytes));
+    assert_int_equal(ctl_reply_encode(&output, first, FRAME_PAYLOAD_MAX, &frame), 0);
+    assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+    assert_int_equal(got.output.len, sizeof(bytes));
+    assert_memory_equal(got.output.bytes, bytes, sizeof(bytes));
+
+    event.event.subject = bytes;
+    bytes[room] = '\0';
+    assert_int_equal(ctl_reply_encode(&event, first, FRAME_PAYLOAD_MAX, &frame), 0);
+    assert_int_equal(frame.len, CTL_PROTO_SMALL_MAX);
+    assert_int_equal(ctl_reply_decode(&frame, &got), 0);
+    bytes[room] = 'x';
+    bytes[room + 1] = '\0';
+    assert_int_equal(ctl_reply_encode(&event, first, FRAME_PAYLOAD_MAX, &frame), -EMSGSIZE);
+}
+
+static void every_state_and_event_has_its_name(void **state)
+{
+    static const char *const states[] = { "booting", "running", "stopping", "stopped", "failed" };
+    static const char *const kinds[] = { "command_started",         "command_executed", "permission_denied",
+                                         "resource_limit_exceeded", "session_opened",   "session_closed" };
+
+    (void) state;
+    for (size_t i = 0; i < count_of(states); i++)
+        assert_string_equal(ctl_state_name((enum ctl_state)(i + 1)), states[i]);
+    for (size_t i = 0; i < count_of(kinds); i++)
+        assert_string_equal(ctl_event_kind_name((enum ctl_event_kind)(i + 1)), kinds[i]);
+    assert_int_equal(CTL_EVENT_LAST, count_of(kinds));
+    assert_string_equal(ctl_state_name((enum ctl_state) 0), "unknown");
+    assert_string_equal(ctl_state_name((enum ctl_state) 6), "unknown");
+    assert_string_equal(ctl_event_kind_name((enum ctl_event_kind) 0), "unknown");
+    assert_string_equal(ctl_event_kind_name((enum ctl_event_kind) 99), "unknown");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_request_survives_the_way),
         cmocka_unit_test(every_reply_survives_the_way),
+        cmocka_unit_test(fields_arrive_in_their_places),
+        cmocka_unit_test(bytes_missing_or_left_over_are_refused),
+        cmocka_unit_test(a_buffer_too_small_is_told),
+        cmocka_unit_test(descriptors_belong_to_rules_and_terminals_only),
+        cmocka_unit_test(unknown_types_are_refused_in_both_directions),
+        cmocka_unit_test(only_hello_and_state_have_no_tag),
+        cmocka_unit_test(bad_requests_are_not_encoded),
+        cmocka_unit_test(bad_replies_are_not_encoded),
+        cmocka_unit_test(a_text_without_an_end_is_not_encoded),
+        cmocka_unit_test(values_out_of_range_are_refused_as_bytes),
+        cmocka_unit_test(no_byte_is_ignored),
+        cmocka_unit_test(output_fills_a_frame_and_nothing_else_does),
+        cmocka_unit_test(every_state_and_event_has_its_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,30 @@ static void a_refusal_cannot_be_undone(void **state)
     assert_int_equal(reader_end(&r), -EPROTO);
 }
 
+static void strings_end_with_their_nul(void **state)
+{
+    uint8_t bytes[16];
+    struct writer w;
+    struct reader r;
+
+    (void) state;
+    writer_init(&w, bytes, sizeof(bytes));
+    writer_string(&w, "abc");
+    writer_string(&w, "");
+    writer_bytes(&w, "xy", 2);
+    reader_init(&r, bytes, w.len);
+    assert_string_equal(reader_string(&r, 4), "abc");
+    assert_string_equal(reader_string(&r, SIZE_MAX), "");
+    assert_null(reader_string(&r, SIZE_MAX));
+    assert_int_equal(reader_end(&r), -EPROTO);
+    reader_init(&r, bytes, w.len);
+    assert_null(reader_string(&r, 3)); /* its NUL is the fourth byte */
+    assert_null(reader_string(&r, SIZE_MAX));
+    assert_int_equal(reader_end(&r), -EPROTO);
+    reader_init(&r, NULL, 0);
+    assert_null(reader_string(&r, SIZE_MAX));
+}
+
 static void what_does_not_fit_is_not_written(void **state)
 {
     uint8_t bytes[4] = { 0, 0, 0, 0x55 };
@@ -99,9 +123,10 @@ static void what_does_not_fit_is_not_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),     cmocka_unit_test(numbers_are_little_endian),
-        cmocka_unit_test(bytes_left_over_are_refused), cmocka_unit_test(what_is_missing_reads_as_zero_and_fails_for_good),
-        cmocka_unit_test(a_refusal_cannot_be_undone),  cmocka_unit_test(what_does_not_fit_is_not_written),
+        cmocka_unit_test(what_is_written_is_read),          cmocka_unit_test(numbers_are_little_endian),
+        cmocka_unit_test(bytes_left_over_are_refused),      cmocka_unit_test(what_is_missing_reads_as_zero_and_fails_for_good),
+        cmocka_unit_test(strings_end_with_their_nul),       cmocka_unit_test(a_refusal_cannot_be_undone),
+        cmocka_unit_test(what_does_not_fit_is_not_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

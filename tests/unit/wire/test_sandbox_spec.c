@@ -1,6 +1,8 @@
 #include "fixture.h"
 
+#include "base/file.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "wire/sandbox_spec.h"
 
 /* One with every field set, to something no other field has. */
@@ -63,10 +65,332 @@ static void every_field_survives_the_way(void **state)
     assert_memory_equal(again.data, bytes.data, bytes.len);
 }
 
+static void what_is_not_set_is_empty_or_zero(void **state)
+{
+    autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
+    autoptr(sandbox_spec) got = NULL;
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+
+    (void) state;
+    spec->name = xdup("x");
+    spec->base_path = xdup("/");
+    buf_add_str(&bytes, "what was there before");
+    sandbox_spec_encode(spec, &bytes);
+    assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, NULL), 0);
+    assert_string_equal(got->runtime, "");
+    assert_string_equal(got->hostname, "");
+    assert_true(!got->is_live && !got->own_cgroup && got->net == SANDBOX_NET_NONE && got->memory_bytes == 0);
+    assert_true(got->rule_count == 0 && got->mount_count == 0 && got->env_count == 0);
+    sandbox_spec_free(NULL);
+}
+
+/* A refusal says why, in one line that is safe to print. */
+static void refuse(const void *bytes, size_t len)
+{
+    struct sandbox_spec *got = NULL;
+    struct err err = ERR_NONE;
+
+    assert_int_equal(sandbox_spec_decode(bytes, len, &got, &err), -EBADMSG);
+    assert_null(got);
+    assert_true(err.code == ERR_DATA_LOSS || err.code == ERR_FAILED_PRECONDITION);
+    assert_true(err.text[0] != '\0' && utf8_is_valid(err.text, strlen(err.text)));
+    for (const char *at = err.text; *at; at++)
+        assert_true((unsigned char) *at >= 0x20 && *at != 0x7f);
+}
+
+static void every_changed_byte_is_noticed(void **state)
+{
+    autoptr(sandbox_spec) spec = full_spec();
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+
+    (void) state;
+    sandbox_spec_encode(spec, &bytes);
+    for (size_t at = 0; at < bytes.len; at++) {
+        char kept = bytes.data[at];
+
+        for (unsigned value = 0; value < 256; value++) {
+            bytes.data[at] = (char) value;
+            if (bytes.data[at] != kept)
+                refuse(bytes.data, bytes.len);
+        }
+        bytes.data[at] = kept;
+    }
+}
+
+static void every_cut_and_every_extra_byte_is_noticed(void **state)
+{
+    autoptr(sandbox_spec) spec = full_spec();
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    size_t whole;
+
+    (void) state;
+    sandbox_spec_encode(spec, &bytes);
+    whole = bytes.len;
+    for (size_t len = 0; len < whole; len++)
+        refuse(bytes.data, len);
+    buf_add_char(&bytes, '\0');
+    refuse(bytes.data, whole + 1);
+    refuse(NULL, 0);
+}
+
+/* What sandbox_spec_code.c has before the body. */
+#define HEADER_LEN 18
+
+/* As whoever writes such a file on purpose would: the body is wrong, what is around it is right. */
+static void set_header(struct buf *bytes)
+{
+    uint64_t sum = 0xcbf29ce484222325u, len = bytes->len - HEADER_LEN;
+
+    for (size_t i = HEADER_LEN; i < bytes->len; i++)
+        sum = (sum ^ (uint8_t) bytes->data[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < 4; i++)
+        bytes->data[6 + i] = (char) (len >> (8 * i));
+    for (size_t i = 0; i < 8; i++)
+        bytes->data[10 + i] = (char) (sum >> (8 * i));
+}
+
+/* Cut anywhere and with anything in any byte, nothing worse happens than a refusal. */
+static void a_body_made_on_purpose_does_no_harm(void **state)
+{
+    autoptr(sandbox_spec) spec = full_spec();
+    autodone(buf) struct buf whole = BUF_EMPTY, bytes = BUF_EMPTY;
+
+    (void) state;
+    sandbox_spec_encode(spec, &whole);
+    for (size_t at = HEADER_LEN; at < whole.len; at++) {
+        static const unsigned char values[] = { 0, 1, 2, '=', 0x7f, 0x80, 0xff };
+
+        buf_clear(&bytes);
+        buf_add(&bytes, whole.data, at);
+        set_header(&bytes);
+        refuse(bytes.data, bytes.len);
+        for (size_t i = 0; i < sizeof(values); i++) {
+            autoptr(sandbox_spec) got = NULL;
+            autodone(buf) struct buf again = BUF_EMPTY;
+
+            buf_clear(&bytes);
+            buf_add(&bytes, whole.data, whole.len);
+            bytes.data[at] = (char) values[i];
+            set_header(&bytes);
+            if (sandbox_spec_decode(bytes.data, bytes.len, &got, NULL) < 0) {
+                refuse(bytes.data, bytes.len);
+                continue;
+            }
+            sandbox_spec_encode(got, &again);
+            assert_int_equal(again.len, bytes.len);
+            assert_memory_equal(again.data, bytes.data, bytes.len);
+        }
+    }
+}
+
+static void a_number_of_rules_is_not_believed(void **state)
+{
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    struct sandbox_spec spec = { 0 };
+    struct err err = ERR_NONE;
+
+    (void) state;
+    sandbox_spec_rules_encode(&spec, &bytes);
+    memset(bytes.data + HEADER_LEN, 0xff, 4);
+    set_header(&bytes);
+    assert_int_equal(sandbox_spec_rules_decode(&spec, bytes.data, bytes.len, &err), -EBADMSG);
+    assert_string_equal(err.text, "the file is damaged: its fields do not fill it");
+}
+
+static void refused_as(struct sandbox_spec *spec, const char *text)
+{
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    struct sandbox_spec *got = NULL;
+    struct err err = ERR_NONE;
+
+    sandbox_spec_encode(spec, &bytes);
+    assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, &err), -EBADMSG);
+    assert_int_equal(err.code, ERR_DATA_LOSS);
+    assert_string_equal(err.text, text);
+    err = ERR_NONE;
+    assert_int_equal(sandbox_spec_store(-1, spec, &err), -EINVAL);
+    assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, text));
+    sandbox_spec_free(spec);
+}
+
+static struct sandbox_spec *with(char **field, struct sandbox_spec *spec, const char *value)
+{
+    free(*field);
+    *field = value ? xdup(value) : NULL;
+    return spec;
+}
+
+static void what_makes_no_sense_is_neither_written_nor_read(void **state)
+{
+    struct sandbox_spec *spec;
+
+    (void) state;
+#define NAME_RULE "is not 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _"
+    spec = full_spec();
+    refused_as(with(&spec->name, spec, "../x"), "name '../x' " NAME_RULE);
+    spec = full_spec();
+    refused_as(with(&spec->name, spec, "a\nb"), "name 'a\\nb' " NAME_RULE);
+    spec = full_spec();
+    refused_as(with(&spec->name, spec, NULL), "name is empty");
+    spec = full_spec();
+    refused_as(with(&spec->base_path, spec, "srv/shop"), "base 'srv/shop' is not an absolute path");
+    spec = full_spec();
+    refused_as(with(&spec->base_path, spec, NULL), "base is empty");
+    spec = full_spec();
+    refused_as(with(&spec->rules[1].pattern, spec, ""), "rule 2: its pattern is empty");
+    spec = full_spec();
+    refused_as(with(&spec->mounts[0].src, spec, "usr"), "mount 1: source 'usr' is not an absolute path");
+    spec = full_spec();
+    refused_as(with(&spec->mounts[1].dst, spec, ""), "mount 2: destination is empty");
+    spec = full_spec();
+    refused_as(with(&spec->env[0], spec, "LANG"), "environment 'LANG' is not NAME=value");
+    spec = full_spec();
+    refused_as(with(&spec->env[0], spec, "=x"), "environment '=x' is not NAME=value");
+}
+
+static void names_of_sandboxes(void **state)
+{
+    static const char *const good[] = { "a", "_", "Z9", "a.b-c_d", "0", "a..", "a-" };
+    static const char *const bad[] = { "", ".", "..", ".a", "-a", "a/b", "a b", "a\n", "\xc3\xa4", "a:b", "~" };
+    char name[SANDBOX_NAME_MAX + 1];
+
+    (void) state;
+    for (size_t i = 0; i < count_of(good); i++)
+        assert_true(sandbox_name_is_valid(good[i]));
+    for (size_t i = 0; i < count_of(bad); i++)
+        assert_false(sandbox_name_is_valid(bad[i]));
+    memset(name, 'x', sizeof(name));
+    name[SANDBOX_NAME_MAX] = '\0';
+    assert_false(sandbox_name_is_valid(name));
+    name[SANDBOX_NAME_MAX - 1] = '\0';
+    assert_true(sandbox_name_is_valid(name));
+}
+
+static void rules_alone_replace_those_of_a_spec(void **state)
+{
+    autoptr(sandbox_spec) spec = full_spec();
+    autoptr(sandbox_spec) other = xnew(struct sandbox_spec);
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    sandbox_spec_add_rule(other, "/new", 2, 3, INT32_MIN);
+    sandbox_spec_rules_encode(other, &bytes);
+    assert_int_equal(sandbox_spec_rules_decode(spec, bytes.data, bytes.len, &err), 0);
+    assert_int_equal(spec->rule_count, 1);
+    assert_string_equal(spec->rules[0].pattern, "/new");
+    assert_true(spec->rules[0].type == 2 && spec->rules[0].level == 3 && spec->rules[0].priority == INT32_MIN);
+    assert_string_equal(spec->name, "shop-1");
+    assert_int_equal(spec->env_count, 2);
+
+    sandbox_spec_rules_encode(&(struct sandbox_spec){ 0 }, &bytes);
+    assert_int_equal(sandbox_spec_rules_decode(spec, bytes.data, bytes.len, &err), 0);
+    assert_int_equal(spec->rule_count, 0);
+}
+
+static void bad_rules_leave_those_that_are_there(void **state)
+{
+    autoptr(sandbox_spec) spec = full_spec();
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    sandbox_spec_rules_encode(spec, &bytes);
+    for (size_t at = 0; at < bytes.len; at++) {
+        bytes.data[at] ^= 1;
+        assert_int_equal(sandbox_spec_rules_decode(spec, bytes.data, bytes.len, &err), -EBADMSG);
+        assert_true(err.code == ERR_INVALID_ARGUMENT || err.code == ERR_FAILED_PRECONDITION);
+        bytes.data[at] ^= 1;
+        assert_int_equal(sandbox_spec_rules_decode(spec, bytes.data, at, &err), -EBADMSG);
+    }
+    sandbox_spec_encode(spec, &bytes);
+    assert_int_equal(sandbox_spec_rules_decode(spec, bytes.data, bytes.len, &err), -EBADMSG);
+    assert_string_equal(err.text, "this is not a file of rules");
+    assert_int_equal(spec->rule_count, 2);
+    assert_string_equal(spec->rules[1].pattern, "/.env");
+}
+
+static void a_later_format_is_recognised(void **state)
+{
+    autoptr(sandbox_spec) spec = full_spec();
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    struct sandbox_spec *got = NULL;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    sandbox_spec_encode(spec, &bytes);
+    bytes.data[4] = 2;
+    assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, &err), -EBADMSG);
+    assert_int_equal(err.code, ERR_FAILED_PRECONDITION);
+    assert_string_equal(err.text, "format 2 is unknown to this version, which reads 1");
+}
+
+static void a_spec_is_stored_and_loaded(void **state)
+{
+    char root[] = "/tmp/agentfense-XXXXXX";
+    autofd int tmp = open("/tmp", O_DIRECTORY | O_CLOEXEC), dir = -1;
+    autoptr(sandbox_spec) spec = full_spec();
+    autoptr(sandbox_spec) got = NULL;
+    autoptr(sandbox_spec) again = NULL;
+    struct err err = ERR_NONE;
+    struct stat st;
+
+    (void) state;
+    assert_non_null(mkdtemp(root));
+    dir = open(root, O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(sandbox_spec_load(dir, &got, &err), -ENOENT);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_int_equal(sandbox_spec_store(dir, spec, &err), 0);
+    assert_int_equal(fstatat(dir, "spec", &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(sandbox_spec_load(dir, &got, &err), 0);
+    assert_string_equal(got->hostname, "agent");
+
+    /* A spec that is refused leaves the one that is there. */
+    spec->env[0][0] = '=';
+    assert_int_equal(sandbox_spec_store(dir, spec, &err), -EINVAL);
+    assert_int_equal(sandbox_spec_load(dir, &again, &err), 0);
+    assert_string_equal(again->env[0], "LANG=C");
+
+    assert_int_equal(file_replace(dir, "spec", "", 0, 0600), 0);
+    assert_int_equal(sandbox_spec_load(dir, &got, &err), -EBADMSG);
+    assert_string_equal(err.text, "reading the sandbox's spec: this is not a sandbox's spec");
+    assert_int_equal(file_remove_tree(tmp, root + strlen("/tmp/")), 0);
+}
+
+static void a_spec_too_large_is_not_stored(void **state)
+{
+    autoptr(sandbox_spec) spec = full_spec();
+    char *large = malloc((1u << 20) + 1);
+    struct err err = ERR_NONE;
+
+    (void) state;
+    memset(large, 'x', 1u << 20);
+    large[1u << 20] = '\0';
+    for (int i = 0; i < 16; i++)
+        sandbox_spec_add_rule(spec, large, 1, 1, 0);
+    free(large);
+    assert_int_equal(sandbox_spec_store(-1, spec, &err), -E2BIG);
+    assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_survives_the_way),
+        cmocka_unit_test(what_is_not_set_is_empty_or_zero),
+        cmocka_unit_test(every_changed_byte_is_noticed),
+        cmocka_unit_test(every_cut_and_every_extra_byte_is_noticed),
+        cmocka_unit_test(a_body_made_on_purpose_does_no_harm),
+        cmocka_unit_test(a_number_of_rules_is_not_believed),
+        cmocka_unit_test(what_makes_no_sense_is_neither_written_nor_read),
+        cmocka_unit_test(names_of_sandboxes),
+        cmocka_unit_test(rules_alone_replace_those_of_a_spec),
+        cmocka_unit_test(bad_rules_leave_those_that_are_there),
+        cmocka_unit_test(a_later_format_is_recognised),
+        cmocka_unit_test(a_spec_is_stored_and_loaded),
+        cmocka_unit_test(a_spec_too_large_is_not_stored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,226 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "review/edit.h"
+#include "service/home.h"
+
+static const char help[] =
+    "usage: agentfense ls [--json] [-q]\n"
+    "\n"
+    "Lists the sandboxes: name, running or stopped, how many files are changed, age, and the directory each was made over.\n"
+    "\n"
+    "  -q, --quiet            names only\n"
+    "  --json                 JSON on standard output\n"
+    "  -h, --help             this text\n";
+
+static const struct option long_options[] = {
+    { "json", no_argument, NULL, 'j' },
+    { "quiet", no_argument, NULL, 'q' },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
+
+struct ls_options {
+    bool json;
+    bool only_names;
+    bool wants_help;
+};
+
+/* One line of the list. */
+struct row {
+    char *name;
+    char *directory; /* NULL: its spec cannot be read */
+    bool is_running;
+    bool has_changes; /* whether `changes` is known */
+    size_t changes;
+    uint64_t created_ns;
+};
+
+struct listing {
+    const struct home *home;
+    const struct ls_options *options;
+    struct row *rows; /* owned */
+    size_t count, cap;
+};
+
+static void complain(const char *name, const struct err *err)
+{
+    fprintf(stderr, "agentfense ls: sandbox '%s': %s\n", name, err->text);
+}
+
+static void count_changes(const struct listing *l, int dir_fd, struct row *row)
+{
+    autodone(edit_list) struct edit_list edits = EDIT_LIST_EMPTY;
+    autofree char *delta_path = home_path(l->home, row->name, "delta");
+    struct err err = ERR_NONE;
+
+    row->has_changes = true;
+    if (faccessat(dir_fd, "delta/meta/format", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    if (edit_list_load(delta_path, NULL, 0, &edits, &err) == 0) {
+        row->changes = edit_list_files(&edits);
+        return;
+    }
+    row->has_changes = false;
+    complain(row->name, &err);
+}
+
+/* One that is damaged is listed too, so that it can be discarded. */
+static int on_sandbox(const char *name, int dir_fd, void *cookie)
+{
+    struct listing *l = cookie;
+    autoptr(sandbox_spec) spec = NULL;
+    struct err err = ERR_NONE;
+
+    vec_room(&l->rows, &l->cap, l->count);
+    struct row *row = &l->rows[l->count++];
+    *row = (struct row){ .name = xdup(name) };
+    if (l->options->only_names)
+        return 0;
+    row->is_running = home_is_running(dir_fd);
+    if (sandbox_spec_load(dir_fd, &spec, &err) < 0) {
+        complain(name, &err);
+        return 0;
+    }
+    row->directory = xdup(spec->base_path);
+    row->created_ns = spec->created_ns;
+    count_changes(l, dir_fd, row);
+    return 0;
+}
+
+static void format_age(uint64_t created_ns, char out[16])
+{
+    int64_t age = created_ns ? (clock_wall_ns() - (int64_t) created_ns) / CLOCK_NS_PER_SEC : -1;
+
+    if (age < 0)
+        snprintf(out, 16, "-");
+    else if (age < 60)
+        snprintf(out, 16, "%" PRId64 "s", age);
+    else if (age < 3600)
+        snprintf(out, 16, "%" PRId64 "m", age / 60);
+    else if (age < 86400)
+        snprintf(out, 16, "%" PRId64 "h", age / 3600);
+    else
+        snprintf(out, 16, "%" PRId64 "d", age / 86400);
+}
+
+static void print_row(const struct row *row, int width)
+{
+    char age[16], changes[24] = "?";
+
+    format_age(row->created_ns, age);
+    if (row->has_changes)
+        snprintf(changes, sizeof(changes), "%zu", row->changes);
+    printf("%-*s  %-7s  %7s  %4s  ", width, row->name, row->is_running ? "running" : "stopped", changes, age);
+    output_escaped(stdout, row->directory ? row->directory : "?");
+    putchar('\n');
+}
+
+static void print_text(const struct listing *l)
+{
+    int width = 4;
+
+    for (size_t i = 0; i < l->count; i++)
+        width = (int) strlen(l->rows[i].name) > width ? (int) strlen(l->rows[i].name) : width;
+    printf("%-*s  %-7s  %7s  %4s  %s\n", width, "NAME", "STATE", "CHANGES", "AGE", "DIRECTORY");
+    for (size_t i = 0; i < l->count; i++)
+        print_row(&l->rows[i], width);
+}
+
+static json_t *row_json(const struct row *row)
+{
+    char created[CLOCK_TEXT_MAX] = "";
+    json_t *json = json_pack("{s:s, s:s, s:o}", "name", row->name, "state", row->is_running ? "running" : "stopped",
+                             "directory", row->directory ? output_json_name(row->directory) : json_null());
+
+    json_object_set_new(json, "changes", row->has_changes ? json_integer((json_int_t) row->changes) : json_null());
+    if (row->created_ns && clock_format(clock_timespec_of_ns((int64_t) row->created_ns), CLOCK_DIGITS_FEWEST, created) == 0)
+        json_object_set_new(json, "created", json_string(created));
+    return json;
+}
+
+static void print(const struct listing *l)
+{
+    json_t *all;
+
+    if (!l->options->json && !l->options->only_names) {
+        print_text(l);
+        return;
+    }
+    all = l->options->json ? json_array() : NULL;
+    for (size_t i = 0; i < l->count; i++) {
+        if (!l->options->json)
+            puts(l->rows[i].name);
+        else
+            json_array_append_new(all, l->options->only_names ? json_string(l->rows[i].name) : row_json(&l->rows[i]));
+    }
+    if (l->options->json)
+        output_json(json_pack("{s:o}", "sandboxes", all));
+}
+
+static int list(const struct ls_options *o, struct err *err)
+{
+    autodone(home) struct home home = HOME_NONE;
+    struct listing l = { &home, o, NULL, 0, 0 };
+    int r = home_open(false, &home, err);
+
+    if (r == 0)
+        r = home_each(&home, on_sandbox, &l, err);
+    if (r == -ENOENT) /* nobody has made one yet */
+        r = 0;
+    if (r == 0)
+        print(&l);
+    for (size_t i = 0; i < l.count; i++) {
+        free(l.rows[i].name);
+        free(l.rows[i].directory);
+    }
+    free(l.rows);
+    return r;
+}
+
+static int parse(int argc, char **argv, struct ls_options *o, struct err *err)
+{
+    int option;
+
+    while ((option = getopt_long(argc, argv, "qh", long_options, NULL)) != -1) {
+        if (option == 'j')
+            o->json = true;
+        else if (option == 'q')
+            o->only_names = true;
+        else if (option == 'h')
+            o->wants_help = true;
+        else
+            return err_invalid(err, "see 'agentfense ls --help'");
+    }
+    if (optind < argc && !o->wants_help)
+        return err_invalid(err, "it takes no arguments; see 'agentfense ls --help'");
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    struct ls_options o = { 0 };
+    struct err err = ERR_NONE;
+    int r = parse(argc, argv, &o, &err);
+
+    if (r == 0 && o.wants_help)
+        fputs(help, stdout);
+    else if (r == 0)
+        r = list(&o, &err);
+    return r < 0 ? output_error("ls", &err) : EXIT_SUCCESS;
+}
+
+const struct verb verb_ls = {
+    .name = "ls",
+    .summary = "list the sandboxes",
+    .run = run,
+};

@@ -1,0 +1,51 @@
+#include "cli/pick.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static int find(const char *name, struct pick *pick, struct err *err)
+{
+    int r = home_open(false, &pick->home, err);
+
+    /* No directory for sandboxes yet: there are none. */
+    if (r == -ENOENT && sandbox_name_is_valid(name))
+        return err_set(err, ERR_NOT_FOUND, r, "there is no sandbox '%s'; 'agentfense ls' lists them", name);
+    return r < 0 ? r : home_find(&pick->home, name, pick->name, &pick->dir_fd, err);
+}
+
+int pick_open(const char *name, struct pick *ret, struct err *err)
+{
+    autodone(pick) struct pick pick = PICK_NONE;
+    int r = find(name, &pick, err);
+
+    if (r < 0)
+        return r;
+    r = sandbox_spec_load(pick.dir_fd, &pick.spec, err);
+    if (r < 0)
+        return err_wrap(err, r, "sandbox '%s'", pick.name);
+    pick.delta_path = home_path(&pick.home, pick.name, "delta");
+    pick.has_delta = faccessat(pick.dir_fd, "delta/meta/format", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    *ret = pick;
+    pick = PICK_NONE;
+    return 0;
+}
+
+void pick_done(struct pick *pick)
+{
+    home_done(&pick->home);
+    cleanup_fd(&pick->dir_fd);
+    sandbox_spec_free(pick->spec);
+    free(pick->delta_path);
+    *pick = PICK_NONE;
+}
+
+int pick_load_edits(const struct pick *pick, const char *const *paths, size_t path_count, struct edit_list *ret,
+                    struct err *err)
+{
+    if (pick->has_delta)
+        return edit_list_load(pick->delta_path, paths, path_count, ret, err);
+    *ret = EDIT_LIST_EMPTY;
+    return 0;
+}

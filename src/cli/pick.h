@@ -1,0 +1,27 @@
+/*
+ * The sandbox that a verb is about: NAME on the command line, or a beginning of it that no other shares.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "review/edit.h"
+#include "service/home.h"
+
+struct pick {
+    struct home home;
+    char name[SANDBOX_NAME_MAX];
+    int dir_fd;                /* owned */
+    struct sandbox_spec *spec; /* owned */
+    char *delta_path;          /* owned */
+    bool has_delta;            /* one that never started has none */
+};
+
+#define PICK_NONE ((struct pick){ .home = HOME_NONE, .dir_fd = -1 })
+
+int pick_open(const char *name, struct pick *ret, struct err *err);
+void pick_done(struct pick *pick);
+
+/* Its changes; none for one without a delta. */
+int pick_load_edits(const struct pick *pick, const char *const *paths, size_t path_count, struct edit_list *ret,
+                    struct err *err);

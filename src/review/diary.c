@@ -1,0 +1,396 @@
+#include "review/diary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/utf8.h"
+#include "fence/record.h"
+
+/* ---- the text ---- */
+
+/* One line, taken apart. Jansson would not do: it refuses the lone surrogates that stand for bytes which are no UTF-8. */
+struct entry_text {
+    struct buf change, path, to, hash;
+    bool has_base, has_moved_on;
+    uint64_t size_bytes, mode;
+    int64_t mtime_ns;
+};
+
+struct scan {
+    const char *at, *end;
+};
+
+static bool take(struct scan *s, char c)
+{
+    if (s->at == s->end || *s->at != c)
+        return false;
+    s->at++;
+    return true;
+}
+
+static bool take_hex(struct scan *s, uint32_t *ret)
+{
+    uint32_t value = 0;
+
+    if (s->end - s->at < 4)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        char c = *s->at++;
+        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0)
+            return false;
+        value = value * 16 + (uint32_t) digit;
+    }
+    *ret = value;
+    return true;
+}
+
+/* The escapes that record_add_string() writes, and no others. */
+static bool take_escape(struct scan *s, struct buf *out)
+{
+    char utf8[4];
+    uint32_t c;
+
+    if (take(s, '"') || take(s, '\\')) {
+        buf_add_char(out, s->at[-1]);
+        return true;
+    }
+    if (!take(s, 'u') || !take_hex(s, &c) || c == 0)
+        return false;
+    if (c >= 0xDC80 && c <= 0xDCFF)
+        buf_add_char(out, (char) (c & 0xFF));
+    else if (c >= 0xD800 && c <= 0xDFFF)
+        return false;
+    else
+        buf_add(out, utf8, utf8_encode(c, utf8));
+    return true;
+}
+
+static bool take_string(struct scan *s, struct buf *out)
+{
+    buf_clear(out);
+    buf_add(out, "", 0);
+    if (!take(s, '"'))
+        return false;
+    while (s->at < s->end && *s->at != '"') {
+        if (*s->at == 0)
+            return false;
+        if (!take(s, '\\'))
+            buf_add_char(out, *s->at++);
+        else if (!take_escape(s, out))
+            return false;
+    }
+    return take(s, '"');
+}
+
+static bool take_number(struct scan *s, int64_t *ret)
+{
+    bool negative = take(s, '-');
+    const char *first = s->at;
+    int64_t value = 0;
+
+    while (s->at < s->end && *s->at >= '0' && *s->at <= '9') {
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *s->at - '0', &value))
+            return false;
+        s->at++;
+    }
+    *ret = negative ? -value : value;
+    return s->at > first;
+}
+
+static bool take_true(struct scan *s)
+{
+    if (s->end - s->at < 4 || memcmp(s->at, "true", 4) != 0)
+        return false;
+    s->at += 4;
+    return true;
+}
+
+static bool take_number_value(struct scan *s, const char *key, struct entry_text *e)
+{
+    int64_t n;
+
+    if (!take_number(s, &n))
+        return false;
+    if (strcmp(key, "mtime_ns") == 0)
+        e->mtime_ns = n;
+    else if (strcmp(key, "size") == 0)
+        e->size_bytes = (uint64_t) n;
+    else if (strcmp(key, "mode") == 0)
+        e->mode = (uint64_t) n;
+    return true;
+}
+
+static bool take_string_value(struct scan *s, const char *key, struct entry_text *e)
+{
+    autodone(buf) struct buf other = BUF_EMPTY;
+    struct buf *out = &other;
+
+    if (strcmp(key, "change") == 0)
+        out = &e->change;
+    else if (strcmp(key, "path") == 0)
+        out = &e->path;
+    else if (strcmp(key, "to") == 0)
+        out = &e->to;
+    else if (strcmp(key, "sha256") == 0)
+        out = &e->hash;
+    return take_string(s, out);
+}
+
+static bool take_object(struct scan *s, struct entry_text *e, bool is_inner);
+
+static bool take_value(struct scan *s, const char *key, struct entry_text *e, bool is_inner)
+{
+    if (s->at == s->end)
+        return false;
+    if (*s->at == '"')
+        return take_string_value(s, key, e);
+    if (*s->at == 't') {
+        e->has_moved_on |= strcmp(key, "moved_on") == 0;
+        return take_true(s);
+    }
+    if (*s->at != '{')
+        return take_number_value(s, key, e);
+    e->has_base |= strcmp(key, "base") == 0;
+    return !is_inner && take_object(s, e, true);
+}
+
+static bool take_object(struct scan *s, struct entry_text *e, bool is_inner)
+{
+    autodone(buf) struct buf key = BUF_EMPTY;
+
+    if (!take(s, '{'))
+        return false;
+    do {
+        if (!take_string(s, &key) || !take(s, ':') || !take_value(s, key.data, e, is_inner))
+            return false;
+    } while (take(s, ','));
+    return take(s, '}');
+}
+
+static bool parse_hash(const struct buf *text, uint8_t out[DIARY_HASH_BYTES])
+{
+    if (text->len != 2 * (size_t) DIARY_HASH_BYTES)
+        return false;
+    for (size_t i = 0; i < DIARY_HASH_BYTES; i++) {
+        unsigned byte;
+        if (sscanf(text->data + 2 * i, "%2x", &byte) != 1)
+            return false;
+        out[i] = (uint8_t) byte;
+    }
+    return true;
+}
+
+/* ---- pages ---- */
+
+static void page_done(struct diary_page *page)
+{
+    free(page->path);
+}
+
+static struct diary_page *add_page(struct diary *diary, const char *path)
+{
+    vec_room(&diary->pages, &diary->cap, diary->count);
+    struct diary_page *page = &diary->pages[diary->count];
+    *page = (struct diary_page){ .path = xdup(path), .line = diary->count };
+    diary->count++;
+    return page;
+}
+
+static void describe_base(struct diary_page *page, const struct entry_text *e)
+{
+    page->base = DIARY_BASE_PRESENT;
+    page->has_moved_on = e->has_moved_on;
+    page->has_hash = parse_hash(&e->hash, page->hash);
+    page->size_bytes = e->size_bytes;
+    page->mtime_ns = e->mtime_ns;
+    page->mode = (mode_t) e->mode & 07777;
+}
+
+/* What each line tells is a page of its own first; join() folds those of one path. */
+static bool take_entry(struct diary *diary, const struct entry_text *e)
+{
+    const char *change = e->change.data, *path = e->path.data;
+    struct diary_page *page;
+
+    if (!change || !path || !*path)
+        return false;
+    if (strcmp(change, "written") == 0 || strcmp(change, "attrs") == 0)
+        return true;
+    page = add_page(diary, path);
+    if (strcmp(change, "created") == 0 || strcmp(change, "linked") == 0)
+        page->base = DIARY_BASE_ABSENT;
+    else if (strcmp(change, "deleted") == 0 || strcmp(change, "renamed") == 0)
+        page->was_removed = true;
+    else if (strcmp(change, "copied-up") == 0 && e->has_base) {
+        describe_base(page, e);
+        page->was_removed = true;
+    } else if (strcmp(change, "applied") == 0) {
+        if (e->has_base)
+            describe_base(page, e);
+        else
+            page->base = DIARY_BASE_ABSENT;
+        page->is_reset = true;
+    } else {
+        diary->count--;
+        page_done(page);
+        return false;
+    }
+    /* Something moved there: whether it covered anything is not told. */
+    if (strcmp(change, "renamed") == 0 && e->to.len > 0)
+        add_page(diary, e->to.data);
+    return true;
+}
+
+bool diary_take_line(struct diary *diary, const char *line, size_t len)
+{
+    struct entry_text e = { 0 };
+    struct scan s = { line, line + len };
+    bool taken = take_object(&s, &e, false) && s.at == s.end && take_entry(diary, &e);
+
+    buf_done(&e.change);
+    buf_done(&e.path);
+    buf_done(&e.to);
+    buf_done(&e.hash);
+    return taken;
+}
+
+static int by_path_and_line(const void *a, const void *b)
+{
+    const struct diary_page *x = a, *y = b;
+    int r = strcmp(x->path, y->path);
+
+    return r ? r : x->line < y->line ? -1 : 1;
+}
+
+/* Later than `page`, of the same path. The first word about what the base had is the right one, because from then on the agent no
+ * longer saw it; except where a copy says it exactly, which happens once, or where it was applied. */
+static void fold(struct diary_page *page, const struct diary_page *later)
+{
+    bool was_removed = page->was_removed || later->was_removed;
+    char *path = page->path;
+
+    if (later->is_reset || later->base == DIARY_BASE_PRESENT) {
+        *page = *later;
+        page->path = path;
+    }
+    page->was_removed = was_removed;
+}
+
+static void join(struct diary *diary)
+{
+    size_t kept = 0;
+
+    if (diary->count > 0)
+        qsort(diary->pages, diary->count, sizeof(*diary->pages), by_path_and_line);
+    for (size_t i = 0; i < diary->count; i++) {
+        if (kept > 0 && strcmp(diary->pages[kept - 1].path, diary->pages[i].path) == 0) {
+            fold(&diary->pages[kept - 1], &diary->pages[i]);
+            page_done(&diary->pages[i]);
+        } else {
+            diary->pages[kept++] = diary->pages[i];
+        }
+    }
+    diary->count = kept;
+}
+
+int diary_load(int meta_fd, struct diary *ret, struct err *err)
+{
+    autodone(diary) struct diary diary = DIARY_EMPTY;
+    autofd int fd = path_open_beneath(meta_fd, "changes", O_RDONLY | O_NONBLOCK, 0);
+    autofile FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
+    autofree char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+
+    if (fd == -ENOENT) {
+        *ret = DIARY_EMPTY;
+        return 0;
+    }
+    if (!file)
+        return err_errno(err, fd < 0 ? fd : -errno, "reading what the delta says of its changes");
+    steal_fd(&fd);
+    while ((n = getline(&line, &cap, file)) > 0) {
+        if (line[n - 1] == '\n')
+            diary_take_line(&diary, line, (size_t) n - 1);
+    }
+    if (ferror(file))
+        return err_errno(err, -errno, "reading what the delta says of its changes");
+    join(&diary);
+    *ret = diary;
+    diary = DIARY_EMPTY;
+    return 0;
+}
+
+void diary_done(struct diary *diary)
+{
+    for (size_t i = 0; i < diary->count; i++)
+        page_done(&diary->pages[i]);
+    free(diary->pages);
+    *diary = DIARY_EMPTY;
+}
+
+static int compare_path(const void *path, const void *page)
+{
+    return strcmp(path, ((const struct diary_page *) page)->path);
+}
+
+const struct diary_page *diary_find(const struct diary *diary, const char *path)
+{
+    return diary->count ? bsearch(path, diary->pages, diary->count, sizeof(*diary->pages), compare_path) : NULL;
+}
+
+/* ---- writing ---- */
+
+int diary_note_applied(int fd, const char *path, const struct stat *base, const uint8_t *hash)
+{
+    autodone(buf) struct buf line = BUF_EMPTY;
+
+    buf_addf(&line, "{\"time_ns\":%" PRId64 ",\"change\":\"applied\",\"path\":", clock_wall_ns());
+    record_add_string(&line, path);
+    if (base) {
+        int64_t mtime_ns = (int64_t) base->st_mtim.tv_sec * CLOCK_NS_PER_SEC + base->st_mtim.tv_nsec;
+        buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
+                 (uint64_t) base->st_ino, (uint64_t) base->st_size, mtime_ns, (unsigned) base->st_mode & 07777);
+        if (hash) {
+            buf_add_str(&line, ",\"sha256\":\"");
+            for (size_t i = 0; i < DIARY_HASH_BYTES; i++)
+                buf_addf(&line, "%02x", hash[i]);
+            buf_add_char(&line, '"');
+        }
+        buf_add_char(&line, '}');
+    }
+    buf_add_str(&line, "}\n");
+    return fd_write_full(fd, line.data, line.len);
+}
+
+int diary_hash(int fd, uint8_t out[DIARY_HASH_BYTES])
+{
+    autofree uint8_t *bytes = malloc(65536);
+    struct sha256_ctx ctx;
+    off_t at = 0;
+    ssize_t n;
+
+    if (!bytes)
+        return -ENOMEM;
+    sha256_init(&ctx);
+    while ((n = fd_pread_full(fd, bytes, 65536, at)) > 0) {
+        sha256_update(&ctx, (size_t) n, bytes);
+        at += n;
+        if (at > DIARY_HASH_MOST)
+            return -EFBIG;
+    }
+    if (n < 0)
+        return (int) n;
+    sha256_digest(&ctx, DIARY_HASH_BYTES, out);
+    return 0;
+}

@@ -1,0 +1,53 @@
+/*
+ * What the agent did to the base, path by path, as a person reviews it: the changes of a delta (fence/change.h) with directories
+ * spelled out, without what is not the agent's doing and without `.git`.
+ *
+ *  - A deleted directory is told together with every file deleted in it. A file in it that the agent never saw (a rule hid it, or it
+ *    came later) is no deletion: it is counted in `unseen`, and stays.
+ *  - Content or mode that only the base changed, under a copy the agent left as it was, is no change.
+ *  - `.git` works inside a sandbox, but what happens there is not reviewed and not applied; it is counted. So are FIFOs and sockets.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "fence/change.h"
+#include "fence/delta.h"
+#include "review/diary.h"
+
+struct edit {
+    enum change_kind kind;
+    char *path;      /* owned; from the root of the base, no leading slash, any bytes */
+    struct stat was; /* in the base; st_mode 0: nothing there */
+    mode_t now;      /* 0: nothing there */
+    uint64_t now_bytes;
+};
+
+struct edit_list {
+    struct edit *items; /* owned; by path, parents before what is in them */
+    size_t count, cap;
+    struct diary diary;
+    struct delta_about delta;
+    int base_fd;   /* owned */
+    char **unseen; /* owned, like its elements: files in deleted directories that stay */
+    size_t unseen_count, unseen_cap;
+    size_t git_count;      /* changes below a `.git` */
+    size_t special_count;  /* FIFOs and sockets the agent made */
+    const char *unmatched; /* borrowed: the first of the chosen paths that names no change; NULL: all did */
+};
+
+#define EDIT_LIST_EMPTY ((struct edit_list){ .delta = { .data_fd = -1, .meta_fd = -1 }, .base_fd = -1 })
+
+/* All, or those at and below `paths`: from the root of the base, with or without a leading slash, or as the host has them. */
+int edit_list_load(const char *delta_path, const char *const *paths, size_t path_count, struct edit_list *ret, struct err *err);
+void edit_list_done(struct edit_list *list);
+
+/* Whether it is about a file or a link, before or after: about more than a directory. */
+bool edit_is_file(const struct edit *edit);
+
+/* How many such there are. */
+size_t edit_list_files(const struct edit_list *list);
+
+/* Whether a component of the path is `.git`, also in letters that a file system may take for it. */
+bool edit_is_git(const char *path);

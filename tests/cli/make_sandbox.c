@@ -1,0 +1,30 @@
+/* make-sandbox NAME BASE: makes the directory of a sandbox in the state directory and prints its path. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "service/home.h"
+
+int main(int argc, char **argv)
+{
+    autodone(home) struct home home = HOME_NONE;
+    autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
+    autofd int fd = -1;
+    struct err err = ERR_NONE;
+
+    if (argc != 3)
+        return 2;
+    spec->name = xdup(argv[1]);
+    spec->base_path = xdup(argv[2]);
+    spec->runtime = xdup("mock");
+    spec->hostname = xdup("");
+    spec->created_ns = (uint64_t) clock_wall_ns();
+    if (home_open(true, &home, &err) < 0 || home_create(&home, spec, &fd, &err) < 0) {
+        fprintf(stderr, "make-sandbox: %s\n", err.text);
+        return 1;
+    }
+    autofree char *path = home_path(&home, spec->name, "");
+    puts(path);
+    return 0;
+}

@@ -1,0 +1,393 @@
+"""ls, diff, apply and discard, as people call them, on sandboxes whose changes a mounted fence recorded."""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM
+
+MAKE = os.environ.get("AGENTFENSE_MAKE_SANDBOX", str(pathlib.Path(PROGRAM).parents[2] / "tests" / "make-sandbox"))
+
+# In a mount namespace of its own, so that nothing can be left mounted.
+WORK = """
+"$1" mount --base "$2" --delta "$3" --rule '**=write' --rule '*.key=none@9' $6 "$4" 2>/dev/null & pid=$!
+until mountpoint -q "$4"; do kill -0 $pid || exit 77; sleep 0.02; done
+(cd "$4" && exec sh -ec "$5"); code=$?
+kill $pid; wait $pid; exit $code
+"""
+
+
+class Sandboxes:
+    """A state directory, a project, and what people and agents do with them."""
+
+    def __init__(self, tmp):
+        self.state = tmp / "state"
+        self.base = tmp / "shop"
+        self.env = dict(os.environ, AGENTFENSE_STATE_DIR=str(self.state), LC_ALL="C.UTF-8")
+        self.env.pop("AGENTFENSE_FAULT", None)
+        self.base.mkdir()
+        (self.base / "a.txt").write_text("one\ntwo\nthree\n")
+        (self.base / "src").mkdir()
+        (self.base / "src/cart.py").write_text("def total():\n    return 0\n")
+        (self.base / "src/old.py").write_text("old\n")
+
+    def make(self, name, script=None, live=False):
+        made = subprocess.run([MAKE, name, self.base], env=self.env, capture_output=True, text=True, timeout=20)
+        assert made.returncode == 0, made.stderr
+        path = pathlib.Path(made.stdout.strip())
+        if script:
+            self.work(name, script, live)
+        return path
+
+    def work(self, name, script, live=False):
+        """Runs a script behind the fence, as the agent."""
+        path = self.state / "sandboxes" / name
+        own = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+        ran = subprocess.run(
+            [*own, "sh", "-c", WORK, "sh", PROGRAM, self.base, path / "delta", path / "mnt", script, "--live" if live else ""],
+            env=self.env, capture_output=True, text=True, timeout=60)
+        if ran.returncode == 77:
+            pytest.skip("no fence can be mounted here")
+        assert ran.returncode == 0, ran.stderr
+
+    def __call__(self, *args, env=None, check=None):
+        ran = subprocess.run([PROGRAM, *map(str, args)], env={**self.env, **(env or {})}, capture_output=True, text=True, timeout=60)
+        assert check is None or ran.returncode == check, (ran.returncode, ran.stdout, ran.stderr)
+        assert "\033" not in ran.stdout + ran.stderr
+        return ran
+
+    def json(self, *args, check=0):
+        return json.loads(self(*args, "--json", check=check).stdout)
+
+    def names(self):
+        return self("ls", "-q", check=0).stdout.split()
+
+    def tree(self):
+        return {str(p.relative_to(self.base)): p.read_text() if p.is_file() else None for p in self.base.rglob("*")}
+
+
+@pytest.fixture
+def boxes(tmp_path):
+    return Sandboxes(tmp_path)
+
+
+BUSY = """
+printf 'one\\n2\\nthree\\n' > a.txt
+rm src/old.py
+mkdir -p docs/new; echo hello > docs/new/page.md
+chmod +x src/cart.py
+"""
+
+APPLIED = {
+    "a.txt": "one\n2\nthree\n",
+    "src": None,
+    "src/cart.py": "def total():\n    return 0\n",
+    "docs": None,
+    "docs/new": None,
+    "docs/new/page.md": "hello\n",
+}
+
+
+# ---- ls ----
+
+
+def test_ls_without_any_says_so(boxes):
+    ran = boxes("ls", check=0)
+    assert ran.stdout.split() == ["NAME", "STATE", "CHANGES", "AGE", "DIRECTORY"] and not boxes.state.exists()
+    assert boxes.json("ls") == {"sandboxes": []}
+    assert boxes.names() == []
+
+
+def test_ls_tells_name_state_changes_age_and_directory(boxes):
+    boxes.make("idle")
+    path = boxes.make("shop-one", BUSY)
+    with open(path / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lines = boxes("ls", check=0).stdout.splitlines()
+        assert boxes.json("ls")["sandboxes"][1]["state"] == "running"
+    assert re.fullmatch(rf"idle +stopped +0 +\d+s +{boxes.base}", lines[1]), lines
+    assert re.fullmatch(rf"shop-one +running +4 +\d+s +{boxes.base}", lines[2]), lines
+    first = boxes.json("ls")["sandboxes"][0]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT.*Z", first.pop("created"))
+    assert first == {"name": "idle", "state": "stopped", "directory": str(boxes.base), "changes": 0}
+    assert boxes.names() == ["idle", "shop-one"]
+
+
+def test_ls_lists_a_damaged_one_too(boxes):
+    path = boxes.make("hurt")
+    (path / "spec").write_text("nonsense")
+    ran = boxes("ls", check=0)
+    assert "hurt" in ran.stdout and "'hurt'" in ran.stderr
+    boxes("discard", "hurt", check=0)
+    assert boxes.names() == []
+
+
+def test_a_state_directory_open_to_others_is_refused(boxes):
+    boxes.make("one")
+    boxes.state.chmod(0o777)
+    for args in (["ls"], ["diff", "one"], ["apply", "one"], ["discard", "one"]):
+        ran = boxes(*args, check=125)
+        assert "chmod go-w" in ran.stderr and ran.stderr.count("\n") == 1
+    boxes.state.chmod(0o700)
+    assert boxes.names() == ["one"]
+
+
+# ---- diff ----
+
+
+def test_diff_shows_every_change(boxes):
+    boxes.make("one", BUSY)
+    ran = boxes("diff", "one", check=0)
+    assert ran.stderr == ""
+    assert ran.stdout == (
+        "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+        "diff --git a/docs/new/page.md b/docs/new/page.md\nnew file mode 100644\n--- /dev/null\n+++ b/docs/new/page.md\n"
+        "@@ -0,0 +1 @@\n+hello\n"
+        "diff --git a/src/cart.py b/src/cart.py\nold mode 100644\nnew mode 100755\n"
+        "diff --git a/src/old.py b/src/old.py\ndeleted file mode 100644\n--- a/src/old.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"
+    )
+    assert boxes("diff", "one", "--name-only", check=0).stdout.split() == [
+        "a.txt", "docs/new/page.md", "src/cart.py", "src/old.py"]
+    assert boxes("diff", "one", "src", "--name-only", check=0).stdout.split() == ["src/cart.py", "src/old.py"]
+    assert boxes("diff", "one", "nothing-here", check=0).stdout == ""
+    assert boxes("diff", "one", "--stat", check=0).stdout == (
+        " a.txt            | 2 +-\n docs/new/page.md | 1 +\n src/cart.py      | 0\n src/old.py       | 1 -\n"
+        " 4 files changed, 2 insertions(+), 2 deletions(-)\n")
+
+
+def test_diff_as_json(boxes):
+    boxes.make("one", BUSY)
+    got = boxes.json("diff", "one")
+    assert (got["sandbox"], got["directory"], got["added"], got["removed"]) == ("one", str(boxes.base), 2, 2)
+    changed = {f["path"]: f for f in got["files"]}
+    assert list(changed) == ["a.txt", "docs/new/page.md", "src/cart.py", "src/old.py"]
+    assert changed["a.txt"]["diff"].endswith(" one\n-two\n+2\n three\n")
+    assert changed["docs/new/page.md"]["change"] == "added" and changed["docs/new/page.md"]["old_mode"] is None
+    assert changed["src/cart.py"]["change"] == "mode" and changed["src/cart.py"]["mode"] == 0o755
+    assert "diff" not in boxes.json("diff", "one", "--stat")["files"][0]
+    assert "added" not in boxes.json("diff", "one", "--name-only")["files"][0]
+
+
+def test_a_patch_is_what_git_applies(boxes, tmp_path):
+    boxes.make("one", BUSY + r"""
+printf 'crlf\r\n\033 esc \377\n' > odd; printf x > 'sp ace'; : > empty; echo q > 'q"uote'; printf 'no newline' > src/cart.py
+ln -s a.txt link
+""")
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", boxes.base, copy], check=True)
+    patch = subprocess.run([PROGRAM, "diff", "one", "--patch"], env=boxes.env, capture_output=True, check=True).stdout
+    env = dict(os.environ, GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null", GIT_CEILING_DIRECTORIES=str(tmp_path))
+    ran = subprocess.run(["git", "apply", "-"], input=patch, cwd=copy, env=env, capture_output=True)
+    assert ran.returncode == 0, ran.stderr
+    boxes("apply", "one", check=0)
+    assert subprocess.run(["diff", "-r", "--no-dereference", copy, boxes.base]).returncode == 0
+
+
+def test_what_could_mislead_a_terminal_is_written_out(boxes):
+    boxes.make("one", r"""printf '\033[2J\n\342\200\256x\n' > "$(printf 'n\033\342\200\256')" """)
+    for args in (["diff", "one"], ["diff", "one", "--stat"], ["diff", "one", "--name-only"], ["diff", "one", "--json"]):
+        out = boxes(*args, check=0).stdout
+        assert "\033" not in out and "\u202e" not in out
+    out = boxes("apply", "one", check=0)
+    assert "\u202e" not in out.stdout + out.stderr
+
+
+def test_git_is_never_shown_nor_applied(boxes):
+    (boxes.base / ".git").mkdir()
+    (boxes.base / ".git/config").write_text("mine\n")
+    boxes.make("one", "echo evil > .git/config; mkdir -p sub/.git; echo evil > sub/.git/hook; echo x > sub/f")
+    assert boxes("diff", "one", "--name-only", check=0).stdout == "sub/f\n"
+    ran = boxes("apply", "one", check=0)
+    assert ".git" in ran.stdout
+    assert (boxes.base / ".git/config").read_text() == "mine\n" and not (boxes.base / "sub/.git").exists()
+    assert boxes.names() == []
+
+
+def on_a_terminal(argv, env):
+    main, end = pty.openpty()
+    child = subprocess.Popen(argv, stdout=end, stderr=end, env=env)
+    os.close(end)
+    out = b""
+    try:
+        while True:
+            out += os.read(main, 65536)
+    except OSError:
+        pass
+    os.close(main)
+    return child.wait(20), out
+
+
+def test_colours_only_on_a_terminal(boxes):
+    boxes.make("one", BUSY)
+    env = {k: v for k, v in boxes.env.items() if k != "NO_COLOR"}
+    code, out = on_a_terminal([PROGRAM, "diff", "one"], env)
+    assert code == 0 and b"\033[32m+2\033[0m" in out and b"\033[31m-two\033[0m" in out and b"\033[32m+++" not in out
+    assert b"\033" not in on_a_terminal([PROGRAM, "diff", "one"], {**env, "NO_COLOR": "1"})[1]
+    assert on_a_terminal([PROGRAM, "diff", "one", "--patch"], env)[0] == 2
+
+
+def test_diff_works_while_the_sandbox_runs(boxes):
+    path = boxes.make("one", BUSY)
+    with open(path / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert boxes("diff", "one", "--name-only", check=0).stdout
+
+
+# ---- apply ----
+
+
+def test_apply_writes_all_and_removes_the_sandbox(boxes):
+    boxes.make("one", BUSY)
+    ran = boxes("apply", "one", check=0)
+    assert ran.stdout == (f"applied 4 files to {boxes.base} (1 added, 1 modified, 1 with another mode, 1 deleted)\n"
+                          "removed sandbox one\n")
+    assert boxes.tree() == APPLIED and os.access(boxes.base / "src/cart.py", os.X_OK)
+    assert boxes.names() == []
+
+
+def test_apply_keeps_when_told(boxes):
+    boxes.make("one", BUSY)
+    assert "kept sandbox one\n" in boxes("apply", "one", "--keep", check=0).stdout
+    assert boxes.tree() == APPLIED and boxes.names() == ["one"]
+    assert boxes("diff", "one", check=0).stdout == ""
+    ran = boxes("apply", "one", check=0)
+    assert ran.stdout == f"nothing to apply to {boxes.base}\nremoved sandbox one\n"
+
+
+def test_a_kept_sandbox_goes_on(boxes):
+    boxes.make("one", BUSY)
+    boxes("apply", "one", "--keep", check=0)
+    boxes.work("one", "echo more >> a.txt")
+    boxes("apply", "one", check=0)
+    assert (boxes.base / "a.txt").read_text() == "one\n2\nthree\nmore\n"
+
+
+def test_apply_of_some_paths_keeps_the_rest(boxes):
+    boxes.make("one", BUSY)
+    got = boxes.json("apply", "one", "a.txt", "docs")
+    assert [a["path"] for a in got["applied"]] == ["a.txt", "docs/new/page.md"]
+    assert (got["removed"], got["remaining"], got["conflicts"]) == (False, 2, [])
+    assert (boxes.base / "src/old.py").exists() and (boxes.base / "docs/new/page.md").exists()
+    ran = boxes("apply", "one", "nowhere", check=125)
+    assert "'nowhere'" in ran.stderr
+    assert "changes to 1 other file\n" in boxes("apply", "one", "src/old.py", check=0).stdout
+    assert boxes("apply", "one", "/src", check=0).stdout.endswith("removed sandbox one\n")
+    assert boxes.tree() == APPLIED
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["still", "live"])
+def test_a_conflict_stops_everything(boxes, live):
+    boxes.make("one", BUSY + "echo x > t; mv t src/cart.py", live=live)
+    (boxes.base / "a.txt").write_text("mine\n")
+    (boxes.base / "src/old.py").write_text("mine\n")
+    (boxes.base / "src/cart.py").write_text("mine\n")
+    before = boxes.tree()
+    ran = boxes("apply", "one", check=1)
+    lines = ran.stderr.splitlines()
+    assert ran.stdout == "" and "3 conflicts, nothing was written" in lines[0] and "--force" in lines[0]
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["a.txt", "src/cart.py", "src/old.py"]
+    got = boxes.json("apply", "one", check=1)
+    assert got["applied"] == [] and len(got["conflicts"]) == 3 and not got["removed"]
+    assert boxes.tree() == before and boxes.names() == ["one"]
+    boxes("apply", "one", "--force", check=0)
+    assert boxes.tree() == {**APPLIED, "src/cart.py": "x\n"}
+
+
+def test_hidden_files_stay(boxes):
+    (boxes.base / "src/secret.key").write_text("s")
+    boxes.make("one", "rm -r src")
+    assert "src/secret.key" not in boxes("diff", "one", check=0).stdout
+    assert boxes.json("diff", "one")["unseen"] == ["src/secret.key"]
+    ran = boxes("apply", "one", check=0)
+    assert "never saw it: src/secret.key" in ran.stdout and boxes.names() == []
+    assert boxes.tree() == {"a.txt": "one\ntwo\nthree\n", "src": None, "src/secret.key": "s"}
+
+
+def test_apply_refuses_a_running_sandbox(boxes):
+    path = boxes.make("one", BUSY)
+    before = boxes.tree()
+    with open(path / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for verb in ("apply", "discard"):
+            assert "'one' is running" in boxes(verb, "one", check=125).stderr
+        assert boxes("apply", "one", "--force", check=125).stdout == ""
+    assert boxes.tree() == before and boxes.names() == ["one"]
+
+
+@pytest.mark.parametrize("point", ["apply-staging:2", "apply-staged", "apply-placed:1", "apply-placed:2", "apply-deleted:1"])
+def test_killed_in_between_it_is_finished_by_the_next(boxes, point):
+    boxes.make("one", BUSY)
+    ran = boxes("apply", "one", env={"AGENTFENSE_FAULT": point})
+    if ran.returncode == 0:
+        pytest.skip("a release has no fault points")
+    assert ran.returncode == -9 and boxes.names() == ["one"]
+    assert (boxes.base / "a.txt").read_text() in ("one\ntwo\nthree\n", "one\n2\nthree\n")
+    boxes("apply", "one", check=0)
+    assert boxes.tree() == APPLIED and boxes.names() == []
+
+
+def test_discarding_cleans_up_after_a_killed_apply(boxes):
+    boxes.make("one", BUSY)
+    before = boxes.tree()
+    if boxes("apply", "one", env={"AGENTFENSE_FAULT": "apply-staged"}).returncode == 0:
+        pytest.skip("a release has no fault points")
+    assert boxes.tree() != before
+    boxes("discard", "one", check=0)
+    assert boxes.tree() == before
+
+
+def test_a_base_that_is_gone_is_told(boxes, tmp_path):
+    boxes.make("one", BUSY)
+    boxes.base.rename(tmp_path / "elsewhere")
+    for verb in ("diff", "apply"):
+        assert str(boxes.base) in boxes(verb, "one", check=125).stderr
+    boxes("discard", "one", check=0)
+
+
+# ---- discard and names ----
+
+
+def test_discard_removes_and_leaves_the_base(boxes):
+    before = boxes.tree()
+    boxes.make("one", BUSY)
+    boxes.make("two")
+    boxes.make("three")
+    assert boxes("discard", "one", "tw", check=0).stdout == "discarded one\ndiscarded two\n"
+    assert boxes.tree() == before and boxes.names() == ["three"]
+    ran = boxes("discard", "gone", "three", check=125)
+    assert "'gone'" in ran.stderr and boxes.names() == []
+    assert boxes.json("discard", "three", check=125) == {"discarded": []}
+
+
+def test_a_beginning_that_several_share_is_refused_with_their_names(boxes):
+    boxes.make("shop-a", BUSY)
+    boxes.make("shop-b")
+    ran = boxes("apply", "shop", check=2)
+    assert "shop-a, shop-b" in ran.stderr and ran.stderr.count("\n") == 1
+    boxes("apply", "shop-a", check=0)
+    boxes("diff", "sh", check=0)
+
+
+@pytest.mark.parametrize("args", [
+    ["diff"], ["apply"], ["discard"], ["ls", "x"], ["ls", "--bogus"], ["diff", "one", "--stat", "--name-only"],
+    ["diff", "one", "--patch", "--json"], ["apply", "one", "--bogus"], ["diff", "../one"], ["apply", ""], ["discard", "a/b"],
+    ["diff", "one", "../../etc/passwd"],
+], ids=" ".join)
+def test_wrong_words_are_refused(boxes, args):
+    boxes.make("one", BUSY)
+    before = boxes.tree()
+    ran = boxes(*args, check=2)
+    assert ran.stdout == "" and f"agentfense {args[0]}: " in ran.stderr
+    assert boxes.tree() == before
+
+
+@pytest.mark.parametrize("verb", ["ls", "diff", "apply", "discard"])
+def test_help_is_given(boxes, verb):
+    ran = boxes(verb, "--help", check=0)
+    assert ran.stdout.startswith(f"usage: agentfense {verb}") and ran.stderr == ""

@@ -1,0 +1,687 @@
+#include "review/apply.h"
+
+#include "review_fixture.h"
+
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/xattr.h>
+
+#include "base/id.h"
+
+static int try_apply(struct world *w, const struct apply_options *options, struct apply *ret, struct err *err)
+{
+    *ret = APPLY_NONE;
+    return apply_run(w->delta, options, ret, err);
+}
+
+static int count_temps(int dirfd)
+{
+    struct dirent **names = NULL;
+    int count = scandirat(dirfd, ".", &names, NULL, alphasort), temps = 0;
+
+    for (int i = 0; i < count; i++) {
+        const char *name = names[i]->d_name;
+        if (id_is_valid(FILE_TEMP_PREFIX, name))
+            temps++;
+        if (names[i]->d_type == DT_DIR && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+            autofd int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            temps += fd < 0 ? 0 : count_temps(fd);
+        }
+        free(names[i]);
+    }
+    free(names);
+    return temps;
+}
+
+/* Nothing temporary is left, neither in the base nor in the notes about it. */
+static void assert_tidy(struct world *w)
+{
+    autofd int base = open(w->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    assert_int_equal(count_temps(base), 0);
+    assert_false(is_there(&w->f, "delta/meta/apply"));
+}
+
+static void must_apply(struct world *w)
+{
+    autodone(apply) struct apply apply = APPLY_NONE;
+    struct err err = ERR_NONE;
+    int r = try_apply(w, &(struct apply_options){ 0 }, &apply, &err);
+
+    if (r != 0)
+        fail_msg("%d: %s %s", r, err.text, apply.conflict_count ? apply.conflicts[0].reason : "");
+    assert_int_equal(apply.done, apply.edits.count);
+    assert_edits(w, "");
+    assert_tidy(w);
+}
+
+/* Nothing was written: `path` is among the conflicts, for a reason that has `word` in it. Then --force writes. */
+static void assert_conflict(struct world *w, const char *path, const char *word)
+{
+    autodone(apply) struct apply apply = APPLY_NONE, forced = APPLY_NONE;
+    struct err err = ERR_NONE;
+
+    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), 1);
+    assert_int_equal(apply.conflict_count, 1);
+    assert_string_equal(apply.conflicts[0].path, path);
+    if (!strstr(apply.conflicts[0].reason, word))
+        fail_msg("'%s' has no '%s'", apply.conflicts[0].reason, word);
+    assert_int_equal(apply.done, 0);
+    assert_tidy(w);
+}
+
+static void force(struct world *w)
+{
+    autodone(apply) struct apply apply = APPLY_NONE;
+    struct err err = ERR_NONE;
+
+    if (try_apply(w, &(struct apply_options){ .is_forced = true }, &apply, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_edits(w, "");
+    assert_tidy(w);
+}
+
+/* Base times are those of the kernel's clock, which may lag behind by a tick. */
+static void later(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+}
+
+/* ---- what is written ---- */
+
+static void a_busy_agent(struct world *w)
+{
+    base_put(w, "a", "a\n");
+    base_put(w, "b", "b\n");
+    base_put_mode(w, "script", "s\n", 0755);
+    base_put(w, "d/e/f", "f\n");
+    base_put(w, "d/g", "g\n");
+    base_put(w, "kept", "kept\n");
+    base_put(w, "was-dir/x", "x\n");
+    base_put(w, "was-file", "x\n");
+    base_put(w, "target", "t\n");
+    base_put(w, "mv", "moved\n");
+    base_put(w, "over", "old\n");
+    agent_begin(w);
+    agent_write(w, "a", "changed\n");
+    agent_write(w, "script", "changed\n");
+    agent_unlink(w, "b");
+    agent_unlink(w, "d/e/f");
+    agent_rmdir(w, "d/e");
+    agent_mkdir(w, "n");
+    agent_mkdir(w, "n/m");
+    agent_create(w, "n/m/deep", "deep\n", 0600);
+    agent_create(w, "n-beside", "beside\n", 0644);
+    agent_symlink(w, "../a", "n/link");
+    agent_unlink(w, "was-dir/x");
+    agent_rmdir(w, "was-dir");
+    agent_create(w, "was-dir", "file now\n", 0644);
+    agent_unlink(w, "was-file");
+    agent_mkdir(w, "was-file");
+    agent_create(w, "was-file/in", "in\n", 0644);
+    agent_chmod(w, "target", 0600);
+    agent_rename(w, "mv", "d/moved");
+    agent_create(w, "tmp", "new\n", 0644);
+    agent_rename(w, "tmp", "over");
+    agent_chmod(w, "d", 0750);
+    agent_end(w);
+}
+
+static void assert_busy_work(struct world *w)
+{
+    char target[16] = "";
+
+    assert_base(w, "a", "changed\n");
+    assert_base(w, "script", "changed\n");
+    assert_int_equal(base_mode(w, "script"), S_IFREG | 0755);
+    assert_false(base_has(w, "b"));
+    assert_false(base_has(w, "d/e"));
+    assert_base(w, "d/g", "g\n");
+    assert_base(w, "kept", "kept\n");
+    assert_base(w, "n/m/deep", "deep\n");
+    assert_int_equal(base_mode(w, "n/m/deep"), S_IFREG | 0600);
+    assert_int_equal(base_mode(w, "n/m"), S_IFDIR | 0755);
+    assert_int_equal(base_mode(w, "n"), S_IFDIR | 0755);
+    assert_base(w, "n-beside", "beside\n");
+    assert_int_equal(readlinkat(w->f.fd, "base/n/link", target, sizeof(target) - 1), 4);
+    assert_string_equal(target, "../a");
+    assert_base(w, "was-dir", "file now\n");
+    assert_base(w, "was-file/in", "in\n");
+    assert_int_equal(base_mode(w, "target"), S_IFREG | 0600);
+    assert_false(base_has(w, "mv"));
+    assert_base(w, "d/moved", "moved\n");
+    assert_base(w, "over", "new\n");
+    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0750);
+}
+
+static void every_kind_of_change_is_applied(void **state)
+{
+    struct world *w = *state;
+
+    a_busy_agent(w);
+    must_apply(w);
+    assert_busy_work(w);
+    must_apply(w); /* again: nothing to do */
+    assert_busy_work(w);
+}
+
+static void a_mask_changes_no_mode(void **state)
+{
+    struct world *w = *state;
+    mode_t mask;
+
+    agent_begin(w);
+    agent_mkdir(w, "d");
+    agent_create(w, "d/f", "f\n", 0666);
+    agent_create(w, "g", "g\n", 0666);
+    agent_end(w);
+    mask = umask(077);
+    must_apply(w);
+    umask(mask);
+    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0755);
+    assert_int_equal(base_mode(w, "d/f"), S_IFREG | 0666);
+    assert_int_equal(base_mode(w, "g"), S_IFREG | 0666);
+}
+
+static void dangerous_bits_are_not_applied(void **state)
+{
+    struct world *w = *state;
+
+    agent_begin(w);
+    agent_create(w, "suid", "x\n", 0755);
+    agent_mkdir(w, "d");
+    agent_end(w);
+    /* The fence gives no such bits; somebody else could. */
+    assert_int_equal(fchmodat(w->f.fd, "delta/data/suid", 06755, 0), 0);
+    assert_int_equal(fchmodat(w->f.fd, "delta/data/d", 07755, 0), 0);
+    must_apply(w);
+    assert_int_equal(base_mode(w, "suid"), S_IFREG | 0755);
+    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0755);
+}
+
+static void owners_are_those_of_the_base(void **state)
+{
+    struct world *w = *state;
+    struct stat st;
+
+    if (geteuid() != 0)
+        skip();
+    base_put(w, "old", "o\n");
+    base_put(w, "d/x", "x\n");
+    assert_int_equal(fchownat(w->f.fd, "base/old", 1234, 1235, 0), 0);
+    assert_int_equal(fchownat(w->f.fd, "base/d", 2345, 2346, 0), 0);
+    agent_begin(w);
+    agent_write(w, "old", "changed\n");
+    agent_create(w, "d/new", "n\n", 0644);
+    agent_mkdir(w, "d/e");
+    agent_create(w, "d/e/f", "f\n", 0644);
+    agent_symlink(w, "x", "d/l");
+    agent_end(w);
+    must_apply(w);
+    assert_int_equal(fstatat(w->f.fd, "base/old", &st, 0), 0);
+    assert_int_equal(st.st_uid, 1234);
+    assert_int_equal(st.st_gid, 1235);
+    static const char *const new[] = { "base/d/new", "base/d/e", "base/d/e/f", "base/d/l" };
+    for (size_t i = 0; i < ARRAY_LEN(new); i++) {
+        assert_int_equal(fstatat(w->f.fd, new[i], &st, AT_SYMLINK_NOFOLLOW), 0);
+        assert_int_equal(st.st_uid, 2345);
+        assert_int_equal(st.st_gid, 2346);
+    }
+}
+
+static void only_chosen_paths_are_applied(void **state)
+{
+    struct world *w = *state;
+    autodone(apply) struct apply apply = APPLY_NONE, none = APPLY_NONE;
+    struct err err = ERR_NONE;
+
+    base_put(w, "a", "a\n");
+    base_put(w, "b", "b\n");
+    agent_begin(w);
+    agent_write(w, "a", "changed\n");
+    agent_write(w, "b", "changed\n");
+    agent_mkdir(w, "n");
+    agent_create(w, "n/x", "x\n", 0644);
+    agent_create(w, "n/y", "y\n", 0644);
+    agent_end(w);
+    struct apply_options options = { .paths = (const char *const[]){ "a", "n/x" }, .path_count = 2 };
+    assert_int_equal(try_apply(w, &options, &apply, &err), 0);
+    assert_base(w, "a", "changed\n");
+    assert_base(w, "b", "b\n");
+    assert_base(w, "n/x", "x\n");
+    assert_false(base_has(w, "n/y"));
+    assert_edits(w, "modified b, added n/y");
+    options.paths = (const char *const[]){ "nowhere" };
+    options.path_count = 1;
+    assert_int_equal(try_apply(w, &options, &none, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "'nowhere'"));
+    must_apply(w);
+}
+
+static void git_is_never_written(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, ".git/config", "c\n");
+    base_put(w, "sub/.git/HEAD", "h\n");
+    base_put(w, "sub/f", "f\n");
+    agent_begin(w);
+    agent_write(w, ".git/config", "evil\n");
+    agent_create(w, ".git/hook", "evil\n", 0755);
+    agent_unlink(w, "sub/.git/HEAD");
+    agent_rmdir(w, "sub/.git");
+    agent_unlink(w, "sub/f");
+    agent_rmdir(w, "sub");
+    agent_mkdir(w, "n");
+    agent_mkdir(w, "n/.git");
+    agent_create(w, "n/.git/config", "evil\n", 0644);
+    agent_create(w, "n/f", "f\n", 0644);
+    agent_end(w);
+    must_apply(w);
+    assert_base(w, ".git/config", "c\n");
+    assert_false(base_has(w, ".git/hook"));
+    assert_base(w, "sub/.git/HEAD", "h\n");
+    assert_false(base_has(w, "sub/f"));
+    assert_base(w, "n/f", "f\n");
+    assert_false(base_has(w, "n/.git"));
+}
+
+static void hidden_files_are_never_deleted(void **state)
+{
+    struct world *w = *state;
+    autodone(apply) struct apply apply = APPLY_NONE;
+    struct err err = ERR_NONE;
+
+    base_put(w, "d/a", "a\n");
+    base_put(w, "d/secret.key", "s\n");
+    base_put(w, "e/secret.key", "s\n");
+    agent_start(w, (const char *const[]){ "**=write", "*.key=none@9", NULL }, false);
+    agent_unlink(w, "d/a");
+    agent_rmdir(w, "d");
+    agent_rmdir(w, "e");
+    agent_create(w, "e", "a file now\n", 0644);
+    agent_end(w);
+    assert_conflict(w, "e", "never saw");
+    struct apply_options options = { .is_forced = true };
+    assert_int_equal(try_apply(w, &options, &apply, &err), 1); /* not even then */
+    assert_base(w, "e/secret.key", "s\n");
+    apply_done(&apply);
+    options.paths = (const char *const[]){ "d" };
+    options.path_count = 1;
+    assert_int_equal(try_apply(w, &options, &apply, &err), 0);
+    assert_false(base_has(w, "d/a"));
+    assert_base(w, "d/secret.key", "s\n");
+    assert_tidy(w);
+}
+
+/* ---- conflicts ---- */
+
+static void a_file_changed_in_the_base_is_a_conflict(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "a", "a\n");
+    base_put(w, "b", "b\n");
+    agent_begin(w);
+    agent_write(w, "a", "agent\n");
+    agent_write(w, "b", "agent\n");
+    agent_create(w, "c", "c\n", 0644);
+    agent_end(w);
+    base_put(w, "a", "o\n"); /* of the same length */
+    assert_conflict(w, "a", "changed");
+    assert_base(w, "a", "o\n");
+    assert_base(w, "b", "b\n");
+    assert_false(base_has(w, "c"));
+    force(w);
+    assert_base(w, "a", "agent\n");
+    assert_base(w, "c", "c\n");
+}
+
+static void a_file_touched_in_the_base_is_none(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "a", "a\n");
+    agent_begin(w);
+    agent_write(w, "a", "agent\n");
+    agent_end(w);
+    later();
+    base_put(w, "a", "a\n");
+    must_apply(w);
+    assert_base(w, "a", "agent\n");
+}
+
+static void a_file_the_owner_deleted_is_a_conflict(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "a", "a\n");
+    agent_begin(w);
+    agent_write(w, "a", "agent\n");
+    agent_end(w);
+    base_remove(w, "a");
+    assert_conflict(w, "a", "deleted");
+    assert_false(base_has(w, "a"));
+    force(w);
+    assert_base(w, "a", "agent\n");
+}
+
+static void a_file_both_made_is_a_conflict(void **state)
+{
+    struct world *w = *state;
+
+    agent_begin(w);
+    agent_create(w, "n", "agent\n", 0644);
+    agent_create(w, "same", "same\n", 0644);
+    agent_end(w);
+    base_put(w, "n", "owner\n");
+    base_put(w, "same", "same\n");
+    assert_conflict(w, "n", "appeared");
+    assert_base(w, "n", "owner\n");
+    force(w);
+    assert_base(w, "n", "agent\n");
+}
+
+static void a_deleted_file_that_changed_is_a_conflict(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "a", "a\n");
+    agent_begin(w);
+    agent_unlink(w, "a");
+    agent_end(w);
+    later();
+    base_put(w, "a", "worth keeping\n");
+    assert_conflict(w, "a", "changed");
+    assert_base(w, "a", "worth keeping\n");
+    force(w);
+    assert_false(base_has(w, "a"));
+}
+
+static void a_replaced_file_that_changed_is_a_conflict(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "a", "a\n");
+    agent_begin(w);
+    agent_create(w, "a.tmp", "agent\n", 0644); /* as editors do it */
+    agent_rename(w, "a.tmp", "a");
+    agent_end(w);
+    later();
+    base_put(w, "a", "owner\n");
+    assert_conflict(w, "a", "changed");
+    assert_base(w, "a", "owner\n");
+}
+
+static void in_a_live_base_the_kept_hash_decides(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "gone", "a\n");
+    base_put(w, "over", "a\n");
+    agent_start(w, (const char *const[]){ "**=write", NULL }, true);
+    agent_unlink(w, "gone");
+    agent_create(w, "tmp", "agent\n", 0644);
+    agent_rename(w, "tmp", "over");
+    agent_end(w);
+    later();
+    base_put(w, "gone", "a\n"); /* the same again */
+    base_put(w, "over", "b\n");
+    assert_conflict(w, "over", "changed");
+    base_put(w, "over", "a\n");
+    must_apply(w);
+    assert_base(w, "over", "agent\n");
+    assert_false(base_has(w, "gone"));
+}
+
+static void modes_that_both_changed_are_a_conflict(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "a", "a\n");
+    agent_begin(w);
+    agent_chmod(w, "a", 0755);
+    agent_end(w);
+    base_put_mode(w, "a", "a\n", 0600);
+    assert_conflict(w, "a", "mode");
+    force(w);
+    assert_int_equal(base_mode(w, "a"), S_IFREG | 0755);
+}
+
+static void what_was_applied_is_the_new_ground(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "a", "a\n");
+    base_put(w, "gone", "g\n");
+    agent_begin(w);
+    agent_write(w, "a", "one\n");
+    agent_unlink(w, "gone");
+    agent_create(w, "n", "one\n", 0644);
+    agent_end(w);
+    must_apply(w);
+    agent_begin(w); /* the sandbox goes on */
+    agent_write(w, "a", "two\n");
+    agent_write(w, "n", "two\n");
+    agent_end(w);
+    must_apply(w);
+    assert_base(w, "a", "two\n");
+    assert_base(w, "n", "two\n");
+    base_put(w, "a", "owner\n");
+    assert_edits(w, ""); /* the agent has done nothing since */
+    base_put(w, "gone", "made again by its owner\n");
+    assert_conflict(w, "gone", "appeared");
+    assert_base(w, "a", "owner\n");
+}
+
+/* ---- accidents ---- */
+
+static void links_in_the_base_are_not_followed(void **state)
+{
+    struct world *w = *state;
+    autodone(apply) struct apply apply = APPLY_NONE;
+    struct err err = ERR_NONE;
+
+    assert_int_equal(mkdirat(w->f.fd, "outside", 0755), 0);
+    put_file(&w->f, "outside/f", "outside\n");
+    base_put(w, "d/f", "f\n");
+    agent_begin(w);
+    agent_write(w, "d/f", "agent\n");
+    agent_end(w);
+    assert_int_equal(renameat(w->f.fd, "base/d", w->f.fd, "elsewhere"), 0);
+    assert_int_equal(symlinkat("../outside", w->f.fd, "base/d"), 0);
+    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), 1);
+    apply_done(&apply);
+    assert_int_equal(try_apply(w, &(struct apply_options){ .is_forced = true }, &apply, &err), 0);
+    assert_base(w, "d/f", "agent\n");
+    assert_int_equal(base_mode(w, "d") & S_IFMT, S_IFDIR); /* the link is gone, not followed */
+    autodone(buf) struct buf text = BUF_EMPTY;
+    assert_int_equal(file_read(w->f.fd, "outside/f", 100, &text), 0);
+    assert_string_equal(text.data, "outside\n");
+}
+
+static void a_delta_in_use_is_refused(void **state)
+{
+    struct world *w = *state;
+    autodone(apply) struct apply apply = APPLY_NONE;
+    struct err err = ERR_NONE;
+
+    agent_begin(w);
+    agent_create(w, "n", "n\n", 0644);
+    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), -EBUSY);
+    assert_false(base_has(w, "n"));
+    agent_end(w);
+    autofd int base = open(w->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(base, LOCK_EX | LOCK_NB), 0);
+    apply_done(&apply);
+    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), -EBUSY);
+    assert_non_null(strstr(err.text, w->base));
+}
+
+static pid_t apply_and_die(struct world *w, const char *fault, int *ret_status)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        autodone(apply) struct apply apply = APPLY_NONE;
+        setenv("AGENTFENSE_FAULT", fault, 1);
+        _exit(try_apply(w, &(struct apply_options){ 0 }, &apply, NULL) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, ret_status, 0), pid);
+    return pid;
+}
+
+/* Every file of the base is old or new, whichever step was the last; then a second run finishes. */
+static void killed_at_any_step_it_is_finished_by_the_next(void **state)
+{
+    static const char *const points[] = { "apply-staging", "apply-staged", "apply-placed", "apply-deleted" };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(points); i++) {
+        for (int pass = 1;; pass++) {
+            struct world *inner = NULL;
+            autofree char *fault = xprintf("%s:%d", points[i], pass);
+            int status;
+            assert_int_equal(world_setup((void **) &inner), 0);
+            a_busy_agent(inner);
+            apply_and_die(inner, fault, &status);
+            if (WIFSIGNALED(status)) {
+                autodone(buf) struct buf text = BUF_EMPTY;
+                assert_int_equal(file_read(inner->f.fd, "base/a", 100, &text), 0);
+                assert_true(strcmp(text.data, "a\n") == 0 || strcmp(text.data, "changed\n") == 0);
+                assert_true(base_has(inner, "mv") || base_has(inner, "d/moved"));
+                if (i < 2)
+                    assert_base(inner, "a", "a\n");
+            }
+            must_apply(inner);
+            assert_busy_work(inner);
+            assert_int_equal(world_teardown((void **) &inner), 0);
+            if (!WIFSIGNALED(status)) {
+                assert_int_equal(status, 0);
+                break;
+            }
+            assert_true(pass < 100);
+        }
+    }
+    (void) w;
+}
+
+static void what_a_killed_run_staged_can_be_cleaned_up(void **state)
+{
+    struct world *w = *state;
+    int status;
+
+    a_busy_agent(w);
+    apply_and_die(w, "apply-staged", &status);
+    if (!WIFSIGNALED(status))
+        skip();
+    autofd int base = open(w->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(count_temps(base) > 0);
+    apply_clean_up(w->delta);
+    assert_tidy(w);
+    assert_base(w, "a", "a\n");
+}
+
+/* In a child, which has a small file system of its own below the base. Returns the line that is not as it should be. */
+static int fill_a_small_disk(struct world *w)
+{
+    autodone(apply) struct apply apply = APPLY_NONE;
+    struct err err = ERR_NONE;
+    autofree char *d = xprintf("%s/d", w->base), *big = xalloc(300 << 10);
+    struct stat st;
+
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("none", d, "tmpfs", 0, "size=256k") < 0)
+        return 77;
+    base_put(w, "d/old", "old\n");
+    later();
+    memset(big, 'x', (300 << 10) - 1);
+    agent_begin(w);
+    agent_write(w, "a", "agent\n");
+    agent_write(w, "d/old", "agent\n");
+    agent_unlink(w, "gone");
+    agent_create(w, "d/small", "small\n", 0644);
+    agent_create(w, "d/zbig", big, 0644);
+    agent_end(w);
+    if (try_apply(w, &(struct apply_options){ 0 }, &apply, &err) != -ENOSPC)
+        return __LINE__;
+    if (!strstr(err.text, "nothing was changed") || !strstr(err.text, "'d/zbig'"))
+        return __LINE__;
+    assert_base(w, "a", "a\n");
+    assert_base(w, "d/old", "old\n");
+    assert_base(w, "gone", "g\n");
+    if (base_has(w, "d/small") || base_has(w, "d/zbig"))
+        return __LINE__;
+    assert_tidy(w);
+    return fstatat(w->f.fd, "base/d/old", &st, 0) == 0 ? 0 : __LINE__;
+}
+
+static void a_full_disk_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    int status;
+    pid_t pid;
+
+    base_put(w, "a", "a\n");
+    base_put(w, "gone", "g\n");
+    assert_int_equal(mkdirat(w->f.fd, "base/d", 0755), 0);
+    pid = fork();
+    if (pid == 0)
+        _exit(fill_a_small_disk(w));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+static void a_directory_we_may_not_write_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    autodone(apply) struct apply apply = APPLY_NONE;
+    struct err err = ERR_NONE;
+
+    base_put(w, "a", "a\n");
+    base_put(w, "d/b", "b\n");
+    agent_begin(w);
+    agent_write(w, "a", "agent\n");
+    agent_write(w, "d/b", "agent\n");
+    agent_end(w);
+    if (geteuid() == 0)
+        skip();
+    assert_int_equal(fchmodat(w->f.fd, "base/d", 0555, 0), 0);
+    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), -EACCES);
+    assert_int_equal(fchmodat(w->f.fd, "base/d", 0755, 0), 0);
+    assert_base(w, "a", "a\n");
+    assert_tidy(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        world_test(every_kind_of_change_is_applied),
+        world_test(a_mask_changes_no_mode),
+        world_test(dangerous_bits_are_not_applied),
+        world_test(owners_are_those_of_the_base),
+        world_test(only_chosen_paths_are_applied),
+        world_test(git_is_never_written),
+        world_test(hidden_files_are_never_deleted),
+        world_test(a_file_changed_in_the_base_is_a_conflict),
+        world_test(a_file_touched_in_the_base_is_none),
+        world_test(a_file_the_owner_deleted_is_a_conflict),
+        world_test(a_file_both_made_is_a_conflict),
+        world_test(a_deleted_file_that_changed_is_a_conflict),
+        world_test(a_replaced_file_that_changed_is_a_conflict),
+        world_test(in_a_live_base_the_kept_hash_decides),
+        world_test(modes_that_both_changed_are_a_conflict),
+        world_test(what_was_applied_is_the_new_ground),
+        world_test(links_in_the_base_are_not_followed),
+        world_test(a_delta_in_use_is_refused),
+        world_test(killed_at_any_step_it_is_finished_by_the_next),
+        world_test(what_a_killed_run_staged_can_be_cleaned_up),
+        world_test(a_full_disk_changes_nothing),
+        world_test(a_directory_we_may_not_write_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
