@@ -17,29 +17,38 @@
 #include "cli/policy_tree.h"
 #include "cli/run_options.h"
 #include "cli/verb.h"
-#include "fence/change.h"
 #include "policy/lint.h"
+#include "review/edit.h"
 #include "runtime/runtime_spec.h"
 #include "service/home.h"
 #include "service/launch.h"
 
-/* What a sandbox changed. */
+/* What a sandbox changed, as 'agentfense diff' will show it. */
 struct tally {
-    size_t added, modified, deleted;
+    size_t added, modified, deleted; /* files */
+    bool has_others;                 /* directories, and what no diff shows: .git */
 };
 
-static int count_change(const struct change *change, void *cookie)
+static int take_tally(const char *delta, struct tally *ret, struct err *err)
 {
-    struct tally *tally = cookie;
+    autodone(edit_list) struct edit_list edits = EDIT_LIST_EMPTY;
+    int r = edit_list_load(delta, NULL, 0, &edits, err);
 
-    if (S_ISDIR(change->mode) && change->kind != CHANGE_DELETED)
-        return 0;
-    if (change->kind == CHANGE_ADDED)
-        tally->added++;
-    else if (change->kind == CHANGE_DELETED)
-        tally->deleted++;
-    else
-        tally->modified++;
+    if (r < 0)
+        return r;
+    *ret = (struct tally){ .has_others = edits.git_count > 0 || edits.special_count > 0 };
+    for (size_t i = 0; i < edits.count; i++) {
+        const struct edit *edit = &edits.items[i];
+
+        if (!edit_is_file(edit))
+            ret->has_others = true;
+        else if (edit->kind == CHANGE_ADDED)
+            ret->added++;
+        else if (edit->kind == CHANGE_DELETED)
+            ret->deleted++;
+        else
+            ret->modified++;
+    }
     return 0;
 }
 
@@ -60,8 +69,15 @@ static void print_summary(const char *name, const struct tally *tally, bool kept
 {
     size_t total = tally->added + tally->modified + tally->deleted;
 
-    if (total == 0) {
+    if (total == 0 && !(kept && tally->has_others)) {
         fprintf(stderr, "agentfense: no files changed\n");
+        return;
+    }
+    if (total == 0) {
+        fprintf(stderr,
+                "agentfense: no files changed, but directories or .git; go on: agentfense run --in %s, drop: agentfense "
+                "discard %s\n",
+                name, name);
         return;
     }
     fprintf(stderr, "agentfense: %zu file%s changed (%zu added, %zu modified, %zu deleted)", total, total == 1 ? "" : "s",
@@ -80,13 +96,13 @@ static int conclude(struct home *home, const char *name, const struct run_option
     autofree char *delta = home_path(home, name, "delta");
     struct tally tally = { 0 };
     struct err err = ERR_NONE;
-    int r = change_each(delta, count_change, &tally, &err);
+    int r = take_tally(delta, &tally, &err);
 
     if (r < 0) {
         fprintf(stderr, "agentfense: the changes in sandbox '%s' cannot be read: %s\n", name, err.text);
         return EXIT_OURS;
     }
-    bool keeps = !o->removes && (o->in || tally.added + tally.modified + tally.deleted > 0);
+    bool keeps = !o->removes && (o->in || tally.has_others || tally.added + tally.modified + tally.deleted > 0);
     if (!keeps && home_remove(home, name, &err) < 0)
         fprintf(stderr, "agentfense: sandbox '%s' is left behind: %s\n", name, err.text);
     if (o->is_json)
