@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,9 @@
 #define PUMP_BYTES 65536
 /* How often Ctrl-C asks politely. */
 #define INTERRUPTS_MAX 3
+/* How soon we notice that we were brought to the foreground, and try once more to tell a terminal of the end of our input. */
+#define LOOK_AGAIN_MS 300
+#define CONTROL_D 4
 
 enum { AT_CTL, AT_SIGNALS, AT_STDIN, AT_INPUT, AT_MASTER, AT_COUNT };
 
@@ -33,10 +37,11 @@ struct pump {
 
 struct attachment {
     const struct attach *attach;
-    int signal_fd; /* owned */
     int input_fd;  /* owned: the writing end of the command's standard input */
     int master_fd; /* owned: of the command's terminal */
     struct terminal terminal;
+    bool shows_terminal;
+    bool lacks_end; /* the command's terminal has to be told that our input has ended */
     unsigned interrupts;
     bool has_finished;
     struct ctl_finished result;
@@ -44,7 +49,8 @@ struct attachment {
 };
 
 /* Large, and there is one command. */
-static struct pump in_pump = { .from = -1, .to = -1 }, out_pump = { .from = -1, .to = -1 };
+static struct pump in_pump = { .from = -1, .to = -1 };
+static char out_bytes[PUMP_BYTES];
 
 static int send_request(struct attachment *a, struct ctl_request *request)
 {
@@ -69,7 +75,7 @@ static void on_signal(struct attachment *a)
     struct signalfd_siginfo info;
     uint16_t rows, cols;
 
-    if (read(a->signal_fd, &info, sizeof(info)) != sizeof(info))
+    if (read(a->attach->signal_fd, &info, sizeof(info)) != sizeof(info))
         return;
     if (info.ssi_signo == SIGWINCH) {
         terminal_get_size(&rows, &cols);
@@ -81,19 +87,57 @@ static void on_signal(struct attachment *a)
     send_kill(a, ++a->interrupts > INTERRUPTS_MAX ? SIGKILL : (int) info.ssi_signo);
 }
 
-static int take_signals(int *ret_fd)
+/* A signal that is blocked is kept even when it is ignored, so one that nohup(1) or a shell's & had us ignore must stay out. */
+static int make_signal_fd(int fd, bool with_size)
 {
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    struct sigaction action;
     sigset_t set;
 
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGQUIT);
-    sigaddset(&set, SIGWINCH);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    return *ret_fd < 0 ? -errno : 0;
+    for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&set, signals[i]);
+    }
+    if (with_size)
+        sigaddset(&set, SIGWINCH);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -errno;
+    fd = signalfd(fd, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+int attach_take_signals(int *ret_fd)
+{
+    int r = make_signal_fd(-1, false);
+
+    if (r < 0)
+        return r;
+    *ret_fd = r;
+    return 0;
+}
+
+/* To our own output. While its reader is slow, signals are still heard; a reader who insists on an end does not get the rest. No
+ * write is larger than what poll() says there is room for, so none of them blocks. */
+static int write_out(struct attachment *a, int fd, const char *bytes, size_t len)
+{
+    while (len > 0 && a->interrupts <= INTERRUPTS_MAX) {
+        struct pollfd fds[] = { { fd, POLLOUT, 0 }, { a->attach->signal_fd, POLLIN, 0 } };
+        ssize_t n;
+
+        if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
+            return -errno;
+        if (fds[1].revents)
+            on_signal(a);
+        if (!fds[0].revents)
+            continue;
+        n = write(fd, bytes, len < PIPE_BUF ? len : PIPE_BUF);
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return -errno;
+        bytes += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t) n : 0;
+    }
+    return 0;
 }
 
 /* One step; false when this direction is over. */
@@ -118,12 +162,35 @@ static bool pump_step(struct pump *pump)
     return true;
 }
 
+/* From the terminal's master to our output. */
+static void show_terminal(struct attachment *a)
+{
+    ssize_t n = read(a->master_fd, out_bytes, sizeof(out_bytes));
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0 || write_out(a, STDOUT_FILENO, out_bytes, (size_t) n) < 0)
+        a->shows_terminal = false;
+}
+
+/* Nobody can type any more. */
 static void end_input(struct attachment *a)
 {
+    a->lacks_end = a->attach->is_tty;
     in_pump.from = in_pump.to = -1;
     if (a->input_fd >= 0)
         close(a->input_fd);
     a->input_fd = -1;
+}
+
+/* A terminal has no end, but a key that says so. Whoever does not listen yet, or changes the terminal's mode meanwhile, loses it:
+ * so it is pressed again and again. */
+static void press_end(struct attachment *a)
+{
+    static const char key = CONTROL_D;
+
+    if (a->master_fd >= 0 && write(a->master_fd, &key, 1) < 0 && errno != EAGAIN)
+        a->lacks_end = false;
 }
 
 static void take_started(struct attachment *a, struct frame *frame)
@@ -132,30 +199,38 @@ static void take_started(struct attachment *a, struct frame *frame)
         return;
     a->master_fd = frame_take_fd(frame, 0);
     fd_set_nonblock(a->master_fd, true);
-    out_pump.from = a->master_fd;
-    out_pump.to = STDOUT_FILENO;
+    a->shows_terminal = true;
     if (a->attach->takes_stdin) {
         in_pump.from = STDIN_FILENO;
         in_pump.to = a->master_fd;
     }
 }
 
-static int take_output(const struct ctl_reply *reply)
+static int take_output(struct attachment *a, const struct ctl_reply *reply)
 {
     int fd = reply->output.stream == CTL_STREAM_OUT ? STDOUT_FILENO : STDERR_FILENO;
 
-    return fd_write_full(fd, reply->output.bytes, reply->output.len);
+    return write_out(a, fd, reply->output.bytes, reply->output.len);
 }
 
-static void show_event(const struct ctl_event *event)
+/* The detail is the operation, the path's level and sometimes the system call. Where the level is `write` it was a name in that
+ * directory, which nobody told, that was refused. In raw mode a newline does not return the carriage. */
+static void show_refusal(const struct ctl_event *event, const char *newline)
 {
-    if (event->kind != CTL_EVENT_DENIED)
-        return;
-    fputs("agentfense: refused: ", stderr);
-    output_escaped(stderr, event->detail);
-    fputs(" ", stderr);
+    char operation[32] = "", level[32] = "";
+
+    sscanf(event->detail, "%31s %31s", operation, level);
+    fprintf(stderr, "agentfense: refused: %s %s", operation, strcmp(level, "write") == 0 ? "in " : "");
     output_escaped(stderr, event->subject);
-    fputs("\n", stderr);
+    if (strcmp(level, "write") != 0)
+        fprintf(stderr, " (%s)", level);
+    fputs(newline, stderr);
+}
+
+void attach_show_refusal(const struct ctl_reply *reply)
+{
+    if (reply->type == CTL_REPLY_EVENT && reply->event.kind == CTL_EVENT_DENIED)
+        show_refusal(&reply->event, "\n");
 }
 
 static int take_reply(struct attachment *a, const struct ctl_reply *reply, struct frame *frame)
@@ -166,7 +241,7 @@ static int take_reply(struct attachment *a, const struct ctl_reply *reply, struc
         return 0;
     case CTL_REPLY_OUTPUT:
         /* Nobody reads it any more: the command gets the same news as in a pipeline. */
-        if (take_output(reply) < 0)
+        if (take_output(a, reply) < 0)
             send_kill(a, SIGPIPE);
         return 0;
     case CTL_REPLY_FINISHED:
@@ -174,7 +249,8 @@ static int take_reply(struct attachment *a, const struct ctl_reply *reply, struc
         a->has_finished = true;
         return 0;
     case CTL_REPLY_EVENT:
-        show_event(&reply->event);
+        if (reply->event.kind == CTL_EVENT_DENIED)
+            show_refusal(&reply->event, a->terminal.is_raw ? "\r\n" : "\n");
         return 0;
     case CTL_REPLY_ERROR:
         return err_set(a->err, reply->error.code, -ECANCELED, "%s", reply->error.text);
@@ -205,24 +281,34 @@ static int on_ctl(struct attachment *a)
     return err_errno(a->err, r, "the sandbox's supervisor is gone");
 }
 
+/* A job in the background that reads its terminal is stopped; one that only waits is not. */
+static bool may_read_stdin(void)
+{
+    return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
 static int serve(struct attachment *a)
 {
     while (!a->has_finished) {
         bool in_waits = in_pump.len > 0; /* to be written: do not read more */
+        bool may_read = in_pump.from < 0 || may_read_stdin();
         struct pollfd fds[AT_COUNT] = {
             [AT_CTL] = { a->attach->ctl_fd, POLLIN, 0 },
-            [AT_SIGNALS] = { a->signal_fd, POLLIN, 0 },
-            [AT_STDIN] = { in_waits ? -1 : in_pump.from, POLLIN, 0 },
+            [AT_SIGNALS] = { a->attach->signal_fd, POLLIN, 0 },
+            [AT_STDIN] = { in_waits || !may_read ? -1 : in_pump.from, POLLIN, 0 },
             [AT_INPUT] = { in_pump.to, in_waits ? POLLOUT : 0, 0 },
-            [AT_MASTER] = { out_pump.from, POLLIN, 0 },
+            [AT_MASTER] = { a->shows_terminal ? a->master_fd : -1, POLLIN, 0 },
         };
 
-        if (poll(fds, AT_COUNT, -1) < 0 && errno != EINTR)
+        int count = poll(fds, AT_COUNT, may_read && !a->lacks_end ? -1 : LOOK_AGAIN_MS);
+        if (count < 0 && errno != EINTR)
             return err_errno(a->err, -errno, "waiting for the command");
+        if (count == 0 && a->lacks_end)
+            press_end(a);
         if (fds[AT_SIGNALS].revents)
             on_signal(a);
-        if (fds[AT_MASTER].revents && !pump_step(&out_pump))
-            out_pump.from = -1;
+        if (fds[AT_MASTER].revents)
+            show_terminal(a);
         /* The command closed its input, or ours has ended. With a terminal there is no end to tell of. */
         if (fds[AT_INPUT].revents & (POLLERR | POLLHUP) ||
             ((fds[AT_STDIN].revents || fds[AT_INPUT].revents & POLLOUT) && !pump_step(&in_pump)))
@@ -233,10 +319,8 @@ static int serve(struct attachment *a)
                 return r;
         }
     }
-    while (out_pump.from >= 0 && (out_pump.len > 0 || poll(&(struct pollfd){ out_pump.from, POLLIN, 0 }, 1, 0) > 0)) {
-        if (!pump_step(&out_pump))
-            break;
-    }
+    while (a->shows_terminal && poll(&(struct pollfd){ a->master_fd, POLLIN, 0 }, 1, 0) > 0)
+        show_terminal(a);
     return 0;
 }
 
@@ -275,7 +359,7 @@ static int start(struct attachment *a, const struct ctl_command *command)
         in_pump.to = a->input_fd;
     }
     autofd int theirs = pair[0];
-    r = take_signals(&a->signal_fd);
+    r = a->attach->is_tty ? make_signal_fd(a->attach->signal_fd, true) : 0;
     if (r < 0)
         return err_errno(a->err, r, "waiting for signals");
     if (a->attach->shows_refusals) {
@@ -287,20 +371,20 @@ static int start(struct attachment *a, const struct ctl_command *command)
 
 int attach_run(const struct attach *attach, const struct ctl_command *command, struct ctl_finished *ret, struct err *err)
 {
-    struct attachment a = { .attach = attach, .signal_fd = -1, .input_fd = -1, .master_fd = -1, .err = err };
-    int fds[3];
+    struct attachment a = { .attach = attach, .input_fd = -1, .master_fd = -1, .err = err };
     int r = start(&a, command);
 
-    if (r == 0 && attach->is_tty && isatty(STDIN_FILENO))
+    if (r == 0 && attach->is_tty && isatty(STDIN_FILENO)) {
         r = terminal_make_raw(&a.terminal);
+        if (r < 0)
+            err_errno(err, r, "taking the terminal");
+    }
     if (r == 0)
         r = serve(&a);
     terminal_restore(&a.terminal);
-    memcpy(fds, (int[]){ a.signal_fd, a.input_fd, a.master_fd }, sizeof(fds));
-    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
-    }
-    *ret = a.result;
+    cleanup_fd(&a.input_fd);
+    cleanup_fd(&a.master_fd);
+    if (r == 0)
+        *ret = a.result;
     return r;
 }

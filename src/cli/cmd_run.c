@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,29 +17,38 @@
 #include "cli/policy_tree.h"
 #include "cli/run_options.h"
 #include "cli/verb.h"
-#include "fence/change.h"
 #include "policy/lint.h"
+#include "review/edit.h"
 #include "runtime/runtime_spec.h"
 #include "service/home.h"
 #include "service/launch.h"
 
-/* What a sandbox changed. */
+/* What a sandbox changed, as 'agentfense diff' will show it. */
 struct tally {
-    size_t added, modified, deleted;
+    size_t added, modified, deleted; /* files */
+    bool has_others;                 /* directories, and what no diff shows: .git */
 };
 
-static int count_change(const struct change *change, void *cookie)
+static int take_tally(const char *delta, struct tally *ret, struct err *err)
 {
-    struct tally *tally = cookie;
+    autodone(edit_list) struct edit_list edits = EDIT_LIST_EMPTY;
+    int r = edit_list_load(delta, NULL, 0, &edits, err);
 
-    if (S_ISDIR(change->mode) && change->kind != CHANGE_DELETED)
-        return 0;
-    if (change->kind == CHANGE_ADDED)
-        tally->added++;
-    else if (change->kind == CHANGE_DELETED)
-        tally->deleted++;
-    else
-        tally->modified++;
+    if (r < 0)
+        return r;
+    *ret = (struct tally){ .has_others = edits.git_count > 0 || edits.special_count > 0 };
+    for (size_t i = 0; i < edits.count; i++) {
+        const struct edit *edit = &edits.items[i];
+
+        if (!edit_is_file(edit))
+            ret->has_others = true;
+        else if (edit->kind == CHANGE_ADDED)
+            ret->added++;
+        else if (edit->kind == CHANGE_DELETED)
+            ret->deleted++;
+        else
+            ret->modified++;
+    }
     return 0;
 }
 
@@ -48,7 +58,7 @@ static void print_json(const char *name, const struct tally *tally, const struct
         json_pack("{s:s, s:i, s:b, s:f, s:b, s:{s:I, s:I, s:I}}", "sandbox", name, "exit_code", code, "timed_out",
                   result->end == CTL_END_TIMED_OUT, "seconds", (double) result->wall_us / 1e6, "kept", kept, "changes", "added",
                   (json_int_t) tally->added, "modified", (json_int_t) tally->modified, "deleted", (json_int_t) tally->deleted);
-    char *text = json_dumps(summary, 0);
+    char *text = json_dumps(summary, JSON_REAL_PRECISION(6));
 
     fprintf(stderr, "%s\n", text);
     free(text);
@@ -59,8 +69,15 @@ static void print_summary(const char *name, const struct tally *tally, bool kept
 {
     size_t total = tally->added + tally->modified + tally->deleted;
 
-    if (total == 0) {
+    if (total == 0 && !(kept && tally->has_others)) {
         fprintf(stderr, "agentfense: no files changed\n");
+        return;
+    }
+    if (total == 0) {
+        fprintf(stderr,
+                "agentfense: no files changed, but directories or .git; go on: agentfense run --in %s, drop: agentfense "
+                "discard %s\n",
+                name, name);
         return;
     }
     fprintf(stderr, "agentfense: %zu file%s changed (%zu added, %zu modified, %zu deleted)", total, total == 1 ? "" : "s",
@@ -79,13 +96,13 @@ static int conclude(struct home *home, const char *name, const struct run_option
     autofree char *delta = home_path(home, name, "delta");
     struct tally tally = { 0 };
     struct err err = ERR_NONE;
-    int r = change_each(delta, count_change, &tally, &err);
+    int r = take_tally(delta, &tally, &err);
 
     if (r < 0) {
         fprintf(stderr, "agentfense: the changes in sandbox '%s' cannot be read: %s\n", name, err.text);
         return EXIT_OURS;
     }
-    bool keeps = !o->removes && (o->in || tally.added + tally.modified + tally.deleted > 0);
+    bool keeps = !o->removes && (o->in || tally.has_others || tally.added + tally.modified + tally.deleted > 0);
     if (!keeps && home_remove(home, name, &err) < 0)
         fprintf(stderr, "agentfense: sandbox '%s' is left behind: %s\n", name, err.text);
     if (o->is_json)
@@ -118,7 +135,13 @@ static int exit_code(const struct run_options *o, const struct ctl_finished *res
     case CTL_END_NOT_STARTED:
         fputs("agentfense: cannot run '", stderr);
         output_escaped(stderr, what);
-        fprintf(stderr, "': %s\n", result->text);
+        fputs("'", stderr);
+        if (o->workdir) {
+            fputs(" in '", stderr);
+            output_escaped(stderr, o->workdir);
+            fputs("'", stderr);
+        }
+        fprintf(stderr, ": %s\n", result->text);
         return result->status;
     default:
         fprintf(stderr, "agentfense: the sandbox ended before the command: %s\n", result->text);
@@ -140,6 +163,42 @@ static int resolve_base(struct run_options *o, struct err *err)
         return err_invalid(err, "'%s' is no directory", dir);
     if (access(o->spec->base_path, R_OK | X_OK) < 0)
         return err_errno(err, -errno, "directory '%s' cannot be read", dir);
+    return 0;
+}
+
+/* As realpath(3), also for a path whose end is not there yet. */
+static char *resolve_missing(const char *path)
+{
+    autofree char *part = xdup(path);
+    char *real = realpath(part, NULL);
+
+    while (!real) {
+        char *slash = strrchr(part, '/');
+
+        if (!slash || slash == part)
+            return xdup(path);
+        *slash = '\0';
+        real = realpath(part, NULL);
+    }
+    autofree char *above = real;
+    return xprintf("%s%s", strcmp(above, "/") == 0 ? "" : above, path + strlen(part));
+}
+
+/* Before the first step of ours that would make something in the directory. */
+static int check_home(const struct run_options *o, struct err *err)
+{
+    autofree char *home = home_find_path(err);
+    size_t len = strlen(o->spec->base_path);
+
+    if (!home)
+        return -EINVAL;
+    autofree char *real = resolve_missing(home);
+    if (strcmp(o->spec->base_path, "/") == 0 ||
+        (strncmp(real, o->spec->base_path, len) == 0 && (real[len] == '/' || real[len] == '\0')))
+        return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL,
+                       "'%s' holds the state directory '%s', where changes to it are kept; set AGENTFENSE_STATE_DIR to a "
+                       "directory outside of it, or choose a smaller one",
+                       o->spec->base_path, home);
     return 0;
 }
 
@@ -180,6 +239,16 @@ static int fill_rules(struct run_options *o, struct err *err)
     return r;
 }
 
+/* What can be refused before anything is made. */
+static int prepare(struct run_options *o, struct err *err)
+{
+    int r = resolve_base(o, err);
+
+    if (r == 0)
+        r = check_home(o, err);
+    return r < 0 ? r : fill_rules(o, err);
+}
+
 /* The sandbox's directory is there when it returns, and `name` is its name. */
 static int make_sandbox(struct run_options *o, struct home *home, char name[SANDBOX_NAME_MAX], struct err *err)
 {
@@ -188,11 +257,6 @@ static int make_sandbox(struct run_options *o, struct home *home, char name[SAND
 
     if (o->in)
         return home_find(home, o->in, name, &dir_fd, err);
-    r = resolve_base(o, err);
-    if (r == 0)
-        r = fill_rules(o, err);
-    if (r < 0)
-        return r;
     o->spec->is_live = true;
     o->spec->created_ns = (uint64_t) clock_wall_ns();
     r = home_create(home, o->spec, &dir_fd, err);
@@ -224,13 +288,15 @@ static char **make_env(const struct run_options *o, const char *name)
     return env;
 }
 
-static int run_in(struct run_options *o, const char *name, struct launch *sandbox, struct ctl_finished *ret, struct err *err)
+static int run_in(struct run_options *o, const char *name, struct launch *sandbox, int signal_fd, struct ctl_finished *ret,
+                  struct err *err)
 {
     static const char *const shell[] = { "/bin/bash", "--norc", NULL };
     autofree char *workdir = workdir_of(o);
     char **env = make_env(o, name);
     struct attach attach = {
         .ctl_fd = sandbox->ctl_fd,
+        .signal_fd = signal_fd,
         .is_tty = o->has_tty,
         .takes_stdin = !o->no_stdin,
         .shows_refusals = o->is_verbose,
@@ -251,29 +317,62 @@ static int run_in(struct run_options *o, const char *name, struct launch *sandbo
     return r;
 }
 
+/* Interrupted before there was a command to tell. */
+static int interrupted(int signal_fd)
+{
+    struct signalfd_siginfo info = { 0 };
+
+    return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? 128 + (int) info.ssi_signo : EXIT_OURS;
+}
+
 /* A sandbox that never ran is not left behind. */
+static int start_sandbox(struct run_options *o, struct home *home, const char *name, int signal_fd, struct launch *ret,
+                         struct err *err)
+{
+    struct err ignored = ERR_NONE;
+    int r = launch(home, name, signal_fd, ret, err);
+
+    if (r < 0 && !o->in)
+        home_remove(home, name, &ignored);
+    return r;
+}
+
+/* Refusals of the command's last moments, which came after its end. */
+static void show_late(const struct ctl_reply *reply, void *cookie)
+{
+    if (((const struct run_options *) cookie)->is_verbose)
+        attach_show_refusal(reply);
+}
+
 static int run_sandbox(struct run_options *o, struct err *err)
 {
     autodone(home) struct home home = HOME_NONE;
     autodone(launch) struct launch sandbox = LAUNCH_NONE;
+    autofd int signal_fd = -1;
     char name[SANDBOX_NAME_MAX];
-    struct ctl_finished result = { 0 };
-    struct err ignored = ERR_NONE;
-    int code, r = home_open(true, &home, err);
+    struct ctl_finished result = { .end = CTL_END_LOST };
+    int r = attach_take_signals(&signal_fd);
 
+    if (r < 0)
+        return err_errno(err, r, "waiting for signals");
+    if (!o->in)
+        r = prepare(o, err);
+    if (r == 0)
+        r = home_open(true, &home, err);
     if (r == 0)
         r = make_sandbox(o, &home, name, err);
     if (r < 0)
         return r;
-    r = launch(&home, name, &sandbox, err);
-    if (r < 0 && !o->in)
-        home_remove(&home, name, &ignored);
-    if (r == 0)
-        r = run_in(o, name, &sandbox, &result, err);
+    r = start_sandbox(o, &home, name, signal_fd, &sandbox, err);
+    if (r == -EINTR)
+        return interrupted(signal_fd);
     if (r < 0)
         return r;
-    code = exit_code(o, &result);
-    launch_stop(&sandbox, 0);
+    /* Whatever became of the command, what it wrote is there. */
+    if (run_in(o, name, &sandbox, signal_fd, &result, err) < 0)
+        snprintf(result.text, sizeof(result.text), "%s", err->text);
+    int code = exit_code(o, &result);
+    launch_stop(&sandbox, 0, show_late, o);
     return conclude(&home, name, o, &result, code);
 }
 

@@ -1,7 +1,10 @@
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/verb.h"
@@ -28,12 +31,29 @@ static int finish(int code)
     return EXIT_OURS;
 }
 
+/* Whoever starts us with one of the three closed would have it become a file or a socket of ours, which we then read or print to. */
+static bool open_standard_fds(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR); /* without O_CLOEXEC: as the others are */
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+    return fd >= 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
 
     /* A reader that left (`| head`) shows as a write error, where it can be handled. */
     signal(SIGPIPE, SIG_IGN);
+    if (!open_standard_fds()) {
+        perror("agentfense: opening /dev/null");
+        return EXIT_OURS;
+    }
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("agentfense %s\n", AGENTFENSE_VERSION);
         return finish(EXIT_SUCCESS);

@@ -32,7 +32,7 @@ const char run_options_help[] =
     "  --disk SIZE            most bytes of changes\n"
     "  --mount SRC:DST[:ro]   show a file or directory of the host too; may be given again\n"
     "  --net none|host        network: none (default), or that of the host\n"
-    "  -i, --interactive      for -t style habits: pass on standard input (always so, unless --no-stdin)\n"
+    "  -i, --interactive      pass on standard input (always so, unless --no-stdin)\n"
     "  -it, --tty             with a terminal; without a command, a shell\n"
     "  -n, --no-stdin         the command's standard input is empty\n"
     "  --name NAME            name of the new sandbox\n"
@@ -157,6 +157,16 @@ static int parse_cpus(const char *text, uint32_t *ret, struct err *err)
     return 0;
 }
 
+/* 0 would mean no limit at all, which is not what anybody means who asks for one. */
+static int parse_bytes(const char *name, const char *text, uint64_t *ret, struct err *err)
+{
+    int r = size_parse(text, ret, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "--%s", name);
+    return *ret == 0 ? err_invalid(err, "--%s '%s' leaves nothing", name, text) : 0;
+}
+
 static int parse_mount(struct sandbox_spec *spec, const char *text, struct err *err)
 {
     autofree char *copy = xdup(text);
@@ -203,7 +213,7 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
 {
     switch (option) {
     case 'm':
-        return size_parse(arg, &spec->memory_bytes, err) < 0 ? err_wrap(err, -EINVAL, "--memory") : 0;
+        return parse_bytes("memory", arg, &spec->memory_bytes, err);
     case OPT_CPUS:
         return parse_cpus(arg, &spec->cpu_quota_us, err);
     case OPT_CPU_SHARES:
@@ -211,7 +221,7 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
     case OPT_PIDS:
         return parse_count("pids", arg, 1, 4194304, &spec->pids, err);
     case OPT_DISK:
-        return size_parse(arg, &spec->quota_bytes, err) < 0 ? err_wrap(err, -EINVAL, "--disk") : 0;
+        return parse_bytes("disk", arg, &spec->quota_bytes, err);
     case OPT_MOUNT:
         return parse_mount(spec, arg, err);
     case OPT_NET:

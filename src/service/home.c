@@ -36,7 +36,7 @@ static char *take_absolute(const char *variable, const char *value, const char *
     return NULL;
 }
 
-static char *find_path(struct err *err)
+char *home_find_path(struct err *err)
 {
     const char *state = getenv("AGENTFENSE_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME"), *user = getenv("HOME");
 
@@ -116,7 +116,7 @@ int home_open(bool create, struct home *ret, struct err *err)
     autodone(home) struct home home = HOME_NONE;
     int r;
 
-    home.path = find_path(err);
+    home.path = home_find_path(err);
     if (!home.path)
         return -EINVAL;
     r = open_root(&home, create, err);

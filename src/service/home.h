@@ -24,6 +24,9 @@ struct home {
 
 #define HOME_NONE ((struct home){ .fd = -1, .sandboxes_fd = -1, .locks_fd = -1 })
 
+/* Where it is or would be, without looking; NULL when nothing says where. Free it. */
+char *home_find_path(struct err *err);
+
 /* Opens it, and makes it when `create`. -ENOENT without. Refuses one that others can write or that belongs to somebody else. */
 int home_open(bool create, struct home *ret, struct err *err);
 void home_done(struct home *home);

@@ -9,14 +9,13 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/program.h"
-#include "wire/ctl_proto.h"
 
 #define START_MS 60000
 #define STOP_MS 30000
 #define OWNER_FD 3
 
-/* 0 and a reply, or -ETIMEDOUT, -ECONNRESET, ... */
-static int receive(int fd, int64_t until_ns, struct ctl_reply *ret)
+/* 0 and a reply, or -ETIMEDOUT, -ECONNRESET, -EINTR when there is something in `cancel_fd`, ... */
+static int receive(int fd, int cancel_fd, int64_t until_ns, struct ctl_reply *ret)
 {
     static char payload[FRAME_PAYLOAD_MAX];
     struct frame frame;
@@ -24,12 +23,14 @@ static int receive(int fd, int64_t until_ns, struct ctl_reply *ret)
 
     for (;;) {
         int64_t left_ms = (until_ns - clock_now_ns()) / CLOCK_NS_PER_MS;
-        struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+        struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel_fd, .events = POLLIN } };
 
         if (left_ms <= 0)
             return -ETIMEDOUT;
-        if (poll(&poll_fd, 1, (int) left_ms) < 0 && errno != EINTR)
+        if (poll(fds, ARRAY_LEN(fds), (int) left_ms) < 0 && errno != EINTR)
             return -errno;
+        if (fds[1].revents)
+            return -EINTR;
         r = frame_receive(fd, payload, sizeof(payload), FRAME_NOWAIT, &frame);
         if (r == -EAGAIN)
             continue;
@@ -41,13 +42,13 @@ static int receive(int fd, int64_t until_ns, struct ctl_reply *ret)
     }
 }
 
-static int await_running(struct launch *launch, const char *name, struct err *err)
+static int await_running(struct launch *launch, const char *name, int cancel_fd, struct err *err)
 {
     int64_t until = clock_now_ns() + START_MS * CLOCK_NS_PER_MS;
     struct ctl_reply reply;
 
     for (;;) {
-        int r = receive(launch->ctl_fd, until, &reply);
+        int r = receive(launch->ctl_fd, cancel_fd, until, &reply);
 
         if (r == -ECONNRESET)
             return err_set(err, ERR_UNAVAILABLE, r, "the supervisor of '%s' ended at once", name);
@@ -71,7 +72,7 @@ static int spawn(const char *program, const char *dir, int socket, struct launch
     return proc_spawn(&spec, &ret->supervisor, err);
 }
 
-int launch(const struct home *home, const char *name, struct launch *ret, struct err *err)
+int launch(const struct home *home, const char *name, int cancel_fd, struct launch *ret, struct err *err)
 {
     autofree char *program = NULL;
     autofree char *spec_path = home_path(home, name, "");
@@ -88,13 +89,19 @@ int launch(const struct home *home, const char *name, struct launch *ret, struct
     r = spawn(program, spec_path, theirs, ret, err);
     close(steal_fd(&theirs));
     if (r == 0)
-        r = await_running(ret, name, err);
+        r = await_running(ret, name, cancel_fd, err);
     if (r < 0)
         launch_done(ret);
     return r;
 }
 
-void launch_stop(struct launch *launch, unsigned grace_ms)
+static bool has_stopped(const struct ctl_reply *reply)
+{
+    return reply->type == CTL_REPLY_STATE &&
+           (reply->state.state == CTL_STATE_STOPPED || reply->state.state == CTL_STATE_FAILED);
+}
+
+void launch_stop(struct launch *launch, unsigned grace_ms, launch_reply_fn fn, void *cookie)
 {
     struct ctl_request request = { .type = CTL_REQUEST_STOP, .tag = 1, .stop = { .grace_ms = grace_ms } };
     int64_t until = clock_now_ns() + (STOP_MS + (int64_t) grace_ms) * CLOCK_NS_PER_MS;
@@ -106,8 +113,10 @@ void launch_stop(struct launch *launch, unsigned grace_ms)
         return;
     if (ctl_request_encode(&request, payload, sizeof(payload), &frame) == 0 &&
         frame_send(launch->ctl_fd, &frame, FRAME_WAIT) == 0) {
-        while (receive(launch->ctl_fd, until, &reply) == 0 && reply.type != CTL_REPLY_STATE)
-            ;
+        while (receive(launch->ctl_fd, -1, until, &reply) == 0 && !has_stopped(&reply)) {
+            if (fn)
+                fn(&reply, cookie);
+        }
     }
     launch_done(launch);
 }

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/proc.h"
 #include "service/home.h"
+#include "wire/ctl_proto.h"
 
 struct launch {
     struct proc supervisor; /* owned */
@@ -16,10 +17,14 @@ struct launch {
 
 #define LAUNCH_NONE ((struct launch){ .supervisor = PROC_NONE, .ctl_fd = -1 })
 
-/* The sandbox runs when it returns 0. Otherwise the error is the supervisor's own, and nothing is left running. */
-int launch(const struct home *home, const char *name, struct launch *ret, struct err *err);
+/* The sandbox runs when it returns 0. Otherwise the error is the supervisor's own, and nothing is left running. When `cancel_fd`
+ * (or -1) becomes readable meanwhile: -EINTR. */
+int launch(const struct home *home, const char *name, int cancel_fd, struct launch *ret, struct err *err);
 
-/* Stops the sandbox and waits until nothing of it runs. */
-void launch_stop(struct launch *launch, unsigned grace_ms);
+/* What still comes while it stops: events of the last moments, states. */
+typedef void (*launch_reply_fn)(const struct ctl_reply *reply, void *cookie);
+
+/* Stops the sandbox and waits until nothing of it runs. `fn` may be NULL. */
+void launch_stop(struct launch *launch, unsigned grace_ms, launch_reply_fn fn, void *cookie);
 
 void launch_done(struct launch *launch); /* stops it at once, if it was not stopped */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -19,6 +20,9 @@
 #include "supervisor/sandbox.h"
 
 #define HELLO_MS 20000
+#define FUSE_DEVICE "/dev/fuse"
+#define FUSE_MAJOR 10
+#define FUSE_MINOR 229
 
 /* Root's sandboxes lock their uids in one place for the whole host, whatever state directories there are. And bwrap, which
  * runs as the sandbox's user, must have a way to the fence, which no state directory of root's is: every supervisor mounts its
@@ -80,6 +84,27 @@ static int choose_mount_point(struct sandbox *sandbox, struct err *err)
     return 0;
 }
 
+/* What kept a fence from being mounted, if it is the usual. */
+static int explain_fuse(int r, struct err *err)
+{
+    struct stat st;
+
+    if (stat(FUSE_DEVICE, &st) < 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, r,
+                       "there is no " FUSE_DEVICE
+                       "; load the module (modprobe fuse), or give it to the container (--device " FUSE_DEVICE ")");
+    if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != FUSE_MAJOR || minor(st.st_rdev) != FUSE_MINOR)
+        return err_set(err, ERR_FAILED_PRECONDITION, r, FUSE_DEVICE " is not the FUSE device; 'agentfense doctor' tells more");
+    if (access(FUSE_DEVICE, R_OK | W_OK) < 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, r,
+                       FUSE_DEVICE " is closed to this user (mode %04o); as root: chmod 0666 " FUSE_DEVICE,
+                       (unsigned) st.st_mode & 07777);
+    if (r == -EPERM || r == -EACCES)
+        return err_wrap(err, r,
+                        "mounting is forbidden here, as in most containers ('agentfense doctor' tells what is missing)");
+    return r;
+}
+
 static int start_fence(struct sandbox *sandbox, struct err *err)
 {
     struct fencing_config config = {
@@ -95,7 +120,8 @@ static int start_fence(struct sandbox *sandbox, struct err *err)
         .cookie = sandbox,
     };
 
-    return fencing_start(&config, &sandbox->fencing, err);
+    int r = fencing_start(&config, &sandbox->fencing, err);
+    return r < 0 ? explain_fuse(r, err) : r;
 }
 
 static int choose_runtime(struct sandbox *sandbox, struct err *err)
@@ -289,7 +315,12 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct err *e
     spec.init_socket = init_socket;
     if (spec.limits.memory_bytes || spec.limits.cpu_quota_us || spec.limits.cpu_shares || spec.limits.pids || spec.own_cgroup)
         remove_old_cgroup(sandbox);
-    return runtime_start(sandbox->runtime, &spec, &sandbox->process, err);
+    r = runtime_start(sandbox->runtime, &spec, &sandbox->process, err);
+    if (r < 0 && spec.uid != geteuid() && strstr(err->text, "changing the user"))
+        err_wrap(err, r,
+                 "root here has no user %u to run the sandbox as; start it as an ordinary user, or outside this container",
+                 spec.uid);
+    return r;
 }
 
 static int start_init(struct sandbox *sandbox, struct err *err)

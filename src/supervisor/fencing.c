@@ -86,24 +86,15 @@ static void on_denial(const struct fence_denial *denial, void *cookie)
         letter_free(letter);
 }
 
-static void on_wake(uint32_t events, void *cookie)
+static void deliver(struct fencing *fencing)
 {
-    struct fencing *fencing = cookie;
     struct letter *letters;
-    uint64_t count;
-    bool has_ended;
-    int r;
 
-    (void) events;
-    if (read(fencing->wake_fd, &count, sizeof(count)) < 0)
-        return;
     pthread_mutex_lock(&fencing->lock);
     letters = fencing->letters;
     fencing->letters = NULL;
     fencing->last_letter = &fencing->letters;
     fencing->letter_count = 0;
-    has_ended = fencing->has_ended;
-    r = fencing->end_result;
     pthread_mutex_unlock(&fencing->lock);
     while (letters) {
         struct letter *letter = letters;
@@ -120,6 +111,23 @@ static void on_wake(uint32_t events, void *cookie)
                       });
         letter_free(letter);
     }
+}
+
+static void on_wake(uint32_t events, void *cookie)
+{
+    struct fencing *fencing = cookie;
+    uint64_t count;
+    bool has_ended;
+    int r;
+
+    (void) events;
+    if (read(fencing->wake_fd, &count, sizeof(count)) < 0)
+        return;
+    deliver(fencing);
+    pthread_mutex_lock(&fencing->lock);
+    has_ended = fencing->has_ended;
+    r = fencing->end_result;
+    pthread_mutex_unlock(&fencing->lock);
     if (has_ended)
         fencing->on_end(r, fencing->cookie);
 }
@@ -234,11 +242,7 @@ void fencing_free(struct fencing *fencing)
         pthread_join(fencing->thread, NULL);
     }
     fence_free(fencing->fence);
-    while (fencing->letters) {
-        struct letter *letter = fencing->letters;
-        fencing->letters = letter->next;
-        letter_free(letter);
-    }
+    deliver(fencing); /* those of the last moments: the fence has told all when it is gone */
     if (fencing->wake_fd >= 0)
         close(fencing->wake_fd);
     pthread_mutex_destroy(&fencing->lock);

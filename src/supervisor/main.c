@@ -173,6 +173,18 @@ static int supervise(const char *dir_path, int owner_fd, struct err *err)
     return r < 0 ? err_errno(err, r, "serving the sandbox") : 0;
 }
 
+/* It failed before there was a sandbox to say so: the owner hears it all the same, instead of reading it in the log. */
+static bool tell_owner(int fd, const struct err *err)
+{
+    struct ctl_reply reply = { .type = CTL_REPLY_STATE, .state = { .state = CTL_STATE_FAILED, .code = err->code } };
+    char payload[CTL_PROTO_SMALL_MAX];
+    struct frame frame;
+
+    snprintf(reply.state.text, sizeof(reply.state.text), "%s", err->text);
+    return fd >= 0 && ctl_reply_encode(&reply, payload, sizeof(payload), &frame) == 0 &&
+           frame_send(fd, &frame, FRAME_NOWAIT) == 0;
+}
+
 static int parse_fd(const char *text)
 {
     char *end;
@@ -199,6 +211,7 @@ int main(int argc, char **argv)
     autofree char *dir_path = realpath(argv[optind], NULL);
     if (supervise(dir_path ? dir_path : argv[optind], owner_fd, &err) == 0)
         _exit(0); /* not exit(): a sweep may be at work */
-    log_error("the supervisor ends", LOG_STR("error", err.text));
+    if (!tell_owner(owner_fd, &err))
+        log_error("the supervisor ends", LOG_STR("error", err.text));
     _exit(1);
 }

@@ -1,5 +1,6 @@
 """The examples work: the shop passes its own tests, its policies are sound, and examples/run tells when something is wrong."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -60,12 +61,27 @@ def test_the_main_job_shows_the_shop(agentfense):
     assert result.stderr == ""
     for word in ("agent-safe", "/src/shop/cart.py", "/secrets/public.key"):
         assert word in result.stdout
-    fenced = result.stdout.partition("== The same project behind the fence\n")[2]
-    if not fenced.startswith("skipped: "):
-        for line in ("cat: .env: No such file or directory", "README.md: Permission denied", "wrote output/stock.csv"):
-            assert line in fenced
-        assert "secrets" not in fenced
-        assert fenced.endswith("added    /output/stock.csv\n")
+    inside = result.stdout.partition("== A command in a sandbox over the project\n")[2]
+    if inside.startswith("skipped: "):
+        assert "agentfense doctor" in inside
+        return
+    listing = inside.partition("$ agentfense run --preset agent-safe examples/shop -- cat")[0].splitlines()
+    assert listing[1:] == [".env.example", "Makefile", "README.md", "config", "docs", "output", "scripts", "src", "tests", "tmp",
+                           "agentfense: no files changed"]
+    for line in ("cat: .env: No such file or directory", "cat: secrets/private.key: No such file or directory",
+                 "agentfense: refused: write /README.md (read)", "cannot create README.md: Permission denied",
+                 "wrote output/stock.csv", "agentfense: 1 file changed (1 added, 0 modified, 0 deleted)", "+++ b/output/stock.csv",
+                 "+sku,name,stock,value"):
+        assert line in inside, line
+    assert inside.endswith("discarded report\n")
+    assert not (SHOP / "output").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes the device away from a mount namespace: needs root")
+def test_the_main_job_says_when_the_host_cannot_mount(agentfense):
+    result = run("unshare", "-m", "sh", "-c", 'mount --bind /dev/null /dev/fuse && exec "$@"', "sh", ROOT / "examples" / "run", agentfense)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "skipped: agentfense run: /dev/fuse is not the FUSE device" in result.stdout
 
 
 @pytest.mark.parametrize("verb", ["presets", "show", "explain", "lint"])
