@@ -193,7 +193,7 @@ static void renew_merged(struct fence *f, struct inode *dir, struct inode *child
 }
 
 /* The inode that had the name keeps its open content, whoever has it open; the name is free for what is there now. */
-static void cut_name(struct fence *f, struct inode *dir, const char *name, enum sight sight)
+static void cut_name(struct fence *f, struct inode *dir, const char *name)
 {
     tree_lock(f);
     struct entry *e = entry_find(dir, name, strlen(name));
@@ -207,9 +207,15 @@ static void cut_name(struct fence *f, struct inode *dir, const char *name, enum 
         entry_tidy(f, e);
         inode_unref_locked(f, dir);
     }
+    tree_unlock(f);
+}
+
+/* A visible change. The new time also makes the kernel drop a listing that was on its way while we told it to. */
+static void touch(struct fence *f, struct inode *dir)
+{
+    tree_lock(f);
     dir->dir->version++;
-    if (sight == SIGHT_FULL)
-        dir->dir->mtime_ns = dir->dir->ctime_ns = clock_wall_ns();
+    dir->dir->mtime_ns = dir->dir->ctime_ns = clock_wall_ns();
     tree_unlock(f);
 }
 
@@ -237,7 +243,9 @@ static void on_renaming(struct fence *f, struct inode *dir, const char *name, st
     if ((flags & ENTRY_UP) && is_dir)
         renew_merged(f, dir, child, name);
     else if (flags == 0)
-        cut_name(f, dir, name, sight);
+        cut_name(f, dir, name);
+    if (flags == 0)
+        touch(f, dir);
     if (sight == SIGHT_BELOW)
         passages_forget(f);
     else
@@ -262,9 +270,11 @@ static void search_anew(struct fence *f, struct inode *dir, const char *name)
     if (sight_of(f, dir, name) == SIGHT_BELOW) {
         autoptr(place) at = inode_dup_place(f, dir);
         autoptr(place) place = at ? ruleset_step(f->rules, at, name, strlen(name)) : NULL;
-        cut_name(f, dir, name, SIGHT_BELOW);
+        cut_name(f, dir, name);
         if (!place || resolve_name(f, dir, name, place, true, &found, NULL) < 0)
             found = NULL;
+        if (found)
+            touch(f, dir);
     }
     pthread_rwlock_unlock(&f->gate);
     if (found) {
@@ -364,9 +374,9 @@ static void renew_everything(struct fence *f)
     tree_each_below(f, f->root, collect_dir, &dirs);
     tree_unlock(f);
     notify_all_names(f);
-    notify_pages(f, f->root);
+    notify_listing(f, f->root);
     for (size_t i = 0; i < dirs.count; i++) {
-        notify_pages(f, dirs.items[i]);
+        notify_listing(f, dirs.items[i]);
         inode_unref(f, dirs.items[i]);
     }
     free(dirs.items);

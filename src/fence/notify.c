@@ -44,6 +44,14 @@ int notify_pages(struct fence *f, struct inode *inode)
     return forget_inode(f, inode, 0);
 }
 
+/* The kernel lists a directory with its lock held shared, and puts an answer into its cache before it lets go; for taking a name out
+ * it wants the lock for itself. There is none called ".". */
+int notify_listing(struct fence *f, struct inode *dir)
+{
+    notify_entry(f, dir, ".", true);
+    return notify_pages(f, dir);
+}
+
 /* Every name the kernel remembers is asked for again at its next use, negative ones too; nothing is dropped, so a process that
  * stands in a directory stays there. */
 int notify_all_names(struct fence *f)

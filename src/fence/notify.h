@@ -8,4 +8,5 @@
 
 int notify_entry(struct fence *f, struct inode *dir, const char *name, bool only_expire);
 int notify_pages(struct fence *f, struct inode *inode); /* and attributes */
+int notify_listing(struct fence *f, struct inode *dir); /* the same, also of answers that are on their way: waits for them */
 int notify_all_names(struct fence *f);                  /* -EINVAL before Linux 6.16 */

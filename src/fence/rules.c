@@ -42,8 +42,7 @@ static void drop(struct fence *f, struct changed *list)
     free(list->items);
 }
 
-/* What it lists may be other names now. The new time is what makes the kernel throw away a listing that it is just putting into
- * its cache from an answer under the old rules. */
+/* What it lists may be other names now. */
 static void renew_listing(struct dir *dir, int64_t now_ns)
 {
     dir->version++;
@@ -125,6 +124,11 @@ int fence_set_rules(struct fence *f, struct ruleset *rules)
         forget_names_one_by_one(f, &swap.changed);
     for (size_t i = 0; i < swap.changed.count; i++)
         notify_pages(f, swap.changed.items[i]);
+    /* Last, because it waits for clients. */
+    for (size_t i = 0; i < swap.changed.count; i++) {
+        if (inode_is_dir(swap.changed.items[i]))
+            notify_listing(f, swap.changed.items[i]);
+    }
     drop(f, &swap.changed);
     drop(f, &swap.hidden);
     ruleset_unref(old);

@@ -16,7 +16,7 @@ import time
 
 import inside
 import pytest
-from harness import HERE, LONG, PYTHON, Fence, Refused, Tree, background, fingerprint, tools_dir
+from harness import HERE, LONG, PYTHON, Fence, Refused, Tree, background, fingerprint, tools_dir, wait_until
 
 
 def build(root):
@@ -315,12 +315,12 @@ def test_killed_at_a_random_moment_it_keeps_what_it_acknowledged(work, seed):
         with open(log, "wb") as out, background(
             [PYTHON, "-c", "from inside import *\n" + JOURNAL, str(seed)], f.mnt, stdout=out
         ) as child:
-            time.sleep(0.3 + random.Random(seed).random() * 0.6)
+            assert wait_until(lambda: log.read_bytes().count(b"ok ") > 20, 30), "too little happens: " + log.read_text()[-300:]
+            time.sleep(random.Random(seed).random() * 0.6)
             f.kill()
             child.wait(20)
         text = log.read_text()
         want, unsure = read_journal(text)
-        assert text.count("ok ") > 20, "too little happened before the kill: " + text[-300:]
         f.start()
         have = json.loads(
             f.python(
