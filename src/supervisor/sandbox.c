@@ -89,7 +89,9 @@ void sandbox_enter(struct sandbox *sandbox, enum ctl_state state)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_STATE, .state = { .state = state, .code = sandbox->failure.code } };
 
-    assert(steps[sandbox->state][state]);
+    bool is_step = steps[sandbox->state][state];
+    assert(is_step);
+    (void) is_step;
     sandbox->state = state;
     memcpy(reply.state.text, sandbox->failure.text, strnlen(sandbox->failure.text, sizeof(reply.state.text) - 1));
     log_info("state", LOG_STR("state", ctl_state_name(state)), LOG_STR("error", sandbox->failure.text));
