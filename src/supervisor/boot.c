@@ -231,6 +231,9 @@ static void on_link(int r, void *cookie)
     struct sandbox *sandbox = cookie;
     struct err err = ERR_NONE;
 
+    /* It may have been told to stop in the same turn. */
+    if (r == 0 && sandbox->state != CTL_STATE_BOOTING)
+        return;
     if (r == 0) {
         timer_stop(&sandbox->boot_timer);
         if (sandbox->process->output_fd >= 0)

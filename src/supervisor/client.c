@@ -107,13 +107,11 @@ int client_output(struct client *client, const struct ctl_reply *reply)
     static char payload[FRAME_PAYLOAD_MAX];
     struct frame frame;
 
-    if (client->is_broken)
-        return 0;
-    if (client->is_blocked || client->queue)
+    if (client->is_broken || client->is_blocked || client->queue)
         return -EAGAIN;
     if (ctl_reply_encode(reply, payload, sizeof(payload), &frame) < 0)
         return 0;
-    return send_frame(client, &frame);
+    return send_frame(client, &frame) < 0 || client->is_broken ? -EAGAIN : 0;
 }
 
 void client_error(struct client *client, uint64_t tag, const struct err *err)
@@ -179,7 +177,7 @@ static void receive(struct client *client)
     static char payload[FRAME_PAYLOAD_MAX];
 
     for (int i = 0; i < REQUESTS_PER_TURN && !client->is_broken; i++) {
-        struct frame frame;
+        struct frame frame = { 0 };
         int r = frame_receive(client->fd, payload, sizeof(payload), FRAME_NOWAIT, &frame);
 
         if (r == -EAGAIN)

@@ -39,7 +39,7 @@ void client_free(struct client *client); /* and lets go of its runs */
 /* Sends, or keeps it until it can be sent. `fd`, borrowed, goes along; -1: none. */
 void client_reply(struct client *client, const struct ctl_reply *reply, int fd);
 
-/* OUTPUT: -EAGAIN when it cannot be sent now; run_flush() is called when it can. To a broken client everything was sent. */
+/* OUTPUT: -EAGAIN when it cannot be sent now; run_flush() is called when it can, or run_lose_client() when it never will. */
 int client_output(struct client *client, const struct ctl_reply *reply);
 
 void client_error(struct client *client, uint64_t tag, const struct err *err);

@@ -31,6 +31,8 @@ struct command {
     struct timer timeout; /* then: until it is gone */
     struct timer grace;
     bool timed_out, has_exited, is_over /* its tree is gone */;
+    bool is_given_up; /* killed, and it does not go */
+    bool is_draining; /* nothing may end it now */
     struct ctl_finished result;
     char *text; /* owned: for the chronicle */
 };
@@ -58,30 +60,46 @@ static void end(struct command *command)
     run_end(&command->run, &command->result);
 }
 
+/* A tree that was killed is waited for: when the client hears of it, nothing of it runs. */
+static bool awaits_tree(const struct command *command)
+{
+    return command->timed_out && !command->is_over && !command->is_given_up;
+}
+
 /* Ends it if all that there is to wait for has come. May free it. */
 static void consider(struct command *command)
 {
     bool has_all = command->taps[0].fd < 0 && command->taps[1].fd < 0;
 
-    /* A tree that was killed is waited for: when the client hears of it, nothing of it runs. */
-    if (command->has_exited && has_all && (!command->timed_out || command->is_over))
+    if (command->has_exited && has_all && !command->is_draining && !awaits_tree(command))
         end(command);
+}
+
+/* Takes what is in the pipes now. False when the client does not: there is more. */
+static bool drain(struct command *command)
+{
+    bool is_empty = true;
+
+    command->is_draining = true;
+    for (int i = 0; i < 2; i++) {
+        tap_drain(&command->taps[i]);
+        is_empty = is_empty && !tap_is_paused(&command->taps[i]);
+    }
+    command->is_draining = false;
+    return is_empty;
 }
 
 static void at_grace(void *cookie)
 {
     struct command *command = cookie;
 
-    if (command->timed_out && !command->is_over)
+    if (awaits_tree(command))
         return;
-    for (int i = 0; i < 2; i++) {
-        /* The client is slow, not the command: wait for it. run_flush() resumes the tap and the grace begins again. */
-        if (command->taps[i].fd >= 0 && !command->taps[i].watch.reactor) {
-            timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
-            return;
-        }
-    }
-    end(command);
+    /* The client is slow, not the command: wait for it. */
+    if (!drain(command))
+        timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
+    else
+        end(command);
 }
 
 static bool take_out(const void *bytes, size_t len, void *cookie)
@@ -127,7 +145,8 @@ static void on_failed(struct task *task, int error, enum init_step step)
 
 static void at_kill_wait(void *cookie)
 {
-    end(cookie);
+    ((struct command *) cookie)->is_given_up = true;
+    at_grace(cookie);
 }
 
 static void on_exited(struct task *task, const struct init_report *report)
@@ -145,20 +164,8 @@ static void on_exited(struct task *task, const struct init_report *report)
     if (!command->timed_out)
         timer_stop(&command->timeout);
     timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
-    /* Each may end it, and that may free it: then there is no tap to look at any more. */
-    struct tap *err_tap = &command->taps[1];
-    bool err_open = err_tap->fd >= 0, out_open = command->taps[0].fd >= 0;
-    if (!out_open && !err_open) {
-        consider(command);
-        return;
-    }
-    if (out_open && err_open) {
-        /* With the other still open nothing can end here. */
-        tap_drain(&command->taps[0]);
-        tap_drain(err_tap);
-        return;
-    }
-    tap_drain(out_open ? &command->taps[0] : err_tap);
+    drain(command);
+    consider(command);
 }
 
 static void on_gone(struct task *task)
@@ -166,11 +173,16 @@ static void on_gone(struct task *task)
     struct command *command = command_of_task(task);
 
     command->is_over = true;
+    command->run.is_alive = false;
     roster_remove(&command->run.sandbox->roster, command);
-    if (command->run.phase == RUN_TOLD)
+    if (command->run.phase == RUN_TOLD) {
         command_free(command);
-    else
-        consider(command);
+        return;
+    }
+    /* One that was killed has its grace only now: the client may not have taken all yet. */
+    timer_stop(&command->timeout);
+    timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
+    consider(command);
 }
 
 static const struct task_ops task_ops = {
@@ -300,6 +312,8 @@ int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, 
         return err_set(err, ERR_ALREADY_EXISTS, r, "there is a command named '%s' already", wanted->name);
     }
     command->text = join_text(wanted->argv);
+    /* Before it can write anything. */
+    roster_set(&sandbox->roster, command, 0, command->run.name);
     r = open_pipes(command, asked->flags & CTL_RUN_TTY, fds, err);
     if (r == 0)
         r = spawn(command, asked, wanted, fds, err);
@@ -311,7 +325,6 @@ int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, 
         command_free(command);
         return r;
     }
-    roster_set(&sandbox->roster, command, 0, command->run.name);
     if (asked->timeout_ms)
         timer_start(&command->timeout, &sandbox->reactor, asked->timeout_ms, at_timeout, command);
     return 0;

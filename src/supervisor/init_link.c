@@ -1,10 +1,92 @@
 #include "supervisor/init_link.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/mem.h"
+
+/* A request that waits. */
+struct init_parcel {
+    struct init_parcel *next;
+    struct frame frame; /* its payload and descriptors are owned here */
+    char payload[];
+};
+
+static void init_parcel_free(struct init_parcel *parcel)
+{
+    if (!parcel)
+        return;
+    frame_close_fds(&parcel->frame);
+    free(parcel);
+}
+DEFINE_AUTOPTR(init_parcel, init_parcel_free);
+
+static int init_parcel_new(const struct frame *frame, struct init_parcel **ret)
+{
+    autoptr(init_parcel) parcel = xalloc(sizeof(*parcel) + frame->len);
+
+    parcel->frame = *frame;
+    parcel->frame.payload = parcel->payload;
+    parcel->frame.fd_count = 0;
+    memcpy(parcel->payload, frame->payload, frame->len);
+    for (size_t i = 0; i < frame->fd_count; i++) {
+        int fd = fcntl(frame->fds[i], F_DUPFD_CLOEXEC, 3);
+
+        if (fd < 0)
+            return -errno;
+        parcel->frame.fds[parcel->frame.fd_count++] = fd;
+    }
+    *ret = steal_ptr(&parcel);
+    return 0;
+}
+
+/* Sends it, or keeps it until init listens. A KILL that is lost would be a command that never ends. */
+static int send_request(struct init_link *link, const struct frame *frame, unsigned queue_max)
+{
+    struct init_parcel *parcel = NULL;
+    int r = link->queue ? -EAGAIN : frame_send(link->fd, frame, FRAME_NOWAIT);
+
+    if (r != -EAGAIN && r != -ENOBUFS)
+        return r;
+    if (link->queue_count >= queue_max)
+        return -EAGAIN;
+    r = init_parcel_new(frame, &parcel);
+    if (r < 0)
+        return r;
+    *link->queue_end = parcel;
+    link->queue_end = &parcel->next;
+    link->queue_count++;
+    return watch_change(&link->watch, EPOLLIN | EPOLLOUT);
+}
+
+static void drop_first(struct init_link *link)
+{
+    struct init_parcel *parcel = link->queue;
+
+    link->queue = parcel->next;
+    if (!link->queue)
+        link->queue_end = &link->queue;
+    link->queue_count--;
+    init_parcel_free(parcel);
+}
+
+/* A link that is broken is noticed by whoever reads from it. */
+static void send_queue(struct init_link *link)
+{
+    while (link->queue) {
+        int r = frame_send(link->fd, &link->queue->frame, FRAME_NOWAIT);
+
+        if (r == -EAGAIN || r == -ENOBUFS)
+            return;
+        drop_first(link);
+    }
+    watch_change(&link->watch, EPOLLIN);
+}
 
 static struct task **find_slot(struct init_link *link, uint64_t id)
 {
@@ -53,12 +135,22 @@ static void take_pty(struct task *task, struct frame *frame)
     task->ops->spawned(task, frame_take_fd(frame, 0));
 }
 
+/* An agent can kill the process of init's that keeps a task before that has said what it should. */
+static void take_early_end(struct task *task)
+{
+    task->phase = TASK_GONE;
+    task_forget(task);
+    task->ops->failed(task, ECANCELED, INIT_STEP_KEEPER);
+}
+
 static void take_exited(struct task *task, const struct init_report *report)
 {
-    if (task->phase != TASK_RUNNING)
-        return;
-    task->phase = TASK_EXITED;
-    task->ops->exited(task, report);
+    if (task->phase == TASK_ASKED) {
+        take_early_end(task);
+    } else if (task->phase == TASK_RUNNING) {
+        task->phase = TASK_EXITED;
+        task->ops->exited(task, report);
+    }
 }
 
 static void take_gone(struct task *task)
@@ -104,10 +196,11 @@ static void on_readable(uint32_t events, void *cookie)
     struct init_link *link = cookie;
     char payload[INIT_PROTO_SMALL_MAX];
 
-    (void) events;
+    if (events & EPOLLOUT)
+        send_queue(link);
     for (int i = 0; i < REPORTS_PER_TURN && link->fd >= 0; i++) {
         struct init_report report;
-        struct frame frame;
+        struct frame frame = { 0 };
         int r = frame_receive(link->fd, payload, sizeof(payload), FRAME_NOWAIT, &frame);
 
         if (r == -EAGAIN)
@@ -126,7 +219,7 @@ static void on_readable(uint32_t events, void *cookie)
 
 int init_link_open(struct init_link *link, struct reactor *reactor, int fd, init_link_fn fn, void *cookie)
 {
-    *link = (struct init_link){ .fd = fd, .reactor = reactor, .fn = fn, .cookie = cookie };
+    *link = (struct init_link){ .fd = fd, .reactor = reactor, .fn = fn, .cookie = cookie, .queue_end = &link->queue };
     return watch_start(&link->watch, reactor, fd, EPOLLIN, on_readable, link);
 }
 
@@ -137,6 +230,8 @@ void init_link_close(struct init_link *link)
         while (link->buckets[i])
             task_forget(link->buckets[i]);
     }
+    while (link->queue)
+        drop_first(link);
     if (link->fd >= 0)
         close(link->fd);
     link->fd = -1;
@@ -168,7 +263,7 @@ int task_start(struct task *task, struct init_link *link, const struct task_ops 
         full.rlimits[full.rlimit_count++] = (struct init_rlimit){ RLIMIT_NPROC, link->nproc_rlimit, link->nproc_rlimit };
     r = init_spawn_encode(id, &full, command, payload, &frame, &strings_fd);
     if (r == 0)
-        r = frame_send(link->fd, &frame, FRAME_NOWAIT);
+        r = send_request(link, &frame, INIT_LINK_SPAWNS_MAX);
     if (r < 0)
         return r;
     link->last_id = id;
@@ -192,5 +287,5 @@ int task_kill(struct task *task, int signal, enum init_kill_scope scope, uint64_
     if (!task->link || task->phase == TASK_GONE)
         return -ESRCH;
     r = init_request_encode(&request, payload, sizeof(payload), &frame);
-    return r < 0 ? r : frame_send(task->link->fd, &frame, FRAME_NOWAIT);
+    return r < 0 ? r : send_request(task->link, &frame, INIT_LINK_QUEUE_MAX);
 }

@@ -4,7 +4,7 @@
  * A task is one process with all that descends from it. It is started once and known by a number that is never used again.
  * What init reports is a stranger's word: reports of numbers that are not ours, of a task that has not got so far or is past
  * it, are ignored, so every task hears `spawned` or `failed` once, then `exited` once, then `gone` once, or nothing more because
- * the link is lost.
+ * the link is lost. Requests that init has no room for wait here, in their order.
  */
 #pragma once
 
@@ -16,7 +16,11 @@
 #include "wire/init_proto.h"
 
 #define INIT_LINK_BUCKETS 64
+/* What may wait for an init that is busy: so much to start, and so much in all. */
+#define INIT_LINK_SPAWNS_MAX 1024
+#define INIT_LINK_QUEUE_MAX 16384
 
+struct init_parcel;
 struct task;
 
 struct task_ops {
@@ -48,7 +52,9 @@ struct init_link {
     bool is_ready;
     uint32_t hello_flags;
     uint64_t last_id;
-    uint32_t nproc_rlimit; /* for every task; 0: none */
+    uint32_t nproc_rlimit;                  /* for every task; 0: none */
+    struct init_parcel *queue, **queue_end; /* owned */
+    unsigned queue_count;
     struct task *buckets[INIT_LINK_BUCKETS];
     init_link_fn fn;
     void *cookie;
@@ -63,7 +69,7 @@ void init_link_close(struct init_link *link); /* its tasks hear nothing more */
 /* Everything is killed and init ends. */
 void init_link_shut_down(struct init_link *link);
 
-/* -EAGAIN: init does not listen now. */
+/* -EAGAIN: too many wait already. */
 int task_start(struct task *task, struct init_link *link, const struct task_ops *ops, const struct init_spawn *spawn,
                const struct init_command *command);
 

@@ -61,12 +61,15 @@ static void take_attach(struct client *client, const struct ctl_request *request
 {
     struct run *run = run_find_name(client->sandbox, request->attach.name);
     struct err err = ERR_NONE;
+    bool is_free = run && !run->client && run->is_detached;
 
-    if (run && !run->client && run->is_detached) {
+    if (is_free && !run_find_tag(client->sandbox, client, request->tag)) {
         run_attach(run, client, request->tag);
         return;
     }
-    if (run)
+    if (is_free)
+        err_invalid(&err, "the tag is in use");
+    else if (run)
         err_set(&err, ERR_FAILED_PRECONDITION, -EBUSY, "another client listens to '%s'", request->attach.name);
     else
         err_set(&err, ERR_NOT_FOUND, -ENOENT, "there is no command '%s'", request->attach.name);

@@ -75,6 +75,7 @@ static void tell_started(struct run *run, int pty_fd)
 void run_started(struct run *run, uint32_t pid, int pty_fd, const char *text)
 {
     run->phase = RUN_ACTIVE;
+    run->is_alive = true;
     run->pid = pid;
     run->began_ns = clock_now_ns();
     run->oom_count = run->sandbox->oom_count;
@@ -85,6 +86,7 @@ void run_started(struct run *run, uint32_t pid, int pty_fd, const char *text)
                                                 .detail = text,
                                             });
     tell_started(run, pty_fd);
+    run_flush(run);
 }
 
 static int send_bytes(struct run *run, unsigned stream, uint64_t lost, const void *bytes, size_t len)
@@ -124,7 +126,8 @@ bool run_take_output(struct run *run, unsigned stream, const void *bytes, size_t
         spool_add(&output->spool, bytes, len);
         return true;
     }
-    if (output->spool.len == 0 && send_bytes(run, stream, output->spool.lost, bytes, len) == 0) {
+    /* A command may print before init tells us that it runs; its client hears STARTED first. */
+    if (run->phase != RUN_WAITING && output->spool.len == 0 && send_bytes(run, stream, output->spool.lost, bytes, len) == 0) {
         output->spool.lost = 0;
         return true;
     }
@@ -178,6 +181,9 @@ static void forget_oldest_kept(struct sandbox *sandbox)
 
 void run_flush(struct run *run)
 {
+    /* One that is gone is told nothing: run_lose_client() comes next. */
+    if (run->client && run->client->is_broken)
+        return;
     if (run->client && (flush_output(run, 0) < 0 || flush_output(run, 1) < 0))
         return;
     if (run->phase != RUN_ENDED) {

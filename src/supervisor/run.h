@@ -47,6 +47,7 @@ struct run {
     uint64_t tag;
     bool is_detached;
     enum run_phase phase;
+    bool is_alive; /* something of it may run, also when its client has heard the end */
     uint64_t output_limit;
     struct run_output outputs[2];
     int64_t began_ns;    /* 0: not yet */

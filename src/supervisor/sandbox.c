@@ -146,11 +146,11 @@ void sandbox_fail(struct sandbox *sandbox, const struct err *err)
 static void at_stop_step(void *cookie)
 {
     struct sandbox *sandbox = cookie;
-    bool has_active = false;
+    bool is_alive = false;
 
-    for (struct run *run = sandbox->runs; run && !has_active; run = run->next)
-        has_active = run->phase == RUN_ACTIVE;
-    if (!has_active || clock_now_ns() >= sandbox->stop_until_ns)
+    for (struct run *run = sandbox->runs; run && !is_alive; run = run->next)
+        is_alive = run->is_alive;
+    if (!is_alive || clock_now_ns() >= sandbox->stop_until_ns)
         go_down(sandbox);
     else
         timer_start(&sandbox->stop_timer, &sandbox->reactor, STOP_STEP_MS, at_stop_step, sandbox);
@@ -164,7 +164,7 @@ void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms)
     sandbox->stop_until_ns = clock_now_ns() + (int64_t) grace_ms * CLOCK_NS_PER_MS;
     if (grace_ms) {
         for (struct run *run = sandbox->runs; run; run = run->next) {
-            if (run->phase == RUN_ACTIVE)
+            if (run->is_alive)
                 run->ops->kill(run, SIGTERM, CTL_KILL_TREE);
         }
     }

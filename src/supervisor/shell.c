@@ -123,6 +123,7 @@ static void end_line(struct line *line, enum ctl_end end, int status, uint32_t f
 
     snprintf(result.text, sizeof(result.text), "%s", text);
     line->shell = NULL;
+    line->run.is_alive = false;
     run_end(&line->run, &result);
 }
 

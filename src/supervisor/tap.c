@@ -95,6 +95,11 @@ void tap_empty(struct tap *tap)
 
 void tap_resume(struct tap *tap)
 {
-    if (tap->fd >= 0 && !tap->watch.reactor)
+    if (tap_is_paused(tap))
         watch_start(&tap->watch, tap->reactor, tap->fd, EPOLLIN, on_readable, tap);
+}
+
+bool tap_is_paused(const struct tap *tap)
+{
+    return tap->fd >= 0 && !tap->watch.reactor;
 }

@@ -37,3 +37,4 @@ void tap_empty(struct tap *tap);
 
 /* The sink takes again. */
 void tap_resume(struct tap *tap);
+bool tap_is_paused(const struct tap *tap);

@@ -1,0 +1,70 @@
+"""Sandboxes with the real supervisor, each in a directory of its own. Every test leaves no process, mount or file."""
+
+import atexit
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+from ctl import Box  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NOBODY = 65534
+
+
+def place_programs():
+    """Copies where every user can reach them, whatever the build directory allows; they find each other there."""
+    supervisor = os.environ.get("AGENTFENSE_SUPERVISOR", str(ROOT / "build/src/supervisor/agentfense-supervisor"))
+    init = os.environ.get("AGENTFENSE_INIT", str(ROOT / "build/src/init/agentfense-init"))
+    for program in (supervisor, init):
+        if not os.access(program, os.X_OK):
+            sys.exit(f"'{program}' is to be tested and is not there")
+    place = tempfile.mkdtemp(prefix="af-sup-programs-")
+    atexit.register(shutil.rmtree, place)
+    os.chmod(place, 0o755)
+    shutil.copy(init, os.path.join(place, "agentfense-init"))
+    return shutil.copy(supervisor, os.path.join(place, "agentfense-supervisor"))
+
+
+PROGRAM = place_programs()
+
+
+@pytest.fixture
+def make():
+    """Makes sandboxes that are not started yet."""
+    boxes = []
+
+    def make_box(**options):
+        box = Box(options.pop("program", PROGRAM), **options)
+        boxes.append(box)
+        return box
+
+    yield make_box
+    for box in boxes:
+        box.remove()
+
+
+@pytest.fixture
+def box(make):
+    """One that runs."""
+    return make().start()
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """One that runs, for all tests of a file that do nothing to it but start commands."""
+    box = Box(PROGRAM, files={"hello.txt": "hello\n", "sub/x": "x"}, env=["FROM_SANDBOX=yes", "BOTH=sandbox"]).start()
+    yield box
+    box.remove()
+
+
+@pytest.fixture
+def client(shared):
+    client = shared.client()
+    yield client
+    client.close()
