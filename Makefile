@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 MESON = meson setup --wipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test san fmt lint fuzz bench bench-fs install clean
+.PHONY: help setup build run test san fmt lint fuzz bench bench-fs bench-exec install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ bench: setup ## benchmarks, from an optimised build
 
 bench-fs: setup ## the fence against native, overlayfs, fuse-overlayfs and bindfs (root)
 	@tools/bench-fs
+
+bench-exec: setup ## sandboxes and commands in them against fork+exec, bwrap and Docker
+	@tools/bench-exec
 
 install: build ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson configure $(BUILD) -Dprefix=$(PREFIX)

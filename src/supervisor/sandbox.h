@@ -37,7 +37,7 @@ struct sandbox {
     enum ctl_state state;
     struct err failure;
     int64_t started_ns; /* wall clock */
-    struct timer boot_timer, stop_timer;
+    struct timer boot_timer, stop_timer, sweep_timer;
     int64_t stop_until_ns;
     bool is_down; /* nothing of it runs any more */
 
