@@ -1,5 +1,6 @@
 #include "review/diff.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <git2.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "base/utf8.h"
 
@@ -103,16 +105,65 @@ static void add_line(struct making *m, const git_diff_line *line)
 
 /* ---- hunks ---- */
 
-static void start_libgit2(void)
+/*
+ * libgit2 comes with TLS, SSH and more, whose relocated pages every process of this program would carry: a mount, for instance,
+ * of which there may be many. So it is loaded when the first text is compared, and not before.
+ */
+#define GIT_FUNCTIONS(X)                                                                                                       \
+    X(git_libgit2_init)                                                                                                        \
+    X(git_error_last)                                                                                                          \
+    X(git_diff_options_init)                                                                                                   \
+    X(git_patch_from_buffers)                                                                                                  \
+    X(git_patch_num_hunks)                                                                                                     \
+    X(git_patch_get_hunk)                                                                                                      \
+    X(git_patch_get_line_in_hunk)                                                                                              \
+    X(git_patch_free)
+
+#define LIBRARY "libgit2.so." LIBGIT2_SOVERSION
+
+static struct {
+    pthread_once_t once;
+    char *failure; /* why it could not be loaded */
+#define X(name) __typeof__(name) *name;
+    GIT_FUNCTIONS(X)
+#undef X
+} git = { .once = PTHREAD_ONCE_INIT };
+
+/* POSIX has a function pointer fit into what dlsym() gives; C does not, so it is copied. */
+static bool find_function(void *library, const char *name, void *ret_function)
 {
-    git_libgit2_init();
+    void *found = dlsym(library, name);
+
+    memcpy(ret_function, &found, sizeof(found));
+    return found;
 }
 
-static int git_failed(struct err *err, int r)
+static void load_git(void)
 {
-    const git_error *e = git_error_last();
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    bool found = library;
 
-    return err_set(err, ERR_INTERNAL, r == GIT_ENOTFOUND ? -ENOENT : -EIO, "comparing: %s", e ? e->message : "libgit2 failed");
+#define X(name) found = found && find_function(library, #name, &git.name);
+    GIT_FUNCTIONS(X)
+#undef X
+    if (found && git.git_libgit2_init() >= 0)
+        return;
+    const char *reason = dlerror();
+    git.failure = xdup(reason ? reason : "it does not start");
+}
+
+static int start_git(struct err *err)
+{
+    pthread_once(&git.once, load_git);
+    return git.failure ? err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "comparing needs the library %s: %s", LIBRARY, git.failure)
+                       : 0;
+}
+
+static int git_failed(struct err *err)
+{
+    const git_error *e = git.git_error_last();
+
+    return err_set(err, ERR_INTERNAL, -EIO, "comparing: %s", e ? e->message : "libgit2 failed");
 }
 
 static int add_hunk(struct making *m, git_patch *patch, size_t i)
@@ -120,7 +171,7 @@ static int add_hunk(struct making *m, git_patch *patch, size_t i)
     const git_diff_hunk *hunk;
     const git_diff_line *line;
     size_t lines;
-    int r = git_patch_get_hunk(&hunk, &lines, patch, i);
+    int r = git.git_patch_get_hunk(&hunk, &lines, patch, i);
 
     if (r < 0)
         return r;
@@ -133,29 +184,36 @@ static int add_hunk(struct making *m, git_patch *patch, size_t i)
         buf_addf(&m->out.text, ",%d", hunk->new_lines);
     buf_add_str(&m->out.text, " @@\n");
     for (size_t k = 0; k < lines && r == 0; k++) {
-        r = git_patch_get_line_in_hunk(&line, patch, i, k);
+        r = git.git_patch_get_line_in_hunk(&line, patch, i, k);
         if (r == 0)
             add_line(m, line);
     }
     return r;
 }
 
+/* libgit2 takes NULL for a file that is not there, and never for an empty one. */
+static const char *bytes_of(const struct side *side)
+{
+    if (!side->mode)
+        return NULL;
+    return side->bytes.data ? side->bytes.data : "";
+}
+
 static int add_hunks(struct making *m, const struct side *old, const struct side *new, struct err *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     git_diff_options options;
     git_patch *patch = NULL;
-    int r;
+    int r = start_git(err);
 
-    pthread_once(&once, start_libgit2);
-    git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION);
+    if (r < 0)
+        return r;
+    git.git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION);
     options.flags |= GIT_DIFF_FORCE_TEXT;
-    r = git_patch_from_buffers(&patch, old->mode ? (old->bytes.data ? old->bytes.data : "") : NULL, old->bytes.len, "a",
-                               new->mode ? (new->bytes.data ? new->bytes.data : "") : NULL, new->bytes.len, "b", &options);
-    for (size_t i = 0; r == 0 && i < git_patch_num_hunks(patch); i++)
+    r = git.git_patch_from_buffers(&patch, bytes_of(old), old->bytes.len, "a", bytes_of(new), new->bytes.len, "b", &options);
+    for (size_t i = 0; r == 0 && i < git.git_patch_num_hunks(patch); i++)
         r = add_hunk(m, patch, i);
-    git_patch_free(patch);
-    return r < 0 ? git_failed(err, r) : 0;
+    git.git_patch_free(patch);
+    return r < 0 ? git_failed(err) : 0;
 }
 
 /* ---- the sides ---- */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -368,6 +369,7 @@ static pid_t hold_lock(int dir_fd)
     assert_int_equal(pipe(ready), 0);
     pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         int fd = openat(dir_fd, "lock", O_RDWR);
         if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || write(ready[1], "1", 1) != 1)
             _exit(1);
