@@ -94,20 +94,40 @@ void file_replace_abort(struct file_pending *pending)
     errno = saved;
 }
 
+static int begin_with(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode, struct file_pending *ret)
+{
+    int r = file_replace_begin(dirfd, relname, mode, ret);
+
+    if (r < 0)
+        return r;
+    r = fd_write_full(ret->fd, bytes, len);
+    if (r < 0)
+        file_replace_abort(ret);
+    return r;
+}
+
 int file_replace(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode)
 {
     struct file_pending pending;
-    int r;
+    int r = begin_with(dirfd, relname, bytes, len, mode, &pending);
 
-    r = file_replace_begin(dirfd, relname, mode, &pending);
+    return r < 0 ? r : file_replace_commit(&pending);
+}
+
+int file_put(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode)
+{
+    struct file_pending pending;
+    int r = begin_with(dirfd, relname, bytes, len, mode, &pending);
+
     if (r < 0)
         return r;
-    r = fd_write_full(pending.fd, bytes, len);
-    if (r < 0) {
+    if (renameat(pending.dirfd, pending.temp, pending.dirfd, pending.name) < 0) {
+        r = -errno;
         file_replace_abort(&pending);
         return r;
     }
-    return file_replace_commit(&pending);
+    release(&pending);
+    return 0;
 }
 
 int file_read(int dirfd, const char *relpath, size_t max, struct buf *out)

@@ -22,6 +22,10 @@
  * exception: -errno from the last step, syncing the directory, leaves the new file in place but perhaps not durable. */
 int file_replace(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode);
 
+/* The same without waiting for the disk: nobody ever finds part of it, but after a power cut there may be nothing, or an empty
+ * file. For what can be made again, or is synced later (syncfs). */
+int file_put(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode);
+
 /* The same for content that comes in pieces: begin, write to `fd`, then commit. abort() after either, or on FILE_PENDING_NONE,
  * does nothing, so it may be called always. */
 struct file_pending {

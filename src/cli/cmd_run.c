@@ -259,7 +259,7 @@ static int make_sandbox(struct run_options *o, struct home *home, char name[SAND
         return home_find(home, o->in, name, &dir_fd, err);
     o->spec->is_live = true;
     o->spec->created_ns = (uint64_t) clock_wall_ns();
-    r = home_create(home, o->spec, &dir_fd, err);
+    r = home_create(home, o->spec, false, &dir_fd, err);
     if (r == 0)
         snprintf(name, SANDBOX_NAME_MAX, "%s", o->spec->name);
     return r;

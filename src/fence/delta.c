@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,9 +65,9 @@ static int make_format(int delta_fd, const char *base_path, const struct stat *b
     if (r == 0 && fchmodat(delta_fd, "data", (base->st_mode & 0777) | 0700, 0) < 0)
         r = -errno;
     if (r == 0)
-        r = file_replace(delta_fd, "meta/base", text, strlen(text), 0600);
+        r = file_put(delta_fd, "meta/base", text, strlen(text), 0600);
     if (r == 0)
-        r = file_replace(delta_fd, "meta/format", FORMAT, strlen(FORMAT), 0600);
+        r = file_put(delta_fd, "meta/format", FORMAT, strlen(FORMAT), 0600);
     return r < 0 ? err_errno(err, r, "making the delta") : 0;
 }
 
@@ -148,6 +150,22 @@ static int empty_work(struct fence *f, struct err *err)
     return 0;
 }
 
+int delta_settle(struct fence *f)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int r = 0;
+
+    if (!atomic_load(&f->is_unsettled))
+        return 0;
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&f->is_unsettled))
+        r = syncfs(f->meta_fd) < 0 ? -errno : 0;
+    if (r == 0)
+        atomic_store(&f->is_unsettled, false);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
 int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct err *err)
 {
     struct stat base;
@@ -164,6 +182,8 @@ int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct 
     if (r < 0)
         return err_errno(err, r, "reading delta '%s'", path);
     f->is_new = r;
+    /* Also one that was there: whoever made it may have been killed before it was on disk. */
+    atomic_store(&f->is_unsettled, true);
     r = r ? make_format(fd, f->base_path, &base, err) : check_format(fd, path, err);
     if (r < 0)
         return r;

@@ -16,6 +16,10 @@
  * use, one of another base. */
 int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct err *err);
 
+/* A delta is made without waiting for the disk, because most are thrown away. Before the first fsync of a client is answered it
+ * must last, with all that was made around it: hence syncfs(). Cheap when that was done. */
+int delta_settle(struct fence *f);
+
 /* Reads what it holds into the tree. */
 int delta_load(struct fence *f, struct err *err);
 

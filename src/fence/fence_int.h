@@ -138,6 +138,7 @@ struct fence {
     bool is_live;
     bool base_folds_case;
     bool is_new;                                     /* the delta was made just now */
+    _Atomic bool is_unsettled;                       /* the delta may not be on disk yet */
     _Atomic bool is_blind;                           /* changes of a live base can't be watched */
     int base_fd, data_fd, work_fd, meta_fd, lock_fd; /* owned */
     int64_t version_ns;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "fence/copyup.h"
+#include "fence/delta.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
@@ -162,7 +163,9 @@ int op_fsync(struct fence *f, const struct caller *who, struct inode *inode, boo
         return r;
     if (!inode_is_dir(inode) && !S_ISREG(atomic_load(&inode->mode)))
         return 0;
-    r = handle_get(f, inode, LAYER_DELTA, &h);
+    r = delta_settle(f);
+    if (r == 0)
+        r = handle_get(f, inode, LAYER_DELTA, &h);
     if (r < 0)
         return r;
     r = (data_only ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;

@@ -65,6 +65,14 @@ static bool has_processes(uid_t uid)
     return found;
 }
 
+/* Only a holder that did not give it back can have left processes: looking through /proc costs with every process there is. */
+static bool may_have_processes(int lock_fd)
+{
+    struct stat st;
+
+    return fstat(lock_fd, &st) < 0 || st.st_size > 0;
+}
+
 /* The lock's descriptor; -EWOULDBLOCK when another has it. */
 static int lock_uid(int lock_dir, uid_t uid)
 {
@@ -91,8 +99,10 @@ static int take_from_range(int lock_dir, uid_t first, unsigned count, struct ide
 
         if (fd < 0 && fd != -EWOULDBLOCK)
             return err_errno(err, fd, "locking the user %u", uid);
-        if (fd < 0 || has_processes(uid))
+        if (fd < 0 || (may_have_processes(fd) && has_processes(uid)))
             continue;
+        if (pwrite(fd, "1", 1, 0) != 1)
+            return err_errno(err, -errno, "noting that the user %u is taken", uid);
         *ret = (struct identity){ .uid = uid, .gid = uid, .lock_fd = steal_fd(&fd) };
         return 0;
     }
@@ -112,6 +122,9 @@ int identity_take(int lock_dir, uid_t first, unsigned count, struct identity *re
 
 void identity_done(struct identity *identity)
 {
+    /* If this fails, somebody looks through /proc once more than needed. */
+    if (identity->lock_fd >= 0 && ftruncate(identity->lock_fd, 0) < 0)
+        errno = 0;
     cleanup_fd(&identity->lock_fd);
     *identity = IDENTITY_NONE;
 }

@@ -2,8 +2,8 @@
  * Who a sandbox is on the host: a uid of its own, taken from a range that nobody else uses.
  *
  * Taking one locks a file named after the uid in a directory of ours; the lock is held by the descriptor and so ends with the
- * process, however it dies. A uid that still has processes (those of a sandbox whose supervisor was killed a moment ago) is
- * passed over. The gid is the same number. Only root can have a sandbox run as another user; an ordinary user's sandboxes are
+ * process, however it dies. The file has a byte in it as long as the holder has not given the uid back: where the last one was
+ * killed, the uid may still have processes, and is then passed over. The gid is the same number. Only root can have a sandbox run as another user; an ordinary user's sandboxes are
  * that user's, kept apart by their namespaces.
  *
  * How root gets 'own uid, own user namespace, no capabilities': bubblewrap itself is started as that uid, with no groups, and

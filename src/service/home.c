@@ -267,14 +267,15 @@ static int make_temp(struct home *home, char temp[ID_TEXT_MAX], int *ret_dir_fd,
 }
 
 /* A sandbox that is there is never empty, so a plain rename() does not replace one. */
-static int take_name(struct home *home, const char *temp, int dir_fd, const struct sandbox_spec *spec, struct err *err)
+static int take_name(struct home *home, const char *temp, int dir_fd, const struct sandbox_spec *spec, bool lasts,
+                     struct err *err)
 {
-    int r = sandbox_spec_store(dir_fd, spec, err);
+    int r = sandbox_spec_store(dir_fd, spec, lasts, err);
 
     if (r < 0)
         return r;
     if (renameat(home->sandboxes_fd, temp, home->sandboxes_fd, spec->name) == 0)
-        r = file_fsync_dir(home->sandboxes_fd);
+        r = lasts ? file_fsync_dir(home->sandboxes_fd) : 0;
     else
         r = errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
     if (r == -EEXIST)
@@ -282,14 +283,15 @@ static int take_name(struct home *home, const char *temp, int dir_fd, const stru
     return r < 0 ? err_errno(err, r, "naming sandbox '%s'", spec->name) : 0;
 }
 
-static int take_new_name(struct home *home, const char *temp, int dir_fd, struct sandbox_spec *spec, struct err *err)
+static int take_new_name(struct home *home, const char *temp, int dir_fd, struct sandbox_spec *spec, bool lasts,
+                         struct err *err)
 {
     int r = -EEXIST;
 
     for (int i = 0; i < NAME_TRIES && r == -EEXIST; i++) {
         free(spec->name);
         spec->name = make_name(spec->base_path ? spec->base_path : "");
-        r = take_name(home, temp, dir_fd, spec, err);
+        r = take_name(home, temp, dir_fd, spec, lasts, err);
     }
     if (r < 0) {
         free(spec->name);
@@ -298,7 +300,7 @@ static int take_new_name(struct home *home, const char *temp, int dir_fd, struct
     return r;
 }
 
-int home_create(struct home *home, struct sandbox_spec *spec, int *ret_dir_fd, struct err *err)
+int home_create(struct home *home, struct sandbox_spec *spec, bool lasts, int *ret_dir_fd, struct err *err)
 {
     char temp[ID_TEXT_MAX];
     autofd int dir_fd = -1, lock = -1;
@@ -311,9 +313,9 @@ int home_create(struct home *home, struct sandbox_spec *spec, int *ret_dir_fd, s
     if (r < 0)
         err_errno(err, r, "making a sandbox in '%s/sandboxes'", home->path);
     else if (spec->name)
-        r = take_name(home, temp, dir_fd, spec, err);
+        r = take_name(home, temp, dir_fd, spec, lasts, err);
     else
-        r = take_new_name(home, temp, dir_fd, spec, err);
+        r = take_new_name(home, temp, dir_fd, spec, lasts, err);
     if (r < 0) {
         file_remove_tree(home->sandboxes_fd, temp);
         return r;

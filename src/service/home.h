@@ -32,8 +32,9 @@ int home_open(bool create, struct home *ret, struct err *err);
 void home_done(struct home *home);
 
 /* Makes the directory of a new sandbox with its spec in it. `spec->name` may be NULL: then a name is made of the base's last
- * component and four random letters ("shop-x3kf"), and put into the spec. -EEXIST. */
-int home_create(struct home *home, struct sandbox_spec *spec, int *ret_dir_fd, struct err *err);
+ * component and four random letters ("shop-x3kf"), and put into the spec. -EEXIST. A sandbox that is not to last at once is made
+ * without waiting for the disk; the first fsync of anything in it makes it last as well (fence/delta.h). */
+int home_create(struct home *home, struct sandbox_spec *spec, bool lasts, int *ret_dir_fd, struct err *err);
 
 /* The directory of the one sandbox whose name is `name` or, if there is none, begins with it. -ENOENT; -EINVAL when several
  * begin so, with their names in the error. */

@@ -196,7 +196,7 @@ int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, st
         r = fencing_compile(changed, &rules, err);
     /* Stored before they hold: after a crash in between the stricter reading of "acknowledged" is kept. */
     if (r == 0)
-        r = sandbox_spec_store(sandbox->dir_fd, changed, err);
+        r = sandbox_spec_store(sandbox->dir_fd, changed, true, err);
     if (r < 0)
         return r;
     r = fence_set_rules(fencing_fence(sandbox->fencing), rules);

@@ -145,7 +145,7 @@ int sandbox_spec_load(int dir_fd, struct sandbox_spec **ret, struct err *err)
 }
 
 /* Nothing is stored that could not be loaded again. */
-int sandbox_spec_store(int dir_fd, const struct sandbox_spec *spec, struct err *err)
+int sandbox_spec_store(int dir_fd, const struct sandbox_spec *spec, bool lasts, struct err *err)
 {
     autodone(buf) struct buf bytes = BUF_EMPTY;
     int r;
@@ -157,6 +157,6 @@ int sandbox_spec_store(int dir_fd, const struct sandbox_spec *spec, struct err *
     if (bytes.len > SANDBOX_SPEC_BYTES_MAX)
         return err_set(err, ERR_INVALID_ARGUMENT, -E2BIG, "writing the sandbox's spec: its %zu bytes are more than %u",
                        bytes.len, SANDBOX_SPEC_BYTES_MAX);
-    r = file_replace(dir_fd, SPEC_FILE, bytes.data, bytes.len, 0600);
+    r = (lasts ? file_replace : file_put)(dir_fd, SPEC_FILE, bytes.data, bytes.len, 0600);
     return r < 0 ? err_errno(err, r, "writing the sandbox's spec") : 0;
 }

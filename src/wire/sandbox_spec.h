@@ -84,6 +84,6 @@ int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret
 void sandbox_spec_rules_encode(const struct sandbox_spec *spec, struct buf *out);
 int sandbox_spec_rules_decode(struct sandbox_spec *spec, const void *bytes, size_t len, struct err *err);
 
-/* The file `spec` in a sandbox's directory. Writing is atomic and durable. */
+/* The file `spec` in a sandbox's directory. Writing is atomic, and when it `lasts` also durable. */
 int sandbox_spec_load(int dir_fd, struct sandbox_spec **ret, struct err *err);
-int sandbox_spec_store(int dir_fd, const struct sandbox_spec *spec, struct err *err);
+int sandbox_spec_store(int dir_fd, const struct sandbox_spec *spec, bool lasts, struct err *err);

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     spec->runtime = xdup("mock");
     spec->hostname = xdup("");
     spec->created_ns = (uint64_t) clock_wall_ns();
-    if (home_open(true, &home, &err) < 0 || home_create(&home, spec, &fd, &err) < 0) {
+    if (home_open(true, &home, &err) < 0 || home_create(&home, spec, true, &fd, &err) < 0) {
         fprintf(stderr, "make-sandbox: %s\n", err.text);
         return 1;
     }

@@ -77,7 +77,7 @@ static int make(struct fixture *x, const char *name, int *ret_fd, struct err *er
 {
     autoptr(sandbox_spec) spec = spec_of(name, "/srv/shop");
 
-    return home_create(&x->home, spec, ret_fd, err);
+    return home_create(&x->home, spec, true, ret_fd, err);
 }
 
 static void must_make(struct fixture *x, const char *name)
@@ -322,7 +322,7 @@ static void names_are_made_of_the_base(void **state)
         autofd int fd = -1;
         autoptr(sandbox_spec) spec = spec_of(NULL, bases[i][0]);
         autoptr(sandbox_spec) loaded = NULL;
-        assert_int_equal(home_create(&x->home, spec, &fd, &err), 0);
+        assert_int_equal(home_create(&x->home, spec, true, &fd, &err), 0);
         assert_non_null(spec->name);
         assert_int_equal(strncmp(spec->name, bases[i][1], strlen(bases[i][1])), 0);
         assert_int_equal(strlen(spec->name), strlen(bases[i][1]) + 4);
@@ -333,7 +333,7 @@ static void names_are_made_of_the_base(void **state)
     autofd int fd = -1;
     autofree char *base = xprintf("/srv/%0200d", 0);
     autoptr(sandbox_spec) spec = spec_of(NULL, base);
-    assert_int_equal(home_create(&x->home, spec, &fd, &err), 0);
+    assert_int_equal(home_create(&x->home, spec, true, &fd, &err), 0);
     assert_int_equal(strlen(spec->name), SANDBOX_NAME_MAX - 1);
 }
 

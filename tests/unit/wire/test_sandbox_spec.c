@@ -208,7 +208,7 @@ static void refused_as(struct sandbox_spec *spec, const char *text)
     assert_int_equal(err.code, ERR_DATA_LOSS);
     assert_string_equal(err.text, text);
     err = ERR_NONE;
-    assert_int_equal(sandbox_spec_store(-1, spec, &err), -EINVAL);
+    assert_int_equal(sandbox_spec_store(-1, spec, true, &err), -EINVAL);
     assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, text));
     sandbox_spec_free(spec);
@@ -341,7 +341,7 @@ static void a_spec_is_stored_and_loaded(void **state)
     dir = open(root, O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(sandbox_spec_load(dir, &got, &err), -ENOENT);
     assert_int_equal(err.code, ERR_NOT_FOUND);
-    assert_int_equal(sandbox_spec_store(dir, spec, &err), 0);
+    assert_int_equal(sandbox_spec_store(dir, spec, true, &err), 0);
     assert_int_equal(fstatat(dir, "spec", &st, 0), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(sandbox_spec_load(dir, &got, &err), 0);
@@ -349,7 +349,7 @@ static void a_spec_is_stored_and_loaded(void **state)
 
     /* A spec that is refused leaves the one that is there. */
     spec->env[0][0] = '=';
-    assert_int_equal(sandbox_spec_store(dir, spec, &err), -EINVAL);
+    assert_int_equal(sandbox_spec_store(dir, spec, true, &err), -EINVAL);
     assert_int_equal(sandbox_spec_load(dir, &again, &err), 0);
     assert_string_equal(again->env[0], "LANG=C");
 
@@ -371,7 +371,7 @@ static void a_spec_too_large_is_not_stored(void **state)
     for (int i = 0; i < 16; i++)
         sandbox_spec_add_rule(spec, large, 1, 1, 0);
     free(large);
-    assert_int_equal(sandbox_spec_store(-1, spec, &err), -E2BIG);
+    assert_int_equal(sandbox_spec_store(-1, spec, true, &err), -E2BIG);
     assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
 }
 
