@@ -210,7 +210,8 @@ static void cut_name(struct fence *f, struct inode *dir, const char *name)
     tree_unlock(f);
 }
 
-/* A visible change. The new time also makes the kernel drop a listing that was on its way while we told it to. */
+/* A visible change. That a passage comes or goes is not told by a time: nobody knows whether it was there before it was asked for,
+ * and what is known is forgotten when something hidden moves. */
 static void touch(struct fence *f, struct inode *dir)
 {
     tree_lock(f);
@@ -244,12 +245,12 @@ static void on_renaming(struct fence *f, struct inode *dir, const char *name, st
         renew_merged(f, dir, child, name);
     else if (flags == 0)
         cut_name(f, dir, name);
-    if (flags == 0)
-        touch(f, dir);
     if (sight == SIGHT_BELOW)
         passages_forget(f);
     else
         passages_forget_absent(f);
+    if (sight == SIGHT_FULL && flags == 0)
+        touch(f, dir);
     pthread_rwlock_unlock(&f->gate);
     notify_entry(f, dir, name, is_dir);
     notify_pages(f, dir);
@@ -273,8 +274,6 @@ static void search_anew(struct fence *f, struct inode *dir, const char *name)
         cut_name(f, dir, name);
         if (!place || resolve_name(f, dir, name, place, true, &found, NULL) < 0)
             found = NULL;
-        if (found)
-            touch(f, dir);
     }
     pthread_rwlock_unlock(&f->gate);
     if (found) {

@@ -133,38 +133,35 @@ static int check_kind(struct fence *f, struct inode *inode, bool wants_dir)
 }
 
 static int removal_begin(struct fence *f, struct inode *dir, const char *name, struct place *place, bool wants_dir,
-                         struct removal *ret)
+                         struct removal *re)
 {
-    struct removal re = { 0 };
     struct stat st;
-    int r = resolve_name(f, dir, name, place, false, &re.inode, NULL);
+    int r;
 
+    *re = (struct removal){ 0 };
+    r = resolve_name(f, dir, name, place, false, &re->inode, NULL);
     if (r < 0)
         return r;
-    r = check_kind(f, re.inode, wants_dir);
-    if (r < 0) {
-        inode_unref(f, re.inode);
-        return r;
-    }
-    r = layer_base_has(f, dir, name, &st);
-    re.in_base = r > 0;
+    r = check_kind(f, re->inode, wants_dir);
+    if (r == 0)
+        r = layer_base_has(f, dir, name, &st);
+    re->in_base = r > 0;
     if (r >= 0)
         r = copyup_dir(f, dir);
     if (r == 0)
-        r = handle_get(f, dir, LAYER_DELTA, &re.dir);
+        r = handle_get(f, dir, LAYER_DELTA, &re->dir);
     if (r < 0) {
-        inode_unref(f, re.inode);
+        inode_unref(f, re->inode);
         return r;
     }
     dir_lock(f, dir);
     tree_lock(f);
     const struct entry *e = entry_find(dir, name, strlen(name));
-    re.is_up = e && (e->flags & ENTRY_UP);
-    r = e && e->inode == re.inode ? 0 : -ENOENT;
+    re->is_up = e && (e->flags & ENTRY_UP);
+    r = e && e->inode == re->inode ? 0 : -ENOENT;
     tree_unlock(f);
-    *ret = re;
     if (r < 0)
-        removal_end(f, dir, &re);
+        removal_end(f, dir, re);
     return r;
 }
 
@@ -238,12 +235,13 @@ int remove_keep_covered(struct fence *f, struct inode *inode)
 static int remove_name(struct fence *f, const struct caller *who, enum need_op op, struct inode *dir, const char *name)
 {
     autoptr(place) place = NULL;
-    struct removal re = { 0 };
+    struct removal re;
     int r = guard_name(f, op, dir, name, who, &place);
 
-    if (r == 0)
-        r = removal_begin(f, dir, name, place, op == NEED_RMDIR, &re);
-    if (r != 0)
+    if (r < 0)
+        return r;
+    r = removal_begin(f, dir, name, place, op == NEED_RMDIR, &re);
+    if (r < 0)
         return r;
     r = re.in_base ? remove_keep_covered(f, re.inode) : 0;
     if (r == 0)
