@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 
-const char dialect_run_line[] = ". /proc/self/fd/5 5<&4 4<&- 3>&- </dev/null\n";
+#define RUN " /proc/self/fd/5 5<&4 4<&- 3>&- </dev/null\n"
 
 /* Without job control: it needs a terminal, and interrupting is ours to do. */
 static const char *const bash_args[] = { "--norc", "--noprofile", "--noediting", "-i", "+m", NULL };
@@ -16,12 +16,22 @@ static const struct dialect dialects[] = {
     /* execfail: a failed `exec` of a program ends only the command. No history, and no `!` that refers to it. */
     { .name = "bash",
       .args = bash_args,
-      .preamble = "shopt -s execfail; set +H +o history; unset HISTFILE MAILCHECK; export -n PS1 PS2\n" },
+      .preamble = "shopt -s execfail; set +H +o history; unset HISTFILE MAILCHECK; PS1= PS2=\n",
+      .run_line = "\\builtin ." RUN,
+      .echo = "\\builtin echo" },
     { .name = "zsh",
       .args = zsh_args,
-      .preamble = "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1=\n" },
-    /* A parse error makes dash and its kin discard their whole input buffer. */
-    { .name = "sh", .args = posix_args, .preamble = "PS1= PS2=\n", .forgets_input = true },
+      .preamble = "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1=\n",
+      .run_line = "\\builtin ." RUN,
+      .echo = "\\builtin echo" },
+    /* A parse error makes dash and its kin discard their whole input buffer. `command .` would survive it, and go on with the
+     * rest of the file; no function can be called `.` in these. */
+    { .name = "sh",
+      .args = posix_args,
+      .preamble = "PS1= PS2=\n",
+      .run_line = "\\." RUN,
+      .echo = "\\command echo",
+      .forgets_input = true },
 };
 
 const struct dialect *dialect_of(const char *shell_path)
@@ -44,12 +54,12 @@ const char *dialect_default_shell(void)
 /* On the same line as the command, so that line numbers in messages are the command's own. */
 void dialect_add_text(struct buf *out, const void *command, size_t len)
 {
-    buf_add_str(out, "exec 5<&-;");
+    buf_add_str(out, "\\exec 5<&-;");
     buf_add(out, command, len);
     buf_add_char(out, '\n');
 }
 
-void dialect_add_report_line(struct buf *out, unsigned long long number)
+void dialect_add_report_line(const struct dialect *dialect, struct buf *out, unsigned long long number)
 {
-    buf_addf(out, "echo %llu $? >&3\n", number);
+    buf_addf(out, "{ %s %llu \"$?\" >&3; } 2>/dev/null\n", dialect->echo, number);
 }

@@ -5,8 +5,10 @@
  * variable, SIGINT. It reads lines from a pipe of ours as its standard input; these lines are always the same two, whatever
  * the command:
  *
- *     . /proc/self/fd/5 5<&4 4<&- 3>&- </dev/null       run the command
- *     echo 17 $? >&3                                    and say so
+ *     \builtin . /proc/self/fd/5 5<&4 4<&- 3>&- </dev/null       run the command
+ *     { \builtin echo 17 "$?" >&3; } 2>/dev/null                and say so
+ *
+ * They are written so that aliases, functions, IFS and tracing that a command left behind make no difference.
  *
  * The command's text itself is in a memory file, descriptor 4, rewritten for each, so no quoting stands between its bytes and
  * the shell, and unbalanced quotes or here-documents end with the file. Being sourced, it may `return`, and job messages stay
@@ -29,6 +31,8 @@ struct dialect {
     const char *name;        /* of the program, without its directory */
     const char *const *args; /* what follows argv[0], ended by NULL */
     const char *preamble;    /* one line, given first */
+    const char *run_line;    /* runs what the file holds */
+    const char *echo;        /* the builtin, whatever the name means by now */
     bool forgets_input;      /* drops what it has read when a command fails: each line must reach it by itself */
 };
 
@@ -38,7 +42,6 @@ const struct dialect *dialect_of(const char *shell_path);
 /* The first of bash and sh that there is: "/bin/bash", "/bin/sh". As seen from here: /usr is the host's. */
 const char *dialect_default_shell(void);
 
-/* What the file holds for a command, and the two lines. */
+/* What the file holds for a command, and the line that reports its end. */
 void dialect_add_text(struct buf *out, const void *command, size_t len);
-extern const char dialect_run_line[];
-void dialect_add_report_line(struct buf *out, unsigned long long number);
+void dialect_add_report_line(const struct dialect *dialect, struct buf *out, unsigned long long number);

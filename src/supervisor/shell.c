@@ -27,9 +27,11 @@
 #define OPEN_MS 10000
 #define INTERRUPT_STEP_MS 200
 #define INTERRUPT_STEPS 15 /* of which the first is gentle */
+#define PROBE_MS 100
+#define PROBES 100
 #define CHANNEL_LINE_MAX 64
 
-enum shell_phase { SHELL_OPENING, SHELL_IDLE, SHELL_BUSY, SHELL_INTERRUPTING, SHELL_CLOSED };
+enum shell_phase { SHELL_OPENING, SHELL_IDLE, SHELL_BUSY, SHELL_INTERRUPTING, SHELL_SETTLING, SHELL_CLOSED };
 
 /* A command given to a session. */
 struct line {
@@ -49,6 +51,7 @@ struct shell {
     const struct dialect *dialect;
     enum shell_phase phase;
     struct task task;
+    struct task barrier; /* see settle() */
     struct tap taps[2];
     struct tap channel;
     char heard[CHANNEL_LINE_MAX];
@@ -59,8 +62,8 @@ struct shell {
     struct line *current, *queue;
     uint64_t since_ticks; /* when the current one began */
     bool timed_out;
-    unsigned interrupt_step;
-    struct timer timer; /* of the phase: opening, idle, the command's, the interrupt's */
+    unsigned interrupt_step, probe_count;
+    struct timer timer; /* of the phase: opening, idle, the command's, the interrupt's, the probe's */
     uint32_t idle_ms;
     int64_t began_ns;
     struct client *opener; /* who waits for it to open */
@@ -68,9 +71,11 @@ struct shell {
 };
 
 #define shell_of_task(t) ((struct shell *) ((char *) (t) -offsetof(struct shell, task)))
+#define shell_of_barrier(t) ((struct shell *) ((char *) (t) -offsetof(struct shell, barrier)))
 
 static void begin_next(struct shell *shell);
 static void interrupt(struct shell *shell);
+static void settle(struct shell *shell);
 
 static struct shell *find(struct sandbox *sandbox, const char *name)
 {
@@ -88,6 +93,7 @@ static void shell_free(struct shell *shell)
         tap_close(&shell->taps[i]);
     tap_close(&shell->channel);
     task_forget(&shell->task);
+    task_forget(&shell->barrier);
     roster_remove(&shell->sandbox->roster, shell);
     if (shell->script_fd >= 0)
         close(shell->script_fd);
@@ -199,7 +205,7 @@ static void become_idle(struct shell *shell)
 static void finish_current(struct shell *shell, int status)
 {
     struct line *line = shell->current;
-    bool timed_out = shell->timed_out;
+    bool timed_out = shell->timed_out, was_interrupted = shell->phase == SHELL_INTERRUPTING;
 
     for (int i = 0; i < 2; i++)
         tap_empty(&shell->taps[i]);
@@ -207,7 +213,10 @@ static void finish_current(struct shell *shell, int status)
     for (int i = 0; i < 2; i++)
         tap_resume(&shell->taps[i]);
     end_line(line, timed_out ? CTL_END_TIMED_OUT : CTL_END_EXITED, status, 0, "");
-    become_idle(shell);
+    if (was_interrupted)
+        settle(shell);
+    else
+        become_idle(shell);
 }
 
 /* One line of the channel: "<number> <status>". Whatever else comes is none of ours. */
@@ -224,6 +233,11 @@ static void hear(struct shell *shell, const char *text)
         tell_opener(shell, NULL);
         chronicle_add(&shell->sandbox->chronicle,
                       &(struct ctl_event){ .kind = CTL_EVENT_SESSION_OPENED, .subject = shell->name });
+        become_idle(shell);
+    } else if (shell->phase == SHELL_SETTLING) {
+        /* What it says of the signals is nobody's output. */
+        for (int i = 0; i < 2; i++)
+            tap_drain(&shell->taps[i]);
         become_idle(shell);
     } else if (shell->current) {
         finish_current(shell, status & 255);
@@ -268,12 +282,82 @@ static int say(struct shell *shell, const char *line)
     return n == (ssize_t) len ? 0 : n < 0 ? -errno : -EIO;
 }
 
+/* Asks it to say the number, which it can be asked again: what does not come from a command is heard once. */
 static int say_report(struct shell *shell)
 {
     autodone(buf) struct buf line = BUF_EMPTY;
 
-    dialect_add_report_line(&line, ++shell->number);
+    dialect_add_report_line(shell->dialect, &line, shell->number);
     return say(shell, line.data);
+}
+
+static void at_probe(void *cookie)
+{
+    struct shell *shell = cookie;
+
+    if (shell->probe_count++ >= PROBES) {
+        close_down(shell, CTL_END_LOST, 0, "its shell does not come back");
+        return;
+    }
+    /* A signal may have come while it read, and taken the line with it. One that reads nothing has a full pipe. */
+    say_report(shell);
+    timer_start(&shell->timer, &shell->sandbox->reactor, PROBE_MS, at_probe, shell);
+}
+
+static void on_barrier_up(struct task *task, int pty_fd)
+{
+    (void) task;
+    if (pty_fd >= 0)
+        close(pty_fd);
+}
+
+static void on_barrier(struct task *task, int error, enum init_step step)
+{
+    (void) error;
+    (void) step;
+    at_probe(shell_of_barrier(task));
+}
+
+static void on_barrier_exited(struct task *task, const struct init_report *report)
+{
+    (void) task;
+    (void) report;
+}
+
+static void on_barrier_gone(struct task *task)
+{
+    (void) task;
+}
+
+static const struct task_ops barrier_ops = {
+    .spawned = on_barrier_up,
+    .failed = on_barrier,
+    .exited = on_barrier_exited,
+    .gone = on_barrier_gone,
+};
+
+static void at_settle_timeout(void *cookie)
+{
+    close_down(cookie, CTL_END_LOST, 0, "its shell does not come back");
+}
+
+/* A signal that is still on its way when the command has ended would hit the shell in the middle of the next line, and that
+ * command would never run. init does what it is asked in its order: when it says that it could not start this, which nobody
+ * can, all signals have been sent. A shell that answers after that has had them. */
+static void settle(struct shell *shell)
+{
+    static const char *const argv[] = { "/", NULL }, *const envp[] = { NULL };
+    const int fds[] = { shell->text_fd, shell->text_fd, shell->text_fd };
+    struct init_command nothing = { .cwd = "/", .argv = argv, .envp = envp, .fds = fds, .fd_count = ARRAY_LEN(fds) };
+    struct init_spawn request = { .flags = INIT_SPAWN_SESSION };
+
+    shell->phase = SHELL_SETTLING;
+    shell->probe_count = 0;
+    shell->number++;
+    roster_set(&shell->sandbox->roster, shell, shell->task.pid, "");
+    timer_start(&shell->timer, &shell->sandbox->reactor, OPEN_MS, at_settle_timeout, shell);
+    if (task_start(&shell->barrier, &shell->sandbox->link, &barrier_ops, &request, &nothing) < 0)
+        close_down(shell, CTL_END_LOST, 0, "its shell cannot be waited for");
 }
 
 static int give_text(struct shell *shell, const char *command)
@@ -307,8 +391,14 @@ static void interrupt(struct shell *shell)
         close_down(shell, CTL_END_SIGNALED, SIGKILL, "its shell could not be interrupted");
         return;
     }
-    task_kill(&shell->task, shell->interrupt_step == 1 ? SIGINT : SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
+    /* The shell first: one whose child dies while it knows of no interrupt goes on with the next command of its list. */
     task_kill(&shell->task, SIGINT, INIT_KILL_MAIN, 0);
+    task_kill(&shell->task, shell->interrupt_step == 1 ? SIGINT : SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
+    /* It may have been reading what we asked it to say, and forgotten it. */
+    if (shell->interrupt_step > 1) {
+        task_kill(&shell->task, SIGINT, INIT_KILL_MAIN, 0);
+        say_report(shell);
+    }
     timer_start(&shell->timer, &shell->sandbox->reactor, INTERRUPT_STEP_MS, at_interrupt_step, shell);
 }
 
@@ -327,9 +417,10 @@ static void begin_next(struct shell *shell)
     /* Before the shell can write anything that would be charged to it. */
     roster_set(&shell->sandbox->roster, shell, shell->task.pid, line->run.name);
     run_started(&line->run, 0, -1, line->text);
+    shell->number++;
     r = give_text(shell, line->text);
     if (r == 0)
-        r = say(shell, dialect_run_line);
+        r = say(shell, shell->dialect->run_line);
     if (r == 0)
         r = say_report(shell);
     if (r < 0) {
@@ -483,8 +574,6 @@ static int spawn(struct shell *shell, const char *path, const struct ctl_command
         argv[i + 1] = shell->dialect->args[i];
     environment_init(&environment, sandbox->spec, wanted->envp);
     environment_set(&environment, shell_var);
-    environment_set(&environment, "PS1=");
-    environment_set(&environment, "PS2=");
     what.envp = (const char *const *) environment.vars;
     return task_start(&shell->task, &sandbox->link, &task_ops, &request, &what);
 }
@@ -500,9 +589,14 @@ static int start(struct shell *shell, const char *path, const struct ctl_command
         if (fds[i] >= 0)
             close(fds[i]);
     }
+    if (r < 0)
+        return r;
+    shell->number++;
+    r = say(shell, shell->dialect->preamble);
     if (r == 0)
-        r = say(shell, shell->dialect->preamble);
-    return r < 0 ? r : say_report(shell);
+        r = say_report(shell);
+    /* One that has failed already says itself why. */
+    return r == -EPIPE ? 0 : r;
 }
 
 static struct shell *shell_new(struct sandbox *sandbox, const char *path)

@@ -1,12 +1,12 @@
 /*
  * A session: a shell that remembers, and runs one command at a time (see dialect.h for how).
  *
- *     opening ──▶ idle ◀──▶ busy ──▶ interrupting ──▶ idle
- *                   └──────────┴──────────┴────▶ closed, then gone with its last process
+ *     opening ──▶ idle ◀──▶ busy ──▶ interrupting ──▶ settling ──▶ idle
+ *                   └──────────┴──────────┴──────────────┴────▶ closed, then gone with its last process
  *
  * Commands queue. One that takes too long, or whose client left, is interrupted: SIGINT to the shell and to what it started
- * since, then SIGKILL to the latter. A shell that does not come back even then is ended. `exit`, and only that, ends the session
- * from inside. What background jobs print while no command runs is dropped.
+ * since, then SIGKILL to the latter. A shell that does not come back even then is ended. The next command waits until no signal
+ * is on its way any more. `exit`, and only that, ends the session from inside. What background jobs print while no command runs is dropped.
  */
 #pragma once
 
