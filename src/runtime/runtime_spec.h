@@ -28,7 +28,7 @@
 #define RUNTIME_SHM_BYTES (64ULL << 20)
 #define RUNTIME_CPU_PERIOD_US 100000
 #define RUNTIME_MOUNTS_MAX 64
-#define RUNTIME_ID_MAX 64
+#define RUNTIME_ID_MAX 80
 
 enum runtime_net {
     RUNTIME_NET_NONE, /* its own network with nothing but loopback */

@@ -106,7 +106,7 @@ void launch_stop(struct launch *launch, unsigned grace_ms, launch_reply_fn fn, v
     struct ctl_request request = { .type = CTL_REQUEST_STOP, .tag = 1, .stop = { .grace_ms = grace_ms } };
     int64_t until = clock_now_ns() + (STOP_MS + (int64_t) grace_ms) * CLOCK_NS_PER_MS;
     char payload[CTL_PROTO_SMALL_MAX];
-    struct ctl_reply reply;
+    struct ctl_reply reply = { 0 };
     struct frame frame;
 
     if (launch->ctl_fd < 0)

@@ -134,6 +134,14 @@ static int choose_runtime(struct sandbox *sandbox, struct err *err)
     return 0;
 }
 
+static void name_cgroup(struct sandbox *sandbox)
+{
+    const char *slash = strrchr(sandbox->dir_path, '/');
+    autofree char *home = xdupn(sandbox->dir_path, slash ? (size_t) (slash - sandbox->dir_path) : 0);
+
+    cgroup_name_make(home, sandbox->spec->name, sandbox->cgroup);
+}
+
 /* What a supervisor of this sandbox that was killed has left. */
 static void remove_old_cgroup(const struct sandbox *sandbox)
 {
@@ -141,10 +149,10 @@ static void remove_old_cgroup(const struct sandbox *sandbox)
     autoptr(cgroup) cgroup = NULL;
     struct err err = ERR_NONE;
 
-    if (cgroup_tree_new(NULL, &tree, &err) < 0 || cgroup_find(tree, sandbox->spec->name, &cgroup) < 0)
+    if (cgroup_tree_new(NULL, &tree, &err) < 0 || cgroup_find(tree, sandbox->cgroup, &cgroup) < 0)
         return;
     if (cgroup_kill(cgroup) < 0 || cgroup_remove(cgroup) < 0)
-        log_warn("an old cgroup cannot be removed", LOG_STR("name", sandbox->spec->name));
+        log_warn("an old cgroup cannot be removed", LOG_STR("name", sandbox->cgroup));
 }
 
 /* Whether any user can run it: then it is bound, and its pages are shared; otherwise it is copied. */
@@ -271,7 +279,7 @@ static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mount
         mounts[i] = (struct runtime_mount){ spec->mounts[i].src, spec->mounts[i].dst, spec->mounts[i].read_only };
     for (size_t i = 0; i < spec->env_count; i++)
         env[i] = spec->env[i];
-    ret->id = spec->name;
+    ret->id = sandbox->cgroup;
     ret->init_argv = init_argv;
     ret->mounts = mounts;
     ret->mount_count = spec->mount_count;
@@ -304,6 +312,7 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct err *e
     r = program_find("agentfense-init", &init_path, err);
     if (r < 0)
         return r;
+    name_cgroup(sandbox);
     fill_spec(sandbox, mounts, env, &spec);
     if (is_open_to_all(init_path) || sandbox->identity.uid == geteuid()) {
         spec.init_path = init_path;
@@ -361,14 +370,19 @@ void boot(struct sandbox *sandbox)
     }
 }
 
+void boot_take_limits(struct sandbox *sandbox)
+{
+    if (sandbox->process && runtime_event_fd(sandbox->process) >= 0)
+        on_limit(0, sandbox);
+}
+
 void boot_undo(struct sandbox *sandbox)
 {
     timer_stop(&sandbox->boot_timer);
     watch_stop(&sandbox->process_watch);
     watch_stop(&sandbox->limit_watch);
     watch_stop(&sandbox->output_watch);
-    if (sandbox->process && runtime_event_fd(sandbox->process) >= 0)
-        on_limit(0, sandbox);
+    boot_take_limits(sandbox);
     init_link_shut_down(&sandbox->link);
     init_link_close(&sandbox->link);
     runtime_process_free(steal_ptr(&sandbox->process));

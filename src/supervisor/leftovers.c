@@ -1,5 +1,6 @@
 #include "supervisor/leftovers.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,19 +14,21 @@
 #include "base/mem.h"
 #include "runtime/bwrap_orphan.h"
 #include "runtime/cgroup_tree.h"
-#include "wire/sandbox_spec.h"
+#include "supervisor/cgroup_name.h"
 
-/* Only a sandbox of this home that has no supervisor is known to be left; all else may be somebody's. */
-static bool is_in_use(const char *name, void *cookie)
+/* What is of another home may be anybody's. Of this one: a sandbox that has no supervisor has no use for it, nor has one that is
+ * gone, for it went under its lock. */
+static bool is_in_use(const char *cgroup, void *cookie)
 {
     const char *home = cookie;
-    autofree char *path = xprintf("%s/%s/lock", home, name);
+    const char *name = cgroup_name_sandbox(home, cgroup);
+    autofree char *path = xprintf("%s/%s/lock", home, name ? name : "");
     autofd int fd = -1;
 
-    if (!sandbox_name_is_valid(name))
+    if (!name)
         return true;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    return fd < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0;
+    return fd < 0 ? errno != ENOENT : flock(fd, LOCK_SH | LOCK_NB) < 0;
 }
 
 static void *sweep(void *cookie)

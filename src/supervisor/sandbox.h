@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "runtime/identity.h"
 #include "runtime/runtime.h"
+#include "supervisor/cgroup_name.h"
 #include "supervisor/chronicle.h"
 #include "supervisor/fencing.h"
 #include "supervisor/init_link.h"
@@ -33,6 +34,7 @@ struct sandbox {
     int dir_fd;                /* owned */
     int lock_fd;               /* owned: held as long as we live */
     struct sandbox_spec *spec; /* owned */
+    char cgroup[CGROUP_NAME_MAX];
 
     enum ctl_state state;
     struct err failure;

@@ -169,7 +169,7 @@ class Host:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
             left += [line for line in mounts if str(self.dir) in line or "/run/agentfense" in line]
         for name in self.names():
-            left += map(str, pathlib.Path("/sys/fs/cgroup").glob(f"**/agentfense/{name}"))
+            left += map(str, pathlib.Path("/sys/fs/cgroup").glob(f"**/agentfense/????????-{name}"))
         return left
 
     def settle(self):

@@ -80,14 +80,13 @@ def processes_of(uids):
 
 
 def cgroups(name):
-    return [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob(f"*/agentfense/{name}")] + [
-        str(path) for path in pathlib.Path("/sys/fs/cgroup").glob(f"agentfense/{name}")]
+    return [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/agentfense/????????-{name}")]
 
 
 class Round:
     def __init__(self, host, number, rng, options):
         self.host = host
-        self.name = f"round{number}"
+        self.name = f"round{number}-{os.getpid()}"
         self.victim = rng.choice(VICTIMS)
         self.delay = rng.choice([rng.uniform(0, 0.1), rng.uniform(0, 0.4), rng.uniform(0.3, 0.8)])
         self.options = options

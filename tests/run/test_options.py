@@ -110,6 +110,18 @@ def test_many_run_side_by_side_over_one_directory(host, count):
     assert host.names() == []
 
 
+def test_sandboxes_of_one_name_in_two_homes_leave_each_other_alone(limited):
+    other = limited.dir / "other"
+    with limited.start("-q", "--name", "box", "-m", "64M", command="echo ready; cat; echo x > x") as run:
+        assert run.stdout.readline() == b"ready\n"
+        for _ in range(2):
+            result = limited.run("-q", "--name", "box", "--rm", "-m", "64M", command="sleep 0.5; echo other",
+                                 env={"AGENTFENSE_STATE_DIR": str(other)})
+            assert (result.code, result.out) == (0, b"other\n"), result
+        run.stdin.close()
+        assert run.wait(60) == 0
+
+
 # ---- environment and place ----
 
 def test_the_environment_is_small_and_not_ours(one):
