@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
+#include "supervisor/boot.h"
 #include "supervisor/client.h"
 #include "supervisor/sandbox.h"
 
@@ -214,6 +215,8 @@ void run_end(struct run *run, const struct ctl_finished *result)
         if (run->outputs[i].is_cut)
             run->result.flags |= i == 0 ? CTL_FINISHED_OUT_CUT : CTL_FINISHED_ERR_CUT;
     }
+    if (result->status != 0)
+        boot_take_limits(sandbox);
     if (run->began_ns && sandbox->oom_count != run->oom_count && result->status != 0)
         run->result.flags |= CTL_FINISHED_OOM;
     chronicle_add(&sandbox->chronicle, &(struct ctl_event){
