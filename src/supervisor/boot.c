@@ -171,12 +171,12 @@ static bool is_open_to_all(const char *path)
     return true;
 }
 
-static void on_limit(uint32_t events, void *cookie)
+void boot_take_limits(struct sandbox *sandbox)
 {
-    struct sandbox *sandbox = cookie;
     struct runtime_event event;
 
-    (void) events;
+    if (!sandbox->process || runtime_event_fd(sandbox->process) < 0)
+        return;
     while (runtime_next_event(sandbox->process, &event) > 0) {
         bool is_memory = event.kind == RUNTIME_EVENT_MEMORY;
 
@@ -187,6 +187,12 @@ static void on_limit(uint32_t events, void *cookie)
                                                .numbers = { (int64_t) event.count, (int64_t) event.limit },
                                            });
     }
+}
+
+static void on_limit(uint32_t events, void *cookie)
+{
+    (void) events;
+    boot_take_limits(cookie);
 }
 
 static void on_process_end(uint32_t events, void *cookie)
@@ -368,12 +374,6 @@ void boot(struct sandbox *sandbox)
             return;
         }
     }
-}
-
-void boot_take_limits(struct sandbox *sandbox)
-{
-    if (sandbox->process && runtime_event_fd(sandbox->process) >= 0)
-        on_limit(0, sandbox);
 }
 
 void boot_undo(struct sandbox *sandbox)

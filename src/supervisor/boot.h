@@ -9,7 +9,7 @@ struct sandbox;
 /* In the supervisor's mount namespace (namespace.h). Failing is said by sandbox_fail(). */
 void boot(struct sandbox *sandbox);
 
-/* Limits that were hit and of which nobody was told yet: counts them, and tells. */
+/* Limits that were hit and of which nobody was told yet: counts them, and tells. What hit one may end before its event comes. */
 void boot_take_limits(struct sandbox *sandbox);
 
 /* The reverse. Everything that runs in the sandbox is killed; what was written is in the delta. */
