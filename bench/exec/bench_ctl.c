@@ -188,7 +188,7 @@ static int make(const char *dir, const char *name, const char *base)
     autofd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || mkdirat(fd, "mnt", 0700) < 0)
         die(dir, strerror(errno));
-    if (sandbox_spec_store(fd, spec, &err) < 0)
+    if (sandbox_spec_store(fd, spec, false, &err) < 0)
         die(dir, err.text);
     return 0;
 }
