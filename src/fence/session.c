@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "fence/follow.h"
 #include "fence/reply.h"
 
 #define GREETING_MS 10000
@@ -33,7 +32,7 @@
  * One worker, the leader, reads requests; the others wait for their turn. A short request the leader serves itself and goes
  * on reading: a single client then talks to a single thread whose caches are warm, and nobody else is woken. Waking an idle CPU
  * is what makes a round trip slow, so after a reply the leader looks for the next request for SPIN_NS before it sleeps, as
- * long as that pays (see spin_pays), and moves to the CPU of a client that asks one thing after the other (see follow.c).
+ * long as that pays (see spin_pays).
  *
  * Leadership is passed on in three cases: before a request that takes long (copying, syncing, moving); when several times in a
  * row a request of another process was waiting already, that is, when several clients ask at once; and when the leader is stuck
@@ -63,7 +62,6 @@ struct session {
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
     _Atomic int unheard; /* workers who read, or have read a FORGET and are not done with it */
-    struct follow follow;
 
     pthread_mutex_t lock;
     pthread_cond_t turn;
@@ -85,11 +83,9 @@ struct worker {
     unsigned crowd;   /* how many in a row were, and from another process than the one before */
     uint32_t last_pid;
     unsigned spins, hits;
-    struct pursuit pursuit;
 };
 
 static __thread struct worker *self; /* borrowed; NULL in threads that are none */
-static __thread struct worker *this_worker; /* while it serves */
 
 /* ---- the device ---- */
 
@@ -136,13 +132,8 @@ static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
 {
     struct fence *f = userdata;
     struct session *s = f->session;
-    struct worker *w = this_worker;
-
     amend_init(s, iov, count);
-    /* Only the leader stands back for its client: it is missed when that takes long. */
-    if (!w || atomic_load(&s->term) != w->term || atomic_load(&s->busy_since_ns) == 0)
-        return writev(fd, iov, count);
-    return follow_writev(&s->follow, &w->pursuit, fd, iov, count);
+    return writev(fd, iov, count);
 }
 
 /* The kernel begins with INIT; answered here, so that what was agreed is known before the first client comes. */
@@ -287,8 +278,6 @@ static bool take_lead(struct worker *w)
     }
     if (atomic_load(&s->stopping))
         return false;
-    if (s->has_leader)
-        follow_rescue(&s->follow);
     s->has_leader = true;
     atomic_store(&s->busy_since_ns, 0);
     w->term = atomic_fetch_add(&s->term, 1) + 1;
@@ -442,13 +431,10 @@ static bool serve(struct worker *w, size_t len)
         atomic_fetch_add(&s->serving, 1);
     } else {
         atomic_store(&s->busy_since_ns, now);
-        follow_request(&s->follow, &w->pursuit, head->pid, w->was_waiting, now);
-        this_worker = w;
     }
     fuse_session_process_buf(s->fuse, &buf);
     if (forgets)
         atomic_fetch_sub(&s->unheard, 1);
-    this_worker = NULL;
     if (!leads)
         atomic_fetch_sub(&s->serving, 1);
     if (!leads || atomic_load(&s->term) != w->term)
@@ -460,7 +446,6 @@ static bool serve(struct worker *w, size_t len)
 static void end_all(struct session *s)
 {
     atomic_store(&s->stopping, true);
-    follow_rescue(&s->follow);
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->turn);
     pthread_mutex_unlock(&s->lock);
@@ -468,7 +453,7 @@ static void end_all(struct session *s)
 
 static void work(struct session *s)
 {
-    struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES), .pursuit.thread = (int) gettid() };
+    struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES) };
 
     self = &w;
     while (w.bytes && take_lead(&w)) {
@@ -521,7 +506,6 @@ void session_stop(struct session *s)
     uint64_t one = 1;
 
     atomic_store(&s->stopping, true);
-    follow_rescue(&s->follow);
     if (write(s->stop_fd, &one, sizeof(one)) < 0)
         return;
 }
@@ -538,7 +522,6 @@ int session_new(struct fence *f, unsigned threads, struct session **ret_session)
     s->fd = -1;
     s->most = threads ? threads : WORKERS_DEFAULT;
     s->passes_all = fault_is("side-by-side");
-    follow_init(&s->follow);
     s->can_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     s->serving_most = (int) sysconf(_SC_NPROCESSORS_ONLN) / 2;
     pthread_mutex_init(&s->lock, NULL);

@@ -218,6 +218,8 @@ static int launch(struct bwrap_runtime *self, const struct runtime_spec *spec, s
     /* bwrap is still reading its arguments: it has no child and no namespace that could stay behind outside the cgroup. */
     if (process->cgroup && (r = cgroup_attach(process->cgroup, process->proc.pid, err)) < 0)
         return r;
+    if (spec->await_workspace && (r = spec->await_workspace(spec->cookie, err)) < 0)
+        return r;
     if (send_args(args, start) < 0 || wait_init_pid(process, start) < 0)
         return runtime_explain(process, err);
     open_init(process);

@@ -55,6 +55,8 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     }
     if (!spec->init_path)
         return err_invalid(err, "the mock runtime needs init as a path");
+    if (spec->await_workspace && (r = spec->await_workspace(spec->cookie, err)) < 0)
+        return r;
     if (pipe2(fds, O_CLOEXEC) < 0)
         return err_errno(err, -errno, "starting a mock sandbox");
     autofd int theirs = fds[1];

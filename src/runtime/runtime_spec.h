@@ -69,7 +69,11 @@ struct runtime_spec {
     uint64_t tmp_bytes, home_bytes, shm_bytes; /* sizes of /tmp, HOME, /dev/shm; 0: the defaults above */
     const char *const *env;                    /* "NAME=value" beside the fixed ones, ended by NULL; NULL: none */
     bool own_cgroup;                           /* also without a limit that needs one: to freeze it, or to see what it uses */
-    bool outlive_parent;                       /* go on when the thread that started it ends; the default is to die with it */
+    /* Called when the runtime has done what it can without the workspace; when it returns 0 the workspace is there. So the two are
+     * made ready side by side. NULL: it is there already. */
+    int (*await_workspace)(void *cookie, struct err *err);
+    void *cookie;
+    bool outlive_parent; /* go on when the thread that started it ends; the default is to die with it */
 };
 
 /* The number of init's socket inside. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -105,7 +106,7 @@ static int explain_fuse(int r, struct err *err)
     return r;
 }
 
-static int start_fence(struct sandbox *sandbox, struct err *err)
+static int make_fence(struct sandbox *sandbox, struct err *err)
 {
     struct fencing_config config = {
         .dir_path = sandbox->dir_path,
@@ -122,6 +123,46 @@ static int start_fence(struct sandbox *sandbox, struct err *err)
 
     int r = fencing_start(&config, &sandbox->fencing, err);
     return r < 0 ? explain_fuse(r, err) : r;
+}
+
+/* The fence being made by a thread of its own, while bwrap is started: each takes milliseconds, and neither needs the other
+ * before bwrap comes to bind the workspace. */
+struct fence_start {
+    struct sandbox *sandbox;
+    pthread_t thread;
+    bool is_joined;
+    int r; /* of the thread, as `err` */
+    struct err err;
+};
+
+static void *run_fence_start(void *cookie)
+{
+    struct fence_start *start = cookie;
+
+    start->r = make_fence(start->sandbox, &start->err);
+    return NULL;
+}
+
+static int begin_fence(struct fence_start *start, struct sandbox *sandbox, struct err *err)
+{
+    int r;
+
+    *start = (struct fence_start){ .sandbox = sandbox, .err = ERR_NONE };
+    r = pthread_create(&start->thread, NULL, run_fence_start, start);
+    start->is_joined = r != 0;
+    return r ? err_errno(err, -r, "starting a thread") : 0;
+}
+
+static int await_fence(void *cookie, struct err *err)
+{
+    struct fence_start *start = cookie;
+
+    if (!start->is_joined)
+        pthread_join(start->thread, NULL);
+    start->is_joined = true;
+    if (start->r < 0)
+        *err = start->err;
+    return start->r;
 }
 
 static int choose_runtime(struct sandbox *sandbox, struct err *err)
@@ -304,7 +345,7 @@ static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mount
     ret->own_cgroup = spec->own_cgroup;
 }
 
-static int start_runtime(struct sandbox *sandbox, int init_socket, struct err *err)
+static int start_runtime(struct sandbox *sandbox, int init_socket, struct fence_start *fence, struct err *err)
 {
     struct runtime_spec spec = RUNTIME_SPEC_NONE;
     struct runtime_mount mounts[RUNTIME_MOUNTS_MAX];
@@ -328,6 +369,8 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct err *e
     }
     spec.workspace = sandbox->mount_point;
     spec.init_socket = init_socket;
+    spec.await_workspace = await_fence;
+    spec.cookie = fence;
     if (spec.limits.memory_bytes || spec.limits.cpu_quota_us || spec.limits.cpu_shares || spec.limits.pids || spec.own_cgroup)
         remove_old_cgroup(sandbox);
     r = runtime_start(sandbox->runtime, &spec, &sandbox->process, err);
@@ -335,6 +378,20 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct err *e
         err_wrap(err, r,
                  "root here has no user %u to run the sandbox as; start it as an ordinary user, or outside this container",
                  spec.uid);
+    return r;
+}
+
+/* Whatever comes of the runtime, the fence is not left half made. */
+static int start_both(struct sandbox *sandbox, int init_socket, struct err *err)
+{
+    struct fence_start fence;
+    struct err ignored = ERR_NONE;
+    int r = begin_fence(&fence, sandbox, err);
+
+    if (r < 0)
+        return r;
+    r = start_runtime(sandbox, init_socket, &fence, err);
+    await_fence(&fence, &ignored);
     return r;
 }
 
@@ -346,7 +403,7 @@ static int start_init(struct sandbox *sandbox, struct err *err)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, -errno, "making init's socket");
     autofd int ours = pair[0], theirs = pair[1];
-    r = start_runtime(sandbox, theirs, err);
+    r = start_both(sandbox, theirs, err);
     if (r < 0)
         return r;
     r = init_link_open(&sandbox->link, &sandbox->reactor, ours, on_link, sandbox);
@@ -364,7 +421,10 @@ static int start_init(struct sandbox *sandbox, struct err *err)
 void boot(struct sandbox *sandbox)
 {
     static int (*const steps[])(struct sandbox *, struct err *) = {
-        take_identity, choose_mount_point, start_fence, choose_runtime, start_init,
+        take_identity,
+        choose_mount_point,
+        choose_runtime,
+        start_init,
     };
     struct err err = ERR_NONE;
 

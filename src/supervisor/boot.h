@@ -1,5 +1,5 @@
 /*
- * A sandbox's start: identity, fence, runtime, link to init, in this order. Running when init has said hello, which comes by
+ * A sandbox's start: identity, then fence and runtime side by side, then the link to init. Running when init has said hello, which comes by
  * the reactor; failed when it does not.
  */
 #pragma once

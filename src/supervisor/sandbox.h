@@ -4,7 +4,7 @@
  *     booting ──▶ running ──▶ stopping ──▶ stopped      (a sandbox that is booting may be stopped too)
  *        └───────────┴──────────────────▶ failed
  *
- * boot.h makes what is below in this order: mount namespace, identity, fence, runtime, link; shutdown takes it down in the
+ * boot.h makes what is below in this order: mount namespace, identity, fence and runtime, link; shutdown takes it down in the
  * reverse. Everything runs in the main thread, except the fence's workers, which see only `roster` and the fence's own mailbox.
  */
 #pragma once
