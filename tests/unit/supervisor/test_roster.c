@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
+
 static int keys[8];
 
 static const char *name_of(struct roster *roster, pid_t pid)
@@ -117,6 +119,52 @@ static void many_names_do_not_fit_and_none_is_cut(void **state)
     roster_done(&roster);
 }
 
+static int64_t now(void)
+{
+    usleep(1000);
+    int64_t t = clock_wall_ns();
+    usleep(1000);
+    return t;
+}
+
+static const char *name_at(struct roster *roster, pid_t pid, int64_t wall_ns)
+{
+    static char out[CTL_NAME_MAX];
+
+    roster_name_at(roster, pid, wall_ns, out);
+    return out;
+}
+
+static void who_has_left_is_remembered_with_its_time(void **state)
+{
+    struct roster roster = ROSTER_EMPTY;
+    int64_t before = now(), one, both, second, after;
+
+    (void) state;
+    roster_set(&roster, &keys[0], 0, "first");
+    roster_set(&roster, &keys[0], 5, "first"); /* its pid became known */
+    one = now();
+    roster_set(&roster, &keys[1], 6, "second");
+    both = now();
+    roster_remove(&roster, &keys[0]);
+    second = now();
+    roster_set(&roster, &keys[1], 6, ""); /* a session whose command has ended */
+    after = now();
+    roster_set(&roster, &keys[2], 7, "third");
+    assert_string_equal(name_at(&roster, 0, before), "");
+    assert_string_equal(name_at(&roster, 999999998, one), "first");
+    assert_string_equal(name_at(&roster, 999999998, both), "first,second");
+    assert_string_equal(name_at(&roster, 0, second), "second");
+    assert_string_equal(name_at(&roster, 0, after), "");
+    assert_string_equal(name_at(&roster, 0, now()), "third");
+    for (int i = 0; i < 2 * ROSTER_PAST_MAX; i++) {
+        roster_set(&roster, &keys[3], 8, "many");
+        roster_remove(&roster, &keys[3]);
+    }
+    assert_string_equal(name_at(&roster, 0, one), ""); /* too long ago */
+    roster_done(&roster);
+}
+
 static atomic_bool is_over;
 
 static void *ask(void *cookie)
@@ -161,6 +209,7 @@ int main(void)
         cmocka_unit_test(of_several_the_one_whose_session_it_is),
         cmocka_unit_test(a_pid_that_is_not_known_yet_matches_nothing),
         cmocka_unit_test(many_names_do_not_fit_and_none_is_cut),
+        cmocka_unit_test(who_has_left_is_remembered_with_its_time),
         cmocka_unit_test(it_is_asked_while_it_changes),
     };
 
