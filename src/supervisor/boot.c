@@ -46,7 +46,7 @@ static int open_dir_beneath(int root, const char *path, mode_t mode)
 static int open_run_dir(const char *path, mode_t mode, struct err *err)
 {
     autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    autofd int above = open_dir_beneath(root, RUN_DIR + 1, 0711);
+    autofd int above = open_dir_beneath(root, &RUN_DIR[1], 0711);
     int fd = above < 0 ? above : open_dir_beneath(root, path + 1, mode);
 
     return fd < 0 ? err_errno(err, fd, "'%s'", path) : fd;

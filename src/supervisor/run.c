@@ -240,9 +240,12 @@ void run_lose_client(struct run *run)
     }
     for (int i = 0; i < 2; i++)
         spool_done(&run->outputs[i].spool);
-    if (run->phase != RUN_ENDED)
-        run->ops->kill(run, SIGKILL, CTL_KILL_TREE);
-    run_flush(run);
+    if (run->phase == RUN_ENDED) {
+        run_flush(run);
+        return;
+    }
+    run->ops->resume(run);
+    run->ops->kill(run, SIGKILL, CTL_KILL_TREE); /* may free it: one that had not begun ends at once */
 }
 
 void run_attach(struct run *run, struct client *client, uint64_t tag)

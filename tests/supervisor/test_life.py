@@ -52,7 +52,7 @@ def test_stop_gives_grace(box):
     polite.wait_output(b"up")
     client.stop(60_000)
     client.drain()
-    assert polite.result == (3, b"up\nbye\n", b"")
+    assert (polite.code, polite.out) == (3, b"up\nbye\n")
     assert_stopped(box)
     assert box.delta("bye").read_text() == "bye\n"
 

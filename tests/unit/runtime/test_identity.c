@@ -1,5 +1,7 @@
 #include "runtime_fixture.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "runtime/identity.h"
@@ -55,11 +57,38 @@ static void a_user_with_processes_is_passed_over(void **state)
     close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 0);
     close(ready[0]);
+    /* The last holder was killed: it has not taken back what it noted. */
+    int lock = openat(scratch->fd, "1879100010", O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(lock, "1", 1), 1);
+    close(lock);
     assert_int_equal(identity_take(scratch->fd, 1879100010, 1, &identity, NULL), -EUSERS);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     assert_int_equal(identity_take(scratch->fd, 1879100010, 1, &identity, NULL), 0);
     identity_done(&identity);
+}
+
+static void a_killed_holder_leaves_a_note_and_a_kind_one_none(void **state)
+{
+    struct scratch *scratch = *state;
+    struct identity identity;
+    struct stat st;
+    int status;
+    pid_t pid;
+
+    if (!identity_is_host_root())
+        skip();
+    pid = fork();
+    if (pid == 0)
+        _exit(identity_take(scratch->fd, 1879100020, 1, &identity, NULL) == 0 ? 0 : 1);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(fstatat(scratch->fd, "1879100020", &st, 0), 0);
+    assert_true(st.st_size > 0);
+    assert_int_equal(identity_take(scratch->fd, 1879100020, 1, &identity, NULL), 0);
+    identity_done(&identity);
+    assert_int_equal(fstatat(scratch->fd, "1879100020", &st, 0), 0);
+    assert_int_equal(st.st_size, 0);
 }
 
 static void the_lock_ends_with_its_holder(void **state)
@@ -118,9 +147,9 @@ static void an_ordinary_user_is_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        scratch_test(every_holder_gets_another_user), scratch_test(a_user_with_processes_is_passed_over),
-        scratch_test(the_lock_ends_with_its_holder),  scratch_test(ranges_with_root_in_them_are_refused),
-        scratch_test(an_ordinary_user_is_itself),
+        scratch_test(every_holder_gets_another_user),       scratch_test(a_killed_holder_leaves_a_note_and_a_kind_one_none),
+        scratch_test(a_user_with_processes_is_passed_over), scratch_test(the_lock_ends_with_its_holder),
+        scratch_test(ranges_with_root_in_them_are_refused), scratch_test(an_ordinary_user_is_itself),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
