@@ -19,7 +19,7 @@
 /* Which of the things given up are still possible, as bits: 0 when all are refused. */
 static int try_all(void)
 {
-    char *argv[] = { "true", NULL };
+    char name[] = "true", *argv[] = { name, NULL };
     int possible = 0;
 
     execve("/bin/true", argv, argv + 1);
