@@ -83,6 +83,9 @@ static void on_signal(struct attachment *a)
             terminal_set_size(a->master_fd, rows, cols);
         return;
     }
+    /* Our terminal is gone. A shell that waits for a key when the signal comes may notice it at the next key only. */
+    if (info.ssi_signo == SIGHUP && a->attach->is_tty)
+        a->lacks_end = true;
     /* Who insists is obeyed. */
     send_kill(a, ++a->interrupts > INTERRUPTS_MAX ? SIGKILL : (int) info.ssi_signo);
 }
