@@ -240,6 +240,11 @@ void run_lose_client(struct run *run)
     }
     for (int i = 0; i < 2; i++)
         spool_done(&run->outputs[i].spool);
+    /* One that waits for its turn is over with that, and freed. */
+    if (run->phase == RUN_WAITING) {
+        run->ops->kill(run, SIGKILL, CTL_KILL_TREE);
+        return;
+    }
     if (run->phase != RUN_ENDED)
         run->ops->kill(run, SIGKILL, CTL_KILL_TREE);
     run_flush(run);
