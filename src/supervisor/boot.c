@@ -44,7 +44,7 @@ static int open_dir_beneath(int root, const char *path, mode_t mode)
 static int open_run_dir(const char *path, mode_t mode, struct err *err)
 {
     autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    autofd int above = open_dir_beneath(root, RUN_DIR + 1, 0711);
+    autofd int above = open_dir_beneath(root, &RUN_DIR[1], 0711);
     int fd = above < 0 ? above : open_dir_beneath(root, path + 1, mode);
 
     return fd < 0 ? err_errno(err, fd, "'%s'", path) : fd;
@@ -170,12 +170,12 @@ static bool is_open_to_all(const char *path)
     return true;
 }
 
-static void on_limit(uint32_t events, void *cookie)
+void boot_take_limits(struct sandbox *sandbox)
 {
-    struct sandbox *sandbox = cookie;
     struct runtime_event event;
 
-    (void) events;
+    if (!sandbox->process || runtime_event_fd(sandbox->process) < 0)
+        return;
     while (runtime_next_event(sandbox->process, &event) > 0) {
         bool is_memory = event.kind == RUNTIME_EVENT_MEMORY;
 
@@ -186,6 +186,12 @@ static void on_limit(uint32_t events, void *cookie)
                                                .numbers = { (int64_t) event.count, (int64_t) event.limit },
                                            });
     }
+}
+
+static void on_limit(uint32_t events, void *cookie)
+{
+    (void) events;
+    boot_take_limits(cookie);
 }
 
 static void on_process_end(uint32_t events, void *cookie)

@@ -14,3 +14,6 @@ void boot_take_limits(struct sandbox *sandbox);
 
 /* The reverse. Everything that runs in the sandbox is killed; what was written is in the delta. */
 void boot_undo(struct sandbox *sandbox);
+
+/* Notes the limits that were hit until now: what hit one may end before its event comes. */
+void boot_take_limits(struct sandbox *sandbox);

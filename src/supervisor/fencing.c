@@ -71,7 +71,7 @@ static void on_denial(const struct fence_denial *denial, void *cookie)
     letter->path = xdup(denial->path);
     letter->detail = xprintf("%s %s%s%s", need_name(denial->op), level_name(denial->level), denial->detail ? " " : "",
                              denial->detail ? denial->detail : "");
-    roster_name_of(fencing->roster, denial->pid, letter->exec);
+    roster_name_at(fencing->roster, denial->pid, denial->wall_ns, letter->exec);
     pthread_mutex_lock(&fencing->lock);
     bool fits = fencing->letter_count < MAILBOX_MAX;
     if (fits) {

@@ -16,7 +16,7 @@
 #include "wire/init_proto.h"
 
 #define INIT_LINK_BUCKETS 64
-/* What may wait for an init that is busy: so much to start, and so much in all. */
+/* How many requests may wait for an init that is busy before nothing more is started, and before even a KILL is refused. */
 #define INIT_LINK_SPAWNS_MAX 1024
 #define INIT_LINK_QUEUE_MAX 16384
 

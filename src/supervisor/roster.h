@@ -5,7 +5,8 @@
  * the sandbox) names the run. A process that made itself another session belongs to nobody in particular, and then to all that
  * run, as do writes that the kernel makes in its own time. What an agent can forge this way is which of its own commands did it.
  *
- * Asked by the fence's worker threads; the answer needs /proc only when several run at once.
+ * Asked by the fence's worker threads; the answer needs /proc only when several run at once. Refusals are told a moment later,
+ * when who was refused may have ended: for these the last that left are remembered with their times.
  */
 #pragma once
 
@@ -15,9 +16,12 @@
 
 #include "wire/ctl_proto.h"
 
+#define ROSTER_PAST_MAX 32
+
 struct roster_entry {
     const void *key;
-    uint32_t pid; /* inside; 0: not known yet */
+    uint32_t pid;              /* inside; 0: not known yet */
+    int64_t from_ns, until_ns; /* wall clock: how long it has had this name */
     char name[CTL_NAME_MAX];
 };
 
@@ -25,6 +29,8 @@ struct roster {
     pthread_mutex_t lock;
     struct roster_entry *entries; /* owned; guarded by `lock`, as all below */
     size_t count, cap;
+    struct roster_entry past[ROSTER_PAST_MAX]; /* a ring */
+    size_t past_count;
 };
 
 #define ROSTER_EMPTY ((struct roster){ .lock = PTHREAD_MUTEX_INITIALIZER })
@@ -37,3 +43,6 @@ void roster_remove(struct roster *roster, const void *key);
 
 /* The name of the run that `pid`, as we number it, belongs to; 0: nobody knows which process it was. */
 void roster_name_of(struct roster *roster, pid_t pid, char out[CTL_NAME_MAX]);
+
+/* The same of a time that has passed. */
+void roster_name_at(struct roster *roster, pid_t pid, int64_t wall_ns, char out[CTL_NAME_MAX]);

@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import tempfile
@@ -378,6 +379,7 @@ class Box:
         self.top.chmod(0o755)
         self.dir, self.base = self.top / self.name, self.top / "base"
         self.dir.mkdir(mode=0o700)
+        (self.dir / "mnt").mkdir(mode=0o700)
         self.base.mkdir(mode=0o755)
         for path, content in (files or {}).items():
             full = self.base / path
@@ -400,13 +402,24 @@ class Box:
             args += ["--owner-fd", str(theirs.fileno())]
             options["pass_fds"] = [theirs.fileno()]
         if self.user is not None and os.geteuid() == 0:
-            options.update(user=self.user, group=self.user, extra_groups=[])
+            args = self.as_user(args)
         self.process = subprocess.Popen([*args, str(self.dir)], cwd="/", start_new_session=True, stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, **options)
         if own:
             theirs.close()
             self.owner = Client(ours)
         return self
+
+    def as_user(self, args):
+        """The command for another user, who may open /dev/fuse, as it is for everybody on most machines."""
+        node = self.top / "fuse"
+        if not node.exists():
+            device = os.stat("/dev/fuse")
+            os.mknod(node, stat.S_IFCHR | 0o666, device.st_rdev)
+            node.chmod(0o666)
+        script = 'mount --bind "$1" /dev/fuse && shift && exec "$@"'
+        return ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", script, "sh", str(node), "setpriv", "--reuid",
+                str(self.user), "--regid", str(self.user), "--clear-groups", *args]
 
     def start(self, own=True, **options):
         """Starts it and waits until it runs."""
@@ -485,6 +498,15 @@ class Box:
 
     def fds(self):
         return sorted(int(n) for n in os.listdir(f"/proc/{self.pid}/fd"))
+
+    def settled_fds(self):
+        """When what it does on its own, after a start for instance, is done."""
+        since, seen = time.monotonic(), self.fds()
+        while time.monotonic() < since + 0.4:
+            time.sleep(0.02)
+            if self.fds() != seen:
+                since, seen = time.monotonic(), self.fds()
+        return seen
 
     def rss_kib(self):
         for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():

@@ -494,7 +494,7 @@ def test_arguments_beyond_our_own_limit(client):
 # Names and tags.
 
 def test_a_tag_is_used_once_at_a_time(client):
-    run = client.start("echo first; sleep 0.5").wait_started()
+    run = client.start("echo first; sleep 0.5").wait_output(b"first")
     first = client.runs.pop(run.tag)
     second = client.start("echo second", tag=run.tag)
     second.wait()

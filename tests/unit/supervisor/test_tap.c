@@ -1,0 +1,189 @@
+#include "supervisor/tap.h"
+
+#include "fixture.h"
+
+struct sink {
+    struct reactor reactor;
+    struct tap tap;
+    int write_fd;
+    size_t len;
+    bool is_full, has_ended, closes_at_end;
+};
+
+static bool take(const void *bytes, size_t len, void *cookie)
+{
+    struct sink *sink = cookie;
+
+    (void) bytes;
+    assert_true(len > 0 && len <= TAP_CHUNK);
+    sink->len += len;
+    return !sink->is_full;
+}
+
+static void at_end(void *cookie)
+{
+    struct sink *sink = cookie;
+
+    assert_false(sink->has_ended);
+    sink->has_ended = true;
+}
+
+static int setup(void **state)
+{
+    struct sink *sink = xnew(struct sink);
+
+    assert_int_equal(reactor_init(&sink->reactor), 0);
+    assert_int_equal(tap_open(&sink->tap, &sink->reactor, take, at_end, sink, &sink->write_fd), 0);
+    *state = sink;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct sink *sink = *state;
+
+    tap_close(&sink->tap);
+    if (sink->write_fd >= 0)
+        close(sink->write_fd);
+    reactor_done(&sink->reactor);
+    free(sink);
+    return 0;
+}
+
+static void put(const struct sink *sink, size_t len)
+{
+    char *bytes = xalloc(len);
+
+    assert_int_equal(write(sink->write_fd, bytes, len), len);
+    free(bytes);
+}
+
+static void hang_up(struct sink *sink)
+{
+    close(sink->write_fd);
+    sink->write_fd = -1;
+}
+
+static void what_comes_is_handed_on(void **state)
+{
+    struct sink *sink = *state;
+
+    put(sink, 10);
+    turn_for(&sink->reactor, 20);
+    assert_int_equal(sink->len, 10);
+    put(sink, 65536);
+    turn_for(&sink->reactor, 20);
+    assert_int_equal(sink->len, 65546);
+    hang_up(sink);
+    turn_until(&sink->reactor, &sink->has_ended);
+    assert_int_equal(sink->tap.fd, -1);
+}
+
+static void a_full_sink_makes_it_pause(void **state)
+{
+    struct sink *sink = *state;
+
+    sink->is_full = true;
+    put(sink, 100);
+    turn_for(&sink->reactor, 20);
+    assert_int_equal(sink->len, 100); /* what it had read it gave */
+    assert_true(tap_is_paused(&sink->tap));
+    put(sink, 50);
+    hang_up(sink);
+    turn_for(&sink->reactor, 20);
+    tap_drain(&sink->tap);
+    assert_int_equal(sink->len, 100);
+    assert_false(sink->has_ended);
+    sink->is_full = false;
+    tap_resume(&sink->tap);
+    tap_resume(&sink->tap);
+    turn_until(&sink->reactor, &sink->has_ended);
+    assert_int_equal(sink->len, 150);
+    assert_false(tap_is_paused(&sink->tap));
+}
+
+static void drain_takes_what_is_there_at_once(void **state)
+{
+    struct sink *sink = *state;
+
+    assert_true(fcntl(sink->write_fd, F_SETPIPE_SZ, 1 << 20) >= 1 << 20);
+    put(sink, 1 << 20);
+    tap_drain(&sink->tap);
+    assert_int_equal(sink->len, 1 << 20);
+    tap_drain(&sink->tap);
+    assert_false(sink->has_ended);
+    put(sink, 5);
+    hang_up(sink);
+    tap_drain(&sink->tap);
+    assert_int_equal(sink->len, (1 << 20) + 5);
+    assert_true(sink->has_ended);
+    tap_drain(&sink->tap);
+    tap_empty(&sink->tap);
+    tap_resume(&sink->tap);
+}
+
+static void drain_stops_at_a_full_sink_and_empty_does_not(void **state)
+{
+    struct sink *sink = *state;
+
+    assert_true(fcntl(sink->write_fd, F_SETPIPE_SZ, 1 << 20) >= 1 << 20);
+    put(sink, 1 << 20);
+    sink->is_full = true;
+    tap_drain(&sink->tap);
+    assert_int_equal(sink->len, TAP_CHUNK);
+    assert_true(tap_is_paused(&sink->tap));
+    tap_empty(&sink->tap);
+    assert_int_equal(sink->len, 1 << 20);
+    assert_true(tap_is_paused(&sink->tap));
+    hang_up(sink);
+    tap_empty(&sink->tap);
+    assert_true(sink->has_ended);
+}
+
+static void a_writer_that_never_stops_keeps_nobody(void **state)
+{
+    struct sink *sink = *state;
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        char bytes[4096] = { 0 };
+        while (write(sink->write_fd, bytes, sizeof(bytes)) > 0)
+            ;
+        _exit(0);
+    }
+    usleep(20000);
+    tap_drain(&sink->tap);
+    tap_empty(&sink->tap);
+    assert_true(sink->len > 0 && sink->len <= 64ul * TAP_CHUNK);
+    kill(pid, 9);
+    waitpid(pid, &status, 0);
+}
+
+static void closing_twice_is_closing(void **state)
+{
+    struct sink *sink = *state;
+    struct tap none = TAP_NONE;
+
+    tap_close(&sink->tap);
+    tap_close(&sink->tap);
+    tap_close(&none);
+    tap_resume(&none);
+    assert_false(tap_is_paused(&none));
+}
+
+#define tap_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        tap_test(what_comes_is_handed_on),
+        tap_test(a_full_sink_makes_it_pause),
+        tap_test(drain_takes_what_is_there_at_once),
+        tap_test(drain_stops_at_a_full_sink_and_empty_does_not),
+        tap_test(a_writer_that_never_stops_keeps_nobody),
+        tap_test(closing_twice_is_closing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
