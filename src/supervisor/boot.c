@@ -372,12 +372,6 @@ void boot(struct sandbox *sandbox)
     }
 }
 
-void boot_take_limits(struct sandbox *sandbox)
-{
-    if (sandbox->process && runtime_event_fd(sandbox->process) >= 0)
-        on_limit(0, sandbox);
-}
-
 void boot_undo(struct sandbox *sandbox)
 {
     timer_stop(&sandbox->boot_timer);

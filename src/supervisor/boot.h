@@ -9,9 +9,6 @@ struct sandbox;
 /* In the supervisor's mount namespace (namespace.h). Failing is said by sandbox_fail(). */
 void boot(struct sandbox *sandbox);
 
-/* Limits that were hit and of which nobody was told yet: counts them, and tells. */
-void boot_take_limits(struct sandbox *sandbox);
-
 /* The reverse. Everything that runs in the sandbox is killed; what was written is in the delta. */
 void boot_undo(struct sandbox *sandbox);
 
