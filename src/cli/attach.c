@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -25,6 +26,7 @@
 /* How soon we notice that we were brought to the foreground, and try once more to tell a terminal of the end of our input. */
 #define LOOK_AGAIN_MS 300
 #define CONTROL_D 4
+#define HELD_MAX 65536
 
 enum { AT_CTL, AT_SIGNALS, AT_STDIN, AT_INPUT, AT_MASTER, AT_COUNT };
 
@@ -40,6 +42,7 @@ struct attachment {
     int input_fd;  /* owned: the writing end of the command's standard input */
     int master_fd; /* owned: of the command's terminal */
     struct terminal terminal;
+    bool is_in_line; /* the command's last words on standard error did not end their line */
     bool shows_terminal;
     bool lacks_end; /* the command's terminal has to be told that our input has ended */
     unsigned interrupts;
@@ -83,6 +86,9 @@ static void on_signal(struct attachment *a)
             terminal_set_size(a->master_fd, rows, cols);
         return;
     }
+    /* Our terminal is gone. A shell that waits for a key when the signal comes may notice it at the next key only. */
+    if (info.ssi_signo == SIGHUP && a->attach->is_tty)
+        a->lacks_end = true;
     /* Who insists is obeyed. */
     send_kill(a, ++a->interrupts > INTERRUPTS_MAX ? SIGKILL : (int) info.ssi_signo);
 }
@@ -206,31 +212,64 @@ static void take_started(struct attachment *a, struct frame *frame)
     }
 }
 
+/* Lines of ours that wait for the end of one of the command's. */
+static struct buf held = BUF_EMPTY;
+
+static void tell_held(struct attachment *a)
+{
+    if (a->is_in_line || held.len == 0)
+        return;
+    write_out(a, STDERR_FILENO, held.data, held.len);
+    held.len = 0;
+}
+
 static int take_output(struct attachment *a, const struct ctl_reply *reply)
 {
-    int fd = reply->output.stream == CTL_STREAM_OUT ? STDOUT_FILENO : STDERR_FILENO;
+    const char *bytes = reply->output.bytes;
+    size_t len = reply->output.len;
+    int r;
 
-    return write_out(a, fd, reply->output.bytes, reply->output.len);
+    if (reply->output.stream == CTL_STREAM_OUT)
+        return write_out(a, STDOUT_FILENO, bytes, len);
+    r = write_out(a, STDERR_FILENO, bytes, len);
+    if (len > 0)
+        a->is_in_line = bytes[len - 1] != '\n';
+    tell_held(a);
+    return r;
 }
 
 /* The detail is the operation, the path's level and sometimes the system call. Where the level is `write` it was a name in that
  * directory, which nobody told, that was refused. In raw mode a newline does not return the carriage. */
-static void show_refusal(const struct ctl_event *event, const char *newline)
+static void show_refusal(FILE *out, const struct ctl_event *event, const char *newline)
 {
     char operation[32] = "", level[32] = "";
 
     sscanf(event->detail, "%31s %31s", operation, level);
-    fprintf(stderr, "agentfense: refused: %s %s", operation, strcmp(level, "write") == 0 ? "in " : "");
-    output_escaped(stderr, event->subject);
+    fprintf(out, "agentfense: refused: %s %s", operation, strcmp(level, "write") == 0 ? "in " : "");
+    output_escaped(out, event->subject);
     if (strcmp(level, "write") != 0)
-        fprintf(stderr, " (%s)", level);
-    fputs(newline, stderr);
+        fprintf(out, " (%s)", level);
+    fputs(newline, out);
 }
 
 void attach_show_refusal(const struct ctl_reply *reply)
 {
     if (reply->type == CTL_REPLY_EVENT && reply->event.kind == CTL_EVENT_DENIED)
-        show_refusal(&reply->event, "\n");
+        show_refusal(stderr, &reply->event, "\n");
+}
+
+static void hold_refusal(struct attachment *a, const struct ctl_event *event)
+{
+    autofree char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    if (!out)
+        return;
+    show_refusal(out, event, a->terminal.is_raw ? "\r\n" : "\n");
+    if (fclose(out) == 0 && held.len + len <= HELD_MAX)
+        buf_add(&held, text, len);
+    tell_held(a);
 }
 
 static int take_reply(struct attachment *a, const struct ctl_reply *reply, struct frame *frame)
@@ -250,7 +289,7 @@ static int take_reply(struct attachment *a, const struct ctl_reply *reply, struc
         return 0;
     case CTL_REPLY_EVENT:
         if (reply->event.kind == CTL_EVENT_DENIED)
-            show_refusal(&reply->event, a->terminal.is_raw ? "\r\n" : "\n");
+            hold_refusal(a, &reply->event);
         return 0;
     case CTL_REPLY_ERROR:
         return err_set(a->err, reply->error.code, -ECANCELED, "%s", reply->error.text);
@@ -381,7 +420,10 @@ int attach_run(const struct attach *attach, const struct ctl_command *command, s
     }
     if (r == 0)
         r = serve(&a);
+    a.is_in_line = false;
+    tell_held(&a);
     terminal_restore(&a.terminal);
+    buf_done(&held);
     cleanup_fd(&a.input_fd);
     cleanup_fd(&a.master_fd);
     if (r == 0)
