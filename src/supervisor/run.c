@@ -239,9 +239,11 @@ void run_lose_client(struct run *run)
     }
     for (int i = 0; i < 2; i++)
         spool_done(&run->outputs[i].spool);
-    if (run->phase != RUN_ENDED)
-        run->ops->kill(run, SIGKILL, CTL_KILL_TREE);
+    bool has_ended = run->phase >= RUN_ENDED;
     run_flush(run);
+    /* The last word: one that waits for its turn is freed by it. */
+    if (!has_ended)
+        run->ops->kill(run, SIGKILL, CTL_KILL_TREE);
 }
 
 void run_attach(struct run *run, struct client *client, uint64_t tag)
