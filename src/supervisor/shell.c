@@ -423,7 +423,8 @@ static void begin_next(struct shell *shell)
         r = say(shell, shell->dialect->run_line);
     if (r == 0)
         r = say_report(shell);
-    if (r < 0) {
+    /* One that has ended, by this very command perhaps, says itself how. */
+    if (r < 0 && r != -EPIPE) {
         close_down(shell, CTL_END_LOST, 0, "its shell does not listen");
         return;
     }

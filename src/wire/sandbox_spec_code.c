@@ -46,8 +46,8 @@ static uint64_t checksum(const void *bytes, size_t len)
 
 static void put_number(struct buf *out, uint64_t value, size_t len)
 {
-    for (size_t i = 0; i < len; i++)
-        buf_add_char(out, (char) (value >> (8 * i)));
+    for (size_t i = 0; i < len; i++, value >>= 8)
+        buf_add_char(out, (char) value);
 }
 
 static void put_string(struct buf *out, const char *text)

@@ -244,6 +244,15 @@ def test_exit_closes_the_session_with_its_code(own, command, code):
     eventually(lambda: not own.box.runs("sleep 831") and own.box.owner.status().sessions == 0)
 
 
+def test_exit_is_told_however_fast_it_is(make):
+    box = make().start()
+    for i in range(150 if LONG else 40):
+        session = Session(box.client(), SHELLS["sh"])
+        run = session.run(f"exit {i}")
+        assert run.code == i and run.finished.flags & SESSION_CLOSED
+        session.client.close()
+
+
 def test_set_e_ends_it_as_a_shell_does(own):
     """That is what the user asked for: the session closes with the code of the command that failed, and nothing hangs."""
     assert own("set -e; true") == (0, b"", b"")
