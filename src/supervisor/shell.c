@@ -354,6 +354,8 @@ static void settle(struct shell *shell)
     shell->phase = SHELL_SETTLING;
     shell->probe_count = 0;
     shell->number++;
+    /* What it had just forked may have overheard the interrupt, and a shell waits for that before it does anything else. */
+    task_kill(&shell->task, SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
     roster_set(&shell->sandbox->roster, shell, shell->task.pid, "");
     timer_start(&shell->timer, &shell->sandbox->reactor, OPEN_MS, at_settle_timeout, shell);
     if (task_start(&shell->barrier, &shell->sandbox->link, &barrier_ops, &request, &nothing) < 0)

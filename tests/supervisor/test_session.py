@@ -505,7 +505,7 @@ def test_closing_kills_all_of_it(own):
     assert run.wait().finished.end == SIGNALED and run.finished.flags & SESSION_CLOSED
     assert queued.wait().finished.end == SESSION_END
     eventually(lambda: not own.box.commands(), message=own.box.commands)
-    assert own.box.owner.status().sessions == 0
+    eventually(lambda: own.box.owner.status().sessions == 0)
 
 
 def test_a_client_that_hangs_up_while_its_session_opens(box):
