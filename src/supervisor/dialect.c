@@ -18,12 +18,15 @@ static const struct dialect dialects[] = {
       .args = bash_args,
       .preamble = "shopt -s execfail; set +H +o history; unset HISTFILE MAILCHECK; PS1= PS2=\n",
       .run_line = "\\builtin ." RUN,
-      .echo = "\\builtin echo" },
+      .echo = "\\builtin echo",
+      .hush = " 2>/dev/null" },
     { .name = "zsh",
       .args = zsh_args,
       .preamble = "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1=\n",
       .run_line = "\\builtin ." RUN,
-      .echo = "\\builtin echo" },
+      .echo = "\\builtin echo",
+      /* A redirection alone, all that an interrupt may leave of the line, is `cat` here, and would eat our lines. */
+      .hush = "" },
     /* A parse error makes dash and its kin discard their whole input buffer. `command .` would survive it, and go on with the
      * rest of the file; no function can be called `.` in these. */
     { .name = "sh",
@@ -31,6 +34,7 @@ static const struct dialect dialects[] = {
       .preamble = "PS1= PS2=\n",
       .run_line = "\\." RUN,
       .echo = "\\command echo",
+      .hush = " 2>/dev/null",
       .forgets_input = true },
 };
 
@@ -59,7 +63,8 @@ void dialect_add_text(struct buf *out, const void *command, size_t len)
     buf_add_char(out, '\n');
 }
 
-void dialect_add_report_line(const struct dialect *dialect, struct buf *out, unsigned long long number)
+/* The quote is a comment, unless one is open. */
+void dialect_add_report_line(const struct dialect *dialect, struct buf *out, unsigned long long number, unsigned attempt)
 {
-    buf_addf(out, "{ %s %llu \"$?\" >&3; } 2>/dev/null\n", dialect->echo, number);
+    buf_addf(out, "{ %s %llu \"$?\" >&3; }%s%s\n", dialect->echo, number, dialect->hush, attempt % 2 ? " #\"" : "");
 }

@@ -33,6 +33,7 @@ struct dialect {
     const char *preamble;    /* one line, given first */
     const char *run_line;    /* runs what the file holds */
     const char *echo;        /* the builtin, whatever the name means by now */
+    const char *hush;        /* keeps tracing of our line off standard error, where the shell has a way */
     bool forgets_input;      /* drops what it has read when a command fails: each line must reach it by itself */
 };
 
@@ -42,6 +43,7 @@ const struct dialect *dialect_of(const char *shell_path);
 /* The first of bash and sh that there is: "/bin/bash", "/bin/sh". As seen from here: /usr is the host's. */
 const char *dialect_default_shell(void);
 
-/* What the file holds for a command, and the line that reports its end. */
+/* What the file holds for a command, and the line that reports its end. A shell that is interrupted while it reads forgets what
+ * it has read of a line, and goes on with the rest: it may be asked again. Every second attempt ends a quotation that began so. */
 void dialect_add_text(struct buf *out, const void *command, size_t len);
-void dialect_add_report_line(const struct dialect *dialect, struct buf *out, unsigned long long number);
+void dialect_add_report_line(const struct dialect *dialect, struct buf *out, unsigned long long number, unsigned attempt);

@@ -59,6 +59,7 @@ struct shell {
     int script_fd; /* owned: our end of its standard input */
     int text_fd;   /* owned: the memory file */
     unsigned long long number;
+    unsigned attempt; /* how often it was asked to say the number */
     struct line *current, *queue;
     uint64_t since_ticks; /* when the current one began */
     bool timed_out;
@@ -282,12 +283,18 @@ static int say(struct shell *shell, const char *line)
     return n == (ssize_t) len ? 0 : n < 0 ? -errno : -EIO;
 }
 
+static void next_number(struct shell *shell)
+{
+    shell->number++;
+    shell->attempt = 0;
+}
+
 /* Asks it to say the number, which it can be asked again: what does not come from a command is heard once. */
 static int say_report(struct shell *shell)
 {
     autodone(buf) struct buf line = BUF_EMPTY;
 
-    dialect_add_report_line(shell->dialect, &line, shell->number);
+    dialect_add_report_line(shell->dialect, &line, shell->number, shell->attempt++);
     return say(shell, line.data);
 }
 
@@ -353,7 +360,7 @@ static void settle(struct shell *shell)
 
     shell->phase = SHELL_SETTLING;
     shell->probe_count = 0;
-    shell->number++;
+    next_number(shell);
     /* What it had just forked may have overheard the interrupt, and a shell waits for that before it does anything else. */
     task_kill(&shell->task, SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
     roster_set(&shell->sandbox->roster, shell, shell->task.pid, "");
@@ -419,7 +426,7 @@ static void begin_next(struct shell *shell)
     /* Before the shell can write anything that would be charged to it. */
     roster_set(&shell->sandbox->roster, shell, shell->task.pid, line->run.name);
     run_started(&line->run, 0, -1, line->text);
-    shell->number++;
+    next_number(shell);
     r = give_text(shell, line->text);
     if (r == 0)
         r = say(shell, shell->dialect->run_line);
@@ -594,7 +601,7 @@ static int start(struct shell *shell, const char *path, const struct ctl_command
     }
     if (r < 0)
         return r;
-    shell->number++;
+    next_number(shell);
     r = say(shell, shell->dialect->preamble);
     if (r == 0)
         r = say_report(shell);
