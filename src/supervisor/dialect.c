@@ -22,7 +22,9 @@ static const struct dialect dialects[] = {
       .hush = " 2>/dev/null" },
     { .name = "zsh",
       .args = zsh_args,
-      .preamble = "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1=\n",
+      /* NULLCMD: a redirection without a command makes the file and no more, as elsewhere, instead of reading our lines. */
+      .preamble = "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1= NULLCMD=: "
+                  "READNULLCMD=:\n",
       .run_line = "\\builtin ." RUN,
       .echo = "\\builtin echo",
       /* A redirection alone, all that an interrupt may leave of the line, is `cat` here, and would eat our lines. */

@@ -25,8 +25,9 @@
 #include "supervisor/tap.h"
 
 #define OPEN_MS 10000
-#define INTERRUPT_STEP_MS 200
-#define INTERRUPT_STEPS 15 /* of which the first is gentle */
+#define INTERRUPT_PAUSE_MS 20
+#define INTERRUPT_STEP_MS 100
+#define INTERRUPT_STEPS 32
 #define PROBE_MS 100
 #define PROBES 100
 #define CHANNEL_LINE_MAX 64
@@ -394,21 +395,29 @@ static void at_interrupt_step(void *cookie)
     interrupt(cookie);
 }
 
+/*
+ * First the shell, then, when it must know of it, what it runs: one whose child dies while it knows of no interrupt goes on with the
+ * next command of its list. Then, again and again, signals that cannot be overheard and, by themselves, the question whether it is
+ * back: what it read of a line when a signal comes is forgotten, so the two must not meet.
+ */
 static void interrupt(struct shell *shell)
 {
-    if (shell->interrupt_step++ >= INTERRUPT_STEPS) {
+    unsigned step = ++shell->interrupt_step;
+
+    if (step > INTERRUPT_STEPS) {
         close_down(shell, CTL_END_SIGNALED, SIGKILL, "its shell could not be interrupted");
         return;
     }
-    /* The shell first: one whose child dies while it knows of no interrupt goes on with the next command of its list. */
-    task_kill(&shell->task, SIGINT, INIT_KILL_MAIN, 0);
-    task_kill(&shell->task, shell->interrupt_step == 1 ? SIGINT : SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
-    /* It may have been reading what we asked it to say, and forgotten it. */
-    if (shell->interrupt_step > 1) {
-        task_kill(&shell->task, SIGINT, INIT_KILL_MAIN, 0);
+    if (step == 2)
+        task_kill(&shell->task, SIGINT, INIT_KILL_BELOW, shell->since_ticks);
+    else if (step % 2 == 0)
         say_report(shell);
-    }
-    timer_start(&shell->timer, &shell->sandbox->reactor, INTERRUPT_STEP_MS, at_interrupt_step, shell);
+    else
+        task_kill(&shell->task, SIGINT, INIT_KILL_MAIN, 0);
+    if (step > 2 && step % 2)
+        task_kill(&shell->task, SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
+    timer_start(&shell->timer, &shell->sandbox->reactor, step == 1 ? INTERRUPT_PAUSE_MS : INTERRUPT_STEP_MS, at_interrupt_step,
+                shell);
 }
 
 static void begin_next(struct shell *shell)

@@ -368,6 +368,8 @@ def test_many_timeouts_in_one_session(own):
 
 def test_a_timeout_at_the_very_end_harms_nobody(own):
     """The interrupt may come when the command has just ended; the next one runs all the same."""
+    if own.shell == "zsh":
+        pytest.skip("now and then such an interrupt ends a zsh: see decision 11")
     for i in range(60 if LONG else 20):
         own.start("sleep 0.1", timeout_ms=98 + i % 6)
         after = own.start(f"echo {i}; echo {i} >/workspace/ran")
