@@ -137,7 +137,7 @@ def test_an_owner_that_leaves_while_it_boots(make, when):
     assert_stopped(box)
 
 
-def test_an_owner_that_leaves_in_the_very_moment(make):
+def test_a_stop_in_the_very_moment(make):
     """The news that init is there, and that nobody wants it, come in one turn."""
     box = make().launch()
 
@@ -148,10 +148,11 @@ def test_an_owner_that_leaves_in_the_very_moment(make):
 
     eventually(children)
     os.kill(box.pid, signal.SIGSTOP)
-    box.owner.close()
-    box.owner = None
+    box.owner.stop()
     time.sleep(0.7)  # init says hello meanwhile
     os.kill(box.pid, signal.SIGCONT)
+    box.owner.drain()
+    assert box.owner.states[-2:] == ["stopping", "stopped"]
     assert_stopped(box)
 
 
