@@ -352,8 +352,7 @@ def test_a_timeout_interrupts_and_the_session_lives(own, what):
     assert not run.finished.flags & SESSION_CLOSED, "the session did not survive"
     assert took < 30
     assert own("echo $x; pwd; kill -0 $job && echo job") == (0, b"kept\n/tmp\njob\n", b"")
-    if what != "wait":
-        assert not own.box.runs("sleep 86"), own.box.commands()
+    assert not own.box.runs("sleep 86") and not own.box.runs("sleep 870"), own.box.commands()
 
 
 def test_many_timeouts_in_one_session(own):
@@ -387,11 +386,14 @@ def test_a_shell_that_cannot_be_interrupted_is_ended(own):
 
 def test_kill_interrupts_one_command(own):
     own("x=kept")
-    run = own.start("echo up; sleep 891; echo not").wait_output(b"up")
-    run.kill(signal.SIGTERM)
-    run.wait()
-    assert run.out == b"up\n" and run.code in (130, 143) and not run.finished.flags & SESSION_CLOSED
-    assert own("echo $x") == (0, b"kept\n", b"")
+    for _ in range(100 if LONG else 25):  # the signal comes while the shell starts the second command
+        run = own.start("echo up; sleep 891; echo not").wait_output(b"up")
+        run.kill(signal.SIGTERM)
+        run.wait()
+        # A bash that is interrupted in the middle of a fork may take it for the child's failure and go on, as at a terminal.
+        assert (run.out, run.code) in [(b"up\n", 130), (b"up\nnot\n", 0)] and not run.finished.flags & SESSION_CLOSED, run
+        assert own("echo $x") == (0, b"kept\n", b"")
+        assert not own.box.runs("sleep 891")
 
 
 def test_when_the_client_hangs_up_its_command_is_interrupted_and_the_session_stays(own):
