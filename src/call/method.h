@@ -1,0 +1,71 @@
+/*
+ * A method of the API, described once: gRPC finds it by its name, REST by its route, reflection and the OpenAPI page tell others
+ * about it, and all of them end in the one handler.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "base/err.h"
+
+struct call;
+
+/*
+ * Serves one call, in a thread of its own: may block, takes requests with call_recv() and answers with call_send(). What it returns ends
+ * the call: 0, or a negative errno with `err` filled in, whose code and text the client gets. `cookie` is the table's.
+ */
+typedef int (*method_fn)(struct call *call, void *cookie, struct err *err);
+
+enum method_flag {
+    METHOD_CLIENT_STREAMS = 1 << 0, /* any number of requests, otherwise exactly one */
+    METHOD_SERVER_STREAMS = 1 << 1, /* any number of answers, otherwise exactly one */
+    METHOD_PUBLIC = 1 << 2,         /* for everybody, without authentication */
+};
+
+/* How the messages of a method are carried over HTTP. */
+enum method_body {
+    METHOD_BODY_NONE, /* the request is made of path and query alone */
+    METHOD_BODY_JSON, /* the body is the whole request as JSON, an empty one is an empty message; what the path says wins */
+    METHOD_BODY_BYTES, /* the body is file content: the first message is its field `metadata`, made of path and query, each further
+                          one a piece of the body in its field `data` */
+};
+
+enum method_answer {
+    METHOD_ANSWER_JSON,
+    METHOD_ANSWER_EVENTS, /* server-sent events, one for each message */
+    METHOD_ANSWER_BYTES,  /* the fields `data` of all messages, one after the other, are the body */
+};
+
+/* A way to a method over HTTP. "{name}" in `path` takes one component, "{name=**}" the rest, each into the request's field. */
+struct method_route {
+    const char *verb;
+    const char *path;
+    enum method_body body;
+    enum method_answer answer;
+};
+
+#define METHOD_ROUTES_MAX 3
+
+struct method {
+    const char *service; /* "sandbox.v1.SandboxService" */
+    const char *name;    /* "CreateSandbox" */
+    unsigned flags;
+    const ProtobufCMessageDescriptor *request;
+    const ProtobufCMessageDescriptor *response;
+    method_fn run;
+    struct method_route routes[METHOD_ROUTES_MAX]; /* those with a verb */
+    const char *summary;                           /* one line, for the OpenAPI page */
+};
+
+/* Everything a server serves. Borrowed; lives longer than whoever uses it. */
+struct method_table {
+    const struct method *methods;
+    size_t count;
+    void *cookie; /* for the handlers */
+};
+
+/* NULL when there is none. */
+const struct method *method_find(const struct method_table *table, const char *service, const char *name);
