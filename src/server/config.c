@@ -1,0 +1,295 @@
+#include "server/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "server/config_file.h"
+#include "server/setting.h"
+#include "service/home.h"
+
+/* A file that is being read. */
+struct source {
+    struct config *config;
+    const char *path;
+    bool seen[128]; /* by index in the table */
+};
+
+_Static_assert(sizeof((struct source){ 0 }.seen) >= 64, "room for each setting");
+
+void config_done(struct config *config)
+{
+    for (size_t i = 0; i < setting_count; i++)
+        setting_done(&settings[i], config);
+    *config = (struct config){ 0 };
+}
+
+/* ---- defaults ---- */
+
+static int set_places(struct config *config, struct err *err)
+{
+    autofree char *home = home_find_path(err);
+
+    if (!home)
+        return -EINVAL;
+    config->codebase_path = xprintf("%s/codebases", home);
+    config->mount_path = xprintf("%s/mounts", home);
+    config->db_path = xprintf("%s/metadata.db", home);
+    config->unix_socket = xprintf("%s/grpc.sock", home);
+    return 0;
+}
+
+static int set_defaults(struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < setting_count; i++) {
+        int r = settings[i].value ? setting_set(&settings[i], config, settings[i].value, err) : 0;
+
+        if (r < 0)
+            return err_wrap(err, r, "default of %s", settings[i].key);
+    }
+    return set_places(config, err);
+}
+
+/* ---- the file ---- */
+
+static int take_value(const char *key, const char *value, bool is_item, size_t line, void *cookie, struct err *err)
+{
+    struct source *source = cookie;
+    const struct setting *setting = setting_find(key);
+    size_t index = setting ? (size_t) (setting - settings) : 0;
+    int r;
+
+    if (!setting) {
+        if (value || !is_item)
+            log_warn("a setting that this version does not know", LOG_STR("file", source->path), LOG_UINT("line", line),
+                     LOG_STR("key", key));
+        return 0;
+    }
+    if ((!is_item || !value) && source->seen[index])
+        return err_invalid(err, "%s stands here a second time", key);
+    source->seen[index] = true;
+    if (is_item && setting->kind != SETTING_LIST)
+        return err_invalid(err, "%s: a single value is expected, not a list", key);
+    if (is_item && value) {
+        setting_add(setting, source->config, value);
+        return 0;
+    }
+    r = setting_set(setting, source->config, value ? value : "", err);
+    return r < 0 ? err_wrap(err, r, "%s", key) : 0;
+}
+
+static int read_file(struct config *config, const char *path, struct err *err)
+{
+    struct source source = { .config = config, .path = path };
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int r;
+
+    if (fd < 0)
+        return err_errno(err, -errno, "configuration '%s'", path);
+    r = fd_read_all(fd, CONFIG_FILE_BYTES_MAX, &text);
+    if (r < 0)
+        return err_errno(err, r, "configuration '%s'", path);
+    if (text.len == 0)
+        return 0;
+    r = config_file_parse(text.data, text.len, take_value, &source, err);
+    return r < 0 ? err_wrap(err, r, "configuration '%s'", path) : 0;
+}
+
+/* ---- environment and command line ---- */
+
+static int read_environment(struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < setting_count; i++) {
+        autodone(buf) struct buf name = BUF_EMPTY;
+        const char *value;
+        int r;
+
+        setting_variable(&settings[i], &name);
+        value = getenv(name.data);
+        r = value ? setting_set(&settings[i], config, value, err) : 0;
+        if (r < 0)
+            return err_wrap(err, r, "$%s", name.data);
+    }
+    return 0;
+}
+
+/* "--name value", "--name=value", also with one dash. Returns how many words it took. */
+static int read_option(struct config *config, const char *const *argv, char **ret_file, struct err *err)
+{
+    const char *word = argv[0];
+    const char *name = word + 1 + (word[1] == '-');
+    const char *equals = strchr(name, '=');
+    autofree char *key = xdupn(name, equals ? (size_t) (equals - name) : strlen(name));
+    const char *value = equals ? equals + 1 : argv[1];
+    const struct setting *setting = setting_find_option(key);
+    int r = 0;
+
+    if (word[0] != '-' || !*name)
+        return err_invalid(err, "'%s' is no option", word);
+    if (strcmp(key, "help") == 0 || strcmp(key, "h") == 0)
+        config->wants_help = true;
+    else if (strcmp(key, "version") == 0)
+        config->wants_version = true;
+    else if (strcmp(key, "check-config") == 0)
+        config->wants_check = true;
+    else if (!setting && strcmp(key, "config") != 0)
+        return err_invalid(err, "unknown option '%s'; --help lists those there are", word);
+    else if (!value)
+        return err_invalid(err, "option '%s' needs a value", word);
+    else if (!setting)
+        *ret_file = xdup(value);
+    else if ((r = setting_set(setting, config, value, err)) < 0)
+        return err_wrap(err, r, "option '--%s'", key);
+    else
+        return equals ? 1 : 2;
+    return setting || strcmp(key, "config") != 0 || equals ? 1 : 2;
+}
+
+/* Twice: once to learn of the file, and again to have the last word. */
+static int read_options(struct config *config, int argc, const char *const *argv, char **ret_file, struct err *err)
+{
+    for (int i = 1; i < argc;) {
+        autofree char *file = NULL;
+        int r = read_option(config, argv + i, &file, err);
+
+        if (r < 0)
+            return r;
+        if (file) {
+            free(*ret_file);
+            *ret_file = steal_ptr(&file);
+        }
+        i += r;
+    }
+    return 0;
+}
+
+/* ---- how they fit together ---- */
+
+static int make_absolute(char **path, struct err *err)
+{
+    autofree char *cwd = NULL;
+    char *absolute;
+
+    if (**path == '/' || **path == '\0')
+        return 0;
+    cwd = getcwd(NULL, 0);
+    if (!cwd)
+        return err_errno(err, -errno, "finding the current directory");
+    absolute = xprintf("%s/%s", cwd, *path);
+    free(*path);
+    *path = absolute;
+    return 0;
+}
+
+static int check_uids(const struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < config->allowed_uids.count; i++) {
+        const char *text = config->allowed_uids.items[i];
+        char *end;
+        unsigned long uid = strtoul(text, &end, 10);
+
+        if (*text < '0' || *text > '9' || *end || uid >= UINT32_MAX)
+            return err_refuse(err, -EINVAL, text, "in server.allowed_uids is no user's number");
+    }
+    return 0;
+}
+
+static bool is_database_url(const char *path)
+{
+    return strncmp(path, "postgres://", 11) == 0 || strncmp(path, "postgresql://", 13) == 0 || strncmp(path, "sqlite:", 7) == 0;
+}
+
+static int check(struct config *config, struct err *err)
+{
+    int r = make_absolute(&config->codebase_path, err);
+
+    if (r == 0)
+        r = make_absolute(&config->mount_path, err);
+    if (r == 0 && !is_database_url(config->db_path))
+        r = make_absolute(&config->db_path, err);
+    if (r < 0)
+        return r;
+    if (!*config->codebase_path || !*config->mount_path || !*config->db_path)
+        return err_invalid(err, "storage.codebase_path, storage.mount_path and storage.db_path must not be empty");
+    if (path_is_beneath(config->codebase_path, config->mount_path) ||
+        path_is_beneath(config->mount_path, config->codebase_path))
+        return err_invalid(err, "storage.codebase_path '%s' and storage.mount_path '%s' must not lie in one another",
+                           config->codebase_path, config->mount_path);
+    if (!*config->tls_cert != !*config->tls_key)
+        return err_invalid(err, "server.tls_cert and server.tls_key go together");
+    if (*config->tls_client_ca && !*config->tls_cert)
+        return err_invalid(err, "server.tls_client_ca needs server.tls_cert");
+    if (!*config->grpc_addr && !*config->http_addr && !*config->unix_socket)
+        return err_invalid(err, "server.grpc_addr, server.http_addr and server.unix_socket are all empty: nobody could call");
+    if (config->max_timeout_ns > 0 && config->default_timeout_ns > config->max_timeout_ns)
+        return err_invalid(err, "runtime.default_timeout is longer than runtime.max_timeout");
+    if (config->cleanup_interval_ns <= 0)
+        return err_invalid(err, "sandbox.cleanup_interval must be longer than nothing");
+    return check_uids(config, err);
+}
+
+int config_load(struct config *config, int argc, const char *const *argv, struct err *err)
+{
+    autofree char *file = NULL;
+    const char *from_environment = getenv("AGENTFENSE_CONFIG");
+    int r;
+
+    *config = (struct config){ 0 };
+    r = read_options(config, argc, argv, &file, err);
+    if (r < 0 || config->wants_help || config->wants_version)
+        return r;
+    for (size_t i = 0; i < setting_count; i++)
+        setting_done(&settings[i], config);
+    *config = (struct config){ .wants_check = config->wants_check };
+    if (!file && from_environment && *from_environment)
+        file = xdup(from_environment);
+    r = set_defaults(config, err);
+    if (r == 0 && file && *file)
+        r = read_file(config, file, err);
+    if (r == 0)
+        r = read_environment(config, err);
+    if (r == 0)
+        r = read_options(config, argc, argv, &file, err);
+    return r < 0 ? r : check(config, err);
+}
+
+char *config_show(const struct config *config)
+{
+    struct buf out = BUF_EMPTY;
+
+    for (size_t i = 0; i < setting_count; i++) {
+        buf_addf(&out, "%s: ", settings[i].key);
+        setting_show(&settings[i], config, &out);
+        buf_add_char(&out, '\n');
+    }
+    return buf_dup_take(&out);
+}
+
+char *config_help(void)
+{
+    struct buf out = BUF_EMPTY;
+
+    buf_add_str(&out, "usage: agentfense serve [--config FILE] [--check-config] [--SECTION-KEY VALUE]...\n\n"
+                      "Serves sandboxes to others, by gRPC and REST. Settings come from the file (or $AGENTFENSE_CONFIG), the\n"
+                      "environment (AGENTFENSE_SECTION_KEY) and the command line; the last of these wins.\n\n"
+                      "  --config FILE    YAML, with the keys below\n"
+                      "  --check-config   say what would hold, and end\n"
+                      "  --version, --help\n\nsettings:\n");
+    for (size_t i = 0; i < setting_count; i++) {
+        buf_addf(&out, "  %-32s %s", settings[i].key, settings[i].help);
+        if (settings[i].value && *settings[i].value)
+            buf_addf(&out, " [%s]", settings[i].value);
+        if (settings[i].option)
+            buf_addf(&out, " (--%s)", settings[i].option);
+        buf_add_char(&out, '\n');
+    }
+    return buf_dup_take(&out);
+}
