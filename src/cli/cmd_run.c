@@ -330,7 +330,7 @@ static int start_sandbox(struct run_options *o, struct home *home, const char *n
                          struct err *err)
 {
     struct err ignored = ERR_NONE;
-    int r = launch(home, name, signal_fd, ret, err);
+    int r = launch(home, name, LAUNCH_OWNED, signal_fd, ret, err);
 
     if (r < 0 && !o->in)
         home_remove(home, name, &ignored);

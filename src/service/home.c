@@ -111,14 +111,13 @@ static int open_part(struct home *home, const char *name, bool create, int *ret_
     return check_private(fd, path, err);
 }
 
-int home_open(bool create, struct home *ret, struct err *err)
+/* Takes the path. */
+static int open_home(char *path, bool create, struct home *ret, struct err *err)
 {
     autodone(home) struct home home = HOME_NONE;
     int r;
 
-    home.path = home_find_path(err);
-    if (!home.path)
-        return -EINVAL;
+    home.path = path;
     r = open_root(&home, create, err);
     if (r == 0)
         r = open_part(&home, "sandboxes", create, &home.sandboxes_fd, err);
@@ -129,6 +128,18 @@ int home_open(bool create, struct home *ret, struct err *err)
     *ret = home;
     home = HOME_NONE;
     return 0;
+}
+
+int home_open(bool create, struct home *ret, struct err *err)
+{
+    char *path = home_find_path(err);
+
+    return path ? open_home(path, create, ret, err) : -EINVAL;
+}
+
+int home_open_at(const char *path, struct home *ret, struct err *err)
+{
+    return open_home(xdup(path), true, ret, err);
 }
 
 void home_done(struct home *home)

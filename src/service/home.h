@@ -29,6 +29,8 @@ char *home_find_path(struct err *err);
 
 /* Opens it, and makes it when `create`. -ENOENT without. Refuses one that others can write or that belongs to somebody else. */
 int home_open(bool create, struct home *ret, struct err *err);
+/* The same at a place of the caller's choosing, an absolute path; made when it is not there. */
+int home_open_at(const char *path, struct home *ret, struct err *err);
 void home_done(struct home *home);
 
 /* Makes the directory of a new sandbox with its spec in it. `spec->name` may be NULL: then a name is made of the base's last

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,15 +13,17 @@
 
 #define START_MS 60000
 #define STOP_MS 30000
-#define OWNER_FD 3
+#define PARENT_FD 3
 
 /* 0 and a reply, or -ETIMEDOUT, -ECONNRESET, -EINTR when there is something in `cancel_fd`, ... */
 static int receive(int fd, int cancel_fd, int64_t until_ns, struct ctl_reply *ret)
 {
-    static char payload[FRAME_PAYLOAD_MAX];
+    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
     struct frame frame;
     int r;
 
+    if (!payload)
+        return -ENOMEM;
     for (;;) {
         int64_t left_ms = (until_ns - clock_now_ns()) / CLOCK_NS_PER_MS;
         struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel_fd, .events = POLLIN } };
@@ -31,7 +34,7 @@ static int receive(int fd, int cancel_fd, int64_t until_ns, struct ctl_reply *re
             return -errno;
         if (fds[1].revents)
             return -EINTR;
-        r = frame_receive(fd, payload, sizeof(payload), FRAME_NOWAIT, &frame);
+        r = frame_receive(fd, payload, FRAME_PAYLOAD_MAX, FRAME_NOWAIT, &frame);
         if (r == -EAGAIN)
             continue;
         if (r == 0)
@@ -63,16 +66,16 @@ static int await_running(struct launch *launch, const char *name, int cancel_fd,
     }
 }
 
-static int spawn(const char *program, const char *dir, int socket, struct launch *ret, struct err *err)
+static int spawn(const char *program, const char *dir, enum launch_kind kind, int socket, struct launch *ret, struct err *err)
 {
-    const char *argv[] = { program, "--owner-fd", "3", dir, NULL };
-    struct proc_fd fds[] = { { socket, OWNER_FD }, { STDERR_FILENO, STDERR_FILENO } };
+    const char *argv[] = { program, kind == LAUNCH_OWNED ? "--owner-fd" : "--report-fd", "3", dir, NULL };
+    struct proc_fd fds[] = { { socket, PARENT_FD }, { STDERR_FILENO, STDERR_FILENO } };
     struct proc_spec spec = { .argv = argv, .fds = fds, .fd_count = ARRAY_LEN(fds), .new_session = true };
 
     return proc_spawn(&spec, &ret->supervisor, err);
 }
 
-int launch(const struct home *home, const char *name, int cancel_fd, struct launch *ret, struct err *err)
+int launch(const struct home *home, const char *name, enum launch_kind kind, int cancel_fd, struct launch *ret, struct err *err)
 {
     autofree char *program = NULL;
     autofree char *spec_path = home_path(home, name, "");
@@ -86,10 +89,12 @@ int launch(const struct home *home, const char *name, int cancel_fd, struct laun
         return err_errno(err, -errno, "making a socket");
     autofd int theirs = pair[1];
     ret->ctl_fd = pair[0];
-    r = spawn(program, spec_path, theirs, ret, err);
+    r = spawn(program, spec_path, kind, theirs, ret, err);
     close(steal_fd(&theirs));
     if (r == 0)
         r = await_running(ret, name, cancel_fd, err);
+    if (r < 0 && kind == LAUNCH_DETACHED)
+        proc_signal(&ret->supervisor, SIGTERM);
     if (r < 0)
         launch_done(ret);
     return r;

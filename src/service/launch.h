@@ -10,16 +10,22 @@
 #include "service/home.h"
 #include "wire/ctl_proto.h"
 
+enum launch_kind {
+    LAUNCH_OWNED,    /* the sandbox ends with us */
+    LAUNCH_DETACHED, /* it outlives us */
+};
+
 struct launch {
     struct proc supervisor; /* owned */
-    int ctl_fd;             /* owned: a control connection; when it ends the sandbox is stopped */
+    int ctl_fd;             /* owned: a control connection; the end of an owner's stops the sandbox */
 };
 
 #define LAUNCH_NONE ((struct launch){ .supervisor = PROC_NONE, .ctl_fd = -1 })
 
 /* The sandbox runs when it returns 0. Otherwise the error is the supervisor's own, and nothing is left running. When `cancel_fd`
  * (or -1) becomes readable meanwhile: -EINTR. */
-int launch(const struct home *home, const char *name, int cancel_fd, struct launch *ret, struct err *err);
+int launch(const struct home *home, const char *name, enum launch_kind kind, int cancel_fd, struct launch *ret,
+           struct err *err);
 
 /* What still comes while it stops: events of the last moments, states. */
 typedef void (*launch_reply_fn)(const struct ctl_reply *reply, void *cookie);

@@ -1,11 +1,11 @@
 /*
  * agentfense-supervisor: one process for one sandbox, for as long as it runs.
  *
- *     agentfense-supervisor [--owner-fd N] DIR
+ *     agentfense-supervisor [--owner-fd N | --report-fd N] DIR
  *
- * DIR is the sandbox's directory (wire/sandbox_spec.h), its control socket is DIR/ctl (wire/ctl_proto.h). With --owner-fd that
- * inherited socket is a control connection too, and when it ends the sandbox does; without, the sandbox lives until it is told
- * to stop or SIGTERM comes. Whatever kills this process ends everything that runs in the sandbox; what was written is in DIR/delta,
+ * DIR is the sandbox's directory (wire/sandbox_spec.h), its control socket is DIR/ctl (wire/ctl_proto.h). With either option that
+ * inherited socket is a control connection too, on which also is told why nothing came of the sandbox. When the owner's ends
+ * the sandbox does; otherwise it lives until it is told to stop or SIGTERM comes. Whatever kills this process ends everything that runs in the sandbox; what was written is in DIR/delta,
  * and starting again goes on from there.
  *
  * Exits with 0 when the sandbox was stopped, 1 when it failed, 2 for a bad call.
@@ -42,7 +42,7 @@
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: agentfense-supervisor [--owner-fd N] DIR\n"
+    fprintf(stderr, "usage: agentfense-supervisor [--owner-fd N | --report-fd N] DIR\n"
                     "Started by agentfense; see 'agentfense help' for what people use.\n");
     return 2;
 }
@@ -125,23 +125,25 @@ static int take_signals(struct sandbox *sandbox)
     return watch_start(&sandbox->signal_watch, &sandbox->reactor, sandbox->signal_fd, EPOLLIN, on_signal, sandbox);
 }
 
-static int prepare(struct sandbox *sandbox, int owner_fd, struct err *err)
+static int prepare(struct sandbox *sandbox, int parent_fd, bool is_owner, struct err *err)
 {
+    struct client *parent = NULL;
     int r = take_signals(sandbox);
 
     if (r < 0)
         return err_errno(err, r, "waiting for signals");
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         return err_errno(err, -errno, "becoming a subreaper");
-    if (owner_fd >= 0) {
-        r = client_new(sandbox, owner_fd, &sandbox->owner);
+    if (parent_fd >= 0) {
+        r = client_new(sandbox, parent_fd, &parent);
         if (r < 0)
-            return err_errno(err, r, "taking the owner's socket");
+            return err_errno(err, r, "taking the socket of whoever started us");
+        sandbox->owner = is_owner ? parent : NULL;
     }
     return ctl_server_open(sandbox, err);
 }
 
-static int supervise(const char *dir_path, int owner_fd, struct err *err)
+static int supervise(const char *dir_path, int parent_fd, bool is_owner, struct err *err)
 {
     static struct sandbox sandbox;
     autofd int dir_fd = open(dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -157,7 +159,7 @@ static int supervise(const char *dir_path, int owner_fd, struct err *err)
         return r;
     steal_fd(&dir_fd);
     steal_fd(&lock_fd);
-    r = prepare(&sandbox, owner_fd, err);
+    r = prepare(&sandbox, parent_fd, is_owner, err);
     if (r < 0)
         return r;
     open_log(sandbox.dir_fd);
@@ -173,8 +175,8 @@ static int supervise(const char *dir_path, int owner_fd, struct err *err)
     return r < 0 ? err_errno(err, r, "serving the sandbox") : 0;
 }
 
-/* It failed before there was a sandbox to say so: the owner hears it all the same, instead of reading it in the log. */
-static bool tell_owner(int fd, const struct err *err)
+/* It failed before there was a sandbox to say so: who started us hears it all the same, instead of reading it in the log. */
+static bool tell_parent(int fd, const struct err *err)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_STATE, .state = { .state = CTL_STATE_FAILED, .code = err->code } };
     char payload[CTL_PROTO_SMALL_MAX];
@@ -197,21 +199,26 @@ static int parse_fd(const char *text)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = { { "owner-fd", required_argument, NULL, 'o' }, { 0 } };
+    static const struct option options[] = {
+        { "owner-fd", required_argument, NULL, 'o' },
+        { "report-fd", required_argument, NULL, 'r' },
+        { 0 },
+    };
     struct err err = ERR_NONE;
-    int owner_fd = -1, option;
+    int parent_fd = -1, option;
+    bool is_owner = false;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        owner_fd = option == 'o' ? parse_fd(optarg) : -1;
-        if (owner_fd < 0)
+        if (parent_fd >= 0 || option == '?' || (parent_fd = parse_fd(optarg)) < 0)
             return usage();
+        is_owner = option == 'o';
     }
     if (optind + 1 != argc || argv[optind][0] != '/')
         return usage();
     autofree char *dir_path = realpath(argv[optind], NULL);
-    if (supervise(dir_path ? dir_path : argv[optind], owner_fd, &err) == 0)
+    if (supervise(dir_path ? dir_path : argv[optind], parent_fd, is_owner, &err) == 0)
         _exit(0); /* not exit(): a sweep may be at work */
-    if (!tell_owner(owner_fd, &err))
+    if (!tell_parent(parent_fd, &err))
         log_error("the supervisor ends", LOG_STR("error", err.text));
     _exit(1);
 }

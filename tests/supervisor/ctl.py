@@ -394,13 +394,13 @@ class Box:
         self.namespace = None
         self.is_sanitized = b"__asan_init" in (content := pathlib.Path(self.program).read_bytes()) or b"__tsan_init" in content
 
-    def launch(self, own=True, **options):
+    def launch(self, own=True, kind="--owner-fd", **options):
         """Starts the supervisor, and does not wait for anything."""
         args = [self.program]
         ours = theirs = None
         if own:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            args += ["--owner-fd", str(theirs.fileno())]
+            args += [kind, str(theirs.fileno())]
             options["pass_fds"] = [theirs.fileno()]
         if self.user is not None and os.geteuid() == 0:
             args = self.as_user(args)

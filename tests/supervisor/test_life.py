@@ -128,6 +128,13 @@ def test_without_an_owner_it_lives_on(make):
     assert box.run("echo on").out == b"on\n"
 
 
+def test_one_who_only_wanted_the_news_may_leave(make):
+    box = make().start(kind="--report-fd")
+    box.owner.close()
+    box.owner = None
+    assert box.run("echo on").out == b"on\n"
+
+
 @pytest.mark.parametrize("when", range(6))
 def test_an_owner_that_leaves_while_it_boots(make, when):
     box = make().launch()
