@@ -1,0 +1,177 @@
+#include "store/row.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/id.h"
+#include "base/mem.h"
+#include "store/job.h"
+
+#define ID_DIGITS 16
+#define TIME_DIGITS 16
+
+static const char *id_of(const struct table *table, const void *row)
+{
+    return *(const char *const *) ((const char *) row + table->columns[0].offset);
+}
+
+/* ---- one row ---- */
+
+struct inserting {
+    const struct table *table;
+    const void *row;
+};
+
+static int insert(struct db *db, void *cookie, struct err *err)
+{
+    const struct inserting *in = cookie;
+
+    return table_insert(in->table, db, in->row, id_of(in->table, in->row), err);
+}
+
+int row_check(const struct table *table, const void *row, struct err *err)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+    const char *id = id_of(table, row);
+
+    if (id && id_is_valid(table->id_prefix, id))
+        return table_check(table, row, err);
+    buf_add_excerpt(&shown, id ? id : "", id ? strlen(id) : 0);
+    return err_invalid(err, "'%s' is no id of a %s", shown.data ? shown.data : "", table->noun);
+}
+
+int row_insert(struct store *store, enum meter_call call, const struct table *table, const void *row, struct err *err)
+{
+    struct inserting in = { .table = table, .row = row };
+    int r = row_check(table, row, err);
+
+    return r < 0 ? r : job_write(store, call, JOB_ONE_STATEMENT, insert, &in, err);
+}
+
+struct getting {
+    const struct table *table;
+    const char *id;
+    void *ret;
+};
+
+static int get(struct db *db, void *cookie, struct err *err)
+{
+    const struct getting *g = cookie;
+    autodone(query) struct query query = QUERY_EMPTY;
+
+    table_select(g->table, &query);
+    query_add(&query, " WHERE id = ", db_text(g->id));
+    return table_get(g->table, &query, db, g->id, g->ret, err);
+}
+
+int row_get(struct store *store, enum meter_call call, const struct table *table, const char *id, void *ret_row,
+            struct err *err)
+{
+    struct getting g = { .table = table, .id = id, .ret = ret_row };
+
+    if (!id_is_valid(table->id_prefix, id))
+        return table_not_found(table, id, err);
+    return job_read(store, call, get, &g, err);
+}
+
+/* ---- pages ---- */
+
+/* A token is the id of the last row seen, with the time of its making put between prefix and digits. It holds nothing that its
+ * owner may not know, and from a stranger's they get no row that their filter would not show. */
+static int parse_token(const char *token, const char *id_prefix, int64_t *ret_created, char ret_id[ID_TEXT_MAX],
+                       struct err *err)
+{
+    size_t prefix = strlen(id_prefix), digits = TIME_DIGITS + ID_DIGITS;
+    char time[TIME_DIGITS + 1];
+
+    if (strncmp(token, id_prefix, prefix) != 0 || strlen(token) != prefix + digits ||
+        strspn(token + prefix, "0123456789abcdef") != digits)
+        return err_invalid(err, "the page token is none of this list's");
+    snprintf(time, sizeof(time), "%.*s", TIME_DIGITS, token + prefix);
+    *ret_created = (int64_t) strtoull(time, NULL, 16);
+    snprintf(ret_id, ID_TEXT_MAX, "%s%s", id_prefix, token + prefix + TIME_DIGITS);
+    return 0;
+}
+
+static char *make_token(const struct table *table, const char *row)
+{
+    const char *id = id_of(table, row);
+    int64_t created;
+
+    memcpy(&created, row + table->created_offset, sizeof(created));
+    return xprintf("%s%016" PRIx64 "%s", table->id_prefix, (uint64_t) created, id + strlen(table->id_prefix));
+}
+
+static size_t limit_of(const struct store_page *page)
+{
+    return page && page->limit > 0 && page->limit < STORE_PAGE_MAX ? page->limit : STORE_PAGE_MAX;
+}
+
+int row_list_begin(const struct table *table, const struct store_page *page, struct query *query, struct err *err)
+{
+    char id[ID_TEXT_MAX];
+    int64_t created = 0;
+    int r;
+
+    table_select(table, query);
+    if (!page || !page->token || !*page->token) {
+        query_add_text(query, " WHERE 1 = 1");
+        return 0;
+    }
+    r = parse_token(page->token, table->id_prefix, &created, id, err);
+    if (r < 0)
+        return r;
+    query_add(query, " WHERE (created_ns, id) > (", db_int(created));
+    query_add(query, ", ", query_keep(query, id, strlen(id)));
+    query_add_text(query, ")");
+    return 0;
+}
+
+struct collecting {
+    struct query *query;
+    struct table_rows rows;
+};
+
+static int collect(struct db *db, void *cookie, struct err *err)
+{
+    struct collecting *c = cookie;
+
+    return table_collect(&c->rows, c->query, db, err);
+}
+
+int row_collect(struct store *store, enum meter_call call, struct query *query, struct table_rows *rows, struct err *err)
+{
+    struct collecting c = { .query = query, .rows = *rows };
+    int r = job_read(store, call, collect, &c, err);
+
+    if (r < 0) {
+        table_rows_done(&c.rows);
+        return r;
+    }
+    *rows = c.rows;
+    return 0;
+}
+
+/* One row more than asked for tells whether there is another page. */
+int row_list_end(struct store *store, enum meter_call call, const struct table *table, const struct store_page *page,
+                 struct query *query, void *ret_rows, size_t *ret_count, char **ret_next_token, struct err *err)
+{
+    struct table_rows rows = { .table = table };
+    size_t limit = limit_of(page);
+    int r;
+
+    query_add(query, " ORDER BY created_ns, id LIMIT ", db_int((int64_t) limit + 1));
+    r = row_collect(store, call, query, &rows, err);
+    if (r < 0)
+        return r;
+    *ret_next_token = NULL;
+    if (rows.count > limit) {
+        table_done_row(table, rows.rows + --rows.count * table->row_size);
+        *ret_next_token = make_token(table, rows.rows + (limit - 1) * table->row_size);
+    }
+    memcpy(ret_rows, &rows.rows, sizeof(rows.rows));
+    *ret_count = rows.count;
+    return 0;
+}

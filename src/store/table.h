@@ -1,0 +1,102 @@
+/*
+ * A kind of row, described once: which column is which field of a C struct. From the description come the statements that put rows
+ * in and get them out, the checks of what goes in, and the destructor. Private to this room.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "store/db.h"
+#include "store/store.h"
+
+#define TABLE_TEXT_MAX (256u << 10)
+#define TABLE_BYTES_MAX (8u << 20)
+
+enum column_kind {
+    COLUMN_TEXT,   /* char *, UTF-8; NULL is stored as "" and comes back as "" */
+    COLUMN_PATH,   /* char *, any bytes but NUL */
+    COLUMN_PATHS,  /* char **, ended by NULL; NULL is no path */
+    COLUMN_INT,    /* int64_t */
+    COLUMN_ENUM,   /* int */
+    COLUMN_BOOL,   /* bool */
+    COLUMN_BYTES,  /* struct buf */
+    COLUMN_LABELS, /* struct label_list */
+};
+
+struct column {
+    const char *name;
+    enum column_kind kind;
+    size_t offset;
+    bool is_changed; /* by table_update(): the others stay as they were inserted */
+};
+
+#define COLUMN_OF(row, field, kind_of)                                                                                         \
+    {                                                                                                                          \
+        .name = #field, .kind = COLUMN_##kind_of, .offset = offsetof(struct row, field)                                        \
+    }
+#define CHANGED_COLUMN_OF(row, field, kind_of)                                                                                 \
+    {                                                                                                                          \
+        .name = #field, .kind = COLUMN_##kind_of, .offset = offsetof(struct row, field), .is_changed = true                    \
+    }
+
+struct table {
+    const char *name;
+    const char *noun;      /* for messages: "sandbox" */
+    const char *id_prefix; /* of ids, where the first column is one */
+    size_t created_offset; /* of created_ns, where there is one */
+    const struct column *columns;
+    size_t count;
+    size_t row_size;
+};
+
+#define QUERY_KEPT_MAX 16
+
+/* A statement that grows with its parameters. */
+struct query {
+    struct buf text;
+    struct db_value values[DB_VALUES_MAX];
+    size_t count;
+    struct buf kept[QUERY_KEPT_MAX]; /* owned: values that have no place elsewhere */
+    size_t kept_count;
+};
+
+#define QUERY_EMPTY ((struct query){ .count = 0 })
+
+void query_done(struct query *query);
+/* "..." and the number of the value: query_add(q, " AND owner_id = ", db_text(owner)). */
+void query_add(struct query *query, const char *text, struct db_value value);
+void query_add_text(struct query *query, const char *text);
+/* A text as a value that lives as long as the query. At most QUERY_KEPT_MAX. */
+struct db_value query_keep(struct query *query, const char *text, size_t len);
+int query_run(struct query *query, struct db *db, db_row_fn fn, void *cookie, struct err *err);
+
+/* Frees what a row owns and zeroes it. */
+void table_done_row(const struct table *table, void *row);
+
+/* Whether a row's texts are texts, and of bearable size. Asked before a job begins. ERR_INVALID_ARGUMENT. */
+int table_check(const struct table *table, const void *row, struct err *err);
+
+/* "SELECT <all columns> FROM <table>". */
+void table_select(const struct table *table, struct query *query);
+
+/* -EEXIST with a text that names the row by `id`. */
+int table_insert(const struct table *table, struct db *db, const void *row, const char *id, struct err *err);
+
+/* "UPDATE <table> SET <each changed column> = ...": the caller goes on with " WHERE". */
+void table_update(const struct table *table, const void *row, struct query *query);
+
+/* Rows of a query that began with table_select(). */
+struct table_rows {
+    const struct table *table;
+    char *rows; /* owned: an array of the table's struct */
+    size_t count;
+    size_t cap;
+};
+
+void table_rows_done(struct table_rows *rows);
+int table_collect(struct table_rows *rows, struct query *query, struct db *db, struct err *err);
+
+/* One row into `ret_row`, or -ENOENT: "there is no <noun> '<id>'". */
+int table_get(const struct table *table, struct query *query, struct db *db, const char *id, void *ret_row, struct err *err);
+int table_not_found(const struct table *table, const char *id, struct err *err);
