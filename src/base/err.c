@@ -108,6 +108,7 @@ int err_set(struct err *err, enum err_code code, int r, const char *fmt, ...)
     if (!err)
         return r;
     err->code = code;
+    err->reason = NULL;
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof(err->text), fmt, ap);
     va_end(ap);
@@ -122,6 +123,7 @@ int err_invalid(struct err *err, const char *fmt, ...)
     if (!err)
         return -EINVAL;
     err->code = ERR_INVALID_ARGUMENT;
+    err->reason = NULL;
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof(err->text), fmt, ap);
     va_end(ap);
@@ -137,12 +139,20 @@ int err_errno(struct err *err, int r, const char *fmt, ...)
     if (!err)
         return r;
     err->code = err_code_of_errno(r);
+    err->reason = NULL;
     va_start(ap, fmt);
     n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
     va_end(ap);
     if (n >= 0 && (size_t) n < sizeof(err->text))
         snprintf(err->text + n, sizeof(err->text) - (size_t) n, ": %s", strerror(-r));
     drop_half_character(err->text);
+    return r;
+}
+
+int err_because(struct err *err, int r, const char *reason)
+{
+    if (err)
+        err->reason = reason;
     return r;
 }
 

@@ -33,6 +33,7 @@ enum err_code {
 
 struct err {
     enum err_code code;
+    const char *reason; /* for programs: a literal such as "SANDBOX_NOT_FOUND"; NULL: the code says enough */
     char text[ERR_TEXT_MAX];
 };
 
@@ -50,7 +51,10 @@ int err_invalid(struct err *err, const char *fmt, ...) __attribute__((format(pri
 /* A text was refused: "'<text>' <why>", ERR_INVALID_ARGUMENT. It may be a stranger's: it is shown escaped, and not all of it. */
 int err_refuse(struct err *err, int r, const char *text, const char *why);
 
-/* Puts context before the text that is already there: "<context>: <text>". Keeps the code. */
+/* Names the reason, a literal, of what was just set. Returns `r`. */
+int err_because(struct err *err, int r, const char *reason);
+
+/* Puts context before the text that is already there: "<context>: <text>". Keeps code and reason. */
 int err_wrap(struct err *err, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 enum err_code err_code_of_errno(int r);

@@ -183,6 +183,27 @@ static bool is_locked(int dirfd, const char *relpath)
     return flock(fd, LOCK_SH | LOCK_NB) < 0;
 }
 
+/* Directories that were made for a rule are in there as well: they keep a sandbox longer than it would have to be. */
+bool home_has_changes(int sandbox_dir_fd)
+{
+    int fd = path_open_beneath(sandbox_dir_fd, "delta/data", O_RDONLY | O_DIRECTORY, 0);
+    bool is_empty = true;
+    struct dirent *entry;
+    DIR *dir;
+
+    if (fd < 0)
+        return fd != -ENOENT;
+    dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return true;
+    }
+    while (is_empty && (entry = readdir(dir)))
+        is_empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    closedir(dir);
+    return !is_empty;
+}
+
 bool home_is_running(int sandbox_dir_fd)
 {
     return is_locked(sandbox_dir_fd, "lock");

@@ -57,5 +57,8 @@ int home_remove(struct home *home, const char *name, struct err *err);
 typedef int (*home_fn)(const char *name, int dir_fd, void *cookie);
 int home_each(const struct home *home, home_fn fn, void *cookie, struct err *err);
 
+/* Whether its delta holds anything. What cannot be looked at counts as something. */
+bool home_has_changes(int sandbox_dir_fd);
+
 /* The path of one of its files, for what needs a path. Free it. */
 char *home_path(const struct home *home, const char *name, const char *file);

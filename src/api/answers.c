@@ -1,0 +1,156 @@
+#include "api/answers.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "api/request.h"
+#include "base/mem.h"
+
+static char *text(const char *s)
+{
+    return make_text(s, strlen(s));
+}
+
+Sandbox__V1__PermissionRule *make_rule(const struct rule *rule)
+{
+    Sandbox__V1__PermissionRule *message = xnew(Sandbox__V1__PermissionRule);
+
+    sandbox__v1__permission_rule__init(message);
+    message->pattern = text(rule->pattern);
+    message->type = (Sandbox__V1__PatternType) rule->type;
+    message->permission = (Sandbox__V1__Permission)(rule->level + 1);
+    message->priority = rule->priority;
+    return message;
+}
+
+static Sandbox__V1__ResourceLimits *make_limits(const struct sandbox_limits *limits)
+{
+    Sandbox__V1__ResourceLimits *message = xnew(Sandbox__V1__ResourceLimits);
+
+    sandbox__v1__resource_limits__init(message);
+    message->memory_bytes = limits->memory_bytes;
+    message->cpu_quota = limits->cpu_quota_us;
+    message->cpu_shares = limits->cpu_shares;
+    message->pids_limit = limits->pids;
+    message->disk_bytes = limits->disk_bytes;
+    message->disk_inodes = limits->disk_inodes;
+    return message;
+}
+
+static void add_labels(Sandbox__V1__Sandbox *message, const struct pair_list *labels)
+{
+    if (labels->count == 0)
+        return;
+    message->labels = xalloc(labels->count * sizeof(*message->labels));
+    for (size_t i = 0; i < labels->count; i++) {
+        Sandbox__V1__Sandbox__LabelsEntry *entry = xnew(Sandbox__V1__Sandbox__LabelsEntry);
+
+        sandbox__v1__sandbox__labels_entry__init(entry);
+        entry->key = text(labels->items[i].key);
+        entry->value = text(labels->items[i].value);
+        message->labels[message->n_labels++] = entry;
+    }
+}
+
+static void add_rules(Sandbox__V1__Sandbox *message, const struct rule_list *rules)
+{
+    if (rules->count == 0)
+        return;
+    message->permissions = xalloc(rules->count * sizeof(*message->permissions));
+    for (size_t i = 0; i < rules->count; i++)
+        message->permissions[message->n_permissions++] = make_rule(&rules->items[i]);
+}
+
+static bool has_limits(const struct sandbox_limits *limits)
+{
+    return limits->memory_bytes || limits->cpu_quota_us || limits->cpu_shares || limits->pids || limits->disk_bytes ||
+           limits->disk_inodes;
+}
+
+Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info)
+{
+    Sandbox__V1__Sandbox *message = xnew(Sandbox__V1__Sandbox);
+
+    sandbox__v1__sandbox__init(message);
+    message->id = text(info->id);
+    message->codebase_id = text(info->codebase_id);
+    add_rules(message, &info->rules);
+    message->status = (Sandbox__V1__SandboxStatus) info->phase;
+    add_labels(message, &info->labels);
+    message->created_at = make_timestamp(info->created_ns);
+    message->started_at = make_timestamp(info->started_ns);
+    message->stopped_at = make_timestamp(info->stopped_ns);
+    message->expires_at = make_timestamp(info->expires_ns);
+    if (info->runtime == SANDBOX_RUNTIME_BWRAP || info->runtime == SANDBOX_RUNTIME_DOCKER)
+        message->runtime = (Sandbox__V1__RuntimeType) info->runtime;
+    message->image = text(info->image);
+    if (has_limits(&info->limits))
+        message->resources = make_limits(&info->limits);
+    message->status_reason = text(info->reason);
+    message->owner_id = text(info->owner);
+    message->network = text(info->network);
+    message->sync_on_completion = (Sandbox__V1__SyncMode) info->sync;
+    message->warnings = make_texts(info->warnings, info->warning_count);
+    message->n_warnings = info->warning_count;
+    return message;
+}
+
+Sandbox__V1__Session *make_session(const struct session_info *info)
+{
+    Sandbox__V1__Session *message = xnew(Sandbox__V1__Session);
+
+    sandbox__v1__session__init(message);
+    message->id = text(info->id);
+    message->sandbox_id = text(info->sandbox_id);
+    message->status = (Sandbox__V1__SessionStatus) info->phase;
+    message->shell = text(info->shell);
+    message->created_at = make_timestamp(info->created_ns);
+    message->closed_at = make_timestamp(info->closed_ns);
+    return message;
+}
+
+Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry)
+{
+    Sandbox__V1__Codebase *message = xnew(Sandbox__V1__Codebase);
+
+    sandbox__v1__codebase__init(message);
+    message->id = text(entry->id);
+    message->name = text(entry->name);
+    message->owner_id = text(entry->owner);
+    message->size = (int64_t) entry->size_bytes;
+    message->file_count = entry->file_count > INT32_MAX ? INT32_MAX : (int32_t) entry->file_count;
+    message->created_at = make_timestamp(entry->created_ns);
+    message->updated_at = make_timestamp(entry->updated_ns);
+    message->version = (int64_t) entry->version;
+    return message;
+}
+
+Sandbox__V1__Version *make_version(const struct version_entry *entry)
+{
+    Sandbox__V1__Version *message = xnew(Sandbox__V1__Version);
+
+    sandbox__v1__version__init(message);
+    message->number = (int64_t) entry->number;
+    message->created_at = make_timestamp(entry->created_ns);
+    message->author = text(entry->author);
+    message->reason = text(entry->reason);
+    message->files_changed = (int64_t) entry->changes;
+    message->conflicts = make_texts(entry->conflicts, entry->conflict_count);
+    message->n_conflicts = entry->conflict_count;
+    return message;
+}
+
+Sandbox__V1__Event *make_event(const struct event_info *info)
+{
+    Sandbox__V1__Event *message = xnew(Sandbox__V1__Event);
+
+    sandbox__v1__event__init(message);
+    message->sequence = info->sequence;
+    message->time = make_timestamp(info->time_ns);
+    message->type = text(info->type);
+    message->sandbox_id = text(info->sandbox_id);
+    message->codebase_id = text(info->codebase_id);
+    message->owner_id = text(info->owner);
+    message->payload = text(info->payload);
+    return message;
+}

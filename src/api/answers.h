@@ -1,0 +1,19 @@
+/*
+ * What the service tells, as messages. All allocated, to be sent with answer_send() or put into one that is.
+ */
+#pragma once
+
+#include "sandbox/v1/codebase.pb-c.h"
+#include "sandbox/v1/sandbox.pb-c.h"
+#include "service/commands.h"
+#include "service/events.h"
+#include "service/sandbox_info.h"
+#include "service/sessions.h"
+#include "service/shelf.h"
+
+Sandbox__V1__PermissionRule *make_rule(const struct rule *rule);
+Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info);
+Sandbox__V1__Session *make_session(const struct session_info *info);
+Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry);
+Sandbox__V1__Version *make_version(const struct version_entry *entry);
+Sandbox__V1__Event *make_event(const struct event_info *info);

@@ -1,0 +1,246 @@
+#include <errno.h>
+#include <string.h>
+
+#include "api/answers.h"
+#include "api/handlers.h"
+#include "api/request.h"
+#include "base/mem.h"
+#include "service/shelf.h"
+
+static struct service *service_of(void *cookie)
+{
+    return ((struct api *) cookie)->service;
+}
+
+static int create(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(codebase_entry) struct codebase_entry entry = { 0 };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__CreateCodebaseRequest *in = (void *) request;
+    r = shelf_create(service_of(cookie), &caller, in->name, in->owner_id, in->idempotency_key, &entry, err);
+    return r < 0 ? r : answer_send(call, &make_codebase(&entry)->base, err);
+}
+
+int handle_create_codebase(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, create(call, cookie, err), err);
+}
+
+static int get(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(codebase_entry) struct codebase_entry entry = { 0 };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__GetCodebaseRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    if (r == 0)
+        r = shelf_get(service_of(cookie), &caller, in->codebase_id, &entry, err);
+    return r < 0 ? r : answer_send(call, &make_codebase(&entry)->base, err);
+}
+
+int handle_get_codebase(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, get(call, cookie, err), err);
+}
+
+static int list(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(codebase_page) struct codebase_page page = { 0 };
+    struct caller caller;
+    size_t page_size;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__ListCodebasesRequest *in = (void *) request;
+    r = take_page_size(in->page_size, &page_size, err);
+    if (r == 0)
+        r = shelf_list(service_of(cookie), &caller, in->owner_id, page_size, in->page_token, &page, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__ListCodebasesResponse *out = xnew(Sandbox__V1__ListCodebasesResponse);
+    sandbox__v1__list_codebases_response__init(out);
+    out->codebases = page.count > 0 ? xalloc(page.count * sizeof(*out->codebases)) : NULL;
+    for (size_t i = 0; i < page.count; i++)
+        out->codebases[out->n_codebases++] = make_codebase(&page.items[i]);
+    out->next_page_token = xdup(page.next_token);
+    return answer_send(call, &out->base, err);
+}
+
+int handle_list_codebases(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, list(call, cookie, err), err);
+}
+
+static int delete(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__DeleteCodebaseRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    if (r == 0)
+        r = shelf_delete(service_of(cookie), &caller, in->codebase_id, in->force, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__Empty *empty = xnew(Sandbox__V1__Empty);
+    sandbox__v1__empty__init(empty);
+    return answer_send(call, &empty->base, err);
+}
+
+int handle_delete_codebase(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, delete (call, cookie, err), err);
+}
+
+/* ---- files ---- */
+
+struct file_answer {
+    Sandbox__V1__ListFilesResponse *out;
+    size_t cap;
+};
+
+static int add_file(const struct shelf_file *file, void *cookie)
+{
+    struct file_answer *answer = cookie;
+    Sandbox__V1__FileInfo *info = xnew(Sandbox__V1__FileInfo);
+
+    sandbox__v1__file_info__init(info);
+    info->path = make_text(file->path, strlen(file->path));
+    info->name = make_text(file->name, strlen(file->name));
+    info->is_dir = file->is_dir;
+    info->size = (int64_t) file->size_bytes;
+    info->modified_at = make_timestamp(file->modified_ns);
+    info->is_symlink = file->is_symlink;
+    info->is_executable = file->is_executable;
+    vec_room(&answer->out->files, &answer->cap, answer->out->n_files);
+    answer->out->files[answer->out->n_files++] = info;
+    return 0;
+}
+
+static int list_files(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    struct file_answer answer = { 0 };
+    autofree char *next = NULL;
+    struct caller caller;
+    size_t page_size;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__ListFilesRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    if (r == 0)
+        r = take_page_size(in->page_size, &page_size, err);
+    if (r < 0)
+        return r;
+    answer.out = xnew(Sandbox__V1__ListFilesResponse);
+    sandbox__v1__list_files_response__init(answer.out);
+    r = shelf_list_files(service_of(cookie), &caller, in->codebase_id, in->path, in->recursive, page_size, in->page_token, add_file,
+                         &answer, &next, err);
+    if (r < 0) {
+        protobuf_c_message_free_unpacked(&answer.out->base, NULL);
+        return r;
+    }
+    answer.out->next_page_token = make_text(next, strlen(next));
+    return answer_send(call, &answer.out->base, err);
+}
+
+int handle_list_files(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, list_files(call, cookie, err), err);
+}
+
+static int delete_file(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(codebase_entry) struct codebase_entry entry = { 0 };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__DeleteFileRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    if (r == 0)
+        r = request_need(in->file_path, "file_path", err);
+    if (r == 0)
+        r = shelf_remove_file(service_of(cookie), &caller, in->codebase_id, in->file_path, &entry, err);
+    return r < 0 ? r : answer_send(call, &make_codebase(&entry)->base, err);
+}
+
+int handle_delete_file(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, delete_file(call, cookie, err), err);
+}
+
+/* ---- versions ---- */
+
+static int list_versions(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(version_page) struct version_page page = { 0 };
+    struct caller caller;
+    size_t page_size;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__ListVersionsRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    if (r == 0)
+        r = take_page_size(in->page_size, &page_size, err);
+    if (r == 0)
+        r = shelf_list_versions(service_of(cookie), &caller, in->codebase_id, page_size, in->page_token, &page, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__ListVersionsResponse *out = xnew(Sandbox__V1__ListVersionsResponse);
+    sandbox__v1__list_versions_response__init(out);
+    out->versions = page.count > 0 ? xalloc(page.count * sizeof(*out->versions)) : NULL;
+    for (size_t i = 0; i < page.count; i++)
+        out->versions[out->n_versions++] = make_version(&page.items[i]);
+    out->next_page_token = xdup(page.next_token);
+    return answer_send(call, &out->base, err);
+}
+
+int handle_list_versions(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, list_versions(call, cookie, err), err);
+}
+
+static int restore(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(version_entry) struct version_entry entry = { 0 };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__RestoreVersionRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    if (r == 0 && in->version < 0)
+        r = err_invalid(err, "version must not be negative");
+    if (r == 0)
+        r = shelf_restore(service_of(cookie), &caller, in->codebase_id, (uint64_t) in->version, in->path, &entry, err);
+    return r < 0 ? r : answer_send(call, &make_version(&entry)->base, err);
+}
+
+int handle_restore_version(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, restore(call, cookie, err), err);
+}

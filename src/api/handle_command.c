@@ -1,0 +1,190 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/answers.h"
+#include "api/handlers.h"
+#include "api/request.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "service/commands.h"
+
+/* A message of a stream carries at most this much, so that no client is given more than it takes at once. */
+#define CHUNK_BYTES 32768
+
+/* What a call that waits for the end has collected. */
+struct collected {
+    struct buf out, err;
+};
+
+static struct service *service_of(void *cookie)
+{
+    return ((struct api *) cookie)->service;
+}
+
+static int take_command(const ProtobufCMessage *request, struct command_request *ret, struct pair_list *env, struct err *err)
+{
+    const Sandbox__V1__ExecRequest *in = (const void *) request;
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
+
+    if (r == 0)
+        r = request_need(in->command, "command", err);
+    if (r == 0)
+        r = take_duration(in->timeout, "timeout", &ret->timeout_ns, err);
+    if (r == 0 && in->max_output_bytes < 0)
+        r = err_invalid(err, "max_output_bytes must not be negative");
+    if (r == 0 && *in->stdin_ && in->stdin_data.len > 0)
+        r = err_invalid(err, "stdin and stdin_data are both given");
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < in->n_env; i++)
+        pair_list_add(env, in->env[i]->key, in->env[i]->value);
+    ret->sandbox_id = in->sandbox_id;
+    ret->command = in->command;
+    ret->env = env;
+    ret->workdir = in->workdir;
+    ret->input = in->stdin_data.len > 0 ? (const void *) in->stdin_data.data : in->stdin_;
+    ret->input_len = in->stdin_data.len > 0 ? in->stdin_data.len : strlen(in->stdin_);
+    ret->output_limit = (uint64_t) in->max_output_bytes;
+    return 0;
+}
+
+static int take_session_command(const ProtobufCMessage *request, struct command_request *ret, struct pair_list *env,
+                                struct err *err)
+{
+    const Sandbox__V1__SessionExecRequest *in = (const void *) request;
+    int r = request_need(in->session_id, "session_id", err);
+
+    (void) env;
+    if (r == 0)
+        r = request_need(in->command, "command", err);
+    if (r == 0)
+        r = take_duration(in->timeout, "timeout", &ret->timeout_ns, err);
+    if (r == 0 && in->max_output_bytes < 0)
+        r = err_invalid(err, "max_output_bytes must not be negative");
+    if (r < 0)
+        return r;
+    ret->session_id = in->session_id;
+    ret->command = in->command;
+    ret->workdir = "";
+    ret->output_limit = (uint64_t) in->max_output_bytes;
+    return 0;
+}
+
+typedef int (*take_fn)(const ProtobufCMessage *request, struct command_request *ret, struct pair_list *env, struct err *err);
+
+/* ---- to its end ---- */
+
+static int collect(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
+{
+    struct collected *collected = cookie;
+
+    buf_add(stream == CTL_STREAM_OUT ? &collected->out : &collected->err, bytes, len);
+    return 0;
+}
+
+static Sandbox__V1__ExecResult *make_result(const struct collected *collected, const struct command_result *result)
+{
+    Sandbox__V1__ExecResult *out = xnew(Sandbox__V1__ExecResult);
+
+    sandbox__v1__exec_result__init(out);
+    out->stdout_ = make_text(collected->out.data ? collected->out.data : "", collected->out.len);
+    out->stderr_ = make_text(collected->err.data ? collected->err.data : "", collected->err.len);
+    out->exit_code = result->exit_code;
+    out->duration = make_duration(result->duration_ns);
+    out->stdout_truncated = result->out_cut;
+    out->stderr_truncated = result->err_cut;
+    out->exec_id = xdup(result->name);
+    out->codebase_version = (int64_t) result->version;
+    out->sync_conflicts = make_texts(result->conflicts, result->conflict_count);
+    out->n_sync_conflicts = result->conflict_count;
+    return out;
+}
+
+static int run(struct call *call, void *cookie, take_fn take, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
+    autodone(command_result) struct command_result result = { .exit_code = 0 };
+    struct collected collected = { BUF_EMPTY, BUF_EMPTY };
+    struct command_request wanted = { 0 };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r == 0)
+        r = take(request, &wanted, &env, err);
+    if (r == 0)
+        r = command_run(service_of(cookie), &caller, &wanted, collect, &collected, &result, err);
+    if (r == 0)
+        r = answer_send(call, &make_result(&collected, &result)->base, err);
+    buf_done(&collected.out);
+    buf_done(&collected.err);
+    return r;
+}
+
+int handle_exec(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, run(call, cookie, take_command, err), err);
+}
+
+int handle_session_exec(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, run(call, cookie, take_session_command, err), err);
+}
+
+/* ---- as it comes ---- */
+
+static int pass_on(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
+{
+    Sandbox__V1__ExecOutput out = SANDBOX__V1__EXEC_OUTPUT__INIT;
+    int r = 0;
+
+    out.type = stream == CTL_STREAM_OUT ? SANDBOX__V1__EXEC_OUTPUT__OUTPUT_TYPE__OUTPUT_TYPE_STDOUT
+                                        : SANDBOX__V1__EXEC_OUTPUT__OUTPUT_TYPE__OUTPUT_TYPE_STDERR;
+    for (size_t at = 0; r == 0 && at < len; at += out.data.len) {
+        out.data.len = len - at < CHUNK_BYTES ? len - at : CHUNK_BYTES;
+        out.data.data = (uint8_t *) bytes + at;
+        r = call_send(cookie, &out.base);
+    }
+    return r;
+}
+
+/* The messages have no place for how it ended; what comes after them has. */
+static void tell_end(struct call *call, const struct command_result *result)
+{
+    char number[32];
+
+    snprintf(number, sizeof(number), "%d", result->exit_code);
+    call_set_trailer(call, "agentfense-exit-code", number);
+    snprintf(number, sizeof(number), "%lld", (long long) (result->duration_ns / 1000));
+    call_set_trailer(call, "agentfense-duration-us", number);
+    call_set_trailer(call, "agentfense-exec-id", result->name);
+}
+
+static int stream(struct call *call, void *cookie, take_fn take, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
+    autodone(command_result) struct command_result result = { .exit_code = 0 };
+    struct command_request wanted = { .streams = true };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r == 0)
+        r = take(request, &wanted, &env, err);
+    if (r == 0)
+        r = command_run(service_of(cookie), &caller, &wanted, pass_on, call, &result, err);
+    if (r == 0)
+        tell_end(call, &result);
+    return r;
+}
+
+int handle_exec_stream(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, stream(call, cookie, take_command, err), err);
+}
+
+int handle_session_exec_stream(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, stream(call, cookie, take_session_command, err), err);
+}

@@ -1,0 +1,45 @@
+#include <errno.h>
+
+#include "api/answers.h"
+#include "api/handlers.h"
+#include "api/request.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "service/events.h"
+
+static int list(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(event_page) struct event_page page = { 0 };
+    struct event_query filter = { 0 };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__ListEventsRequest *in = (void *) request;
+    r = take_page_size(in->page_size, &filter.page_size, err);
+    if (r < 0)
+        return r;
+    filter.sandbox_id = in->sandbox_id;
+    filter.codebase_id = in->codebase_id;
+    filter.type = in->type;
+    filter.page_token = in->page_token;
+    if (in->since && in->since->seconds > 0 && in->since->seconds < INT64_MAX / CLOCK_NS_PER_SEC)
+        filter.since_ns = in->since->seconds * CLOCK_NS_PER_SEC + in->since->nanos;
+    r = events_list(((struct api *) cookie)->service, &caller, &filter, &page, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__ListEventsResponse *out = xnew(Sandbox__V1__ListEventsResponse);
+    sandbox__v1__list_events_response__init(out);
+    out->events = page.count > 0 ? xalloc(page.count * sizeof(*out->events)) : NULL;
+    for (size_t i = 0; i < page.count; i++)
+        out->events[out->n_events++] = make_event(&page.items[i]);
+    out->next_page_token = xdup(page.next_token);
+    return answer_send(call, &out->base, err);
+}
+
+int handle_list_events(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, list(call, cookie, err), err);
+}

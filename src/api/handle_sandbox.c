@@ -1,0 +1,263 @@
+#include <errno.h>
+#include <string.h>
+
+#include "api/answers.h"
+#include "api/handlers.h"
+#include "api/request.h"
+#include "base/mem.h"
+#include "policy/ruleset.h"
+#include "service/sandboxes.h"
+
+static struct service *service_of(void *cookie)
+{
+    return ((struct api *) cookie)->service;
+}
+
+static int send_sandbox(struct call *call, const struct sandbox_info *info, struct err *err)
+{
+    return answer_send(call, &make_sandbox(info)->base, err);
+}
+
+static int take_limits(const Sandbox__V1__ResourceLimits *limits, struct sandbox_limits *ret, struct err *err)
+{
+    if (!limits)
+        return 0;
+    *ret = (struct sandbox_limits){
+        .memory_bytes = limits->memory_bytes,
+        .cpu_quota_us = limits->cpu_quota,
+        .cpu_shares = limits->cpu_shares,
+        .pids = limits->pids_limit,
+        .disk_bytes = limits->disk_bytes,
+        .disk_inodes = limits->disk_inodes,
+    };
+    if (ret->memory_bytes < 0 || ret->cpu_quota_us < 0 || ret->cpu_shares < 0 || ret->pids < 0 || ret->disk_bytes < 0 ||
+        ret->disk_inodes < 0)
+        return err_invalid(err, "resources must not be negative");
+    return 0;
+}
+
+static int create(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    autodone(pair_list) struct pair_list labels = PAIR_LIST_EMPTY;
+    autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
+    autoptr(sandbox_info) info = NULL;
+    struct sandbox_request wanted = { 0 };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__CreateSandboxRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    if (r == 0)
+        r = take_rules(in->permissions, in->n_permissions, &rules, err);
+    if (r == 0)
+        r = take_duration(in->expires_in, "expires_in", &wanted.expires_in_ns, err);
+    if (r == 0)
+        r = take_limits(in->resources, &wanted.limits, err);
+    if (r == 0 && (in->runtime < 0 || in->runtime > SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER))
+        r = err_invalid(err, "runtime %d is not known", (int) in->runtime);
+    if (r == 0 && (in->sync_on_completion < 0 || in->sync_on_completion > SANDBOX__V1__SYNC_MODE__SYNC_MODE_OFF))
+        r = err_invalid(err, "sync_on_completion %d is not known", (int) in->sync_on_completion);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < in->n_labels; i++)
+        pair_list_add(&labels, in->labels[i]->key, in->labels[i]->value);
+    for (size_t i = 0; i < in->n_env; i++)
+        pair_list_add(&env, in->env[i]->key, in->env[i]->value);
+    wanted.codebase_id = in->codebase_id;
+    wanted.preset = in->preset;
+    wanted.rules = &rules;
+    wanted.labels = &labels;
+    wanted.env = &env;
+    wanted.runtime = (enum sandbox_runtime) in->runtime;
+    wanted.image = in->image;
+    wanted.network = in->network;
+    wanted.sync = (enum sandbox_sync) in->sync_on_completion;
+    wanted.idempotency_key = in->idempotency_key;
+    r = sandboxes_create(service_of(cookie), &caller, &wanted, &info, err);
+    return r < 0 ? r : send_sandbox(call, info, err);
+}
+
+int handle_create_sandbox(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, create(call, cookie, err), err);
+}
+
+typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
+                       struct err *err);
+
+/* Get, start and stop: their requests are the same but for their names, and so are their answers. */
+static int step(struct call *call, void *cookie, step_fn fn, struct err *err)
+{
+    autorequest request = NULL;
+    autoptr(sandbox_info) info = NULL;
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const char *id = ((Sandbox__V1__GetSandboxRequest *) request)->sandbox_id;
+    r = request_need(id, "sandbox_id", err);
+    if (r == 0)
+        r = fn(service_of(cookie), &caller, id, &info, err);
+    return r < 0 ? r : send_sandbox(call, info, err);
+}
+
+_Static_assert(offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) == offsetof(Sandbox__V1__StartSandboxRequest, sandbox_id) &&
+                   offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) == offsetof(Sandbox__V1__StopSandboxRequest, sandbox_id),
+               "three requests of one shape");
+
+int handle_get_sandbox(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, step(call, cookie, sandboxes_get, err), err);
+}
+
+int handle_start_sandbox(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, step(call, cookie, sandboxes_start, err), err);
+}
+
+int handle_stop_sandbox(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, step(call, cookie, sandboxes_stop, err), err);
+}
+
+static int destroy(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__DestroySandboxRequest *in = (void *) request;
+    r = request_need(in->sandbox_id, "sandbox_id", err);
+    if (r == 0)
+        r = sandboxes_destroy(service_of(cookie), &caller, in->sandbox_id, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__Empty *empty = xnew(Sandbox__V1__Empty);
+    sandbox__v1__empty__init(empty);
+    return answer_send(call, &empty->base, err);
+}
+
+int handle_destroy_sandbox(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, destroy(call, cookie, err), err);
+}
+
+static int list(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(sandbox_page) struct sandbox_page page = { 0 };
+    struct sandbox_query filter = { 0 };
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__ListSandboxesRequest *in = (void *) request;
+    r = take_page_size(in->page_size, &filter.page_size, err);
+    if (r == 0 && (in->status < 0 || in->status > SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR))
+        r = err_invalid(err, "status %d is not known", (int) in->status);
+    if (r < 0)
+        return r;
+    filter.codebase_id = in->codebase_id;
+    filter.phase = (enum sandbox_phase) in->status;
+    filter.page_token = in->page_token;
+    r = sandboxes_list(service_of(cookie), &caller, &filter, &page, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__ListSandboxesResponse *out = xnew(Sandbox__V1__ListSandboxesResponse);
+    sandbox__v1__list_sandboxes_response__init(out);
+    out->sandboxes = page.count > 0 ? xalloc(page.count * sizeof(*out->sandboxes)) : NULL;
+    for (size_t i = 0; i < page.count; i++)
+        out->sandboxes[out->n_sandboxes++] = make_sandbox(page.items[i]);
+    out->next_page_token = xdup(page.next_token);
+    return answer_send(call, &out->base, err);
+}
+
+int handle_list_sandboxes(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, list(call, cookie, err), err);
+}
+
+static int update(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    autoptr(sandbox_info) info = NULL;
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__UpdatePermissionsRequest *in = (void *) request;
+    r = request_need(in->sandbox_id, "sandbox_id", err);
+    if (r == 0)
+        r = take_rules(in->permissions, in->n_permissions, &rules, err);
+    if (r == 0)
+        r = sandboxes_set_rules(service_of(cookie), &caller, in->sandbox_id, in->preset, &rules, &info, err);
+    return r < 0 ? r : send_sandbox(call, info, err);
+}
+
+int handle_update_permissions(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, update(call, cookie, err), err);
+}
+
+static char *reason_of(const struct rule_list *rules, const struct explained_rule *other)
+{
+    autofree char *line = xprintf("rule %zu '%s' %s: %s", other->rule + 1, rules->items[other->rule].pattern,
+                                  level_name(rules->items[other->rule].level), other->reason);
+
+    return make_text(line, strlen(line));
+}
+
+static Sandbox__V1__ExplainPermissionResponse *make_explanation(struct ruleset *compiled, const struct explanation *explanation)
+{
+    const struct rule_list *rules = ruleset_rules(compiled);
+    Sandbox__V1__ExplainPermissionResponse *out = xnew(Sandbox__V1__ExplainPermissionResponse);
+
+    sandbox__v1__explain_permission_response__init(out);
+    out->path = make_text(explanation->path, strlen(explanation->path));
+    out->permission = (Sandbox__V1__Permission)(explanation->level + 1);
+    out->passage = explanation->may_be_passage;
+    if (explanation->rule != EXPLAIN_NO_RULE)
+        out->rule = make_rule(&rules->items[explanation->rule]);
+    out->reasons = xalloc((explanation->other_count + 1) * sizeof(*out->reasons));
+    if (explanation->hidden_dir) {
+        autofree char *line = xprintf("the directory '%s' above it is hidden", explanation->hidden_dir);
+        out->reasons[out->n_reasons++] = make_text(line, strlen(line));
+    }
+    for (size_t i = 0; i < explanation->other_count; i++)
+        out->reasons[out->n_reasons++] = reason_of(rules, &explanation->others[i]);
+    return out;
+}
+
+static int explain(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    autoptr(ruleset) rules = NULL;
+    autoptr(explanation) explanation = NULL;
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__ExplainPermissionRequest *in = (void *) request;
+    r = request_need(in->sandbox_id, "sandbox_id", err);
+    if (r == 0)
+        r = request_need(in->path, "path", err);
+    if (r == 0)
+        r = sandboxes_explain(service_of(cookie), &caller, in->sandbox_id, in->path, &rules, &explanation, err);
+    return r < 0 ? r : answer_send(call, &make_explanation(rules, explanation)->base, err);
+}
+
+int handle_explain_permission(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, explain(call, cookie, err), err);
+}

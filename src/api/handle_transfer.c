@@ -1,0 +1,208 @@
+#include <errno.h>
+
+#include "api/answers.h"
+#include "api/handlers.h"
+#include "api/request.h"
+#include "base/mem.h"
+#include "service/shelf.h"
+
+static struct service *service_of(void *cookie)
+{
+    return ((struct api *) cookie)->service;
+}
+
+/* ---- in ---- */
+
+/* Two methods that differ in what their first message says: how to begin, what to answer. */
+struct upload_kind {
+    int (*begin)(const ProtobufCMessage *message, struct service *service, const struct caller *caller, struct upload **ret,
+                 struct err *err);
+    ProtobufCMessage *(*answer)(const ProtobufCMessage *first, const struct upload_result *result);
+};
+
+static int begin_file(const ProtobufCMessage *message, struct service *service, const struct caller *caller, struct upload **ret,
+                      struct err *err)
+{
+    const Sandbox__V1__UploadChunk__Metadata *metadata = ((const Sandbox__V1__UploadChunk *) (const void *) message)->metadata;
+    int r = request_need(metadata->codebase_id, "codebase_id", err);
+
+    if (r < 0)
+        return err_invalid(err, "codebase_id is required in metadata");
+    if (request_need(metadata->file_path, "file_path", err) < 0)
+        return err_invalid(err, "file_path is required in metadata");
+    return shelf_put(service, caller, metadata->codebase_id, metadata->file_path, metadata->mode, ret, err);
+}
+
+static ProtobufCMessage *answer_file(const ProtobufCMessage *first, const struct upload_result *result)
+{
+    const Sandbox__V1__UploadChunk__Metadata *metadata = ((const Sandbox__V1__UploadChunk *) (const void *) first)->metadata;
+    Sandbox__V1__UploadResult *out = xnew(Sandbox__V1__UploadResult);
+
+    sandbox__v1__upload_result__init(out);
+    out->codebase_id = xdup(metadata->codebase_id);
+    out->file_path = xdup(metadata->file_path);
+    out->size = (int64_t) result->size_bytes;
+    out->checksum = xdup(result->md5);
+    out->sha256 = xdup(result->sha256);
+    out->version = (int64_t) result->version;
+    return &out->base;
+}
+
+static int begin_archive(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
+                         struct upload **ret, struct err *err)
+{
+    const Sandbox__V1__ArchiveChunk__Metadata *metadata = ((const Sandbox__V1__ArchiveChunk *) (const void *) message)->metadata;
+
+    if (request_need(metadata->codebase_id, "codebase_id", err) < 0)
+        return err_invalid(err, "codebase_id is required in metadata");
+    return shelf_import(service, caller, metadata->codebase_id, metadata->replace, ret, err);
+}
+
+static ProtobufCMessage *answer_archive(const ProtobufCMessage *first, const struct upload_result *result)
+{
+    const Sandbox__V1__ArchiveChunk__Metadata *metadata = ((const Sandbox__V1__ArchiveChunk *) (const void *) first)->metadata;
+    Sandbox__V1__UploadArchiveResult *out = xnew(Sandbox__V1__UploadArchiveResult);
+
+    sandbox__v1__upload_archive_result__init(out);
+    out->codebase_id = xdup(metadata->codebase_id);
+    out->file_count = (int64_t) result->file_count;
+    out->size = (int64_t) result->size_bytes;
+    out->version = (int64_t) result->version;
+    return &out->base;
+}
+
+static const struct upload_kind file_kind = { begin_file, answer_file }, archive_kind = { begin_archive, answer_archive };
+
+/* Both messages are a oneof of metadata and data, laid out alike. */
+_Static_assert(offsetof(Sandbox__V1__UploadChunk, content_case) == offsetof(Sandbox__V1__ArchiveChunk, content_case) &&
+                   offsetof(Sandbox__V1__UploadChunk, data) == offsetof(Sandbox__V1__ArchiveChunk, data) &&
+                   (int) SANDBOX__V1__UPLOAD_CHUNK__CONTENT_METADATA == (int) SANDBOX__V1__ARCHIVE_CHUNK__CONTENT_METADATA &&
+                   (int) SANDBOX__V1__UPLOAD_CHUNK__CONTENT_DATA == (int) SANDBOX__V1__ARCHIVE_CHUNK__CONTENT_DATA,
+               "two messages of one shape");
+
+static int take_piece(const ProtobufCMessage *message, struct upload *upload, struct err *err)
+{
+    const Sandbox__V1__UploadChunk *chunk = (const void *) message;
+
+    switch (chunk->content_case) {
+    case SANDBOX__V1__UPLOAD_CHUNK__CONTENT_METADATA:
+        return err_invalid(err, "metadata already received");
+    case SANDBOX__V1__UPLOAD_CHUNK__CONTENT_DATA:
+        return upload_write(upload, chunk->data.data, chunk->data.len, err);
+    default:
+        return 0;
+    }
+}
+
+static int take_pieces(struct call *call, struct upload *upload, struct err *err)
+{
+    for (;;) {
+        autorequest piece = NULL;
+        int r = call_recv(call, &piece, err);
+
+        if (r <= 0)
+            return r;
+        r = take_piece(piece, upload, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+static int take_first(struct call *call, ProtobufCMessage **ret, struct err *err)
+{
+    int r = call_recv(call, ret, err);
+
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return err_invalid(err, "no metadata received");
+    if (((Sandbox__V1__UploadChunk *) *ret)->content_case != SANDBOX__V1__UPLOAD_CHUNK__CONTENT_METADATA)
+        return err_invalid(err, "metadata must be sent first");
+    return 0;
+}
+
+static int take_upload(struct call *call, void *cookie, const struct upload_kind *kind, struct err *err)
+{
+    autorequest first = NULL;
+    autoptr(upload) upload = NULL;
+    struct upload_result result;
+    struct caller caller;
+    int r = request_admit(call, cookie, &caller, err);
+
+    if (r == 0)
+        r = take_first(call, &first, err);
+    if (r == 0)
+        r = kind->begin(first, service_of(cookie), &caller, &upload, err);
+    if (r == 0)
+        r = take_pieces(call, upload, err);
+    if (r == 0)
+        r = upload_commit(upload, &result, err);
+    return r < 0 ? r : answer_send(call, kind->answer(first, &result), err);
+}
+
+int handle_upload_files(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, take_upload(call, cookie, &file_kind, err), err);
+}
+
+int handle_upload_archive(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, take_upload(call, cookie, &archive_kind, err), err);
+}
+
+/* ---- out ---- */
+
+static int send_piece(const void *bytes, size_t len, void *cookie)
+{
+    Sandbox__V1__FileChunk chunk = SANDBOX__V1__FILE_CHUNK__INIT;
+    int r = 0;
+
+    for (size_t at = 0; r == 0 && at < len; at += chunk.data.len) {
+        chunk.data.len = len - at < 65536 ? len - at : 65536;
+        chunk.data.data = (uint8_t *) bytes + at;
+        r = call_send(cookie, &chunk.base);
+    }
+    return r;
+}
+
+static int download(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__DownloadFileRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    if (r == 0)
+        r = request_need(in->file_path, "file_path", err);
+    if (r == 0 && in->version < 0)
+        r = err_invalid(err, "version must not be negative");
+    return r < 0 ? r
+                 : shelf_get_file(service_of(cookie), &caller, in->codebase_id, in->file_path, (uint64_t) in->version, send_piece,
+                                  call, err);
+}
+
+int handle_download_file(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, download(call, cookie, err), err);
+}
+
+static int download_archive(struct call *call, void *cookie, struct err *err)
+{
+    autorequest request = NULL;
+    struct caller caller;
+    int r = request_take(call, cookie, &request, &caller, err);
+
+    if (r < 0)
+        return r;
+    const Sandbox__V1__DownloadArchiveRequest *in = (void *) request;
+    r = request_need(in->codebase_id, "codebase_id", err);
+    return r < 0 ? r : shelf_export(service_of(cookie), &caller, in->codebase_id, in->path, send_piece, call, err);
+}
+
+int handle_download_archive(struct call *call, void *cookie, struct err *err)
+{
+    return request_end(call, download_archive(call, cookie, err), err);
+}

@@ -1,0 +1,37 @@
+/*
+ * One handler for each method: takes the request apart, calls the room service, puts the answer together. They know neither gRPC nor
+ * HTTP (see call/call.h); their cookie is a struct api.
+ */
+#pragma once
+
+#include "call/call.h"
+
+int handle_create_sandbox(struct call *call, void *cookie, struct err *err);
+int handle_get_sandbox(struct call *call, void *cookie, struct err *err);
+int handle_list_sandboxes(struct call *call, void *cookie, struct err *err);
+int handle_start_sandbox(struct call *call, void *cookie, struct err *err);
+int handle_stop_sandbox(struct call *call, void *cookie, struct err *err);
+int handle_destroy_sandbox(struct call *call, void *cookie, struct err *err);
+int handle_exec(struct call *call, void *cookie, struct err *err);
+int handle_exec_stream(struct call *call, void *cookie, struct err *err);
+int handle_create_session(struct call *call, void *cookie, struct err *err);
+int handle_list_sessions(struct call *call, void *cookie, struct err *err);
+int handle_get_session(struct call *call, void *cookie, struct err *err);
+int handle_destroy_session(struct call *call, void *cookie, struct err *err);
+int handle_session_exec(struct call *call, void *cookie, struct err *err);
+int handle_session_exec_stream(struct call *call, void *cookie, struct err *err);
+int handle_update_permissions(struct call *call, void *cookie, struct err *err);
+int handle_explain_permission(struct call *call, void *cookie, struct err *err);
+int handle_list_events(struct call *call, void *cookie, struct err *err);
+int handle_create_codebase(struct call *call, void *cookie, struct err *err);
+int handle_get_codebase(struct call *call, void *cookie, struct err *err);
+int handle_list_codebases(struct call *call, void *cookie, struct err *err);
+int handle_delete_codebase(struct call *call, void *cookie, struct err *err);
+int handle_upload_files(struct call *call, void *cookie, struct err *err);
+int handle_download_file(struct call *call, void *cookie, struct err *err);
+int handle_list_files(struct call *call, void *cookie, struct err *err);
+int handle_delete_file(struct call *call, void *cookie, struct err *err);
+int handle_upload_archive(struct call *call, void *cookie, struct err *err);
+int handle_download_archive(struct call *call, void *cookie, struct err *err);
+int handle_list_versions(struct call *call, void *cookie, struct err *err);
+int handle_restore_version(struct call *call, void *cookie, struct err *err);

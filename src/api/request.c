@@ -1,0 +1,160 @@
+#include "api/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/gate.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+
+#define SECONDS_MAX (INT64_MAX / CLOCK_NS_PER_SEC)
+
+int request_admit(struct call *call, void *cookie, struct caller *ret_caller, struct err *err)
+{
+    int r = gate_pass(cookie, call, err);
+
+    if (r < 0)
+        return r;
+    *ret_caller = (struct caller){ .owner = call->owner, .is_admin = call->is_admin, .cancel_fd = call_cancel_fd(call) };
+    return 0;
+}
+
+int request_take(struct call *call, void *cookie, ProtobufCMessage **ret, struct caller *ret_caller, struct err *err)
+{
+    int r = request_admit(call, cookie, ret_caller, err);
+
+    if (r == 0)
+        r = call_recv(call, ret, err);
+    if (r == 0)
+        return err_invalid(err, "the request is missing");
+    return r < 0 ? r : 0;
+}
+
+void request_free(ProtobufCMessage **request)
+{
+    if (*request)
+        protobuf_c_message_free_unpacked(*request, NULL);
+}
+
+int request_end(struct call *call, int r, const struct err *err)
+{
+    if (r < 0 && err->reason)
+        call_set_reason(call, err->reason);
+    return r;
+}
+
+int request_need(const char *value, const char *name, struct err *err)
+{
+    return value && *value ? 0 : err_invalid(err, "%s is required", name);
+}
+
+/* ---- parts of requests ---- */
+
+/* A permission that was not given is none; a type that was not given stays so, and is told back. */
+int take_rules(Sandbox__V1__PermissionRule *const *rules, size_t count, struct rule_list *ret, struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const Sandbox__V1__PermissionRule *rule = rules[i];
+        enum level level;
+        int r;
+
+        if (rule->permission < 0 || rule->permission > SANDBOX__V1__PERMISSION__PERMISSION_WRITE)
+            return err_invalid(err, "rule %zu: permission %d is not known", i + 1, (int) rule->permission);
+        if (rule->type < 0 || rule->type > SANDBOX__V1__PATTERN_TYPE__PATTERN_TYPE_FILE)
+            return err_invalid(err, "rule %zu: type %d is not known", i + 1, (int) rule->type);
+        level = rule->permission == SANDBOX__V1__PERMISSION__PERMISSION_UNSPECIFIED ? LEVEL_NONE
+                                                                                     : (enum level)(rule->permission - 1);
+        r = rule_list_add(ret, rule->pattern, strlen(rule->pattern), (enum rule_type) rule->type, level, rule->priority, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int take_duration(const Google__Protobuf__Duration *duration, const char *name, int64_t *ret, struct err *err)
+{
+    *ret = 0;
+    if (!duration)
+        return 0;
+    if (duration->seconds < 0 || duration->nanos < 0 || duration->nanos >= CLOCK_NS_PER_SEC)
+        return err_invalid(err, "%s must not be negative", name);
+    if (duration->seconds >= SECONDS_MAX)
+        return err_invalid(err, "%s is too long", name);
+    *ret = duration->seconds * CLOCK_NS_PER_SEC + duration->nanos;
+    return 0;
+}
+
+int take_page_size(int32_t size, size_t *ret, struct err *err)
+{
+    if (size < 0)
+        return err_invalid(err, "page_size must not be negative");
+    *ret = (size_t) size;
+    return 0;
+}
+
+/* ---- parts of answers ---- */
+
+Google__Protobuf__Timestamp *make_timestamp(int64_t wall_ns)
+{
+    Google__Protobuf__Timestamp *stamp;
+    struct timespec t = clock_timespec_of_ns(wall_ns);
+
+    if (wall_ns == 0)
+        return NULL;
+    stamp = xnew(Google__Protobuf__Timestamp);
+    google__protobuf__timestamp__init(stamp);
+    stamp->seconds = t.tv_sec;
+    stamp->nanos = (int32_t) t.tv_nsec;
+    return stamp;
+}
+
+Google__Protobuf__Duration *make_duration(int64_t ns)
+{
+    Google__Protobuf__Duration *duration = xnew(Google__Protobuf__Duration);
+
+    google__protobuf__duration__init(duration);
+    duration->seconds = ns / CLOCK_NS_PER_SEC;
+    duration->nanos = (int32_t) (ns % CLOCK_NS_PER_SEC);
+    return duration;
+}
+
+char *make_text(const void *bytes, size_t len)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    const char *at = bytes, *end = at + len;
+    struct buf out = BUF_EMPTY;
+
+    if (!memchr(bytes, '\0', len) && utf8_is_valid(bytes, len))
+        return xdupn(bytes, len);
+    while (at < end) {
+        uint32_t code_point;
+        size_t n = utf8_decode(at, (size_t) (end - at), &code_point);
+
+        if (n == 0 || *at == '\0')
+            buf_add_str(&out, replacement);
+        else
+            buf_add(&out, at, n);
+        at += n ? n : 1;
+    }
+    return buf_dup_take(&out);
+}
+
+char **make_texts(char *const *texts, size_t count)
+{
+    char **copies = count > 0 ? xalloc(count * sizeof(*copies)) : NULL;
+
+    for (size_t i = 0; i < count; i++)
+        copies[i] = make_text(texts[i], strlen(texts[i]));
+    return copies;
+}
+
+int answer_send(struct call *call, ProtobufCMessage *answer, struct err *err)
+{
+    int r = call_send(call, answer);
+
+    protobuf_c_message_free_unpacked(answer, NULL);
+    return r < 0 ? err_set(err, ERR_CANCELLED, r, "nobody waits for the answer") : 0;
+}

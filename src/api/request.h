@@ -1,0 +1,47 @@
+/*
+ * What every handler begins and ends with: the caller let in, the one request received; parts of messages in both directions.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "api/api.h"
+#include "call/call.h"
+#include "policy/rule.h"
+#include "sandbox/v1/sandbox.pb-c.h"
+#include "service/caller.h"
+#include "service/sandbox_info.h"
+
+/* The request of a method that has one; freed with request_free(). Lets the caller in first. */
+int request_take(struct call *call, void *cookie, ProtobufCMessage **ret, struct caller *ret_caller, struct err *err);
+/* Lets the caller in; for methods whose requests come one by one. */
+int request_admit(struct call *call, void *cookie, struct caller *ret_caller, struct err *err);
+void request_free(ProtobufCMessage **request);
+
+#define autorequest __attribute__((cleanup(request_free))) ProtobufCMessage *
+
+/* Why a call failed, for programs, goes from `err` to the call. Returns `r`. */
+int request_end(struct call *call, int r, const struct err *err);
+
+/* "<name> is required". */
+int request_need(const char *value, const char *name, struct err *err);
+
+/* ---- parts of requests ---- */
+
+int take_rules(Sandbox__V1__PermissionRule *const *rules, size_t count, struct rule_list *ret, struct err *err);
+/* Nanoseconds; 0 without one. Negative ones, and those no one lives to see, are refused. */
+int take_duration(const Google__Protobuf__Duration *duration, const char *name, int64_t *ret, struct err *err);
+/* 0: all or the default. */
+int take_page_size(int32_t size, size_t *ret, struct err *err);
+
+/* ---- parts of answers: all allocated, freed with the answer ---- */
+
+/* NULL for 0, which is never. */
+Google__Protobuf__Timestamp *make_timestamp(int64_t wall_ns);
+Google__Protobuf__Duration *make_duration(int64_t ns);
+/* Text for a string field: what is no UTF-8 becomes U+FFFD, and so does NUL. */
+char *make_text(const void *bytes, size_t len);
+char **make_texts(char *const *texts, size_t count);
+
+/* Sends the answer and frees it. */
+int answer_send(struct call *call, ProtobufCMessage *answer, struct err *err);

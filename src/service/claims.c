@@ -1,0 +1,88 @@
+#include "service/claims.h"
+
+#include <errno.h>
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/service_int.h"
+#include "store/claim_row.h"
+
+#define KEEP_NS (24 * 3600 * CLOCK_NS_PER_SEC)
+#define KEY_BYTES_MAX 256
+
+int claim_take(struct service *service, const struct claim *claim, char ret_id[ID_TEXT_MAX], struct err *err)
+{
+    int64_t now = clock_wall_ns();
+    unsigned char hash[SHA256_DIGEST_SIZE];
+    struct claim_row row = {
+        .owner_id = (char *) claim->owner,
+        .idempotency_key = (char *) claim->key,
+        .method = (char *) claim->method,
+        .hash = { .data = (char *) hash, .len = sizeof(hash) },
+        .host_id = service->host_id,
+        .resource_id = (char *) claim->resource_id,
+        .created_ns = now,
+        .expires_ns = now + KEEP_NS,
+    };
+    autodone(claim_row) struct claim_row found = { 0 };
+    enum claim_outcome outcome;
+    struct sha256_ctx sha;
+    int r;
+
+    if (!*claim->key)
+        return 0;
+    if (strlen(claim->key) > KEY_BYTES_MAX)
+        return err_invalid(err, "idempotency_key has more than %d bytes", KEY_BYTES_MAX);
+    sha256_init(&sha);
+    sha256_update(&sha, claim->request->len, (const uint8_t *) claim->request->data);
+    sha256_digest(&sha, sizeof(hash), hash);
+    r = claim_row_take(service->store, &row, now, &outcome, &found, err);
+    if (r < 0)
+        return err_because(err, r, "IDEMPOTENCY_KEY");
+    if (outcome == CLAIM_TAKEN)
+        return 0;
+    snprintf(ret_id, ID_TEXT_MAX, "%.*s", (int) found.response.len, found.response.data ? found.response.data : "");
+    return CLAIM_ANSWERED;
+}
+
+void claim_end(struct service *service, const struct claim *claim, bool is_done, const char *id)
+{
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!*claim->key)
+        return;
+    r = is_done ? claim_row_finish(service->store, claim->owner, claim->key, id, strlen(id), clock_wall_ns() + KEEP_NS, &err)
+                : claim_row_release(service->store, claim->owner, claim->key, &err);
+    /* It stays open, and the next start finds out. */
+    if (r < 0)
+        log_warn("an idempotency key stays open", LOG_STR("error", err.text));
+}
+
+static bool was_made(struct service *service, const char *id)
+{
+    autodone(sandbox_row) struct sandbox_row sandbox = { 0 };
+    autodone(codebase_row) struct codebase_row codebase = { 0 };
+    struct err ignored = ERR_NONE;
+
+    return sandbox_row_get(service->store, id, &sandbox, &ignored) == 0 ||
+           codebase_row_get(service->store, id, &codebase, &ignored) == 0;
+}
+
+int claims_recover(struct service *service, struct err *err)
+{
+    autodone(claim_rows) struct claim_rows rows = { 0 };
+    int r = claim_row_list_open(service->store, service->host_id, &rows, err);
+
+    for (size_t i = 0; r >= 0 && i < rows.count; i++) {
+        const struct claim_row *row = &rows.rows[i];
+        struct claim claim = { .owner = row->owner_id, .key = row->idempotency_key };
+
+        claim_end(service, &claim, was_made(service, row->resource_id), row->resource_id);
+    }
+    return r < 0 ? r : 0;
+}

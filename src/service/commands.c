@@ -1,0 +1,237 @@
+#include "service/commands.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/service_int.h"
+#include "service/sync.h"
+#include "store/session_row.h"
+
+#define WORKSPACE "/workspace"
+
+void command_result_done(struct command_result *result)
+{
+    for (size_t i = 0; i < result->conflict_count; i++)
+        free(result->conflicts[i]);
+    free(result->conflicts);
+    *result = (struct command_result){ 0 };
+}
+
+/* ---- where it runs ---- */
+
+/* Why there is no ward to be had: the row knows. */
+static int why_not(struct service *service, const struct caller *caller, const char *id, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = service_get_sandbox(service, caller, id, &row, err);
+
+    return r < 0 ? r : refuse_not_running(err);
+}
+
+static int find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err)
+{
+    autoptr(ward) ward = ward_find_running(&service->wards, id);
+    bool is_seen = false;
+
+    if (!ward)
+        return why_not(service, caller, id, err);
+    pthread_mutex_lock(&ward->lock);
+    is_seen = ward->owner && caller_sees(caller, ward->owner);
+    pthread_mutex_unlock(&ward->lock);
+    if (!is_seen)
+        return refuse_sandbox(err);
+    *ret = steal_ptr(&ward);
+    return 0;
+}
+
+int service_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err)
+{
+    return find_ward(service, caller, id, ret, err);
+}
+
+/* Of a session the sandbox is asked for. Freed by the caller. */
+static int find_sandbox_of(struct service *service, const struct command_request *request, char **ret, struct err *err)
+{
+    autodone(session_row) struct session_row row = { 0 };
+    int r;
+
+    if (!request->session_id) {
+        *ret = xdup(request->sandbox_id);
+        return 0;
+    }
+    if (!id_is_valid(SESSION_ID_PREFIX, request->session_id))
+        return refuse_session(err);
+    r = session_row_get(service->store, request->session_id, &row, err);
+    if (r == -ENOENT || (r == 0 && row.status == SESSION_STATUS_CLOSED))
+        return refuse_session(err);
+    if (r == 0)
+        *ret = xdup(row.sandbox_id);
+    return r;
+}
+
+/* ---- what it runs with ---- */
+
+static uint32_t timeout_of(const struct service *service, int64_t wanted_ns)
+{
+    int64_t ns = wanted_ns ? wanted_ns : service->options.default_timeout_ns;
+    int64_t ms;
+
+    if (service->options.max_timeout_ns > 0 && (ns == 0 || ns > service->options.max_timeout_ns))
+        ns = service->options.max_timeout_ns;
+    ms = (ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+    return ms > INT_MAX ? INT_MAX : (uint32_t) ms;
+}
+
+static char *workdir_of(const char *workdir)
+{
+    return !*workdir || *workdir == '/' ? xdup(workdir) : xprintf(WORKSPACE "/%s", workdir);
+}
+
+static void env_free(char ***env)
+{
+    for (size_t i = 0; *env && (*env)[i]; i++)
+        free((*env)[i]);
+    free(*env);
+}
+
+int commands_make_env(const struct pair_list *pairs, char ***ret, struct err *err)
+{
+    size_t count = pairs ? pairs->count : 0;
+    char **env = xalloc((count + 1) * sizeof(*env));
+
+    for (size_t i = 0; i < count; i++) {
+        if (!*pairs->items[i].key || strchr(pairs->items[i].key, '=')) {
+            env_free(&env);
+            return err_refuse(err, -EINVAL, pairs->items[i].key, "is no name of a variable");
+        }
+        env[i] = xprintf("%s=%s", pairs->items[i].key, pairs->items[i].value);
+    }
+    *ret = env;
+    return 0;
+}
+
+void commands_free_env(char ***env)
+{
+    env_free(env);
+}
+
+/* A streamed output nobody keeps has no bound; what is collected has the server's, however much more is wanted. */
+static uint64_t limit_of(const struct service *service, const struct command_request *request)
+{
+    uint64_t most = request->streams ? 0 : service->options.max_output_bytes;
+
+    return request->output_limit && (most == 0 || request->output_limit < most) ? request->output_limit : most;
+}
+
+/* ---- how it ended ---- */
+
+static int judge(const struct exec_result *result, struct err *err)
+{
+    const struct ctl_finished *finished = &result->finished;
+
+    switch (finished->end) {
+    case CTL_END_EXITED:
+    case CTL_END_SIGNALED:
+    case CTL_END_NOT_STARTED: /* 126 or 127, as a shell has it */
+        return 0;
+    case CTL_END_TIMED_OUT:
+        return err_because(err, err_set(err, ERR_DEADLINE_EXCEEDED, -ETIME, "command timed out"), "COMMAND_TIMED_OUT");
+    case CTL_END_SESSION:
+        return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EPIPE, "session is closed"), "SESSION_CLOSED");
+    default:
+        return err_set(err, ERR_UNAVAILABLE, -ECONNRESET, "failed to execute command: %s",
+                       *finished->text ? finished->text : "the sandbox ended first");
+    }
+}
+
+static void fill_result(const struct exec_result *result, int64_t began_ns, struct command_result *ret)
+{
+    const struct ctl_finished *finished = &result->finished;
+
+    snprintf(ret->name, sizeof(ret->name), "%s", result->name);
+    ret->exit_code = exec_exit_code(finished);
+    ret->out_cut = finished->flags & CTL_FINISHED_OUT_CUT;
+    ret->err_cut = finished->flags & CTL_FINISHED_ERR_CUT;
+    ret->ran_out_of_memory = finished->flags & CTL_FINISHED_OOM;
+    ret->duration_ns = finished->wall_us ? (int64_t) finished->wall_us * 1000 : clock_now_ns() - began_ns;
+}
+
+/* A command whose changes could not be synced has run all the same: they stay in the sandbox and go with the next. */
+static void sync_after(struct service *service, struct ward *ward, int fd, struct command_result *ret)
+{
+    struct sync_result synced = { 0 };
+    struct err err = ERR_NONE;
+
+    if (sync_run(service, ward, fd, &synced, &err) < 0)
+        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+    ret->version = synced.version;
+    ret->conflicts = steal_ptr(&synced.conflicts);
+    ret->conflict_count = synced.conflict_count;
+    synced.conflict_count = 0;
+    sync_result_done(&synced);
+}
+
+/* Errors of the supervisor come with its own words; those that callers know get ours. */
+static int refuse(const struct command_request *request, int r, struct err *err)
+{
+    if (r == -EREMOTEIO && request->session_id && err->code == ERR_NOT_FOUND)
+        return refuse_session(err);
+    if (r == -EREMOTEIO || r == -ECANCELED)
+        return r;
+    return err_wrap(err, r, "failed to execute command");
+}
+
+static int run_in(struct service *service, struct ward *ward, const struct command_request *request, int cancel_fd, char **env,
+                  exec_output_fn fn, void *cookie, struct command_result *ret, struct err *err)
+{
+    const char *shell[] = { "/bin/sh", "-c", request->command, NULL };
+    const char *line[] = { request->command, NULL };
+    autofree char *cwd = workdir_of(request->workdir);
+    struct exec_request exec = {
+        .session = request->session_id,
+        .argv = request->session_id ? line : shell,
+        .cwd = cwd,
+        .envp = (const char *const *) env,
+        .input = request->input,
+        .input_len = request->input_len,
+        .timeout_ms = timeout_of(service, request->timeout_ns),
+        .output_limit = limit_of(service, request),
+    };
+    int64_t began_ns = clock_now_ns();
+    struct exec_result result;
+    autofd int fd = -1;
+    int r = ward_take_fd(ward, &fd, err);
+
+    if (r == 0)
+        r = exec_run(fd, &exec, cancel_fd, fn, cookie, &result, err);
+    if (r < 0)
+        return refuse(request, r, err);
+    fill_result(&result, began_ns, ret);
+    sync_after(service, ward, fd, ret);
+    ward_give_fd(ward, steal_fd(&fd));
+    return judge(&result, err);
+}
+
+int command_run(struct service *service, const struct caller *caller, const struct command_request *request, exec_output_fn fn,
+                void *cookie, struct command_result *ret, struct err *err)
+{
+    __attribute__((cleanup(commands_free_env))) char **env = NULL;
+    autofree char *sandbox_id = NULL;
+    autoptr(ward) ward = NULL;
+    int r = find_sandbox_of(service, request, &sandbox_id, err);
+
+    if (r == 0)
+        r = find_ward(service, caller, sandbox_id, &ward, err);
+    /* What is not the caller's does not exist, a session no more than its sandbox. */
+    if (r == -ENOENT && request->session_id)
+        return refuse_session(err);
+    if (r == 0)
+        r = commands_make_env(request->env, &env, err);
+    return r < 0 ? r : run_in(service, ward, request, caller->cancel_fd, env, fn, cookie, ret, err);
+}

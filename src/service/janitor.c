@@ -1,0 +1,160 @@
+#include "service/janitor.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/events.h"
+#include "service/life.h"
+#include "service/service_int.h"
+#include "store/claim_row.h"
+#include "store/event_row.h"
+#include "store/session_row.h"
+
+#define TRIM_STEP 500
+#define SESSIONS_KEPT_NS (24 * 3600 * CLOCK_NS_PER_SEC)
+
+struct janitor {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool is_ending;
+};
+
+/* Whether the delta of one that is stopped holds anything that its codebase does not have. Who cannot tell says yes. */
+static bool has_changes(struct service *service, const char *id)
+{
+    char name[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+
+    return home_find(&service->home, id, name, &dir_fd, &ignored) < 0 || home_has_changes(dir_fd);
+}
+
+static void retire(struct service *service, struct sandbox_row *row, int64_t now)
+{
+    autoptr(ward) ward = ward_get(&service->wards, row->id);
+    struct err err = ERR_NONE;
+    autodone(sandbox_row) struct sandbox_row fresh = { 0 };
+    int r;
+
+    pthread_mutex_lock(&ward->life);
+    r = sandbox_row_get(service->store, row->id, &fresh, &err);
+    if (r == 0 && fresh.status == SANDBOX_STATUS_RUNNING) {
+        r = life_stop(service, ward, &fresh, &err);
+        events_add(service, &(struct event){ .type = "sandbox_expired",
+                                             .sandbox_id = fresh.id,
+                                             .codebase_id = fresh.codebase_id,
+                                             .owner = fresh.owner_id,
+                                             .payload = json_object() });
+    }
+    if (r == 0 && (now - fresh.expires_ns > service->options.retention_ns || !has_changes(service, fresh.id)))
+        r = life_destroy(service, ward, &fresh, &err);
+    pthread_mutex_unlock(&ward->life);
+    if (r < 0 && r != -ENOENT)
+        log_warn("an expired sandbox could not be put away", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
+}
+
+static void retire_expired(struct service *service)
+{
+    int64_t now = clock_wall_ns();
+    struct sandbox_filter filter = { .host_id = service->host_id, .expires_until_ns = now };
+    autofree char *token = NULL;
+
+    do {
+        struct store_page page = { .limit = STORE_PAGE_MAX, .token = token };
+        autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
+        struct err err = ERR_NONE;
+
+        if (sandbox_row_list(service->store, &filter, &page, &rows, &err) < 0) {
+            log_warn("expired sandboxes could not be looked for", LOG_STR("error", err.text));
+            return;
+        }
+        for (size_t i = 0; i < rows.count; i++)
+            retire(service, &rows.rows[i], now);
+        free(token);
+        token = steal_ptr(&rows.next_token);
+    } while (token);
+}
+
+static void trim(struct service *service)
+{
+    int64_t now = clock_wall_ns();
+    struct err ignored = ERR_NONE;
+
+    while (service->options.events_age_ns > 0 &&
+           event_row_trim(service->store, now - service->options.events_age_ns, 0, TRIM_STEP, &ignored) > 0)
+        ;
+    while (session_row_trim(service->store, service->host_id, now - SESSIONS_KEPT_NS, TRIM_STEP, &ignored) > 0)
+        ;
+    while (claim_row_trim(service->store, now, TRIM_STEP, &ignored) > 0)
+        ;
+}
+
+static void *work(void *arg)
+{
+    struct service *service = arg;
+    struct janitor *janitor = service->janitor;
+
+    pthread_mutex_lock(&janitor->lock);
+    while (!janitor->is_ending) {
+        struct timespec until;
+
+        pthread_mutex_unlock(&janitor->lock);
+        retire_expired(service);
+        trim(service);
+        pthread_mutex_lock(&janitor->lock);
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += service->options.cleanup_interval_ns / CLOCK_NS_PER_SEC;
+        until.tv_nsec += service->options.cleanup_interval_ns % CLOCK_NS_PER_SEC;
+        if (until.tv_nsec >= CLOCK_NS_PER_SEC) {
+            until.tv_nsec -= CLOCK_NS_PER_SEC;
+            until.tv_sec++;
+        }
+        while (!janitor->is_ending && pthread_cond_timedwait(&janitor->wake, &janitor->lock, &until) != ETIMEDOUT)
+            ;
+    }
+    pthread_mutex_unlock(&janitor->lock);
+    return NULL;
+}
+
+int janitor_start(struct service *service, struct err *err)
+{
+    struct janitor *janitor = xnew(struct janitor);
+    pthread_condattr_t clock;
+    int r;
+
+    pthread_mutex_init(&janitor->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&janitor->wake, &clock);
+    pthread_condattr_destroy(&clock);
+    service->janitor = janitor;
+    r = pthread_create(&janitor->thread, NULL, work, service);
+    if (r == 0)
+        return 0;
+    service->janitor = NULL;
+    free(janitor);
+    return err_errno(err, -r, "starting a thread");
+}
+
+void janitor_stop(struct service *service)
+{
+    struct janitor *janitor = service->janitor;
+
+    if (!janitor)
+        return;
+    pthread_mutex_lock(&janitor->lock);
+    janitor->is_ending = true;
+    pthread_cond_signal(&janitor->wake);
+    pthread_mutex_unlock(&janitor->lock);
+    pthread_join(janitor->thread, NULL);
+    pthread_mutex_destroy(&janitor->lock);
+    pthread_cond_destroy(&janitor->wake);
+    free(janitor);
+    service->janitor = NULL;
+}

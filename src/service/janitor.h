@@ -1,0 +1,12 @@
+/*
+ * What has to be done now and then: sandboxes that have expired are stopped, and removed when nothing of theirs would be lost, or
+ * their retention is over; old events, sessions and claims go.
+ */
+#pragma once
+
+#include "base/err.h"
+
+struct service;
+
+int janitor_start(struct service *service, struct err *err);
+void janitor_stop(struct service *service);

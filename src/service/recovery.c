@@ -1,0 +1,273 @@
+#include "service/recovery.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/claims.h"
+#include "service/events.h"
+#include "service/life.h"
+#include "service/service_int.h"
+#include "service/shelf_int.h"
+#include "service/sync.h"
+#include "service/watch.h"
+#include "store/event_row.h"
+#include "store/session_row.h"
+#include "wire/ctl_client.h"
+
+#define EVENTS_BACK 200
+#define HELLO_MS 10000
+
+/* ---- sandboxes ---- */
+
+/* The number of the last event of its present life that the store has. */
+static uint64_t last_event_of(struct service *service, const struct sandbox_row *row)
+{
+    struct event_filter filter = { .sandbox_id = row->id, .since_ns = row->started_ns, .newest_first = true };
+    autodone(event_rows) struct event_rows rows = { 0 };
+    struct err ignored = ERR_NONE;
+    uint64_t last = 0;
+
+    if (event_row_query(service->store, &filter, EVENTS_BACK, &rows, &ignored) < 0)
+        return 0;
+    for (size_t i = 0; i < rows.count; i++) {
+        const char *number = strstr(rows.rows[i].payload, "\"event\":");
+        uint64_t n = number ? strtoull(number + strlen("\"event\":"), NULL, 10) : 0;
+
+        last = n > last ? n : last;
+    }
+    return last;
+}
+
+/* 0: it answers, and runs. */
+static int greet(int dir_fd, int *ret_fd, struct err *err)
+{
+    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
+    struct ctl_reply reply;
+    struct frame frame;
+    autofd int fd = -1;
+    int r = payload ? ctl_client_connect(dir_fd, &fd, err) : -ENOMEM;
+
+    if (r < 0)
+        return r;
+    r = ctl_client_receive(fd, payload, HELLO_MS, &frame, &reply);
+    if (r == 0)
+        frame_close_fds(&frame);
+    while (r == 0 && (reply.type == CTL_REPLY_HELLO ? reply.hello.state : reply.state.state) == CTL_STATE_BOOTING) {
+        r = ctl_client_receive(fd, payload, HELLO_MS, &frame, &reply);
+        if (r == 0)
+            frame_close_fds(&frame);
+    }
+    if (r < 0)
+        return err_errno(err, r, "greeting the sandbox's supervisor");
+    if ((reply.type == CTL_REPLY_HELLO ? reply.hello.state : reply.state.state) != CTL_STATE_RUNNING)
+        return err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "the sandbox ends");
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+static int adopt(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    char name[SANDBOX_NAME_MAX];
+    struct proc nobody = PROC_NONE;
+    autofd int dir_fd = -1;
+    autofd int fd = -1;
+    int r = home_find(&service->home, row->id, name, &dir_fd, err);
+
+    if (r == 0 && !home_is_running(dir_fd))
+        r = err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "the sandbox does not run");
+    if (r == 0)
+        r = greet(dir_fd, &fd, err);
+    if (r < 0)
+        return r;
+    ward_set_running(ward, &nobody, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
+    return watch_add(service, ward, steal_fd(&fd), last_event_of(service, row), err);
+}
+
+static void mark_ended(struct service *service, struct sandbox_row *row, const char *why, struct err *err)
+{
+    session_row_close_all(service->store, row->id, NULL, clock_wall_ns(), err);
+    life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_ERROR, why, err);
+    events_add(service, &(struct event){ .type = "sandbox_failed",
+                                         .sandbox_id = row->id,
+                                         .codebase_id = row->codebase_id,
+                                         .owner = row->owner_id,
+                                         .payload = json_pack("{s:s}", "reason", why) });
+}
+
+/* What was meant to run. One whose start was never told to anybody runs all the same: the store had its intent. */
+static void recover_active(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    enum sandbox_status was = (enum sandbox_status) row->status;
+    int r = adopt(service, ward, row, err);
+
+    if (r < 0) {
+        if (was == SANDBOX_STATUS_STOPPING)
+            life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_STOPPED, NULL, err);
+        else
+            mark_ended(service, row,
+                       was == SANDBOX_STATUS_STARTING ? "the server ended while the sandbox was starting"
+                                                      : "the sandbox ended while no server was there",
+                       err);
+        return;
+    }
+    if (was == SANDBOX_STATUS_STARTING)
+        life_move(service, row, SANDBOX_STATUS_BIT(was), SANDBOX_STATUS_RUNNING, NULL, err);
+    else if (was == SANDBOX_STATUS_STOPPING)
+        life_stop(service, ward, row, err);
+    log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
+}
+
+static void recover_one(struct service *service, struct sandbox_row *row)
+{
+    autoptr(ward) ward = ward_get(&service->wards, row->id);
+    struct err err = ERR_NONE;
+
+    pthread_mutex_lock(&ward->life);
+    if (row->status == SANDBOX_STATUS_DESTROYING) {
+        if (adopt(service, ward, row, &err) < 0)
+            err = ERR_NONE;
+        if (life_destroy(service, ward, row, &err) < 0)
+            log_warn("a sandbox could not be removed", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
+    } else {
+        recover_active(service, ward, row, &err);
+    }
+    pthread_mutex_unlock(&ward->life);
+}
+
+static int recover_rows(struct service *service, struct err *err)
+{
+    struct sandbox_filter filter = {
+        .host_id = service->host_id,
+        .statuses = SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) |
+                    SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_DESTROYING),
+    };
+    autofree char *token = NULL;
+
+    do {
+        struct store_page page = { .limit = STORE_PAGE_MAX, .token = token };
+        struct sandbox_rows rows = { 0 };
+        int r = sandbox_row_list(service->store, &filter, &page, &rows, err);
+
+        if (r < 0)
+            return r;
+        for (size_t i = 0; i < rows.count; i++)
+            recover_one(service, &rows.rows[i]);
+        free(token);
+        token = steal_ptr(&rows.next_token);
+        sandbox_rows_done(&rows);
+    } while (token);
+    return 0;
+}
+
+/* ---- what is nobody's ---- */
+
+struct names {
+    char **items; /* owned, each too */
+    size_t count, cap;
+};
+
+static void names_done(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->items[i]);
+    free(names->items);
+}
+
+static void add_name(struct names *names, const char *name)
+{
+    vec_room(&names->items, &names->cap, names->count);
+    names->items[names->count++] = xdup(name);
+}
+
+static int collect_directory(const char *name, int dir_fd, void *cookie)
+{
+    (void) dir_fd;
+    add_name(cookie, name);
+    return 0;
+}
+
+static int collect_codebase(const char *id, void *cookie)
+{
+    add_name(cookie, id);
+    return 0;
+}
+
+/* A directory whose row was never written, or is deleted already. Its supervisor, if it has one, is stopped first. */
+static int sweep_sandboxes(struct service *service, struct err *err)
+{
+    struct names names = { 0 };
+    int r = home_each(&service->home, collect_directory, &names, err);
+
+    for (size_t i = 0; r >= 0 && i < names.count; i++) {
+        struct sandbox_row row = { 0 };
+        struct err missing = ERR_NONE;
+
+        if (!id_is_valid(SANDBOX_ID_PREFIX, names.items[i]))
+            continue; /* not of our making */
+        if (sandbox_row_get(service->store, names.items[i], &row, &missing) == -ENOENT) {
+            autoptr(ward) ward = ward_get(&service->wards, names.items[i]);
+            struct sandbox_row stray = { .id = names.items[i], .owner_id = "", .codebase_id = "" };
+
+            err->code = ERR_OK;
+            if (adopt(service, ward, &stray, err) == 0)
+                life_end(service, ward);
+            if (home_remove(&service->home, names.items[i], err) < 0)
+                log_warn("a sandbox that nobody knows could not be removed", LOG_STR("name", names.items[i]),
+                         LOG_STR("error", err->text));
+        }
+        sandbox_row_done(&row);
+    }
+    names_done(&names);
+    return r < 0 ? r : 0;
+}
+
+/* Counters that a killed server did not write; files of codebases that were never acknowledged, or deleted. */
+static int recover_codebases(struct service *service, struct err *err)
+{
+    struct names names = { 0 };
+    int r = codebases_recover(service->codebases, err);
+
+    if (r < 0)
+        log_warn("a codebase could not be put right", LOG_STR("error", err->text));
+    r = codebases_each(service->codebases, collect_codebase, &names, err);
+    for (size_t i = 0; r >= 0 && i < names.count; i++) {
+        autodone(codebase_row) struct codebase_row row = { 0 };
+        autoptr(codebase) codebase = NULL;
+        struct codebase_info info;
+        struct err ignored = ERR_NONE;
+
+        if (codebase_row_get(service->store, names.items[i], &row, &ignored) == -ENOENT)
+            codebase_delete(service->codebases, names.items[i], &ignored);
+        else if (codebase_open(service->codebases, names.items[i], &codebase, &ignored) == 0 &&
+                 codebase_info(codebase, &info, &ignored) == 0 && (int64_t) info.version != row.version)
+            shelf_refresh_row(service, codebase, &ignored);
+    }
+    names_done(&names);
+    return r < 0 ? r : 0;
+}
+
+/* Whoever changed a codebase when the server was killed may not have been able to tell the others. */
+static void refresh(struct ward *ward, void *cookie)
+{
+    sync_tell_siblings(cookie, ward->codebase_id, NULL, NULL, 0);
+}
+
+int recovery_run(struct service *service, struct err *err)
+{
+    int r = recover_codebases(service, err);
+
+    if (r == 0)
+        r = recover_rows(service, err);
+    if (r == 0)
+        r = sweep_sandboxes(service, err);
+    if (r == 0)
+        r = claims_recover(service, err);
+    if (r == 0)
+        wards_each_running(&service->wards, refresh, service);
+    return r < 0 ? err_wrap(err, r, "looking at what the last server left") : 0;
+}

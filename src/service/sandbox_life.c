@@ -1,0 +1,279 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/events.h"
+#include "service/launch.h"
+#include "service/life.h"
+#include "service/row_info.h"
+#include "service/sandboxes.h"
+#include "service/service_int.h"
+#include "service/sync.h"
+#include "service/watch.h"
+#include "store/session_row.h"
+#include "wire/ctl_client.h"
+
+#define GRACE_MS 2000
+#define STOP_MS 30000
+
+static void tell(struct service *service, const struct sandbox_row *row, const char *type, json_t *payload)
+{
+    events_add(service, &(struct event){ .type = type,
+                                         .sandbox_id = row->id,
+                                         .codebase_id = row->codebase_id,
+                                         .owner = row->owner_id,
+                                         .payload = payload });
+}
+
+int life_move(struct service *service, struct sandbox_row *row, unsigned from, enum sandbox_status to, const char *reason,
+              struct err *err)
+{
+    struct sandbox_move move = { .id = row->id, .from = from, .to = to, .reason = reason, .now_ns = clock_wall_ns() };
+    enum sandbox_status is = SANDBOX_STATUS_UNSPECIFIED;
+    int r = sandbox_row_move(service->store, &move, &is, &row->row_version, err);
+
+    if (r < 0)
+        return r;
+    row->status = (int) to;
+    free(row->reason);
+    row->reason = xdup(reason ? reason : "");
+    if (to == SANDBOX_STATUS_RUNNING)
+        row->started_ns = move.now_ns;
+    else if ((to == SANDBOX_STATUS_STOPPED || to == SANDBOX_STATUS_ERROR) && row->started_ns)
+        row->stopped_ns = move.now_ns;
+    return 0;
+}
+
+/* ---- start ---- */
+
+/* Before a delta is mounted again: a sync that was killed may have moved some of it. */
+static int settle(struct service *service, const char *codebase_id, struct err *err)
+{
+    autoptr(codebase) codebase = NULL;
+    int r = codebase_open(service->codebases, codebase_id, &codebase, err);
+
+    return r < 0 ? r : codebase_settle(codebase, err);
+}
+
+static int open_dir(struct service *service, const char *id, int *ret_fd, struct err *err)
+{
+    char name[SANDBOX_NAME_MAX];
+
+    return home_find(&service->home, id, name, ret_fd, err);
+}
+
+static int boot(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
+{
+    autodone(launch) struct launch launched = LAUNCH_NONE;
+    autofd int dir_fd = -1;
+    int r = open_dir(service, row->id, &dir_fd, err);
+
+    if (r == 0)
+        r = settle(service, row->codebase_id, err);
+    if (r == 0)
+        r = launch(&service->home, row->id, LAUNCH_DETACHED, cancel_fd, &launched, err);
+    if (r < 0)
+        return r;
+    ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
+    r = watch_add(service, ward, steal_fd(&launched.ctl_fd), 0, err);
+    if (r < 0)
+        life_end(service, ward);
+    return r;
+}
+
+static int start(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
+{
+    unsigned from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_PENDING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPED) |
+                    SANDBOX_STATUS_BIT(SANDBOX_STATUS_ERROR);
+    struct err ignored = ERR_NONE;
+    int r;
+
+    if (row->status == SANDBOX_STATUS_RUNNING)
+        return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EALREADY, "sandbox is already running"),
+                           "SANDBOX_ALREADY_RUNNING");
+    if (row->status == SANDBOX_STATUS_DESTROYING)
+        return refuse_sandbox(err);
+    r = life_move(service, row, from, SANDBOX_STATUS_STARTING, NULL, err);
+    if (r < 0)
+        return r;
+    r = boot(service, ward, row, cancel_fd, err);
+    if (r < 0) {
+        enum err_code code = err->code == ERR_FAILED_PRECONDITION || err->code == ERR_RESOURCE_EXHAUSTED ? err->code : ERR_INTERNAL;
+
+        life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_ERROR, err->text, &ignored);
+        tell(service, row, "sandbox_failed", json_pack("{s:s}", "reason", row->reason));
+        err_wrap(err, r, "failed to start sandbox");
+        err->code = r == -EINTR ? ERR_CANCELLED : code;
+        return err_because(err, r, "START_FAILED");
+    }
+    r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
+    if (r < 0)
+        return r; /* it runs; whoever looks next, or the next start of the server, puts the row right */
+    tell(service, row, "sandbox_started", json_object());
+    return 0;
+}
+
+/* ---- stop ---- */
+
+/* It does not listen. Its socket tells its pid, which cannot be another's while we hold the socket's other end open... but it can
+ * once it died, so the pid is pinned first and the connection looked at after. */
+static void kill_supervisor(int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    autofd int pidfd = -1;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 1)
+        return;
+    pidfd = (int) syscall(SYS_pidfd_open, peer.pid, 0);
+    if (pidfd >= 0 && send(fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT) == 0)
+        syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+}
+
+static void ask_to_stop(int fd, unsigned grace_ms)
+{
+    struct ctl_request request = { .type = CTL_REQUEST_STOP, .tag = 1, .stop = { .grace_ms = grace_ms } };
+    int64_t until = clock_now_ns() + (STOP_MS + (int64_t) grace_ms) * CLOCK_NS_PER_MS;
+    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
+    struct err ignored = ERR_NONE;
+    struct frame frame;
+    int r = payload ? ctl_request_encode(&request, payload, FRAME_PAYLOAD_MAX, &frame) : -ENOMEM;
+
+    if (r == 0)
+        r = ctl_client_send(fd, &frame, STOP_MS, &ignored);
+    while (r == 0) {
+        int64_t left = (until - clock_now_ns()) / CLOCK_NS_PER_MS;
+        struct ctl_reply reply;
+
+        r = ctl_client_receive(fd, payload, left > 0 ? (int) left : 0, &frame, &reply);
+        if (r == 0)
+            frame_close_fds(&frame);
+    }
+    if (r == -ETIMEDOUT)
+        kill_supervisor(fd);
+}
+
+void life_end(struct service *service, struct ward *ward)
+{
+    struct err err = ERR_NONE;
+    autofd int fd = -1;
+
+    if (ward_take_fd(ward, &fd, &err) == 0) {
+        pthread_mutex_lock(&ward->lock);
+        ward->is_stopping = true;
+        pthread_mutex_unlock(&ward->lock);
+        ask_to_stop(fd, GRACE_MS);
+    }
+    ward_end_running(ward);
+    err = ERR_NONE;
+    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0)
+        log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+}
+
+static int stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    int r;
+
+    if (row->status != SANDBOX_STATUS_RUNNING && row->status != SANDBOX_STATUS_STOPPING)
+        return refuse_not_running(err);
+    sync_before_stop(service, ward);
+    r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING),
+                  SANDBOX_STATUS_STOPPING, NULL, err);
+    if (r < 0)
+        return r;
+    life_end(service, ward);
+    r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING), SANDBOX_STATUS_STOPPED, NULL, err);
+    if (r == 0)
+        tell(service, row, "sandbox_stopped", json_object());
+    return r;
+}
+
+int life_stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    return stop(service, ward, row, err);
+}
+
+/* ---- removal ---- */
+
+int life_destroy(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    int r = 0;
+
+    if (row->status == SANDBOX_STATUS_RUNNING)
+        sync_before_stop(service, ward);
+    if (row->status != SANDBOX_STATUS_DESTROYING)
+        r = life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_DESTROYING, NULL, err);
+    if (r < 0)
+        return r;
+    life_end(service, ward);
+    r = home_remove(&service->home, row->id, err);
+    if (r < 0 && r != -ENOENT)
+        return err_wrap(err, r, "failed to destroy sandbox");
+    r = sandbox_row_delete(service->store, row->id, err);
+    if (r == 0)
+        tell(service, row, "sandbox_destroyed", json_object());
+    return r;
+}
+
+/* ---- as they are called ---- */
+
+typedef int (*life_fn)(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err);
+
+static int stop_step(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
+{
+    (void) cancel_fd;
+    return stop(service, ward, row, err);
+}
+
+static int destroy_step(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
+{
+    (void) cancel_fd;
+    return life_destroy(service, ward, row, err);
+}
+
+static int step(struct service *service, const struct caller *caller, const char *id, life_fn fn, struct sandbox_info **ret,
+                struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    autoptr(ward) ward = NULL;
+    /* Looked at before anything is locked: strangers' ids make no wards. */
+    int r = service_get_sandbox(service, caller, id, &row, err);
+
+    if (r < 0)
+        return r;
+    if (strcmp(row.host_id, service->host_id) != 0)
+        return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox '%s' lives on another host", id),
+                           "OTHER_HOST");
+    ward = ward_get(&service->wards, id);
+    pthread_mutex_lock(&ward->life);
+    sandbox_row_done(&row);
+    r = service_get_sandbox(service, caller, id, &row, err);
+    if (r == 0)
+        r = fn(service, ward, &row, caller->cancel_fd, err);
+    pthread_mutex_unlock(&ward->life);
+    return r < 0 || !ret ? r : row_info_make(&row, ret, err);
+}
+
+int sandboxes_start(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
+                    struct err *err)
+{
+    return step(service, caller, id, start, ret, err);
+}
+
+int sandboxes_stop(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
+                   struct err *err)
+{
+    return step(service, caller, id, stop_step, ret, err);
+}
+
+int sandboxes_destroy(struct service *service, const struct caller *caller, const char *id, struct err *err)
+{
+    return step(service, caller, id, destroy_step, NULL, err);
+}

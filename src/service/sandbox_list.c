@@ -1,0 +1,89 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "service/row_info.h"
+#include "service/sandboxes.h"
+#include "service/service_int.h"
+
+#define PAGE_DEFAULT 100
+
+int refuse_sandbox(struct err *err)
+{
+    return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox not found"), "SANDBOX_NOT_FOUND");
+}
+
+int refuse_not_running(struct err *err)
+{
+    return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox is not running"), "SANDBOX_NOT_RUNNING");
+}
+
+int service_get_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
+                        struct err *err)
+{
+    int r;
+
+    if (!id_is_valid(SANDBOX_ID_PREFIX, id))
+        return refuse_sandbox(err);
+    r = sandbox_row_get(service->store, id, ret, err);
+    if (r == 0 && !caller_sees(caller, ret->owner_id)) {
+        sandbox_row_done(ret);
+        r = -ENOENT;
+    }
+    return r == -ENOENT ? refuse_sandbox(err) : r;
+}
+
+int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = service_get_sandbox(service, caller, id, &row, err);
+
+    return r < 0 ? r : row_info_make(&row, ret, err);
+}
+
+void sandbox_page_done(struct sandbox_page *page)
+{
+    for (size_t i = 0; i < page->count; i++)
+        sandbox_info_free(page->items[i]);
+    free(page->items);
+    free(page->next_token);
+    *page = (struct sandbox_page){ 0 };
+}
+
+/* What is shown as one phase may be several in the store. */
+static unsigned statuses_of(enum sandbox_phase phase)
+{
+    unsigned bits = 0;
+
+    for (int status = SANDBOX_STATUS_PENDING; status < SANDBOX_STATUS_COUNT; status++) {
+        if (phase == 0 || row_info_phase(status) == phase)
+            bits |= SANDBOX_STATUS_BIT(status);
+    }
+    return bits;
+}
+
+int sandboxes_list(struct service *service, const struct caller *caller, const struct sandbox_query *query,
+                   struct sandbox_page *ret, struct err *err)
+{
+    struct sandbox_filter filter = {
+        .owner_id = caller->is_admin ? NULL : caller->owner,
+        .codebase_id = *query->codebase_id ? query->codebase_id : NULL,
+        .statuses = statuses_of(query->phase),
+    };
+    struct store_page page = { .limit = query->page_size ? query->page_size : PAGE_DEFAULT, .token = query->page_token };
+    autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
+    int r = sandbox_row_list(service->store, &filter, &page, &rows, err);
+
+    if (r < 0)
+        return r;
+    ret->items = xalloc((rows.count + 1) * sizeof(struct sandbox_info *));
+    for (size_t i = 0; r == 0 && i < rows.count; i++) {
+        r = row_info_make(&rows.rows[i], &ret->items[ret->count], err);
+        ret->count += r == 0;
+    }
+    ret->next_token = xdup(rows.next_token ? rows.next_token : "");
+    if (r < 0)
+        sandbox_page_done(ret);
+    return r;
+}

@@ -1,0 +1,272 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "policy/lint.h"
+#include "policy/preset.h"
+#include "policy/ruleset.h"
+#include "service/claims.h"
+#include "service/events.h"
+#include "service/row_info.h"
+#include "service/sandbox_rules.h"
+#include "service/sandboxes.h"
+#include "service/service_int.h"
+#include "store/codebase_row.h"
+
+#define LABEL_BYTES_MAX 1024
+#define ENV_COUNT_MAX 256
+#define RULES_TOLD_MAX 50
+
+/* One that is being made. */
+struct draft {
+    char id[ID_TEXT_MAX];
+    const struct sandbox_request *request;
+    struct rule_list rules;
+    struct codebase_row codebase;
+    struct sandbox_row row;
+    struct sandbox_spec *spec;
+    struct rule_warnings warnings;
+};
+
+static void draft_done(struct draft *draft)
+{
+    rule_list_done(&draft->rules);
+    codebase_row_done(&draft->codebase);
+    sandbox_row_done(&draft->row);
+    sandbox_spec_free(draft->spec);
+    rule_warnings_done(&draft->warnings);
+}
+
+/* ---- what can be refused ---- */
+
+static int check_labels(const struct pair_list *labels, struct err *err)
+{
+    if (labels->count > LABEL_COUNT_MAX)
+        return err_invalid(err, "%zu labels are too many, %d is the most", labels->count, LABEL_COUNT_MAX);
+    for (size_t i = 0; i < labels->count; i++) {
+        if (!*labels->items[i].key)
+            return err_invalid(err, "a label without a name");
+        if (strlen(labels->items[i].key) > LABEL_BYTES_MAX || strlen(labels->items[i].value) > LABEL_BYTES_MAX)
+            return err_refuse(err, -EINVAL, labels->items[i].key, "is a label that is too long");
+    }
+    return 0;
+}
+
+static int check_env(const struct pair_list *env, struct err *err)
+{
+    if (env->count > ENV_COUNT_MAX)
+        return err_invalid(err, "%zu variables are too many, %d is the most", env->count, ENV_COUNT_MAX);
+    for (size_t i = 0; i < env->count; i++) {
+        if (!*env->items[i].key || strchr(env->items[i].key, '='))
+            return err_refuse(err, -EINVAL, env->items[i].key, "is no name of a variable");
+    }
+    return 0;
+}
+
+static int check_network(const struct service *service, const char *network, struct err *err)
+{
+    if (!*network || strcmp(network, "none") == 0)
+        return 0;
+    if (strcmp(network, "host") != 0)
+        return err_refuse(err, -EINVAL, network, "is no network; there are 'none' and 'host'");
+    if (!service->options.allows_host_network)
+        return err_because(
+            err,
+            err_set(err, ERR_PERMISSION_DENIED, -EPERM,
+                    "this server gives no sandbox the host's network; sandbox.allow_host_network in its configuration would"),
+            "NETWORK_NOT_ALLOWED");
+    return 0;
+}
+
+static int check(const struct service *service, const struct sandbox_request *request, struct err *err)
+{
+    int r = check_labels(request->labels, err);
+
+    if (r == 0)
+        r = check_env(request->env, err);
+    if (r == 0)
+        r = check_network(service, request->network, err);
+    if (r == 0 && (request->limits.cpu_quota_us > UINT32_MAX || request->limits.cpu_shares > UINT32_MAX ||
+                   request->limits.pids > UINT32_MAX))
+        r = err_invalid(err, "resources: a limit is too large");
+    return r;
+}
+
+/* ---- what is made of the request ---- */
+
+static void fill_limits(const struct service *service, struct draft *draft)
+{
+    const struct sandbox_limits *own = &draft->request->limits, *ours = &service->options.limits;
+    struct sandbox_row *row = &draft->row;
+    struct sandbox_spec *spec = draft->spec;
+
+    row->memory_bytes = own->memory_bytes ? own->memory_bytes : ours->memory_bytes;
+    row->cpu_quota = own->cpu_quota_us ? own->cpu_quota_us : ours->cpu_quota_us;
+    row->cpu_shares = own->cpu_shares ? own->cpu_shares : ours->cpu_shares;
+    row->pids_limit = own->pids ? own->pids : ours->pids;
+    row->disk_bytes = own->disk_bytes ? own->disk_bytes : ours->disk_bytes;
+    spec->memory_bytes = (uint64_t) row->memory_bytes;
+    spec->cpu_quota_us = (uint32_t) row->cpu_quota;
+    spec->cpu_shares = (uint32_t) row->cpu_shares;
+    spec->pids = (uint32_t) row->pids_limit;
+    spec->quota_bytes = (uint64_t) row->disk_bytes;
+    spec->quota_inodes = (uint64_t) (own->disk_inodes ? own->disk_inodes : ours->disk_inodes);
+}
+
+static const char *runtime_name(int runtime)
+{
+    switch (runtime) {
+    case SANDBOX_RUNTIME_DOCKER:
+        return "docker";
+    case SANDBOX_RUNTIME_MOCK:
+        return "mock";
+    default:
+        return "bwrap";
+    }
+}
+
+static void fill(struct service *service, struct draft *draft)
+{
+    const struct sandbox_request *request = draft->request;
+    int64_t now = clock_wall_ns(), lasts = request->expires_in_ns ? request->expires_in_ns : service->options.default_expiration_ns;
+    struct sandbox_row *row = &draft->row;
+    struct sandbox_spec *spec = draft->spec = xnew(struct sandbox_spec);
+
+    row->id = xdup(draft->id);
+    row->codebase_id = xdup(request->codebase_id);
+    row->scope_path = xdup("");
+    row->owner_id = xdup(draft->codebase.owner_id);
+    row->host_id = xdup(service->host_id);
+    row->status = SANDBOX_STATUS_PENDING;
+    row->reason = xdup("");
+    rules_encode(&draft->rules, &row->rules);
+    for (size_t i = 0; i < request->labels->count; i++)
+        label_list_add(&row->labels, request->labels->items[i].key, request->labels->items[i].value);
+    row->runtime = request->runtime ? request->runtime : service->options.runtime;
+    row->image = xdup(*request->image || row->runtime != SANDBOX_RUNTIME_DOCKER ? request->image : service->options.docker_image);
+    row->network = xdup(*request->network ? request->network : "none");
+    row->sync_on_completion = request->sync ? request->sync == SANDBOX_SYNC_ON : service->options.syncs;
+    row->created_ns = now;
+    row->expires_ns = lasts > 0 && lasts < INT64_MAX - now ? now + lasts : 0;
+
+    spec->name = xdup(draft->id);
+    spec->base_path = xprintf("%s/%s/files", service->options.codebase_path, request->codebase_id);
+    spec->runtime = xdup(runtime_name(row->runtime));
+    spec->hostname = xdup("");
+    spec->own_cgroup = false;
+    spec->net = strcmp(row->network, "host") == 0 ? SANDBOX_NET_HOST : SANDBOX_NET_NONE;
+    spec->created_ns = (uint64_t) now;
+    for (size_t i = 0; i < draft->rules.count; i++)
+        sandbox_spec_add_rule(spec, draft->rules.items[i].pattern, (uint8_t) draft->rules.items[i].type,
+                              (uint8_t) draft->rules.items[i].level, draft->rules.items[i].priority);
+    for (size_t i = 0; i < request->env->count; i++) {
+        autofree char *assignment = xprintf("%s=%s", request->env->items[i].key, request->env->items[i].value);
+        sandbox_spec_add_env(spec, assignment);
+    }
+    fill_limits(service, draft);
+}
+
+/* Directory first, row second: a directory without a row is swept at the next start, a row without a directory would be a sandbox that
+ * was acknowledged and is not there. */
+static int keep(struct service *service, struct draft *draft, struct err *err)
+{
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+    int r = home_create(&service->home, draft->spec, true, &dir_fd, err);
+
+    if (r < 0)
+        return r;
+    r = sandbox_row_insert(service->store, &draft->row, (unsigned) service->options.max_per_user, err);
+    if (r == -EINPROGRESS)
+        return r; /* nobody knows whether the row is there: the next start finds out */
+    if (r < 0)
+        home_remove(&service->home, draft->row.id, &ignored);
+    if (r == -EDQUOT)
+        return err_because(err, r, "TOO_MANY_SANDBOXES");
+    return r == -ENOENT ? refuse_codebase(err) : r;
+}
+
+static void tell(struct service *service, const struct draft *draft)
+{
+    json_t *rules = json_array();
+
+    for (size_t i = 0; i < draft->rules.count && i < RULES_TOLD_MAX; i++) {
+        const struct rule *rule = &draft->rules.items[i];
+
+        json_array_append_new(rules, json_pack("{s:s, s:s, s:i}", "pattern", rule->pattern, "permission", level_name(rule->level),
+                                               "priority", (int) rule->priority));
+    }
+    events_add(service, &(struct event){ .type = "sandbox_created",
+                                         .sandbox_id = draft->row.id,
+                                         .codebase_id = draft->row.codebase_id,
+                                         .owner = draft->row.owner_id,
+                                         .payload = json_pack("{s:s, s:s, s:o}", "runtime", runtime_name(draft->row.runtime),
+                                                              "network", draft->row.network, "permissions", rules) });
+}
+
+static int make(struct service *service, const struct caller *caller, struct draft *draft, struct sandbox_info **ret,
+                struct err *err)
+{
+    int r = check(service, draft->request, err);
+
+    if (r == 0)
+        r = service_get_codebase(service, caller, draft->request->codebase_id, &draft->codebase, err);
+    if (r == 0)
+        r = sandbox_rules_join(service, draft->request->codebase_id, draft->request->preset, draft->request->rules, &draft->rules,
+                               &draft->warnings, err);
+    if (r < 0)
+        return r;
+    fill(service, draft);
+    r = keep(service, draft, err);
+    if (r == 0)
+        r = row_info_make(&draft->row, ret, err);
+    if (r < 0)
+        return r;
+    (*ret)->limits.disk_inodes = (int64_t) draft->spec->quota_inodes;
+    rule_warnings_move(&draft->warnings, *ret);
+    tell(service, draft);
+    return 0;
+}
+
+/* What makes two requests the same. */
+static void describe(const struct sandbox_request *request, struct buf *out)
+{
+    buf_addf(out, "%s%c%s%c%lld %d %s%c%s%c%d ", request->codebase_id, 0, request->preset, 0, (long long) request->expires_in_ns,
+             (int) request->runtime, request->image, 0, request->network, 0, (int) request->sync);
+    buf_addf(out, "%lld %lld %lld %lld %lld %lld ", (long long) request->limits.memory_bytes,
+             (long long) request->limits.cpu_quota_us, (long long) request->limits.cpu_shares, (long long) request->limits.pids,
+             (long long) request->limits.disk_bytes, (long long) request->limits.disk_inodes);
+    for (size_t i = 0; i < request->labels->count; i++)
+        buf_addf(out, "%s%c%s%c", request->labels->items[i].key, 0, request->labels->items[i].value, 0);
+    for (size_t i = 0; i < request->env->count; i++)
+        buf_addf(out, "%s=%s%c", request->env->items[i].key, request->env->items[i].value, 0);
+    for (size_t i = 0; i < request->rules->count; i++)
+        buf_addf(out, "%s%c%d %d %d%c", request->rules->items[i].pattern, 0, (int) request->rules->items[i].type,
+                 (int) request->rules->items[i].level, (int) request->rules->items[i].priority, 0);
+}
+
+int sandboxes_create(struct service *service, const struct caller *caller, const struct sandbox_request *request,
+                     struct sandbox_info **ret, struct err *err)
+{
+    struct draft draft = { .request = request };
+    autodone(buf) struct buf text = BUF_EMPTY;
+    struct claim claim = { .owner = caller->owner, .key = request->idempotency_key, .method = "CreateSandbox", .request = &text };
+    int r;
+
+    id_new(SANDBOX_ID_PREFIX, draft.id);
+    describe(request, &text);
+    claim.resource_id = draft.id;
+    r = claim_take(service, &claim, draft.id, err);
+    if (r == CLAIM_ANSWERED)
+        return sandboxes_get(service, caller, draft.id, ret, err);
+    if (r < 0)
+        return r;
+    r = make(service, caller, &draft, ret, err);
+    claim_end(service, &claim, r == 0, draft.id);
+    draft_done(&draft);
+    return r;
+}

@@ -1,0 +1,114 @@
+#include "service/service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "service/events.h"
+#include "service/janitor.h"
+#include "service/recovery.h"
+#include "service/service_int.h"
+#include "service/watch.h"
+
+#define HOST_ID_FILE "host-id"
+#define HOST_ID_PREFIX "host_"
+
+static void copy_options(struct service_options *to, const struct service_options *from)
+{
+    *to = *from;
+    to->codebase_path = xdup(from->codebase_path);
+    to->mount_path = xdup(from->mount_path);
+    to->db_url = xdup(from->db_url);
+    to->docker_image = xdup(from->docker_image ? from->docker_image : "");
+}
+
+/* Made once, and kept where the sandboxes are: they are what it tells apart. */
+static int find_host_id(struct service *service, struct err *err)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    char id[ID_TEXT_MAX];
+    int r = file_read(service->home.fd, HOST_ID_FILE, ID_TEXT_MAX, &text);
+
+    if (r == 0 && id_is_valid(HOST_ID_PREFIX, text.data)) {
+        service->host_id = xdup(text.data);
+        return 0;
+    }
+    if (r == 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBADMSG, "'%s/%s' is no id of a host; remove it only if no database is shared",
+                       service->home.path, HOST_ID_FILE);
+    if (r != -ENOENT)
+        return err_errno(err, r, "reading '%s/%s'", service->home.path, HOST_ID_FILE);
+    id_new(HOST_ID_PREFIX, id);
+    r = file_replace(service->home.fd, HOST_ID_FILE, id, strlen(id), 0600);
+    if (r < 0)
+        return err_errno(err, r, "writing '%s/%s'", service->home.path, HOST_ID_FILE);
+    service->host_id = xdup(id);
+    return 0;
+}
+
+static int open_all(struct service *service, struct err *err)
+{
+    const struct service_options *options = &service->options;
+    struct codebase_options codebase = {
+        .quota_bytes = options->codebase_quota_bytes,
+        .keep_versions = options->versions_kept,
+        .keep_ns = options->versions_age_ns,
+    };
+    int r = home_open_at(options->mount_path, &service->home, err);
+
+    if (r == 0)
+        r = find_host_id(service, err);
+    if (r == 0)
+        r = store_open(options->db_url, NULL, &service->store, err);
+    if (r == 0)
+        r = codebases_open(options->codebase_path, &codebase, &service->codebases, err);
+    if (r == 0)
+        r = events_start(service, err);
+    if (r == 0)
+        r = watch_start_thread(service, err);
+    if (r == 0)
+        r = recovery_run(service, err);
+    return r < 0 ? r : janitor_start(service, err);
+}
+
+int service_new(const struct service_options *options, struct service **ret, struct err *err)
+{
+    autoptr(service) service = xnew(struct service);
+    int r;
+
+    service->home = HOME_NONE;
+    wards_init(&service->wards);
+    copy_options(&service->options, options);
+    r = open_all(service, err);
+    if (r < 0)
+        return r;
+    *ret = steal_ptr(&service);
+    return 0;
+}
+
+void service_free(struct service *service)
+{
+    if (!service)
+        return;
+    janitor_stop(service);
+    watch_stop_thread(service);
+    events_stop(service);
+    wards_done(&service->wards);
+    codebases_close(service->codebases);
+    store_close(service->store);
+    home_done(&service->home);
+    free(service->host_id);
+    free((char *) service->options.codebase_path);
+    free((char *) service->options.mount_path);
+    free((char *) service->options.db_url);
+    free((char *) service->options.docker_image);
+    free(service);
+}
+
+int service_check(struct service *service, struct err *err)
+{
+    return store_ping(service->store, err);
+}

@@ -1,0 +1,46 @@
+/*
+ * What a server does, free of how it is asked: the use cases of sandboxes.h, commands.h, sessions.h, library.h, tokens.h, events.h on one
+ * store, one directory of codebases and one of sandboxes.
+ *
+ * All calls block and may be made by any number of threads at once. Refusals carry, beside their text, a reason for programs:
+ * see refusal.h.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "service/sandbox_info.h"
+
+struct service;
+
+/* Borrowed for service_new(). 0 and NULL: none, or no bound. */
+struct service_options {
+    const char *codebase_path, *mount_path, *db_url;
+    enum sandbox_runtime runtime;
+    int64_t default_timeout_ns, max_timeout_ns, session_idle_ns;
+    uint64_t max_output_bytes;
+    int64_t default_expiration_ns, cleanup_interval_ns, retention_ns;
+    uint64_t max_per_user;
+    bool syncs; /* unless a sandbox says otherwise */
+    bool allows_host_network;
+    struct sandbox_limits limits;
+    uint64_t versions_kept;
+    int64_t versions_age_ns;
+    uint64_t codebase_quota_bytes, archive_bytes_max;
+    int64_t events_age_ns;
+    const char *docker_image;
+};
+
+/* Opens store and directories, adopts the sandboxes that still run, finishes what was begun, and starts what goes on by itself
+ * (expiry, events). Signals must be blocked. */
+int service_new(const struct service_options *options, struct service **ret, struct err *err);
+
+/* Sandboxes live on. No call may be going on. */
+void service_free(struct service *service);
+DEFINE_AUTOPTR(service, service_free);
+
+/* Whether it can do its work now: for a health check. */
+int service_check(struct service *service, struct err *err);

@@ -1,0 +1,48 @@
+/*
+ * Inside the room: what its parts share.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "codebase/codebase.h"
+#include "service/home.h"
+#include "service/service.h"
+#include "service/ward.h"
+#include "service/caller.h"
+#include "store/codebase_row.h"
+#include "store/sandbox_row.h"
+#include "store/store.h"
+
+struct recorder;
+struct watch_thread;
+struct janitor;
+
+struct service {
+    struct service_options options; /* its strings owned */
+    struct store *store;
+    struct codebases *codebases;
+    struct home home;
+    char *host_id;
+    struct wards wards;
+    struct recorder *recorder; /* events.c */
+    struct watch_thread *watch; /* watch.c */
+    struct janitor *janitor;    /* janitor.c */
+};
+
+/* "sandbox not found" and so on, with their reasons. */
+int refuse_sandbox(struct err *err);
+int refuse_session(struct err *err);
+int refuse_codebase(struct err *err);
+int refuse_not_running(struct err *err);
+
+/* The row of a sandbox that the caller sees; what the id could never be is not looked for. "sandbox not found". */
+int service_get_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
+                        struct err *err);
+
+/* Likewise: "codebase not found". */
+int service_get_codebase(struct service *service, const struct caller *caller, const char *id, struct codebase_row *ret,
+                         struct err *err);
+
+/* The ward of a sandbox that runs and that the caller sees, with a reference. "sandbox not found", "sandbox is not running". */
+int service_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err);

@@ -1,0 +1,31 @@
+/*
+ * What a sandbox changed goes into its codebase, and all who look at the codebase see it.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct service;
+struct ward;
+
+struct sync_result {
+    uint64_t version; /* of the codebase; 0: nothing was synced */
+    char **conflicts; /* owned, each too: paths */
+    size_t conflict_count;
+};
+
+void sync_result_done(struct sync_result *result);
+
+/* Over a connection to the ward's supervisor that nothing is going on on. A ward that does not sync: nothing, and 0. */
+int sync_run(struct service *service, struct ward *ward, int ctl_fd, struct sync_result *ret, struct err *err);
+
+/* Before it ends: what its last commands left in the background may have changed something. Failures are logged; the changes stay. */
+void sync_before_stop(struct service *service, struct ward *ward);
+
+/* Files of a codebase were changed by somebody else than the ward `except` (or NULL): the sandboxes that run on it see it when this
+ * returns. `count` 0: whatever there is may have changed. */
+void sync_tell_siblings(struct service *service, const char *codebase_id, const struct ward *except, const char *const *paths,
+                        size_t count);

@@ -1,0 +1,40 @@
+/*
+ * Tokens: who holds one is its owner. A token is shown once, when it is made; the store keeps its hash.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct service;
+struct store;
+
+#define TOKEN_PREFIX "aft_"
+
+/* Strings owned. */
+struct token_info {
+    char *id, *owner, *name;
+    bool is_admin;
+    int64_t created_ns, expires_ns, revoked_ns, used_ns;
+};
+
+struct token_list {
+    struct token_info *items; /* owned */
+    size_t count;
+};
+
+void token_info_done(struct token_info *info);
+void token_list_done(struct token_list *list);
+
+/* `ret_secret`, to be freed, is what the holder presents. `expires_in_ns` 0: never. */
+int tokens_create(struct store *store, const char *owner, const char *name, bool is_admin, int64_t expires_in_ns,
+                  const char *const *allowed_roots, struct token_info *ret, char **ret_secret, struct err *err);
+/* `owner` "": all. */
+int tokens_list(struct store *store, const char *owner, struct token_list *ret, struct err *err);
+int tokens_revoke(struct store *store, const char *id, struct err *err);
+
+/* Whose is it? -EACCES, ERR_UNAUTHENTICATED for what is none, or is none any more; which of these is not told. */
+int tokens_check(struct service *service, const char *secret, struct token_info *ret, struct err *err);
