@@ -18,7 +18,7 @@ Sandbox__V1__PermissionRule *make_rule(const struct rule *rule)
     sandbox__v1__permission_rule__init(message);
     message->pattern = text(rule->pattern);
     message->type = (Sandbox__V1__PatternType) rule->type;
-    message->permission = (Sandbox__V1__Permission)(rule->level + 1);
+    message->permission = (Sandbox__V1__Permission) (rule->level + 1);
     message->priority = rule->priority;
     return message;
 }

@@ -11,7 +11,7 @@
 #include "service/service.h"
 
 struct api {
-    struct service *service; /* borrowed */
+    struct service *service;   /* borrowed */
     const uid_t *allowed_uids; /* borrowed: local users who need no token */
     size_t allowed_uid_count;
     bool needs_token; /* of local users as well */

@@ -45,7 +45,8 @@ int gate_pass(const struct api *api, struct call *call, struct err *err)
                        "a token is needed: 'agentfense token create' makes one, to be sent as 'authorization: Bearer TOKEN'");
     /* The answer is kept in the peer; asking changes nothing else. */
     if (peer_uid((struct peer *) call->peer, &uid) < 0)
-        return err_set(err, ERR_UNAUTHENTICATED, -EACCES, "the user at the other end of the connection cannot be told; use a token");
+        return err_set(err, ERR_UNAUTHENTICATED, -EACCES,
+                       "the user at the other end of the connection cannot be told; use a token");
     if (!is_allowed(api, uid))
         return err_set(err, ERR_UNAUTHENTICATED, -EACCES, "user %u may not call this server without a token", (unsigned) uid);
     call->owner = xdup("");

@@ -82,7 +82,7 @@ int handle_list_codebases(struct call *call, void *cookie, struct err *err)
     return request_end(call, list(call, cookie, err), err);
 }
 
-static int delete(struct call *call, void *cookie, struct err *err)
+static int delete (struct call *call, void *cookie, struct err *err)
 {
     autorequest request = NULL;
     struct caller caller;
@@ -150,8 +150,8 @@ static int list_files(struct call *call, void *cookie, struct err *err)
         return r;
     answer.out = xnew(Sandbox__V1__ListFilesResponse);
     sandbox__v1__list_files_response__init(answer.out);
-    r = shelf_list_files(service_of(cookie), &caller, in->codebase_id, in->path, in->recursive, page_size, in->page_token, add_file,
-                         &answer, &next, err);
+    r = shelf_list_files(service_of(cookie), &caller, in->codebase_id, in->path, in->recursive, page_size, in->page_token,
+                         add_file, &answer, &next, err);
     if (r < 0) {
         protobuf_c_message_free_unpacked(&answer.out->base, NULL);
         return r;

@@ -33,7 +33,7 @@ static int take_command(const ProtobufCMessage *request, struct command_request 
         r = take_duration(in->timeout, "timeout", &ret->timeout_ns, err);
     if (r == 0 && in->max_output_bytes < 0)
         r = err_invalid(err, "max_output_bytes must not be negative");
-    if (r == 0 && *in->stdin_ && in->stdin_data.len > 0)
+    if (r == 0 && *in->stdin && in->stdin_data.len > 0)
         r = err_invalid(err, "stdin and stdin_data are both given");
     if (r < 0)
         return r;
@@ -43,8 +43,8 @@ static int take_command(const ProtobufCMessage *request, struct command_request 
     ret->command = in->command;
     ret->env = env;
     ret->workdir = in->workdir;
-    ret->input = in->stdin_data.len > 0 ? (const void *) in->stdin_data.data : in->stdin_;
-    ret->input_len = in->stdin_data.len > 0 ? in->stdin_data.len : strlen(in->stdin_);
+    ret->input = in->stdin_data.len > 0 ? (const void *) in->stdin_data.data : in->stdin;
+    ret->input_len = in->stdin_data.len > 0 ? in->stdin_data.len : strlen(in->stdin);
     ret->output_limit = (uint64_t) in->max_output_bytes;
     return 0;
 }
@@ -88,8 +88,8 @@ static Sandbox__V1__ExecResult *make_result(const struct collected *collected, c
     Sandbox__V1__ExecResult *out = xnew(Sandbox__V1__ExecResult);
 
     sandbox__v1__exec_result__init(out);
-    out->stdout_ = make_text(collected->out.data ? collected->out.data : "", collected->out.len);
-    out->stderr_ = make_text(collected->err.data ? collected->err.data : "", collected->err.len);
+    out->stdout = make_text(collected->out.data ? collected->out.data : "", collected->out.len);
+    out->stderr = make_text(collected->err.data ? collected->err.data : "", collected->err.len);
     out->exit_code = result->exit_code;
     out->duration = make_duration(result->duration_ns);
     out->stdout_truncated = result->out_cut;

@@ -107,7 +107,8 @@ static int step(struct call *call, void *cookie, step_fn fn, struct err *err)
 }
 
 _Static_assert(offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) == offsetof(Sandbox__V1__StartSandboxRequest, sandbox_id) &&
-                   offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) == offsetof(Sandbox__V1__StopSandboxRequest, sandbox_id),
+                   offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) ==
+                       offsetof(Sandbox__V1__StopSandboxRequest, sandbox_id),
                "three requests of one shape");
 
 int handle_get_sandbox(struct call *call, void *cookie, struct err *err)
@@ -224,7 +225,7 @@ static Sandbox__V1__ExplainPermissionResponse *make_explanation(struct ruleset *
 
     sandbox__v1__explain_permission_response__init(out);
     out->path = make_text(explanation->path, strlen(explanation->path));
-    out->permission = (Sandbox__V1__Permission)(explanation->level + 1);
+    out->permission = (Sandbox__V1__Permission) (explanation->level + 1);
     out->passage = explanation->may_be_passage;
     if (explanation->rule != EXPLAIN_NO_RULE)
         out->rule = make_rule(&rules->items[explanation->rule]);

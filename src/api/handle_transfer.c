@@ -20,8 +20,8 @@ struct upload_kind {
     ProtobufCMessage *(*answer)(const ProtobufCMessage *first, const struct upload_result *result);
 };
 
-static int begin_file(const ProtobufCMessage *message, struct service *service, const struct caller *caller, struct upload **ret,
-                      struct err *err)
+static int begin_file(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
+                      struct upload **ret, struct err *err)
 {
     const Sandbox__V1__UploadChunk__Metadata *metadata = ((const Sandbox__V1__UploadChunk *) (const void *) message)->metadata;
     int r = request_need(metadata->codebase_id, "codebase_id", err);
@@ -51,7 +51,8 @@ static ProtobufCMessage *answer_file(const ProtobufCMessage *first, const struct
 static int begin_archive(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
                          struct upload **ret, struct err *err)
 {
-    const Sandbox__V1__ArchiveChunk__Metadata *metadata = ((const Sandbox__V1__ArchiveChunk *) (const void *) message)->metadata;
+    const Sandbox__V1__ArchiveChunk__Metadata *metadata =
+        ((const Sandbox__V1__ArchiveChunk *) (const void *) message)->metadata;
 
     if (request_need(metadata->codebase_id, "codebase_id", err) < 0)
         return err_invalid(err, "codebase_id is required in metadata");
@@ -180,8 +181,8 @@ static int download(struct call *call, void *cookie, struct err *err)
     if (r == 0 && in->version < 0)
         r = err_invalid(err, "version must not be negative");
     return r < 0 ? r
-                 : shelf_get_file(service_of(cookie), &caller, in->codebase_id, in->file_path, (uint64_t) in->version, send_piece,
-                                  call, err);
+                 : shelf_get_file(service_of(cookie), &caller, in->codebase_id, in->file_path, (uint64_t) in->version,
+                                  send_piece, call, err);
 }
 
 int handle_download_file(struct call *call, void *cookie, struct err *err)

@@ -66,7 +66,7 @@ int take_rules(Sandbox__V1__PermissionRule *const *rules, size_t count, struct r
         if (rule->type < 0 || rule->type > SANDBOX__V1__PATTERN_TYPE__PATTERN_TYPE_FILE)
             return err_invalid(err, "rule %zu: type %d is not known", i + 1, (int) rule->type);
         level = rule->permission == SANDBOX__V1__PERMISSION__PERMISSION_UNSPECIFIED ? LEVEL_NONE
-                                                                                     : (enum level)(rule->permission - 1);
+                                                                                    : (enum level)(rule->permission - 1);
         r = rule_list_add(ret, rule->pattern, strlen(rule->pattern), (enum rule_type) rule->type, level, rule->priority, err);
         if (r < 0)
             return r;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -162,14 +163,21 @@ static void fill_result(const struct exec_result *result, int64_t began_ns, stru
     ret->duration_ns = finished->wall_us ? (int64_t) finished->wall_us * 1000 : clock_now_ns() - began_ns;
 }
 
-/* A command whose changes could not be synced has run all the same: they stay in the sandbox and go with the next. */
+/* A command whose changes could not be synced has run all the same: they stay in the sandbox and go with the next. Takes the
+ * connection. */
 static void sync_after(struct service *service, struct ward *ward, int fd, struct command_result *ret)
 {
     struct sync_result synced = { 0 };
     struct err err = ERR_NONE;
+    int r = sync_run(service, ward, fd, ret->name, &synced, &err);
 
-    if (sync_run(service, ward, fd, &synced, &err) < 0)
-        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+    if (r == 0)
+        ward_give_fd(ward, fd);
+    else
+        close(fd);
+    if (r < 0)
+        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id),
+                 LOG_STR("error", err.text));
     ret->version = synced.version;
     ret->conflicts = steal_ptr(&synced.conflicts);
     ret->conflict_count = synced.conflict_count;
@@ -213,8 +221,7 @@ static int run_in(struct service *service, struct ward *ward, const struct comma
     if (r < 0)
         return refuse(request, r, err);
     fill_result(&result, began_ns, ret);
-    sync_after(service, ward, fd, ret);
-    ward_give_fd(ward, steal_fd(&fd));
+    sync_after(service, ward, steal_fd(&fd), ret);
     return judge(&result, err);
 }
 

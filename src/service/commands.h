@@ -24,7 +24,7 @@ struct command_request {
     const char *workdir;         /* "": the workspace; relative ones count from there */
     const void *input;
     size_t input_len;
-    int64_t timeout_ns;     /* 0: the server's default */
+    int64_t timeout_ns;    /* 0: the server's default */
     uint64_t output_limit; /* 0: the server's, or none when it streams */
     bool streams;          /* whoever takes the output keeps none of it */
 };
@@ -34,8 +34,8 @@ struct command_result {
     int exit_code;
     bool out_cut, err_cut, ran_out_of_memory;
     int64_t duration_ns;
-    uint64_t version;       /* of the codebase, with its changes; 0: they are not in it */
-    char **conflicts;       /* owned, each too */
+    uint64_t version; /* of the codebase, with its changes; 0: they are not in it */
+    char **conflicts; /* owned, each too */
     size_t conflict_count;
 };
 

@@ -55,7 +55,8 @@ static void log_one(const struct event_row *row, const json_t *payload)
         fields[count++] = LOG_STR("codebase_id", row->codebase_id);
     if (*row->owner_id)
         fields[count++] = LOG_STR("user_id", row->owner_id);
-    json_object_foreach((json_t *) payload, key, value) {
+    json_object_foreach((json_t *) payload, key, value)
+    {
         if (count == FIELDS_MAX)
             break;
         if (json_is_string(value))

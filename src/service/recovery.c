@@ -211,7 +211,8 @@ static int sweep_sandboxes(struct service *service, struct err *err)
             continue; /* not of our making */
         if (sandbox_row_get(service->store, names.items[i], &row, &missing) == -ENOENT) {
             autoptr(ward) ward = ward_get(&service->wards, names.items[i]);
-            struct sandbox_row stray = { .id = names.items[i], .owner_id = "", .codebase_id = "" };
+            char nothing[] = "";
+            struct sandbox_row stray = { .id = names.items[i], .owner_id = nothing, .codebase_id = nothing };
 
             err->code = ERR_OK;
             if (adopt(service, ward, &stray, err) == 0)

@@ -25,11 +25,10 @@
 
 static void tell(struct service *service, const struct sandbox_row *row, const char *type, json_t *payload)
 {
-    events_add(service, &(struct event){ .type = type,
-                                         .sandbox_id = row->id,
-                                         .codebase_id = row->codebase_id,
-                                         .owner = row->owner_id,
-                                         .payload = payload });
+    events_add(
+        service,
+        &(struct event){
+            .type = type, .sandbox_id = row->id, .codebase_id = row->codebase_id, .owner = row->owner_id, .payload = payload });
 }
 
 int life_move(struct service *service, struct sandbox_row *row, unsigned from, enum sandbox_status to, const char *reason,
@@ -105,7 +104,8 @@ static int start(struct service *service, struct ward *ward, struct sandbox_row 
         return r;
     r = boot(service, ward, row, cancel_fd, err);
     if (r < 0) {
-        enum err_code code = err->code == ERR_FAILED_PRECONDITION || err->code == ERR_RESOURCE_EXHAUSTED ? err->code : ERR_INTERNAL;
+        enum err_code code =
+            err->code == ERR_FAILED_PRECONDITION || err->code == ERR_RESOURCE_EXHAUSTED ? err->code : ERR_INTERNAL;
 
         life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_ERROR, err->text, &ignored);
         tell(service, row, "sandbox_failed", json_pack("{s:s}", "reason", row->reason));
@@ -174,7 +174,8 @@ void life_end(struct service *service, struct ward *ward)
     ward_end_running(ward);
     err = ERR_NONE;
     if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0)
-        log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id),
+                 LOG_STR("error", err.text));
 }
 
 static int stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)

@@ -34,7 +34,8 @@ int service_get_sandbox(struct service *service, const struct caller *caller, co
     return r == -ENOENT ? refuse_sandbox(err) : r;
 }
 
-int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret, struct err *err)
+int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
+                  struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = service_get_sandbox(service, caller, id, &row, err);

@@ -132,7 +132,8 @@ static const char *runtime_name(int runtime)
 static void fill(struct service *service, struct draft *draft)
 {
     const struct sandbox_request *request = draft->request;
-    int64_t now = clock_wall_ns(), lasts = request->expires_in_ns ? request->expires_in_ns : service->options.default_expiration_ns;
+    int64_t now = clock_wall_ns(),
+            lasts = request->expires_in_ns ? request->expires_in_ns : service->options.default_expiration_ns;
     struct sandbox_row *row = &draft->row;
     struct sandbox_spec *spec = draft->spec = xnew(struct sandbox_spec);
 
@@ -147,7 +148,8 @@ static void fill(struct service *service, struct draft *draft)
     for (size_t i = 0; i < request->labels->count; i++)
         label_list_add(&row->labels, request->labels->items[i].key, request->labels->items[i].value);
     row->runtime = request->runtime ? request->runtime : service->options.runtime;
-    row->image = xdup(*request->image || row->runtime != SANDBOX_RUNTIME_DOCKER ? request->image : service->options.docker_image);
+    row->image =
+        xdup(*request->image || row->runtime != SANDBOX_RUNTIME_DOCKER ? request->image : service->options.docker_image);
     row->network = xdup(*request->network ? request->network : "none");
     row->sync_on_completion = request->sync ? request->sync == SANDBOX_SYNC_ON : service->options.syncs;
     row->created_ns = now;
@@ -197,8 +199,8 @@ static void tell(struct service *service, const struct draft *draft)
     for (size_t i = 0; i < draft->rules.count && i < RULES_TOLD_MAX; i++) {
         const struct rule *rule = &draft->rules.items[i];
 
-        json_array_append_new(rules, json_pack("{s:s, s:s, s:i}", "pattern", rule->pattern, "permission", level_name(rule->level),
-                                               "priority", (int) rule->priority));
+        json_array_append_new(rules, json_pack("{s:s, s:s, s:i}", "pattern", rule->pattern, "permission",
+                                               level_name(rule->level), "priority", (int) rule->priority));
     }
     events_add(service, &(struct event){ .type = "sandbox_created",
                                          .sandbox_id = draft->row.id,
@@ -216,8 +218,8 @@ static int make(struct service *service, const struct caller *caller, struct dra
     if (r == 0)
         r = service_get_codebase(service, caller, draft->request->codebase_id, &draft->codebase, err);
     if (r == 0)
-        r = sandbox_rules_join(service, draft->request->codebase_id, draft->request->preset, draft->request->rules, &draft->rules,
-                               &draft->warnings, err);
+        r = sandbox_rules_join(service, draft->request->codebase_id, draft->request->preset, draft->request->rules,
+                               &draft->rules, &draft->warnings, err);
     if (r < 0)
         return r;
     fill(service, draft);
@@ -235,8 +237,9 @@ static int make(struct service *service, const struct caller *caller, struct dra
 /* What makes two requests the same. */
 static void describe(const struct sandbox_request *request, struct buf *out)
 {
-    buf_addf(out, "%s%c%s%c%lld %d %s%c%s%c%d ", request->codebase_id, 0, request->preset, 0, (long long) request->expires_in_ns,
-             (int) request->runtime, request->image, 0, request->network, 0, (int) request->sync);
+    buf_addf(out, "%s%c%s%c%lld %d %s%c%s%c%d ", request->codebase_id, 0, request->preset, 0,
+             (long long) request->expires_in_ns, (int) request->runtime, request->image, 0, request->network, 0,
+             (int) request->sync);
     buf_addf(out, "%lld %lld %lld %lld %lld %lld ", (long long) request->limits.memory_bytes,
              (long long) request->limits.cpu_quota_us, (long long) request->limits.cpu_shares, (long long) request->limits.pids,
              (long long) request->limits.disk_bytes, (long long) request->limits.disk_inodes);
@@ -254,7 +257,9 @@ int sandboxes_create(struct service *service, const struct caller *caller, const
 {
     struct draft draft = { .request = request };
     autodone(buf) struct buf text = BUF_EMPTY;
-    struct claim claim = { .owner = caller->owner, .key = request->idempotency_key, .method = "CreateSandbox", .request = &text };
+    struct claim claim = {
+        .owner = caller->owner, .key = request->idempotency_key, .method = "CreateSandbox", .request = &text
+    };
     int r;
 
     id_new(SANDBOX_ID_PREFIX, draft.id);

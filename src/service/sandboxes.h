@@ -51,10 +51,10 @@ int sandboxes_explain(struct service *service, const struct caller *caller, cons
                       struct ruleset **ret_rules, struct explanation **ret, struct err *err);
 
 struct sandbox_query {
-    const char *codebase_id;    /* "": any */
+    const char *codebase_id;  /* "": any */
     enum sandbox_phase phase; /* 0: any */
-    size_t page_size;           /* 0: 100 */
-    const char *page_token;     /* "" */
+    size_t page_size;         /* 0: 100 */
+    const char *page_token;   /* "" */
 };
 
 struct sandbox_page {

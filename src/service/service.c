@@ -37,8 +37,8 @@ static int find_host_id(struct service *service, struct err *err)
         return 0;
     }
     if (r == 0)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EBADMSG, "'%s/%s' is no id of a host; remove it only if no database is shared",
-                       service->home.path, HOST_ID_FILE);
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBADMSG,
+                       "'%s/%s' is no id of a host; remove it only if no database is shared", service->home.path, HOST_ID_FILE);
     if (r != -ENOENT)
         return err_errno(err, r, "reading '%s/%s'", service->home.path, HOST_ID_FILE);
     id_new(HOST_ID_PREFIX, id);

@@ -6,10 +6,10 @@
 #include <pthread.h>
 
 #include "codebase/codebase.h"
+#include "service/caller.h"
 #include "service/home.h"
 #include "service/service.h"
 #include "service/ward.h"
-#include "service/caller.h"
 #include "store/codebase_row.h"
 #include "store/sandbox_row.h"
 #include "store/store.h"
@@ -25,7 +25,7 @@ struct service {
     struct home home;
     char *host_id;
     struct wards wards;
-    struct recorder *recorder; /* events.c */
+    struct recorder *recorder;  /* events.c */
     struct watch_thread *watch; /* watch.c */
     struct janitor *janitor;    /* janitor.c */
 };

@@ -165,7 +165,8 @@ static int find(struct service *service, const struct caller *caller, const char
     return r == -ENOENT ? refuse_session(err) : r;
 }
 
-int sessions_get(struct service *service, const struct caller *caller, const char *id, struct session_info *ret, struct err *err)
+int sessions_get(struct service *service, const struct caller *caller, const char *id, struct session_info *ret,
+                 struct err *err)
 {
     autodone(session_row) struct session_row row = { 0 };
     int r = find(service, caller, id, &row, err);

@@ -40,7 +40,8 @@ struct session_request {
 
 int sessions_create(struct service *service, const struct caller *caller, const struct session_request *request,
                     struct session_info *ret, struct err *err);
-int sessions_get(struct service *service, const struct caller *caller, const char *id, struct session_info *ret, struct err *err);
+int sessions_get(struct service *service, const struct caller *caller, const char *id, struct session_info *ret,
+                 struct err *err);
 /* Of a sandbox that is not there: none. */
 int sessions_list(struct service *service, const struct caller *caller, const char *sandbox_id, struct session_list *ret,
                   struct err *err);

@@ -134,8 +134,8 @@ static int check_new(const struct caller *caller, const char *name, const char *
         return err_invalid(err, "name and owner_id have at most %d bytes", NAME_BYTES_MAX);
     if (!caller_sees(caller, owner))
         return err_because(err,
-                           err_set(err, ERR_PERMISSION_DENIED, -EPERM, "this token makes codebases of '%s', not of another owner",
-                                   caller->owner),
+                           err_set(err, ERR_PERMISSION_DENIED, -EPERM,
+                                   "this token makes codebases of '%s', not of another owner", caller->owner),
                            "OTHER_OWNER");
     return 0;
 }
@@ -263,7 +263,8 @@ int shelf_delete(struct service *service, const struct caller *caller, const cha
         r = codebase_row_delete(service->store, id, is_forced, err);
     if (r < 0 && err->code == ERR_FAILED_PRECONDITION)
         return err_because(
-            err, err_set(err, ERR_FAILED_PRECONDITION, r, "codebase is used by running sandboxes; stop them, or delete it by force"),
+            err,
+            err_set(err, ERR_FAILED_PRECONDITION, r, "codebase is used by running sandboxes; stop them, or delete it by force"),
             "CODEBASE_IN_USE");
     if (r == 0)
         r = codebase_delete(service->codebases, id, err);

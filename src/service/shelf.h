@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "service/caller.h"
 
@@ -34,7 +35,8 @@ void codebase_page_done(struct codebase_page *page);
 
 int shelf_create(struct service *service, const struct caller *caller, const char *name, const char *owner, const char *key,
                  struct codebase_entry *ret, struct err *err);
-int shelf_get(struct service *service, const struct caller *caller, const char *id, struct codebase_entry *ret, struct err *err);
+int shelf_get(struct service *service, const struct caller *caller, const char *id, struct codebase_entry *ret,
+              struct err *err);
 /* `owner` "": of everybody whom the caller sees. */
 int shelf_list(struct service *service, const struct caller *caller, const char *owner, size_t page_size, const char *token,
                struct codebase_page *ret, struct err *err);

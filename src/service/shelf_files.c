@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +59,8 @@ int shelf_put(struct service *service, const struct caller *caller, const char *
     upload->service = service;
     upload->owner = xdup(caller->owner);
     upload->path = xdup(path);
-    r = codebase_put_begin(upload->codebase, path, mode ? (int) (mode & 0777) : CODEBASE_PUT_SAME_MODE, caller->owner, &upload->put,
-                           err);
+    r = codebase_put_begin(upload->codebase, path, mode ? (int) (mode & 0777) : CODEBASE_PUT_SAME_MODE, caller->owner,
+                           &upload->put, err);
     if (r < 0)
         return fail("failed to write file", r, err);
     *ret = steal_ptr(&upload);
@@ -69,9 +70,9 @@ int shelf_put(struct service *service, const struct caller *caller, const char *
 int shelf_import(struct service *service, const struct caller *caller, const char *id, bool replaces, struct upload **ret,
                  struct err *err)
 {
-    struct codebase_import_options options = {
-        .is_replacing = replaces, .max_bytes = service->options.archive_bytes_max, .by = caller->owner
-    };
+    struct codebase_import_options options = { .is_replacing = replaces,
+                                               .max_bytes = service->options.archive_bytes_max,
+                                               .by = caller->owner };
     autoptr(upload) upload = xnew(struct upload);
     int r = shelf_open(service, caller, id, &upload->codebase, err);
 
@@ -89,7 +90,8 @@ int shelf_import(struct service *service, const struct caller *caller, const cha
 
 int upload_write(struct upload *upload, const void *bytes, size_t len, struct err *err)
 {
-    int r = upload->put ? codebase_put_write(upload->put, bytes, len, err) : codebase_import_write(upload->import, bytes, len, err);
+    int r =
+        upload->put ? codebase_put_write(upload->put, bytes, len, err) : codebase_import_write(upload->import, bytes, len, err);
 
     return r < 0 ? fail(upload->put ? "failed to write file" : "failed to unpack the archive", r, err) : 0;
 }
@@ -130,8 +132,8 @@ int upload_commit(struct upload *upload, struct upload_result *ret, struct err *
                &(struct event){ .type = upload->put ? "file_uploaded" : "archive_uploaded",
                                 .codebase_id = codebase_id(upload->codebase),
                                 .owner = upload->owner,
-                                .payload = json_pack("{s:s, s:I, s:I}", "path", upload->path, "size", (json_int_t) ret->size_bytes,
-                                                     "version", (json_int_t) ret->version) });
+                                .payload = json_pack("{s:s, s:I, s:I}", "path", upload->path, "size",
+                                                     (json_int_t) ret->size_bytes, "version", (json_int_t) ret->version) });
     return 0;
 }
 
@@ -148,7 +150,8 @@ int shelf_get_file(struct service *service, const struct caller *caller, const c
 
     if (r < 0)
         return r;
-    r = version ? codebase_get_open_at(codebase, version, path, &fd, &st, err) : codebase_get_open(codebase, path, &fd, &st, err);
+    r = version ? codebase_get_open_at(codebase, version, path, &fd, &st, err)
+                : codebase_get_open(codebase, path, &fd, &st, err);
     if (r < 0)
         return err->code == ERR_NOT_FOUND ? err_because(err, err_wrap(err, r, "file not found"), "FILE_NOT_FOUND")
                                           : err_wrap(err, r, "failed to read file");
@@ -254,11 +257,11 @@ int shelf_remove_file(struct service *service, const struct caller *caller, cons
     if (r < 0)
         return r;
     shelf_note_commit(service, codebase, &commit, NULL);
-    events_add(service, &(struct event){ .type = "file_deleted",
-                                         .codebase_id = id,
-                                         .owner = caller->owner,
-                                         .payload = json_pack("{s:s, s:I}", "path", clean.data, "version",
-                                                              (json_int_t) commit.version) });
+    events_add(service, &(struct event){
+                            .type = "file_deleted",
+                            .codebase_id = id,
+                            .owner = caller->owner,
+                            .payload = json_pack("{s:s, s:I}", "path", clean.data, "version", (json_int_t) commit.version) });
     return shelf_get(service, caller, id, ret, err);
 }
 

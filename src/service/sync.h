@@ -19,8 +19,9 @@ struct sync_result {
 
 void sync_result_done(struct sync_result *result);
 
-/* Over a connection to the ward's supervisor that nothing is going on on. A ward that does not sync: nothing, and 0. */
-int sync_run(struct service *service, struct ward *ward, int ctl_fd, struct sync_result *ret, struct err *err);
+/* Over a connection to the ward's supervisor that nothing is going on on; `by` is the exec that ended. A ward that does not
+ * sync: nothing, and 0. After a failure the connection is of no more use. */
+int sync_run(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret, struct err *err);
 
 /* Before it ends: what its last commands left in the background may have changed something. Failures are logged; the changes stay. */
 void sync_before_stop(struct service *service, struct ward *ward);

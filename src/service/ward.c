@@ -133,7 +133,8 @@ static void add_ref(struct ward *ward)
     pthread_mutex_unlock(&ward->wards->lock);
 }
 
-void ward_set_running(struct ward *ward, struct proc *supervisor, int dir_fd, const char *owner, const char *codebase_id, bool syncs)
+void ward_set_running(struct ward *ward, struct proc *supervisor, int dir_fd, const char *owner, const char *codebase_id,
+                      bool syncs)
 {
     add_ref(ward);
     pthread_mutex_lock(&ward->lock);

@@ -39,7 +39,7 @@ struct ward {
     char *owner, *codebase_id; /* owned; set while it runs */
     int dir_fd;                /* owned; the sandbox's directory; -1: not open */
     struct proc supervisor;    /* owned: to be waited for, if it is our child */
-    int idle[WARD_IDLE_MAX]; /* owned: connections that nobody uses now */
+    int idle[WARD_IDLE_MAX];   /* owned: connections that nobody uses now */
     size_t idle_count;
 };
 

@@ -33,7 +33,7 @@ struct watched {
     struct watched *next, **slot;
     struct ward *ward; /* a reference */
     unsigned generation;
-    int fd; /* owned */
+    int fd;                                 /* owned */
     char *sandbox_id, *codebase_id, *owner; /* owned */
     struct open_command open[OPEN_MAX];
     size_t open_next;
@@ -118,9 +118,9 @@ static void on_finished(struct service *service, struct watched *watched, const 
     autofree char *command = take_command(watched, event->subject);
     struct ctl_finished finished = { .end = (enum ctl_end) event->numbers[0], .status = (int32_t) event->numbers[1] };
     int code = finished.end == CTL_END_SIGNALED ? 128 + finished.status : finished.status;
-    json_t *payload = json_pack("{s:o, s:i, s:I, s:s, s:I}", "command", text_of(command ? command : ""), "exit_code", code,
-                                "duration_ms", (json_int_t) (event->numbers[2] / 1000), "exec_id", event->subject, "event",
-                                (json_int_t) event->number);
+    json_t *payload =
+        json_pack("{s:o, s:i, s:I, s:s, s:I}", "command", text_of(command ? command : ""), "exit_code", code, "duration_ms",
+                  (json_int_t) (event->numbers[2] / 1000), "exec_id", event->subject, "event", (json_int_t) event->number);
 
     if (finished.end == CTL_END_TIMED_OUT)
         json_object_set_new(payload, "timed_out", json_true());
