@@ -3,13 +3,13 @@
  */
 #pragma once
 
-#include "sandbox/v1/codebase.pb-c.h"
-#include "sandbox/v1/sandbox.pb-c.h"
 #include "service/commands.h"
 #include "service/events.h"
 #include "service/sandbox_info.h"
 #include "service/sessions.h"
 #include "service/shelf.h"
+#include <sandbox/v1/codebase.pb-c.h>
+#include <sandbox/v1/sandbox.pb-c.h>
 
 Sandbox__V1__PermissionRule *make_rule(const struct rule *rule);
 Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info);

@@ -2,8 +2,8 @@
 
 #include "api/handlers.h"
 #include "base/mem.h"
-#include "sandbox/v1/codebase.pb-c.h"
-#include "sandbox/v1/sandbox.pb-c.h"
+#include <sandbox/v1/codebase.pb-c.h>
+#include <sandbox/v1/sandbox.pb-c.h>
 
 #define SANDBOXES "sandbox.v1.SandboxService"
 #define CODEBASES "sandbox.v1.CodebaseService"

@@ -8,9 +8,9 @@
 #include "api/api.h"
 #include "call/call.h"
 #include "policy/rule.h"
-#include "sandbox/v1/sandbox.pb-c.h"
 #include "service/caller.h"
 #include "service/sandbox_info.h"
+#include <sandbox/v1/sandbox.pb-c.h>
 
 /* The request of a method that has one; freed with request_free(). Lets the caller in first. */
 int request_take(struct call *call, void *cookie, ProtobufCMessage **ret, struct caller *ret_caller, struct err *err);
