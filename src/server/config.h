@@ -15,7 +15,7 @@
 #include "base/err.h"
 
 struct config_list {
-    char **items; /* owned, each too */
+    char **items; /* owned, each too; ended by NULL; or NULL itself */
     size_t count;
 };
 

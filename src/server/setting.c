@@ -129,8 +129,9 @@ void setting_add(const struct setting *setting, struct config *config, const cha
 {
     struct config_list *list = (void *) ((char *) config + setting->offset);
 
-    list->items = xgrow(list->items, list->count + 1, sizeof(*list->items));
+    list->items = xgrow(list->items, list->count + 2, sizeof(*list->items));
     list->items[list->count++] = xdup(value);
+    list->items[list->count] = NULL;
 }
 
 void setting_done(const struct setting *setting, struct config *config)

@@ -1,1 +1,170 @@
 #include "service/sync.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/events.h"
+#include "service/service_int.h"
+#include "service/shelf_int.h"
+#include "wire/ctl_client.h"
+
+#define TAG 2
+#define SYNC_MS 120000
+#define TELL_MS 10000
+#define PATHS_TOLD_MAX 256
+
+void sync_result_done(struct sync_result *result)
+{
+    for (size_t i = 0; i < result->conflict_count; i++)
+        free(result->conflicts[i]);
+    free(result->conflicts);
+    *result = (struct sync_result){ 0 };
+}
+
+/* ---- the others ---- */
+
+struct news {
+    struct service *service;
+    const char *codebase_id;
+    const struct ward *except;
+    const char *const *paths;
+    size_t count;
+};
+
+/* Paths begin at the workspace's root there. */
+static char **make_absolute(const char *const *paths, size_t count)
+{
+    char **absolute = xalloc((count + 1) * sizeof(*absolute));
+
+    for (size_t i = 0; i < count; i++)
+        absolute[i] = xprintf("%s%s", *paths[i] == '/' ? "" : "/", paths[i]);
+    return absolute;
+}
+
+static void tell_one(struct ward *ward, void *cookie)
+{
+    const struct news *news = cookie;
+    autofree char *payload = NULL;
+    struct err err = ERR_NONE;
+    bool is_concerned;
+    autofd int fd = -1;
+    int r;
+
+    pthread_mutex_lock(&ward->lock);
+    is_concerned = ward != news->except && strcmp(ward->codebase_id, news->codebase_id) == 0;
+    pthread_mutex_unlock(&ward->lock);
+    if (!is_concerned || !(payload = malloc(FRAME_PAYLOAD_MAX)))
+        return;
+    r = ward_take_fd(ward, &fd, &err);
+    if (r == 0)
+        r = ctl_client_base_changed(fd, TAG, news->paths, news->count, payload, TELL_MS, &err);
+    if (r == 0)
+        ward_give_fd(ward, steal_fd(&fd));
+    else if (r != -ENOTCONN) /* it ended meanwhile: when it starts again it sees everything */
+        log_warn("a sandbox could not be told of a change", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+}
+
+void sync_tell_siblings(struct service *service, const char *codebase_id, const struct ward *except, const char *const *paths,
+                        size_t count)
+{
+    char **absolute = make_absolute(paths, count);
+    struct news news = {
+        .service = service, .codebase_id = codebase_id, .except = except, .paths = (const char *const *) absolute, .count = count
+    };
+
+    wards_each_running(&service->wards, tell_one, &news);
+    for (size_t i = 0; i < count; i++)
+        free(absolute[i]);
+    free(absolute);
+}
+
+/* ---- one's own ---- */
+
+static void tell_conflict(struct service *service, const struct ward *ward, const char *path, bool has_won, uint64_t version)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+
+    buf_add_escaped(&shown, path, strlen(path));
+    events_add(service, &(struct event){ .type = "sync_conflict",
+                                         .sandbox_id = ward->id,
+                                         .codebase_id = ward->codebase_id,
+                                         .owner = ward->owner,
+                                         .payload = json_pack("{s:s, s:s, s:I}", "path", shown.data, "kept",
+                                                              has_won ? "this sandbox's change" : "the other change", "version",
+                                                              (json_int_t) version) });
+}
+
+/* Only those that this sandbox lost are the caller's to know; the others' owners find them in the events. */
+static void take_conflicts(struct service *service, const struct ward *ward, const struct ctl_synced *synced,
+                           struct sync_result *ret)
+{
+    for (const char *path = NULL; (path = ctl_paths_next(&synced->conflicts, path));) {
+        bool has_won = *path == '+';
+
+        tell_conflict(service, ward, path + 1, has_won, synced->version);
+        if (has_won)
+            continue;
+        ret->conflicts = xgrow(ret->conflicts, ret->conflict_count + 1, sizeof(*ret->conflicts));
+        ret->conflicts[ret->conflict_count++] = xdup(path + 1);
+    }
+}
+
+static void note_version(struct service *service, const struct ward *ward, const struct ctl_synced *synced)
+{
+    const char *paths[PATHS_TOLD_MAX];
+    size_t count = 0;
+    autoptr(codebase) codebase = NULL;
+    struct err err = ERR_NONE;
+    int r = codebase_open(service->codebases, ward->codebase_id, &codebase, &err);
+
+    if (r == 0)
+        r = shelf_refresh_row(service, codebase, &err);
+    if (r < 0)
+        log_warn("size and version of a codebase could not be noted", LOG_STR("codebase_id", ward->codebase_id),
+                 LOG_STR("error", err.text));
+    if (synced->changes.count == synced->change_count && synced->change_count <= PATHS_TOLD_MAX) {
+        for (const char *path = NULL; (path = ctl_paths_next(&synced->changes, path));)
+            paths[count++] = path;
+    }
+    sync_tell_siblings(service, ward->codebase_id, ward, paths, count);
+}
+
+static int sync_as(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret, struct err *err)
+{
+    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
+    struct ctl_synced synced;
+    int r = payload ? ctl_client_sync(ctl_fd, TAG, by, &synced, payload, SYNC_MS, err) : -ENOMEM;
+
+    if (r < 0)
+        return r;
+    ret->version = synced.version;
+    if (synced.change_count > 0)
+        note_version(service, ward, &synced);
+    take_conflicts(service, ward, &synced, ret);
+    return 0;
+}
+
+int sync_run(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret, struct err *err)
+{
+    return ward->syncs ? sync_as(service, ward, ctl_fd, by, ret, err) : 0;
+}
+
+void sync_before_stop(struct service *service, struct ward *ward)
+{
+    struct sync_result result = { 0 };
+    struct err err = ERR_NONE;
+    autofd int fd = -1;
+    int r;
+
+    if (!ward->syncs || ward_take_fd(ward, &fd, &err) < 0)
+        return;
+    r = sync_run(service, ward, fd, "", &result, &err);
+    if (r == 0)
+        ward_give_fd(ward, steal_fd(&fd));
+    else
+        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+    sync_result_done(&result);
+}

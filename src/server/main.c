@@ -1,0 +1,133 @@
+/*
+ * agentfense-server: what 'agentfense serve' executes. A program of its own, because the libraries it needs would slow down the start
+ * of every other verb.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/config.h"
+#include "server/server.h"
+
+#define DRAIN_MS 30000
+#define EXIT_USAGE 2
+#define EXIT_FAILED 125
+
+/* Each call at work may hold a few descriptors, each sandbox one or two. */
+static void raise_limits(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* Before the first thread, so that all have it. */
+static void block_signals(sigset_t *ret)
+{
+    sigemptyset(ret);
+    sigaddset(ret, SIGTERM);
+    sigaddset(ret, SIGINT);
+    sigaddset(ret, SIGHUP);
+    sigaddset(ret, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, ret, NULL);
+    sigdelset(ret, SIGPIPE);
+}
+
+static void reload(struct server *server)
+{
+    struct err err = ERR_NONE;
+
+    if (server_reload(server, &err) < 0)
+        log_error("certificates could not be read again; the old ones hold", LOG_STR("error", err.text));
+    else
+        log_info("reloaded");
+}
+
+static void serve_until_told(struct server *server, const sigset_t *signals)
+{
+    for (;;) {
+        int number = 0;
+
+        sigwait(signals, &number);
+        if (number != SIGHUP) {
+            log_info("ending; sandboxes live on", LOG_INT("signal", number));
+            return;
+        }
+        reload(server);
+    }
+}
+
+static int serve(const struct config *config, const sigset_t *signals, struct err *err)
+{
+    static struct server server;
+    int r = server_start(&server, config, err);
+
+    if (r == 0) {
+        sd_notify(0, "READY=1");
+        serve_until_told(&server, signals);
+        sd_notify(0, "STOPPING=1");
+        server_drain(&server, DRAIN_MS);
+    }
+    server_done(&server);
+    return r;
+}
+
+static void apply_logging(const struct config *config)
+{
+    enum log_level level;
+    enum log_format format;
+
+    if (log_level_of_name(config->log_level, &level) == 0)
+        log_set_level(level);
+    if (log_format_of_name(config->log_format, &format) == 0)
+        log_set_format(format);
+}
+
+static int tell(char *text)
+{
+    int r = fputs(text, stdout) < 0 || fflush(stdout) < 0 ? EXIT_FAILED : EXIT_SUCCESS;
+
+    free(text);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    struct config config;
+    struct err err = ERR_NONE;
+    sigset_t signals;
+    int r;
+
+    log_set_format(LOG_FORMAT_TEXT);
+    r = config_load(&config, argc, (const char *const *) argv, &err);
+    if (r < 0) {
+        fprintf(stderr, "agentfense serve: %s\n", err.text);
+        config_done(&config);
+        return EXIT_USAGE;
+    }
+    if (config.wants_help || config.wants_version || config.wants_check) {
+        if (config.wants_version)
+            r = printf("agentfense %s\n", AGENTFENSE_VERSION) < 0 ? EXIT_FAILED : EXIT_SUCCESS;
+        else
+            r = tell(config.wants_help ? config_help() : config_show(&config));
+        config_done(&config);
+        return r;
+    }
+    apply_logging(&config);
+    block_signals(&signals);
+    raise_limits();
+    r = serve(&config, &signals, &err);
+    if (r < 0)
+        fprintf(stderr, "agentfense serve: %s\n", err.text);
+    config_done(&config);
+    return r < 0 ? EXIT_FAILED : EXIT_SUCCESS;
+}

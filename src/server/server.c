@@ -1,0 +1,285 @@
+#include "server/server.h"
+
+#include <api_descriptors.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "api/methods.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/pages.h"
+
+/* ---- what it serves ---- */
+
+static enum sandbox_runtime runtime_of(const char *name)
+{
+    if (strcmp(name, "docker") == 0)
+        return SANDBOX_RUNTIME_DOCKER;
+    return strcmp(name, "mock") == 0 ? SANDBOX_RUNTIME_MOCK : SANDBOX_RUNTIME_BWRAP;
+}
+
+static int open_service(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    struct service_options options = {
+        .codebase_path = config->codebase_path,
+        .mount_path = config->mount_path,
+        .db_url = config->db_path,
+        .runtime = runtime_of(config->runtime),
+        .default_timeout_ns = config->default_timeout_ns,
+        .max_timeout_ns = config->max_timeout_ns,
+        .session_idle_ns = config->session_idle_ns,
+        .max_output_bytes = config->max_output_bytes,
+        .default_expiration_ns = config->default_expiration_ns,
+        .cleanup_interval_ns = config->cleanup_interval_ns,
+        .retention_ns = config->retention_ns,
+        .max_per_user = config->max_per_user,
+        .syncs = config->sync_on_completion,
+        .allows_host_network = config->allow_host_network,
+        .limits = { .memory_bytes = (int64_t) config->memory_bytes,
+                    .cpu_quota_us = (int64_t) config->cpu_quota_us,
+                    .cpu_shares = (int64_t) config->cpu_shares,
+                    .pids = (int64_t) config->pids,
+                    .disk_bytes = (int64_t) config->disk_bytes,
+                    .disk_inodes = (int64_t) config->disk_inodes },
+        .versions_kept = config->versions_kept,
+        .versions_age_ns = config->versions_age_ns,
+        .codebase_quota_bytes = config->codebase_quota_bytes,
+        .archive_bytes_max = config->archive_bytes_max,
+        .events_age_ns = config->events_age_ns,
+        .docker_image = config->docker_image,
+    };
+
+    return service_new(&options, &server->service, err);
+}
+
+static void fill_api(struct server *server)
+{
+    const struct config_list *list = &server->config->allowed_uids;
+
+    server->uids = xalloc((list->count + 1) * sizeof(*server->uids));
+    server->uids[0] = geteuid();
+    for (size_t i = 0; i < list->count; i++)
+        server->uids[i + 1] = (uid_t) strtoul(list->items[i], NULL, 10);
+    server->api = (struct api){
+        .service = server->service,
+        .allowed_uids = server->uids,
+        .allowed_uid_count = list->count + 1,
+        .needs_token = server->config->is_private,
+    };
+    server->methods.methods = api_methods(&server->methods.count);
+    server->methods.cookie = &server->api;
+    server->metrics = metrics_new(&server->methods);
+}
+
+/* ---- where it listens ---- */
+
+/* "localhost:9000" is two addresses, of which a host may lack the second. */
+static int listen_on(struct listener *list, size_t *count, const char *address, struct err *err)
+{
+    static const char local[] = "localhost:";
+    int r;
+
+    if (!*address || *count + 2 > SERVER_LISTENERS_MAX)
+        return 0;
+    if (strncmp(address, local, strlen(local)) != 0) {
+        r = listener_open(&list[*count], address, 0, err);
+        *count += r == 0;
+        return r;
+    }
+    autofree char *four = xprintf("127.0.0.1:%s", address + strlen(local));
+    r = listener_open(&list[*count], four, 0, err);
+    if (r < 0)
+        return r;
+    (*count)++;
+    /* The same port for both, also when any would do. */
+    autofree char *six = xprintf("[::1]:%s", strrchr(list[*count - 1].text, ':') + 1);
+    struct err ignored = ERR_NONE;
+    r = listener_open(&list[*count], six, 0, &ignored);
+    if (r == 0)
+        (*count)++;
+    else
+        log_debug("not listening by IPv6", LOG_STR("address", six), LOG_STR("error", ignored.text));
+    return 0;
+}
+
+/* Sockets that systemd holds for us: those named "http" are REST's, the others gRPC's. Returns how many. */
+static int adopt_sockets(struct server *server, struct err *err)
+{
+    char **names = NULL;
+    int count = sd_listen_fds_with_names(1, &names), r = 0;
+
+    for (int i = 0; r == 0 && i < count; i++) {
+        bool is_http = strcmp(names[i], "http") == 0;
+        size_t *at = is_http ? &server->http_count : &server->grpc_count;
+        struct listener *list = is_http ? server->http : server->grpc;
+
+        if (*at == SERVER_LISTENERS_MAX)
+            r = err_set(err, ERR_FAILED_PRECONDITION, -E2BIG, "more sockets were handed over than are served");
+        else
+            r = listener_adopt(&list[*at], SD_LISTEN_FDS_START + i, err);
+        *at += r == 0;
+    }
+    for (int i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+    return r < 0 ? r : count;
+}
+
+static int open_listeners(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    autofree char *path = *config->unix_socket ? xprintf("unix:%s", config->unix_socket) : xdup("");
+    int r = adopt_sockets(server, err);
+
+    if (r != 0)
+        return r < 0 ? r : 0;
+    r = listen_on(server->grpc, &server->grpc_count, config->grpc_addr, err);
+    if (r == 0)
+        r = listen_on(server->grpc, &server->grpc_count, path, err);
+    if (r == 0)
+        r = listen_on(server->http, &server->http_count, config->http_addr, err);
+    return r;
+}
+
+static int open_tls(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+
+    if (!*config->tls_cert)
+        return 0;
+    server->tls_files = (struct tls_files){
+        .certificate = config->tls_cert,
+        .key = config->tls_key,
+        .client_ca = *config->tls_client_ca ? config->tls_client_ca : NULL,
+    };
+    return tls_new(&server->tls_files, &server->tls, err);
+}
+
+/* ---- how it is asked ---- */
+
+static void on_grpc_end(void *cookie, const struct rpc_call_end *end)
+{
+    metrics_count_call(cookie, end->method, end->code, end->duration_ns);
+}
+
+static void on_http_end(const struct method *method, enum err_code code, int64_t ns, void *cookie)
+{
+    metrics_count_call(cookie, method, code, ns);
+}
+
+static int start_grpc(struct server *server, struct err *err)
+{
+    struct rpc_options options = {
+        .listeners = server->grpc,
+        .listener_count = server->grpc_count,
+        .tls = server->tls,
+        .pool = server->pool,
+        .methods = &server->methods,
+        .descriptors = api_descriptors,
+        .descriptors_len = api_descriptors_len,
+        .on_call_end = on_grpc_end,
+        .on_call_end_cookie = server->metrics,
+    };
+    int r = server->grpc_count > 0 ? rpc_server_new(&options, &server->rpc, err) : 0;
+
+    return r < 0 || !server->rpc ? r : rpc_server_start(server->rpc, err);
+}
+
+static int start_rest(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    size_t page_count;
+    const struct rest_extra *pages = pages_make(server, &page_count);
+    const char *nothing[] = { NULL };
+    struct http_server_options options = {
+        .methods = &server->methods,
+        .pool = server->pool,
+        .extras = pages,
+        .extra_count = page_count,
+        .openapi_title = "AgentFense",
+        .openapi_version = AGENTFENSE_VERSION,
+        .tls = server->tls ? &server->tls_files : NULL,
+        .host_names = config->allowed_hosts.items ? (const char *const *) config->allowed_hosts.items : nothing,
+        .origins = config->allowed_origins.items ? (const char *const *) config->allowed_origins.items : nothing,
+        .on_call_end = on_http_end,
+        .on_call_end_cookie = server->metrics,
+    };
+    int r;
+
+    if (server->http_count == 0)
+        return 0;
+    r = http_server_new(&options, &server->rest, err);
+    for (size_t i = 0; r == 0 && i < server->http_count; i++)
+        r = http_server_listen(server->rest, &server->http[i], server->tls && !server->http[i].is_unix, err);
+    return r < 0 ? r : http_server_start(server->rest, err);
+}
+
+static void tell_listeners(const char *what, const struct listener *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        log_info("listening", LOG_STR("interface", what), LOG_STR("address", list[i].text));
+}
+
+int server_start(struct server *server, const struct config *config, struct err *err)
+{
+    int r;
+
+    *server = (struct server){ .config = config, .started_ns = clock_wall_ns() };
+    for (size_t i = 0; i < SERVER_LISTENERS_MAX; i++)
+        server->grpc[i] = server->http[i] = LISTENER_NONE;
+    r = open_tls(server, err);
+    if (r == 0)
+        r = open_listeners(server, err);
+    if (r == 0)
+        r = open_service(server, err);
+    if (r == 0)
+        r = pool_new(0, 0, &server->pool, err);
+    if (r < 0)
+        return r;
+    fill_api(server);
+    r = start_grpc(server, err);
+    if (r == 0)
+        r = start_rest(server, err);
+    if (r < 0)
+        return r;
+    tell_listeners("grpc", server->grpc, server->grpc_count);
+    tell_listeners("http", server->http, server->http_count);
+    return 0;
+}
+
+int server_reload(struct server *server, struct err *err)
+{
+    return server->tls ? tls_reload(server->tls, err) : 0;
+}
+
+void server_drain(struct server *server, unsigned grace_ms)
+{
+    int64_t until = clock_now_ns() + grace_ms * CLOCK_NS_PER_MS;
+
+    if (server->rpc)
+        rpc_server_drain(server->rpc, (int) grace_ms);
+    if (server->rest) {
+        int64_t left = (until - clock_now_ns()) / CLOCK_NS_PER_MS;
+        http_server_stop(server->rest, left > 0 ? (unsigned) left : 0);
+    }
+}
+
+void server_done(struct server *server)
+{
+    rpc_server_free(server->rpc);
+    http_server_free(server->rest);
+    pool_free(server->pool);
+    service_free(server->service);
+    for (size_t i = 0; i < SERVER_LISTENERS_MAX; i++) {
+        listener_done(&server->grpc[i]);
+        listener_done(&server->http[i]);
+    }
+    tls_free(server->tls);
+    metrics_free(server->metrics);
+    free(server->uids);
+}

@@ -1,0 +1,106 @@
+#include "service/stats.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "service/service_int.h"
+#include "wire/ctl_client.h"
+
+#define ASK_MS 1000
+
+/* Of all sandboxes that run, as their supervisors count. */
+struct totals {
+    uint64_t execs, sessions, used_bytes, requests, denials, dropped, answered, silent;
+};
+
+static void ask(struct ward *ward, void *cookie)
+{
+    struct ctl_request request = { .type = CTL_REQUEST_STATUS, .tag = 1 };
+    struct totals *totals = cookie;
+    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
+    struct err ignored = ERR_NONE;
+    struct ctl_reply reply;
+    autofd int fd = -1;
+
+    if (!payload || ward_take_fd(ward, &fd, &ignored) < 0 ||
+        ctl_client_call(fd, &request, -1, &reply, payload, ASK_MS, &ignored) < 0 || reply.type != CTL_REPLY_STATUS) {
+        totals->silent++;
+        return;
+    }
+    ward_give_fd(ward, steal_fd(&fd));
+    totals->answered++;
+    totals->execs += reply.status.execs;
+    totals->sessions += reply.status.sessions;
+    totals->used_bytes += reply.status.used_bytes;
+    totals->requests += reply.status.fence_requests;
+    totals->denials += reply.status.denials;
+    totals->dropped += reply.status.denials_dropped;
+}
+
+static void head(struct buf *out, const char *name, const char *type, const char *help)
+{
+    buf_addf(out, "# HELP agentfense_%s %s\n# TYPE agentfense_%s %s\n", name, help, name, type);
+}
+
+static void one(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    head(out, name, "gauge", help);
+    buf_addf(out, "agentfense_%s %" PRIu64 "\n", name, value);
+}
+
+static void add_sandboxes(struct service *service, struct buf *out)
+{
+    head(out, "sandboxes", "gauge", "Sandboxes of this host, by state.");
+    for (int status = SANDBOX_STATUS_PENDING; status < SANDBOX_STATUS_COUNT; status++) {
+        struct sandbox_filter filter = { .host_id = service->host_id, .statuses = SANDBOX_STATUS_BIT(status) };
+        struct err ignored = ERR_NONE;
+        int64_t count;
+
+        if (sandbox_row_count(service->store, &filter, &count, &ignored) >= 0)
+            buf_addf(out, "agentfense_sandboxes{state=\"%s\"} %" PRId64 "\n", sandbox_status_name((enum sandbox_status) status),
+                     count);
+    }
+}
+
+static void add_store(struct service *service, struct buf *out)
+{
+    autofree struct store_stats *stats = xnew(struct store_stats);
+
+    store_stats(service->store, stats);
+    head(out, "store_call_duration_seconds", "histogram", "How long calls of the database took.");
+    for (size_t i = 0; i < METER_CALL_COUNT; i++) {
+        const struct store_call_stats *call = &stats->calls[i];
+        uint64_t below = 0;
+
+        if (call->count == 0)
+            continue;
+        for (size_t b = 0; b + 1 < METER_BUCKETS; b++) {
+            below += call->buckets[b];
+            buf_addf(out, "agentfense_store_call_duration_seconds_bucket{call=\"%s\",le=\"%g\"} %" PRIu64 "\n", call->name,
+                     (double) meter_bucket_end_ns((unsigned) b) / 1e9, below);
+        }
+        buf_addf(out, "agentfense_store_call_duration_seconds_bucket{call=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", call->name,
+                 call->count);
+        buf_addf(out, "agentfense_store_call_duration_seconds_sum{call=\"%s\"} %g\n", call->name, (double) call->sum_ns / 1e9);
+        buf_addf(out, "agentfense_store_call_duration_seconds_count{call=\"%s\"} %" PRIu64 "\n", call->name, call->count);
+    }
+    head(out, "store_commits_total", "counter", "Transactions that wrote.");
+    buf_addf(out, "agentfense_store_commits_total %" PRIu64 "\n", stats->commits);
+}
+
+void stats_add(struct service *service, struct buf *out)
+{
+    struct totals totals = { 0 };
+
+    add_sandboxes(service, out);
+    wards_each_running(&service->wards, ask, &totals);
+    one(out, "execs_running", "Commands that run now.", totals.execs);
+    one(out, "sessions_open", "Sessions that are open.", totals.sessions);
+    one(out, "delta_bytes", "Bytes that running sandboxes changed and did not sync.", totals.used_bytes);
+    one(out, "fence_requests", "File operations that the fences of running sandboxes answered.", totals.requests);
+    one(out, "denials", "File operations that they refused.", totals.denials);
+    one(out, "denials_dropped", "Refusals that were too many to be told one by one.", totals.dropped);
+    one(out, "supervisors_silent", "Running sandboxes whose supervisor did not answer just now.", totals.silent);
+    add_store(service, out);
+}
