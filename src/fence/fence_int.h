@@ -24,7 +24,7 @@
 #include <time.h>
 
 #include "base/buf.h"
-#include "fence/fault.h"
+#include "base/fault.h"
 #include "fence/fence.h"
 
 #define STRIPES 64

@@ -8,10 +8,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "fence/fault.h"
 #include "review/apply_int.h"
 
 /* ---- placing ---- */

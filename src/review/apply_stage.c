@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/copyup.h"
-#include "fence/fault.h"
 #include "fence/xattr.h"
 #include "review/apply_int.h"
 

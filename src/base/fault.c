@@ -1,4 +1,4 @@
-#include "fence/fault.h"
+#include "base/fault.h"
 
 #ifdef AGENTFENSE_FAULTS
 
