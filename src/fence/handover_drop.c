@@ -248,6 +248,7 @@ static void drop_file(struct fence *f, const struct handover_list *list, const s
 
     in_base = stat_base(f, item->path, &base);
     bool fits = inode && in_base && (base.st_mode & S_IFMT) == (atomic_load(&inode->mode) & S_IFMT);
+    bool looks_other = fits && ((base.st_mode ^ atomic_load(&inode->mode)) & 0777) && !S_ISLNK(base.st_mode);
     bool lives_on = inode && !fits && !splits && keep_without_name(f, inode, item->path);
     unlinkat(f->data_fd, item->path, 0);
     if (inode && fits)
@@ -259,22 +260,26 @@ static void drop_file(struct fence *f, const struct handover_list *list, const s
         numbers_note(f, item->dir, item->name, 0);
     forget_entry(f, item, fits && !splits ? inode : NULL, &base);
     origin_forget(f, item->path);
-    if (splits || (inode && !fits))
+    if (splits || looks_other || (inode && !fits))
         add_news(f, news, item->dir, item->name, inode);
     if (any_is(list, item, HANDOVER_LOST))
         renew_path(f, news, item->path);
 }
 
-static void drop_marker(struct fence *f, const struct handover_item *item)
+/* What the base still has there came too late to be deleted, or won. */
+static void drop_marker(struct fence *f, const struct handover_item *item, struct handover_news *news)
 {
     autofd int dir = -1;
     const char *name;
+    struct stat base;
 
     if (path_open_parent_beneath(f->data_fd, item->path, &dir, &name) < 0 || whiteout_remove(dir, name) < 0)
         return;
     quota_give(&f->quota, 0, 1);
     forget_entry(f, item, NULL, NULL);
     origin_forget(f, item->path);
+    if (stat_base(f, item->path, &base))
+        renew_path(f, news, item->path);
 }
 
 /* Attributes of directories have no place in the base: one that has any stays. */
@@ -286,16 +291,21 @@ static bool has_xattrs(int fd)
     return n < 0 ? errno == ERANGE : xattr_filter(list, (size_t) n) > 0;
 }
 
-/* Markers of what is still deleted, FIFOs and whatever was left keep a directory in the delta. */
+/* Markers of what is still deleted, FIFOs and whatever was left keep a directory in the delta, and so does a mode that the base did
+ * not take. */
 static void drop_dir(struct fence *f, const struct handover_item *item)
 {
     struct inode *inode = item->inode;
     autofd int fd = path_open_beneath(f->data_fd, item->path, O_RDONLY | O_DIRECTORY, 0);
-    struct stat base;
+    struct stat base, st;
     int64_t mtime_ns;
 
-    if (fd < 0 || !inode_has(inode, INODE_BASE) || !stat_base(f, item->path, &base) || has_xattrs(fd))
+    if (fd < 0 || fstat(fd, &st) < 0 || !inode_has(inode, INODE_BASE) || !stat_base(f, item->path, &base))
         return;
+    if (((st.st_mode ^ base.st_mode) & 0777) || has_xattrs(fd)) {
+        attr_keep_dir_times(f, inode, fd);
+        return;
+    }
     if (unlinkat(f->data_fd, item->path, AT_REMOVEDIR) < 0) {
         attr_keep_dir_times(f, inode, fd);
         return;
@@ -343,7 +353,7 @@ void handover_drop(struct fence *f, struct handover_list *list, struct handover_
         if (item->kind == HANDOVER_ITEM_FILE)
             drop_file(f, list, item, news);
         else if (item->kind == HANDOVER_ITEM_MARKER)
-            drop_marker(f, item);
+            drop_marker(f, item, news);
     }
     fault("handover-emptied");
     for (size_t i = list->item_count; i-- > 0;) {
