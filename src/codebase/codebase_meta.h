@@ -1,0 +1,27 @@
+/*
+ * The counters of a codebase, its file `meta`. They are replaced without waiting for the disk: what a power cut takes of them is
+ * counted again when the versions are performed again (settle.h).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct codebase_meta {
+    uint64_t version; /* the last that is performed */
+    uint64_t oldest;  /* the oldest undo layer kept; version + 1 when there is none */
+    uint64_t size_bytes, file_count;
+    uint64_t undo_bytes;
+    int64_t trimmed_ns; /* no change in a layer trimmed was later than this */
+};
+
+#define CODEBASE_META_NEW ((struct codebase_meta){ .oldest = 1 })
+
+/* -EBADMSG for a file that is torn or no `meta`, -ENOENT. */
+int codebase_meta_read(int dirfd, struct codebase_meta *ret);
+int codebase_meta_write(int dirfd, const struct codebase_meta *meta);
+
+void codebase_meta_format(const struct codebase_meta *meta, struct buf *out);
+int codebase_meta_parse(const char *bytes, size_t len, struct codebase_meta *ret);

@@ -1,0 +1,102 @@
+#include "codebase/trim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "codebase/manifest.h"
+#include "codebase/settle.h"
+
+static bool is_too_many(const struct codebase *cb, const struct codebase_meta *meta)
+{
+    uint64_t keep = cb->options.keep_versions ? cb->options.keep_versions : CODEBASE_KEEP_VERSIONS;
+
+    return meta->version + 1 - meta->oldest > keep;
+}
+
+/* The manifest was written when the version was made, and never since. */
+static bool is_too_old(struct codebase *cb, int version_fd)
+{
+    int64_t keep = cb->options.keep_ns ? cb->options.keep_ns : CODEBASE_KEEP_NS;
+    struct stat st;
+
+    return fstatat(version_fd, MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && clock_wall_ns() - stat_mtime_ns(&st) > keep;
+}
+
+/* 1: the oldest layer is no longer counted, 0: it stays. */
+static int forget_oldest(struct codebase *cb, struct codebase_meta *meta)
+{
+    autodone(manifest) struct manifest m = MANIFEST_EMPTY;
+    autofd int fd = settle_open_version(cb, meta->oldest);
+    uint64_t undo;
+    int r;
+
+    if (fd == -ENOENT) {
+        meta->oldest++;
+        return 1;
+    }
+    if (fd < 0)
+        return fd;
+    if (!is_too_many(cb, meta) && !is_too_old(cb, fd))
+        return 0;
+    r = manifest_read(fd, &m);
+    if (r < 0)
+        return r;
+    undo = manifest_undo_bytes(&m);
+    meta->undo_bytes -= undo < meta->undo_bytes ? undo : meta->undo_bytes;
+    if (manifest_last_ns(&m) > meta->trimmed_ns)
+        meta->trimmed_ns = manifest_last_ns(&m);
+    meta->oldest++;
+    return 1;
+}
+
+/* Into the stage first, so that nobody ever finds half a version under its number. The name is no stage of a living process, so
+ * recovery removes what is left of it. */
+static int remove_layer(struct codebase *cb, uint64_t version)
+{
+    char name[24], aside[ID_TEXT_MAX];
+
+    snprintf(name, sizeof(name), "%" PRIu64, version);
+    id_new("old_", aside);
+    if (renameat(cb->versions_fd, name, cb->stage_fd, aside) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    codebase_step("codebase-layer-aside");
+    return file_remove_tree(cb->stage_fd, aside);
+}
+
+static bool has_layer(struct codebase *cb, uint64_t version)
+{
+    autofd int fd = settle_open_version(cb, version);
+
+    return fd >= 0;
+}
+
+void trim_run(struct codebase *cb, struct codebase_meta *meta)
+{
+    struct codebase_meta after = *meta;
+    int r = 1;
+
+    while (after.oldest <= after.version && (r = forget_oldest(cb, &after)) > 0)
+        ;
+    /* Counted first: a layer that is counted but gone would make everything be counted anew; one that is there but not counted
+     * is only removed later. */
+    if (after.oldest > meta->oldest) {
+        r = codebase_meta_write(cb->dir_fd, &after);
+        codebase_step("codebase-trim-counted");
+        if (r >= 0)
+            *meta = after;
+    }
+    uint64_t first = meta->oldest;
+    while (first > 1 && has_layer(cb, first - 1))
+        first--;
+    /* The oldest first, so that what is left when this is killed lies right below those that are kept, and the next finds it. */
+    for (uint64_t n = first; n < meta->oldest && r >= 0; n++)
+        r = remove_layer(cb, n);
+    if (r < 0)
+        log_warn("old versions of a codebase could not be removed", LOG_STR("codebase", cb->id), LOG_ERRNO("reason", r));
+}
