@@ -12,6 +12,7 @@
 #include "fence/handover_int.h"
 #include "fence/inode.h"
 #include "fence/record.h"
+#include "fence/session.h"
 
 #define GATE_NS (10 * CLOCK_NS_PER_SEC)
 
@@ -20,15 +21,16 @@
  * meanwhile (the lock of a directory, a page that is being written back); nothing in here asks the kernel for any of that. The
  * backing file systems do not wait for us either: pages of ours that they might want to clean are not theirs.
  *
- * Pages that were changed through a mapping and not written yet are fetched before the gate closes. Those that are changed again
- * between the two are a later change: when the kernel writes them, the file is copied up anew.
+ * Pages that were changed through a mapping and not written yet are fetched before the gate closes. The kernel sends them when it is
+ * told to, but does not wait for our answers (nor would we want it to wait for a client that never ends). Those that come too
+ * late, or are changed again meanwhile, are a later change: when the kernel writes them, the file is copied up anew.
  */
 static void fetch_pages(struct fence *f)
 {
     autofd int fd = f->mount_point ? open(f->mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
-    if (fd >= 0)
-        syncfs(fd);
+    if (fd >= 0 && syncfs(fd) == 0)
+        session_settle(f->session);
 }
 
 static int close_gate(struct fence *f, struct err *err)

@@ -39,21 +39,21 @@
 
 /* ---- the note ---- */
 
-/* 'f' and a path for each file to be taken, 'd' and a path for each opaque directory, each ended by a NUL. */
+/* 'f' and a path for each file to be taken, 'w' for each name that needs a marker, 'd' for each opaque directory, each ended by a
+ * NUL. */
 int handover_begin(struct fence *f, const struct handover_list *list)
 {
+    static const char letters[] = { [HANDOVER_ITEM_VEIL] = 'w', [HANDOVER_ITEM_DIR] = 'd' };
     autodone(buf) struct buf text = BUF_EMPTY;
-    bool has_opaque = false;
 
     for (size_t i = 0; i < list->item_count; i++) {
         const struct handover_item *item = &list->items[i];
-        if (item->kind != HANDOVER_ITEM_DIR || !item->is_opaque || item->is_blocked)
+        if (item->kind != HANDOVER_ITEM_VEIL && (item->kind != HANDOVER_ITEM_DIR || !item->is_opaque || item->is_blocked))
             continue;
-        has_opaque = true;
-        buf_add_char(&text, 'd');
+        buf_add_char(&text, letters[item->kind]);
         buf_add(&text, item->path, strlen(item->path) + 1);
     }
-    if (!has_opaque)
+    if (text.len == 0)
         return 0;
     for (size_t i = 0; i < list->count; i++) {
         if (list->changes[i].from_fd < 0)
@@ -77,6 +77,17 @@ static bool is_in_delta(struct fence *f, const char *path)
     return fd >= 0;
 }
 
+static int hide_in_base(struct fence *f, const char *path)
+{
+    autofd int dir = -1;
+    const char *name;
+    int r = path_open_parent_beneath(f->data_fd, path, &dir, &name);
+
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    return whiteout_create(f, dir, name);
+}
+
 static int show_base_through(struct fence *f, const char *path)
 {
     autofd int fd = path_open_beneath(f->data_fd, path, O_RDONLY | O_DIRECTORY, 0);
@@ -97,6 +108,8 @@ int handover_settle(struct fence *f)
         return r == -ENOENT ? 0 : r;
     for (size_t at = 0; at < text.len && !was_taken; at += strlen(text.data + at) + 1)
         was_taken = text.data[at] == 'f' && !is_in_delta(f, text.data + at + 1);
+    for (size_t at = 0; was_taken && r == 0 && at < text.len; at += strlen(text.data + at) + 1)
+        r = text.data[at] == 'w' ? hide_in_base(f, text.data + at + 1) : 0;
     for (size_t at = 0; was_taken && r == 0 && at < text.len; at += strlen(text.data + at) + 1)
         r = text.data[at] == 'd' ? show_base_through(f, text.data + at + 1) : 0;
     if (r == 0)
@@ -339,8 +352,30 @@ static void open_to_base(struct fence *f, const struct handover_item *item)
     inode_set(item->inode, INODE_BASE);
 }
 
+/* Before the directory is opened. */
+static void veil(struct fence *f, const struct handover_item *item)
+{
+    size_t len = strlen(item->name);
+    autoptr(place) at = inode_dup_place(f, item->dir);
+
+    if (!at || hide_in_base(f, item->path) < 0)
+        return;
+    quota_add(&f->quota, 0, 1);
+    tree_lock(f);
+    struct entry *e = entry_find(item->dir, item->name, len);
+    if (!e)
+        e = entry_add(f, item->dir, item->name, len, ruleset_step(f->rules, at, item->name, len),
+                      inode_number_of(item->dir->ino, item->name, len));
+    e->flags |= ENTRY_WHITEOUT;
+    tree_unlock(f);
+}
+
 void handover_drop(struct fence *f, struct handover_list *list, struct handover_news *news)
 {
+    for (size_t i = 0; i < list->item_count; i++) {
+        if (list->items[i].kind == HANDOVER_ITEM_VEIL)
+            veil(f, &list->items[i]);
+    }
     for (size_t i = 0; i < list->item_count; i++) {
         if (list->items[i].kind == HANDOVER_ITEM_DIR)
             open_to_base(f, &list->items[i]);

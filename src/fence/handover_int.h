@@ -8,6 +8,7 @@ enum handover_item_kind {
     HANDOVER_ITEM_FILE,   /* the delta has something that is no directory */
     HANDOVER_ITEM_MARKER, /* a name that is deleted */
     HANDOVER_ITEM_DIR,    /* a directory of the delta */
+    HANDOVER_ITEM_VEIL,   /* no such thing yet: a name in an opaque directory that needs a marker when that is opaque no more */
 };
 
 /* Something the delta has under a name, and that may leave it. */

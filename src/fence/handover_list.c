@@ -323,10 +323,27 @@ static bool is_promised(const struct gather *g)
     return false;
 }
 
+/* A directory that was deleted with the one it is in, and stays in the base for what is hidden in it. */
+static int remove_or_veil(struct gather *g, struct inode *dir, const struct below *in, int fd, const char *name,
+                          struct place *place)
+{
+    struct removal_walk w = { .g = g, .removed_ns = in->cover_ns };
+    autoptr(place) child = ruleset_step(g->f->rules, place, name, strlen(name));
+    bool is_visible = need_check(NEED_LOOKUP, place_level(child), false) == 0;
+    int r = remove_child(&w, fd, name, place, 0);
+
+    if (r == 0 && is_visible && w.has_hidden && !w.has_newer) {
+        struct found it = { .name = (char *) (uintptr_t) name };
+        size_t len = push(g, name);
+        add_item(g, HANDOVER_ITEM_VEIL, dir, &it);
+        pop(g, len);
+    }
+    return r;
+}
+
 /* What the base has in an opaque directory and the delta has not. */
 static int remove_uncovered(struct gather *g, struct inode *inode, const struct below *in, const struct found *it)
 {
-    struct removal_walk w = { .g = g, .removed_ns = in->cover_ns };
     int fd = openat(in->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
@@ -344,7 +361,7 @@ static int remove_uncovered(struct gather *g, struct inode *inode, const struct 
         bool is_up = e && (e->flags & ENTRY_UP);
         tree_unlock(g->f);
         if (!is_up)
-            r = remove_child(&w, fd, d->d_name, it->place, 0);
+            r = remove_or_veil(g, inode, in, fd, d->d_name, it->place);
     }
     closedir(dir);
     return r;
