@@ -43,6 +43,7 @@
     X(archive_write_set_format_pax_restricted)                                                                                 \
     X(archive_write_add_filter_gzip)                                                                                           \
     X(archive_write_add_filter_zstd)                                                                                           \
+    X(archive_write_set_bytes_in_last_block)                                                                                   \
     X(archive_write_open)                                                                                                      \
     X(archive_write_header)                                                                                                    \
     X(archive_write_data)

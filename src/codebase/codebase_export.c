@@ -132,6 +132,9 @@ static int open_archive(struct export_run *x, enum codebase_export_filter filter
         r = x->lib->archive_write_add_filter_zstd(x->archive);
     if (r == ARCHIVE_OK)
         r = x->lib->archive_write_set_format_pax_restricted(x->archive);
+    /* No padding: zeros behind a compressed stream are rubbish to some who read it. */
+    if (r == ARCHIVE_OK)
+        r = x->lib->archive_write_set_bytes_in_last_block(x->archive, 1);
     if (r == ARCHIVE_OK)
         r = x->lib->archive_write_open(x->archive, x, NULL, on_write, NULL);
     return r == ARCHIVE_OK ? 0 : -EOPNOTSUPP;

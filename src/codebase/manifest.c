@@ -333,10 +333,10 @@ uint64_t manifest_undo_bytes(const struct manifest *m)
 
 int64_t manifest_last_ns(const struct manifest *m)
 {
-    int64_t last = m->time_ns;
+    int64_t last = 0;
 
     for (size_t i = 0; i < m->count; i++)
-        if (m->entries[i].when_ns > last)
+        if (m->entries[i].op != MANIFEST_LOST && m->entries[i].when_ns > last)
             last = m->entries[i].when_ns;
     return last;
 }

@@ -65,4 +65,6 @@ int manifest_read(int version_fd, struct manifest *ret);
 /* What performing it adds to the counters. */
 void manifest_count(const struct manifest *m, struct codebase_meta *meta);
 uint64_t manifest_undo_bytes(const struct manifest *m);
+
+/* When the latest of its changes was made, by the changers' clocks. */
 int64_t manifest_last_ns(const struct manifest *m);

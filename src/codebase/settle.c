@@ -131,7 +131,7 @@ static int rebuild(struct codebase *cb, struct codebase_meta *ret)
     return r < 0 ? r : codebase_meta_write(cb->dir_fd, ret);
 }
 
-/* After a power cut `meta` may be older than what was trimmed since, and then its sums are of layers that are gone. */
+/* A `meta` that is older than what was trimmed since counts layers that are gone, and does not know the versions after them. */
 static bool has_its_layers(struct codebase *cb, const struct codebase_meta *meta)
 {
     autofd int fd = meta->oldest <= meta->version ? settle_open_version(cb, meta->oldest) : -1;
@@ -151,7 +151,7 @@ int settle(struct codebase *cb, struct codebase_meta *ret_meta)
         return r;
     while ((r = finish(cb, meta.version + 1, &meta)) > 0)
         is_new = true;
-    if (r >= 0 && is_new && !has_its_layers(cb, &meta))
+    if (r >= 0 && !has_its_layers(cb, &meta))
         return rebuild(cb, ret_meta);
     if (r >= 0 && is_new)
         r = codebase_meta_write(cb->dir_fd, &meta);

@@ -161,7 +161,7 @@ static int copy_file(int from_dirfd, const char *from, int to_dirfd, const char 
         return r;
     copy_xattrs(in, out);
     struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, st.st_mtim };
-    if (fchmod(out, (st.st_mode & 0777) | 0600) < 0 || futimens(out, times) < 0)
+    if (fchmod(out, (st.st_mode & 0777) | 0400) < 0 || futimens(out, times) < 0)
         return -errno;
     return 0;
 }
@@ -236,7 +236,7 @@ int stage_copy(int from_dirfd, const char *from, int to_dirfd, const char *to)
 
 int stage_tame(int dirfd, const char *name, const struct stat *st)
 {
-    mode_t mode = (st->st_mode & 0777) | (S_ISDIR(st->st_mode) ? 0700 : 0600);
+    mode_t mode = (st->st_mode & 0777) | (S_ISDIR(st->st_mode) ? 0700 : 0400);
     autofd int fd = -1;
     char self[40];
 

@@ -141,8 +141,10 @@ static int part_from_source(struct walker *w, int version_fd, const struct manif
     if (e->op != MANIFEST_PUT || e->new_kind != TREE_FILE)
         return 0;
     parent = parent_of(w, e->path, &name);
+    if (parent == -ENOENT || parent == -ENOTDIR || parent == -ELOOP)
+        return 0; /* performed long ago, and changed by a later version since */
     if (parent < 0)
-        return parent == -ENOENT ? 0 : parent;
+        return parent;
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : -errno;
     if (!S_ISREG(st.st_mode) || (uint64_t) st.st_ino != e->src_ino || st.st_nlink == 1)

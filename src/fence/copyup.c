@@ -17,6 +17,7 @@
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
+#include "fence/origin.h"
 #include "fence/quota.h"
 #include "fence/record.h"
 #include "fence/resolve.h"
@@ -276,6 +277,7 @@ static int place_copy(struct fence *f, struct inode *inode, const struct whereab
         r = -errno;
     } else {
         fault("copyup-placed");
+        origin_note(f, where->parent, where->name, &c->base);
         tree_lock(f);
         inode->names->flags |= ENTRY_UP;
         tree_unlock(f);

@@ -13,6 +13,7 @@
 #include "fence/audit.h"
 #include "fence/delta.h"
 #include "fence/handle.h"
+#include "fence/handover_int.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
 #include "fence/journal.h"
@@ -20,6 +21,7 @@
 #include "fence/live.h"
 #include "fence/mount.h"
 #include "fence/number.h"
+#include "fence/origin.h"
 #include "fence/passage.h"
 #include "fence/passthrough.h"
 #include "fence/quota.h"
@@ -35,6 +37,7 @@ static void init_locks(struct fence *f)
     pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&f->gate, &attr);
     pthread_rwlockattr_destroy(&attr);
+    pthread_mutex_init(&f->handing, NULL);
     pthread_mutex_init(&f->moves, NULL);
     pthread_mutex_init(&f->opaque, NULL);
     pthread_mutex_init(&f->names, NULL);
@@ -96,6 +99,8 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
         r = record_new(f, &f->record);
     if (r == 0)
         r = numbers_open(f, &f->numbers);
+    if (r == 0 && f->hands_over)
+        r = origins_open(f, &f->origins);
     if (r < 0)
         return err_errno(err, r, "opening the delta's journal");
     r = journal_replay(f);
@@ -112,9 +117,14 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     if (r < 0)
         return err_errno(err, r, "delta '%s'", f->delta_path);
     live_watch(f, f->root);
+    r = handover_settle(f);
+    if (r < 0)
+        return err_errno(err, r, "finishing a hand-over of the delta");
     r = delta_load(f, err);
     if (r < 0)
         return r;
+    /* What is in it may be to hand over. */
+    atomic_store(&f->changes, f->root->dir->entry_count > 0);
     f->audit = audit_new(f);
     f->invalidator = invalidator_new(f);
     r = session_new(f, config->threads, &f->session);
@@ -131,6 +141,7 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     f->uid = config->uid;
     f->gid = config->gid;
     f->is_live = config->is_live;
+    f->hands_over = config->hands_over;
     f->data_path = config->data_path;
     f->version_ns = config->version_time_ns;
     f->on_denial = config->on_denial;
@@ -179,6 +190,7 @@ void fence_free(struct fence *f)
     tree_done(f);
     record_free(f->record);
     numbers_close(f->numbers);
+    origins_close(f->origins);
     journal_free(f->journal);
     passages_free(f->passages);
     quota_done(&f->quota);

@@ -62,6 +62,7 @@ struct fence_config {
     uint64_t quota_bytes;  /* 0: none */
     uint64_t quota_inodes; /* 0: none */
     bool is_live;          /* others edit the base meanwhile */
+    bool hands_over;       /* changes may be given to the base: handover.h */
     bool keeps_other_base; /* take a delta that was made over another base */
     unsigned threads;      /* most workers; 0: a default */
     enum fence_data_path data_path;

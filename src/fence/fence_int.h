@@ -2,13 +2,15 @@
  * What the files of the fence share.
  *
  * Lock order. Take them in this order, release them before replying:
- *   1. fence.gate        read side: every operation, for its whole length; write side: swapping rules. No notification to the
- *                        kernel under it: the kernel may hold a directory that a client keeps while it waits for the gate.
+ *   0. fence.handing     one hand-over at a time
+ *   1. fence.gate        read side: every operation, for its whole length; write side: swapping rules, handing over. No
+ *                        notification to the kernel under it: the kernel may hold a directory that a client keeps while it
+ *                        waits for the gate.
  *   2. fence.moves       one rename between directories, or of a directory, at a time
  *   3. file stripe       copy-up of a file, quota of a write (STRIPES mutexes, chosen by inode)
  *   4. dir stripe(s)     what the delta holds under a directory; two are taken in the order of their index
  *   5. fence.names       the tree in memory. No system call under it
- *   6. handle, passage, quota, audit, record, journal locks: leaves
+ *   6. handle, passage, quota, audit, record, journal, number, origin locks: leaves
  * 3 and 4 serialise single files and directories and are held across backing calls: that is what they are for.
  */
 #pragma once
@@ -90,6 +92,7 @@ struct dir {
     uint64_t version;                     /* counts changes of the visible listing; guarded by fence.names */
     struct listing *listing;              /* owned reference, the last one built; likewise */
     int64_t atime_ns, mtime_ns, ctime_ns; /* guarded by fence.names */
+    int64_t moved_ns;                     /* when it was last renamed, since the mount; likewise */
 };
 
 /* An open backing file or directory, shared by all who use the inode. See handle.c. */
@@ -136,6 +139,7 @@ struct fence {
     uid_t uid;
     gid_t gid;
     bool is_live;
+    bool hands_over; /* const */
     bool base_folds_case;
     bool is_new;                                     /* the delta was made just now */
     _Atomic bool is_unsettled;                       /* the delta may not be on disk yet */
@@ -168,6 +172,7 @@ struct fence {
     struct journal *journal;
     struct numbers *numbers;
     struct record *record;
+    struct origins *origins; /* NULL unless hands_over */
     struct audit *audit;
     struct invalidator *invalidator;
     struct passthrough *passthrough; /* NULL: the cached data path */
@@ -177,6 +182,9 @@ struct fence {
 
     _Atomic uint64_t ops[NEED_OPS], denied[NEED_OPS];
     _Atomic uint64_t copied_up;
+    _Atomic uint64_t changes; /* counts what changed the tree, so that a hand-over of nothing costs nothing */
+    pthread_mutex_t handing;  /* 0: one hand-over at a time */
+    uint64_t handed;          /* `changes` at the last one; guarded by handing */
 };
 
 /* How long the kernel may keep an answer without asking again. */

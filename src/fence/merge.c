@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
+#include "fence/number.h"
 #include "fence/resolve.h"
 #include "fence/whiteout.h"
 
@@ -181,7 +182,7 @@ static int on_name(const char *name, uint8_t type, void *cookie)
     /* The arena may move while it grows: pointers are set at the end. */
     listing->items[listing->count++] = (struct listed){
         .cookie = inode_number_of(4, name, len),
-        .ino = inode_number_of(l->dir->ino, name, len),
+        .ino = numbers_of_base(l->f, l->dir, name, false),
         .name = (const char *) (uintptr_t) listing->names.len,
         .type = type,
     };

@@ -32,11 +32,11 @@ struct pair {
 struct numbers {
     int fd; /* owned */
     _Atomic uint64_t count;
-
-    /* While loading. */
-    struct pair *pairs; /* owned; open addressing by name */
-    struct pair *taken; /* owned; likewise by `ino`, which stands in `name` */
-    size_t pair_cap, pair_count;
+    pthread_mutex_t lock; /* guards the rest, which is for loading, and with f->hands_over stays */
+    struct pair *pairs;   /* owned; open addressing by name */
+    struct pair *taken;   /* owned; likewise by `ino`, which stands in `name` */
+    size_t pair_cap, pair_count, taken_count;
+    bool stays;
     struct buf kept; /* pairs that hold */
 };
 
@@ -47,6 +47,25 @@ static struct pair *slot_of(struct pair *pairs, size_t cap, uint64_t name)
     while (pairs[i].name && pairs[i].name != name)
         i = (i + 1) & (cap - 1);
     return &pairs[i];
+}
+
+static void add_taken(struct numbers *n, uint64_t ino)
+{
+    struct pair *slot = slot_of(n->taken, n->pair_cap, ino);
+
+    n->taken_count += !slot->name;
+    slot->name = ino;
+}
+
+static void find_taken(struct numbers *n)
+{
+    free(n->taken);
+    n->taken = n->pair_cap ? xalloc(n->pair_cap * sizeof(*n->taken)) : NULL;
+    n->taken_count = 0;
+    for (size_t i = 0; i < n->pair_cap; i++) {
+        if (n->pairs[i].ino)
+            add_taken(n, n->pairs[i].ino);
+    }
 }
 
 static void put(struct numbers *n, struct pair pair)
@@ -61,10 +80,19 @@ static void put(struct numbers *n, struct pair pair)
                 *slot_of(n->pairs, n->pair_cap, old[i].name) = old[i];
         }
         free(old);
+        if (n->stays)
+            find_taken(n);
     }
     struct pair *slot = slot_of(n->pairs, n->pair_cap, pair.name);
     n->pair_count += !slot->name;
     *slot = pair;
+    if (!n->stays || !pair.ino)
+        return;
+    /* One that was given up stays taken for a while: who would have it by its name gets another, which does no harm. */
+    if (n->taken_count * 2 >= n->pair_cap)
+        find_taken(n);
+    else
+        add_taken(n, pair.ino);
 }
 
 static int read_pairs(struct fence *f, struct numbers *n)
@@ -86,16 +114,6 @@ static int read_pairs(struct fence *f, struct numbers *n)
     return got < 0 ? -errno : 0;
 }
 
-static void find_taken(struct numbers *n)
-{
-    n->taken = n->pair_cap ? xalloc(n->pair_cap * sizeof(*n->taken)) : NULL;
-    for (size_t i = 0; i < n->pair_cap; i++) {
-        uint64_t ino = n->pairs[i].ino;
-        if (ino)
-            slot_of(n->taken, n->pair_cap, ino)->name = ino;
-    }
-}
-
 int numbers_open(struct fence *f, struct numbers **ret_numbers)
 {
     int fd = openat(f->meta_fd, NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), r;
@@ -105,6 +123,7 @@ int numbers_open(struct fence *f, struct numbers **ret_numbers)
         return -errno;
     n = xnew(struct numbers);
     n->fd = fd;
+    pthread_mutex_init(&n->lock, NULL);
     r = read_pairs(f, n);
     if (r < 0) {
         numbers_close(n);
@@ -130,6 +149,7 @@ void numbers_close(struct numbers *n)
         return;
     forget_read(n);
     close(n->fd);
+    pthread_mutex_destroy(&n->lock);
     free(n);
 }
 
@@ -174,23 +194,105 @@ static int write_anew(struct fence *f, struct numbers *n)
     return 0;
 }
 
+/* What is not in the delta is in the base by now, or was: nobody can tell from a pair. */
+static void keep_all(struct numbers *n)
+{
+    buf_clear(&n->kept);
+    for (size_t i = 0; i < n->pair_cap; i++) {
+        if (n->pairs[i].ino)
+            buf_add(&n->kept, &n->pairs[i], sizeof(n->pairs[i]));
+    }
+}
+
 int numbers_loaded(struct fence *f)
 {
     struct numbers *n = f->numbers;
-    size_t kept = n->kept.len / sizeof(struct pair);
-    int r = n->count > kept * 2 + VOID_MOST ? write_anew(f, n) : 0;
+    size_t kept;
+    int r;
 
-    forget_read(n);
+    if (f->hands_over)
+        keep_all(n);
+    kept = n->kept.len / sizeof(struct pair);
+    r = n->count > kept * 2 + VOID_MOST ? write_anew(f, n) : 0;
+    n->stays = f->hands_over;
+    if (!n->stays)
+        forget_read(n);
+    buf_done(&n->kept);
     return r;
 }
 
 /* Places are given out in the order in which changes of one name are made; a pair that could not be written stays 0. */
-void numbers_note(struct fence *f, const struct inode *dir, const char *name, uint64_t ino)
+static void note(struct fence *f, struct pair pair)
 {
     struct numbers *n = f->numbers;
-    struct pair pair = { inode_number_of(dir->ino, name, strlen(name)), ino };
-    off_t at = (off_t) (atomic_fetch_add(&n->count, 1) * sizeof(pair));
+    off_t at;
 
+    if (f->hands_over) {
+        autolock(&n->lock);
+        put(n, pair);
+    }
+    at = (off_t) (atomic_fetch_add(&n->count, 1) * sizeof(pair));
     if (pwrite(n->fd, &pair, sizeof(pair), at) < 0)
         return;
+}
+
+void numbers_note(struct fence *f, const struct inode *dir, const char *name, uint64_t ino)
+{
+    note(f, (struct pair){ inode_number_of(dir->ino, name, strlen(name)), ino });
+}
+
+/* Of a name that has none, 0. */
+static uint64_t value_of(struct fence *f, uint64_t name, bool *ret_is_taken)
+{
+    struct numbers *n = f->numbers;
+
+    *ret_is_taken = false;
+    if (!f->hands_over)
+        return 0;
+    autolock(&n->lock);
+    if (!n->pair_cap)
+        return 0;
+    *ret_is_taken = n->taken && slot_of(n->taken, n->pair_cap, name)->name;
+    return slot_of(n->pairs, n->pair_cap, name)->ino;
+}
+
+bool numbers_keep(struct fence *f, const struct inode *dir, const char *name)
+{
+    bool is_taken;
+
+    return value_of(f, inode_number_of(dir->ino, name, strlen(name)), &is_taken) != 0;
+}
+
+uint64_t numbers_of_base(struct fence *f, const struct inode *dir, const char *name, bool for_good)
+{
+    uint64_t usual = inode_number_of(dir->ino, name, strlen(name));
+    bool is_taken;
+    uint64_t ino = value_of(f, usual, &is_taken);
+
+    if (ino || !is_taken || !for_good)
+        return ino ? ino : usual;
+    tree_lock(f);
+    ino = inode_number_new(f);
+    tree_unlock(f);
+    note(f, (struct pair){ usual, ino });
+    return ino;
+}
+
+/* In the same log, under what would be the number of a name that no directory can hold. */
+static uint64_t time_key(uint64_t dir_ino)
+{
+    return inode_number_of(dir_ino, "/", 1);
+}
+
+void numbers_keep_time(struct fence *f, uint64_t dir_ino, int64_t mtime_ns)
+{
+    if (mtime_ns > 0)
+        note(f, (struct pair){ time_key(dir_ino), (uint64_t) mtime_ns });
+}
+
+int64_t numbers_time_of(struct fence *f, uint64_t dir_ino)
+{
+    bool is_taken;
+
+    return (int64_t) value_of(f, time_key(dir_ino), &is_taken);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "fence/attr.h"
 #include "fence/copyup.h"
 #include "fence/guard.h"
@@ -15,6 +16,7 @@
 #include "fence/merge.h"
 #include "fence/number.h"
 #include "fence/ops.h"
+#include "fence/origin.h"
 #include "fence/quota.h"
 #include "fence/record.h"
 #include "fence/remove.h"
@@ -39,6 +41,7 @@ struct end {
     struct inode *inode;  /* owned reference; NULL: nothing there */
     struct handle *delta; /* owned reference: the directory in the delta */
     bool in_base;         /* the base has the name too */
+    struct stat base;     /* then */
     bool base_is_dir;
     bool has_marker;
     bool is_up;
@@ -53,16 +56,15 @@ static void end_done(struct fence *f, struct end *e)
 
 static int end_look(struct fence *f, struct end *e, bool must_exist)
 {
-    struct stat st;
     int r = resolve_name(f, e->dir, e->name, e->place, false, &e->inode, NULL);
 
     if (r < 0 && (r != -ENOENT || must_exist))
         return r;
-    r = layer_base_has(f, e->dir, e->name, &st);
+    r = layer_base_has(f, e->dir, e->name, &e->base);
     if (r < 0)
         return r;
     e->in_base = r;
-    e->base_is_dir = r && S_ISDIR(st.st_mode);
+    e->base_is_dir = r && S_ISDIR(e->base.st_mode);
     return 0;
 }
 
@@ -203,6 +205,13 @@ static void replace_places(struct fence *f, struct entry *e)
         tree_each_below(f, e->inode, on_below, NULL);
 }
 
+/* To what is below it the move is a change too, which the files themselves do not tell. */
+static void note_move(struct inode *moved)
+{
+    if (moved->dir)
+        moved->dir->moved_ns = clock_wall_ns();
+}
+
 static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
 {
     struct entry *old, *moved;
@@ -215,6 +224,7 @@ static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
     moved->flags = ENTRY_UP;
     moved->type = old->type;
     replace_places(f, moved);
+    note_move(from->inode);
     old->flags = from->in_base ? ENTRY_WHITEOUT : 0;
     entry_tidy(f, old);
     inode_unref_locked(f, from->dir);
@@ -251,6 +261,8 @@ static void swap_in_tree(struct fence *f, struct end *a, struct end *b)
         inode_set(from, INODE_LINKED);
     replace_places(f, x);
     replace_places(f, y);
+    note_move(from);
+    note_move(to);
     inode_unref_locked(f, from);
     inode_unref_locked(f, to);
     tree_unlock(f);
@@ -318,6 +330,10 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
         r = end_prepare(f, from);
     if (r != 0)
         return r;
+    if (from->in_base)
+        origin_note(f, from->dir, from->name, &from->base);
+    if (to->in_base)
+        origin_note(f, to->dir, to->name, &to->base);
     return flags & RENAME_EXCHANGE ? exchange(f, from, to) : replace_one(f, from, to);
 }
 

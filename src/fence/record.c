@@ -46,6 +46,12 @@ void record_free(struct record *record)
     free(record);
 }
 
+void record_clear(struct record *record)
+{
+    if (ftruncate(record->fd, 0) < 0)
+        return;
+}
+
 int record_sync(struct record *record)
 {
     return fdatasync(record->fd) < 0 ? -errno : 0;
@@ -100,6 +106,7 @@ void record_name(struct fence *f, enum record_kind kind, struct inode *dir, cons
 {
     autodone(buf) struct buf path = BUF_EMPTY, line = BUF_EMPTY;
 
+    atomic_fetch_add(&f->changes, 1);
     tree_path_of(f, dir, name, &path);
     begin_line(f, &line, kind_names[kind], path.data, who);
     if (other) {
@@ -136,6 +143,7 @@ void record_inode(struct fence *f, enum record_kind kind, struct inode *inode, c
 {
     autodone(buf) struct buf path = BUF_EMPTY, line = BUF_EMPTY;
 
+    atomic_fetch_add(&f->changes, 1);
     if (!is_news(f, inode, exec_mark(f, kind, who)))
         return;
     tree_path_of(f, inode, NULL, &path);

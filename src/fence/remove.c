@@ -17,6 +17,7 @@
 #include "fence/merge.h"
 #include "fence/number.h"
 #include "fence/ops.h"
+#include "fence/origin.h"
 #include "fence/quota.h"
 #include "fence/record.h"
 #include "fence/resolve.h"
@@ -111,6 +112,7 @@ struct removal {
     struct handle *dir;  /* owned reference; NULL when the delta needs no change */
     bool in_base;
     bool is_up;
+    struct stat base; /* with in_base */
 };
 
 static void removal_end(struct fence *f, struct inode *dir, struct removal *re)
@@ -135,7 +137,6 @@ static int check_kind(struct fence *f, struct inode *inode, bool wants_dir)
 static int removal_begin(struct fence *f, struct inode *dir, const char *name, struct place *place, bool wants_dir,
                          struct removal *re)
 {
-    struct stat st;
     int r;
 
     *re = (struct removal){ 0 };
@@ -144,7 +145,7 @@ static int removal_begin(struct fence *f, struct inode *dir, const char *name, s
         return r;
     r = check_kind(f, re->inode, wants_dir);
     if (r == 0)
-        r = layer_base_has(f, dir, name, &st);
+        r = layer_base_has(f, dir, name, &re->base);
     re->in_base = r > 0;
     if (r >= 0)
         r = copyup_dir(f, dir);
@@ -183,7 +184,7 @@ void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool
         inode_unref_locked(f, dir);
     }
     tree_unlock(f);
-    if (was_up)
+    if (was_up || numbers_keep(f, dir, name))
         numbers_note(f, dir, name, 0);
 }
 
@@ -194,6 +195,7 @@ static int take_away(struct fence *f, struct inode *dir, const char *name, struc
     if (re->is_up)
         r = remove_keep_open(f, re->inode, re->dir->fd, name);
     if (r == 0 && re->in_base) {
+        origin_note(f, dir, name, &re->base);
         r = whiteout_create(f, re->dir->fd, name);
         fault("unlink-marked");
     }

@@ -12,6 +12,7 @@
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/live.h"
+#include "fence/number.h"
 #include "fence/passage.h"
 #include "fence/whiteout.h"
 
@@ -80,18 +81,28 @@ static void set_delta_times(struct inode *inode, const struct stat *st)
     inode->dir->mtime_ns = inode->dir->ctime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
 }
 
+/* Of a directory that was the delta's before it became the base's. */
+static void set_kept_times(struct fence *f, struct inode *inode)
+{
+    int64_t kept_ns = numbers_time_of(f, inode->ino);
+
+    if (kept_ns > 0)
+        inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = kept_ns;
+}
+
 /* Another thread may have been here meanwhile (a listing and a lookup do meet): then its inode is the one. */
 static struct inode *load(struct fence *f, struct inode *dir, const char *name, struct place *place, unsigned flags,
                           const struct stat *st)
 {
     size_t len = strlen(name);
+    uint64_t ino = numbers_of_base(f, dir, name, true);
     struct entry *e;
     struct inode *inode;
 
     tree_lock(f);
     e = entry_find(dir, name, len);
     if (!e) {
-        e = entry_add(f, dir, name, len, place_ref(place), inode_number_of(dir->ino, name, len));
+        e = entry_add(f, dir, name, len, place_ref(place), ino);
         e->type = (uint8_t) IFTODT(st->st_mode);
     }
     if (e->inode) {
@@ -101,6 +112,8 @@ static struct inode *load(struct fence *f, struct inode *dir, const char *name, 
         inode = inode_new(f, st->st_mode, e->ino, flags);
         if (S_ISDIR(st->st_mode) && (flags & INODE_UP))
             set_delta_times(inode, st);
+        else if (S_ISDIR(st->st_mode))
+            set_kept_times(f, inode);
         entry_bind(e, inode);
     }
     tree_unlock(f);

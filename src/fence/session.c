@@ -25,6 +25,7 @@
 #define IDLE_NS (10 * CLOCK_NS_PER_SEC)
 #define CATCH_UP_NS CLOCK_NS_PER_SEC
 #define CATCH_UP_STEP_US 100
+#define SETTLE_NS (200 * CLOCK_NS_PER_MS)
 
 /*
  * Who reads.
@@ -362,6 +363,22 @@ void session_catch_up(struct session *s)
     pthread_mutex_lock(&s->lock);
     s->aside--;
     pthread_mutex_unlock(&s->lock);
+}
+
+static bool is_idle(struct session *s)
+{
+    struct pollfd p = { .fd = s->fd, .events = POLLIN };
+
+    return poll(&p, 1, 0) == 0 && atomic_load(&s->serving) == 0 && atomic_load(&s->busy_since_ns) == 0;
+}
+
+/* Twice, because a request that was read is not yet at work for a moment. */
+void session_settle(struct session *s)
+{
+    int64_t until = clock_now_ns() + SETTLE_NS;
+
+    while (!(is_idle(s) && is_idle(s)) && clock_now_ns() < until && !atomic_load(&s->stopping))
+        usleep(CATCH_UP_STEP_US);
 }
 
 /* ---- serving ---- */

@@ -22,6 +22,10 @@ int session_passthrough_fd(const struct session *session);
  * with. Others read meanwhile, so the caller may hold no lock that they need for that. */
 void session_catch_up(struct session *session);
 
+/* For a thread that is no worker: waits, not for long, until nothing is to be read and nobody is at work. Clients that ask and ask may
+ * keep it from coming true. */
+void session_settle(struct session *session);
+
 bool session_is_lost(const struct session *session); /* unmounted from outside */
 int session_device(const struct session *session);
 uint64_t session_requests(const struct session *session);

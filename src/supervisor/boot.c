@@ -17,8 +17,10 @@
 #include "runtime/bwrap.h"
 #include "runtime/cgroup.h"
 #include "runtime/mock.h"
+#include "supervisor/keeper.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/sync.h"
 
 #define HELLO_MS 20000
 #define FUSE_DEVICE "/dev/fuse"
@@ -121,7 +123,10 @@ static int make_fence(struct sandbox *sandbox, struct err *err)
         .cookie = sandbox,
     };
 
-    int r = fencing_start(&config, &sandbox->fencing, err);
+    int r = keeper_open(sandbox->spec, &sandbox->keeper, err);
+    if (r < 0)
+        return r;
+    r = fencing_start(&config, &sandbox->fencing, err);
     return r < 0 ? explain_fuse(r, err) : r;
 }
 
@@ -447,7 +452,9 @@ void boot_undo(struct sandbox *sandbox)
     init_link_close(&sandbox->link);
     runtime_process_free(steal_ptr(&sandbox->process));
     runtime_free(steal_ptr(&sandbox->runtime));
+    sync_stop(sandbox);
     fencing_free(steal_ptr(&sandbox->fencing));
+    keeper_close(steal_ptr(&sandbox->keeper));
     identity_done(&sandbox->identity);
     free(steal_ptr(&sandbox->mount_point));
 }

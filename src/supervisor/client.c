@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "supervisor/request.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/sync.h"
 
 #define REQUESTS_PER_TURN 32
 
@@ -259,6 +260,7 @@ void client_free(struct client *client)
     watch_stop(&client->watch);
     lose_runs(client);
     shell_lose_client(sandbox, client);
+    sync_lose_client(sandbox, client);
     while (client->queue) {
         struct client_reply *reply = client->queue;
         client->queue = reply->next;

@@ -196,6 +196,7 @@ static int make_fence(struct fencing *fencing, const struct fencing_config *conf
         .quota_bytes = spec->quota_bytes,
         .quota_inodes = spec->quota_inodes,
         .is_live = spec->is_live,
+        .hands_over = spec->codebase_path && spec->codebase_path[0] != '\0',
         .on_denial = on_denial,
         .exec_of = exec_of,
         .cookie = fencing,

@@ -13,6 +13,7 @@
 #include "supervisor/client.h"
 #include "supervisor/command.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/sync.h"
 
 static void reply_ok(struct client *client, uint64_t tag)
 {
@@ -130,17 +131,6 @@ static void take_status(struct client *client, const struct ctl_request *request
     client_reply(client, &reply, -1);
 }
 
-static void take_sync(struct client *client, const struct ctl_request *request)
-{
-    struct err err = ERR_NONE;
-    int r = sandbox_sync(client->sandbox, &err);
-
-    if (r < 0)
-        client_error(client, request->tag, &err);
-    else
-        reply_ok(client, request->tag);
-}
-
 static void take_watch(struct client *client, const struct ctl_request *request)
 {
     client->watches = true;
@@ -180,7 +170,8 @@ int request_take(struct client *client, struct frame *frame)
         take_status(client, &request);
         return 0;
     case CTL_REQUEST_SYNC:
-        take_sync(client, &request);
+    case CTL_REQUEST_BASE_CHANGED:
+        sync_ask(client->sandbox, client, &request);
         return 0;
     case CTL_REQUEST_WATCH:
         take_watch(client, &request);

@@ -207,13 +207,6 @@ int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, st
     return 0;
 }
 
-int sandbox_sync(struct sandbox *sandbox, struct err *err)
-{
-    int r = sandbox->fencing ? fence_sync(fencing_fence(sandbox->fencing)) : -ENOTCONN;
-
-    return r < 0 ? err_errno(err, r, "syncing the changes") : 0;
-}
-
 void sandbox_get_status(struct sandbox *sandbox, struct ctl_status *ret)
 {
     struct fence_stats stats = { 0 };

@@ -5,10 +5,12 @@
  *        └───────────┴──────────────────▶ failed
  *
  * boot.h makes what is below in this order: mount namespace, identity, fence and runtime, link; shutdown takes it down in the
- * reverse. Everything runs in the main thread, except the fence's workers, which see only `roster` and the fence's own mailbox.
+ * reverse. Everything runs in the main thread, except the fence's workers, which see only `roster` and the fence's own mailbox, and
+ * a sync, which sees the fence and `keeper`.
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,6 +29,18 @@
 #include "wire/sandbox_spec.h"
 
 struct client;
+struct keeper;
+struct sync_job;
+
+/* Of sync.c. */
+struct syncs {
+    struct sync_job *running;
+    struct sync_job *waiting; /* owned, in their order */
+    unsigned count;           /* of those */
+    pthread_t thread;
+    int wake_fd; /* owned; open while `watch` is in use */
+    struct watch watch;
+};
 
 struct sandbox {
     struct reactor reactor;
@@ -44,8 +58,10 @@ struct sandbox {
     bool is_down; /* nothing of it runs any more */
 
     struct identity identity;
-    char *mount_point;               /* owned: of the fence, in our mount namespace */
-    struct fencing *fencing;         /* owned */
+    char *mount_point;       /* owned: of the fence, in our mount namespace */
+    struct keeper *keeper;   /* owned; NULL: changes stay in the delta */
+    struct fencing *fencing; /* owned */
+    struct syncs syncs;
     struct runtime *runtime;         /* owned */
     struct runtime_process *process; /* owned */
     struct watch process_watch, limit_watch, output_watch;
@@ -84,5 +100,4 @@ void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms);
 
 /* Rules as SET_RULES brings them: hold when this returns 0, also after a restart. */
 int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, struct err *err);
-int sandbox_sync(struct sandbox *sandbox, struct err *err);
 void sandbox_get_status(struct sandbox *sandbox, struct ctl_status *ret);

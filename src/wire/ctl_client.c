@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/path.h"
@@ -172,7 +174,7 @@ static int judge(const struct ctl_reply *reply, uint64_t tag, struct err *err)
         return 0;
     if (reply->type == CTL_REPLY_ERROR)
         return err_set(err, reply->error.code, -EREMOTEIO, "%s", reply->error.text);
-    return reply->type == CTL_REPLY_OK || reply->type == CTL_REPLY_STATUS;
+    return reply->type == CTL_REPLY_OK || reply->type == CTL_REPLY_STATUS || reply->type == CTL_REPLY_SYNCED;
 }
 
 static int await_until(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, int64_t deadline_ns, struct err *err)
@@ -215,4 +217,44 @@ int ctl_client_call(int fd, const struct ctl_request *request, int send_fd, stru
         frame.fds[frame.fd_count++] = send_fd;
     r = send_until(fd, &frame, deadline_ns, err);
     return r < 0 ? r : await_until(fd, request->tag, ret, buf, deadline_ns, err);
+}
+
+int ctl_client_sync(int fd, uint64_t tag, const char *by, struct ctl_synced *ret, void *buf, int timeout_ms, struct err *err)
+{
+    struct ctl_request request = { .type = CTL_REQUEST_SYNC, .tag = tag };
+    struct ctl_reply reply;
+    size_t len = by ? strnlen(by, CTL_NAME_MAX - 1) : 0;
+    int r;
+
+    if (len > 0)
+        memcpy(request.sync.by, by, len);
+    r = ctl_client_call(fd, &request, -1, &reply, buf, timeout_ms, err);
+    if (r < 0)
+        return r;
+    *ret = reply.type == CTL_REPLY_SYNCED ? reply.synced : (struct ctl_synced){ 0 };
+    return 0;
+}
+
+/* As many as fit; when some do not, none: then everything may have changed. */
+static void join_paths(const char *const *paths, size_t count, struct buf *out, struct ctl_paths *ret)
+{
+    *ret = (struct ctl_paths){ 0 };
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(paths[i]) + 1;
+        if (out->len + len > CTL_PATHS_BYTES_MAX)
+            return;
+        buf_add(out, paths[i], len);
+    }
+    *ret = (struct ctl_paths){ (uint32_t) count, (uint32_t) out->len, out->data };
+}
+
+int ctl_client_base_changed(int fd, uint64_t tag, const char *const *paths, size_t count, void *buf, int timeout_ms,
+                            struct err *err)
+{
+    autodone(buf) struct buf joined = BUF_EMPTY;
+    struct ctl_request request = { .type = CTL_REQUEST_BASE_CHANGED, .tag = tag };
+    struct ctl_reply reply;
+
+    join_paths(paths, count, &joined, &request.base_changed);
+    return ctl_client_call(fd, &request, -1, &reply, buf, timeout_ms, err);
 }

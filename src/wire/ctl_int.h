@@ -19,5 +19,10 @@ bool ctl_text_is_ended(const char *text, size_t cap);
 /* Copies a string into an array of `cap` zeros, or makes the reader fail. */
 void ctl_read_text(struct reader *r, char *ret, size_t cap);
 
+/* Whether there are as many as it says, each with its end and none empty. */
+bool ctl_paths_are_valid(const struct ctl_paths *paths, size_t most);
+void ctl_write_paths(struct writer *w, const struct ctl_paths *paths);
+void ctl_read_paths(struct reader *r, struct ctl_paths *paths);
+
 bool ctl_type_is_run(enum ctl_request_type type);
 int ctl_run_decode(const struct frame *frame, struct ctl_run *ret);

@@ -15,6 +15,7 @@ static const char *const event_kind_names[] = {
     [CTL_EVENT_EXEC_STARTED] = "command_started",  [CTL_EVENT_EXEC_FINISHED] = "command_executed",
     [CTL_EVENT_DENIED] = "permission_denied",      [CTL_EVENT_LIMIT] = "resource_limit_exceeded",
     [CTL_EVENT_SESSION_OPENED] = "session_opened", [CTL_EVENT_SESSION_CLOSED] = "session_closed",
+    [CTL_EVENT_SYNC_CONFLICT] = "sync_conflict",
 };
 
 const char *ctl_state_name(enum ctl_state state)
@@ -45,6 +46,41 @@ void ctl_read_text(struct reader *r, char *ret, size_t cap)
         memcpy(ret, text, strlen(text) + 1);
 }
 
+const char *ctl_paths_next(const struct ctl_paths *paths, const char *last)
+{
+    const char *next = last ? last + strlen(last) + 1 : paths->bytes;
+
+    return paths->count > 0 && next < paths->bytes + paths->len ? next : NULL;
+}
+
+bool ctl_paths_are_valid(const struct ctl_paths *paths, size_t most)
+{
+    uint32_t count = 0;
+
+    if (paths->len > most || (paths->len > 0 && (!paths->bytes || paths->bytes[paths->len - 1] != '\0')))
+        return false;
+    for (uint32_t at = 0; at < paths->len; at += (uint32_t) strlen(paths->bytes + at) + 1) {
+        if (paths->bytes[at] == '\0')
+            return false;
+        count++;
+    }
+    return count == paths->count;
+}
+
+void ctl_write_paths(struct writer *w, const struct ctl_paths *paths)
+{
+    writer_u32(w, paths->count);
+    writer_u32(w, paths->len);
+    writer_bytes(w, paths->bytes, paths->len);
+}
+
+void ctl_read_paths(struct reader *r, struct ctl_paths *paths)
+{
+    paths->count = reader_u32(r);
+    paths->len = reader_u32(r);
+    paths->bytes = reader_bytes(r, paths->len);
+}
+
 /* Both directions share these checks, so that nothing is encoded that would not be decoded. */
 
 static bool name_is_valid(const char name[CTL_NAME_MAX])
@@ -69,10 +105,13 @@ static bool request_is_valid(const struct ctl_request *m)
         return name_is_valid(m->attach.name);
     case CTL_REQUEST_KILL:
         return kill_is_valid(m);
+    case CTL_REQUEST_SYNC:
+        return ctl_text_is_ended(m->sync.by, CTL_NAME_MAX);
+    case CTL_REQUEST_BASE_CHANGED:
+        return ctl_paths_are_valid(&m->base_changed, CTL_PATHS_BYTES_MAX);
     case CTL_REQUEST_RESIZE:
     case CTL_REQUEST_SET_RULES:
     case CTL_REQUEST_STATUS:
-    case CTL_REQUEST_SYNC:
     case CTL_REQUEST_WATCH:
     case CTL_REQUEST_STOP:
         return true;
@@ -106,6 +145,12 @@ static void write_request(struct writer *w, const struct ctl_request *m)
         break;
     case CTL_REQUEST_STOP:
         writer_u32(w, m->stop.grace_ms);
+        break;
+    case CTL_REQUEST_SYNC:
+        writer_string(w, m->sync.by);
+        break;
+    case CTL_REQUEST_BASE_CHANGED:
+        ctl_write_paths(w, &m->base_changed);
         break;
     default:
         break;
@@ -148,6 +193,12 @@ static void read_request(struct reader *r, struct ctl_request *m)
         break;
     case CTL_REQUEST_STOP:
         m->stop.grace_ms = reader_u32(r);
+        break;
+    case CTL_REQUEST_SYNC:
+        ctl_read_text(r, m->sync.by, CTL_NAME_MAX);
+        break;
+    case CTL_REQUEST_BASE_CHANGED:
+        ctl_read_paths(r, &m->base_changed);
         break;
     default:
         break;

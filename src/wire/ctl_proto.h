@@ -10,7 +10,8 @@
  *       │────────────────────────────────────────▶
  *       │                          KILL, RESIZE  │   with the tag of the exec they are for; no answer
  *       ◀────────────────────────────────────────│
- *       │       STATUS, SET_RULES, SYNC, WATCH   │   one OK, STATUS or ERROR with their tag; WATCH then EVENTs
+ *       │       STATUS, SET_RULES, SYNC, WATCH   │   one OK, STATUS, SYNCED or ERROR with their tag; WATCH then EVENTs
+ *       │                          BASE_CHANGED  │
  *       │                                  STOP  │   STATE stopping, STATE stopped, end of the connection
  *
  * Output is sent as fast as the client reads: who does not read makes the command wait, and every other exec that was started
@@ -35,7 +36,7 @@
 #include "wire/frame.h"
 #include "wire/string_block.h"
 
-#define CTL_PROTO_VERSION 1
+#define CTL_PROTO_VERSION 2
 #define CTL_NAME_MAX 64 /* of a sandbox, an exec, a session: with its NUL */
 #define CTL_TEXT_MAX 1024
 #define CTL_STRINGS_BYTES_MAX STRING_BLOCK_BYTES_MAX
@@ -59,9 +60,12 @@ enum ctl_request_type {
     CTL_REQUEST_RESIZE = 38,
     CTL_REQUEST_SET_RULES = 39, /* the frame's one descriptor is a file as sandbox_spec_rules_encode() writes it */
     CTL_REQUEST_STATUS = 40,
-    CTL_REQUEST_SYNC = 41,
+    CTL_REQUEST_SYNC =
+        41, /* answered by SYNCED where there is a codebase, when what was changed is in it for good; otherwise by
+                              OK, when it is safe in the delta. Others go on meanwhile; one follows the other */
     CTL_REQUEST_WATCH = 42,
     CTL_REQUEST_STOP = 43,
+    CTL_REQUEST_BASE_CHANGED = 44, /* somebody else changed the base: OK when the sandbox sees it */
 };
 
 enum ctl_run_flag {
@@ -97,6 +101,18 @@ struct ctl_command {
 
 enum ctl_kill_scope { CTL_KILL_MAIN = 0, CTL_KILL_TREE = 1 };
 
+#define CTL_PATHS_BYTES_MAX 49152 /* of BASE_CHANGED: whoever has more to tell says that all may have changed */
+
+/* Paths one after the other, each ended by a NUL and not empty. */
+struct ctl_paths {
+    uint32_t count;
+    uint32_t len;
+    const char *bytes; /* borrowed */
+};
+
+/* The next one, or NULL: for (const char *p = NULL; (p = ctl_paths_next(&paths, p));) */
+const char *ctl_paths_next(const struct ctl_paths *paths, const char *last);
+
 struct ctl_request {
     enum ctl_request_type type;
     uint64_t tag;
@@ -105,6 +121,10 @@ struct ctl_request {
         struct {
             char name[CTL_NAME_MAX];
         } session_close, attach;
+        struct {
+            char by[CTL_NAME_MAX]; /* who is told to have made the version: the exec that ended; may be "" */
+        } sync;
+        struct ctl_paths base_changed; /* absolute; none: everything may have changed */
         struct {
             int32_t signal;
             enum ctl_kill_scope scope;
@@ -131,6 +151,7 @@ enum ctl_reply_type {
     CTL_REPLY_FINISHED = 70,
     CTL_REPLY_STATUS = 71,
     CTL_REPLY_EVENT = 72,
+    CTL_REPLY_SYNCED = 73,
 };
 
 enum ctl_stream { CTL_STREAM_OUT = 1, CTL_STREAM_ERR = 2 };
@@ -172,6 +193,16 @@ struct ctl_status {
     uint64_t last_event;
 };
 
+#define CTL_SYNCED_PATHS_MAX 12288 /* bytes of both lists */
+
+struct ctl_synced {
+    uint64_t version; /* of the codebase: a new one, or the current one when nothing changed */
+    uint64_t change_count, conflict_count;
+    uint64_t left_count;        /* what the codebase cannot hold, and stays in the delta */
+    struct ctl_paths changes;   /* absolute, as BASE_CHANGED takes them; fewer than change_count: there are too many to list */
+    struct ctl_paths conflicts; /* likewise, after a '-' where this sandbox's change lost, or a '+' where it won */
+};
+
 enum ctl_event_kind {
     CTL_EVENT_EXEC_STARTED = 1,  /* subject: its name; detail: the command */
     CTL_EVENT_EXEC_FINISHED = 2, /* subject: its name; numbers: enum ctl_end, status, wall_us */
@@ -179,7 +210,9 @@ enum ctl_event_kind {
     CTL_EVENT_LIMIT = 4,         /* subject: "memory" or "pids"; numbers: count, limit */
     CTL_EVENT_SESSION_OPENED = 5,
     CTL_EVENT_SESSION_CLOSED = 6, /* subject: its name; detail: why; numbers: lifetime in us */
-    CTL_EVENT_LAST = CTL_EVENT_SESSION_CLOSED,
+    CTL_EVENT_SYNC_CONFLICT = 7,  /* subject: path; detail: "lost" or "won"; numbers: the version, when this and the other was
+                                     changed (ns) */
+    CTL_EVENT_LAST = CTL_EVENT_SYNC_CONFLICT,
 };
 
 #define CTL_EVENT_NUMBERS 3
@@ -227,11 +260,12 @@ struct ctl_reply {
         } output;
         struct ctl_finished finished;
         struct ctl_status status;
+        struct ctl_synced synced;
         struct ctl_event event;
     };
 };
 
-/* Room for any payload but those of ctl_run and OUTPUT, which need FRAME_PAYLOAD_MAX. */
+/* Room for any payload but those of ctl_run, BASE_CHANGED and OUTPUT, which need FRAME_PAYLOAD_MAX. */
 #define CTL_PROTO_SMALL_MAX 16384
 #define CTL_OUTPUT_MAX (FRAME_PAYLOAD_MAX - 64) /* bytes in one OUTPUT */
 

@@ -41,6 +41,18 @@ static bool event_is_valid(const struct ctl_event *m)
     return m->number > 0 && m->kind >= CTL_EVENT_EXEC_STARTED && m->kind <= CTL_EVENT_LAST;
 }
 
+static bool synced_is_valid(const struct ctl_synced *m)
+{
+    if (!ctl_paths_are_valid(&m->changes, CTL_SYNCED_PATHS_MAX) || !ctl_paths_are_valid(&m->conflicts, CTL_SYNCED_PATHS_MAX) ||
+        m->changes.len + m->conflicts.len > CTL_SYNCED_PATHS_MAX)
+        return false;
+    for (const char *path = NULL; (path = ctl_paths_next(&m->conflicts, path));) {
+        if (*path != '-' && *path != '+')
+            return false;
+    }
+    return m->changes.count <= m->change_count && m->conflicts.count <= m->conflict_count;
+}
+
 static bool reply_is_valid(const struct ctl_reply *m)
 {
     if ((m->tag == 0) != (m->type == CTL_REPLY_HELLO || m->type == CTL_REPLY_STATE))
@@ -64,6 +76,8 @@ static bool reply_is_valid(const struct ctl_reply *m)
         return status_is_valid(&m->status);
     case CTL_REPLY_EVENT:
         return event_is_valid(&m->event);
+    case CTL_REPLY_SYNCED:
+        return synced_is_valid(&m->synced);
     }
     return false;
 }
@@ -157,6 +171,26 @@ static void read_event(struct reader *r, struct ctl_event *m)
     m->detail = reader_string(r, CTL_PROTO_SMALL_MAX);
 }
 
+static void write_synced(struct writer *w, const struct ctl_synced *m)
+{
+    writer_u64(w, m->version);
+    writer_u64(w, m->change_count);
+    writer_u64(w, m->conflict_count);
+    writer_u64(w, m->left_count);
+    ctl_write_paths(w, &m->changes);
+    ctl_write_paths(w, &m->conflicts);
+}
+
+static void read_synced(struct reader *r, struct ctl_synced *m)
+{
+    m->version = reader_u64(r);
+    m->change_count = reader_u64(r);
+    m->conflict_count = reader_u64(r);
+    m->left_count = reader_u64(r);
+    ctl_read_paths(r, &m->changes);
+    ctl_read_paths(r, &m->conflicts);
+}
+
 static void write_output(struct writer *w, const struct ctl_reply *m)
 {
     writer_u8(w, (uint8_t) m->output.stream);
@@ -208,6 +242,9 @@ static void write_reply(struct writer *w, const struct ctl_reply *m)
         break;
     case CTL_REPLY_EVENT:
         write_event(w, &m->event);
+        break;
+    case CTL_REPLY_SYNCED:
+        write_synced(w, &m->synced);
         break;
     }
 }
@@ -267,6 +304,9 @@ static void read_reply(struct reader *r, struct ctl_reply *m)
         break;
     case CTL_REPLY_EVENT:
         read_event(r, &m->event);
+        break;
+    case CTL_REPLY_SYNCED:
+        read_synced(r, &m->synced);
         break;
     }
 }

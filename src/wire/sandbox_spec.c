@@ -31,6 +31,7 @@ void sandbox_spec_free(struct sandbox_spec *spec)
     free(spec->env);
     free(spec->name);
     free(spec->base_path);
+    free(spec->codebase_path);
     free(spec->runtime);
     free(spec->hostname);
     free(spec);
@@ -125,6 +126,8 @@ int sandbox_spec_check(const struct sandbox_spec *spec, struct err *err)
     if (!spec->name || !sandbox_name_is_valid(spec->name))
         return refuse(err, "name", spec->name, "is not 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _");
     r = check_path("base", spec->base_path, err);
+    if (r == 0 && spec->codebase_path && spec->codebase_path[0] != '\0')
+        r = check_path("codebase", spec->codebase_path, err);
     if (r == 0)
         r = sandbox_rules_check(spec->rules, spec->rule_count, err);
     if (r == 0)

@@ -45,9 +45,11 @@ struct sandbox_mount {
 struct sandbox_spec {
     char *name;
     char *base_path;
-    char *runtime;  /* "bwrap" or "mock" */
-    char *hostname; /* "": the default */
-    bool is_live;   /* the base is edited meanwhile */
+    char *codebase_path; /* the codebase that changes are synced to, whose files are the base; "": none is */
+    uint64_t codebase_quota_bytes, codebase_keep_versions, codebase_keep_ns; /* as in codebase/codebase.h */
+    char *runtime;                                                           /* "bwrap" or "mock" */
+    char *hostname;                                                          /* "": the default */
+    bool is_live;                                                            /* the base is edited meanwhile */
     bool own_cgroup;
     enum sandbox_net net;
     uint64_t created_ns; /* wall clock */

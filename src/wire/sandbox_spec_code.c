@@ -19,13 +19,14 @@
  *     rules:           u32 count, each: pattern, u8 type, u8 level, u32 priority
  *     a spec's body:   name, base_path, runtime, hostname, u8 is_live, u8 own_cgroup, u8 net, u64 created_ns,
  *                      u64 quota_bytes, u64 quota_inodes, u64 memory_bytes, u32 cpu_quota_us, u32 cpu_shares, u32 pids,
- *                      u64 tmp_bytes; rules
+ *                      u64 tmp_bytes; since version 2: codebase_path, u64 codebase_quota_bytes, u64 codebase_keep_versions,
+ *                      u64 codebase_keep_ns; rules
  *                      u32 count of mounts, each: src, dst, u8 read_only
  *                      u32 count of the environment, each a string
  *
  * The checksum is against a disk, not against an enemy: a byte that turned over in a pattern would otherwise be another rule.
  */
-#define VERSION 1
+#define VERSION 2
 #define HEADER_LEN 18
 #define MAGIC_LEN 4
 
@@ -85,6 +86,10 @@ static void put_fixed(struct buf *out, const struct sandbox_spec *spec)
     put_number(out, spec->cpu_shares, 4);
     put_number(out, spec->pids, 4);
     put_number(out, spec->tmp_bytes, 8);
+    put_string(out, spec->codebase_path);
+    put_number(out, spec->codebase_quota_bytes, 8);
+    put_number(out, spec->codebase_keep_versions, 8);
+    put_number(out, spec->codebase_keep_ns, 8);
 }
 
 static void put_mounts(struct buf *out, const struct sandbox_spec *spec)
@@ -163,7 +168,7 @@ static int bad_content(enum kind kind, struct err *err)
 }
 
 /* Checks all that is around the body and lets `ret` read it. */
-static int open_body(const void *bytes, size_t len, enum kind kind, struct reader *ret, struct err *err)
+static int open_body(const void *bytes, size_t len, enum kind kind, struct reader *ret, uint8_t *ret_version, struct err *err)
 {
     const char *what = kind == KIND_SPEC ? "a sandbox's spec" : "a file of rules";
     struct reader r;
@@ -180,9 +185,9 @@ static int open_body(const void *bytes, size_t len, enum kind kind, struct reade
     found_kind = reader_u8(&r);
     body_len = reader_u32(&r);
     sum = reader_u64(&r);
-    if (!r.failed && version != VERSION)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EBADMSG, "format %u is unknown to this version, which reads %u", version,
-                       VERSION);
+    if (!r.failed && (version < 1 || version > VERSION))
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBADMSG, "format %u is unknown to this version, which reads up to %u",
+                       version, VERSION);
     if (r.failed || body_len != r.left)
         return damaged(kind, "its length is wrong", err);
     if (found_kind != kind)
@@ -192,6 +197,7 @@ static int open_body(const void *bytes, size_t len, enum kind kind, struct reade
     if (checksum(r.at, r.left) != sum)
         return damaged(kind, "its checksum does not match", err);
     *ret = r;
+    *ret_version = version;
     return 0;
 }
 
@@ -225,7 +231,7 @@ static void read_rules(struct reader *r, struct sandbox_spec *spec)
     }
 }
 
-static void read_fixed(struct reader *r, struct sandbox_spec *spec)
+static void read_fixed(struct reader *r, uint8_t version, struct sandbox_spec *spec)
 {
     uint8_t net;
 
@@ -247,6 +253,12 @@ static void read_fixed(struct reader *r, struct sandbox_spec *spec)
     spec->cpu_shares = reader_u32(r);
     spec->pids = reader_u32(r);
     spec->tmp_bytes = reader_u64(r);
+    spec->codebase_path = xdup(version < 2 ? "" : read_string(r));
+    if (version < 2)
+        return;
+    spec->codebase_quota_bytes = reader_u64(r);
+    spec->codebase_keep_versions = reader_u64(r);
+    spec->codebase_keep_ns = reader_u64(r);
 }
 
 static void read_mounts(struct reader *r, struct sandbox_spec *spec)
@@ -278,12 +290,13 @@ int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret
 {
     autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
     struct reader reader;
+    uint8_t version;
     int r;
 
-    r = open_body(bytes, len, KIND_SPEC, &reader, err);
+    r = open_body(bytes, len, KIND_SPEC, &reader, &version, err);
     if (r < 0)
         return r;
-    read_fixed(&reader, spec);
+    read_fixed(&reader, version, spec);
     read_rules(&reader, spec);
     read_mounts(&reader, spec);
     read_env(&reader, spec);
@@ -299,9 +312,10 @@ int sandbox_spec_rules_decode(struct sandbox_spec *spec, const void *bytes, size
 {
     autoptr(sandbox_spec) fresh = xnew(struct sandbox_spec);
     struct reader reader;
+    uint8_t version;
     int r;
 
-    r = open_body(bytes, len, KIND_RULES, &reader, err);
+    r = open_body(bytes, len, KIND_RULES, &reader, &version, err);
     if (r < 0)
         return r;
     read_rules(&reader, fresh);

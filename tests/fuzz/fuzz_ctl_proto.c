@@ -63,7 +63,8 @@ static void check_request(const struct frame *frame)
         check_run(frame, &request);
         return;
     }
-    require(ctl_request_encode(&request, again, CTL_PROTO_SMALL_MAX, &made) == 0);
+    require(ctl_request_encode(&request, again, sizeof(again), &made) == 0);
+    require(request.type == CTL_REQUEST_BASE_CHANGED || made.len <= CTL_PROTO_SMALL_MAX);
     require_same(frame, &made);
 }
 

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-from ctl import Box  # noqa: E402
+from ctl import Box, Codebase  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -28,6 +28,8 @@ def place_programs():
     atexit.register(shutil.rmtree, place)
     os.chmod(place, 0o755)
     shutil.copy(init, os.path.join(place, "agentfense-init"))
+    shutil.copy(os.environ.get("CODEBASE_DRIVER", str(ROOT / "build/tests/supervisor/codebase-driver")),
+                os.path.join(place, "codebase-driver"))
     return shutil.copy(supervisor, os.path.join(place, "agentfense-supervisor"))
 
 
@@ -47,6 +49,19 @@ def make():
     yield make_box
     for box in boxes:
         box.remove()
+
+
+@pytest.fixture
+def make_codebase():
+    made = []
+
+    def make_one(**options):
+        made.append(Codebase(os.path.join(os.path.dirname(PROGRAM), "codebase-driver"), **options))
+        return made[-1]
+
+    yield make_one
+    for codebase in made:
+        codebase.remove()
 
 
 @pytest.fixture

@@ -21,14 +21,15 @@ PAYLOAD_MAX = 65536
 OUTPUT_MAX = PAYLOAD_MAX - 64
 WAIT = float(os.environ.get("AGENTFENSE_TEST_WAIT", "120"))  # longer than anything takes on a machine that is busy with other things
 
-(EXEC, SESSION_OPEN, SESSION_EXEC, SESSION_CLOSE, ATTACH, KILL, RESIZE, SET_RULES, STATUS, SYNC, WATCH, STOP) = range(32, 44)
-HELLO, STATE, OK, ERROR, STARTED, OUTPUT, FINISHED, STATUS_REPLY, EVENT = range(64, 73)
+(EXEC, SESSION_OPEN, SESSION_EXEC, SESSION_CLOSE, ATTACH, KILL, RESIZE, SET_RULES, STATUS, SYNC, WATCH, STOP, BASE_CHANGED) = range(32, 45)
+HELLO, STATE, OK, ERROR, STARTED, OUTPUT, FINISHED, STATUS_REPLY, EVENT, SYNCED = range(64, 74)
 TTY, DETACHED, STDIN, STRINGS_FD = 1, 2, 4, 8
 MAIN, TREE = 0, 1
 EXITED, SIGNALED, TIMED_OUT, NOT_STARTED, LOST, SESSION_END = range(1, 7)
 OUT_CUT, ERR_CUT, OOM, SESSION_CLOSED = 1, 2, 4, 8
 STATES = {1: "booting", 2: "running", 3: "stopping", 4: "stopped", 5: "failed"}
-EVENTS = {1: "exec_started", 2: "exec_finished", 3: "denied", 4: "limit", 5: "session_opened", 6: "session_closed"}
+EVENTS = {1: "exec_started", 2: "exec_finished", 3: "denied", 4: "limit", 5: "session_opened", 6: "session_closed",
+          7: "sync_conflict"}
 INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION = 3, 5, 6, 9
 LEVELS = {"none": 0, "view": 1, "read": 2, "write": 3}
 
@@ -64,8 +65,8 @@ def checksum(body):
     return value
 
 
-def as_file(kind, body):
-    return b"AFSB" + struct.pack("<BBIQ", 1, kind, len(body), checksum(body)) + body
+def as_file(kind, body, version=1):
+    return b"AFSB" + struct.pack("<BBIQ", version, kind, len(body), checksum(body)) + body
 
 
 def rules_body(rules):
@@ -80,15 +81,26 @@ def rules_file(rules):
     return as_file(2, rules_body(rules))
 
 
-def spec_file(name, base, rules, env=(), runtime="bwrap", memory=0, pids=0, quota=0, own_cgroup=False, mounts=()):
+def spec_file(name, base, rules, env=(), runtime="bwrap", memory=0, pids=0, quota=0, own_cgroup=False, mounts=(),
+              codebase=None, keep_versions=0):
+    """In the earliest format that can say it."""
     body = b"".join(as_bytes(s) + b"\0" for s in [name, base, runtime, ""])
     body += struct.pack("<BBBQQQQIIIQ", 0, own_cgroup, 0, time.time_ns(), quota, 0, memory, 0, 0, pids, 0)
+    if codebase is not None:
+        body += as_bytes(codebase) + b"\0" + struct.pack("<QQQ", 0, keep_versions, 0)
     body += rules_body(rules)
     body += struct.pack("<I", len(mounts))
     for src, dst, read_only in mounts:
         body += as_bytes(src) + b"\0" + as_bytes(dst) + b"\0" + struct.pack("<B", read_only)
     body += struct.pack("<I", len(env)) + b"".join(as_bytes(e) + b"\0" for e in env)
-    return as_file(1, body)
+    return as_file(1, body, 1 if codebase is None else 2)
+
+
+def take_paths(payload):
+    count, length = struct.unpack("<II", payload[:8])
+    paths = payload[8 : 8 + length].split(b"\0")
+    assert len(paths) == count + 1 and paths[-1] == b"" and b"" not in paths[:-1]
+    return [p.decode(errors="surrogateescape") for p in paths[:-1]], payload[8 + length :]
 
 
 def text_of(payload):
@@ -134,6 +146,11 @@ class Reply:
             strings = payload[41:].split(b"\0")
             assert len(strings) == 4 and strings[3] == b""
             self.exec, self.subject, self.detail = (s.decode(errors="surrogateescape") for s in strings[:3])
+        elif kind == SYNCED:
+            self.version, self.change_count, self.conflict_count, self.left = struct.unpack("<QQQQ", payload[:32])
+            self.changes, rest = take_paths(payload[32:])
+            self.conflicts, rest = take_paths(rest)
+            assert not rest
         else:
             raise AssertionError(f"unknown reply {kind}")
 
@@ -348,6 +365,13 @@ class Client:
         finally:
             os.close(fd)
 
+    def sync(self, by=""):
+        return self.ask(SYNC, as_bytes(by) + b"\0")
+
+    def base_changed(self, *paths):
+        joined = b"".join(as_bytes(p) + b"\0" for p in paths)
+        return self.ask(BASE_CHANGED, struct.pack("<II", len(paths), len(joined)) + joined)
+
     def stop(self, grace_ms=0):
         self.send(frame(STOP, self.tag(), struct.pack("<I", grace_ms)))
 
@@ -366,12 +390,61 @@ class Client:
         self.sock.close()
 
 
+class Codebase:
+    """One with the given files, which were put there by somebody else."""
+
+    def __init__(self, driver, files=None, user=None):
+        self.driver, self.user, self.id = str(driver), user, "cb_" + os.urandom(8).hex()
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="af-sup-cb-"))
+        self.root.chmod(0o755)
+        self.path, self.files = self.root / self.id, self.root / self.id / "files"
+        if user is not None:
+            os.chown(self.root, user, user)
+        self.act("create")
+        for path, content in (files or {}).items():
+            self.put(path, content)
+
+    def act(self, *args, input=b""):
+        who = {"user": self.user, "group": self.user, "extra_groups": []} if self.user is not None else {}
+        done = subprocess.run([self.driver, str(self.root), self.id, *map(str, args)], input=input, capture_output=True, **who)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode(errors="surrogateescape")
+
+    def put(self, path, content):
+        self.act("put", path, input=as_bytes(content))
+
+    def delete(self, path):
+        self.act("delete", path)
+
+    def read(self, path):
+        return (self.files / path).read_bytes().decode()
+
+    def tree(self):
+        """All that is in it: what files hold, where links lead, None for directories."""
+        found = {}
+        for path in sorted(self.files.rglob("*")):
+            name = str(path.relative_to(self.files))
+            found[name] = f"-> {os.readlink(path)}" if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        return found
+
+    def versions(self):
+        """Newest first: number, by, put, removed, conflicts."""
+        rows = [line.split() for line in self.act("versions").splitlines()]
+        return [(int(n), by, int(put), int(removed), int(conflicts)) for n, by, put, removed, conflicts in rows]
+
+    def is_consistent(self):
+        return self.act("check").split()[-1] == "consistent"
+
+    def remove(self):
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
 class Box:
     """A sandbox's directory with a base to work on, and its supervisor while it runs."""
 
     count = 0
 
-    def __init__(self, program, rules=(("/**", "write"),), files=None, user=None, **spec):
+    def __init__(self, program, rules=(("/**", "write"),), files=None, user=None, codebase=None, **spec):
         Box.count += 1
         self.program, self.user = str(program), user
         self.name = f"sbsup-{os.getpid()}-{Box.count}"
@@ -380,7 +453,11 @@ class Box:
         self.dir, self.base = self.top / self.name, self.top / "base"
         self.dir.mkdir(mode=0o700)
         (self.dir / "mnt").mkdir(mode=0o700)
-        self.base.mkdir(mode=0o755)
+        if codebase is not None:
+            self.base = codebase.files
+            spec["codebase"] = codebase.path
+        else:
+            self.base.mkdir(mode=0o755)
         for path, content in (files or {}).items():
             full = self.base / path
             full.parent.mkdir(parents=True, exist_ok=True)

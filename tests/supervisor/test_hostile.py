@@ -153,7 +153,7 @@ def test_strings_that_can_still_change_are_refused(shared):
 def test_random_packets(shared):
     """From whole requests with a few bytes changed to noise."""
     dice = random.Random(7)
-    seeds = [*BAD.values(), exec_packet(), frame(STATUS, 1), frame(WATCH, 1, b"\0" * 8), frame(SYNC, 3),
+    seeds = [*BAD.values(), exec_packet(), frame(STATUS, 1), frame(WATCH, 1, b"\0" * 8), frame(SYNC, 3, b"\0"),
              frame(RESIZE, 1, b"\0" * 4), frame(KILL, 1, b"\x09\x01"), frame(ATTACH, 1, b"x\0")]
     for _ in range(300):
         packet = bytearray(dice.choice(seeds))

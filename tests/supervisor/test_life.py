@@ -29,7 +29,7 @@ def assert_stopped(box, code=0):
 def test_the_states_of_a_life(make):
     box = make().launch()
     owner = box.owner.greet()
-    assert owner.hello.state == "booting" and owner.hello.version == 1 and owner.hello.name == box.name
+    assert owner.hello.state == "booting" and owner.hello.version == 2 and owner.hello.name == box.name
     owner.until(lambda: owner.states)
     assert owner.states == ["running"]
     box.namespace = os.stat(f"/proc/{owner.status().init_pid}/ns/pid").st_ino
@@ -356,7 +356,7 @@ def test_status(make):
 
 def test_sync(box):
     assert box.run("echo x >f").code == 0
-    assert box.owner.ask(SYNC).kind == OK
+    assert box.owner.ask(SYNC, b"\0").kind == OK
 
 
 def test_events_of_commands_and_sessions(box):
@@ -478,7 +478,7 @@ def test_changes_name_the_command(box):
     client.say(session, "(sleep 0.5; echo x >late) & echo x >early", name="leaves").wait()
     client.say(session, "sleep 1", name="after").wait()
     client.say(session, "echo x >again", name="last").wait()
-    assert client.ask(SYNC).kind == OK
+    assert client.ask(SYNC, b"\0").kind == OK
     by = {}
     for line in changes(box):
         by.setdefault(line["path"].lstrip("/"), set()).add(line["exec"])

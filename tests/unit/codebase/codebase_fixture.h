@@ -265,12 +265,12 @@ static inline size_t names_in(struct world *w, const char *part)
 
 /* ---- archives ---- */
 
-/* A ustar entry. Types: '0' file, '1' hard link, '2' symlink, '3' device, '5' directory, '6' pipe. */
+/* A ustar entry. Types: 'L' the name of the next, '0' file, '1' hard link, '2' symlink, '3' device, '5' directory, '6' pipe. */
 static inline void tar_add(struct buf *tar, const char *name, char type, const char *text, const char *link, unsigned mode)
 {
     char header[512] = { 0 };
     unsigned sum = 0;
-    size_t len = type == '0' ? strlen(text) : 0;
+    size_t len = type == '0' || type == 'L' ? strlen(text) : 0;
 
     assert_true(strlen(name) <= 100);
     memcpy(header, name, strlen(name));

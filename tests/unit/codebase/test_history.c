@@ -392,6 +392,34 @@ static bool perform_in_child(struct world *w, const struct action *a, size_t die
     return true;
 }
 
+/* A power cut may take the last counters, and with them the word which versions were performed: all of them, or those since an
+ * earlier one. */
+static void lose_counters(struct world *w, struct buf *earlier)
+{
+    autofree char *path = xprintf("codebases/%s/meta", codebase_id(w->cb));
+
+    switch (pick(4)) {
+    case 0:
+        assert_int_equal(unlinkat(w->fd, path, 0), 0);
+        break;
+    case 1:
+        assert_int_equal(file_put(w->fd, path, "", 0, 0600), 0);
+        break;
+    default:
+        if (earlier->len)
+            assert_int_equal(file_put(w->fd, path, earlier->data, earlier->len, 0600), 0);
+    }
+    buf_clear(earlier);
+}
+
+static void remember_counters(struct world *w, struct buf *out)
+{
+    autofree char *path = xprintf("codebases/%s/meta", codebase_id(w->cb));
+
+    buf_clear(out);
+    assert_int_equal(file_read(w->fd, path, 4096, out), 0);
+}
+
 static void check_a_past_file(struct world *w, const struct model *history, uint64_t oldest, uint64_t version)
 {
     uint64_t then = oldest + pick(version - oldest + 1);
@@ -417,6 +445,7 @@ static void every_history_is_as_the_model_says(void **state)
 {
     struct world *w = *state;
     struct model *history = xalloc(VERSIONS_MAX * sizeof(*history)), now = { 0 };
+    autodone(buf) struct buf counters = BUF_EMPTY;
     const char *seed_text = getenv("CODEBASE_TEST_SEED"), *steps_text = getenv("CODEBASE_TEST_STEPS");
     unsigned seed = seed_text ? (unsigned) atoi(seed_text) : (unsigned) clock_wall_ns();
     int steps = steps_text ? atoi(steps_text) : 4000, crashes = 0, undone = 0;
@@ -436,6 +465,10 @@ static void every_history_is_as_the_model_says(void **state)
         size_t sources = count_delta(w);
         bool is_done = perform_in_child(w, &a, pick(3) == 0 ? 1 + pick(25) : 1000000);
         crashes += !is_done;
+        if (step % 64 == 10)
+            remember_counters(w, &counters);
+        if (step % 64 == 10 + step / 64 % 20)
+            lose_counters(w, &counters);
         if (!is_done && pick(2) == 0)
             assert_ok(codebases_recover(w->all, e_));
         assert_ok(codebase_settle(w->cb, e_));

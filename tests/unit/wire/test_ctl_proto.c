@@ -13,6 +13,9 @@ static const struct ctl_request requests[] = {
     { .type = CTL_REQUEST_SET_RULES, .tag = 5 },
     { .type = CTL_REQUEST_STATUS, .tag = 6 },
     { .type = CTL_REQUEST_SYNC, .tag = 7 },
+    { .type = CTL_REQUEST_SYNC, .tag = 7, .sync = { "exec-12" } },
+    { .type = CTL_REQUEST_BASE_CHANGED, .tag = 7 },
+    { .type = CTL_REQUEST_BASE_CHANGED, .tag = 7, .base_changed = { .count = 2, .len = 9, .bytes = "/a\0/b/\xff\n" } },
     { .type = CTL_REQUEST_WATCH, .tag = 8, .watch = { .after = UINT64_MAX } },
     { .type = CTL_REQUEST_STOP, .tag = 9, .stop = { .grace_ms = 5000 } },
 };
@@ -65,7 +68,16 @@ static const struct ctl_reply replies[] = {
                  .exec = "exec-1",
                  .subject = "/secret",
                  .detail = "open none" } },
-    { .type = CTL_REPLY_EVENT, .tag = 6, .event = { .number = 2, .kind = CTL_EVENT_SESSION_CLOSED } },
+    { .type = CTL_REPLY_EVENT, .tag = 6, .event = { .number = 2, .kind = CTL_EVENT_SYNC_CONFLICT } },
+    { .type = CTL_REPLY_SYNCED, .tag = 7 },
+    { .type = CTL_REPLY_SYNCED,
+      .tag = 7,
+      .synced = { .version = UINT64_MAX,
+                  .change_count = 3,
+                  .conflict_count = 2,
+                  .left_count = 1,
+                  .changes = { .count = 2, .len = 6, .bytes = "/a\0/b" },
+                  .conflicts = { .count = 2, .len = 8, .bytes = "-/a\0+/b" } } },
 };
 
 static char first[FRAME_PAYLOAD_MAX + 1], second[FRAME_PAYLOAD_MAX];

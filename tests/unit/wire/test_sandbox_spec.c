@@ -12,6 +12,10 @@ static struct sandbox_spec *full_spec(void)
 
     *spec = (struct sandbox_spec){ .name = xdup("shop-1"),
                                    .base_path = xdup("/srv/shop"),
+                                   .codebase_path = xdup("/srv/codebases/cb_1"),
+                                   .codebase_quota_bytes = 7,
+                                   .codebase_keep_versions = 8,
+                                   .codebase_keep_ns = 9,
                                    .runtime = xdup("bwrap"),
                                    .hostname = xdup("agent"),
                                    .is_live = true,
@@ -46,6 +50,8 @@ static void every_field_survives_the_way(void **state)
     assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, &err), 0);
     assert_string_equal(got->name, "shop-1");
     assert_string_equal(got->base_path, "/srv/shop");
+    assert_string_equal(got->codebase_path, "/srv/codebases/cb_1");
+    assert_true(got->codebase_quota_bytes == 7 && got->codebase_keep_versions == 8 && got->codebase_keep_ns == 9);
     assert_string_equal(got->runtime, "bwrap");
     assert_string_equal(got->hostname, "agent");
     assert_true(got->is_live && got->own_cgroup && got->net == SANDBOX_NET_HOST);
@@ -320,10 +326,10 @@ static void a_later_format_is_recognised(void **state)
 
     (void) state;
     sandbox_spec_encode(spec, &bytes);
-    bytes.data[4] = 2;
+    bytes.data[4] = 3;
     assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, &err), -EBADMSG);
     assert_int_equal(err.code, ERR_FAILED_PRECONDITION);
-    assert_string_equal(err.text, "format 2 is unknown to this version, which reads 1");
+    assert_string_equal(err.text, "format 3 is unknown to this version, which reads up to 2");
 }
 
 static void a_spec_is_stored_and_loaded(void **state)

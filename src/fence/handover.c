@@ -1,0 +1,150 @@
+#include "fence/handover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "fence/handle.h"
+#include "fence/handover_int.h"
+#include "fence/inode.h"
+#include "fence/record.h"
+#include "fence/session.h"
+
+#define GATE_NS (10 * CLOCK_NS_PER_SEC)
+
+/*
+ * The gate is what makes the moment: behind it no operation is under way. Clients wait at it, and hold what they hold in the kernel
+ * meanwhile (the lock of a directory, a page that is being written back); nothing in here asks the kernel for any of that. The
+ * backing file systems do not wait for us either: pages of ours that they might want to clean are not theirs.
+ *
+ * Pages that were changed through a mapping and not written yet are fetched before the gate closes. The kernel sends them when it is
+ * told to, but does not wait for our answers (nor would we want it to wait for a client that never ends). Those that come too
+ * late, or are changed again meanwhile, are a later change: when the kernel writes them, the file is copied up anew.
+ */
+static void fetch_pages(struct fence *f)
+{
+    autofd int fd = f->mount_point ? open(f->mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    if (fd >= 0 && syncfs(fd) == 0)
+        session_settle(f->session);
+}
+
+static int close_gate(struct fence *f, struct err *err)
+{
+    struct timespec until = clock_timespec_of_ns(clock_now_ns() + GATE_NS);
+    int r = pthread_rwlock_clockwrlock(&f->gate, CLOCK_MONOTONIC, &until);
+
+    if (r == ETIMEDOUT)
+        return err_set(err, ERR_UNAVAILABLE, -ETIMEDOUT, "a file operation of the sandbox does not end");
+    return r ? err_errno(err, -r, "stopping file operations") : 0;
+}
+
+/* A file that was deleted and is still open may have its content in the base, from where it may go now. */
+static void hold_dead(struct fence *f)
+{
+    struct inode **dead = NULL;
+    size_t count = 0, cap = 0;
+
+    tree_lock(f);
+    for (size_t i = 0; i < f->dead_count; i++) {
+        struct inode *inode = f->dead[i];
+        if (!inode_has(inode, INODE_BASE) || inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)))
+            continue;
+        vec_room(&dead, &cap, count);
+        dead[count++] = inode;
+        inode_ref(inode);
+    }
+    tree_unlock(f);
+    for (size_t i = 0; i < count; i++) {
+        struct handle *h;
+        if (handle_get(f, dead[i], LAYER_BASE, &h) == 0) {
+            handle_pin(f, dead[i], LAYER_BASE);
+            handle_put(f, h);
+        }
+        inode_unref(f, dead[i]);
+    }
+    free(dead);
+}
+
+static int give(struct fence *f, struct handover_list *list, handover_fn take, void *cookie, struct handover_news *news,
+                struct err *err)
+{
+    int r = handover_begin(f, list);
+
+    if (r < 0)
+        return err_errno(err, r, "noting the hand-over");
+    fault("handover-begun");
+    if (list->count > 0) {
+        hold_dead(f);
+        r = take(list->changes, list->count, cookie, err);
+    }
+    fault("handover-taken");
+    if (r == 0)
+        handover_drop(f, list, news);
+    handover_end(f);
+    return r;
+}
+
+static void count(const struct handover_list *list, struct handover_result *ret)
+{
+    size_t fates[] = { 0, 0, 0 };
+
+    for (size_t i = 0; i < list->count; i++)
+        fates[list->changes[i].fate]++;
+    *ret = (struct handover_result){ fates[HANDOVER_TAKEN], fates[HANDOVER_LOST], fates[HANDOVER_LEFT] };
+    for (size_t i = 0; i < list->item_count; i++)
+        ret->left += list->items[i].kind == HANDOVER_ITEM_FILE && list->items[i].is_blocked;
+}
+
+/* Nothing of the sandbox's is left in the delta. */
+static bool is_empty(struct fence *f)
+{
+    const struct dir *dir = f->root->dir;
+
+    autolock(&f->names);
+    for (uint32_t i = 0; i < dir->bucket_count; i++) {
+        for (const struct entry *e = dir->buckets[i]; e; e = e->bucket_next) {
+            if (e->flags)
+                return false;
+        }
+    }
+    return true;
+}
+
+int fence_hand_over(struct fence *f, handover_fn take, void *cookie, struct handover_result *ret, struct err *err)
+{
+    struct handover_list list = { 0 };
+    struct handover_news news = { 0 };
+    int r;
+
+    if (!f->hands_over)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EPERM, "this delta is not for handing over");
+    autolock(&f->handing);
+    fetch_pages(f);
+    *ret = (struct handover_result){ 0 };
+    if (atomic_load(&f->changes) == f->handed)
+        return 0;
+    r = close_gate(f, err);
+    if (r < 0)
+        return r;
+    uint64_t changes = atomic_load(&f->changes);
+    r = handover_list_fill(f, &list);
+    if (r < 0)
+        err_errno(err, r, "listing the changes");
+    if (r == 0)
+        r = give(f, &list, take, cookie, &news, err);
+    if (r == 0) {
+        count(&list, ret);
+        f->handed = changes;
+        if (is_empty(f))
+            record_clear(f->record);
+    }
+    pthread_rwlock_unlock(&f->gate);
+    handover_tell(f, &news);
+    handover_list_done(f, &list);
+    return r;
+}

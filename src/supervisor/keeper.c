@@ -1,0 +1,211 @@
+#include "supervisor/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "codebase/tree_path.h"
+
+struct keeper {
+    struct codebase *codebase; /* owned */
+    char *name;                /* owned: the sandbox's */
+};
+
+static int check_base(const struct keeper *keeper, const char *base_path, struct err *err)
+{
+    struct stat files, base;
+
+    if (fstat(codebase_files_fd(keeper->codebase), &files) < 0 || stat(base_path, &base) < 0)
+        return err_errno(err, -errno, "base '%s'", base_path);
+    if (files.st_dev != base.st_dev || files.st_ino != base.st_ino)
+        return err_invalid(err, "base '%s' does not hold the files of codebase '%s'", base_path, codebase_id(keeper->codebase));
+    return 0;
+}
+
+/* "<root>/<id>" */
+static int open_codebase(const struct sandbox_spec *spec, struct codebase **ret, struct err *err)
+{
+    struct codebase_options options = { .quota_bytes = spec->codebase_quota_bytes,
+                                        .keep_versions = spec->codebase_keep_versions,
+                                        .keep_ns = (int64_t) spec->codebase_keep_ns };
+    const char *slash = strrchr(spec->codebase_path, '/');
+    autofree char *root = xdupn(spec->codebase_path, slash == spec->codebase_path ? 1 : (size_t) (slash - spec->codebase_path));
+    autoptr(codebases) all = NULL;
+    int r;
+
+    /* Opening makes the directory; one that is not there has no codebase. */
+    if (access(root, F_OK) < 0)
+        return err_errno(err, -errno, "codebase '%s'", spec->codebase_path);
+    r = codebases_open(root, &options, &all, err);
+    return r < 0 ? r : codebase_open(all, slash + 1, ret, err);
+}
+
+int keeper_open(const struct sandbox_spec *spec, struct keeper **ret, struct err *err)
+{
+    struct keeper *keeper;
+    int r;
+
+    *ret = NULL;
+    if (!spec->codebase_path || spec->codebase_path[0] == '\0')
+        return 0;
+    keeper = xnew(struct keeper);
+    keeper->name = xdup(spec->name);
+    r = open_codebase(spec, &keeper->codebase, err);
+    if (r == 0)
+        r = check_base(keeper, spec->base_path, err);
+    if (r == 0)
+        r = codebase_settle(keeper->codebase, err);
+    if (r < 0) {
+        keeper_close(keeper);
+        return r;
+    }
+    *ret = keeper;
+    return 0;
+}
+
+void keeper_close(struct keeper *keeper)
+{
+    if (!keeper)
+        return;
+    codebase_close(keeper->codebase);
+    free(keeper->name);
+    free(keeper);
+}
+
+void keeper_result_done(struct keeper_result *result)
+{
+    codebase_commit_done(&result->commit);
+    *result = (struct keeper_result){ 0 };
+}
+
+/* ---- taking ---- */
+
+struct taking {
+    struct keeper *keeper;
+    const char *by;
+    struct codebase_commit commit;
+};
+
+static struct codebase_seen seen_of(const struct handover_was *was)
+{
+    switch (was->kind) {
+    case HANDOVER_WAS_ABSENT:
+        return CODEBASE_WAS_ABSENT;
+    case HANDOVER_WAS_THERE:
+        return (struct codebase_seen){ CODEBASE_SEEN_FILE, was->ino, was->size_bytes, was->mtime_ns };
+    case HANDOVER_WAS_UNKNOWN:
+        break;
+    }
+    return CODEBASE_UNSEEN;
+}
+
+/* A path that no codebase holds (too deep, too long) stays in the delta, as does the mode of a directory that is there: a version
+ * is made of names, and none changes. */
+static bool can_take(const struct handover_change *change)
+{
+    autodone(buf) struct buf clean = BUF_EMPTY;
+
+    return change->kind != HANDOVER_MODE && tree_path_clean_entry(change->path, strlen(change->path), &clean, NULL) == 0;
+}
+
+static int wish(struct codebase_txn *txn, const struct handover_change *change, struct err *err)
+{
+    struct codebase_change wanted = { change->path, change->changed_ns, seen_of(&change->was) };
+
+    switch (change->kind) {
+    case HANDOVER_FILE:
+    case HANDOVER_SYMLINK:
+        return codebase_txn_put(txn, &wanted, change->from_fd, change->name, err);
+    case HANDOVER_DIR:
+        return codebase_txn_mkdir(txn, &wanted, change->mode, err);
+    case HANDOVER_REMOVED:
+        return codebase_txn_remove(txn, &wanted, err);
+    case HANDOVER_MODE:
+        break;
+    }
+    return 0;
+}
+
+static int cmp_path(const void *a, const void *b)
+{
+    return strcmp(((const struct codebase_conflict *) a)->path, ((const struct codebase_conflict *) b)->path);
+}
+
+static void tell_fates(struct handover_change *changes, size_t count, struct codebase_commit *commit)
+{
+    if (commit->conflict_count == 0)
+        return;
+    qsort(commit->conflicts, commit->conflict_count, sizeof(*commit->conflicts), cmp_path);
+    for (size_t i = 0; i < count; i++) {
+        struct codebase_conflict key = { .path = (char *) (uintptr_t) changes[i].path }, *found;
+        found = bsearch(&key, commit->conflicts, commit->conflict_count, sizeof(key), cmp_path);
+        if (found && found->has_lost && changes[i].fate == HANDOVER_TAKEN)
+            changes[i].fate = HANDOVER_LOST;
+    }
+}
+
+static int commit(struct taking *t, struct codebase_txn *txn, struct err *err)
+{
+    int r = codebase_txn_commit(txn, &t->commit, err);
+    struct codebase_info info;
+
+    if (r != -EINPROGRESS)
+        return r;
+    /* It counts, but not everything could be put in its place. Once more, because a sandbox goes on with this. */
+    r = codebase_settle(t->keeper->codebase, err);
+    if (r == 0)
+        r = codebase_info(t->keeper->codebase, &info, err);
+    if (r == 0)
+        t->commit.version = info.version;
+    return r;
+}
+
+static int take(struct handover_change *changes, size_t count, void *cookie, struct err *err)
+{
+    struct taking *t = cookie;
+    autofree char *reason = xprintf("sync of sandbox %s", t->keeper->name);
+    autoptr(codebase_txn) txn = NULL;
+    size_t wishes = 0;
+    int r = codebase_txn_begin(t->keeper->codebase, t->by, reason, &txn, err);
+
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        if (!can_take(&changes[i])) {
+            changes[i].fate = HANDOVER_LEFT;
+            continue;
+        }
+        r = wish(txn, &changes[i], err);
+        wishes++;
+    }
+    if (r == 0 && wishes > 0)
+        r = commit(t, txn, err);
+    if (r == 0)
+        tell_fates(changes, count, &t->commit);
+    return r;
+}
+
+int keeper_sync(struct keeper *keeper, struct fence *fence, const char *by, struct keeper_result *ret, struct err *err)
+{
+    struct taking t = { .keeper = keeper, .by = by, .commit = CODEBASE_COMMIT_NONE };
+    struct keeper_result result = { 0 };
+    struct codebase_info info;
+    int r = fence_hand_over(fence, take, &t, &result.handed, err);
+
+    /* With nothing to give there is no commit that says it. */
+    if (r == 0 && t.commit.version == 0) {
+        r = codebase_info(keeper->codebase, &info, err);
+        t.commit.version = r == 0 ? info.version : 0;
+    }
+    if (r < 0) {
+        codebase_commit_done(&t.commit);
+        return err_wrap(err, r, "syncing to codebase '%s'", codebase_id(keeper->codebase));
+    }
+    result.commit = t.commit;
+    *ret = result;
+    return 0;
+}
