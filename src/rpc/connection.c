@@ -1,0 +1,368 @@
+#include "rpc/connection.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "rpc/h2.h"
+
+#define READ_BYTES (64u << 10)
+#define READS_PER_TURN 4
+#define WRITE_BYTES (64u << 10)
+#define LINGER_MS 1000
+#define FAREWELL_MS 1000 /* for the answer to the ping that goes with a shutdown's notice */
+
+struct connection {
+    struct connection *next; /* the owner's */
+    bool is_dirty;
+    struct host *host;
+    int epoll_fd;            /* borrowed */
+    int fd;                  /* owned */
+    struct tls_session *tls; /* owned; NULL: plain */
+    struct link *link;       /* owned reference */
+    struct h2 *h2;           /* owned; from OPEN on */
+    enum connection_state state;
+    uint32_t watched; /* epoll events */
+    struct buf out;   /* frames, sent up to out_sent */
+    size_t out_sent;
+    bool is_full; /* the socket takes nothing now */
+    int64_t born_ns, heard_ns, written_ns;
+    int64_t pinged_ns;  /* 0: no answer is waited for */
+    int64_t leaving_ns; /* when it was asked to go; 0: it was not */
+    bool has_left;      /* and it was told that the door is closed */
+    int64_t linger_ns;
+};
+
+static const char *const protocols[] = { "h2", NULL };
+
+static int watch(struct connection *c, uint32_t events)
+{
+    struct epoll_event event = { .events = events, .data.ptr = c };
+    int op = c->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+    if (events == c->watched)
+        return 0;
+    if (epoll_ctl(c->epoll_fd, op, c->fd, &event) < 0)
+        return -errno;
+    c->watched = events;
+    return 0;
+}
+
+/* The descriptor goes now, the memory when the owner comes by: it may be in the middle of a list of events. */
+static void die(struct connection *c)
+{
+    c->state = CONNECTION_DEAD;
+    h2_free(c->h2);
+    c->h2 = NULL;
+    tls_session_free(c->tls);
+    c->tls = NULL;
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+}
+
+/* A close(2) with bytes unread makes the kernel reset the connection, and the client may never see what we said last. */
+static void linger(struct connection *c)
+{
+    h2_free(c->h2);
+    c->h2 = NULL;
+    if (c->tls)
+        tls_session_bye(c->tls);
+    c->state = CONNECTION_LINGER;
+    c->linger_ns = c->host->now_ns;
+    if (shutdown(c->fd, SHUT_WR) < 0 || watch(c, EPOLLIN) < 0)
+        die(c);
+}
+
+static int open_session(struct connection *c)
+{
+    if (c->tls) {
+        c->link->peer.is_tls = true;
+        c->link->peer.tls_subject = tls_session_dup_subject(c->tls);
+    }
+    int r = h2_new(c->host, c->link, c, &c->h2);
+    if (r == 0)
+        c->state = CONNECTION_OPEN;
+    return r;
+}
+
+int connection_new(struct host *host, int epoll_fd, int fd, struct tls *tls, struct connection **ret)
+{
+    struct connection *c = xnew(struct connection);
+    const int yes = 1;
+    int r;
+
+    *c = (struct connection){ .host = host, .epoll_fd = epoll_fd, .fd = fd, .link = link_new() };
+    c->born_ns = c->heard_ns = c->written_ns = host->now_ns;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* in vain on a unix socket */
+    r = peer_init(&c->link->peer, fd);
+    if (r == 0)
+        r = tls ? tls_session_new(tls, fd, protocols, &c->tls) : open_session(c);
+    if (r == 0)
+        r = watch(c, EPOLLIN);
+    if (r < 0) {
+        connection_free(c);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+void connection_free(struct connection *c)
+{
+    if (!c)
+        return;
+    die(c);
+    buf_done(&c->out);
+    link_unref(c->link);
+    free(c);
+}
+
+static ssize_t write_some(struct connection *c, const void *bytes, size_t len)
+{
+    ssize_t n;
+
+    if (c->tls)
+        return tls_session_write(c->tls, bytes, len);
+    do
+        n = send(c->fd, bytes, len, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static ssize_t read_some(struct connection *c, void *bytes, size_t len)
+{
+    ssize_t n;
+
+    if (c->tls)
+        return tls_session_read(c->tls, bytes, len);
+    do
+        n = recv(c->fd, bytes, len, 0);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+/* 1: all is out; 0: the socket is full; -errno. */
+static int write_out(struct connection *c)
+{
+    while (c->out_sent < c->out.len) {
+        ssize_t n = write_some(c, c->out.data + c->out_sent, c->out.len - c->out_sent);
+        if (n == -EAGAIN)
+            return 0;
+        if (n < 0)
+            return (int) n;
+        c->out_sent += (size_t) n;
+        c->written_ns = c->host->now_ns;
+    }
+    c->out_sent = 0;
+    if (c->out.cap > READ_BYTES / 4)
+        buf_done(&c->out); /* a thousand idle connections would keep a thousand of these */
+    else
+        buf_clear(&c->out);
+    return 1;
+}
+
+static int fill_out(struct connection *c)
+{
+    const uint8_t *bytes;
+    ssize_t n = 0;
+
+    while (c->out.len < WRITE_BYTES && (n = h2_take(c->h2, &bytes)) > 0)
+        buf_add(&c->out, bytes, (size_t) n);
+    atomic_fetch_add(&c->host->bytes_out, c->out.len);
+    return n < 0 ? (int) n : 0;
+}
+
+void connection_flush(struct connection *c)
+{
+    int r = 1;
+
+    if (c->state != CONNECTION_OPEN)
+        return;
+    while (r > 0) {
+        r = write_out(c);
+        if (r == 1) {
+            r = fill_out(c);
+            if (r < 0 || c->out.len == 0)
+                break;
+            r = 1;
+        }
+    }
+    if (r < 0) {
+        die(c);
+        return;
+    }
+    c->is_full = c->out_sent < c->out.len;
+    if (!c->is_full && h2_is_done(c->h2)) {
+        linger(c);
+        return;
+    }
+    /* Somebody who sends and does not read makes us pile up answers to frames; what there is to read then waits. */
+    uint32_t events = (c->is_full ? EPOLLOUT : 0u) | (c->is_full && h2_is_clogged(c->h2) ? 0u : EPOLLIN);
+    if (watch(c, events) < 0)
+        die(c);
+}
+
+static void shake_hands(struct connection *c)
+{
+    int r = tls_session_handshake(c->tls);
+
+    if (r == 0)
+        r = open_session(c);
+    else if (r == -EAGAIN)
+        r = watch(c, tls_session_wants_write(c->tls) ? EPOLLOUT : EPOLLIN);
+    if (r < 0)
+        die(c);
+}
+
+static void read_in(struct connection *c)
+{
+    static __thread char bytes[READ_BYTES];
+
+    /* What TLS has decrypted already makes no socket readable, so it must be read to its end; that comes, because the client gets no
+     * credit meanwhile. */
+    for (int i = 0; (c->tls || i < READS_PER_TURN) && c->state == CONNECTION_OPEN; i++) {
+        ssize_t n = read_some(c, bytes, sizeof(bytes));
+        if (n == -EAGAIN)
+            return;
+        if (n <= 0 || h2_feed(c->h2, bytes, (size_t) n) < 0) {
+            /* Something may be left to say, as why the bytes were no good. */
+            if (n > 0)
+                connection_flush(c);
+            die(c);
+            return;
+        }
+        c->heard_ns = c->host->now_ns;
+        c->pinged_ns = 0;
+        atomic_fetch_add(&c->host->bytes_in, (size_t) n);
+        if (!c->tls && (size_t) n < sizeof(bytes))
+            return;
+    }
+}
+
+static void read_and_forget(struct connection *c)
+{
+    char bytes[4096];
+
+    for (int i = 0; i < READS_PER_TURN * 4; i++) {
+        ssize_t n = recv(c->fd, bytes, sizeof(bytes), 0);
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) {
+            die(c);
+            return;
+        }
+    }
+}
+
+void connection_on_event(struct connection *c, uint32_t events)
+{
+    if (c->state == CONNECTION_HANDSHAKE)
+        shake_hands(c);
+    if (c->state == CONNECTION_LINGER)
+        read_and_forget(c);
+    if (c->state != CONNECTION_OPEN)
+        return;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        read_in(c);
+    connection_flush(c);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* True when `since` is so long ago; otherwise that moment is one to come back at. */
+static bool is_over(const struct connection *c, int64_t since_ns, unsigned ms, int64_t *next)
+{
+    int64_t at = since_ns + ms * CLOCK_NS_PER_MS;
+
+    if (at <= c->host->now_ns)
+        return true;
+    *next = earlier(*next, at);
+    return false;
+}
+
+static const char *why_to_end(struct connection *c, int64_t *next)
+{
+    const struct rpc_limits *limits = &c->host->limits;
+    bool is_greeted = c->state == CONNECTION_OPEN && h2_is_greeted(c->h2);
+
+    if (c->state == CONNECTION_LINGER)
+        return is_over(c, c->linger_ns, LINGER_MS, next) ? "it did not hang up" : NULL;
+    if (!is_greeted)
+        return is_over(c, c->born_ns, limits->handshake_ms, next) ? "it did not introduce itself" : NULL;
+    if (h2_headers_since_ns(c->h2) && is_over(c, h2_headers_since_ns(c->h2), limits->handshake_ms, next))
+        return "its header fields do not end";
+    if (c->is_full && is_over(c, c->written_ns, limits->stall_ms, next))
+        return "it takes nothing";
+    if (c->pinged_ns && is_over(c, c->pinged_ns, limits->keepalive_timeout_ms, next))
+        return "it gives no sign of life";
+    return NULL;
+}
+
+int64_t connection_tick(struct connection *c)
+{
+    const struct rpc_limits *limits = &c->host->limits;
+    int64_t next = INT64_MAX;
+    const char *why = c->state == CONNECTION_DEAD ? NULL : why_to_end(c, &next);
+
+    if (why) {
+        log_debug("a connection was closed", LOG_STR("peer", c->link->peer.text), LOG_STR("why", why));
+        die(c);
+    }
+    if (c->state != CONNECTION_OPEN)
+        return next;
+    if (!c->pinged_ns && is_over(c, c->heard_ns, limits->keepalive_ms, &next)) {
+        c->pinged_ns = c->host->now_ns;
+        h2_ping(c->h2);
+        connection_flush(c);
+        is_over(c, c->pinged_ns, limits->keepalive_timeout_ms, &next);
+    }
+    if (limits->age_ms && !c->leaving_ns && is_over(c, c->born_ns, limits->age_ms, &next))
+        connection_shutdown(c);
+    if (c->state == CONNECTION_OPEN && c->leaving_ns && !c->has_left && is_over(c, c->leaving_ns, FAREWELL_MS, &next)) {
+        c->has_left = true;
+        h2_shutdown_now(c->h2);
+        connection_flush(c);
+    }
+    return next;
+}
+
+void connection_shutdown(struct connection *c)
+{
+    if (c->leaving_ns)
+        return;
+    c->leaving_ns = c->host->now_ns;
+    if (c->state == CONNECTION_HANDSHAKE)
+        die(c);
+    if (c->state != CONNECTION_OPEN)
+        return;
+    h2_shutdown(c->h2);
+    connection_flush(c);
+}
+
+enum connection_state connection_state(const struct connection *c)
+{
+    return c->state;
+}
+
+struct connection **connection_next(struct connection *c)
+{
+    return &c->next;
+}
+
+bool *connection_is_dirty(struct connection *c)
+{
+    return &c->is_dirty;
+}

@@ -1,0 +1,71 @@
+#include "rpc/deadline.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+void deadline_heap_done(struct deadline_heap *heap)
+{
+    free(heap->items);
+    *heap = (struct deadline_heap){ 0 };
+}
+
+/* Places count from 1: a parent's is half its child's. */
+static void put(struct deadline_heap *heap, size_t place, struct deadline *deadline)
+{
+    heap->items[place - 1] = deadline;
+    deadline->place = place;
+}
+
+static void rise(struct deadline_heap *heap, struct deadline *deadline)
+{
+    size_t place = deadline->place;
+
+    while (place > 1 && heap->items[place / 2 - 1]->at_ns > deadline->at_ns) {
+        put(heap, place, heap->items[place / 2 - 1]);
+        place /= 2;
+    }
+    put(heap, place, deadline);
+}
+
+static void sink(struct deadline_heap *heap, struct deadline *deadline)
+{
+    size_t place = deadline->place, child;
+
+    while ((child = place * 2) <= heap->count) {
+        if (child < heap->count && heap->items[child]->at_ns < heap->items[child - 1]->at_ns)
+            child++;
+        if (heap->items[child - 1]->at_ns >= deadline->at_ns)
+            break;
+        put(heap, place, heap->items[child - 1]);
+        place = child;
+    }
+    put(heap, place, deadline);
+}
+
+void deadline_add(struct deadline_heap *heap, struct deadline *deadline)
+{
+    vec_room(&heap->items, &heap->cap, heap->count);
+    put(heap, ++heap->count, deadline);
+    rise(heap, deadline);
+}
+
+void deadline_remove(struct deadline_heap *heap, struct deadline *deadline)
+{
+    size_t place = deadline->place;
+
+    if (place == 0)
+        return;
+    deadline->place = 0;
+    struct deadline *last = heap->items[--heap->count];
+    if (last == deadline)
+        return;
+    put(heap, place, last);
+    rise(heap, last);
+    sink(heap, last);
+}
+
+struct deadline *deadline_first(const struct deadline_heap *heap)
+{
+    return heap->count > 0 ? heap->items[0] : NULL;
+}

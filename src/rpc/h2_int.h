@@ -1,0 +1,38 @@
+/* What h2.c, h2_request.c and h2_answer.c share. */
+#pragma once
+
+#include <nghttp2/nghttp2.h>
+
+#include "rpc/flood.h"
+#include "rpc/grpc_call.h"
+#include "rpc/h2.h"
+
+struct h2 {
+    struct host *host;
+    struct link *link; /* owned reference */
+    void *owner;
+    nghttp2_session *session;
+    struct grpc_call *calls;                         /* with a stream, a handler, or both; each with a reference */
+    struct grpc_call *first_waiting, **last_waiting; /* ready to run, but too many run already */
+    unsigned running;
+    unsigned streams;
+    struct flood frames; /* that cost the client nothing */
+    struct flood resets; /* calls begun for nothing */
+    int64_t headers_since_ns;
+    bool is_greeted;
+    bool is_sent_away;        /* for misbehaving */
+    bool is_leaving, is_left; /* a shutdown was announced; it is final */
+};
+
+/* h2_request.c: from a header block to a running handler. */
+void h2_begin_request(struct h2 *h2, struct grpc_call *call);
+void h2_start_if_ready(struct h2 *h2, struct grpc_call *call);
+void h2_start_waiting(struct h2 *h2);
+void h2_forget_waiting(struct h2 *h2, struct grpc_call *call);
+
+/* h2_answer.c: what there is to send of a call goes to its stream. */
+void h2_answer(struct h2 *h2, struct grpc_call *call);
+void h2_answer_http(struct h2 *h2, struct grpc_call *call, const char *http_status);
+
+/* Wakes handlers when there is room again for answers, after `before` bytes were queued. */
+void h2_relieve(struct h2 *h2, size_t before);

@@ -1,0 +1,443 @@
+#include "rpc/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "rpc/connection.h"
+#include "rpc/grpc_call.h"
+#include "rpc/h2.h"
+#include "rpc/health.h"
+#include "rpc/reflection.h"
+#include "rpc/rpc_int.h"
+
+#define EVENTS_PER_TURN 64
+#define ACCEPTS_PER_TURN 32
+#define ACCEPT_PAUSE_MS 100
+
+enum order { ORDER_NONE, ORDER_DRAIN, ORDER_ABORT, ORDER_STOP };
+
+struct rpc_server {
+    struct rpc_options options;
+    struct host host;
+    struct health *health;         /* owned */
+    struct reflection *reflection; /* owned; NULL: none */
+    int epoll_fd;
+    pthread_t thread;
+    bool is_started;
+
+    /* The I/O thread's. */
+    struct connection *connections;
+    int reserve_fd;          /* given up for a moment to turn somebody away when there are no descriptors left */
+    int64_t accept_again_ns; /* 0: listening */
+    int64_t tick_ns;         /* when connections are looked at next */
+    bool is_listening;
+
+    atomic_int order;
+    pthread_mutex_t lock;
+    pthread_cond_t empty;
+    size_t connection_count; /* under the lock, as the others below */
+    bool is_drained;
+    uint64_t accepted, refused;
+};
+
+static int submit(struct host *host, struct grpc_call *call)
+{
+    struct rpc_server *server = (struct rpc_server *) ((char *) host - offsetof(struct rpc_server, host));
+
+    return pool_submit(server->options.pool, grpc_call_run, call);
+}
+
+static void count(struct rpc_server *server, int change, uint64_t *counter)
+{
+    pthread_mutex_lock(&server->lock);
+    server->connection_count += (size_t) change;
+    if (counter)
+        (*counter)++;
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* ---- connections come and go ---- */
+
+static void listen_on(struct rpc_server *server, bool on)
+{
+    for (size_t i = 0; i < server->options.listener_count; i++) {
+        struct listener *listener = &server->options.listeners[i];
+        struct epoll_event event = { .events = EPOLLIN, .data.ptr = listener };
+        if (on != server->is_listening)
+            epoll_ctl(server->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listener->fd, &event);
+    }
+    server->is_listening = on;
+}
+
+/* There is no descriptor for whoever knocks, and epoll would tell us of the knocking without end. The one we keep for this lets us open the
+ * door and close it again, so that the client knows. */
+static void turn_away(struct rpc_server *server, int listen_fd)
+{
+    if (server->reserve_fd >= 0) {
+        close(server->reserve_fd);
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0)
+            close(fd);
+    }
+    server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    count(server, 0, &server->refused);
+    /* Another thread may have been faster; then there is nothing for it but to wait. */
+    if (server->reserve_fd < 0) {
+        listen_on(server, false);
+        server->accept_again_ns = server->host.now_ns + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
+    }
+}
+
+static void welcome(struct rpc_server *server, const struct listener *listener, int fd)
+{
+    struct connection *connection = NULL;
+    struct tls *tls = listener->is_unix ? NULL : server->options.tls;
+
+    if (server->connection_count >= server->host.limits.connections_max) {
+        close(fd);
+        count(server, 0, &server->refused);
+        return;
+    }
+    /* It closes the descriptor also when it fails. */
+    if (connection_new(&server->host, server->epoll_fd, fd, tls, &connection) < 0) {
+        count(server, 0, &server->refused);
+        return;
+    }
+    *connection_next(connection) = server->connections;
+    server->connections = connection;
+    server->tick_ns = 0;
+    count(server, 1, &server->accepted);
+    connection_flush(connection);
+}
+
+static void on_knock(struct rpc_server *server, const struct listener *listener)
+{
+    for (int i = 0; i < ACCEPTS_PER_TURN && server->is_listening; i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0)
+            welcome(server, listener, fd);
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+            turn_away(server, listener->fd);
+        else if (errno != ECONNABORTED && errno != EINTR)
+            return;
+    }
+}
+
+static void bury_the_dead(struct rpc_server *server)
+{
+    struct connection **from = &server->connections;
+
+    while (*from) {
+        struct connection *connection = *from;
+        if (connection_state(connection) != CONNECTION_DEAD) {
+            from = connection_next(connection);
+            continue;
+        }
+        *from = *connection_next(connection);
+        connection_free(connection);
+        count(server, -1, NULL);
+    }
+}
+
+/* ---- a turn of the loop ---- */
+
+static void on_posted(struct rpc_server *server)
+{
+    uint64_t ignored;
+
+    if (read(server->host.mailbox.wake_fd, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
+        log_error("waking the I/O thread failed", LOG_ERRNO("error", -errno));
+    for (struct grpc_call *call = mailbox_take(&server->host.mailbox), *next; call; call = next) {
+        next = call->next_posted;
+        struct connection *connection = h2_take_posted(call);
+        if (connection)
+            *connection_is_dirty(connection) = true;
+    }
+}
+
+static void mark_dirty(void *owner)
+{
+    *connection_is_dirty(owner) = true;
+}
+
+/* What is due with a connection may have changed with what has just happened to it. */
+static void look_at(struct rpc_server *server, struct connection *connection)
+{
+    int64_t next = connection_tick(connection);
+
+    if (next < server->tick_ns)
+        server->tick_ns = next;
+}
+
+/* What several calls of a connection have to say goes out at once. */
+static void flush_dirty(struct rpc_server *server)
+{
+    for (struct connection *c = server->connections; c; c = *connection_next(c)) {
+        if (*connection_is_dirty(c)) {
+            *connection_is_dirty(c) = false;
+            connection_flush(c);
+            look_at(server, c);
+        }
+    }
+}
+
+static void tick(struct rpc_server *server)
+{
+    if (server->accept_again_ns && server->accept_again_ns <= server->host.now_ns && !server->host.is_draining) {
+        server->accept_again_ns = 0;
+        if (server->reserve_fd < 0)
+            server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        listen_on(server, true);
+    }
+    if (server->tick_ns > server->host.now_ns)
+        return;
+    server->tick_ns = INT64_MAX;
+    for (struct connection *c = server->connections; c; c = *connection_next(c))
+        look_at(server, c);
+}
+
+static void obey(struct rpc_server *server, enum order order)
+{
+    if (order == ORDER_NONE)
+        return;
+    if (!server->host.is_draining) {
+        server->host.is_draining = true;
+        listen_on(server, false);
+        health_set(server->health, false);
+        health_close(server->health);
+    }
+    if (order == ORDER_DRAIN) {
+        for (struct connection *c = server->connections; c; c = *connection_next(c))
+            connection_shutdown(c);
+        server->tick_ns = 0;
+        return;
+    }
+    while (server->connections) {
+        struct connection *connection = server->connections;
+        server->connections = *connection_next(connection);
+        connection_free(connection);
+        count(server, -1, NULL);
+    }
+}
+
+static int wait_ms(const struct rpc_server *server)
+{
+    const struct deadline *first = deadline_first(&server->host.deadlines);
+    int64_t next = server->tick_ns;
+
+    if (first && first->at_ns < next)
+        next = first->at_ns;
+    if (server->accept_again_ns && server->accept_again_ns < next)
+        next = server->accept_again_ns;
+    if (next == INT64_MAX)
+        return -1;
+    int64_t ms = (next - clock_now_ns() + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+    return ms < 0 ? 0 : ms > INT_MAX ? INT_MAX : (int) ms;
+}
+
+static bool is_listener(const struct rpc_server *server, const void *p)
+{
+    const struct listener *first = server->options.listeners;
+
+    return (const struct listener *) p >= first && (const struct listener *) p < first + server->options.listener_count;
+}
+
+static void turn(struct rpc_server *server, const struct epoll_event *events, int count_of_events)
+{
+    for (int i = 0; i < count_of_events; i++) {
+        void *p = events[i].data.ptr;
+        if (p == &server->host.mailbox) {
+            on_posted(server);
+        } else if (is_listener(server, p)) {
+            on_knock(server, p);
+        } else {
+            connection_on_event(p, events[i].events);
+            look_at(server, p);
+        }
+    }
+    h2_end_overdue(&server->host, mark_dirty);
+    flush_dirty(server);
+    obey(server, (enum order) atomic_exchange(&server->order, ORDER_NONE));
+    tick(server);
+    bury_the_dead(server);
+}
+
+static void *run(void *arg)
+{
+    struct rpc_server *server = arg;
+    struct epoll_event events[EVENTS_PER_TURN];
+    bool goes_on = true;
+
+    pthread_setname_np(pthread_self(), "rpc");
+    while (goes_on) {
+        int n = epoll_wait(server->epoll_fd, events, EVENTS_PER_TURN, wait_ms(server));
+        server->host.now_ns = clock_now_ns();
+        goes_on = atomic_load(&server->order) != ORDER_STOP;
+        turn(server, events, n < 0 ? 0 : n);
+        pthread_mutex_lock(&server->lock);
+        if (server->host.is_draining && server->connection_count == 0) {
+            server->is_drained = true;
+            pthread_cond_broadcast(&server->empty);
+        }
+        pthread_mutex_unlock(&server->lock);
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static int make_tables(struct rpc_server *server, struct err *err)
+{
+    const struct rpc_options *options = &server->options;
+    const struct method_table **tables = server->host.tables;
+
+    server->health = health_new(tables);
+    *tables++ = options->methods;
+    *tables++ = health_table(server->health);
+    if (!options->descriptors)
+        return 0;
+    int r = reflection_new(options->descriptors, options->descriptors_len, server->host.tables, &server->reflection, err);
+    if (r == 0)
+        *tables = reflection_table(server->reflection);
+    return r;
+}
+
+static int make_loop(struct rpc_server *server)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &server->host.mailbox };
+
+    server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (server->epoll_fd < 0 || server->reserve_fd < 0 ||
+        epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, server->host.mailbox.wake_fd, &event) < 0)
+        return -errno;
+    return 0;
+}
+
+int rpc_server_new(const struct rpc_options *options, struct rpc_server **ret, struct err *err)
+{
+    struct rpc_server *server = xnew(struct rpc_server);
+    pthread_condattr_t clock;
+    int r = host_init(&server->host, &options->limits);
+
+    if (r < 0) {
+        free(server);
+        return err_errno(err, r, "preparing the gRPC server");
+    }
+    server->options = *options;
+    server->epoll_fd = server->reserve_fd = -1;
+    server->tick_ns = INT64_MAX;
+    server->host.start = submit;
+    server->host.on_call_end = options->on_call_end;
+    server->host.on_call_end_cookie = options->on_call_end_cookie;
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->empty, &clock);
+    pthread_condattr_destroy(&clock);
+    r = make_loop(server);
+    if (r < 0)
+        err_errno(err, r, "preparing the gRPC server");
+    else
+        r = make_tables(server, err);
+    if (r < 0) {
+        rpc_server_free(server);
+        return r;
+    }
+    *ret = server;
+    return 0;
+}
+
+int rpc_server_start(struct rpc_server *server, struct err *err)
+{
+    listen_on(server, true);
+    health_set(server->health, true);
+    int r = pthread_create(&server->thread, NULL, run, server);
+    if (r != 0)
+        return err_errno(err, -r, "starting the gRPC server");
+    server->is_started = true;
+    return 0;
+}
+
+static void give_order(struct rpc_server *server, enum order order)
+{
+    const uint64_t one = 1;
+
+    atomic_store(&server->order, order);
+    if (write(server->host.mailbox.wake_fd, &one, sizeof(one)) < 0)
+        log_error("waking the I/O thread failed", LOG_ERRNO("error", -errno));
+}
+
+int rpc_server_drain(struct rpc_server *server, int timeout_ms)
+{
+    struct timespec until = clock_timespec_of_ns(clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS);
+    int r = 0;
+
+    if (!server->is_started)
+        return 0;
+    give_order(server, ORDER_DRAIN);
+    pthread_mutex_lock(&server->lock);
+    while (!server->is_drained && r == 0)
+        r = pthread_cond_timedwait(&server->empty, &server->lock, &until);
+    bool is_drained = server->is_drained;
+    pthread_mutex_unlock(&server->lock);
+    if (is_drained)
+        return 0;
+    give_order(server, ORDER_ABORT);
+    pthread_mutex_lock(&server->lock);
+    while (!server->is_drained)
+        pthread_cond_wait(&server->empty, &server->lock);
+    pthread_mutex_unlock(&server->lock);
+    return -ETIMEDOUT;
+}
+
+void rpc_server_free(struct rpc_server *server)
+{
+    if (!server)
+        return;
+    if (server->is_started) {
+        give_order(server, ORDER_STOP);
+        pthread_join(server->thread, NULL);
+    }
+    if (server->health)
+        health_close(server->health);
+    host_done(&server->host);
+    health_free(server->health);
+    reflection_free(server->reflection);
+    if (server->epoll_fd >= 0)
+        close(server->epoll_fd);
+    if (server->reserve_fd >= 0)
+        close(server->reserve_fd);
+    pthread_cond_destroy(&server->empty);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}
+
+void rpc_server_set_serving(struct rpc_server *server, bool is_serving)
+{
+    health_set(server->health, is_serving);
+}
+
+void rpc_server_stats(struct rpc_server *server, struct rpc_stats *ret)
+{
+    pthread_mutex_lock(&server->lock);
+    *ret = (struct rpc_stats){
+        .connections = server->connection_count,
+        .connections_accepted = server->accepted,
+        .connections_refused = server->refused,
+        .calls_started = atomic_load(&server->host.calls_started),
+        .bytes_in = atomic_load(&server->host.bytes_in),
+        .bytes_out = atomic_load(&server->host.bytes_out),
+    };
+    pthread_mutex_unlock(&server->lock);
+}
