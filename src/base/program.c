@@ -10,7 +10,7 @@
 #include "base/mem.h"
 
 /* From the directory of the program that runs. In a build tree each program lies in the directory of its room. */
-static const char *const places[] = { ".", "../libexec/agentfense", "../supervisor", "../init", "../cli" };
+static const char *const places[] = { ".", "../libexec/agentfense", "../supervisor", "../init", "../server", "../cli" };
 
 int program_find(const char *name, char **ret_path, struct err *err)
 {

@@ -10,7 +10,8 @@
 #include "cli/verb.h"
 
 static const struct verb *const verbs[] = {
-    &verb_run, &verb_ls, &verb_diff, &verb_apply, &verb_discard, &verb_mount, &verb_delta, &verb_policy, &verb_doctor,
+    &verb_run,   &verb_ls,     &verb_diff,   &verb_apply, &verb_discard, &verb_mount,
+    &verb_delta, &verb_policy, &verb_doctor, &verb_serve, &verb_token,
 };
 
 static void print_help(FILE *out)

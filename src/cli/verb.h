@@ -27,3 +27,5 @@ extern const struct verb verb_ls;
 extern const struct verb verb_mount;
 extern const struct verb verb_policy;
 extern const struct verb verb_run;
+extern const struct verb verb_serve;
+extern const struct verb verb_token;

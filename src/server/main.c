@@ -1,12 +1,13 @@
 /*
- * agentfense-server: what 'agentfense serve' executes. A program of its own, because the libraries it needs would slow down the start
- * of every other verb.
+ * agentfense-server: what 'agentfense serve' and 'agentfense token' execute, with the verb as the program's name. A program of its
+ * own, because the libraries it needs would slow down the start of every other verb.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/token_verb.h"
 
 #define DRAIN_MS 30000
 #define EXIT_USAGE 2
@@ -100,14 +102,13 @@ static int tell(char *text)
     return r;
 }
 
-int main(int argc, char **argv)
+static int main_serve(int argc, char **argv)
 {
     struct config config;
     struct err err = ERR_NONE;
     sigset_t signals;
     int r;
 
-    log_set_format(LOG_FORMAT_TEXT);
     r = config_load(&config, argc, (const char *const *) argv, &err);
     if (r < 0) {
         fprintf(stderr, "agentfense serve: %s\n", err.text);
@@ -130,4 +131,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "agentfense serve: %s\n", err.text);
     config_done(&config);
     return r < 0 ? EXIT_FAILED : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    log_set_format(LOG_FORMAT_TEXT);
+    return argc > 0 && strcmp(argv[0], "token") == 0 ? token_verb(argc, argv) : main_serve(argc, argv);
 }

@@ -20,7 +20,7 @@ static void show_health(const struct rest_request *request, struct rest_response
         return;
     }
     buf_addf(&response->body, "{\"status\":\"ok\",\"version\":\"%s\",\"uptime_seconds\":%" PRId64 "}\n", AGENTFENSE_VERSION,
-             (clock_wall_ns() - server->started_ns) / CLOCK_NS_PER_SEC);
+             (int64_t) ((clock_wall_ns() - server->started_ns) / CLOCK_NS_PER_SEC));
 }
 
 static void add_carriers(struct server *server, struct buf *out)

@@ -234,9 +234,9 @@ int server_start(struct server *server, const struct config *config, struct err 
         server->grpc[i] = server->http[i] = LISTENER_NONE;
     r = open_tls(server, err);
     if (r == 0)
-        r = open_listeners(server, err);
-    if (r == 0)
         r = open_service(server, err);
+    if (r == 0)
+        r = open_listeners(server, err);
     if (r == 0)
         r = pool_new(0, 0, &server->pool, err);
     if (r < 0)
@@ -261,6 +261,8 @@ void server_drain(struct server *server, unsigned grace_ms)
 {
     int64_t until = clock_now_ns() + grace_ms * CLOCK_NS_PER_MS;
 
+    /* Who is cut off a little early is cut off for our end as well. */
+    service_end_at(server->service, until - 100 * CLOCK_NS_PER_MS);
     if (server->rpc)
         rpc_server_drain(server->rpc, (int) grace_ms);
     if (server->rest) {

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@
 #include "store/session_row.h"
 
 #define WORKSPACE "/workspace"
+#define EXEC_ID_PREFIX "ex_"
 
 void command_result_done(struct command_result *result)
 {
@@ -155,7 +156,6 @@ static void fill_result(const struct exec_result *result, int64_t began_ns, stru
 {
     const struct ctl_finished *finished = &result->finished;
 
-    snprintf(ret->name, sizeof(ret->name), "%s", result->name);
     ret->exit_code = exec_exit_code(finished);
     ret->out_cut = finished->flags & CTL_FINISHED_OUT_CUT;
     ret->err_cut = finished->flags & CTL_FINISHED_ERR_CUT;
@@ -195,13 +195,24 @@ static int refuse(const struct command_request *request, int r, struct err *err)
     return err_wrap(err, r, "failed to execute command");
 }
 
+/* A server that ends takes no command with it. */
+static bool is_ending(void *cookie)
+{
+    struct service *service = cookie;
+    int64_t at = atomic_load(&service->ends_at_ns);
+
+    return at != 0 && clock_now_ns() >= at;
+}
+
 static int run_in(struct service *service, struct ward *ward, const struct command_request *request, int cancel_fd, char **env,
                   exec_output_fn fn, void *cookie, struct command_result *ret, struct err *err)
 {
+    struct exec_sink sink = { .fn = fn, .cookie = cookie, .cancel_fd = cancel_fd, .spare = is_ending, .spare_cookie = service };
     const char *shell[] = { "/bin/sh", "-c", request->command, NULL };
     const char *line[] = { request->command, NULL };
     autofree char *cwd = workdir_of(request->workdir);
     struct exec_request exec = {
+        .name = ret->name,
         .session = request->session_id,
         .argv = request->session_id ? line : shell,
         .cwd = cwd,
@@ -216,8 +227,13 @@ static int run_in(struct service *service, struct ward *ward, const struct comma
     autofd int fd = -1;
     int r = ward_take_fd(ward, &fd, err);
 
-    if (r == 0)
-        r = exec_run(fd, &exec, cancel_fd, fn, cookie, &result, err);
+    if (r < 0)
+        return r;
+    id_new(EXEC_ID_PREFIX, ret->name);
+    ward_note_exec(ward, ret->name);
+    r = exec_run(fd, &exec, &sink, &result, err);
+    if (r == -ECANCELED && result.finished.end != 0)
+        sync_after(service, ward, steal_fd(&fd), ret);
     if (r < 0)
         return refuse(request, r, err);
     fill_result(&result, began_ns, ret);

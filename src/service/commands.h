@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "service/caller.h"
 #include "service/exec.h"
 #include "service/sandbox_info.h"
@@ -30,7 +31,7 @@ struct command_request {
 };
 
 struct command_result {
-    char name[CTL_NAME_MAX];
+    char name[ID_TEXT_MAX];
     int exit_code;
     bool out_cut, err_cut, ran_out_of_memory;
     int64_t duration_ns;

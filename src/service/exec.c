@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "wire/ctl_client.h"
 
 #define TAG 1
+#define KILLED_MS 10000
 
 struct exec {
     int ctl_fd;        /* borrowed */
@@ -21,10 +21,10 @@ struct exec {
     const char *input; /* what is still to be said */
     size_t input_len;
     char *payload; /* owned; FRAME_PAYLOAD_MAX */
-    exec_output_fn fn;
-    void *cookie;
+    const struct exec_sink *sink;
     struct exec_result *result;
     bool has_finished;
+    bool is_killed; /* by us: what it still says is not passed on */
 };
 
 int exec_exit_code(const struct ctl_finished *finished)
@@ -68,12 +68,12 @@ static int ask(struct exec *exec, const struct exec_request *request, struct err
 {
     enum ctl_request_type type = request->session ? CTL_REQUEST_SESSION_EXEC : CTL_REQUEST_EXEC;
     struct ctl_run run = {
-        .flags = request->input_len > 0 ? CTL_RUN_STDIN : 0u,
+        .flags = CTL_RUN_DETACHED | (request->input_len > 0 ? CTL_RUN_STDIN : 0u),
         .timeout_ms = request->timeout_ms,
         .output_limit = request->output_limit,
     };
     struct ctl_command command = {
-        .session = request->session, .cwd = request->cwd, .argv = request->argv, .envp = request->envp
+        .name = request->name, .session = request->session, .cwd = request->cwd, .argv = request->argv, .envp = request->envp
     };
     autofd int theirs = -1;
     autofd int strings_fd = -1;
@@ -93,12 +93,9 @@ static int ask(struct exec *exec, const struct exec_request *request, struct err
 static int take(struct exec *exec, const struct ctl_reply *reply, struct err *err)
 {
     switch (reply->type) {
-    case CTL_REPLY_STARTED:
-        if (reply->tag == TAG)
-            snprintf(exec->result->name, sizeof(exec->result->name), "%s", reply->started.name);
-        return 0;
     case CTL_REPLY_OUTPUT:
-        if (reply->tag != TAG || exec->fn(reply->output.stream, reply->output.bytes, reply->output.len, exec->cookie) >= 0)
+        if (reply->tag != TAG || exec->is_killed ||
+            exec->sink->fn(reply->output.stream, reply->output.bytes, reply->output.len, exec->sink->cookie) >= 0)
             return 0;
         return err_set(err, ERR_CANCELLED, -ECANCELED, "nobody reads the output any more");
     case CTL_REPLY_FINISHED:
@@ -129,18 +126,20 @@ static int on_reply(struct exec *exec, struct err *err)
     return r < 0 ? err_errno(err, r, "a message of the supervisor") : take(exec, &reply, err);
 }
 
-static int follow(struct exec *exec, int cancel_fd, struct err *err)
+static int follow(struct exec *exec, struct err *err)
 {
     while (!exec->has_finished) {
         struct pollfd fds[] = {
             { .fd = exec->ctl_fd, .events = POLLIN },
-            { .fd = cancel_fd, .events = POLLIN },
+            { .fd = exec->is_killed ? -1 : exec->sink->cancel_fd, .events = POLLIN },
             { .fd = exec->input_fd, .events = POLLOUT },
         };
-        int r;
+        int r = poll(fds, ARRAY_LEN(fds), exec->is_killed ? KILLED_MS : -1);
 
-        if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
+        if (r < 0 && errno != EINTR)
             return err_errno(err, -errno, "waiting for the command");
+        if (r == 0)
+            return err_set(err, ERR_INTERNAL, -ETIMEDOUT, "the command was killed and does not end");
         if (fds[1].revents)
             return err_set(err, ERR_CANCELLED, -ECANCELED, "the call was cancelled");
         if (fds[2].revents)
@@ -152,10 +151,26 @@ static int follow(struct exec *exec, int cancel_fd, struct err *err)
     return 0;
 }
 
-int exec_run(int ctl_fd, const struct exec_request *request, int cancel_fd, exec_output_fn fn, void *cookie,
-             struct exec_result *ret, struct err *err)
+/* Nobody wants it. 0 when its end was heard of. */
+static int kill_it(struct exec *exec)
 {
-    struct exec exec = { .ctl_fd = ctl_fd, .input_fd = -1, .fn = fn, .cookie = cookie, .result = ret };
+    struct ctl_request request = { .type = CTL_REQUEST_KILL,
+                                   .tag = TAG,
+                                   .kill = { .signal = SIGKILL, .scope = CTL_KILL_TREE } };
+    struct err ignored = ERR_NONE;
+    struct frame frame;
+    int r = ctl_request_encode(&request, exec->payload, FRAME_PAYLOAD_MAX, &frame);
+
+    exec->is_killed = true;
+    if (r == 0)
+        r = ctl_client_send(exec->ctl_fd, &frame, KILLED_MS, &ignored);
+    return r < 0 ? r : follow(exec, &ignored);
+}
+
+int exec_run(int ctl_fd, const struct exec_request *request, const struct exec_sink *sink, struct exec_result *ret,
+             struct err *err)
+{
+    struct exec exec = { .ctl_fd = ctl_fd, .input_fd = -1, .sink = sink, .result = ret };
     int r;
 
     *ret = (struct exec_result){ 0 };
@@ -164,7 +179,9 @@ int exec_run(int ctl_fd, const struct exec_request *request, int cancel_fd, exec
         return err_set(err, ERR_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory");
     r = ask(&exec, request, err);
     if (r == 0)
-        r = follow(&exec, cancel_fd, err);
+        r = follow(&exec, err);
+    if (r == -ECANCELED && !(sink->spare && sink->spare(sink->spare_cookie)))
+        kill_it(&exec);
     cleanup_fd(&exec.input_fd);
     free(exec.payload);
     return r;

@@ -11,6 +11,7 @@
 #include "service/events.h"
 #include "service/life.h"
 #include "service/service_int.h"
+#include "service/sync.h"
 #include "store/claim_row.h"
 #include "store/event_row.h"
 #include "store/session_row.h"
@@ -22,7 +23,7 @@ struct janitor {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool is_ending;
+    bool is_ending, is_woken;
 };
 
 /* Whether the delta of one that is stopped holds anything that its codebase does not have. Who cannot tell says yes. */
@@ -105,6 +106,7 @@ static void *work(void *arg)
         struct timespec until;
 
         pthread_mutex_unlock(&janitor->lock);
+        sync_all_that_need_it(service);
         retire_expired(service);
         trim(service);
         pthread_mutex_lock(&janitor->lock);
@@ -115,8 +117,10 @@ static void *work(void *arg)
             until.tv_nsec -= CLOCK_NS_PER_SEC;
             until.tv_sec++;
         }
-        while (!janitor->is_ending && pthread_cond_timedwait(&janitor->wake, &janitor->lock, &until) != ETIMEDOUT)
+        while (!janitor->is_ending && !janitor->is_woken &&
+               pthread_cond_timedwait(&janitor->wake, &janitor->lock, &until) != ETIMEDOUT)
             ;
+        janitor->is_woken = false;
     }
     pthread_mutex_unlock(&janitor->lock);
     return NULL;
@@ -140,6 +144,19 @@ int janitor_start(struct service *service, struct err *err)
     service->janitor = NULL;
     free(janitor);
     return err_errno(err, -r, "starting a thread");
+}
+
+/* While recovery is at work there is none yet: its first round comes soon. */
+void janitor_wake(struct service *service)
+{
+    struct janitor *janitor = service->janitor;
+
+    if (!janitor)
+        return;
+    pthread_mutex_lock(&janitor->lock);
+    janitor->is_woken = true;
+    pthread_cond_signal(&janitor->wake);
+    pthread_mutex_unlock(&janitor->lock);
 }
 
 void janitor_stop(struct service *service)

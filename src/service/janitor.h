@@ -10,3 +10,6 @@ struct service;
 
 int janitor_start(struct service *service, struct err *err);
 void janitor_stop(struct service *service);
+
+/* Does what waits now instead of at its next round. */
+void janitor_wake(struct service *service);

@@ -119,6 +119,8 @@ static void recover_active(struct service *service, struct ward *ward, struct sa
         life_move(service, row, SANDBOX_STATUS_BIT(was), SANDBOX_STATUS_RUNNING, NULL, err);
     else if (was == SANDBOX_STATUS_STOPPING)
         life_stop(service, ward, row, err);
+    /* What ended while nobody was there. */
+    sync_later(service, ward);
     log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
 }
 

@@ -122,8 +122,8 @@ static int start(struct service *service, struct ward *ward, struct sandbox_row 
 
 /* ---- stop ---- */
 
-/* It does not listen. Its socket tells its pid, which cannot be another's while we hold the socket's other end open... but it can
- * once it died, so the pid is pinned first and the connection looked at after. */
+/* It does not listen. The connection tells its pid, which may be another's once it died: so the pid is pinned first, and only then
+ * looked whether the connection still stands. */
 static void kill_supervisor(int fd)
 {
     struct ucred peer;
@@ -184,7 +184,7 @@ static int stop(struct service *service, struct ward *ward, struct sandbox_row *
 
     if (row->status != SANDBOX_STATUS_RUNNING && row->status != SANDBOX_STATUS_STOPPING)
         return refuse_not_running(err);
-    sync_before_stop(service, ward);
+    sync_now(service, ward);
     r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING),
                   SANDBOX_STATUS_STOPPING, NULL, err);
     if (r < 0)
@@ -208,7 +208,7 @@ int life_destroy(struct service *service, struct ward *ward, struct sandbox_row 
     int r = 0;
 
     if (row->status == SANDBOX_STATUS_RUNNING)
-        sync_before_stop(service, ward);
+        sync_now(service, ward);
     if (row->status != SANDBOX_STATUS_DESTROYING)
         r = life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_DESTROYING, NULL, err);
     if (r < 0)

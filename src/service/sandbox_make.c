@@ -157,6 +157,14 @@ static void fill(struct service *service, struct draft *draft)
 
     spec->name = xdup(draft->id);
     spec->base_path = xprintf("%s/%s/files", service->options.codebase_path, request->codebase_id);
+    if (row->sync_on_completion) {
+        spec->codebase_path = xprintf("%s/%s", service->options.codebase_path, request->codebase_id);
+        spec->codebase_quota_bytes = service->options.codebase_quota_bytes;
+        spec->codebase_keep_versions = service->options.versions_kept;
+        spec->codebase_keep_ns = (uint64_t) service->options.versions_age_ns;
+    } else {
+        spec->codebase_path = xdup("");
+    }
     spec->runtime = xdup(runtime_name(row->runtime));
     spec->hostname = xdup("");
     spec->own_cgroup = false;

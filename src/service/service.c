@@ -1,8 +1,11 @@
 #include "service/service.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "base/file.h"
 #include "base/id.h"
@@ -13,6 +16,7 @@
 #include "service/service_int.h"
 #include "service/watch.h"
 
+#define LOCK_FILE "server-lock"
 #define HOST_ID_FILE "host-id"
 #define HOST_ID_PREFIX "host_"
 
@@ -49,6 +53,17 @@ static int find_host_id(struct service *service, struct err *err)
     return 0;
 }
 
+/* Two servers would take each other's sandboxes for what a dead one left. */
+static int take_lock(struct service *service, struct err *err)
+{
+    service->lock_fd = openat(service->home.fd, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (service->lock_fd < 0)
+        return err_errno(err, -errno, "opening '%s/%s'", service->home.path, LOCK_FILE);
+    if (flock(service->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "another server serves the sandboxes in '%s'", service->home.path);
+}
+
 static int open_all(struct service *service, struct err *err)
 {
     const struct service_options *options = &service->options;
@@ -59,6 +74,8 @@ static int open_all(struct service *service, struct err *err)
     };
     int r = home_open_at(options->mount_path, &service->home, err);
 
+    if (r == 0)
+        r = take_lock(service, err);
     if (r == 0)
         r = find_host_id(service, err);
     if (r == 0)
@@ -80,6 +97,7 @@ int service_new(const struct service_options *options, struct service **ret, str
     int r;
 
     service->home = HOME_NONE;
+    service->lock_fd = -1;
     wards_init(&service->wards);
     copy_options(&service->options, options);
     r = open_all(service, err);
@@ -93,19 +111,25 @@ void service_free(struct service *service)
 {
     if (!service)
         return;
-    janitor_stop(service);
     watch_stop_thread(service);
+    janitor_stop(service);
     events_stop(service);
     wards_done(&service->wards);
     codebases_close(service->codebases);
     store_close(service->store);
     home_done(&service->home);
+    cleanup_fd(&service->lock_fd);
     free(service->host_id);
     free((char *) service->options.codebase_path);
     free((char *) service->options.mount_path);
     free((char *) service->options.db_url);
     free((char *) service->options.docker_image);
     free(service);
+}
+
+void service_end_at(struct service *service, int64_t when_ns)
+{
+    atomic_store(&service->ends_at_ns, when_ns);
 }
 
 int service_check(struct service *service, struct err *err)

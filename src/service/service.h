@@ -38,6 +38,9 @@ struct service_options {
  * (expiry, events). Signals must be blocked. */
 int service_new(const struct service_options *options, struct service **ret, struct err *err);
 
+/* Calls that are cancelled at this time of the monotonic clock or later are so because the server ends: commands go on. */
+void service_end_at(struct service *service, int64_t when_ns);
+
 /* Sandboxes live on. No call may be going on. */
 void service_free(struct service *service);
 DEFINE_AUTOPTR(service, service_free);

@@ -23,11 +23,13 @@ struct service {
     struct store *store;
     struct codebases *codebases;
     struct home home;
+    int lock_fd; /* owned: one server for one directory of sandboxes */
     char *host_id;
     struct wards wards;
-    struct recorder *recorder;  /* events.c */
-    struct watch_thread *watch; /* watch.c */
-    struct janitor *janitor;    /* janitor.c */
+    struct recorder *recorder;       /* events.c */
+    struct watch_thread *watch;      /* watch.c */
+    struct janitor *_Atomic janitor; /* janitor.c */
+    _Atomic int64_t ends_at_ns;      /* monotonic clock: from then on who is cancelled is so because we end; 0: we do not */
 };
 
 /* "sandbox not found" and so on, with their reasons. */

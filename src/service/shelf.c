@@ -69,7 +69,8 @@ int service_get_codebase(struct service *service, const struct caller *caller, c
     return r == -ENOENT ? refuse_codebase(err) : r;
 }
 
-int shelf_open(struct service *service, const struct caller *caller, const char *id, struct codebase **ret, struct err *err)
+int shelf_open(struct service *service, const struct caller *caller, const char *id, struct codebase **ret, char **ret_owner,
+               struct err *err)
 {
     autodone(codebase_row) struct codebase_row row = { 0 };
     int r = service_get_codebase(service, caller, id, &row, err);
@@ -80,6 +81,8 @@ int shelf_open(struct service *service, const struct caller *caller, const char 
         return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "codebase '%s' lives on another host", id),
                            "OTHER_HOST");
     r = codebase_open(service->codebases, id, ret, err);
+    if (r == 0 && ret_owner)
+        *ret_owner = xdup(row.owner_id);
     return r == -ENOENT ? refuse_codebase(err) : r;
 }
 

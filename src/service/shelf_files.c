@@ -52,12 +52,11 @@ int shelf_put(struct service *service, const struct caller *caller, const char *
               struct upload **ret, struct err *err)
 {
     autoptr(upload) upload = xnew(struct upload);
-    int r = shelf_open(service, caller, id, &upload->codebase, err);
+    int r = shelf_open(service, caller, id, &upload->codebase, &upload->owner, err);
 
     if (r < 0)
         return r;
     upload->service = service;
-    upload->owner = xdup(caller->owner);
     upload->path = xdup(path);
     r = codebase_put_begin(upload->codebase, path, mode ? (int) (mode & 0777) : CODEBASE_PUT_SAME_MODE, caller->owner,
                            &upload->put, err);
@@ -74,12 +73,11 @@ int shelf_import(struct service *service, const struct caller *caller, const cha
                                                .max_bytes = service->options.archive_bytes_max,
                                                .by = caller->owner };
     autoptr(upload) upload = xnew(struct upload);
-    int r = shelf_open(service, caller, id, &upload->codebase, err);
+    int r = shelf_open(service, caller, id, &upload->codebase, &upload->owner, err);
 
     if (r < 0)
         return r;
     upload->service = service;
-    upload->owner = xdup(caller->owner);
     upload->path = xdup("");
     r = codebase_import_begin(upload->codebase, &options, &upload->import, err);
     if (r < 0)
@@ -146,7 +144,7 @@ int shelf_get_file(struct service *service, const struct caller *caller, const c
     autofree char *bytes = NULL;
     autofd int fd = -1;
     struct stat st;
-    int r = shelf_open(service, caller, id, &codebase, err);
+    int r = shelf_open(service, caller, id, &codebase, NULL, err);
 
     if (r < 0)
         return r;
@@ -177,7 +175,7 @@ int shelf_export(struct service *service, const struct caller *caller, const cha
                  void *cookie, struct err *err)
 {
     autoptr(codebase) codebase = NULL;
-    int r = shelf_open(service, caller, id, &codebase, err);
+    int r = shelf_open(service, caller, id, &codebase, NULL, err);
 
     return r < 0 ? r : codebase_export(codebase, *path ? path : NULL, CODEBASE_EXPORT_PLAIN, fn, cookie, err);
 }
@@ -238,7 +236,8 @@ int shelf_remove_file(struct service *service, const struct caller *caller, cons
     autodone(codebase_commit) struct codebase_commit commit = CODEBASE_COMMIT_NONE;
     autodone(buf) struct buf clean = BUF_EMPTY;
     autoptr(codebase) codebase = NULL;
-    int r = shelf_open(service, caller, id, &codebase, err);
+    autofree char *owner = NULL;
+    int r = shelf_open(service, caller, id, &codebase, &owner, err);
 
     if (r < 0)
         return r;
@@ -260,7 +259,7 @@ int shelf_remove_file(struct service *service, const struct caller *caller, cons
     events_add(service, &(struct event){
                             .type = "file_deleted",
                             .codebase_id = id,
-                            .owner = caller->owner,
+                            .owner = owner,
                             .payload = json_pack("{s:s, s:I}", "path", clean.data, "version", (json_int_t) commit.version) });
     return shelf_get(service, caller, id, ret, err);
 }
@@ -306,7 +305,7 @@ int shelf_list_files(struct service *service, const struct caller *caller, const
         .path = path, .is_recursive = is_recursive, .after = token && *token ? token : NULL, .limit = limit
     };
     autoptr(codebase) codebase = NULL;
-    int r = shelf_open(service, caller, id, &codebase, err);
+    int r = shelf_open(service, caller, id, &codebase, NULL, err);
 
     if (r < 0)
         return r;

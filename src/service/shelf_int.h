@@ -10,8 +10,9 @@
 struct service;
 struct ward;
 
-/* A codebase that the caller sees and whose files are on this host. */
-int shelf_open(struct service *service, const struct caller *caller, const char *id, struct codebase **ret, struct err *err);
+/* A codebase that the caller sees and whose files are on this host. `ret_owner`, to be freed, may be NULL. */
+int shelf_open(struct service *service, const struct caller *caller, const char *id, struct codebase **ret, char **ret_owner,
+               struct err *err);
 
 /* A version was made, by a call or (`except`) by a sandbox's sync: the row says so, and the sandboxes that run on it know. */
 void shelf_note_commit(struct service *service, struct codebase *codebase, const struct codebase_commit *commit,

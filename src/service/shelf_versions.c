@@ -95,7 +95,7 @@ int shelf_list_versions(struct service *service, const struct caller *caller, co
     int r = parse_token(token, &gathering.before, err);
 
     if (r == 0)
-        r = shelf_open(service, caller, id, &codebase, err);
+        r = shelf_open(service, caller, id, &codebase, NULL, err);
     if (r < 0)
         return r;
     gathering.codebase = codebase;
@@ -112,7 +112,8 @@ int shelf_restore(struct service *service, const struct caller *caller, const ch
     autodone(codebase_commit) struct codebase_commit commit = CODEBASE_COMMIT_NONE;
     autodone(version_page) struct version_page page = { 0 };
     autoptr(codebase) codebase = NULL;
-    int r = shelf_open(service, caller, id, &codebase, err);
+    autofree char *owner = NULL;
+    int r = shelf_open(service, caller, id, &codebase, &owner, err);
 
     if (r == 0)
         r = codebase_restore(codebase, version, *path ? path : NULL, caller->owner, &commit, err);
@@ -121,7 +122,7 @@ int shelf_restore(struct service *service, const struct caller *caller, const ch
     shelf_note_commit(service, codebase, &commit, NULL);
     events_add(service, &(struct event){ .type = "version_restored",
                                          .codebase_id = id,
-                                         .owner = caller->owner,
+                                         .owner = owner,
                                          .payload = json_pack("{s:I, s:I, s:s}", "restored", (json_int_t) version, "version",
                                                               (json_int_t) commit.version, "path", path) });
     r = shelf_list_versions(service, caller, id, 1, "", &page, err);

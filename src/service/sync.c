@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/events.h"
+#include "service/janitor.h"
 #include "service/service_int.h"
 #include "service/shelf_int.h"
 #include "wire/ctl_client.h"
@@ -71,9 +71,11 @@ void sync_tell_siblings(struct service *service, const char *codebase_id, const 
                         size_t count)
 {
     char **absolute = make_absolute(paths, count);
-    struct news news = {
-        .service = service, .codebase_id = codebase_id, .except = except, .paths = (const char *const *) absolute, .count = count
-    };
+    struct news news = { .service = service,
+                         .codebase_id = codebase_id,
+                         .except = except,
+                         .paths = (const char *const *) absolute,
+                         .count = count };
 
     wards_each_running(&service->wards, tell_one, &news);
     for (size_t i = 0; i < count; i++)
@@ -83,29 +85,11 @@ void sync_tell_siblings(struct service *service, const char *codebase_id, const 
 
 /* ---- one's own ---- */
 
-static void tell_conflict(struct service *service, const struct ward *ward, const char *path, bool has_won, uint64_t version)
-{
-    autodone(buf) struct buf shown = BUF_EMPTY;
-
-    buf_add_escaped(&shown, path, strlen(path));
-    events_add(service, &(struct event){ .type = "sync_conflict",
-                                         .sandbox_id = ward->id,
-                                         .codebase_id = ward->codebase_id,
-                                         .owner = ward->owner,
-                                         .payload = json_pack("{s:s, s:s, s:I}", "path", shown.data, "kept",
-                                                              has_won ? "this sandbox's change" : "the other change", "version",
-                                                              (json_int_t) version) });
-}
-
-/* Only those that this sandbox lost are the caller's to know; the others' owners find them in the events. */
-static void take_conflicts(struct service *service, const struct ward *ward, const struct ctl_synced *synced,
-                           struct sync_result *ret)
+/* Only those that this sandbox lost are the caller's to know; all of them are events (watch.c). */
+static void take_conflicts(const struct ctl_synced *synced, struct sync_result *ret)
 {
     for (const char *path = NULL; (path = ctl_paths_next(&synced->conflicts, path));) {
-        bool has_won = *path == '+';
-
-        tell_conflict(service, ward, path + 1, has_won, synced->version);
-        if (has_won)
+        if (*path == '+')
             continue;
         ret->conflicts = xgrow(ret->conflicts, ret->conflict_count + 1, sizeof(*ret->conflicts));
         ret->conflicts[ret->conflict_count++] = xdup(path + 1);
@@ -132,7 +116,8 @@ static void note_version(struct service *service, const struct ward *ward, const
     sync_tell_siblings(service, ward->codebase_id, ward, paths, count);
 }
 
-static int sync_as(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret, struct err *err)
+static int sync_as(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret,
+                   struct err *err)
 {
     autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
     struct ctl_synced synced;
@@ -143,7 +128,7 @@ static int sync_as(struct service *service, struct ward *ward, int ctl_fd, const
     ret->version = synced.version;
     if (synced.change_count > 0)
         note_version(service, ward, &synced);
-    take_conflicts(service, ward, &synced, ret);
+    take_conflicts(&synced, ret);
     return 0;
 }
 
@@ -152,7 +137,7 @@ int sync_run(struct service *service, struct ward *ward, int ctl_fd, const char 
     return ward->syncs ? sync_as(service, ward, ctl_fd, by, ret, err) : 0;
 }
 
-void sync_before_stop(struct service *service, struct ward *ward)
+void sync_now(struct service *service, struct ward *ward)
 {
     struct sync_result result = { 0 };
     struct err err = ERR_NONE;
@@ -165,6 +150,32 @@ void sync_before_stop(struct service *service, struct ward *ward)
     if (r == 0)
         ward_give_fd(ward, steal_fd(&fd));
     else
-        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id),
+                 LOG_STR("error", err.text));
     sync_result_done(&result);
+}
+
+void sync_later(struct service *service, struct ward *ward)
+{
+    pthread_mutex_lock(&ward->lock);
+    ward->needs_sync = ward->syncs;
+    pthread_mutex_unlock(&ward->lock);
+    janitor_wake(service);
+}
+
+static void sync_if_needed(struct ward *ward, void *cookie)
+{
+    bool needs_sync;
+
+    pthread_mutex_lock(&ward->lock);
+    needs_sync = ward->needs_sync;
+    ward->needs_sync = false;
+    pthread_mutex_unlock(&ward->lock);
+    if (needs_sync)
+        sync_now(cookie, ward);
+}
+
+void sync_all_that_need_it(struct service *service)
+{
+    wards_each_running(&service->wards, sync_if_needed, service);
 }

@@ -23,8 +23,13 @@ void sync_result_done(struct sync_result *result);
  * sync: nothing, and 0. After a failure the connection is of no more use. */
 int sync_run(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret, struct err *err);
 
+/* By the janitor's thread, soon: a command ended that another server, now dead, had asked for. */
+void sync_later(struct service *service, struct ward *ward);
+
+void sync_all_that_need_it(struct service *service);
+
 /* Before it ends: what its last commands left in the background may have changed something. Failures are logged; the changes stay. */
-void sync_before_stop(struct service *service, struct ward *ward);
+void sync_now(struct service *service, struct ward *ward);
 
 /* Files of a codebase were changed by somebody else than the ward `except` (or NULL): the sandboxes that run on it see it when this
  * returns. `count` 0: whatever there is may have changed. */

@@ -42,14 +42,19 @@ void wards_done(struct wards *wards)
     pthread_mutex_destroy(&wards->lock);
 }
 
-/* Ids are random: any part of them spreads. */
-static struct ward **bucket_of(struct wards *wards, const char *id)
+/* FNV-1a. */
+static uint64_t hash_of(const char *id)
 {
-    uint32_t hash = 2166136261u;
+    uint64_t hash = 14695981039346656037u;
 
     for (; *id; id++)
-        hash = (hash ^ (unsigned char) *id) * 16777619u;
-    return &wards->buckets[hash % WARD_BUCKETS];
+        hash = (hash ^ (unsigned char) *id) * 1099511628211u;
+    return hash;
+}
+
+static struct ward **bucket_of(struct wards *wards, const char *id)
+{
+    return &wards->buckets[hash_of(id) % WARD_BUCKETS];
 }
 
 static struct ward *look_up(struct wards *wards, const char *id)
@@ -226,6 +231,25 @@ void ward_give_fd(struct ward *ward, int fd)
     pthread_mutex_unlock(&ward->lock);
     if (fd >= 0)
         close(fd);
+}
+
+void ward_note_exec(struct ward *ward, const char *name)
+{
+    pthread_mutex_lock(&ward->lock);
+    ward->execs[ward->exec_next++ % WARD_EXECS_KEPT] = hash_of(name);
+    pthread_mutex_unlock(&ward->lock);
+}
+
+bool ward_knows_exec(struct ward *ward, const char *name)
+{
+    uint64_t hash = hash_of(name);
+    bool is_known = false;
+
+    pthread_mutex_lock(&ward->lock);
+    for (size_t i = 0; i < WARD_EXECS_KEPT && !is_known; i++)
+        is_known = ward->execs[i] == hash;
+    pthread_mutex_unlock(&ward->lock);
+    return is_known;
 }
 
 void wards_each_running(struct wards *wards, ward_fn fn, void *cookie)

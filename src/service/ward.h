@@ -18,6 +18,7 @@
 
 #define WARD_IDLE_MAX 8
 #define WARD_BUCKETS 1024
+#define WARD_EXECS_KEPT 256
 
 struct wards;
 
@@ -36,11 +37,14 @@ struct ward {
     bool is_stopping;    /* its end is no surprise */
     unsigned generation; /* counts how often it was started */
     bool syncs;
+    bool needs_sync;           /* see sync_later() */
     char *owner, *codebase_id; /* owned; set while it runs */
     int dir_fd;                /* owned; the sandbox's directory; -1: not open */
     struct proc supervisor;    /* owned: to be waited for, if it is our child */
     int idle[WARD_IDLE_MAX];   /* owned: connections that nobody uses now */
     size_t idle_count;
+    uint64_t execs[WARD_EXECS_KEPT]; /* hashes of the names of the last that this server asked for: a ring */
+    size_t exec_next;
 };
 
 struct wards {
@@ -70,6 +74,10 @@ bool ward_end_running(struct ward *ward);
  * nothing is going on on it any more, or closed. -ENOTCONN, ERR_FAILED_PRECONDITION: "sandbox is not running". */
 int ward_take_fd(struct ward *ward, int *ret_fd, struct err *err);
 void ward_give_fd(struct ward *ward, int fd);
+
+/* This server asks for the exec itself, so whoever hears of its end need not see to it. */
+void ward_note_exec(struct ward *ward, const char *name);
+bool ward_knows_exec(struct ward *ward, const char *name);
 
 /* Every ward that runs, each referenced for the call. */
 typedef void (*ward_fn)(struct ward *ward, void *cookie);

@@ -15,12 +15,15 @@
 #include "base/mem.h"
 #include "service/events.h"
 #include "service/service_int.h"
+#include "service/sync.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
 
 #define TAG 1
 #define SEND_MS 5000
 #define AT_ONCE 64
+/* How a command of the API is run; who reads of it knows. */
+#define SHELL_PREFIX "/bin/sh -c "
 /* Commands whose beginning was told and whose end was not, of one sandbox. */
 #define OPEN_MAX 64
 
@@ -115,7 +118,8 @@ static char *take_command(struct watched *watched, const char *exec)
 
 static void on_finished(struct service *service, struct watched *watched, const struct ctl_event *event)
 {
-    autofree char *command = take_command(watched, event->subject);
+    autofree char *text = take_command(watched, event->subject);
+    const char *command = text && strncmp(text, SHELL_PREFIX, strlen(SHELL_PREFIX)) == 0 ? text + strlen(SHELL_PREFIX) : text;
     struct ctl_finished finished = { .end = (enum ctl_end) event->numbers[0], .status = (int32_t) event->numbers[1] };
     int code = finished.end == CTL_END_SIGNALED ? 128 + finished.status : finished.status;
     json_t *payload =
@@ -124,6 +128,8 @@ static void on_finished(struct service *service, struct watched *watched, const 
 
     if (finished.end == CTL_END_TIMED_OUT)
         json_object_set_new(payload, "timed_out", json_true());
+    if (!ward_knows_exec(watched->ward, event->subject))
+        sync_later(service, watched->ward);
     tell(service, watched, "command_executed", event->wall_ns, payload);
 }
 
@@ -177,6 +183,12 @@ static void on_event(struct service *service, struct watched *watched, const str
         break;
     case CTL_EVENT_SESSION_CLOSED:
         on_session_closed(service, watched, event);
+        break;
+    case CTL_EVENT_SYNC_CONFLICT:
+        tell(service, watched, "sync_conflict", event->wall_ns,
+             json_pack("{s:o, s:s, s:I, s:I}", "path", text_of(event->subject), "kept",
+                       strcmp(event->detail, "won") == 0 ? "this sandbox's change" : "the other change", "version",
+                       (json_int_t) event->numbers[0], "event", (json_int_t) event->number));
         break;
     }
 }

@@ -1,0 +1,5 @@
+/* 'agentfense token': the tokens of the server that has this configuration, whether it runs or not. */
+#pragma once
+
+/* argv[0] is "token". Returns the exit code. */
+int token_verb(int argc, char **argv);
