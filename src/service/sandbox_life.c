@@ -87,6 +87,22 @@ static int boot(struct service *service, struct ward *ward, struct sandbox_row *
     return r;
 }
 
+/* The request was fine when it was made: what is in the way now is this host. */
+static enum err_code code_of_failure(enum err_code code)
+{
+    switch (code) {
+    case ERR_INVALID_ARGUMENT:
+    case ERR_NOT_FOUND:
+    case ERR_PERMISSION_DENIED:
+    case ERR_FAILED_PRECONDITION:
+        return ERR_FAILED_PRECONDITION;
+    case ERR_RESOURCE_EXHAUSTED:
+        return code;
+    default:
+        return ERR_INTERNAL;
+    }
+}
+
 static int start(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
 {
     unsigned from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_PENDING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPED) |
@@ -104,8 +120,7 @@ static int start(struct service *service, struct ward *ward, struct sandbox_row 
         return r;
     r = boot(service, ward, row, cancel_fd, err);
     if (r < 0) {
-        enum err_code code =
-            err->code == ERR_FAILED_PRECONDITION || err->code == ERR_RESOURCE_EXHAUSTED ? err->code : ERR_INTERNAL;
+        enum err_code code = code_of_failure(err->code);
 
         life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_ERROR, err->text, &ignored);
         tell(service, row, "sandbox_failed", json_pack("{s:s}", "reason", row->reason));

@@ -113,7 +113,7 @@ static int create(struct service *service, struct ward *ward, const struct sessi
     r = open_shell(service, fd, row->id, request, env, err);
     if (r < 0) {
         session_row_close(service->store, row->id, clock_wall_ns(), &ignored);
-        return err_wrap(err, r, "failed to create session");
+        return err_wrap(err, r, "failed to create session: shell '%s'", row->shell);
     }
     ward_give_fd(ward, steal_fd(&fd));
     return 0;

@@ -1,0 +1,276 @@
+"""A server under test, by the programs as people start them, and what clients use: grpcio and plain HTTP."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.parse
+
+import grpc
+from sandbox.v1 import codebase_pb2, sandbox_pb2
+
+WAIT = 60
+LEVELS = {"none": 1, "view": 2, "read": 3, "write": 4}
+WRITE_ALL = (("**/*", "write"),)
+
+SANDBOX_METHODS = {
+    "CreateSandbox": ("CreateSandboxRequest", "Sandbox"),
+    "GetSandbox": ("GetSandboxRequest", "Sandbox"),
+    "ListSandboxes": ("ListSandboxesRequest", "ListSandboxesResponse"),
+    "StartSandbox": ("StartSandboxRequest", "Sandbox"),
+    "StopSandbox": ("StopSandboxRequest", "Sandbox"),
+    "DestroySandbox": ("DestroySandboxRequest", "Empty"),
+    "Exec": ("ExecRequest", "ExecResult"),
+    "ExecStream": ("ExecRequest", "ExecOutput"),
+    "CreateSession": ("CreateSessionRequest", "Session"),
+    "GetSession": ("GetSessionRequest", "Session"),
+    "ListSessions": ("ListSessionsRequest", "ListSessionsResponse"),
+    "DestroySession": ("DestroySessionRequest", "Empty"),
+    "SessionExec": ("SessionExecRequest", "ExecResult"),
+    "SessionExecStream": ("SessionExecRequest", "ExecOutput"),
+    "UpdatePermissions": ("UpdatePermissionsRequest", "Sandbox"),
+    "ExplainPermission": ("ExplainPermissionRequest", "ExplainPermissionResponse"),
+    "ListEvents": ("ListEventsRequest", "ListEventsResponse"),
+}
+CODEBASE_METHODS = {
+    "CreateCodebase": ("CreateCodebaseRequest", "Codebase"),
+    "GetCodebase": ("GetCodebaseRequest", "Codebase"),
+    "ListCodebases": ("ListCodebasesRequest", "ListCodebasesResponse"),
+    "DeleteCodebase": ("DeleteCodebaseRequest", "Empty"),
+    "UploadFiles": ("UploadChunk", "UploadResult"),
+    "DownloadFile": ("DownloadFileRequest", "FileChunk"),
+    "ListFiles": ("ListFilesRequest", "ListFilesResponse"),
+    "DeleteFile": ("DeleteFileRequest", "Codebase"),
+    "UploadArchive": ("ArchiveChunk", "UploadArchiveResult"),
+    "DownloadArchive": ("DownloadArchiveRequest", "FileChunk"),
+    "ListVersions": ("ListVersionsRequest", "ListVersionsResponse"),
+    "RestoreVersion": ("RestoreVersionRequest", "Version"),
+}
+KINDS = {"ExecStream": "unary_stream", "SessionExecStream": "unary_stream", "DownloadFile": "unary_stream",
+         "DownloadArchive": "unary_stream", "UploadFiles": "stream_unary", "UploadArchive": "stream_unary"}
+
+
+def eventually(condition, timeout=WAIT):
+    """Waits for something that another process does in its own time."""
+    until = time.monotonic() + timeout
+    while not (value := condition()):
+        assert time.monotonic() < until, "it did not come to pass"
+        time.sleep(0.02)
+    return value
+
+
+def rules(pairs):
+    return [sandbox_pb2.PermissionRule(pattern=pattern, permission=LEVELS[level], priority=rest[0] if rest else 0)
+            for pattern, level, *rest in pairs]
+
+
+class Client:
+    """Every method of the API by its name in Python's spelling: client.create_sandbox(codebase_id=...)."""
+
+    def __init__(self, channel, metadata=()):
+        self.channel, self.metadata = channel, metadata
+        for service, methods, module in (("SandboxService", SANDBOX_METHODS, sandbox_pb2),
+                                         ("CodebaseService", CODEBASE_METHODS, codebase_pb2)):
+            for name, (request, answer) in methods.items():
+                self.add(service, name, getattr(module, request), getattr(module, answer, None) or getattr(sandbox_pb2, answer))
+
+    def add(self, service, name, request, answer):
+        kind = KINDS.get(name, "unary_unary")
+        call = getattr(self.channel, kind)(f"/sandbox.v1.{service}/{name}", request_serializer=request.SerializeToString,
+                                           response_deserializer=answer.FromString)
+        snake = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+        def invoke(*stream, call_timeout=WAIT, **fields):
+            value = iter(stream[0]) if stream else request(**fields)
+            return call(value, timeout=call_timeout, metadata=self.metadata)
+
+        setattr(self, snake, invoke)
+        setattr(self, snake + "_call", call)
+
+    # What tests need again and again.
+
+    def codebase(self, files=None, owner="tester"):
+        made = self.create_codebase(name="test", owner_id=owner)
+        for path, content in (files or {}).items():
+            self.put(made.id, path, content)
+        return made.id
+
+    def put(self, codebase_id, path, content, chunk=65536, **metadata):
+        content = content.encode() if isinstance(content, str) else content
+        head = codebase_pb2.UploadChunk(metadata=codebase_pb2.UploadChunk.Metadata(codebase_id=codebase_id, file_path=path, **metadata))
+        pieces = [codebase_pb2.UploadChunk(data=content[at:at + chunk]) for at in range(0, len(content), chunk)]
+        return self.upload_files([head, *pieces])
+
+    def get(self, codebase_id, path, **fields):
+        return b"".join(chunk.data for chunk in self.download_file(codebase_id=codebase_id, file_path=path, **fields))
+
+    def names(self, codebase_id, path=""):
+        return [file.path for file in self.list_files(codebase_id=codebase_id, path=path, recursive=True).files]
+
+    def sandbox(self, codebase_id, permissions=WRITE_ALL, start=True, **fields):
+        made = self.create_sandbox(codebase_id=codebase_id, permissions=rules(permissions), **fields)
+        if start:
+            self.start_sandbox(sandbox_id=made.id)
+        return made.id
+
+    def run(self, sandbox_id, command, **fields):
+        return self.exec(sandbox_id=sandbox_id, command=command, **fields)
+
+    def events(self, **fields):
+        return list(self.list_events(page_size=1000, **fields).events)
+
+
+class Server:
+    def __init__(self, programs, user=None, db=None, **settings):
+        self.programs, self.user = programs, user
+        self.top = pathlib.Path(tempfile.mkdtemp(prefix="af-serve-"))
+        self.top.chmod(0o755)
+        self.state = self.top / "state"
+        self.log_path = self.top / "log"
+        self.settings = {"server-grpc-addr": "127.0.0.1:0", "server-http-addr": "127.0.0.1:0", "logging-format": "json",
+                         "sandbox-cleanup-interval": "1s", **settings}
+        if db:
+            self.settings["storage-db-path"] = db
+        if user is not None:
+            os.chown(self.top, user, user)
+        self.process = None
+        self.channels = []
+
+    @property
+    def program(self):
+        return str(self.programs / "agentfense")
+
+    def environment(self):
+        return {"AGENTFENSE_STATE_DIR": str(self.state), "PATH": os.environ["PATH"]}
+
+    def as_user(self, args):
+        """The command for another user, who may open /dev/fuse, as it is for everybody on most machines."""
+        node = self.top / "fuse"
+        if not node.exists():
+            os.mknod(node, 0o666 | 0o020000, os.stat("/dev/fuse").st_rdev)
+            node.chmod(0o666)
+        script = 'mount --bind "$1" /dev/fuse && shift && exec "$@"'
+        return ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", script, "sh", str(node), "setpriv", "--reuid",
+                str(self.user), "--regid", str(self.user), "--clear-groups", *args]
+
+    def start(self, wait=True, **options):
+        args = [self.program, "serve", *[f"--{key}={value}" for key, value in self.settings.items()]]
+        if self.user is not None:
+            args = self.as_user(args)
+        self.log_from = self.log_path.stat().st_size if self.log_path.exists() else 0
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment(), cwd="/",
+                                            **options)
+        if wait:
+            self.wait_listening()
+        return self
+
+    def wait_listening(self):
+        def listening():
+            assert self.process.poll() is None, self.log()
+            found = {}
+            for line in self.lines():
+                if line.get("msg") == "listening":
+                    found.setdefault(line["interface"], []).append(line["address"])
+            return found if set(found) >= self.wanted() else None
+
+        self.addresses = eventually(listening)
+        tcp = [address for address in self.addresses.get("grpc", []) if not address.startswith("unix:")]
+        self.grpc_address = tcp[0] if tcp else None
+        self.unix_address = next((a for a in self.addresses.get("grpc", []) if a.startswith("unix:")), None)
+        self.http_address = self.addresses["http"][0] if "http" in self.addresses else None
+
+    def wanted(self):
+        return {name for name in ("grpc", "http") if self.settings.get(f"server-{name}-addr", "x") != ""}
+
+    def log(self):
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def lines(self):
+        """What this life of the server logged."""
+        result = []
+        for line in self.log_path.read_bytes()[self.log_from:].decode(errors="replace").splitlines():
+            with contextlib.suppress(ValueError):
+                result.append(json.loads(line))
+        return result
+
+    # Clients.
+
+    def channel(self, address=None, **options):
+        channel = grpc.insecure_channel(address or self.grpc_address, **options)
+        self.channels.append(channel)
+        return channel
+
+    def client(self, token=None, address=None):
+        return Client(self.channel(address), [("authorization", f"Bearer {token}")] if token else ())
+
+    def http(self, verb, path, body=None, headers=None, raw=False):
+        """A request by hand: (status, decoded body)."""
+        connection = self.connect()
+        try:
+            connection.request(verb, path, json.dumps(body) if isinstance(body, (dict, list)) else body, headers or {})
+            answer = connection.getresponse()
+            content = answer.read()
+            if raw:
+                return answer, content
+            return answer.status, json.loads(content) if content else None
+        finally:
+            connection.close()
+
+    def connect(self):
+        host, port = self.http_address.rsplit(":", 1)
+        return http.client.HTTPConnection(host.strip("[]"), int(port), timeout=WAIT)
+
+    def url(self, path):
+        return f"http://{self.http_address}{urllib.parse.quote(path)}"
+
+    def token(self, *args):
+        done = subprocess.run([self.program, "token", *args], env=self.environment(), capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    # Ends.
+
+    def supervisors(self):
+        """Pids of the supervisors of this server's sandboxes."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                    if words[0].endswith(b"/agentfense-supervisor") and any(str(self.top).encode() in word for word in words):
+                        found[words[-2].decode().rstrip("/").rsplit("/", 1)[-1]] = int(entry.name)
+        return found
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(WAIT)
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(WAIT) == 0, self.log()
+
+    def remove(self):
+        for channel in self.channels:
+            channel.close()
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(WAIT)
+        for pid in self.supervisors().values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        eventually(lambda: not self.supervisors())
+        shutil.rmtree(self.top)
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
