@@ -15,6 +15,7 @@
 #include "fence/session.h"
 
 #define GATE_NS (10 * CLOCK_NS_PER_SEC)
+#define FEW_CHANGES 16
 
 /*
  * The gate is what makes the moment: behind it no operation is under way. Clients wait at it, and hold what they hold in the kernel
@@ -31,6 +32,13 @@ static void fetch_pages(struct fence *f)
 
     if (fd >= 0 && syncfs(fd) == 0)
         session_settle(f->session);
+}
+
+/* Whoever takes waits for the disk, with clients waiting at the gate. When there is much to wait for, it is done before. */
+static void write_back(struct fence *f)
+{
+    if (atomic_load(&f->changes) - f->handed > FEW_CHANGES)
+        syncfs(f->data_fd);
 }
 
 static int close_gate(struct fence *f, struct err *err)
@@ -128,6 +136,7 @@ int fence_hand_over(struct fence *f, handover_fn take, void *cookie, struct hand
     *ret = (struct handover_result){ 0 };
     if (atomic_load(&f->changes) == f->handed)
         return 0;
+    write_back(f);
     r = close_gate(f, err);
     if (r < 0)
         return r;
