@@ -15,6 +15,7 @@
 #include "fence/session.h"
 
 #define GATE_NS (10 * CLOCK_NS_PER_SEC)
+#define IMPATIENT_NS (50 * CLOCK_NS_PER_MS) /* for a test */
 #define FEW_CHANGES 16
 
 /*
@@ -43,7 +44,8 @@ static void write_back(struct fence *f)
 
 static int close_gate(struct fence *f, struct err *err)
 {
-    struct timespec until = clock_timespec_of_ns(clock_now_ns() + GATE_NS);
+    int64_t patience_ns = fault_is("handover-impatient") ? IMPATIENT_NS : GATE_NS;
+    struct timespec until = clock_timespec_of_ns(clock_now_ns() + patience_ns);
     int r = pthread_rwlock_clockwrlock(&f->gate, CLOCK_MONOTONIC, &until);
 
     if (r == ETIMEDOUT)
