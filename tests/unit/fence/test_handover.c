@@ -64,7 +64,7 @@ static int take(struct handover_change *changes, size_t count, void *cookie, str
         } else if (t->loses && strcmp(c->path, t->loses) == 0) {
             c->fate = HANDOVER_LOST;
             if (c->from_fd >= 0)
-                assert_int_equal(unlinkat(c->from_fd, c->name, 0), 0);
+                assert_int_equal(renameat(c->from_fd, c->name, t->x->fd, "loser"), 0);
         } else {
             do_one(t, c);
         }
@@ -157,7 +157,12 @@ static void nothing_changed_costs_no_taking(void **state)
     assert_int_equal(t.calls, 0);
     write_text(&x, walk(&x, "f", NULL), "g", 0);
     hand_over(&x, &t);
+    /* Nor does anybody wait for anybody: an operation is under way, and it does not matter. */
+    setenv("AGENTFENSE_FAULT", "handover-impatient", 1);
+    pthread_rwlock_rdlock(&x.fence->gate);
     hand_over(&x, &t);
+    pthread_rwlock_unlock(&x.fence->gate);
+    unsetenv("AGENTFENSE_FAULT");
     assert_int_equal(t.calls, 1);
     fixture_done(&x);
 }
@@ -439,7 +444,12 @@ static void what_lost_is_the_others_from_now_on(void **state)
     assert_int_equal(unlinkat(x.fd, "base/g", 0), 0);
     assert_int_equal(hand_over(&x, &t).lost, 1);
     assert_null(walk(&x, "g", NULL));
+    handles_trim(x.fence);
     assert_content(&x, g, "ours");
+    /* The loser is kept by others by now, and not to be written any more. */
+    assert_int_equal(write_text(&x, g, "OURS", 0), 4);
+    assert_content(&x, g, "OURS");
+    assert_base(&x, "../loser", "ours");
     /* A deletion itself. */
     t.loses = "f";
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
