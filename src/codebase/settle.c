@@ -238,7 +238,7 @@ static int publish(struct stage *stage, struct manifest *m, struct codebase_meta
     if (r < 0)
         log_warn("the counters of a codebase were not written", LOG_STR("codebase", cb->id), LOG_ERRNO("reason", r));
     else
-        trim_run(cb, meta);
+        stage->has_trimmed = trim_run(cb, meta);
     return 0;
 }
 

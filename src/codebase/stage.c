@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "codebase/trim.h"
 
 #define PREFIX "tx_"
 
@@ -67,6 +68,8 @@ void stage_done(struct stage *stage)
         if (!stage->is_committed)
             file_remove_tree(stage->cb->stage_fd, stage->name);
         close(stage->fd);
+        if (stage->has_trimmed)
+            trim_sweep(stage->cb);
     }
     stage->fd = -1;
     errno = saved;
@@ -275,6 +278,5 @@ int stage_sync(struct stage *stage, size_t objects)
 {
     if (objects > SYNC_SINGLY_MAX)
         return syncfs(stage->fd) < 0 ? -errno : 0;
-    int r = file_walk(stage->fd, ".", sync_entry, NULL, NULL);
-    return r < 0 ? r : file_fsync_dir(stage->fd);
+    return file_walk(stage->fd, ".", sync_entry, NULL, NULL);
 }

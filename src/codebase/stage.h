@@ -11,6 +11,7 @@ struct stage {
     int fd;              /* owned, flocked */
     char name[ID_TEXT_MAX];
     bool is_committed; /* it is a version now, and not to be removed */
+    bool has_trimmed;  /* its commit took out old versions, to be removed when the lock is released */
 };
 
 #define STAGE_NONE ((struct stage){ .fd = -1 })
@@ -30,5 +31,6 @@ int stage_copy(int from_dirfd, const char *from, int to_dirfd, const char *to);
  * file that we can read. */
 int stage_tame(int dirfd, const char *name, const struct stat *st);
 
-/* Waits until all in it is on disk: `objects` says how much there is, to choose the cheaper way. */
+/* Waits until all in it is on disk, except for its names, which the commit waits for. `objects` says how much there is, to choose the
+ * cheaper way. */
 int stage_sync(struct stage *stage, size_t objects);

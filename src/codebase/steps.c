@@ -189,7 +189,9 @@ int steps_perform(struct codebase *cb, int version_fd, const struct manifest *m)
     for (size_t i = 0; i < m->count && r >= 0; i++) {
         const struct manifest_entry *e = &m->entries[i];
 
-        if (e->op == MANIFEST_PUT)
+        if (i + 1 == m->count && fault_is("codebase-last-step-fails"))
+            r = -ENOSPC;
+        else if (e->op == MANIFEST_PUT)
             r = perform_put(&w, version_fd, e);
         else if (e->op == MANIFEST_REMOVE)
             r = perform_remove(&w, version_fd, e);

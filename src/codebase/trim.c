@@ -12,6 +12,8 @@
 #include "codebase/manifest.h"
 #include "codebase/settle.h"
 
+#define ASIDE_PREFIX "old_"
+
 static bool is_too_many(const struct codebase *cb, const struct codebase_meta *meta)
 {
     uint64_t keep = cb->options.keep_versions ? cb->options.keep_versions : CODEBASE_KEEP_VERSIONS;
@@ -55,18 +57,32 @@ static int forget_oldest(struct codebase *cb, struct codebase_meta *meta)
     return 1;
 }
 
-/* Into the stage first, so that nobody ever finds half a version under its number. The name is no stage of a living process, so
- * recovery removes what is left of it. */
-static int remove_layer(struct codebase *cb, uint64_t version)
+/* Into the stage, so that nobody ever finds half a version under its number, and that nobody waits for the lock while it is
+ * removed. The name is no stage of a living process, so recovery removes what is left of it. */
+static int move_aside(struct codebase *cb, uint64_t version)
 {
     char name[24], aside[ID_TEXT_MAX];
 
     snprintf(name, sizeof(name), "%" PRIu64, version);
-    id_new("old_", aside);
+    id_new(ASIDE_PREFIX, aside);
     if (renameat(cb->versions_fd, name, cb->stage_fd, aside) < 0)
         return errno == ENOENT ? 0 : -errno;
     codebase_step("codebase-layer-aside");
-    return file_remove_tree(cb->stage_fd, aside);
+    return 0;
+}
+
+static int sweep_name(const char *name, void *cookie)
+{
+    struct codebase *cb = cookie;
+
+    if (id_is_valid(ASIDE_PREFIX, name))
+        (void) file_remove_tree(cb->stage_fd, name);
+    return 0;
+}
+
+void trim_sweep(struct codebase *cb)
+{
+    (void) tree_each_name(cb->stage_fd, sweep_name, cb);
 }
 
 static bool has_layer(struct codebase *cb, uint64_t version)
@@ -76,7 +92,7 @@ static bool has_layer(struct codebase *cb, uint64_t version)
     return fd >= 0;
 }
 
-void trim_run(struct codebase *cb, struct codebase_meta *meta)
+bool trim_run(struct codebase *cb, struct codebase_meta *meta)
 {
     struct codebase_meta after = *meta;
     int r = 1;
@@ -96,7 +112,8 @@ void trim_run(struct codebase *cb, struct codebase_meta *meta)
         first--;
     /* The oldest first, so that what is left when this is killed lies right below those that are kept, and the next finds it. */
     for (uint64_t n = first; n < meta->oldest && r >= 0; n++)
-        r = remove_layer(cb, n);
+        r = move_aside(cb, n);
     if (r < 0)
         log_warn("old versions of a codebase could not be removed", LOG_STR("codebase", cb->id), LOG_ERRNO("reason", r));
+    return first < meta->oldest;
 }

@@ -272,7 +272,6 @@ static void drop_file(struct fence *f, const struct handover_list *list, const s
     if (splits || !in_base)
         numbers_note(f, item->dir, item->name, 0);
     forget_entry(f, item, fits && !splits ? inode : NULL, &base);
-    origin_forget(f, item->path);
     if (splits || looks_other || (inode && !fits))
         add_news(f, news, item->dir, item->name, inode);
     if (any_is(list, item, HANDOVER_LOST))
@@ -395,10 +394,13 @@ void handover_drop(struct fence *f, struct handover_list *list, struct handover_
         if (list->items[i].kind == HANDOVER_ITEM_DIR)
             drop_dir(f, &list->items[i]);
     }
-    /* What lost and was no file: something is in sight again. */
     for (size_t i = 0; i < list->count; i++) {
-        if (list->changes[i].fate == HANDOVER_LOST && list->changes[i].from_fd < 0)
-            renew_path(f, news, list->changes[i].path);
+        const struct handover_change *change = &list->changes[i];
+        if (change->fate != HANDOVER_LEFT)
+            origin_forget(f, change->path);
+        /* No file: something is in sight again. */
+        if (change->fate == HANDOVER_LOST && change->from_fd < 0)
+            renew_path(f, news, change->path);
     }
     attr_keep_dir_times(f, f->root, f->data_fd);
     if (news->count > 0)

@@ -222,7 +222,7 @@ int ctl_client_call(int fd, const struct ctl_request *request, int send_fd, stru
 int ctl_client_sync(int fd, uint64_t tag, const char *by, struct ctl_synced *ret, void *buf, int timeout_ms, struct err *err)
 {
     struct ctl_request request = { .type = CTL_REQUEST_SYNC, .tag = tag };
-    struct ctl_reply reply;
+    struct ctl_reply reply = { 0 };
     size_t len = by ? strnlen(by, CTL_NAME_MAX - 1) : 0;
     int r;
 

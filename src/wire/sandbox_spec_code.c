@@ -290,7 +290,7 @@ int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret
 {
     autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
     struct reader reader;
-    uint8_t version;
+    uint8_t version = 0;
     int r;
 
     r = open_body(bytes, len, KIND_SPEC, &reader, &version, err);

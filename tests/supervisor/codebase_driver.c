@@ -25,7 +25,7 @@ static int upload(struct codebase *cb, const char *path)
     return r < 0 ? r : codebase_put_commit(put, &result, NULL, &err);
 }
 
-static int delete(struct codebase *cb, const char *path)
+static int delete_at(struct codebase *cb, const char *path)
 {
     autoptr(codebase_txn) txn = NULL;
     struct codebase_commit commit = CODEBASE_COMMIT_NONE;
@@ -77,7 +77,7 @@ static int act(struct codebases *all, const char *id, char **args)
     if (strcmp(args[0], "put") == 0)
         return upload(cb, args[1]);
     if (strcmp(args[0], "delete") == 0)
-        return delete (cb, args[1]);
+        return delete_at(cb, args[1]);
     if (strcmp(args[0], "versions") == 0)
         return codebase_versions(cb, on_version, NULL, &err);
     if (strcmp(args[0], "check") == 0)

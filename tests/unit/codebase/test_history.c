@@ -199,7 +199,7 @@ static void add_items(struct action *a, size_t most)
 
 static struct action plan_action(struct model *m, const struct model *history, uint64_t oldest, uint64_t version)
 {
-    struct action a = { .kind = pick(ACTIONS) };
+    struct action a = { .kind = (unsigned) pick(ACTIONS) };
     struct model after = *m;
 
     switch (a.kind) {
@@ -210,7 +210,7 @@ static struct action plan_action(struct model *m, const struct model *history, u
         a.is_refused = !model_put(&after, a.items[0].path, a.items[0].node, true);
         break;
     case REPLACE:
-        after = (struct model){ 0 }; /* fall through */
+        after = (struct model){ 0 };
         __attribute__((fallthrough));
     case IMPORT:
         add_items(&a, 6);

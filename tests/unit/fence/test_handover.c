@@ -64,7 +64,7 @@ static int take(struct handover_change *changes, size_t count, void *cookie, str
         } else if (t->loses && strcmp(c->path, t->loses) == 0) {
             c->fate = HANDOVER_LOST;
             if (c->from_fd >= 0)
-                assert_int_equal(unlinkat(c->from_fd, c->name, 0), 0);
+                assert_int_equal(renameat(c->from_fd, c->name, t->x->fd, "loser"), 0);
         } else {
             do_one(t, c);
         }
@@ -157,7 +157,12 @@ static void nothing_changed_costs_no_taking(void **state)
     assert_int_equal(t.calls, 0);
     write_text(&x, walk(&x, "f", NULL), "g", 0);
     hand_over(&x, &t);
+    /* Nor does anybody wait for anybody: an operation is under way, and it does not matter. */
+    setenv("AGENTFENSE_FAULT", "handover-impatient", 1);
+    pthread_rwlock_rdlock(&x.fence->gate);
     hand_over(&x, &t);
+    pthread_rwlock_unlock(&x.fence->gate);
+    unsetenv("AGENTFENSE_FAULT");
     assert_int_equal(t.calls, 1);
     fixture_done(&x);
 }
@@ -439,7 +444,12 @@ static void what_lost_is_the_others_from_now_on(void **state)
     assert_int_equal(unlinkat(x.fd, "base/g", 0), 0);
     assert_int_equal(hand_over(&x, &t).lost, 1);
     assert_null(walk(&x, "g", NULL));
+    handles_trim(x.fence);
     assert_content(&x, g, "ours");
+    /* The loser is kept by others by now, and not to be written any more. */
+    assert_int_equal(write_text(&x, g, "OURS", 0), 4);
+    assert_content(&x, g, "OURS");
+    assert_base(&x, "../loser", "ours");
     /* A deletion itself. */
     t.loses = "f";
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
@@ -546,6 +556,92 @@ static void a_moved_tree_is_new_files_and_removals(void **state)
     fixture_done(&x);
 }
 
+static void an_operation_that_does_not_end_stops_nothing_but_the_hand_over(void **state)
+{
+    struct fixture x;
+    struct taker t = { 0 };
+    struct handover_result result;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    begin(&x);
+    fixture_open(&x, all, 0);
+    make(&x, "", "f", "text");
+    pthread_rwlock_rdlock(&x.fence->gate);
+    setenv("AGENTFENSE_FAULT", "handover-impatient", 1);
+    assert_int_equal(fence_hand_over(x.fence, take, &t, &result, &err), -ETIMEDOUT);
+    unsetenv("AGENTFENSE_FAULT");
+    assert_int_equal(err.code, ERR_UNAVAILABLE);
+    /* The gate is open to others. */
+    assert_int_equal(pthread_rwlock_tryrdlock(&x.fence->gate), 0);
+    pthread_rwlock_unlock(&x.fence->gate);
+    pthread_rwlock_unlock(&x.fence->gate);
+    assert_int_equal(t.calls, 0);
+    hand_over(&x, &t);
+    assert_base(&x, "f", "text");
+    fixture_done(&x);
+}
+
+static void what_stays_for_something_hidden_in_it_stays_gone(void **state)
+{
+    static const char *const rules[] = { "/**=write", "**/secret=none", NULL };
+    struct fixture x;
+    struct taker t = { 0 };
+
+    (void) state;
+    begin(&x);
+    put_dir(&x, "base/d");
+    put_dir(&x, "base/d/e");
+    put_file(&x, "base/d/e/secret", "s");
+    fixture_open(&x, rules, 0);
+    assert_int_equal(op_rmdir(x.fence, &nobody, walk(&x, "d", NULL), "e"), 0);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
+    make_dir(&x, "", "d");
+    make(&x, "d", "f", "f");
+    for (int i = 0; i < 3; i++) {
+        hand_over(&x, &t);
+        assert_null(walk(&x, "d/e", NULL));
+        assert_content(&x, walk(&x, "d/f", NULL), "f");
+        assert_base(&x, "d/e/secret", "s");
+        reopen(&x, rules);
+    }
+    fixture_done(&x);
+}
+
+/* Whose number is kept must not be another's, and the log must not grow by what comes and goes. */
+static void numbers_of_what_was_handed_over_stay_apart(void **state)
+{
+    struct fixture x;
+    struct taker t = { 0 };
+
+    (void) state;
+    begin(&x);
+    put_file(&x, "base/a", "a");
+    fixture_open(&x, all, 0);
+    uint64_t a = stat_of(&x, "a").st_ino;
+    assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "a", x.fence->root, "b", 0), 0);
+    hand_over(&x, &t);
+    /* Somebody makes a new file of the old name. */
+    put_file(&x, "base/a", "new");
+    uint64_t other = stat_of(&x, "a").st_ino;
+    assert_int_not_equal(other, a);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stat_of(&x, "b").st_ino, a);
+        assert_int_equal(stat_of(&x, "a").st_ino, other);
+        reopen(&x, all);
+    }
+    for (int i = 0; i < 3000; i++) {
+        make(&x, "", "comes", "");
+        assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "comes"), 0);
+    }
+    assert_int_equal(stat_of(&x, "b").st_ino, a);
+    reopen(&x, all);
+    struct stat log;
+    assert_int_equal(fstatat(x.fd, "delta/meta/numbers", &log, 0), 0);
+    assert_true(log.st_size < 1000);
+    fixture_done(&x);
+}
+
 /* As a process leaves it that is killed when all is taken and nothing dropped. */
 static void a_hand_over_that_was_cut_off_is_finished_at_the_next_mount(void **state)
 {
@@ -594,6 +690,9 @@ int main(void)
         cmocka_unit_test(a_change_tells_of_what_it_was_made),
         cmocka_unit_test(promised_directories_and_what_is_no_file_stay),
         cmocka_unit_test(a_moved_tree_is_new_files_and_removals),
+        cmocka_unit_test(an_operation_that_does_not_end_stops_nothing_but_the_hand_over),
+        cmocka_unit_test(what_stays_for_something_hidden_in_it_stays_gone),
+        cmocka_unit_test(numbers_of_what_was_handed_over_stay_apart),
         cmocka_unit_test(a_hand_over_that_was_cut_off_is_finished_at_the_next_mount),
     };
 

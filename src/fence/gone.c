@@ -1,0 +1,157 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "fence/gather.h"
+#include "fence/inode.h"
+#include "fence/whiteout.h"
+
+/*
+ * The base does not know markers for "nothing of what was here": a deleted or opaque directory is spelled out as removals of what
+ * this sandbox could see in the base, and of nothing else. What is hidden survives, and so does its directory, and then the
+ * marker stays in the delta, so that it stays gone in here. What came into the base after the sandbox had deleted was not
+ * there to be deleted: it survives too, and comes in sight.
+ */
+static int add_child(struct gone *w, int fd, const char *name, struct place *place, unsigned depth)
+{
+    struct fence *f = w->g->f;
+    autoptr(place) child = ruleset_step(f->rules, place, name, strlen(name));
+    size_t len;
+    int r;
+
+    if (whiteout_is_reserved(name)) {
+        w->has_hidden = true;
+        return 0;
+    }
+    if (need_check(NEED_LOOKUP, place_level(child), false) < 0) {
+        w->has_hidden = true;
+        if (!ruleset_may_show_below(f->rules, child))
+            return 0;
+    }
+    len = gather_push(w->g, name);
+    r = gone_add(w, fd, name, child, depth + 1);
+    gather_pop(w->g, len);
+    return r;
+}
+
+static int add_children(struct gone *w, int dirfd, const char *name, struct place *place, unsigned depth)
+{
+    int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir) {
+        r = -errno;
+        if (fd >= 0)
+            close(fd);
+        return r;
+    }
+    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+            r = add_child(w, fd, d->d_name, place, depth);
+    }
+    closedir(dir);
+    return r;
+}
+
+int gone_add(struct gone *w, int dirfd, const char *name, struct place *place, unsigned depth)
+{
+    struct handover_change change = { .kind = HANDOVER_REMOVED, .from_fd = -1, .changed_ns = w->removed_ns };
+    bool is_visible = need_check(NEED_LOOKUP, place_level(place), false) == 0;
+    struct stat st;
+    int r;
+
+    if (depth > FILE_WALK_DEPTH_MAX)
+        return -ENAMETOOLONG;
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (S_ISDIR(st.st_mode)) {
+        struct gone inner = { .g = w->g, .removed_ns = w->removed_ns };
+        r = add_children(&inner, dirfd, name, place, depth);
+        w->has_hidden |= inner.has_hidden;
+        w->has_newer |= inner.has_newer;
+        if (r < 0 || inner.has_hidden || inner.has_newer || !is_visible)
+            return r;
+    } else if (!is_visible) {
+        return 0;
+    } else if (depth > 0 && gather_ns(st.st_ctim) > w->removed_ns) {
+        w->has_newer = true;
+        return 0;
+    }
+    change.was = gather_was_of(&st);
+    if (depth == 0 && !S_ISDIR(st.st_mode))
+        change.was = gather_was_at(w->g, &(struct below){ .fd = dirfd }, &st);
+    gather_change(w->g, &change);
+    return 0;
+}
+
+int gone_add_marked(struct gather *g, struct inode *dir, const struct below *below, const struct found *it)
+{
+    char marker[NAME_MAX + 1];
+    struct gone w = { .g = g };
+    struct stat st, base;
+    struct handover_item *item;
+    size_t len;
+    int r;
+
+    item = gather_item(g, HANDOVER_ITEM_MARKER, dir, it);
+    if (!below_stat(below, it->name, &base))
+        return 0;
+    whiteout_name(it->name, marker);
+    len = g->path.len - strlen(it->name);
+    autofree char *at = xprintf("%.*s%s", (int) len, g->path.data, marker);
+    if (fstatat(g->f->data_fd, at, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    w.removed_ns = gather_ns(st.st_ctim);
+    r = gone_add(&w, below->fd, it->name, it->place, 0);
+    item->is_blocked = w.has_hidden && !w.has_newer;
+    item->count = g->list->count - item->first;
+    return r;
+}
+
+/* A directory that was deleted with the one it is in, and stays in the base for what is hidden in it. */
+static int add_or_veil(struct gather *g, struct inode *dir, const struct below *in, int fd, const char *name,
+                       struct place *place)
+{
+    struct gone w = { .g = g, .removed_ns = in->cover_ns };
+    autoptr(place) child = ruleset_step(g->f->rules, place, name, strlen(name));
+    bool is_visible = need_check(NEED_LOOKUP, place_level(child), false) == 0;
+    int r = add_child(&w, fd, name, place, 0);
+
+    if (r == 0 && is_visible && w.has_hidden && !w.has_newer) {
+        struct found it = { .name = (char *) (uintptr_t) name };
+        size_t len = gather_push(g, name);
+        gather_item(g, HANDOVER_ITEM_VEIL, dir, &it);
+        gather_pop(g, len);
+    }
+    return r;
+}
+
+int gone_add_uncovered(struct gather *g, struct inode *inode, const struct below *in, const struct found *it)
+{
+    int fd = openat(in->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir) {
+        r = -errno;
+        if (fd >= 0)
+            close(fd);
+        return r;
+    }
+    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
+        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+            continue;
+        tree_lock(g->f);
+        const struct entry *e = entry_find(inode, d->d_name, strlen(d->d_name));
+        bool is_up = e && (e->flags & ENTRY_UP);
+        tree_unlock(g->f);
+        if (!is_up)
+            r = add_or_veil(g, inode, in, fd, d->d_name, it->place);
+    }
+    closedir(dir);
+    return r;
+}
