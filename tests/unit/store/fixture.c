@@ -13,7 +13,7 @@ bool on_postgres(void)
     return getenv("AGENTFENSE_TEST_POSTGRES") != NULL;
 }
 
-static struct db *connect_raw(struct fixture *x)
+struct db *open_raw(struct fixture *x)
 {
     static struct db_config config;
     struct err problem = ERR_NONE;
@@ -27,7 +27,7 @@ static struct db *connect_raw(struct fixture *x)
 
 void run_sql(struct fixture *x, const char *sql)
 {
-    autoptr(db) db = connect_raw(x);
+    autoptr(db) db = open_raw(x);
 
     must(db_script(db, sql, err));
 }

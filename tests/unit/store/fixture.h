@@ -32,7 +32,9 @@ int fixture_teardown(void **state); /* closes and removes */
 
 void reopen(struct fixture *x);
 
-/* Statements behind the store's back. */
+/* A connection and statements behind the store's back. */
+struct db;
+struct db *open_raw(struct fixture *x);
 void run_sql(struct fixture *x, const char *sql);
 
 #define must(call)                                                                                                             \
