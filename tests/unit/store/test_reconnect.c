@@ -60,8 +60,6 @@ static void a_restart_between_calls_is_not_noticed(void **state)
     autofree char *value = NULL;
     struct store_stats stats;
 
-    if (!on_postgres())
-        skip();
     for (int i = 0; i < 3; i++) {
         autodone(codebase_row) struct codebase_row row = some_codebase("ann", i), got = { 0 };
         must(meta_set(x->store, "a", "1", err));
@@ -80,8 +78,6 @@ static void connections_that_were_cut_are_not_used(void **state)
     struct fixture *x = *state;
     autodone(codebase_row) struct codebase_row row = some_codebase("ann", 1);
 
-    if (!on_postgres())
-        skip();
     must(meta_set(x->store, "a", "1", err));
     run_sql(x, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
@@ -95,8 +91,6 @@ static void one_that_is_away_is_unavailable(void **state)
     autofree char *value = NULL;
     struct store *another = NULL;
 
-    if (!on_postgres())
-        skip();
     must(store_open(x->url, &(struct store_options){ .patience_ms = 50 }, &hasty, err));
     must(meta_set(hasty, "a", "1", err));
     hold_down(NULL);
@@ -118,8 +112,6 @@ static void a_row_that_is_held_too_long_is_told(void **state)
     autoptr(store) hasty = NULL;
     autoptr(db) db = NULL;
 
-    if (!on_postgres())
-        skip();
     must(store_open(x->url, &(struct store_options){ .patience_ms = 50, .busy_timeout_ms = 20 }, &hasty, err));
     must(sandbox_row_insert(hasty, &row, 0, err));
     db = open_raw(x);
@@ -178,8 +170,6 @@ static void what_was_acknowledged_outlives_the_server(void **state)
     struct load load = { .store = x->store, .lock = PTHREAD_MUTEX_INITIALIZER, .told = BUF_EMPTY };
     pthread_t threads[WRITERS];
 
-    if (!on_postgres())
-        skip();
     for (int i = 0; i < WRITERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, write_rows, &load), 0);
     for (int i = 0; i < 4; i++) {
@@ -202,7 +192,7 @@ static void what_was_acknowledged_outlives_the_server(void **state)
 
 static int teardown(void **state)
 {
-    return (on_postgres() ? let_up(state) : 0) | fixture_teardown(state);
+    return let_up(state) | fixture_teardown(state);
 }
 
 int main(void)
@@ -213,5 +203,9 @@ int main(void)
         server_test(what_was_acknowledged_outlives_the_server),
     };
 
+    if (!on_postgres()) {
+        printf("skipped: this is about a PostgreSQL server, which with_postgres.py starts\n");
+        return TEST_SKIPPED;
+    }
     return chdir("/") < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }
