@@ -185,13 +185,12 @@ static int pg_prepare(struct db *db, const char *text, const struct db_value *va
 static void pg_drop(struct db *db, void *handle)
 {
     struct pg_statement *s = handle;
-    autoresult PGresult *result = NULL;
     char text[48];
 
     /* Whatever it answers, its name is not used again. A connection that is being closed takes all of them along. */
     if (!db->is_lost) {
         snprintf(text, sizeof(text), "DEALLOCATE %s", s->name);
-        result = lib.PQexec(of(db)->conn, text);
+        lib.PQclear(lib.PQexec(of(db)->conn, text));
     }
     free(s);
 }
