@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "store/db.h"
+#include "store/job.h"
 #include "store/meta.h"
 
 static char *server_file(const char *name)
@@ -76,9 +77,9 @@ static void a_restart_between_calls_is_not_noticed(void **state)
 static void connections_that_were_cut_are_not_used(void **state)
 {
     struct fixture *x = *state;
-    autodone(codebase_row) struct codebase_row row = some_codebase("ann", 1);
+    autodone(codebase_row) struct codebase_row before = some_codebase("ann", 1), row = some_codebase("ann", 2);
 
-    must(meta_set(x->store, "a", "1", err));
+    must(codebase_row_insert(x->store, &before, err)); /* so that it is prepared there, and would be sent at once */
     run_sql(x, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
     must(codebase_row_insert(x->store, &row, err));
@@ -120,6 +121,83 @@ static void a_row_that_is_held_too_long_is_told(void **state)
     must_fail(ERR_UNAVAILABLE, sandbox_row_move(hasty, &m, NULL, NULL, err));
     db_rollback(db);
     must(sandbox_row_move(hasty, &m, NULL, NULL, err));
+}
+
+/* ---- the answer that does not come ---- */
+
+struct cutting {
+    int calls;
+    bool cuts; /* the first time, after it wrote */
+};
+
+static int write_and_cut(struct db *db, void *cookie, struct err *err)
+{
+    struct cutting *c = cookie;
+    int r = db_run(db, "INSERT INTO meta (name, value) VALUES ('cut' || $1, 'x')", DB_VALUES(db_text(c->calls++ ? "2" : "1")),
+                   NULL, NULL, err);
+
+    if (r >= 0 && c->cuts && c->calls == 1)
+        r = db_run(db, "SELECT pg_terminate_backend(pg_backend_pid())", DB_NO_VALUES, NULL, NULL, err);
+    /* Preparing the next one fails if the cut comes late. */
+    while (r >= 0 && c->cuts && c->calls == 1)
+        r = db_run(db, "SELECT 1", DB_NO_VALUES, NULL, NULL, err);
+    return r == -ECONNABORTED ? -ECONNRESET : r;
+}
+
+static int64_t count_rows(struct fixture *x)
+{
+    autoptr(db) db = open_raw(x);
+    int64_t count = -1;
+
+    must(db_run_int(db, "SELECT count(*) FROM meta", DB_NO_VALUES, &count, err));
+    return count;
+}
+
+static void what_may_have_been_done_is_not_repeated(void **state)
+{
+    struct fixture *x = *state;
+    struct cutting c = { .cuts = true };
+    struct err problem = ERR_NONE;
+
+    assert_int_equal(job_write(x->store, METER_META_SET, JOB_ONE_STATEMENT, write_and_cut, &c, &problem), -EINPROGRESS);
+    assert_int_equal(problem.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(problem.text, "look before trying again"));
+    assert_int_equal(c.calls, 1);
+    assert_int_equal(count_rows(x), 1); /* and here it was */
+}
+
+static void what_may_be_done_twice_is_repeated(void **state)
+{
+    struct fixture *x = *state;
+    struct cutting c = { .cuts = true };
+
+    must(job_write(x->store, METER_META_SET, JOB_ONE_STATEMENT | JOB_REPEATABLE, write_and_cut, &c, err));
+    assert_int_equal(c.calls, 2);
+}
+
+static void a_transaction_that_did_not_come_to_its_commit_is_repeated(void **state)
+{
+    struct fixture *x = *state;
+    struct cutting c = { .cuts = true };
+
+    must(job_write(x->store, METER_META_SET, 0, write_and_cut, &c, err));
+    assert_int_equal(c.calls, 2);
+    assert_int_equal(count_rows(x), 1); /* the first was taken back */
+}
+
+static void a_commit_without_an_answer_is_not_repeated(void **state)
+{
+    struct fixture *x = *state;
+    struct cutting c = { .cuts = false };
+    struct err problem = ERR_NONE;
+
+    run_sql(x, "CREATE FUNCTION agentfense.cut() RETURNS trigger LANGUAGE plpgsql AS"
+               " 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); RETURN NULL; END';"
+               "CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON agentfense.meta DEFERRABLE INITIALLY DEFERRED"
+               " FOR EACH ROW EXECUTE FUNCTION agentfense.cut()");
+    assert_int_equal(job_write(x->store, METER_META_SET, 0, write_and_cut, &c, &problem), -EINPROGRESS);
+    assert_int_equal(problem.code, ERR_UNAVAILABLE);
+    assert_int_equal(c.calls, 1);
 }
 
 /* ---- in the middle of everything ---- */
@@ -198,8 +276,14 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        server_test(a_restart_between_calls_is_not_noticed),    server_test(connections_that_were_cut_are_not_used),
-        server_test(one_that_is_away_is_unavailable),           server_test(a_row_that_is_held_too_long_is_told),
+        server_test(a_restart_between_calls_is_not_noticed),
+        server_test(connections_that_were_cut_are_not_used),
+        server_test(one_that_is_away_is_unavailable),
+        server_test(a_row_that_is_held_too_long_is_told),
+        server_test(what_may_have_been_done_is_not_repeated),
+        server_test(what_may_be_done_twice_is_repeated),
+        server_test(a_transaction_that_did_not_come_to_its_commit_is_repeated),
+        server_test(a_commit_without_an_answer_is_not_repeated),
         server_test(what_was_acknowledged_outlives_the_server),
     };
 

@@ -8,7 +8,9 @@
 
 #include "base/id.h"
 #include "store/claim_row.h"
+#include "store/db.h"
 #include "store/event_row.h"
+#include "store/job.h"
 #include "store/meta.h"
 
 #define THREADS 8
@@ -17,6 +19,7 @@ struct crew {
     struct fixture *x;
     pthread_barrier_t start;
     const char *id;
+    bool is_early; /* its sandboxes are there before */
     _Atomic int won;
     _Atomic int refused;
     _Atomic int other; /* what must not happen */
@@ -164,11 +167,11 @@ static void one_of_many_names_the_host(void **state)
 static void *start_or_delete(void *arg)
 {
     struct crew *crew = arg;
-    bool deletes = pthread_barrier_wait(&crew->start) == PTHREAD_BARRIER_SERIAL_THREAD;
-    struct sandbox_move m = { .from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_PENDING), .to = SANDBOX_STATUS_STARTING };
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = some_sandbox("ann", crew->id, 1);
+    struct sandbox_move m = { .id = row.id, .from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_PENDING), .to = SANDBOX_STATUS_STARTING };
     struct err problem = ERR_NONE;
-    int r;
+    int r = crew->is_early ? sandbox_row_insert(crew->x->store, &row, 0, &problem) : 0;
+    bool deletes = pthread_barrier_wait(&crew->start) == PTHREAD_BARRIER_SERIAL_THREAD;
 
     if (deletes) {
         r = codebase_row_delete(crew->x->store, crew->id, false, &problem);
@@ -176,12 +179,10 @@ static void *start_or_delete(void *arg)
         crew->other += r < 0 && problem.code != ERR_FAILED_PRECONDITION;
         return NULL;
     }
-    row = some_sandbox("ann", crew->id, 1);
-    r = sandbox_row_insert(crew->x->store, &row, 0, &problem);
-    if (r == 0) {
-        m.id = row.id;
+    if (r == 0 && !crew->is_early)
+        r = sandbox_row_insert(crew->x->store, &row, 0, &problem);
+    if (r == 0)
         r = sandbox_row_move(crew->x->store, &m, NULL, NULL, &problem);
-    }
     judge(crew, r, &problem, ERR_NOT_FOUND);
     return NULL;
 }
@@ -190,8 +191,8 @@ static void a_codebase_goes_or_a_sandbox_starts_on_it_but_not_both(void **state)
 {
     struct fixture *x = *state;
 
-    for (int i = 0; i < 15; i++) {
-        struct crew crew = { .x = x };
+    for (int i = 0; i < 30; i++) {
+        struct crew crew = { .x = x, .is_early = i % 2 };
         autodone(codebase_row) struct codebase_row base = some_codebase("ann", 1);
         must(codebase_row_insert(x->store, &base, err));
         crew.id = base.id;
@@ -254,6 +255,56 @@ static void whoever_follows_events_misses_none(void **state)
     pthread_join(reader, NULL);
     assert_int_equal(crew.other, 0);
     assert_int_equal(crew.won, THREADS * BATCHES * 3);
+}
+
+/* ---- a job that fails among others ---- */
+
+struct naming {
+    char name[ID_TEXT_MAX];
+    bool fails;
+};
+
+static int write_name(struct db *db, void *cookie, struct err *err)
+{
+    const struct naming *n = cookie;
+    int r = db_run(db, "INSERT INTO meta (name, value) VALUES ($1, $2)",
+                   DB_VALUES(db_text(n->name), db_text(n->fails ? "no" : "yes")), NULL, NULL, err);
+
+    if (r >= 0 && n->fails)
+        return err_set(err, ERR_CANCELLED, -ECANCELED, "on second thoughts");
+    return r;
+}
+
+static void *write_names(void *arg)
+{
+    struct crew *crew = arg;
+
+    pthread_barrier_wait(&crew->start);
+    for (int i = 0; i < 20; i++) {
+        struct naming n = { .fails = i % 2 };
+        struct err problem = ERR_NONE;
+        int r;
+        id_new("n_", n.name);
+        r = job_write(crew->x->store, METER_META_SET, 0, write_name, &n, &problem);
+        judge(crew, r > 0 ? 0 : r, &problem, ERR_CANCELLED);
+    }
+    return NULL;
+}
+
+static void one_that_fails_takes_only_itself_back(void **state)
+{
+    struct crew crew = { .x = *state };
+    int64_t yes = 0, no = 0;
+
+    work(&crew, write_names);
+    assert_int_equal(crew.other, 0);
+    assert_int_equal(crew.won, THREADS * 10);
+    assert_int_equal(crew.refused, THREADS * 10);
+    autoptr(db) db = open_raw(crew.x);
+    must(db_run_int(db, "SELECT count(*) FROM meta WHERE value = $1", DB_VALUES(db_text("yes")), &yes, err));
+    must(db_run_int(db, "SELECT count(*) FROM meta WHERE value = $1", DB_VALUES(db_text("no")), &no, err));
+    assert_int_equal(yes, THREADS * 10);
+    assert_int_equal(no, 0);
 }
 
 /* ---- all kinds of things ---- */
@@ -325,6 +376,7 @@ int main(void)
         store_test(one_of_many_names_the_host),
         store_test(a_codebase_goes_or_a_sandbox_starts_on_it_but_not_both),
         store_test(whoever_follows_events_misses_none),
+        store_test(one_that_fails_takes_only_itself_back),
         store_test(all_kinds_of_calls_at_once),
     };
 
