@@ -396,13 +396,14 @@ static int check_pages(struct db *db, struct err *err)
     return complaints.len ? damaged(of(db), complaints.data, err) : 0;
 }
 
+/* In this order: another server that starts in this moment writes the id before its first table. */
 static int check_owner(struct db *db, struct err *err)
 {
     int64_t id = 0, things = 0;
-    int r = db_run_int(db, "PRAGMA application_id", DB_NO_VALUES, &id, err);
+    int r = db_run_int(db, "SELECT count(*) FROM sqlite_master", DB_NO_VALUES, &things, err);
 
-    if (r == 0)
-        r = db_run_int(db, "SELECT count(*) FROM sqlite_master", DB_NO_VALUES, &things, err);
+    if (r == 0 && things > 0)
+        r = db_run_int(db, "PRAGMA application_id", DB_NO_VALUES, &id, err);
     if (r < 0 || things == 0 || id == APPLICATION_ID)
         return r;
     return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL,

@@ -32,6 +32,14 @@ void run_sql(struct fixture *x, const char *sql)
     must(db_script(db, sql, err));
 }
 
+void forget_all(struct fixture *x)
+{
+    if (on_postgres())
+        run_sql(x, "DROP SCHEMA IF EXISTS agentfense CASCADE");
+    else
+        unlink(x->url);
+}
+
 int fixture_setup(void **state)
 {
     struct fixture *x = xnew(struct fixture);
@@ -42,8 +50,7 @@ int fixture_setup(void **state)
         return -1;
     x->url = on_postgres() ? xdup(getenv("AGENTFENSE_TEST_POSTGRES")) : xprintf("%s/metadata.db", x->dir);
     *state = x;
-    if (on_postgres())
-        run_sql(x, "DROP SCHEMA IF EXISTS agentfense CASCADE");
+    forget_all(x);
     must(store_open(x->url, NULL, &x->store, err));
     return 0;
 }

@@ -33,6 +33,7 @@ int fixture_setup(void **state);    /* with an open store */
 int fixture_teardown(void **state); /* closes and removes */
 
 void reopen(struct fixture *x);
+void forget_all(struct fixture *x); /* as if there had never been a database */
 
 /* A connection and statements behind the store's back. */
 struct db;

@@ -257,6 +257,38 @@ static void whoever_follows_events_misses_none(void **state)
     assert_int_equal(crew.won, THREADS * BATCHES * 3);
 }
 
+/* ---- several stores ---- */
+
+static void *open_and_write(void *arg)
+{
+    struct crew *crew = arg;
+    autoptr(store) store = NULL;
+    struct err problem = ERR_NONE;
+
+    pthread_barrier_wait(&crew->start);
+    judge(crew, store_open(crew->x->url, NULL, &store, &problem), &problem, ERR_OK);
+    for (int i = 0; store && i < 10; i++) {
+        autodone(codebase_row) struct codebase_row row = some_codebase("ann", i);
+        judge(crew, codebase_row_insert(store, &row, &problem), &problem, ERR_OK);
+    }
+    return NULL;
+}
+
+static void several_servers_start_at_once_on_nothing(void **state)
+{
+    struct crew crew = { .x = *state };
+    autodone(codebase_rows) struct codebase_rows list = { 0 };
+
+    store_close(steal_ptr(&crew.x->store));
+    forget_all(crew.x);
+    work(&crew, open_and_write);
+    assert_int_equal(crew.other, 0);
+    assert_int_equal(crew.won, THREADS * 11);
+    reopen(crew.x);
+    must(codebase_row_list(crew.x->store, NULL, NULL, NULL, &list, err));
+    assert_int_equal(list.count, THREADS * 10);
+}
+
 /* ---- a job that fails among others ---- */
 
 struct naming {
@@ -376,6 +408,7 @@ int main(void)
         store_test(one_of_many_names_the_host),
         store_test(a_codebase_goes_or_a_sandbox_starts_on_it_but_not_both),
         store_test(whoever_follows_events_misses_none),
+        store_test(several_servers_start_at_once_on_nothing),
         store_test(one_that_fails_takes_only_itself_back),
         store_test(all_kinds_of_calls_at_once),
     };
