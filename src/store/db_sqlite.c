@@ -113,8 +113,11 @@ static int constraint(const struct sqlite *s, int rc, struct err *err)
 
 static int io_error(const struct sqlite *s, struct err *err)
 {
-    int code = lib.sqlite3_system_errno(s->handle);
+    int seen = errno, code = lib.sqlite3_system_errno(s->handle);
 
+    /* Of a failed COMMIT it does not know the reason; then errno still says what the last system call did (step_all). */
+    if (code == 0)
+        code = seen;
     if (code == ENOSPC || code == EDQUOT || code == EFBIG)
         return no_room(s, err);
     return err_set(err, ERR_INTERNAL, -EIO, "database '%s': %s%s%s", s->shown, lib.sqlite3_errmsg(s->handle), code ? ": " : "",
@@ -228,6 +231,7 @@ static int step_all(struct sqlite *s, sqlite3_stmt *stmt, db_row_fn fn, void *co
 {
     int rows = 0, rc, r;
 
+    errno = 0;
     while ((rc = lib.sqlite3_step(stmt)) == SQLITE_ROW) {
         r = give_row(stmt, fn, cookie);
         if (r < 0)
@@ -392,13 +396,14 @@ static int check_pages(struct db *db, struct err *err)
     return complaints.len ? damaged(of(db), complaints.data, err) : 0;
 }
 
+/* In this order: another server that starts in this moment writes the id before its first table. */
 static int check_owner(struct db *db, struct err *err)
 {
     int64_t id = 0, things = 0;
-    int r = db_run_int(db, "PRAGMA application_id", DB_NO_VALUES, &id, err);
+    int r = db_run_int(db, "SELECT count(*) FROM sqlite_master", DB_NO_VALUES, &things, err);
 
-    if (r == 0)
-        r = db_run_int(db, "SELECT count(*) FROM sqlite_master", DB_NO_VALUES, &things, err);
+    if (r == 0 && things > 0)
+        r = db_run_int(db, "PRAGMA application_id", DB_NO_VALUES, &id, err);
     if (r < 0 || things == 0 || id == APPLICATION_ID)
         return r;
     return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL,

@@ -77,8 +77,8 @@ static char *clean_reason(const char *reason)
 static int write_move(struct db *db, const struct sandbox_move *move, const struct found *found, struct err *err)
 {
     bool starts = move->to == SANDBOX_STATUS_RUNNING;
-    bool stops =
-        move->to == SANDBOX_STATUS_STOPPED || (move->to == SANDBOX_STATUS_ERROR && found->status != SANDBOX_STATUS_PENDING);
+    bool ran = found->status == SANDBOX_STATUS_RUNNING || found->status == SANDBOX_STATUS_STOPPING;
+    bool stops = move->to == SANDBOX_STATUS_STOPPED || (move->to == SANDBOX_STATUS_ERROR && ran);
     autofree char *reason = clean_reason(move->reason);
     autofree char *text =
         xprintf("UPDATE sandboxes SET status = $1, reason = $2, row_version = row_version + 1%s WHERE id = $3",

@@ -103,7 +103,7 @@ struct sandbox_move {
     int64_t row_version; /* and this one, unless 0 */
     enum sandbox_status to;
     const char *reason; /* kept with ERROR; NULL: "" */
-    int64_t now_ns;     /* becomes started_ns with RUNNING, stopped_ns with STOPPED and ERROR (if it had been started) */
+    int64_t now_ns;     /* becomes started_ns with RUNNING, stopped_ns with STOPPED, and with ERROR if it ran */
 };
 
 /* ERR_NOT_FOUND; ERR_FAILED_PRECONDITION when it is not as `from` and `row_version` say, with its present status in `ret_status`,

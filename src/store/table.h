@@ -26,8 +26,8 @@ enum column_kind {
 
 struct column {
     const char *name;
-    enum column_kind kind;
     size_t offset;
+    enum column_kind kind;
     bool is_changed; /* by table_update(): the others stay as they were inserted */
 };
 
@@ -37,7 +37,7 @@ struct column {
     }
 #define CHANGED_COLUMN_OF(row, field, kind_of)                                                                                 \
     {                                                                                                                          \
-        .name = #field, .kind = COLUMN_##kind_of, .offset = offsetof(struct row, field), .is_changed = true                    \
+        .name = #field, .offset = offsetof(struct row, field), .kind = COLUMN_##kind_of, .is_changed = true                    \
     }
 
 struct table {

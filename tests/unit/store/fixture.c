@@ -13,7 +13,7 @@ bool on_postgres(void)
     return getenv("AGENTFENSE_TEST_POSTGRES") != NULL;
 }
 
-static struct db *connect_raw(struct fixture *x)
+struct db *open_raw(struct fixture *x)
 {
     static struct db_config config;
     struct err problem = ERR_NONE;
@@ -27,9 +27,17 @@ static struct db *connect_raw(struct fixture *x)
 
 void run_sql(struct fixture *x, const char *sql)
 {
-    autoptr(db) db = connect_raw(x);
+    autoptr(db) db = open_raw(x);
 
     must(db_script(db, sql, err));
+}
+
+void forget_all(struct fixture *x)
+{
+    if (on_postgres())
+        run_sql(x, "DROP SCHEMA IF EXISTS agentfense CASCADE");
+    else
+        unlink(x->url);
 }
 
 int fixture_setup(void **state)
@@ -42,8 +50,7 @@ int fixture_setup(void **state)
         return -1;
     x->url = on_postgres() ? xdup(getenv("AGENTFENSE_TEST_POSTGRES")) : xprintf("%s/metadata.db", x->dir);
     *state = x;
-    if (on_postgres())
-        run_sql(x, "DROP SCHEMA IF EXISTS agentfense CASCADE");
+    forget_all(x);
     must(store_open(x->url, NULL, &x->store, err));
     return 0;
 }

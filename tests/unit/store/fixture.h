@@ -19,6 +19,8 @@
 #include "store/sandbox_row.h"
 #include "store/store.h"
 
+#define TEST_SKIPPED 77 /* as meson has it */
+
 struct fixture {
     char dir[64];
     char *url; /* owned */
@@ -31,8 +33,11 @@ int fixture_setup(void **state);    /* with an open store */
 int fixture_teardown(void **state); /* closes and removes */
 
 void reopen(struct fixture *x);
+void forget_all(struct fixture *x); /* as if there had never been a database */
 
-/* Statements behind the store's back. */
+/* A connection and statements behind the store's back. */
+struct db;
+struct db *open_raw(struct fixture *x);
 void run_sql(struct fixture *x, const char *sql);
 
 #define must(call)                                                                                                             \

@@ -6,16 +6,7 @@
 
 static void whatever_goes_in_comes_out(void **state)
 {
-    static const char *const texts[] = { "",
-                                         "a",
-                                         "\x1b",
-                                         "\x1e",
-                                         "\x1f",
-                                         "\x1b^",
-                                         "[\\]^_",
-                                         "a\x1e\x1f\x1b"
-                                         "b",
-                                         "\xc3\xa9" };
+    static const char *const texts[] = { "", "a", "\033", "\036", "\037", "\033^", "[\\]^_", "a\036\037\033b", "\xc3\xa9" };
     autodone(label_list) struct label_list in = { 0 }, out = { 0 };
     autodone(buf) struct buf text = BUF_EMPTY;
 
@@ -35,19 +26,7 @@ static void whatever_goes_in_comes_out(void **state)
 
 static void what_is_no_list_is_refused(void **state)
 {
-    static const char *const texts[] = { "a",
-                                         "\x1e",
-                                         "\x1e"
-                                         "a",
-                                         "\x1e"
-                                         "a\x1f",
-                                         "\x1e"
-                                         "a\x1f"
-                                         "b",
-                                         "\x1e"
-                                         "a\x1f"
-                                         "b\x1e"
-                                         "c" };
+    static const char *const texts[] = { "a", "\036", "\036a", "\036a\037", "\036a\037b", "\036a\037b\036c" };
 
     (void) state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {

@@ -122,6 +122,19 @@ static void a_life_is_a_row_of_moves(void **state)
     assert_int_equal(broken.stopped_ns, 60);
 }
 
+static void a_start_that_fails_is_no_stop(void **state)
+{
+    struct fixture *x = *state;
+    autodone(sandbox_row) struct sandbox_row row = some_sandbox("ann", "", 1), got = { 0 };
+
+    insert(x, &row);
+    must(move(x, row.id, SANDBOX_STATUS_ANY, SANDBOX_STATUS_STARTING, 10, err));
+    must(move(x, row.id, SANDBOX_STATUS_ANY, SANDBOX_STATUS_ERROR, 20, err));
+    must(sandbox_row_get(x->store, row.id, &got, err));
+    assert_int_equal(got.started_ns, 0);
+    assert_int_equal(got.stopped_ns, 0);
+}
+
 static void a_move_from_elsewhere_is_refused_and_tells_where_it_is(void **state)
 {
     struct fixture *x = *state;
@@ -309,6 +322,7 @@ int main(void)
         store_test(its_codebase_must_be_there),
         store_test(an_owner_has_as_many_as_allowed),
         store_test(a_life_is_a_row_of_moves),
+        store_test(a_start_that_fails_is_no_stop),
         store_test(a_move_from_elsewhere_is_refused_and_tells_where_it_is),
         store_test(a_reason_that_is_no_text_is_kept_escaped),
         store_test(an_update_needs_the_latest_version),
