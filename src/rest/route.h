@@ -1,0 +1,53 @@
+/*
+ * Which method, or which plain page, a request is for.
+ *
+ * All templates are folded into one tree of path components when the server starts, with one hash table for all steps: finding a route
+ * costs a few look-ups for each component of the path, however many routes there are. Where a literal component and a variable both
+ * fit, the literal one is tried first.
+ *
+ * "{name}" takes one component that is not empty, "{name=**}" everything that is left, at least one. One slash at the end of a path is
+ * passed over, unless it is part of what "**" takes. Percent signs are decoded after the path is taken apart, so "%2F" is no separator.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "call/method.h"
+
+struct rest_extra;
+
+#define ROUTE_CAPTURES_MAX 8
+#define ROUTE_ALLOW_MAX 128
+
+/* Where a way leads: either a method with the route that was taken to it, or a plain page. */
+struct route {
+    const char *verb;               /* borrowed, as are the others */
+    const char *path;               /* the template */
+    const struct method *method;    /* NULL: a page */
+    const struct method_route *way; /* with a method */
+    const struct rest_extra *extra; /* without */
+    size_t capture_count;
+    char *names[ROUTE_CAPTURES_MAX]; /* owned: the fields that take what the path says, in its order */
+};
+
+struct route_match {
+    const struct route *route;   /* NULL: none */
+    char allow[ROUTE_ALLOW_MAX]; /* "GET, POST": what the path has, for a verb that it has not; "" when there is no such path */
+    const char *captures[ROUTE_CAPTURES_MAX]; /* raw, within the path that was given */
+    size_t capture_lens[ROUTE_CAPTURES_MAX];
+};
+
+struct route_table;
+
+/* Refuses templates that are malformed, or two that are the same for one verb. */
+int route_table_new(const struct method_table *methods, const struct rest_extra *extras, size_t extra_count,
+                    struct route_table **ret, struct err *err);
+void route_table_free(struct route_table *table);
+DEFINE_AUTOPTR(route_table, route_table_free);
+
+/* `path` is raw, up to the question mark. HEAD is served by GET. */
+void route_find(const struct route_table *table, const char *verb, const char *path, size_t len, struct route_match *ret);
