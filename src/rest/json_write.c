@@ -60,6 +60,10 @@ static void add_real(struct buf *out, double value, bool is_float)
         buf_add_str(out, isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
         return;
     }
+    if (value == 0 && signbit(value)) {
+        buf_add_str(out, "-0.0"); /* "-0" is a whole number to some, which has no sign */
+        return;
+    }
     for (int digits = is_float ? 6 : 15; digits <= (is_float ? 9 : 17); digits++) {
         snprintf(text, sizeof(text), "%.*g", digits, value);
         double back = strtod(text, NULL);

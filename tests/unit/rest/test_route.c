@@ -22,6 +22,17 @@ static const struct method methods[] = {
     { .name = "Files", .routes = { { "GET", "/v1/things/{id}/files" } } },
     { .name = "Download", .routes = { { "GET", "/v1/things/{id}/files/{file_path=**}" } } },
     { .name = "Upload", .routes = { { "PUT", "/v1/things/{id}/files/{file_path=**}" }, { "POST", "/v1/things/{id}/files" } } },
+    { .name = "Create", .routes = { { .verb = "POST", .path = "/v1/things" } } },
+    { .name = "List", .routes = { { .verb = "GET", .path = "/v1/things" } } },
+    { .name = "Get", .routes = { { .verb = "GET", .path = "/v1/things/{id}" } } },
+    { .name = "Delete", .routes = { { .verb = "DELETE", .path = "/v1/things/{id}" } } },
+    { .name = "Start", .routes = { { .verb = "POST", .path = "/v1/things/{id}/start" } } },
+    { .name = "Special", .routes = { { .verb = "GET", .path = "/v1/things/special" } } },
+    { .name = "Files", .routes = { { .verb = "GET", .path = "/v1/things/{id}/files" } } },
+    { .name = "Download", .routes = { { .verb = "GET", .path = "/v1/things/{id}/files/{file_path=**}" } } },
+    { .name = "Upload",
+      .routes = { { .verb = "PUT", .path = "/v1/things/{id}/files/{file_path=**}" },
+                  { .verb = "POST", .path = "/v1/things/{id}/files" } } },
 };
 
 static const struct rest_extra extras[] = { { .verb = "GET", .path = "/health" }, { .verb = "GET", .path = "/" } };
@@ -136,6 +147,7 @@ static void test_a_thousand_routes_are_all_found(void **state)
     for (int i = 0; i < COUNT; i++) {
         snprintf(paths[i], sizeof(paths[i]), "/v%d/a%d/{id}/b%d", i % 7, i, i % 13);
         many[i] = (struct method){ .name = paths[i], .routes = { { "GET", paths[i] } } };
+        many[i] = (struct method){ .name = paths[i], .routes = { { .verb = "GET", .path = paths[i] } } };
     }
     assert_int_equal(route_table_new(&all, NULL, 0, &table, NULL), 0);
     for (int i = 0; i < COUNT; i++) {
@@ -155,6 +167,7 @@ static void test_templates_that_make_no_sense_are_refused(void **state)
 
     for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
         const struct method one = { .name = "X", .routes = { { "GET", wrong[i] } } };
+        const struct method one = { .name = "X", .routes = { { .verb = "GET", .path = wrong[i] } } };
         const struct method_table table = { .methods = &one, .count = 1 };
         struct route_table *routes = NULL;
         struct err err = ERR_NONE;
@@ -164,6 +177,8 @@ static void test_templates_that_make_no_sense_are_refused(void **state)
     }
     const struct method twice[] = { { .name = "X", .routes = { { "GET", "/a/{b}" } } },
                                     { .name = "Y", .routes = { { "GET", "/a/{c}" } } } };
+    const struct method twice[] = { { .name = "X", .routes = { { .verb = "GET", .path = "/a/{b}" } } },
+                                    { .name = "Y", .routes = { { .verb = "GET", .path = "/a/{c}" } } } };
     const struct method_table table = { .methods = twice, .count = 2 };
     struct route_table *routes = NULL;
     assert_int_equal(route_table_new(&table, NULL, 0, &routes, NULL), -EINVAL);

@@ -1,0 +1,249 @@
+/* Answers: what is sent, and the headers that go with it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "base/mem.h"
+#include "rest/exchange_int.h"
+#include "rest/json_message.h"
+
+#define STREAM_BLOCK_BYTES (32u << 10)
+#define ERROR_DOMAIN "agentfense"
+
+/* google.rpc.ErrorInfo, as gateways write it. */
+static void add_details(struct buf *out, const struct call *call)
+{
+    if (!call || !call->reason)
+        return;
+    buf_add_str(out, "{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":");
+    json_message_add_string(out, call->reason, strlen(call->reason));
+    buf_add_str(out, ",\"domain\":\"" ERROR_DOMAIN "\",\"metadata\":{");
+    for (size_t i = 0; i < call->detail_count; i++) {
+        if (i > 0)
+            buf_add_char(out, ',');
+        json_message_add_string(out, call->details[i].key, strlen(call->details[i].key));
+        buf_add_char(out, ':');
+        json_message_add_string(out, call->details[i].value, strlen(call->details[i].value));
+    }
+    buf_add_str(out, "}}");
+}
+
+void exchange_add_error(struct buf *out, enum err_code code, const char *message, const struct call *call)
+{
+    buf_addf(out, "{\"code\":%d,\"message\":", (int) code);
+    json_message_add_string(out, message, strlen(message));
+    buf_add_str(out, ",\"details\":[");
+    add_details(out, call);
+    buf_add_str(out, "]}");
+}
+
+static struct MHD_Response *response_of(struct buf *body)
+{
+    size_t len = body->len;
+
+    if (len == 0) {
+        buf_done(body);
+        return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    }
+    return MHD_create_response_from_buffer(len, buf_dup_take(body), MHD_RESPMEM_MUST_FREE);
+}
+
+static void add_common(const struct exchange *exchange, struct MHD_Response *response)
+{
+    MHD_add_response_header(response, "X-Request-Id", exchange->call.request_id);
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, "X-Frame-Options", "DENY");
+    if (exchange->server->options.origins)
+        MHD_add_response_header(response, "Vary", "Origin");
+    if (exchange->allowed_origin) {
+        MHD_add_response_header(response, "Access-Control-Allow-Origin", exchange->allowed_origin);
+        MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-Request-Id");
+    }
+}
+
+/* Of what is made for one reader alone, at one moment, and is no page. */
+static void add_for_data(struct MHD_Response *response, const char *content_type)
+{
+    MHD_add_response_header(response, "Content-Type", content_type);
+    MHD_add_response_header(response, "Cache-Control", "no-store");
+    MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+}
+
+static enum MHD_Result send_response(struct exchange *exchange, int status, struct MHD_Response *response)
+{
+    enum MHD_Result result;
+
+    if (!response)
+        return MHD_NO;
+    add_common(exchange, response);
+    exchange->is_answered = true;
+    result = MHD_queue_response(exchange->connection, (unsigned) status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* How another origin may use what is there. */
+static void add_preflight(const struct exchange *exchange, struct MHD_Response *response)
+{
+    MHD_add_response_header(response, "Access-Control-Allow-Methods", exchange->match.allow);
+    MHD_add_response_header(response, "Access-Control-Allow-Headers",
+                            "Authorization, Content-Type, X-Request-Id, X-Request-Timeout, Grpc-Timeout");
+    MHD_add_response_header(response, "Access-Control-Max-Age", "600");
+}
+
+enum MHD_Result exchange_send_refusal(struct exchange *exchange)
+{
+    autodone(buf) struct buf body = BUF_EMPTY;
+
+    if (exchange->refusal_status != 204)
+        exchange_add_error(&body, exchange->refusal_code, exchange->refusal, NULL);
+    struct MHD_Response *response = response_of(&body);
+    if (!response)
+        return MHD_NO;
+    if (exchange->refusal_status == 204)
+        add_preflight(exchange, response);
+    else
+        add_for_data(response, "application/json");
+    if (exchange->match.allow[0] && exchange->refusal_status != 204)
+        MHD_add_response_header(response, "Allow", exchange->match.allow);
+    /* When what follows the headers has not been looked at, nothing behind it can be trusted to be a request. */
+    if (!exchange->body_is_complete && exchange->has_body)
+        MHD_add_response_header(response, "Connection", "close");
+    return send_response(exchange, exchange->refusal_status, response);
+}
+
+static bool must_refuse_now(const struct exchange *exchange)
+{
+    if (exchange->is_unsound || exchange->body_is_complete)
+        return true;
+    return exchange->has_body && (exchange_header(exchange, "expect") || exchange->total_size > (int64_t) EXCHANGE_DISCARD_MAX);
+}
+
+enum MHD_Result exchange_refuse_status(struct exchange *exchange, int status, enum err_code code, const char *message)
+{
+    exchange->refusal_status = status;
+    exchange->refusal_code = code;
+    exchange->refusal = xdup(message);
+    if (must_refuse_now(exchange))
+        return exchange_send_refusal(exchange);
+    exchange->body_mode = BODY_IGNORED;
+    return MHD_YES;
+}
+
+enum MHD_Result exchange_refuse(struct exchange *exchange, enum err_code code, const char *message)
+{
+    return exchange_refuse_status(exchange, err_code_http_status(code), code, message);
+}
+
+static bool has_header(const struct rest_response *page, const char *name)
+{
+    for (size_t i = 0; i < page->header_count; i++)
+        if (strcasecmp(page->headers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static enum MHD_Result send_page(struct exchange *exchange)
+{
+    struct rest_response *page = &exchange->page;
+    struct MHD_Response *response;
+
+    if (page->fd >= 0) {
+        response = MHD_create_response_from_fd64(page->fd_size_bytes, page->fd);
+        if (response)
+            page->fd = -1; /* closed with the response */
+    } else {
+        response = response_of(&page->body);
+    }
+    if (!response)
+        return MHD_NO;
+    for (size_t i = 0; i < page->header_count; i++)
+        MHD_add_response_header(response, page->headers[i].name, page->headers[i].value);
+    MHD_add_response_header(response, "Content-Type", page->content_type);
+    if (!has_header(page, "Cache-Control"))
+        MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (!has_header(page, "Content-Security-Policy"))
+        MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    return send_response(exchange, page->status, response);
+}
+
+static void add_for_method(const struct exchange *exchange, struct MHD_Response *response, const char *content_type)
+{
+    add_for_data(response, content_type);
+    /* Clients of gateways look for it. */
+    MHD_add_response_header(response, "Grpc-Metadata-Content-Type", "application/grpc");
+    if (exchange->status == 401)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+}
+
+enum MHD_Result exchange_send_final(struct exchange *exchange)
+{
+    if (!exchange->call.method)
+        return send_page(exchange);
+    struct MHD_Response *response = response_of(&exchange->answer);
+    if (!response)
+        return MHD_NO;
+    add_for_method(exchange, response, "application/json");
+    for (size_t i = 0; i < exchange->trailer_count; i++) {
+        autofree char *name = xprintf("Grpc-Trailer-%s", exchange->trailers[i].name);
+        MHD_add_response_header(response, name, exchange->trailers[i].value);
+    }
+    return send_response(exchange, exchange->status, response);
+}
+
+/* A client of HTTP/1.0 takes the end of the connection for the end of the content: only a reset tells it otherwise, which is what TCP
+ * makes of this call. */
+static void reset_connection(const struct exchange *exchange)
+{
+    const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+    if (exchange->is_http_1_0)
+        (void) !connect(exchange->line->fd, &none, sizeof(none));
+}
+
+static ssize_t read_outbox(void *cookie, uint64_t offset, char *out, size_t max)
+{
+    struct exchange *exchange = cookie;
+    ssize_t r = 0;
+    (void) offset;
+
+    pthread_mutex_lock(&exchange->lock);
+    size_t held = exchange->outbox.len - exchange->outbox_at, len = held < max ? held : max;
+    if (len > 0) {
+        memcpy(out, exchange->outbox.data + exchange->outbox_at, len);
+        exchange->outbox_at += len;
+        pthread_cond_broadcast(&exchange->changed);
+        r = (ssize_t) len;
+    } else if (exchange->has_ended) {
+        if (exchange->is_broken)
+            reset_connection(exchange);
+        r = exchange->is_broken ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        exchange_suspend(exchange);
+    }
+    pthread_mutex_unlock(&exchange->lock);
+    return r;
+}
+
+static void release(void *cookie)
+{
+    exchange_unref(cookie);
+}
+
+enum MHD_Result exchange_send_stream(struct exchange *exchange)
+{
+    bool is_events = exchange->match.route->way->answer == METHOD_ANSWER_EVENTS;
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, read_outbox, exchange, release);
+
+    if (!response)
+        return MHD_NO;
+    exchange_ref(exchange);
+    add_for_method(exchange, response, is_events ? "text/event-stream" : "application/octet-stream");
+    if (is_events)
+        MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* proxies pass events on at once */
+    return send_response(exchange, 200, response);
+}

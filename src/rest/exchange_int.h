@@ -1,0 +1,159 @@
+/*
+ * Insides of an exchange, shared by its files:
+ *   exchange.c         its life, and what the event thread does
+ *   exchange_open.c    what is decided when the headers are there
+ *   exchange_body.c    the request's body
+ *   exchange_call.c    the handler's side
+ *   exchange_answer.c  the answer
+ *
+ * Locks, in this order: the watch's, an exchange's, the watch's timer and libmicrohttpd's own.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "call/call.h"
+#include "rest/exchange.h"
+#include "rest/extra.h"
+#include "rest/http_server.h"
+#include "rest/multipart.h"
+#include "rest/route.h"
+#include "rest/watch.h"
+
+#define EXCHANGE_JSON_MAX ((size_t) 4 << 20)       /* of a body that is kept whole */
+#define EXCHANGE_DISCARD_MAX ((uint64_t) 16 << 20) /* of a body that nobody wants any more, before the connection is cut */
+#define EXCHANGE_INBOX_MAX ((size_t) 256 << 10)
+#define EXCHANGE_OUTBOX_MAX ((size_t) 256 << 10)
+#define EXCHANGE_TRAILERS_MAX 16
+
+struct http_server {
+    struct http_server_options options; /* with the defaults filled in */
+    struct rest_extra *extras;          /* owned: those of the options and our own */
+    struct buf openapi;
+    struct route_table *routes;        /* owned */
+    struct watch *watch;               /* owned */
+    struct MHD_Daemon *plain, *secure; /* owned; NULL: not needed */
+    struct buf certificate, key, client_ca;
+    bool has_plain, has_secure, is_started;
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    /* Guarded by lock. */
+    size_t calls;   /* handlers at work */
+    size_t answers; /* requests that a handler was started for and whose answer is not sent yet */
+    bool is_stopping;
+};
+
+struct pair {
+    char *name, *value; /* owned */
+};
+
+/* How much of a body is wanted. */
+enum body_mode { BODY_IGNORED, BODY_WHOLE, BODY_STREAMED };
+
+struct exchange {
+    struct call call; /* first */
+    atomic_uint refs;
+    struct http_server *server;
+    struct line *line; /* a reference */
+
+    /* Set by exchange_open() and not changed afterwards. */
+    struct MHD_Connection *connection; /* valid until exchange_close() */
+    char *target;                      /* owned; path and query point into it */
+    const char *path, *query;          /* the path is not ended by a NUL */
+    size_t path_len, query_len;
+    char *verb; /* owned */
+    bool is_head, is_http_1_0, is_form, is_multipart, has_body;
+    char *allowed_origin; /* owned; NULL: no headers for other origins */
+    struct pair *headers; /* owned */
+    size_t header_count, header_cap;
+    struct route_match match;
+    enum body_mode body_mode;
+    int64_t total_size; /* of the body as it was announced; -1: it was not */
+
+    /* Of the event thread alone. */
+    bool is_open, is_answered;
+    bool is_unsound;    /* where the request ends is in doubt */
+    int refusal_status; /* what is answered instead, when the body has been read; 0: nothing */
+    enum err_code refusal_code;
+    char *refusal;                    /* owned */
+    struct multipart *form;           /* owned */
+    struct buf form_name, form_value; /* of the field that is being read */
+    bool form_is_file;
+
+    /* Guarded by the lock from here on. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_suspended; /* the connection; who clears it resumes */
+    bool is_submitted; /* to the pool */
+    bool has_ended;    /* the handler returned */
+    bool has_begun;    /* a streamed answer may be sent: there is some of it, or the call has lived for a while */
+    bool is_cancelled, is_late;
+    bool is_gone;  /* libmicrohttpd has done with it */
+    int cancel_fd; /* owned; -1: nobody asked */
+
+    bool body_is_complete, body_is_too_large;
+    bool file_has_begun; /* multipart: the part with the file */
+    char *body_refusal;  /* owned: why the body is not what it should be; NULL: it is */
+    struct buf body;     /* whole */
+    struct buf inbox;    /* streamed, from inbox_at */
+    size_t inbox_at;
+    ProtobufCMessage *metadata; /* owned: of a streamed body, until the handler took it */
+    uint64_t received, discarded;
+    uint64_t received_before;
+    int64_t body_check_ns; /* when it must have made progress; 0: not watched */
+
+    bool request_taken; /* the handler has had its only request */
+    bool has_answer;
+    struct buf answer; /* JSON: the message; then the final text, of an error too */
+    struct buf outbox; /* streamed, from outbox_at */
+    size_t outbox_at;
+    bool is_broken; /* a stream that must not look complete */
+    int status;
+    struct rest_response page;
+    struct pair trailers[EXCHANGE_TRAILERS_MAX];
+    size_t trailer_count;
+    int64_t started_ns, begin_by_ns, beat_ns;
+};
+
+extern const struct call_ops exchange_call_ops;
+
+void exchange_ref(struct exchange *exchange);
+void exchange_unref(struct exchange *exchange);
+
+/* A header of the request, lower-case name. NULL: not sent. */
+const char *exchange_header(const struct exchange *exchange, const char *name);
+
+/* With the lock held: resumes what is suspended. */
+void exchange_wake(struct exchange *exchange);
+void exchange_suspend(struct exchange *exchange);
+
+/* With the lock held. */
+void exchange_cancel_locked(struct exchange *exchange);
+
+/* The handler's thread is started; -EAGAIN when there is none. Once is_submitted, exchange_count_answer() is due when all is over. */
+int exchange_submit(struct exchange *exchange);
+void exchange_count_answer(struct exchange *exchange);
+
+/* A refusal instead of an answer, from the event thread: sent when the body has been read, for only then the connection can go on and the
+ * client is sure to see it; at once when that would be long, or the client waits to hear whether it shall send a body. */
+enum MHD_Result exchange_refuse(struct exchange *exchange, enum err_code code, const char *message);
+enum MHD_Result exchange_refuse_status(struct exchange *exchange, int status, enum err_code code, const char *message);
+
+enum MHD_Result exchange_send_refusal(struct exchange *exchange);
+
+/* What is answered, from the event thread, when the handler has ended or begun. */
+enum MHD_Result exchange_send_final(struct exchange *exchange);
+enum MHD_Result exchange_send_stream(struct exchange *exchange);
+
+/* {"code": ..., "message": ..., "details": [...]} */
+void exchange_add_error(struct buf *out, enum err_code code, const char *message, const struct call *call);
+
+/* Of exchange_open.c: the headers once they are collected. `ret` is what the callback returns. */
+void exchange_admit(struct exchange *exchange, enum MHD_Result *ret);
+
+/* Of exchange_body.c. */
+int exchange_prepare_stream(struct exchange *exchange, struct err *err);
+void exchange_feed(struct exchange *exchange, const char *bytes, size_t len);
+void exchange_finish_body(struct exchange *exchange);

@@ -1,0 +1,259 @@
+/* What is decided when a request's headers are there: whether it is sound, from where we want it, what it is for. */
+#include <errno.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "rest/decimal.h"
+#include "rest/exchange_int.h"
+#include "rest/origin.h"
+
+static size_t count_headers(const struct exchange *exchange, const char *name)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < exchange->header_count; i++)
+        count += strcmp(exchange->headers[i].name, name) == 0;
+    return count;
+}
+
+static bool is_content_length(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len > 0 && len < 19 && strspn(text, "0123456789") == len;
+}
+
+/* Where two servers in a row could see two different ends of one request, there is none for us. */
+static const char *find_smuggling(const struct exchange *exchange)
+{
+    const char *encoding = exchange_header(exchange, "transfer-encoding"),
+               *length = exchange_header(exchange, "content-length");
+
+    if (count_headers(exchange, "content-length") > 1 || count_headers(exchange, "transfer-encoding") > 1 ||
+        (encoding && length))
+        return "the request has more than one length";
+    if (encoding && (strcasecmp(encoding, "chunked") != 0 || exchange->is_http_1_0))
+        return "the request has a transfer encoding other than chunked";
+    if (length && !is_content_length(length))
+        return "the request's length is no number";
+    if (count_headers(exchange, "host") > 1)
+        return "the request has more than one host";
+    return NULL;
+}
+
+static void learn_body(struct exchange *exchange)
+{
+    const char *length = exchange_header(exchange, "content-length"), *type = exchange_header(exchange, "content-type");
+
+    exchange->has_body = exchange_header(exchange, "transfer-encoding") != NULL;
+    if (length) {
+        exchange->total_size = strtoll(length, NULL, 10);
+        exchange->has_body = exchange->total_size > 0;
+    }
+    exchange->is_form = type && strncasecmp(type, "application/x-www-form-urlencoded", 33) == 0;
+    exchange->is_multipart = type && strncasecmp(type, "multipart/form-data", 19) == 0;
+}
+
+/* What a browser tells about the page that made it send this; nothing else sends these headers. */
+static bool is_from_elsewhere(struct exchange *exchange)
+{
+    const char *origin = exchange_header(exchange, "origin"), *host = exchange_header(exchange, "host");
+    const char *site = exchange_header(exchange, "sec-fetch-site"), *mode = exchange_header(exchange, "sec-fetch-mode");
+    const struct http_server_options *options = &exchange->server->options;
+
+    if (origin && origin_is_configured(origin, options->origins)) {
+        exchange->allowed_origin = xdup(origin);
+        return false;
+    }
+    if (origin)
+        return !origin_is_own(origin, host, exchange->line->peer.is_tls);
+    if (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0)
+        return false;
+    /* Following a link to us is no harm: it only reads, and the page sees nothing of it. */
+    return !(mode && strcmp(mode, "navigate") == 0 && (strcmp(exchange->verb, "GET") == 0 || exchange->is_head));
+}
+
+/* "5S" as gRPC writes it: at most eight digits and a unit. */
+static int parse_grpc_timeout(const char *text, int64_t *ret_ns)
+{
+    static const char units[] = "HMSmun";
+    static const int64_t spans_ns[] = {
+        3600 * CLOCK_NS_PER_SEC, 60 * CLOCK_NS_PER_SEC, CLOCK_NS_PER_SEC, CLOCK_NS_PER_MS, 1000, 1
+    };
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
+
+    if (digits == 0 || digits > 8 || !unit || text[digits + 1] != '\0')
+        return -EINVAL;
+    *ret_ns = strtoll(text, NULL, 10) * spans_ns[unit - units];
+    return 0;
+}
+
+/* "30s", or a number of seconds. */
+static int parse_request_timeout(const char *text, int64_t *ret_ns)
+{
+    size_t len = strlen(text);
+    __int128 ns;
+
+    if (len > 0 && text[len - 1] == 's')
+        len--;
+    if (decimal_parse(text, len, 9, &ns) < 0 || ns < 0 || ns > INT64_MAX / 2)
+        return -EINVAL;
+    *ret_ns = (int64_t) ns;
+    return 0;
+}
+
+static int take_deadline(struct exchange *exchange)
+{
+    const char *grpc = exchange_header(exchange, "grpc-timeout"), *plain = exchange_header(exchange, "x-request-timeout");
+    int64_t span_ns;
+
+    if (!grpc && !plain)
+        return 0;
+    if ((grpc ? parse_grpc_timeout(grpc, &span_ns) : parse_request_timeout(plain, &span_ns)) < 0)
+        return -EINVAL;
+    exchange->call.deadline_ns = clock_now_ns() + span_ns;
+    return 0;
+}
+
+static char *dup_subject(gnutls_session_t session)
+{
+    unsigned count = 0;
+    const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
+    gnutls_datum_t name = { 0 };
+    gnutls_x509_crt_t certificate;
+    char *subject = NULL;
+
+    if (!chain || count == 0 || gnutls_x509_crt_init(&certificate) < 0)
+        return NULL;
+    if (gnutls_x509_crt_import(certificate, &chain[0], GNUTLS_X509_FMT_DER) == 0 &&
+        gnutls_x509_crt_get_dn3(certificate, &name, 0) == 0)
+        subject = xdupn(name.data, name.size);
+    gnutls_free(name.data);
+    gnutls_x509_crt_deinit(certificate);
+    return subject;
+}
+
+/* The certificate of the client, if one is asked for: libmicrohttpd asks, and leaves it to us what to think of the answer. */
+static bool has_certificate(struct exchange *exchange)
+{
+    struct line *line = exchange->line;
+
+    if (!line->peer.is_tls || !exchange->server->options.tls->client_ca)
+        return true;
+    if (line->has_checked_tls)
+        return line->peer.tls_subject != NULL;
+    line->has_checked_tls = true;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    unsigned status = 1;
+    if (!info || gnutls_certificate_verify_peers2(info->tls_session, &status) < 0 || status != 0)
+        return false;
+    line->peer.tls_subject = dup_subject(info->tls_session);
+    return line->peer.tls_subject != NULL;
+}
+
+static const char *find_refusal(struct exchange *exchange, enum err_code *ret_code)
+{
+    const char *host = exchange_header(exchange, "host"), *wrong = find_smuggling(exchange);
+
+    *ret_code = ERR_INVALID_ARGUMENT;
+    exchange->has_body = exchange->is_unsound = wrong != NULL;
+    if (wrong)
+        return wrong;
+    learn_body(exchange);
+    *ret_code = ERR_UNAUTHENTICATED;
+    if (!has_certificate(exchange))
+        return "a client certificate is needed";
+    *ret_code = ERR_PERMISSION_DENIED;
+    if (host && !origin_host_is_ours(host, &exchange->line->peer, exchange->server->options.host_names))
+        return "this server has another name than the request's Host";
+    if (is_from_elsewhere(exchange))
+        return "requests from pages of other origins are not taken";
+    *ret_code = ERR_INVALID_ARGUMENT;
+    if (take_deadline(exchange) < 0)
+        return "the timeout in the request's headers is malformed";
+    return NULL;
+}
+
+/* A form sent to where only GET is known is that GET, its fields being the query. */
+static void find_form_target(struct exchange *exchange)
+{
+    if (strcmp(exchange->verb, "POST") != 0 || !exchange->is_form)
+        return;
+    struct route_match match;
+    route_find(exchange->server->routes, "GET", exchange->path, exchange->path_len, &match);
+    if (match.route && match.route->method && match.route->way->body == METHOD_BODY_NONE)
+        exchange->match = match;
+}
+
+static enum body_mode mode_of(const struct exchange *exchange)
+{
+    const struct method_route *way = exchange->match.route->way;
+
+    if (!way)
+        return BODY_IGNORED;
+    if (way->body == METHOD_BODY_BYTES)
+        return BODY_STREAMED;
+    return way->body == METHOD_BODY_JSON || (exchange->is_form && strcmp(way->verb, "GET") == 0) ? BODY_WHOLE : BODY_IGNORED;
+}
+
+static bool is_stopping(struct http_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool stopping = server->is_stopping;
+    pthread_mutex_unlock(&server->lock);
+    return stopping;
+}
+
+static enum MHD_Result start_stream(struct exchange *exchange)
+{
+    struct err err = ERR_NONE;
+
+    if (exchange_prepare_stream(exchange, &err) < 0)
+        return exchange_refuse(exchange, err.code, err.text);
+    if (exchange_submit(exchange) < 0)
+        return exchange_refuse(exchange, ERR_RESOURCE_EXHAUSTED, "too many calls at once");
+    return MHD_YES;
+}
+
+void exchange_admit(struct exchange *exchange, enum MHD_Result *ret)
+{
+    enum err_code code;
+    const char *refusal = find_refusal(exchange, &code);
+
+    *ret = MHD_YES;
+    if (!refusal && is_stopping(exchange->server)) {
+        code = ERR_UNAVAILABLE;
+        refusal = "the server is stopping";
+    }
+    if (refusal) {
+        *ret = exchange_refuse(exchange, code, refusal);
+        return;
+    }
+    route_find(exchange->server->routes, exchange->verb, exchange->path, exchange->path_len, &exchange->match);
+    if (!exchange->match.route)
+        find_form_target(exchange);
+    if (!exchange->match.route) {
+        bool is_path = exchange->match.allow[0] != '\0';
+
+        if (is_path && exchange->allowed_origin && strcmp(exchange->verb, "OPTIONS") == 0)
+            *ret = exchange_refuse_status(exchange, 204, ERR_OK, "");
+        else
+            *ret = is_path ? exchange_refuse(exchange, ERR_UNIMPLEMENTED, "Method Not Allowed")
+                           : exchange_refuse(exchange, ERR_NOT_FOUND, "Not Found");
+        return;
+    }
+    exchange->call.method = exchange->match.route->method;
+    exchange->body_mode = mode_of(exchange);
+    if (exchange->body_mode != BODY_STREAMED && exchange->total_size > (int64_t) EXCHANGE_JSON_MAX) {
+        *ret = exchange_refuse_status(exchange, 413, ERR_RESOURCE_EXHAUSTED, "the body is too large");
+        return;
+    }
+    if (exchange->body_mode == BODY_STREAMED)
+        *ret = start_stream(exchange);
+}

@@ -1,0 +1,328 @@
+#include "rest/http_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "rest/exchange_int.h"
+#include "rest/field.h"
+#include "rest/openapi.h"
+
+#define ANSWER_MS 1000
+#define PEM_MAX ((size_t) 1 << 20)
+#define CONNECTION_MEMORY_BYTES ((size_t) 64 << 10) /* all headers of a request, and what is on its way out */
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
+
+static void set_defaults(struct http_server_options *options)
+{
+    if (!options->connections_max)
+        options->connections_max = 1000;
+    if (!options->peer_connections_max)
+        options->peer_connections_max = 100;
+    if (!options->header_timeout_ms)
+        options->header_timeout_ms = 30000;
+    if (!options->body_timeout_ms)
+        options->body_timeout_ms = 30000;
+    if (!options->write_timeout_ms)
+        options->write_timeout_ms = 60000;
+    if (!options->heartbeat_ms)
+        options->heartbeat_ms = 15000;
+}
+
+/* What would only be found when somebody calls. */
+static int check_methods(const struct method_table *methods, struct err *err)
+{
+    for (size_t i = 0; i < methods->count; i++) {
+        const struct method *method = &methods->methods[i];
+
+        for (size_t j = 0; j < METHOD_ROUTES_MAX && method->routes[j].verb; j++) {
+            const struct method_route *way = &method->routes[j];
+
+            if (way->body == METHOD_BODY_BYTES && (!field_find(method->request, "metadata", strlen("metadata")) ||
+                                                   !field_find(method->request, "data", strlen("data"))))
+                return err_invalid(err, "%s %s: the request has no fields 'metadata' and 'data'", way->verb, way->path);
+            if (way->answer == METHOD_ANSWER_BYTES && !field_find(method->response, "data", strlen("data")))
+                return err_invalid(err, "%s %s: the answer has no field 'data'", way->verb, way->path);
+            if (way->answer == METHOD_ANSWER_JSON && (method->flags & METHOD_SERVER_STREAMS))
+                return err_invalid(err, "%s %s: a stream of answers is no JSON", way->verb, way->path);
+        }
+    }
+    return 0;
+}
+
+static void serve_openapi(const struct rest_request *request, struct rest_response *response, void *cookie)
+{
+    const struct http_server *server = cookie;
+    (void) request;
+
+    buf_add(&response->body, server->openapi.data, server->openapi.len);
+}
+
+static bool adopt(void *cookie, int fd, const struct peer *peer, bool with_tls)
+{
+    struct http_server *server = cookie;
+    struct MHD_Daemon *daemon = with_tls ? server->secure : server->plain;
+
+    return MHD_add_connection(daemon, fd, (const struct sockaddr *) &peer->remote, sizeof(peer->remote)) == MHD_YES;
+}
+
+static int make_watch(struct http_server *server, struct err *err)
+{
+    const struct watch_options options = {
+        .connections_max = server->options.connections_max,
+        .peer_connections_max = server->options.peer_connections_max,
+        .header_timeout_ms = server->options.header_timeout_ms,
+        .adopt = adopt,
+        .cookie = server,
+    };
+
+    return watch_new(&options, &server->watch, err);
+}
+
+int http_server_new(const struct http_server_options *options, struct http_server **ret, struct err *err)
+{
+    autoptr(http_server) server = xnew(struct http_server);
+    pthread_condattr_t clock;
+    int r;
+
+    server->options = *options;
+    set_defaults(&server->options);
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->idle, &clock);
+    pthread_condattr_destroy(&clock);
+    r = check_methods(options->methods, err);
+    if (r < 0)
+        return r;
+    size_t count = options->extra_count;
+    server->extras = xalloc((count + 1) * sizeof(*server->extras));
+    if (count > 0)
+        memcpy(server->extras, options->extras, count * sizeof(*server->extras));
+    if (options->openapi_title) {
+        openapi_add(&server->openapi, options->methods, options->openapi_title, options->openapi_version);
+        server->extras[count++] =
+            (struct rest_extra){ .verb = "GET", .path = "/openapi.json", .fn = serve_openapi, .cookie = server };
+    }
+    r = route_table_new(options->methods, server->extras, count, &server->routes, err);
+    if (r == 0)
+        r = make_watch(server, err);
+    if (r < 0)
+        return r;
+    *ret = steal_ptr(&server);
+    return 0;
+}
+
+int http_server_listen(struct http_server *server, const struct listener *listener, bool with_tls, struct err *err)
+{
+    int r;
+
+    if (with_tls && !server->options.tls)
+        return err_invalid(err, "listening on %s with TLS needs a certificate", listener->text);
+    r = watch_add_listener(server->watch, listener, with_tls, err);
+    if (r < 0)
+        return r;
+    server->has_plain |= !with_tls;
+    server->has_secure |= with_tls;
+    return 0;
+}
+
+static void *on_target(void *cookie, const char *target, struct MHD_Connection *connection)
+{
+    (void) connection;
+    return exchange_new(cookie, target);
+}
+
+static enum MHD_Result on_request(void *cookie, struct MHD_Connection *connection, const char *url, const char *verb,
+                                  const char *version, const char *body, size_t *body_len, void **context)
+{
+    struct exchange *exchange = *context;
+    (void) cookie, (void) url;
+
+    if (!exchange)
+        return MHD_NO;
+    if (!exchange_is_open(exchange))
+        return exchange_open(exchange, connection, verb, version);
+    return *body_len > 0 ? exchange_take_body(exchange, body, body_len) : exchange_proceed(exchange);
+}
+
+static void on_completed(void *cookie, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode how)
+{
+    (void) cookie, (void) connection;
+    if (*context)
+        exchange_close(*context, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    *context = NULL;
+}
+
+static void on_connection(void *cookie, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct http_server *server = cookie;
+
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *context = info ? watch_find(server->watch, info->connect_fd) : NULL;
+    } else if (*context) {
+        watch_forget(server->watch, *context);
+        *context = NULL;
+    }
+}
+
+/* Paths and queries are decoded by ourselves, after they have been taken apart. */
+static size_t leave_as_it_is(void *cookie, struct MHD_Connection *connection, char *text)
+{
+    (void) cookie, (void) connection;
+    return strlen(text);
+}
+
+static void on_log(void *cookie, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+
+/* What it finds wrong with what clients send is nothing to tell an operator about. */
+static void on_log(void *cookie, const char *fmt, va_list ap)
+{
+    char text[512];
+    (void) cookie;
+
+    if (!log_is_on(LOG_LEVEL_DEBUG))
+        return;
+    vsnprintf(text, sizeof(text), fmt, ap);
+    log_debug("http", LOG_STR("text", text));
+}
+
+static int start_daemon(struct http_server *server, bool with_tls, struct MHD_Daemon **ret, struct err *err)
+{
+    const struct http_server_options *options = &server->options;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {
+        { MHD_OPTION_HTTPS_MEM_KEY, 0, server->key.data },
+        { MHD_OPTION_HTTPS_MEM_CERT, 0, server->certificate.data },
+        { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *) (uintptr_t) TLS_PRIORITIES },
+        { server->client_ca.data ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, server->client_ca.data },
+        { MHD_OPTION_END, 0, NULL },
+    };
+    const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+
+    /* The log comes first, so that it gets what is said about the other options. Limits are the watch's, theirs are only never reached. */
+    *ret = MHD_start_daemon(flags | (with_tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
+                            on_log, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned) options->connections_max + 16,
+                            MHD_OPTION_CONNECTION_TIMEOUT, (options->write_timeout_ms + 999) / 1000,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+                            server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_UNESCAPE_CALLBACK,
+                            leave_as_it_is, NULL, MHD_OPTION_ARRAY, with_tls ? tls : none, MHD_OPTION_END);
+    if (!*ret)
+        return err_set(err, with_tls ? ERR_INVALID_ARGUMENT : ERR_INTERNAL, -EINVAL,
+                       with_tls ? "HTTPS cannot be served: certificate and key do not fit, or are none"
+                                : "HTTP cannot be served");
+    return 0;
+}
+
+static int read_pem(const char *path, struct buf *out, struct err *err)
+{
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : fd_read_all(fd, PEM_MAX, out);
+
+    return r < 0 ? err_errno(err, r, "reading '%s'", path) : 0;
+}
+
+static int read_tls(struct http_server *server, struct err *err)
+{
+    const struct tls_files *files = server->options.tls;
+    int r = read_pem(files->certificate, &server->certificate, err);
+
+    if (r == 0)
+        r = read_pem(files->key, &server->key, err);
+    if (r == 0 && files->client_ca)
+        r = read_pem(files->client_ca, &server->client_ca, err);
+    return r;
+}
+
+int http_server_start(struct http_server *server, struct err *err)
+{
+    int r = 0;
+
+    if (server->has_plain)
+        r = start_daemon(server, false, &server->plain, err);
+    if (r == 0 && server->has_secure)
+        r = read_tls(server, err);
+    if (r == 0 && server->has_secure)
+        r = start_daemon(server, true, &server->secure, err);
+    if (r == 0)
+        r = watch_start(server->watch, err);
+    server->is_started = r == 0;
+    return r;
+}
+
+/* With the lock held. Whether there were none any more before the time had come. */
+static bool wait_none(struct http_server *server, const size_t *count, unsigned grace_ms)
+{
+    struct timespec until = clock_timespec_of_ns(clock_now_ns() + grace_ms * CLOCK_NS_PER_MS);
+    int r = 0;
+
+    while (*count > 0 && r == 0)
+        r = pthread_cond_timedwait(&server->idle, &server->lock, &until);
+    return *count == 0;
+}
+
+static void wait_for_calls(struct http_server *server, unsigned grace_ms)
+{
+    pthread_mutex_lock(&server->lock);
+    server->is_stopping = true;
+    if (!wait_none(server, &server->calls, grace_ms)) {
+        pthread_mutex_unlock(&server->lock);
+        watch_cancel_all(server->watch);
+        pthread_mutex_lock(&server->lock);
+        while (server->calls > 0)
+            pthread_cond_wait(&server->idle, &server->lock);
+    }
+    /* Those who wait for an answer get it, if they read. */
+    wait_none(server, &server->answers, ANSWER_MS);
+    pthread_mutex_unlock(&server->lock);
+}
+
+void http_server_stop(struct http_server *server, unsigned grace_ms)
+{
+    if (server->is_started) {
+        watch_stop_accepting(server->watch);
+        wait_for_calls(server, grace_ms);
+        /* Nothing hands connections over any more when the daemons go, and what is suspended has been resumed with its call's end. */
+        watch_stop(server->watch);
+    }
+    server->is_started = false;
+    if (server->plain)
+        MHD_stop_daemon(server->plain);
+    if (server->secure)
+        MHD_stop_daemon(server->secure);
+    server->plain = server->secure = NULL;
+}
+
+void http_server_free(struct http_server *server)
+{
+    if (!server)
+        return;
+    http_server_stop(server, 0);
+    watch_free(server->watch);
+    route_table_free(server->routes);
+    buf_done(&server->openapi);
+    buf_done(&server->certificate);
+    buf_done(&server->key);
+    buf_done(&server->client_ca);
+    pthread_mutex_destroy(&server->lock);
+    pthread_cond_destroy(&server->idle);
+    free(server->extras);
+    free(server);
+}
+
+void http_server_stats(struct http_server *server, struct http_server_stats *ret)
+{
+    watch_stats(server->watch, &ret->connections, &ret->refused);
+    pthread_mutex_lock(&server->lock);
+    ret->calls = server->calls;
+    pthread_mutex_unlock(&server->lock);
+}

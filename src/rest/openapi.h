@@ -1,0 +1,7 @@
+/* The API's description as OpenAPI 3.1, made of the same table that it is served from: routes, parameters, bodies, and a schema for each message. */
+#pragma once
+
+#include "base/buf.h"
+#include "call/method.h"
+
+void openapi_add(struct buf *out, const struct method_table *methods, const char *title, const char *version);
