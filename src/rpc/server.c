@@ -153,12 +153,12 @@ static void bury_the_dead(struct rpc_server *server)
 
 static void on_posted(struct rpc_server *server)
 {
+    struct grpc_call *call;
     uint64_t ignored;
 
     if (read(server->host.mailbox.wake_fd, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
         log_error("waking the I/O thread failed", LOG_ERRNO("error", -errno));
-    for (struct grpc_call *call = mailbox_take(&server->host.mailbox), *next; call; call = next) {
-        next = call->next_posted;
+    while ((call = mailbox_take(&server->host.mailbox))) {
         struct connection *connection = h2_take_posted(call);
         if (connection)
             *connection_is_dirty(connection) = true;
