@@ -234,11 +234,14 @@ static void read_in(struct connection *c)
         ssize_t n = read_some(c, bytes, sizeof(bytes));
         if (n == -EAGAIN)
             return;
-        if (n <= 0 || h2_feed(c->h2, bytes, (size_t) n) < 0) {
-            /* Something may be left to say, as why the bytes were no good. */
-            if (n > 0)
-                connection_flush(c);
+        if (n <= 0) {
             die(c);
+            return;
+        }
+        if (h2_feed(c->h2, bytes, (size_t) n) < 0) {
+            connection_flush(c);
+            if (c->state == CONNECTION_OPEN)
+                linger(c);
             return;
         }
         c->heard_ns = c->host->now_ns;
@@ -336,6 +339,9 @@ int64_t connection_tick(struct connection *c)
         h2_shutdown_now(c->h2);
         connection_flush(c);
     }
+    /* Any of these may have been the last it had to say. */
+    if (c->state == CONNECTION_LINGER)
+        is_over(c, c->linger_ns, LINGER_MS, &next);
     return next;
 }
 

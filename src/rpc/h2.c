@@ -166,10 +166,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     struct h2 *h2 = user;
     struct grpc_call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
+    if (frame->hd.type == NGHTTP2_HEADERS)
+        h2->headers_since_ns = 0;
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
-        h2->headers_since_ns = 0;
-        /* fall through */
     case NGHTTP2_DATA:
         if (call)
             on_request_frame(h2, call, frame);
@@ -215,6 +215,12 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
         /* A client can make us reset its streams as well as do it itself. */
         if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
             count_reset(h2);
+        break;
+    case NGHTTP2_GOAWAY:
+        /* The answer to this comes after everything the client sent before it saw the notice. Asked for together with it the ping would
+         * go first: nghttp2 sends those before all else. */
+        if (h2->is_leaving && !h2->is_left)
+            nghttp2_submit_ping(session, NGHTTP2_FLAG_NONE, shutdown_ping);
         break;
     default:
         break;
@@ -310,8 +316,11 @@ int h2_feed(struct h2 *h2, const void *bytes, size_t len)
 {
     ssize_t n = nghttp2_session_mem_recv(h2->session, bytes, len);
 
-    /* What breaks the rules it answers by itself, with a GOAWAY; an error is for what is no HTTP/2 at all. */
-    return n < 0 ? -EPROTO : 0;
+    if (n >= 0)
+        return 0; /* also for what breaks the rules: that is answered with a GOAWAY by itself */
+    if (n != NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        send_away(h2, nghttp2_strerror((int) n));
+    return -EPROTO;
 }
 
 ssize_t h2_take(struct h2 *h2, const uint8_t **ret)
@@ -386,9 +395,8 @@ void h2_shutdown(struct h2 *h2)
     if (h2->is_leaving)
         return;
     h2->is_leaving = true;
-    /* Two steps, so that a call already on its way to us is served: the answer to the ping comes after all of those. */
+    /* Two steps, so that a call already on its way to us is served. */
     nghttp2_submit_shutdown_notice(h2->session);
-    nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, shutdown_ping);
 }
 
 void h2_shutdown_now(struct h2 *h2)

@@ -20,7 +20,7 @@ int h2_new(struct host *host, struct link *link, void *owner, struct h2 **ret);
 void h2_free(struct h2 *h2);
 DEFINE_AUTOPTR(h2, h2_free);
 
-/* -EPROTO: not worth going on. Otherwise take what it has to say; that may be farewell. */
+/* -EPROTO: it is not worth going on, but for what there is still to say. */
 int h2_feed(struct h2 *h2, const void *bytes, size_t len);
 
 /* The next bytes to send, valid until the next call of anything here; 0: none now; -EPROTO. */

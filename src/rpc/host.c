@@ -23,10 +23,10 @@ int mailbox_init(struct mailbox *mailbox)
 
 void mailbox_done(struct mailbox *mailbox)
 {
-    for (struct grpc_call *call = mailbox_take(mailbox), *next; call; call = next) {
-        next = call->next_posted;
+    struct grpc_call *call;
+
+    while ((call = mailbox_take(mailbox)))
         grpc_call_unref(call);
-    }
     close(mailbox->wake_fd);
     pthread_mutex_destroy(&mailbox->lock);
 }
@@ -50,16 +50,19 @@ void mailbox_post(struct mailbox *mailbox, struct grpc_call *call)
         return;
 }
 
+/* One by one: as soon as a call is out its handler may put it in again. */
 struct grpc_call *mailbox_take(struct mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->lock);
-    struct grpc_call *first = mailbox->first;
-    mailbox->first = NULL;
-    mailbox->last = &mailbox->first;
-    for (struct grpc_call *call = first; call; call = call->next_posted)
+    struct grpc_call *call = mailbox->first;
+    if (call) {
+        mailbox->first = call->next_posted;
+        if (!mailbox->first)
+            mailbox->last = &mailbox->first;
         call->is_posted = false;
+    }
     pthread_mutex_unlock(&mailbox->lock);
-    return first;
+    return call;
 }
 
 struct link *link_new(void)

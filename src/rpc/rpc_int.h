@@ -34,7 +34,7 @@ struct mailbox {
 int mailbox_init(struct mailbox *mailbox);
 void mailbox_done(struct mailbox *mailbox);
 void mailbox_post(struct mailbox *mailbox, struct grpc_call *call);
-/* All of them, linked by `next_posted`; their references are the caller's. */
+/* The next one, with its reference; NULL: none. */
 struct grpc_call *mailbox_take(struct mailbox *mailbox);
 
 /* What a connection and its calls both hold: a call may outlive the connection. */

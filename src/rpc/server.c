@@ -153,12 +153,12 @@ static void bury_the_dead(struct rpc_server *server)
 
 static void on_posted(struct rpc_server *server)
 {
+    struct grpc_call *call;
     uint64_t ignored;
 
     if (read(server->host.mailbox.wake_fd, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
         log_error("waking the I/O thread failed", LOG_ERRNO("error", -errno));
-    for (struct grpc_call *call = mailbox_take(&server->host.mailbox), *next; call; call = next) {
-        next = call->next_posted;
+    while ((call = mailbox_take(&server->host.mailbox))) {
         struct connection *connection = h2_take_posted(call);
         if (connection)
             *connection_is_dirty(connection) = true;
@@ -252,7 +252,8 @@ static bool is_listener(const struct rpc_server *server, const void *p)
     return (const struct listener *) p >= first && (const struct listener *) p < first + server->options.listener_count;
 }
 
-static void turn(struct rpc_server *server, const struct epoll_event *events, int count_of_events)
+/* False when it was the last one. */
+static bool turn(struct rpc_server *server, const struct epoll_event *events, int count_of_events)
 {
     for (int i = 0; i < count_of_events; i++) {
         void *p = events[i].data.ptr;
@@ -267,9 +268,11 @@ static void turn(struct rpc_server *server, const struct epoll_event *events, in
     }
     h2_end_overdue(&server->host, mark_dirty);
     flush_dirty(server);
-    obey(server, (enum order) atomic_exchange(&server->order, ORDER_NONE));
+    enum order order = (enum order) atomic_exchange(&server->order, ORDER_NONE);
+    obey(server, order);
     tick(server);
     bury_the_dead(server);
+    return order != ORDER_STOP;
 }
 
 static void *run(void *arg)
@@ -282,8 +285,7 @@ static void *run(void *arg)
     while (goes_on) {
         int n = epoll_wait(server->epoll_fd, events, EVENTS_PER_TURN, wait_ms(server));
         server->host.now_ns = clock_now_ns();
-        goes_on = atomic_load(&server->order) != ORDER_STOP;
-        turn(server, events, n < 0 ? 0 : n);
+        goes_on = turn(server, events, n < 0 ? 0 : n);
         pthread_mutex_lock(&server->lock);
         if (server->host.is_draining && server->connection_count == 0) {
             server->is_drained = true;

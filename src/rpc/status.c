@@ -7,14 +7,17 @@
 #include <google/rpc/status.pb-c.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "rpc/metadata.h"
 
 #define DOMAIN "agentfense"
 #define ERROR_INFO_TYPE "type.googleapis.com/google.rpc.ErrorInfo"
 
-/* Clients take 8 KiB of header fields by default; with the message in them there must be room left. */
-#define DETAILS_MAX 3072
-#define DETAIL_VALUE_MAX 256
+/* Clients take 8 KiB of header fields by default, and refuse the whole answer when there is more. The message may be 3 KiB in percent
+ * signs, and comes again in the details. */
+#define DETAILS_MAX 2048
+#define DETAIL_VALUE_MAX 200
+#define TRAILERS_BYTES_MAX 1500
 
 void status_done(struct status *status)
 {
@@ -22,6 +25,27 @@ void status_done(struct status *status)
     buf_done(&status->details);
     buf_done(&status->trailers);
     *status = (struct status){ 0 };
+}
+
+/* A text that was cut may end in the middle of a character, and what quotes a stranger may be anything: clients refuse both. */
+static void copy_text(const char *text, char *out, size_t size)
+{
+    size_t len = strlen(text), used = 0;
+
+    while (len > 0) {
+        uint32_t code_point;
+        size_t n = utf8_decode(text, len, &code_point), step = n ? n : 1;
+        if (used + step >= size)
+            break;
+        if (n)
+            memcpy(out + used, text, n);
+        else
+            out[used] = '?';
+        used += step;
+        text += step;
+        len -= step;
+    }
+    out[used] = '\0';
 }
 
 static void pack(const ProtobufCMessage *message, struct buf *out)
@@ -43,7 +67,7 @@ static void pack_reason(const struct call *call, struct buf *out)
         google__rpc__error_info__metadata_entry__init(list[i] = &entries[i]);
         entries[i].key = (char *) call->details[i].key;
         entries[i].value = values[i];
-        snprintf(values[i], sizeof(values[i]), "%s", call->details[i].value);
+        copy_text(call->details[i].value, values[i], sizeof(values[i]));
     }
     info.reason = (char *) call->reason;
     info.domain = (char *) DOMAIN;
@@ -52,7 +76,7 @@ static void pack_reason(const struct call *call, struct buf *out)
     pack(&info.base, out);
 }
 
-static void add_details(struct status *status, const struct err *err, const struct call *call)
+static void add_details(struct status *status, const char *text, const struct call *call)
 {
     Google__Rpc__Status whole = GOOGLE__RPC__STATUS__INIT;
     Google__Protobuf__Any any = GOOGLE__PROTOBUF__ANY__INIT, *list = &any;
@@ -62,7 +86,7 @@ static void add_details(struct status *status, const struct err *err, const stru
     any.type_url = (char *) ERROR_INFO_TYPE;
     any.value = (ProtobufCBinaryData){ .data = (uint8_t *) reason.data, .len = reason.len };
     whole.code = (int32_t) status->code;
-    whole.message = (char *) err->text;
+    whole.message = (char *) text;
     whole.details = &list;
     whole.n_details = 1;
     pack(&whole.base, &bytes);
@@ -72,21 +96,24 @@ static void add_details(struct status *status, const struct err *err, const stru
 
 void status_set(struct status *status, const struct err *err, const struct call *call)
 {
+    char text[ERR_TEXT_MAX];
+
     status->code = err->code <= ERR_UNAUTHENTICATED ? err->code : ERR_UNKNOWN;
     buf_clear(&status->message);
     buf_clear(&status->details);
     if (status->code == ERR_OK)
         return;
-    metadata_add_percent(&status->message, err->text);
+    copy_text(err->text, text, sizeof(text));
+    metadata_add_percent(&status->message, text);
     if (call && call->reason)
-        add_details(status, err, call);
+        add_details(status, text, call);
 }
 
 void status_add_trailer(struct status *status, const char *name, const char *value)
 {
     struct buf *out = &status->trailers;
 
-    if (status->trailer_count == STATUS_TRAILERS_MAX)
+    if (status->trailer_count == STATUS_TRAILERS_MAX || out->len + strlen(name) + 2 * strlen(value) > TRAILERS_BYTES_MAX)
         return;
     for (const char *c = name; *c; c++)
         buf_add_char(out, (char) tolower((unsigned char) *c));

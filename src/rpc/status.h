@@ -23,5 +23,6 @@ void status_done(struct status *status);
 /* With `call` also the reason and its details, if the handler gave one. A code that gRPC does not know becomes UNKNOWN. */
 void status_set(struct status *status, const struct err *err, const struct call *call);
 
-/* Copied; bytes that HTTP does not allow are replaced, and those of a "-bin" name encoded. More than STATUS_TRAILERS_MAX are left out. */
+/* Copied; bytes that HTTP does not allow are replaced, and those of a "-bin" name encoded. More than STATUS_TRAILERS_MAX, and
+ * those that clients would not take, are left out. */
 void status_add_trailer(struct status *status, const char *name, const char *value);

@@ -76,6 +76,14 @@ class Hand:
         self.flush()
         return stream
 
+    def write(self, stream, data, end=False):
+        """In pieces, without waiting for credit: there must be enough."""
+        for at in range(0, len(data), 16384):
+            self.h2.send_data(stream, data[at:at + 16384])
+        if end:
+            self.h2.end_stream(stream)
+        self.flush()
+
     def request(self, path, data, extra=(), **changed):
         stream = self.open(path, extra=extra, **changed)
         self.h2.send_data(stream, message(data), end_stream=True)
