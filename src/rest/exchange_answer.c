@@ -170,13 +170,11 @@ static enum MHD_Result send_page(struct exchange *exchange)
     return send_response(exchange, page->status, response);
 }
 
-static void add_for_method(const struct exchange *exchange, struct MHD_Response *response, const char *content_type)
+static void add_for_method(struct MHD_Response *response, const char *content_type)
 {
     add_for_data(response, content_type);
     /* Clients of gateways look for it. */
     MHD_add_response_header(response, "Grpc-Metadata-Content-Type", "application/grpc");
-    if (exchange->status == 401)
-        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
 }
 
 enum MHD_Result exchange_send_final(struct exchange *exchange)
@@ -186,7 +184,9 @@ enum MHD_Result exchange_send_final(struct exchange *exchange)
     struct MHD_Response *response = response_of(&exchange->answer);
     if (!response)
         return MHD_NO;
-    add_for_method(exchange, response, "application/json");
+    add_for_method(response, "application/json");
+    if (exchange->status == 401)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     for (size_t i = 0; i < exchange->trailer_count; i++) {
         autofree char *name = xprintf("Grpc-Trailer-%s", exchange->trailers[i].name);
         MHD_add_response_header(response, name, exchange->trailers[i].value);
@@ -242,7 +242,7 @@ enum MHD_Result exchange_send_stream(struct exchange *exchange)
     if (!response)
         return MHD_NO;
     exchange_ref(exchange);
-    add_for_method(exchange, response, is_events ? "text/event-stream" : "application/octet-stream");
+    add_for_method(response, is_events ? "text/event-stream" : "application/octet-stream");
     if (is_events)
         MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* proxies pass events on at once */
     return send_response(exchange, 200, response);

@@ -47,14 +47,12 @@ static bool is_of_path(const struct route_match *match, const char *name)
     return false;
 }
 
-int request_fields_set(ProtobufCMessage *message, const char *name, const char *value, size_t len, struct err *err)
 int request_fields_set(ProtobufCMessage *message, const struct route_match *match, const char *name, const char *value,
                        size_t len, struct err *err)
 {
     const ProtobufCFieldDescriptor *field = find_named(message, name, strlen(name));
     size_t budget = JSON_MESSAGE_MEMORY_MAX;
 
-    return field ? field_text_assign(message, field, value, len, &budget, err) : 0;
     return field && !is_of_path(match, field->name) ? field_text_assign(message, field, value, len, &budget, err) : 0;
 }
 

@@ -16,8 +16,6 @@ int request_fields_of_path(ProtobufCMessage *message, const struct route_match *
 int request_fields_of_query(ProtobufCMessage *message, const struct route_match *match, const char *query, size_t len,
                             struct err *err);
 
-/* One parameter, decoded: as in a query, but for "path", which also fills the field `file_path` of a message that has no field `path`. */
-int request_fields_set(ProtobufCMessage *message, const char *name, const char *value, size_t len, struct err *err);
 /* One parameter, decoded, as in a query, but for "path", which also fills the field `file_path` of a message that has no field `path`. */
 int request_fields_set(ProtobufCMessage *message, const struct route_match *match, const char *name, const char *value,
                        size_t len, struct err *err);
