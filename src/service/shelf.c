@@ -259,7 +259,9 @@ int shelf_delete(struct service *service, const struct caller *caller, const cha
     autodone(codebase_row) struct codebase_row row = { 0 };
     int r = service_get_codebase(service, caller, id, &row, err);
 
-    if (r == 0 && is_forced)
+    if (r < 0)
+        return r;
+    if (is_forced)
         r = stop_users(service, id, err);
     /* The row first: from then on nobody starts anything on it. Files without a row are removed at the next start at the latest. */
     if (r == 0)
