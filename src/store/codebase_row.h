@@ -44,8 +44,8 @@ int codebase_row_get(struct store *store, const char *id, struct codebase_row *r
 int codebase_row_list(struct store *store, const char *owner_id, const char *host_id, const struct store_page *page,
                       struct codebase_rows *ret, struct err *err);
 
-/* Size, count, version and updated_ns of `row`; the rest of it is not looked at. When the database knows a later version already,
- * that stays: who comes late changes nothing, and no order of callers matters. ERR_NOT_FOUND. */
+/* Size, count, version and updated_ns of `row`; the rest of it is not looked at. When the database knows a later version
+ * already, that stays: who comes late changes nothing, and no order of callers matters. ERR_NOT_FOUND. */
 int codebase_row_update(struct store *store, const struct codebase_row *row, struct err *err);
 
 /* ERR_FAILED_PRECONDITION while sandboxes on it are starting, running or stopping, unless `force`. Nobody can start

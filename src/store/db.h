@@ -130,8 +130,8 @@ int db_run_int(struct db *db, const char *text, const struct db_value *values, s
 /* Several statements without parameters: ours, never a caller's. */
 int db_script(struct db *db, const char *text, struct err *err);
 
-/* db_commit() with -ECONNRESET leaves open whether it was done; with any other error it was not. db_rollback() cannot fail: what
- * it cannot take back is lost with the connection. */
+/* db_commit() with -ECONNRESET leaves open whether it was done; with any other error it was not. db_rollback() cannot fail:
+ * what it cannot take back is lost with the connection. */
 int db_begin(struct db *db, struct err *err);
 int db_commit(struct db *db, struct err *err);
 void db_rollback(struct db *db);

@@ -328,7 +328,8 @@ static void on_notice(void *cookie, const char *message)
     (void) message;
 }
 
-/* Acknowledged means durable: a server told not to wait for its disk is told otherwise for us. One told to wait for more stays so. */
+/* Acknowledged means durable: a server told not to wait for its disk is told otherwise for us. One told to wait for more stays
+ * so. */
 static int set_up(struct postgres *p, const struct db_config *config, struct err *err)
 {
     autofree char *text = xprintf("SET search_path TO " SCHEMA "; SET statement_timeout TO %d; SET lock_timeout TO %d;"
@@ -397,9 +398,9 @@ static int pg_connect(const struct db_config *config, enum db_role role, struct 
     return 0;
 }
 
-/* Nothing is to be read on an idle connection but its end, and the server's last words before it; a changed setting that it tells of
- * is rare and costs us a connection. Looking costs a system call, and saves a write from being sent to where its fate would be
- * unknown. */
+/* Nothing is to be read on an idle connection but its end, and the server's last words before it; a changed setting that it
+ * tells of is rare and costs us a connection. Looking costs a system call, and saves a write from being sent to where its fate
+ * would be unknown. */
 static bool pg_is_stale(struct db *db)
 {
     struct pollfd p = { .fd = lib.PQsocket(of(db)->conn), .events = POLLIN };

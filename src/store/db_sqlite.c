@@ -300,21 +300,30 @@ static int sync_name(const char *path, const struct db_config *config, struct er
     return 0;
 }
 
-/* SQLite gives its -wal and -shm the mode of the file itself, so this closes all three. */
+/*
+ * Makes the file, closed to others, or sees to it that it is; SQLite gives its -wal and -shm the mode of the file itself. All
+ * of it without a descriptor of the file: closing any drops the locks that this process holds on it through SQLite (fcntl(2)
+ * has it so), and then another process may think that it is alone and remove the log under our feet. O_PATH descriptors are
+ * exempt.
+ */
 static int make_file(const char *path, const struct db_config *config, struct err *err)
 {
-    autofd int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    bool is_new = mknod(path, S_IFREG | 0600, 0) == 0;
+    autofd int fd = -1;
+    autofree char *by_fd = NULL;
     struct stat st;
 
-    if (fd < 0)
-        return err_errno(err, -errno, "opening database '%s'", config->shown);
-    if (fstat(fd, &st) < 0)
+    if (!is_new && errno != EEXIST)
+        return err_errno(err, -errno, "making database '%s'", config->shown);
+    fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    by_fd = xprintf("/proc/self/fd/%d", fd);
+    if (fd < 0 || fstat(fd, &st) < 0)
         return err_errno(err, -errno, "opening database '%s'", config->shown);
     if (!S_ISREG(st.st_mode))
         return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "'%s' is no regular file, so it is no database", config->shown);
-    if ((st.st_mode & 077) && fchmod(fd, 0600) < 0)
+    if ((st.st_mode & 077) && chmod(by_fd, 0600) < 0)
         return err_errno(err, -errno, "closing database '%s' to others", config->shown);
-    return st.st_size == 0 ? sync_name(path, config, err) : 0;
+    return is_new ? sync_name(path, config, err) : 0;
 }
 
 /* What a connection is told at first; nothing of it writes. Schemas are not trusted: the file may be another's. */

@@ -1,6 +1,7 @@
 /*
- * The audit: what happened, in the order in which it was written down. A sequence is never used twice, also after old events were
- * trimmed, and an event is never seen before one with a smaller sequence: who has read up to N misses nothing by going on from N.
+ * The audit: what happened, in the order in which it was written down. A sequence is never used twice, also after old events
+ * were trimmed, and an event is never seen before one with a smaller sequence: who has read up to N misses nothing by going on
+ * from N.
  */
 #pragma once
 
@@ -31,7 +32,8 @@ struct event_rows {
 void event_row_done(struct event_row *row);
 void event_rows_done(struct event_rows *rows);
 
-/* All of them or none. The sequence of the last may be of no interest: NULL. */
+/* All of them or none. On PostgreSQL appends wait for each other: whoever has many events collects them. The sequence of the
+ * last may be of no interest: NULL. */
 int event_row_append(struct store *store, const struct event_row *rows, size_t count, int64_t *ret_last, struct err *err);
 
 /* What is NULL or 0 does not restrict. */
@@ -52,6 +54,6 @@ struct event_filter {
 int event_row_query(struct store *store, const struct event_filter *filter, size_t limit, struct event_rows *ret,
                     struct err *err);
 
-/* Of the oldest `limit` events, removes those from before `before_ns` and (`keep` > 0) those that about `keep` others came after.
- * Small steps, so that nobody waits long; again until it returns 0, how many it removed. */
+/* Of the oldest `limit` events, removes those from before `before_ns` and (`keep` > 0) those that about `keep` others came
+ * after. Small steps, so that nobody waits long; again until it returns 0, how many it removed. */
 int event_row_trim(struct store *store, int64_t before_ns, int64_t keep, unsigned limit, struct err *err);

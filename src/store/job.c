@@ -1,11 +1,11 @@
 /*
  * Writing to SQLite: shared commits.
  *
- * A durable commit is one wait for the disk, however much is in it, and SQLite has one writer at a time. So writers do not queue for
- * the connection one by one: who comes while a commit is going on waits in a list, and when the commit is over, the first of the
- * list becomes the leader, who takes all of it into the next transaction. Each job is within a savepoint, so one that fails takes
- * nothing else with it; all of them return after the commit. When the commit itself fails, each is tried alone, so that a job too
- * large for the disk does not fail those that still fit. A lone writer pays nothing for this.
+ * A durable commit is one wait for the disk, however much is in it, and SQLite has one writer at a time. So writers do not
+ * queue for the connection one by one: who comes while a commit is going on waits in a list, and when the commit is over, the
+ * first of the list becomes the leader, who takes all of it into the next transaction. Each job is within a savepoint, so one
+ * that fails takes nothing else with it; all of them return after the commit. When the commit itself fails, each is tried
+ * alone, so that a job too large for the disk does not fail those that still fit. A lone writer pays nothing for this.
  *
  * PostgreSQL does the same by itself: there each job has a connection and a transaction of its own.
  */

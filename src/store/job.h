@@ -1,8 +1,8 @@
 /*
  * A piece of work on the database, as one transaction, tried again while that is safe.
  *
- * The function may be called several times: what it gives back through its cookie it sets anew each time. Whatever it did is undone
- * when it returns a negative errno; then that and its `err` are the result.
+ * The function may be called several times: what it gives back through its cookie it sets anew each time. Whatever it did is
+ * undone when it returns a negative errno; then that and its `err` are the result.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * How long calls of the store take: a histogram for each kind of call. Counting is lock-free; a reader may see a call in the count
- * and not yet in its bucket.
+ * How long calls of the store take: a histogram for each kind of call. Counting is lock-free; a reader may see a call in the
+ * count and not yet in its bucket.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Connections that threads take and give back. They are opened when they are needed, up to a maximum; who finds all of them taken
- * waits. One that was lost is closed when it is given back, and the next who needs one opens another.
+ * Connections that threads take and give back. They are opened when they are needed, up to a maximum; who finds all of them
+ * taken waits. One that was lost is closed when it is given back, and the next who needs one opens another.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ void pool_init(struct pool *pool, const struct db_driver *driver, const struct d
                size_t max);
 void pool_done(struct pool *pool); /* all have been given back */
 
-/* ERR_UNAVAILABLE: -EAGAIN when none became free until `deadline_ns` (CLOCK_MONOTONIC), -ECONNREFUSED and the like when none could
- * be opened. */
+/* ERR_UNAVAILABLE: -EAGAIN when none became free until `deadline_ns` (CLOCK_MONOTONIC), -ECONNREFUSED and the like when none
+ * could be opened. */
 int pool_take(struct pool *pool, int64_t deadline_ns, struct db **ret, struct err *err);
 void pool_give(struct pool *pool, struct db *db);

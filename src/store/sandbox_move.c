@@ -91,8 +91,8 @@ static int write_move(struct db *db, const struct sandbox_move *move, const stru
     return r < 0 ? r : 0;
 }
 
-/* Whoever deletes a codebase holds its row and then looks for sandboxes that run; we hold it before ours counts as one. Ours is held
- * already, but the other only reads sandboxes, so they never wait for each other in a circle. */
+/* Whoever deletes a codebase holds its row and then looks for sandboxes that run; we hold it before ours counts as one. Ours is
+ * held already, but the other only reads sandboxes, so they never wait for each other in a circle. */
 static int do_move(struct db *db, void *cookie, struct err *err)
 {
     struct moving *m = cookie;

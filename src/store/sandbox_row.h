@@ -3,8 +3,8 @@
  *
  *     PENDING ── STARTING ── RUNNING ── STOPPING ── STOPPED ──▶ STARTING ...      each of them ──▶ ERROR, DESTROYING
  *
- * A status changes by sandbox_row_move() only, which names what it may have been before: of two who try at once, one does it and
- * the other is told. Which moves there are is for the caller to know. Every change counts row_version up.
+ * A status changes by sandbox_row_move() only, which names what it may have been before: of two who try at once, one does it
+ * and the other is told. Which moves there are is for the caller to know. Every change counts row_version up.
  */
 #pragma once
 
@@ -76,8 +76,9 @@ struct sandbox_rows {
 void sandbox_row_done(struct sandbox_row *row);
 void sandbox_rows_done(struct sandbox_rows *rows);
 
-/* Sets row_version to 1. With `max_per_owner` above 0, ERR_RESOURCE_EXHAUSTED (-EDQUOT) when the owner has as many, on all hosts
- * together; two who insert at once cannot both be the last. ERR_NOT_FOUND when its codebase is not there, ERR_ALREADY_EXISTS. */
+/* Sets row_version to 1. With `max_per_owner` above 0, ERR_RESOURCE_EXHAUSTED (-EDQUOT) when the owner has as many, on all
+ * hosts together; two who insert at once cannot both be the last. ERR_NOT_FOUND when its codebase is not there,
+ * ERR_ALREADY_EXISTS. */
 int sandbox_row_insert(struct store *store, struct sandbox_row *row, unsigned max_per_owner, struct err *err);
 
 int sandbox_row_get(struct store *store, const char *id, struct sandbox_row *ret, struct err *err);
@@ -106,14 +107,14 @@ struct sandbox_move {
     int64_t now_ns;     /* becomes started_ns with RUNNING, stopped_ns with STOPPED, and with ERROR if it ran */
 };
 
-/* ERR_NOT_FOUND; ERR_FAILED_PRECONDITION when it is not as `from` and `row_version` say, with its present status in `ret_status`,
- * which is also set on success (to `to`). STARTING is refused with ERR_NOT_FOUND when its codebase is gone. The returns that are
- * not needed may be NULL. */
+/* ERR_NOT_FOUND; ERR_FAILED_PRECONDITION when it is not as `from` and `row_version` say, with its present status in
+ * `ret_status`, which is also set on success (to `to`). STARTING is refused with ERR_NOT_FOUND when its codebase is gone. The
+ * returns that are not needed may be NULL. */
 int sandbox_row_move(struct store *store, const struct sandbox_move *move, enum sandbox_status *ret_status,
                      int64_t *ret_version, struct err *err);
 
-/* Writes rules, labels, image, limits, network, sync_on_completion, extra and expires_ns, if the row is still of row->row_version;
- * counts that up. ERR_FAILED_PRECONDITION if it is not: get it again. */
+/* Writes rules, labels, image, limits, network, sync_on_completion, extra and expires_ns, if the row is still of
+ * row->row_version; counts that up. ERR_FAILED_PRECONDITION if it is not: get it again. */
 int sandbox_row_update(struct store *store, struct sandbox_row *row, struct err *err);
 
 /* With its sessions. */

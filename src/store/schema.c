@@ -6,9 +6,9 @@
 #include "base/mem.h"
 
 /*
- * A step is written once, with words for what the two databases call differently. A step that was released is never changed; a new
- * one is added behind it. What a page is ordered by is compared in bytes by both (PostgreSQL's order of texts is the server's
- * locale's otherwise). Times are nanoseconds since 1970, 0 is never. There are no NULLs.
+ * A step is written once, with words for what the two databases call differently. A step that was released is never changed; a
+ * new one is added behind it. What a page is ordered by is compared in bytes by both (PostgreSQL's order of texts is the
+ * server's locale's otherwise). Times are nanoseconds since 1970, 0 is never. There are no NULLs.
  *
  * Sandboxes name their codebase without a foreign key: one that is stopped outlives it, and says still what it was made from.
  */

@@ -1,4 +1,5 @@
-/* What is remembered of a session: a shell in a sandbox. The shell itself lives in the sandbox; its row goes with the sandbox's. */
+/* What is remembered of a session: a shell in a sandbox. The shell itself lives in the sandbox; its row goes with the
+ * sandbox's. */
 #pragma once
 
 #include <stddef.h>

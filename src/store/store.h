@@ -1,14 +1,17 @@
 /*
- * What the server remembers: codebases, sandboxes, sessions, tokens, events, idempotency keys. In an SQLite file, or in a PostgreSQL
- * database that several hosts may share.
+ * What the server remembers: codebases, sandboxes, sessions, tokens, events, idempotency keys. In an SQLite file, or in a
+ * PostgreSQL database that several hosts may share.
  *
  *     store_open("/var/lib/agentfense/metadata.db", NULL, &store, &err);
  *     sandbox_row_insert(store, &row, 0, &err);
  *
- * Each kind of row has a header of its own (codebase_row.h and so on). All calls block and may be made by any number of threads at
- * once. A write that returned 0 is durable: no kill and no power cut takes it back. One that failed left nothing, with one exception:
- * ERR_UNAVAILABLE with -EINPROGRESS means that the connection to PostgreSQL broke in the very moment of the commit, and nobody can
- * tell. ERR_UNAVAILABLE says that the database cannot be reached now, ERR_RESOURCE_EXHAUSTED that it has no room; both go by.
+ * Each kind of row has a header of its own (codebase_row.h and so on). All calls block and may be made by any number of threads
+ * at once. A write that returned 0 is durable: no kill and no power cut takes it back. One that failed left nothing, with one
+ * exception: ERR_UNAVAILABLE with -EINPROGRESS means that the connection to PostgreSQL broke in the very moment of the commit,
+ * and nobody can tell. ERR_UNAVAILABLE says that the database cannot be reached now, ERR_RESOURCE_EXHAUSTED that it has no
+ * room; both go by.
+ *
+ * While a store is open, nothing else in this process may open its SQLite file: closing that again would drop SQLite's locks.
  *
  * The store records what is intended. What is so, the supervisors know.
  */
@@ -33,8 +36,9 @@ struct store_options {
     bool skip_check;               /* no look at every page of the SQLite file at start */
 };
 
-/* `url` is the path of an SQLite file, "sqlite:PATH", or "postgresql://...". `options` may be NULL. Makes what is not there, and
- * brings an older schema up to date; refuses a newer one, a damaged file and another program's, and changes nothing in them. */
+/* `url` is the path of an SQLite file, "sqlite:PATH", or "postgresql://...". `options` may be NULL. Makes what is not there,
+ * and brings an older schema up to date; refuses a newer one, a damaged file and another program's, and changes nothing in
+ * them. */
 int store_open(const char *url, const struct store_options *options, struct store **ret, struct err *err);
 
 /* No call is going on any more. Accepts NULL. */
@@ -70,8 +74,8 @@ void store_stats(const struct store *store, struct store_stats *ret);
 
 #define STORE_PAGE_MAX 1000
 
-/* Which part of a list. A token names the place behind a row, not a number of rows: rows that come and go meanwhile make no other
- * row appear twice or be left out. */
+/* Which part of a list. A token names the place behind a row, not a number of rows: rows that come and go meanwhile make no
+ * other row appear twice or be left out. */
 struct store_page {
     size_t limit;      /* 0, or more than STORE_PAGE_MAX: STORE_PAGE_MAX */
     const char *token; /* borrowed: from the page before; NULL or "" for the first */

@@ -1,8 +1,8 @@
 /*
  * What the files of this room share.
  *
- * Locks, each taken last of all that its thread holds: pool->lock; store->job_lock. None is held during a call of the database; who
- * leads a batch of jobs (job.c) is the only one to use the writing connection, without a lock.
+ * Locks, each taken last of all that its thread holds: pool->lock; store->job_lock. None is held during a call of the database;
+ * who leads a batch of jobs (job.c) is the only one to use the writing connection, without a lock.
  */
 #pragma once
 

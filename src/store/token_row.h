@@ -1,6 +1,6 @@
 /*
- * What is remembered of a token, by which a caller says who they are. The secret is not in here: only its SHA-256, which is as good
- * for recognising it and useless to whoever steals the database, because the secret is random and long.
+ * What is remembered of a token, by which a caller says who they are. The secret is not in here: only its SHA-256, which is as
+ * good for recognising it and useless to whoever steals the database, because the secret is random and long.
  */
 #pragma once
 
@@ -44,7 +44,8 @@ bool token_row_is_good(const struct token_row *row, int64_t now_ns);
 /* ERR_ALREADY_EXISTS also when the hash is there. */
 int token_row_insert(struct store *store, const struct token_row *row, struct err *err);
 
-/* By the hash of its secret, whatever its state: ask token_row_is_good(). ERR_NOT_FOUND, with a text that says nothing of it. */
+/* By the hash of its secret, whatever its state: ask token_row_is_good(). ERR_NOT_FOUND, with a text that says nothing of it.
+ * */
 int token_row_find(struct store *store, const unsigned char hash[TOKEN_HASH_LEN], struct token_row *ret, struct err *err);
 
 /* `owner_id` may be NULL: all. */

@@ -1,4 +1,5 @@
-/* A fresh store for each test: an SQLite file of its own or, when AGENTFENSE_TEST_POSTGRES names one, a PostgreSQL made empty. */
+/* A fresh store for each test: an SQLite file of its own or, when AGENTFENSE_TEST_POSTGRES names one, a PostgreSQL made empty.
+ * */
 #pragma once
 
 #include <setjmp.h>

@@ -114,6 +114,15 @@ static void a_full_file_system_loses_nothing_and_passes(void **state)
     assert_int_equal(umount(dir), 0);
 }
 
+static int unmount_and_teardown(void **state)
+{
+    struct fixture *x = *state;
+    autofree char *dir = xprintf("%s/small", x->dir);
+
+    umount2(dir, MNT_DETACH); /* after a failure it is there still */
+    return fixture_teardown(state);
+}
+
 /* ---- a limit of the process ---- */
 
 static void a_file_that_may_not_grow_loses_nothing_and_passes(void **state)
@@ -159,7 +168,7 @@ int main(void)
         store_test(a_new_database_without_room_is_told),
     };
     const struct CMUnitTest with_mounts[] = {
-        store_test(a_full_file_system_loses_nothing_and_passes),
+        cmocka_unit_test_setup_teardown(a_full_file_system_loses_nothing_and_passes, fixture_setup, unmount_and_teardown),
     };
     int failed;
 

@@ -123,6 +123,59 @@ static void a_row_that_is_held_too_long_is_told(void **state)
     must(sandbox_row_move(hasty, &m, NULL, NULL, err));
 }
 
+/* ---- two in each other's way ---- */
+
+struct crossing {
+    struct store *store;
+    pthread_barrier_t *both;
+    const char *first, *second;
+    int calls;
+    int r;
+};
+
+static int touch_both(struct db *db, void *cookie, struct err *err)
+{
+    struct crossing *c = cookie;
+    int r = db_run(db, "UPDATE meta SET value = value || 'x' WHERE name = $1", DB_VALUES(db_text(c->first)), NULL, NULL, err);
+
+    if (c->calls++ == 0)
+        pthread_barrier_wait(c->both); /* each has one, and now wants the other */
+    if (r >= 0)
+        r = db_run(db, "UPDATE meta SET value = value || 'x' WHERE name = $1", DB_VALUES(db_text(c->second)), NULL, NULL, err);
+    return r < 0 ? r : 0;
+}
+
+static void *cross(void *arg)
+{
+    struct crossing *c = arg;
+
+    c->r = job_write(c->store, METER_META_SET, 0, touch_both, c, NULL);
+    return NULL;
+}
+
+static void of_two_that_wait_for_each_other_one_begins_again(void **state)
+{
+    struct fixture *x = *state;
+    pthread_barrier_t both;
+    struct crossing a = { .store = x->store, .both = &both, .first = "a", .second = "b" };
+    struct crossing b = { .store = x->store, .both = &both, .first = "b", .second = "a" };
+    autofree char *value = NULL;
+    pthread_t thread;
+
+    must(meta_set(x->store, "a", "", err));
+    must(meta_set(x->store, "b", "", err));
+    pthread_barrier_init(&both, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, cross, &a), 0);
+    cross(&b);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&both);
+    assert_int_equal(a.r, 0);
+    assert_int_equal(b.r, 0);
+    assert_true(a.calls + b.calls > 2);
+    must(meta_get(x->store, "a", &value, err));
+    assert_string_equal(value, "xx");
+}
+
 /* ---- the answer that does not come ---- */
 
 struct cutting {
@@ -280,6 +333,7 @@ int main(void)
         server_test(connections_that_were_cut_are_not_used),
         server_test(one_that_is_away_is_unavailable),
         server_test(a_row_that_is_held_too_long_is_told),
+        server_test(of_two_that_wait_for_each_other_one_begins_again),
         server_test(what_may_have_been_done_is_not_repeated),
         server_test(what_may_be_done_twice_is_repeated),
         server_test(a_transaction_that_did_not_come_to_its_commit_is_repeated),

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -61,6 +62,32 @@ static void the_file_is_closed_to_others(void **state)
     reopen(x);
     assert_int_equal(stat(x->url, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+/* Another process sees who holds a lock on the file. */
+static bool is_locked_by_us(const char *path)
+{
+    pid_t us = getpid(), child = fork();
+    int status;
+
+    if (child == 0) {
+        struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        _exit(fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK || lock.l_pid != us);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
+static void another_connection_drops_no_lock(void **state)
+{
+    struct fixture *x = *state;
+    autofree char *value = NULL;
+
+    must(meta_set(x->store, "a", "b", err));
+    assert_true(is_locked_by_us(x->url));
+    must(meta_get(x->store, "a", &value, err)); /* on one for reading, which is opened now */
+    assert_true(is_locked_by_us(x->url));
 }
 
 static void closing_leaves_one_file(void **state)
@@ -134,9 +161,9 @@ static void a_link_or_a_directory_is_no_database(void **state)
     struct store *store = NULL;
 
     assert_int_equal(symlink(x->url, link), 0);
-    must_fail(ERR_INVALID_ARGUMENT, store_open(link, NULL, &store, err));
+    must_fail(ERR_FAILED_PRECONDITION, store_open(link, NULL, &store, err));
     must_fail(ERR_NOT_FOUND, store_open(missing, NULL, &store, err));
-    must_fail(ERR_INVALID_ARGUMENT, store_open(x->dir, NULL, &store, err));
+    must_fail(ERR_FAILED_PRECONDITION, store_open(x->dir, NULL, &store, err));
 }
 
 static void an_address_that_is_none_is_refused(void **state)
@@ -268,6 +295,7 @@ int main(void)
     };
     const struct CMUnitTest of_files[] = {
         store_test(the_file_is_closed_to_others),
+        store_test(another_connection_drops_no_lock),
         store_test(closing_leaves_one_file),
         store_test(a_damaged_file_is_refused_untouched),
         store_test(a_file_that_is_no_database_is_refused_untouched),
