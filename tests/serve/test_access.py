@@ -87,7 +87,7 @@ def test_tokens_are_made_listed_and_revoked(server):
         path.read_bytes() for path in server.state.glob("metadata.db*"))
     server.token("revoke", row["id"])
     refused(CODE.UNAUTHENTICATED, "the token is not valid", client.list_codebases)
-    for strange in ("x", "aft_" + "0" * 48, "", "aft_" + "f" * 4000):
+    for strange in ("x", "aft_" + "0" * 48, "aft_" + "f" * 4000):
         refused(CODE.UNAUTHENTICATED, "the token is not valid", server.client(strange).list_codebases)
     short = server.client(server.token("create", "--owner", "a", "--expires", "1ms"))
     refused(CODE.UNAUTHENTICATED, "the token is not valid", short.list_codebases)
