@@ -402,9 +402,13 @@ class Codebase:
         self.path, self.files = self.root / self.id, self.root / self.id / "files"
         if user is not None:
             os.chown(self.root, user, user)
-        self.act("create")
-        for path, content in (files or {}).items():
-            self.put(path, content)
+        try:
+            self.act("create")
+            for path, content in (files or {}).items():
+                self.put(path, content)
+        except BaseException:
+            self.remove()
+            raise
 
     def act(self, *args, input=b""):
         who = {"user": self.user, "group": self.user, "extra_groups": []} if self.user is not None else {}
