@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/sanitized.h"
 
 /*
  * How a child is made. fork(), not vfork(): the child sets up a dozen things before it execs, and with memory of its own no
@@ -310,15 +311,7 @@ static _Noreturn void run_child(struct plan *plan)
 
 /* The parent again. */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-
-#ifdef IS_SANITIZED
+#if defined(SANITIZED_ADDRESS) || defined(SANITIZED_THREAD)
 /* Their run-time does not take a child that shares our memory. */
 static pid_t fork_child(struct plan *plan)
 {

@@ -29,6 +29,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/sanitized.h"
 #include "supervisor/boot.h"
 #include "supervisor/client.h"
 #include "supervisor/ctl_server.h"
@@ -197,6 +198,13 @@ static int parse_fd(const char *text)
                : -1;
 }
 
+/* Not by exit(): a sweep may be at work. */
+static _Noreturn void end(int code)
+{
+    sanitized_find_leaks();
+    _exit(code);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -217,8 +225,8 @@ int main(int argc, char **argv)
         return usage();
     autofree char *dir_path = realpath(argv[optind], NULL);
     if (supervise(dir_path ? dir_path : argv[optind], parent_fd, is_owner, &err) == 0)
-        _exit(0); /* not exit(): a sweep may be at work */
+        end(0);
     if (!tell_parent(parent_fd, &err))
         log_error("the supervisor ends", LOG_STR("error", err.text));
-    _exit(1);
+    end(1);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sanitized.h"
 
 #if defined(__x86_64__)
 #define OUR_ARCH AUDIT_ARCH_X86_64
@@ -42,7 +43,9 @@ int restrict_all_threads(void)
         /* programs and processes */
         REFUSE(SYS_execve),
         REFUSE(SYS_execveat),
+#ifndef SANITIZED_ADDRESS /* which holds our threads by it while it looks for leaks */
         REFUSE(SYS_ptrace),
+#endif
         REFUSE(SYS_process_vm_readv),
         REFUSE(SYS_process_vm_writev),
         REFUSE(SYS_pidfd_getfd),

@@ -22,6 +22,7 @@
 #include "supervisor/dialect.h"
 #include "supervisor/environment.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/script.h"
 #include "supervisor/tap.h"
 
 #define OPEN_MS 10000
@@ -52,13 +53,13 @@ struct shell {
     const struct dialect *dialect;
     enum shell_phase phase;
     struct task task;
-    struct task barrier; /* see settle() */
+    struct task barrier; /* see raise_barrier() */
     struct tap taps[2];
     struct tap channel;
     char heard[CHANNEL_LINE_MAX];
     size_t heard_len;
-    int script_fd; /* owned: our end of its standard input */
-    int text_fd;   /* owned: the memory file */
+    struct script script; /* its standard input */
+    int text_fd;          /* owned: the memory file */
     unsigned long long number;
     unsigned attempt; /* how often it was asked to say the number */
     struct line *current, *queue;
@@ -97,8 +98,7 @@ static void shell_free(struct shell *shell)
     task_forget(&shell->task);
     task_forget(&shell->barrier);
     roster_remove(&shell->sandbox->roster, shell);
-    if (shell->script_fd >= 0)
-        close(shell->script_fd);
+    script_close(&shell->script);
     if (shell->text_fd >= 0)
         close(shell->text_fd);
     *shell->slot = shell->next;
@@ -275,15 +275,6 @@ static uint64_t ticks_now(void)
     return (uint64_t) t.tv_sec * hz + (uint64_t) t.tv_nsec * hz / (uint64_t) CLOCK_NS_PER_SEC;
 }
 
-/* A shell that does not read its standard input is not one we can use. */
-static int say(struct shell *shell, const char *line)
-{
-    size_t len = strlen(line);
-    ssize_t n = write(shell->script_fd, line, len);
-
-    return n == (ssize_t) len ? 0 : n < 0 ? -errno : -EIO;
-}
-
 static void next_number(struct shell *shell)
 {
     shell->number++;
@@ -296,7 +287,15 @@ static int say_report(struct shell *shell)
     autodone(buf) struct buf line = BUF_EMPTY;
 
     dialect_add_report_line(shell->dialect, &line, shell->number, shell->attempt++);
-    return say(shell, line.data);
+    return script_say(&shell->script, line.data);
+}
+
+/* A signal that comes while it reads takes the line with it. What is still in the pipe it will read, and to say more there would
+ * only be in the way of the next command. */
+static void ask_again(struct shell *shell)
+{
+    if (script_is_read(&shell->script))
+        say_report(shell);
 }
 
 static void at_probe(void *cookie)
@@ -307,8 +306,7 @@ static void at_probe(void *cookie)
         close_down(shell, CTL_END_LOST, 0, "its shell does not come back");
         return;
     }
-    /* A signal may have come while it read, and taken the line with it. One that reads nothing has a full pipe. */
-    say_report(shell);
+    ask_again(shell);
     timer_start(&shell->timer, &shell->sandbox->reactor, PROBE_MS, at_probe, shell);
 }
 
@@ -321,9 +319,12 @@ static void on_barrier_up(struct task *task, int pty_fd)
 
 static void on_barrier(struct task *task, int error, enum init_step step)
 {
+    struct shell *shell = shell_of_barrier(task);
+
     (void) error;
     (void) step;
-    at_probe(shell_of_barrier(task));
+    if (shell->phase == SHELL_SETTLING)
+        at_probe(shell);
 }
 
 static void on_barrier_exited(struct task *task, const struct init_report *report)
@@ -349,25 +350,35 @@ static void at_settle_timeout(void *cookie)
     close_down(cookie, CTL_END_LOST, 0, "its shell does not come back");
 }
 
-/* A signal that is still on its way when the command has ended would hit the shell in the middle of the next line, and that
- * command would never run. init does what it is asked in its order: when it says that it could not start this, which nobody
- * can, all signals have been sent. A shell that answers after that has had them. */
-static void settle(struct shell *shell)
+/* init does what it is asked in its order: when it says that it could not start this, which nobody can, it has done all before. One
+ * that is too busy to be asked is asked later. */
+static void raise_barrier(void *cookie)
 {
     static const char *const argv[] = { "/", NULL }, *const envp[] = { NULL };
+    struct shell *shell = cookie;
     const int fds[] = { shell->text_fd, shell->text_fd, shell->text_fd };
     struct init_command nothing = { .cwd = "/", .argv = argv, .envp = envp, .fds = fds, .fd_count = ARRAY_LEN(fds) };
     struct init_spawn request = { .flags = INIT_SPAWN_SESSION };
 
+    if (task_start(&shell->barrier, &shell->sandbox->link, &barrier_ops, &request, &nothing) == 0)
+        timer_start(&shell->timer, &shell->sandbox->reactor, OPEN_MS, at_settle_timeout, shell);
+    else if (shell->probe_count++ < PROBES)
+        timer_start(&shell->timer, &shell->sandbox->reactor, PROBE_MS, raise_barrier, shell);
+    else
+        close_down(shell, CTL_END_LOST, 0, "its shell cannot be waited for");
+}
+
+/* A signal that is still on its way when the command has ended would hit the shell in the middle of the next line, and that
+ * command would never run. So init says first that all signals have been sent; a shell that answers after that has had them. */
+static void settle(struct shell *shell)
+{
     shell->phase = SHELL_SETTLING;
     shell->probe_count = 0;
     next_number(shell);
     /* What it had just forked may have overheard the interrupt, and a shell waits for that before it does anything else. */
     task_kill(&shell->task, SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
     roster_set(&shell->sandbox->roster, shell, shell->task.pid, "");
-    timer_start(&shell->timer, &shell->sandbox->reactor, OPEN_MS, at_settle_timeout, shell);
-    if (task_start(&shell->barrier, &shell->sandbox->link, &barrier_ops, &request, &nothing) < 0)
-        close_down(shell, CTL_END_LOST, 0, "its shell cannot be waited for");
+    raise_barrier(shell);
 }
 
 static int give_text(struct shell *shell, const char *command)
@@ -411,7 +422,7 @@ static void interrupt(struct shell *shell)
     if (step == 2)
         task_kill(&shell->task, SIGINT, INIT_KILL_BELOW, shell->since_ticks);
     else if (step % 2 == 0)
-        say_report(shell);
+        ask_again(shell);
     else
         task_kill(&shell->task, SIGINT, INIT_KILL_MAIN, 0);
     if (step > 2 && step % 2)
@@ -438,7 +449,7 @@ static void begin_next(struct shell *shell)
     next_number(shell);
     r = give_text(shell, line->text);
     if (r == 0)
-        r = say(shell, shell->dialect->run_line);
+        r = script_say(&shell->script, shell->dialect->run_line);
     if (r == 0)
         r = say_report(shell);
     /* One that has ended, by this very command perhaps, says itself how. */
@@ -546,22 +557,11 @@ static void at_open_timeout(void *cookie)
     close_down(cookie, CTL_END_SESSION, 0, "the shell does not answer");
 }
 
-/* The lines for a shell that forgets its input are packets: it reads one at a time. */
-static int open_script(struct shell *shell, int *ret_read_fd)
-{
-    int pair[2];
-
-    if (pipe2(pair, O_CLOEXEC | (shell->dialect->forgets_input ? O_DIRECT : 0)) < 0)
-        return -errno;
-    shell->script_fd = pair[1];
-    *ret_read_fd = pair[0];
-    return fd_set_nonblock(shell->script_fd, true);
-}
-
 static int open_channels(struct shell *shell, int fds[5])
 {
     struct reactor *reactor = &shell->sandbox->reactor;
-    int r = open_script(shell, &fds[0]);
+    /* A shell that forgets its input must not have read more than a line of it. */
+    int r = script_open(&shell->script, reactor, shell->dialect->forgets_input, &fds[0]);
 
     if (r == 0)
         r = tap_open(&shell->taps[0], reactor, take_out, at_pipe_end, shell, &fds[1]);
@@ -611,7 +611,7 @@ static int start(struct shell *shell, const char *path, const struct ctl_command
     if (r < 0)
         return r;
     next_number(shell);
-    r = say(shell, shell->dialect->preamble);
+    r = script_say(&shell->script, shell->dialect->preamble);
     if (r == 0)
         r = say_report(shell);
     /* One that has failed already says itself why. */
@@ -624,7 +624,8 @@ static struct shell *shell_new(struct sandbox *sandbox, const char *path)
 
     shell->sandbox = sandbox;
     shell->dialect = dialect_of(path);
-    shell->script_fd = shell->text_fd = -1;
+    shell->script = SCRIPT_NONE;
+    shell->text_fd = -1;
     shell->taps[0] = shell->taps[1] = shell->channel = TAP_NONE;
     shell->began_ns = clock_now_ns();
     shell->next = sandbox->shells;

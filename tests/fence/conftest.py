@@ -1,5 +1,6 @@
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import harness  # noqa: E402
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
 _obstacle = None
 
@@ -42,10 +45,6 @@ def pytest_runtest_teardown():
     """A fence that ended with a sanitizer's report fails the test that ended it, even if all that was asked for was right."""
     reports, harness.reports = harness.reports, []
     assert not reports, "\n".join(reports)
-
-
-def pytest_sessionfinish():
-    harness.remove_tools()
 
 
 @pytest.fixture(scope="session")

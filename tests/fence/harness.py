@@ -4,6 +4,7 @@ Everything here talks to `agentfense mount` the way a person would: by its comma
 signals. Programs behind the fence run as real commands do: an unprivileged user, no capabilities, no_new_privs.
 """
 
+import atexit
 import contextlib
 import ctypes
 import hashlib
@@ -416,6 +417,7 @@ def tools_dir():
     global _tools
     if _tools is None:
         _tools = Path(tempfile.mkdtemp(prefix="agentfense-tools-"))
+        atexit.register(shutil.rmtree, _tools, ignore_errors=True)
         _tools.chmod(0o755)
         (_tools / "posix").mkdir(mode=0o755)
         for source in (HERE / "inside.py", *HERE.glob("posix/*.py")):
@@ -435,11 +437,6 @@ def tools_dir():
                 subprocess.run(command, check=True)
             target.chmod(0o755)
     return _tools
-
-
-def remove_tools():
-    if _tools is not None:
-        shutil.rmtree(_tools, ignore_errors=True)
 
 
 # Trees

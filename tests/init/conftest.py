@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 
 from supervisor import Supervisor  # noqa: E402
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
 NOBODY = 65534
 

@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("AGENTFENSE", ROOT / "build" / "src" / "cli" / "agentfense")).resolve()
 SHOP = ROOT / "examples" / "shop"

@@ -66,6 +66,14 @@ def uid_of(pid):
         return None
 
 
+def lives(pid):
+    """Not gone, which may happen while we look, and no zombie."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def processes_of(uids):
     """Those that live; a zombie waits only for the machine's pid 1 to take note."""
     found = []
@@ -215,8 +223,7 @@ def test_a_killed_run_takes_its_sandbox_with_it(host):
         assert len(pids) == 4
         run.kill()
     until = time.monotonic() + 20
-    while alive := [pid for pid in pids[1:] if os.path.exists(f"/proc/{pid}") and "Z" not in
-                    pathlib.Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]]:
+    while alive := [pid for pid in pids[1:] if lives(pid)]:
         assert time.monotonic() < until, alive
         time.sleep(0.05)
     assert host.run("--in", "box", "-q", command="cat x").out == b"x\n"

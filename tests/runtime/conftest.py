@@ -6,11 +6,14 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 
 import pytest
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRIVER = os.environ.get("RUNTIME_DRIVER", str(ROOT / "build" / "tests" / "runtime" / "runtime-driver"))

@@ -4,6 +4,7 @@ import atexit
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -12,6 +13,8 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 
 from ctl import Box, Codebase  # noqa: E402
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOBODY = 65534

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -31,6 +32,7 @@ STATES = {1: "booting", 2: "running", 3: "stopping", 4: "stopped", 5: "failed"}
 EVENTS = {1: "exec_started", 2: "exec_finished", 3: "denied", 4: "limit", 5: "session_opened", 6: "session_closed",
           7: "sync_conflict"}
 INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION = 3, 5, 6, 9
+SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:")
 LEVELS = {"none": 0, "view": 1, "read": 2, "write": 3}
 
 
@@ -400,9 +402,13 @@ class Codebase:
         self.path, self.files = self.root / self.id, self.root / self.id / "files"
         if user is not None:
             os.chown(self.root, user, user)
-        self.act("create")
-        for path, content in (files or {}).items():
-            self.put(path, content)
+        try:
+            self.act("create")
+            for path, content in (files or {}).items():
+                self.put(path, content)
+        except BaseException:
+            self.remove()
+            raise
 
     def act(self, *args, input=b""):
         who = {"user": self.user, "group": self.user, "extra_groups": []} if self.user is not None else {}
@@ -652,7 +658,7 @@ class Box:
         try:
             code = self.stop()
             assert code in (None, 0, 1, -signal.SIGKILL), f"the supervisor ended with {code}\n{self.stderr}\n{self.log()}"
-            assert "Sanitizer" not in self.log(), self.log()
+            assert not SANITIZER.search(self.log()), self.log()
         finally:
             shutil.rmtree(self.top, ignore_errors=True)
 

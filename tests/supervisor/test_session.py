@@ -74,6 +74,7 @@ def test_it_remembers(session):
 
 def test_background_jobs_are_remembered(session):
     assert session("sleep 811 & job=$!; echo started") == (0, b"started\n", b"")
+    eventually(lambda: session.box.runs("sleep 811"))  # an interactive shell ignores SIGTERM, and so does what it has just forked
     assert session("kill -0 $job && echo there") == (0, b"there\n", b"")
     if session.shell != "sh":  # without job control dash does not list them
         assert session("jobs >/tmp/jobs; grep -c sleep /tmp/jobs") == (0, b"1\n", b"")
@@ -375,6 +376,66 @@ def test_a_timeout_at_the_very_end_harms_nobody(own):
         after.wait()
         assert after.result == (0, b"%d\n" % i, b""), i
         assert own("cat /workspace/ran") == (0, b"%d\n" % i, b"")
+
+
+# A shell as slow as on a machine that has no time for it: it reads a line of ours, and thinks. PAUSES are those after which it takes
+# line after line once it was interrupted.
+SLOW_SHELL = """#!/usr/bin/python3
+import os, re, signal, subprocess, time
+
+def interrupted(*_):
+    raise InterruptedError
+
+signal.signal(signal.SIGINT, interrupted)
+pauses = []
+while True:
+    try:
+        time.sleep(pauses.pop(0) if pauses else 0)
+        line = os.read(0, 4096).decode()
+        if not line:
+            break
+        report = re.search(r"echo (\\d+) .* >&3", line)
+        if report:
+            os.write(3, b"%s 0\\n" % report[1].encode())
+        elif "/proc/self/fd/5" in line:
+            text = os.pread(4, 4096, 0).decode()
+            subprocess.run(["/bin/sh", "-c", text.partition(";")[2]], check=False)
+    except InterruptedError:
+        pauses = PAUSES
+"""
+
+
+@pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="the shell is a Python program")
+def test_a_shell_that_is_slow_to_come_back_loses_no_command(make):
+    """It is asked whether it is back until it says so; the questions must leave room for the command after them."""
+    box = make(files={"slow": SLOW_SHELL.replace("PAUSES", "[0, 2, 1]")})
+    (box.base / "slow").chmod(0o755)
+    own = Session(box.start().client(), "/workspace/slow")
+    assert own("echo before") == (0, b"before\n", b"")
+    assert own.start("sleep 871", timeout_ms=50)
+    after = [own.start(f"echo after {i}") for i in range(3)]
+    for i, run in enumerate(after):
+        assert run.wait().result == (0, b"after %d\n" % i, b""), run
+
+
+def test_an_init_that_is_too_busy_to_be_asked_does_not_end_a_session(make):
+    """The command ends by itself, after its interrupt was sent and before anything could be done about it."""
+    box = make().start()
+    own, other = Session(box.client(), "/bin/sh"), box.client()
+    assert own("x=kept") == (0, b"", b"")
+    os.kill(box.init_pid, signal.SIGSTOP)
+    try:
+        busy = [other.start(["/bin/true"]) for _ in range(1500)]
+        eventually(lambda: (other.receive(), any(run.error for run in busy))[1])
+        first = own.run("sleep 0.5", timeout_ms=100)
+        after = own.start("echo $x")
+    finally:
+        os.kill(box.init_pid, signal.SIGCONT)
+    assert first.finished.end == TIMED_OUT and not first.finished.flags & SESSION_CLOSED
+    for run in busy:
+        run.wait()
+    assert {run.code for run in busy if run.finished} == {0}
+    assert after.wait().result == (0, b"kept\n", b""), after
 
 
 def test_a_shell_that_cannot_be_interrupted_is_ended(own):

@@ -1,3 +1,4 @@
+#include "../leftover.h"
 #include "codebase_fixture.h"
 
 #define T0 1000000000LL
@@ -259,6 +260,7 @@ static void a_delta_on_another_file_system_is_copied(void **state)
     struct stat st;
 
     assert_non_null(mkdtemp(other));
+    leftover_add(other);
     autofd int fd = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(file_put(fd, "source", "text", 4, 0755), 0);
     assert_ok(codebase_txn_put(txn, &change, fd, "source", e_));

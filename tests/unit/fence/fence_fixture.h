@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../leftover.h"
+
 #include "base/file.h"
 #include "base/mem.h"
 #include "fence/fence_int.h"
@@ -53,6 +55,7 @@ static inline void fixture_init(struct fixture *x)
 {
     *x = (struct fixture){ .dir = "/tmp/test-fence-XXXXXX" };
     assert_non_null(mkdtemp(x->dir));
+    leftover_add(x->dir);
     x->fd = open(x->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(x->fd >= 0);
     put_dir(x, "base");

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../leftover.h"
+
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -417,8 +419,10 @@ static char *dup_scratch_path(const char *name)
     static char dir[] = "/tmp/agentfense-policy-XXXXXX";
     static bool made;
 
-    if (!made)
+    if (!made) {
         assert_non_null(mkdtemp(dir));
+        leftover_add(dir);
+    }
     made = true;
     return xprintf("%s/%s", dir, name);
 }

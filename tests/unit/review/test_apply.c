@@ -59,7 +59,7 @@ static void must_apply(struct world *w)
 /* Nothing was written: `path` is among the conflicts, for a reason that has `word` in it. Then --force writes. */
 static void assert_conflict(struct world *w, const char *path, const char *word)
 {
-    autodone(apply) struct apply apply = APPLY_NONE, forced = APPLY_NONE;
+    autodone(apply) struct apply apply = APPLY_NONE;
     struct err err = ERR_NONE;
 
     assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), 1);

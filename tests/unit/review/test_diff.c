@@ -97,7 +97,6 @@ static void bytes_are_not_compared(void **state)
 static void large_files_are_told_by_size(void **state)
 {
     struct world *w = *state;
-    autodone(buf) struct buf text = BUF_EMPTY;
     struct stat to = { .st_size = (off_t) DIFF_FILE_MAX + 1 };
     struct entry_answer answer = { 0 };
 

@@ -1,3 +1,4 @@
+#include "../leftover.h"
 #include "fixture.h"
 
 #include "base/file.h"
@@ -344,6 +345,7 @@ static void a_spec_is_stored_and_loaded(void **state)
 
     (void) state;
     assert_non_null(mkdtemp(root));
+    leftover_add(root);
     dir = open(root, O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(sandbox_spec_load(dir, &got, &err), -ENOENT);
     assert_int_equal(err.code, ERR_NOT_FOUND);
