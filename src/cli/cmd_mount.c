@@ -38,7 +38,7 @@ static const char help[] =
     "  --threads N            most worker threads\n"
     "  --version-time TIME    times of directories nobody changed, as 2026-01-02T03:04:05Z\n"
     "  --events FILE          append refusals as JSON lines\n"
-    "  --control PATH         a unix socket that takes lines: rules FILE, stats, sync\n"
+    "  --control PATH         a unix socket that takes lines: rules FILE, changed [PATH], stats, sync\n"
     "  --ready-fd N           write one byte there once mounted\n"
     "  --other-base           take a delta that was made over another base\n"
     "  --foreground           stay in the foreground (always so)\n";
@@ -324,12 +324,24 @@ static void tell_stats(struct mounted *m, struct buf *answer)
     buf_add_str(answer, "}}\n");
 }
 
+static void tell_changed(struct mounted *m, const char *const *paths, size_t count, struct buf *answer)
+{
+    if (fence_base_changed(m->fence, paths, count) == 0)
+        buf_add_str(answer, "{\"ok\":true}\n");
+    else
+        buf_add_str(answer, "{\"ok\":false,\"error\":\"not an absolute path\"}\n");
+}
+
 static void handle_line(struct mounted *m, char *line, struct buf *answer)
 {
     if (strncmp(line, "rules ", 6) == 0)
         swap_rules(m, line + 6, answer);
     else if (strcmp(line, "stats") == 0)
         tell_stats(m, answer);
+    else if (strncmp(line, "changed ", 8) == 0)
+        tell_changed(m, (const char *const[]){ line + 8 }, 1, answer);
+    else if (strcmp(line, "changed") == 0)
+        tell_changed(m, NULL, 0, answer);
     else if (strcmp(line, "sync") == 0)
         buf_addf(answer, "{\"ok\":%s}\n", fence_sync(m->fence) == 0 ? "true" : "false");
     else

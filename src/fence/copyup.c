@@ -13,8 +13,10 @@
 
 #include "base/clock.h"
 #include "fence/attr.h"
+#include "fence/blind.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
+#include "fence/invalidate.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
 #include "fence/origin.h"
@@ -341,8 +343,15 @@ int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
 
     if (inode_has(inode, INODE_UP))
         return 0;
+    blind_check(f, inode);
+    bool is_blind = blind_any(f) && blind_is_within(f, inode);
     r = copy_up(f, inode, keep_bytes);
-    return r == -ENOSPC && quota_hear_of_dead(f) ? copy_up(f, inode, keep_bytes) : r;
+    if (r == -ENOSPC && quota_hear_of_dead(f))
+        r = copy_up(f, inode, keep_bytes);
+    /* The kernel may have pages of what the file was before. */
+    if (r == 0 && is_blind)
+        invalidate_soon(f, inode);
+    return r;
 }
 
 struct tree_copy {

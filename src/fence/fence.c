@@ -24,8 +24,10 @@
 #include "fence/origin.h"
 #include "fence/passage.h"
 #include "fence/passthrough.h"
+#include "fence/patrol.h"
 #include "fence/quota.h"
 #include "fence/record.h"
+#include "fence/renew.h"
 #include "fence/session.h"
 
 static void init_locks(struct fence *f)
@@ -91,6 +93,47 @@ static int find_delta(struct fence *f, const char *path, struct err *err)
     return 0;
 }
 
+struct dirs {
+    struct inode **items; /* owned references */
+    size_t count, cap;
+};
+
+static void collect_shared(struct fence *f, struct entry *e, void *cookie)
+{
+    struct dirs *dirs = cookie;
+
+    (void) f;
+    if (!e->inode || !e->inode->dir || !inode_has(e->inode, INODE_BASE))
+        return;
+    vec_room(&dirs->items, &dirs->cap, dirs->count);
+    dirs->items[dirs->count++] = e->inode;
+    inode_ref(e->inode);
+}
+
+/* What the delta shares with the base is loaded from the beginning, and never looked up for the first time. */
+static void start_living(struct fence *f)
+{
+    struct dirs dirs = { 0 };
+    struct stat st;
+
+    f->live = live_new(f);
+    f->patrol = patrol_new(f);
+    if (fstat(f->base_fd, &st) == 0)
+        live_watch(f, f->root, &st);
+    tree_lock(f);
+    tree_each_below(f, f->root, collect_shared, &dirs);
+    tree_unlock(f);
+    for (size_t i = 0; i < dirs.count; i++) {
+        struct whereabouts where;
+        if (inode_where(f, dirs.items[i], &where) == 0) {
+            renew_merged(f, where.parent, dirs.items[i], where.name);
+            whereabouts_done(f, &where);
+        }
+        inode_unref(f, dirs.items[i]);
+    }
+    free(dirs.items);
+}
+
 static int start_parts(struct fence *f, const struct fence_config *config, struct err *err)
 {
     int r = journal_new(f, &f->journal);
@@ -111,8 +154,6 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
         return r;
     if (f->is_new)
         futimens(f->data_fd, (struct timespec[]){ clock_timespec_of_ns(f->version_ns), clock_timespec_of_ns(f->version_ns) });
-    f->live = f->is_live ? live_new(f) : NULL;
-    atomic_store(&f->is_blind, f->is_live && !f->live);
     r = tree_init(f);
     if (r < 0)
         return err_errno(err, r, "delta '%s'", f->delta_path);
@@ -121,10 +162,11 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     if (r < 0)
         return err_errno(err, r, "finishing a hand-over of the delta");
     r = delta_load(f, err);
-    if (r < 0)
         return r;
     /* What is in it may be to hand over. */
     atomic_store(&f->changes, f->root->dir->entry_count > 0);
+    if (f->is_live)
+        start_living(f);
     f->audit = audit_new(f);
     f->invalidator = invalidator_new(f);
     r = session_new(f, config->threads, &f->session);
@@ -182,6 +224,7 @@ void fence_free(struct fence *f)
     if (!f)
         return;
     mount_end(f);
+    patrol_free(f->patrol);
     live_free(f->live);
     invalidator_free(f->invalidator);
     audit_free(f->audit);
@@ -215,9 +258,12 @@ int fence_run(struct fence *f)
         r = invalidator_start(f->invalidator);
     if (r == 0 && f->live)
         r = live_start(f->live);
+    if (r == 0 && f->patrol)
+        r = patrol_start(f->patrol);
     if (r == 0)
         r = session_run(f->session);
     mount_end(f);
+    patrol_stop(f->patrol);
     if (f->live)
         live_stop(f->live);
     invalidator_stop(f->invalidator);
@@ -236,6 +282,41 @@ int fence_sync(struct fence *f)
     if (syncfs(f->data_fd) < 0)
         return -errno;
     return record_sync(f->record);
+}
+
+/* Absolute, and no component that is empty, "." or "..". */
+static bool is_clean(const char *path)
+{
+    if (strcmp(path, "/") == 0)
+        return true;
+    if (*path != '/')
+        return false;
+    while (*path) {
+        size_t len = strcspn(++path, "/");
+        if (len == 0 || len > NAME_MAX || (len <= 2 && strncmp(path, "..", len) == 0))
+            return false;
+        path += len;
+    }
+    return true;
+}
+
+/* With the gate closed nobody is on the way with an answer that was looked up before. */
+int fence_base_changed(struct fence *f, const char *const *paths, size_t count)
+{
+    struct news news = NEWS_NONE;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_clean(paths[i]))
+            return -EINVAL;
+    }
+    pthread_rwlock_wrlock(&f->gate);
+    if (count == 0)
+        renew_path(f, "", &news);
+    for (size_t i = 0; i < count; i++)
+        renew_path(f, paths[i] + 1, &news);
+    pthread_rwlock_unlock(&f->gate);
+    news_send(f, &news, true);
+    return 0;
 }
 
 void fence_stats(struct fence *f, struct fence_stats *ret_stats)

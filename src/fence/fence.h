@@ -88,6 +88,14 @@ void fence_stop(struct fence *fence);
 /* New rules hold for every operation that begins after this returns, kernel caches included. */
 int fence_set_rules(struct fence *fence, struct ruleset *rules);
 
+/* Somebody else replaced, added or removed these paths of the base ("/src/a.py", absolute within the workspace; a directory stands for
+ * all below it, a new one need only be named itself); no paths: anything may have changed, but for the base directory itself. Every
+ * operation that begins after this returns sees the base as it is where the delta does not cover it, kernel caches included. Who has
+ * a file open that was replaced or removed keeps the old one, as on any file system; one written in place shows its new content.
+ * A directory that is one still stays the one that processes stand in. For bases that are not live, and does no harm to those that are.
+ * -EINVAL for a path that is not absolute and clean: then nothing was done. */
+int fence_base_changed(struct fence *fence, const char *const *paths, size_t count);
+
 /* What was acknowledged so far survives a power cut. */
 int fence_sync(struct fence *fence);
 

@@ -11,6 +11,7 @@
  *   4. dir stripe(s)     what the delta holds under a directory; two are taken in the order of their index
  *   5. fence.names       the tree in memory. No system call under it
  *   6. handle, passage, quota, audit, record, journal, number, origin locks: leaves
+ *   6. handle, passage, quota, audit, record, journal, patrol locks: leaves
  * 3 and 4 serialise single files and directories and are held across backing calls: that is what they are for.
  */
 #pragma once
@@ -62,15 +63,19 @@ enum {
     INODE_LINKED = 16, /* had several names: stays in memory so that they keep meeting in one inode */
     INODE_FRESH = 32,  /* its name was not synced yet */
     INODE_FREED = 64,
-    INODE_ORPHAN = 128, /* dead, and its content is kept by a name in work instead of a pinned handle */
+    INODE_ORPHAN = 128,     /* dead, and its content is kept by a name in work instead of a pinned handle */
+    INODE_BLIND = 256,      /* a directory of a live base that is not watched (blind.h) */
+    INODE_STALE = 512,      /* the kernel may have old pages: they go before anything new is told */
+    INODE_PATROLLED = 1024, /* the patrol comes by */
 };
 
 struct inode {
-    uint64_t lookups; /* references of the kernel; guarded by fence.names */
-    uint32_t refs;    /* ours; likewise */
-    uint32_t noted;   /* mark of the record that told of its last change, so that a run of writes is one; likewise */
-    uint64_t ino;     /* as shown */
-    uint64_t node;    /* as the kernel names it; const */
+    uint64_t lookups;      /* references of the kernel; guarded by fence.names */
+    uint32_t refs;         /* ours; likewise */
+    uint32_t noted;        /* mark of the record that told of its last change, so that a run of writes is one; likewise */
+    uint64_t ino;          /* as shown */
+    uint64_t node;         /* as the kernel names it; const */
+    _Atomic uint64_t seen; /* what the base had when we looked last (seen.h) */
     _Atomic uint16_t flags;
     _Atomic uint16_t mode; /* type and permission bits, without suid and sgid */
     _Atomic uint8_t level; /* the lowest of its names' */
@@ -93,6 +98,9 @@ struct dir {
     struct listing *listing;              /* owned reference, the last one built; likewise */
     int64_t atime_ns, mtime_ns, ctime_ns; /* guarded by fence.names */
     int64_t moved_ns;                     /* when it was last renamed, since the mount; likewise */
+    /* Of a blind one: when it was compared with the base, what the base's was then, and which visible names it had. */
+    _Atomic int64_t checked_ms;
+    uint64_t names_seen, names_digest; /* guarded by fence.names; names_seen 0: not known */
 };
 
 /* An open backing file or directory, shared by all who use the inode. See handle.c. */
@@ -131,6 +139,7 @@ struct entry_answer {
     struct stat st;
     double entry_timeout_s;
     double attr_timeout_s;
+    bool is_stale; /* to be told when the kernel has dropped the inode's pages */
 };
 
 struct fence {
@@ -143,7 +152,6 @@ struct fence {
     bool base_folds_case;
     bool is_new;                                     /* the delta was made just now */
     _Atomic bool is_unsettled;                       /* the delta may not be on disk yet */
-    _Atomic bool is_blind;                           /* changes of a live base can't be watched */
     int base_fd, data_fd, work_fd, meta_fd, lock_fd; /* owned */
     int64_t version_ns;
     fence_denial_fn on_denial;
@@ -177,7 +185,10 @@ struct fence {
     struct invalidator *invalidator;
     struct passthrough *passthrough; /* NULL: the cached data path */
     enum fence_data_path data_path;
-    struct live *live; /* NULL unless is_live */
+    struct live *live;     /* NULL unless is_live */
+    struct patrol *patrol; /* likewise */
+    _Atomic uint32_t blind_dirs;
+    _Atomic int64_t blind_ms; /* when passages were last asked for anew on account of them */
     struct session *session;
 
     _Atomic uint64_t ops[NEED_OPS], denied[NEED_OPS];
@@ -186,12 +197,6 @@ struct fence {
     pthread_mutex_t handing;  /* 0: one hand-over at a time */
     uint64_t handed;          /* `changes` at the last one; guarded by handing */
 };
-
-/* How long the kernel may keep an answer without asking again. */
-static inline double fence_timeout_s(struct fence *f)
-{
-    return atomic_load_explicit(&f->is_blind, memory_order_relaxed) ? 1.0 : 86400.0;
-}
 
 static inline bool inode_is_dir(const struct inode *inode)
 {

@@ -197,6 +197,24 @@ void handle_drop_all(struct fence *f, struct inode *inode)
         handle_drop(f, inode, layer);
 }
 
+void handle_renew(struct fence *f, struct inode *inode, enum layer_kind layer)
+{
+    struct handle *old = handle_get_cached(f, inode, layer), *new;
+    int fd;
+
+    if (!old)
+        return;
+    handle_drop(f, inode, layer);
+    fd = layer_open(f, inode, layer);
+    if (fd >= 0) {
+        new = handle_take(f, inode, layer, fd);
+        atomic_store(&new->served_ns, atomic_load(&old->served_ns));
+        atomic_store(&new->served_size, atomic_load(&old->served_size));
+        handle_put(f, new);
+    }
+    handle_put(f, old);
+}
+
 void handles_trim(struct fence *f)
 {
     pthread_mutex_lock(&f->handles.lock);

@@ -30,5 +30,8 @@ bool handle_pin(struct fence *f, struct inode *inode, enum layer_kind layer);
 void handle_drop(struct fence *f, struct inode *inode, enum layer_kind layer);
 void handle_drop_all(struct fence *f, struct inode *inode);
 
+/* One that is cached is opened again by name, and remembers what was served. */
+void handle_renew(struct fence *f, struct inode *inode, enum layer_kind layer);
+
 /* Closes what nobody uses, all of it. */
 void handles_trim(struct fence *f);

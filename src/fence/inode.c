@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "fence/blind.h"
 #include "fence/handle.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
@@ -105,6 +106,7 @@ static void inode_destroy(struct fence *f, struct inode *inode)
     if (inode_has(inode, INODE_DEAD))
         give_back_dead(f, inode);
     handle_drop_all(f, inode);
+    blind_remove(f, inode);
     if (inode->dir) {
         listing_unref(inode->dir->listing);
         free(inode->dir->buckets);
@@ -398,14 +400,28 @@ void tree_purge_below(struct fence *f, struct inode *dir)
     for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
         for (struct entry *e = dir->dir->buckets[i], *next; e; e = next) {
             next = e->bucket_next;
-            if (e->inode && e->inode->dir)
-                tree_purge_below(f, e->inode);
             e->flags = 0;
-            entry_unbind(f, e);
+            tree_vacate(f, e);
             entry_tidy(f, e);
         }
     }
     inode_unref_locked(f, dir);
+}
+
+/* Its own reference keeps the inode from taking the entry with it. */
+void tree_vacate(struct fence *f, struct entry *e)
+{
+    struct inode *inode = e->inode;
+
+    if (!inode)
+        return;
+    inode_ref(inode);
+    if (inode->dir)
+        tree_purge_below(f, inode);
+    else
+        handle_pin(f, inode, LAYER_BASE);
+    entry_unbind(f, e);
+    inode_unref_locked(f, inode);
 }
 
 static void tree_free_below(struct fence *f, struct inode *inode)

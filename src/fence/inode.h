@@ -79,6 +79,9 @@ void tree_each_below(struct fence *f, struct inode *top, entry_fn fn, void *cook
 /* [locked] Forgets every name below: the directory is gone. What is loaded of it lives on without a name. */
 void tree_purge_below(struct fence *f, struct inode *dir);
 
+/* [locked] Takes the name from the inode that has it, and everything below. Who has it open keeps it. The entry stays. */
+void tree_vacate(struct fence *f, struct entry *entry);
+
 /* [locked] Takes an inode without a name from the list of those. */
 void entry_forget_dead(struct fence *f, struct inode *inode);
 

@@ -8,13 +8,19 @@
 
 #define QUEUE_MOST 1024 /* beyond that the oldest wait is over soon anyway: the same inode would be queued again */
 
+struct errand {
+    struct inode *inode; /* owned reference */
+    invalidated_fn fn;   /* NULL: nobody waits */
+    void *cookie;
+};
+
 struct invalidator {
     struct fence *f;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     pthread_t thread;
     bool running, stopping;
-    struct inode **queue; /* owned references; guarded by lock */
+    struct errand *queue; /* guarded by lock */
     size_t count, cap;
 };
 
@@ -28,6 +34,18 @@ struct invalidator *invalidator_new(struct fence *f)
     return in;
 }
 
+/* What was seen may be another again meanwhile: then it stays stale. */
+void invalidate_now(struct fence *f, struct inode *inode)
+{
+    uint64_t seen = atomic_load(&inode->seen);
+
+    notify_pages(f, inode);
+    tree_lock(f);
+    if (atomic_load(&inode->seen) == seen)
+        inode_clear(inode, INODE_STALE);
+    tree_unlock(f);
+}
+
 static void *run(void *arg)
 {
     struct invalidator *in = arg;
@@ -38,10 +56,12 @@ static void *run(void *arg)
             pthread_cond_wait(&in->wake, &in->lock);
             continue;
         }
-        struct inode *inode = in->queue[--in->count];
+        struct errand errand = in->queue[--in->count];
         pthread_mutex_unlock(&in->lock);
-        notify_pages(in->f, inode);
-        inode_unref(in->f, inode);
+        invalidate_now(in->f, errand.inode);
+        if (errand.fn)
+            errand.fn(errand.cookie);
+        inode_unref(in->f, errand.inode);
         pthread_mutex_lock(&in->lock);
     }
     pthread_mutex_unlock(&in->lock);
@@ -74,31 +94,43 @@ void invalidator_free(struct invalidator *in)
         return;
     invalidator_stop(in);
     for (size_t i = 0; i < in->count; i++)
-        inode_unref(in->f, in->queue[i]);
+        inode_unref(in->f, in->queue[i].inode);
     free(in->queue);
     pthread_mutex_destroy(&in->lock);
     pthread_cond_destroy(&in->wake);
     free(in);
 }
 
-void invalidate_soon(struct fence *f, struct inode *inode)
+static bool enqueue(struct fence *f, struct errand errand)
 {
     struct invalidator *in = f->invalidator;
     bool queued = false;
 
     if (!in)
-        return;
+        return false;
     tree_lock(f);
-    inode_ref(inode);
+    inode_ref(errand.inode);
     tree_unlock(f);
     pthread_mutex_lock(&in->lock);
     if (in->running && in->count < QUEUE_MOST) {
         vec_room(&in->queue, &in->cap, in->count);
-        in->queue[in->count++] = inode;
+        in->queue[in->count++] = errand;
         queued = true;
         pthread_cond_signal(&in->wake);
     }
     pthread_mutex_unlock(&in->lock);
     if (!queued)
-        inode_unref(f, inode);
+        inode_unref(f, errand.inode);
+    return queued;
+}
+
+void invalidate_soon(struct fence *f, struct inode *inode)
+{
+    enqueue(f, (struct errand){ .inode = inode });
+}
+
+void invalidate_then(struct fence *f, struct inode *inode, invalidated_fn fn, void *cookie)
+{
+    if (!enqueue(f, (struct errand){ inode, fn, cookie }))
+        fn(cookie);
 }

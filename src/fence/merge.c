@@ -77,7 +77,7 @@ struct linux_dirent64 {
     char d_name[];
 };
 
-static int each_in_base(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
+int merge_each_base(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
 {
     autofd int fd = layer_open_listing(f, dir, LAYER_BASE);
     autofree char *bytes = NULL;
@@ -97,16 +97,36 @@ static int each_in_base(struct fence *f, struct inode *dir, merge_fn fn, void *c
             at += d->d_reclen;
             if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || whiteout_is_reserved(d->d_name))
                 continue;
-            tree_lock(f);
-            const struct entry *e = entry_find(dir, d->d_name, strlen(d->d_name));
-            bool covered = e && (e->flags & (ENTRY_UP | ENTRY_WHITEOUT));
-            tree_unlock(f);
-            if (!covered)
-                r = fn(d->d_name, d->d_type, cookie);
+            r = fn(d->d_name, d->d_type, cookie);
             if (r)
                 return r;
         }
     }
+}
+
+struct uncovered {
+    struct fence *f;
+    struct inode *dir;
+    merge_fn fn;
+    void *cookie;
+};
+
+static int on_base_name(const char *name, uint8_t type, void *cookie)
+{
+    struct uncovered *u = cookie;
+
+    tree_lock(u->f);
+    const struct entry *e = entry_find(u->dir, name, strlen(name));
+    bool covered = e && (e->flags & (ENTRY_UP | ENTRY_WHITEOUT));
+    tree_unlock(u->f);
+    return covered ? 0 : u->fn(name, type, u->cookie);
+}
+
+static int each_in_base(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
+{
+    struct uncovered u = { f, dir, fn, cookie };
+
+    return merge_each_base(f, dir, on_base_name, &u);
 }
 
 /* The delta's names are in memory; they are copied because `fn` may want the lock. */

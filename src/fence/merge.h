@@ -42,5 +42,8 @@ bool merge_shows_any(struct fence *f, struct inode *dir);
 typedef int (*merge_fn)(const char *name, uint8_t type, void *cookie);
 int merge_each(struct fence *f, struct inode *dir, merge_fn fn, void *cookie);
 
+/* Every name of the base's directory, whatever the delta says of it. */
+int merge_each_base(struct fence *f, struct inode *dir, merge_fn fn, void *cookie);
+
 /* For the tests: gives positions to items sorted by hash. */
 void listing_sort(struct listing *listing);

@@ -79,13 +79,14 @@ int mount_make(struct fence *f, const char *mount_point, struct err *err)
     return r < 0 ? err_errno(err, r, "the passthrough data path is not possible here (it needs Linux 6.9 and root)") : 0;
 }
 
-/* Detached even when someone is in it: once the device is closed they get ENOTCONN. What was unmounted from outside is not ours to
+/* Detached even when someone is in it: they get ENOTCONN. By force where that is permitted, at once: nobody serves any more, and a
+ * thread that tells the kernel something may be waiting for a client that waits for us. What was unmounted from outside is not ours to
  * unmount again: it might be another's by now. */
 void mount_end(struct fence *f)
 {
     if (!f->mount_point)
         return;
-    if (!session_is_lost(f->session))
+    if (!session_is_lost(f->session) && umount2(f->mount_point, MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
         umount2(f->mount_point, MNT_DETACH | UMOUNT_NOFOLLOW);
     free(f->mount_point);
     f->mount_point = NULL;

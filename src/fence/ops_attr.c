@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "fence/attr.h"
 #include "fence/audit.h"
+#include "fence/blind.h"
 #include "fence/copyup.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
@@ -20,7 +21,8 @@
 static void answer_attr(struct fence *f, struct inode *inode, struct entry_answer *answer)
 {
     answer->inode = inode;
-    answer->attr_timeout_s = fence_timeout_s(f);
+    answer->is_stale = inode_has(inode, INODE_STALE);
+    answer->attr_timeout_s = blind_attr_timeout_s(f, inode);
 }
 
 int op_getattr(struct fence *f, const struct caller *who, struct inode *inode, struct entry_answer *answer)
@@ -30,6 +32,7 @@ int op_getattr(struct fence *f, const struct caller *who, struct inode *inode, s
     if (r < 0)
         return r;
     audit_getattr(f, inode, who);
+    blind_check(f, inode);
     r = attr_get(f, inode, &answer->st);
     answer_attr(f, inode, answer);
     return r;
@@ -250,6 +253,7 @@ int op_readlink(struct fence *f, const struct caller *who, struct inode *inode, 
         return r;
     if (!S_ISLNK(atomic_load(&inode->mode)))
         return -EINVAL;
+    blind_served(f, inode);
     return inode_has(inode, INODE_UP) ? at_delta_name(f, inode, readlink_at, &out) : readlink_base(f, inode, out);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fence/attr.h"
+#include "fence/blind.h"
 #include "fence/guard.h"
 #include "fence/inode.h"
 #include "fence/merge.h"
@@ -32,14 +33,20 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, c
 {
     autoptr(place) place = ruleset_step(f->rules, at, item->name, strlen(item->name));
     bool hidden = need_check(NEED_LIST, place_level(place), false) < 0;
-    struct entry_answer answer = { .entry_timeout_s = hidden ? TIMEOUT_HIDDEN_S : fence_timeout_s(f),
-                                   .attr_timeout_s = fence_timeout_s(f) };
+    struct entry_answer answer = { .entry_timeout_s = hidden ? TIMEOUT_HIDDEN_S : blind_name_timeout_s(f, dir) };
     struct inode *inode;
     bool added;
 
     if (resolve_name(f, dir, item->name, place, hidden, &inode, &answer.st) < 0)
         return 0;
+    /* Whose pages are to be dropped first is listed without attributes: the kernel then asks for it. */
+    if (inode_has(inode, INODE_STALE)) {
+        answer = (struct entry_answer){ .st = { .st_ino = inode->ino, .st_mode = answer.st.st_mode } };
+        inode_unref(f, inode);
+        return add(item->name, item->ino, item->type, item->cookie, &answer, user) ? 1 : -1;
+    }
     answer.inode = inode;
+    answer.attr_timeout_s = blind_attr_timeout_s(f, inode);
     tree_lock(f);
     inode->lookups++;
     tree_unlock(f);
@@ -90,14 +97,17 @@ int op_readdir(struct fence *f, const struct caller *who, struct inode *dir, uin
         return r;
     if (!inode_is_dir(dir))
         return -ENOTDIR;
+    blind_check(f, dir);
     if (!add_dots(f, dir, after, with_attrs, add, user))
         return 0;
     r = merge_list(f, dir, after > COOKIE_DOTDOT, &listing);
     if (r < 0)
         return r;
     add_items(f, dir, listing, after, with_attrs, add, user);
-    if (listing_after(listing, after) == listing->count)
+    if (listing_after(listing, after) == listing->count) {
         drop_snapshot(f, dir);
+        blind_served(f, dir);
+    }
     listing_unref(listing);
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "fence/blind.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/guard.h"
@@ -64,8 +65,10 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
         n = get_content(f, inode, &h);
     if (n != 0)
         return n;
-    if (f->is_live && h->layer == LAYER_BASE)
+    if (f->is_live && h->layer == LAYER_BASE) {
+        blind_served(f, inode);
         note_served(h);
+    }
     n = fd_pread_full(h->fd, bytes, size, offset);
     handle_put(f, h);
     return n;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "fence/attr.h"
+#include "fence/blind.h"
 #include "fence/copyup.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
@@ -25,7 +26,8 @@ static void hand_over(struct fence *f, struct inode *inode, struct entry_answer 
     inode_unref_locked(f, inode);
     tree_unlock(f);
     answer->inode = inode;
-    answer->entry_timeout_s = answer->attr_timeout_s = fence_timeout_s(f);
+    answer->is_stale = inode_has(inode, INODE_STALE);
+    answer->attr_timeout_s = blind_attr_timeout_s(f, inode);
 }
 
 int op_lookup(struct fence *f, const struct caller *who, struct inode *dir, const char *name, struct entry_answer *answer)
@@ -36,7 +38,9 @@ int op_lookup(struct fence *f, const struct caller *who, struct inode *dir, cons
     int r;
 
     atomic_fetch_add_explicit(&f->ops[NEED_LOOKUP], 1, memory_order_relaxed);
-    *answer = (struct entry_answer){ .entry_timeout_s = fence_timeout_s(f) };
+    if (inode_is_dir(dir))
+        blind_check(f, dir);
+    *answer = (struct entry_answer){ .entry_timeout_s = blind_name_timeout_s(f, dir) };
     r = guard_lookup(f, dir, name, &place, &maybe_passage);
     if (r == 0)
         r = resolve_name(f, dir, name, place, maybe_passage, &inode, &answer->st);
@@ -133,6 +137,8 @@ static struct inode *birth_enter(struct fence *f, struct inode *dir, const char 
     struct entry *e = entry_find(dir, name, len);
     if (!e)
         e = entry_add(f, dir, name, len, place_ref(place), 0);
+    /* What the base had under this name went unnoticed. */
+    tree_vacate(f, e);
     e->flags = ENTRY_UP;
     e->type = (uint8_t) IFTODT(st->st_mode);
     if (inode) {
@@ -149,9 +155,11 @@ static struct inode *birth_enter(struct fence *f, struct inode *dir, const char 
     return inode;
 }
 
-static void answer_new(struct fence *f, struct inode *inode, const struct stat *st, struct entry_answer *answer)
+static void answer_new(struct fence *f, struct inode *dir, struct inode *inode, const struct stat *st,
+                       struct entry_answer *answer)
 {
     attr_fill(f, inode, st, &answer->st);
+    answer->entry_timeout_s = blind_name_timeout_s(f, dir);
     hand_over(f, inode, answer);
 }
 
@@ -203,7 +211,7 @@ int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const
     if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
-    answer_new(f, inode, &st, answer);
+    answer_new(f, dir, inode, &st, answer);
     return 0;
 }
 
@@ -259,7 +267,7 @@ int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const
     if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
-    answer_new(f, inode, &st, answer);
+    answer_new(f, dir, inode, &st, answer);
     return 0;
 }
 
@@ -286,7 +294,7 @@ int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, con
     if (r != 0)
         return r;
     record_name(f, RECORD_CREATED, dir, name, NULL, who);
-    answer_new(f, inode, &st, answer);
+    answer_new(f, dir, inode, &st, answer);
     return 0;
 }
 
@@ -354,6 +362,6 @@ int op_link(struct fence *f, const struct caller *who, struct inode *inode, stru
     if (r < 0)
         return r;
     record_name(f, RECORD_LINKED, dir, name, NULL, who);
-    answer_new(f, inode, &st, answer);
+    answer_new(f, dir, inode, &st, answer);
     return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "fence/inode.h"
+#include "fence/invalidate.h"
 #include "fence/ops.h"
 #include "fence/session.h"
 
@@ -94,6 +95,35 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
     conn->time_gran = 1;
 }
 
+/* An answer about a file that changed in a blind directory: attributes that are newer than the pages would tear it. */
+struct later {
+    fuse_req_t req;
+    struct fence *f;
+    struct entry_answer answer;
+    bool is_entry;
+};
+
+static void reply_attr(fuse_req_t req, int r, const struct entry_answer *answer);
+
+static void on_invalidated(void *cookie)
+{
+    struct later *later = cookie;
+
+    if (later->is_entry)
+        reply_entry(later->req, later->f, 0, &later->answer);
+    else
+        reply_attr(later->req, 0, &later->answer);
+    free(later);
+}
+
+static void reply_later(fuse_req_t req, struct fence *f, const struct entry_answer *answer, bool is_entry)
+{
+    struct later *later = xnew(struct later);
+
+    *later = (struct later){ req, f, *answer, is_entry };
+    invalidate_then(f, answer->inode, on_invalidated, later);
+}
+
 static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     struct entry_answer answer = { 0 };
@@ -101,7 +131,10 @@ static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     BEGIN(req);
     int r = op_lookup(f, &who, inode_of(f, parent), name, &answer);
     END();
-    reply_entry(req, f, r, &answer);
+    if (r == 0 && answer.is_stale)
+        reply_later(req, f, &answer, true);
+    else
+        reply_entry(req, f, r, &answer);
 }
 
 static void on_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
@@ -140,7 +173,10 @@ static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     BEGIN(req);
     int r = op_getattr(f, &who, inode_of(f, ino), &answer);
     END();
-    reply_attr(req, r, &answer);
+    if (r == 0 && answer.is_stale)
+        reply_later(req, f, &answer, false);
+    else
+        reply_attr(req, r, &answer);
 }
 
 static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)

@@ -8,12 +8,14 @@
 
 #include "base/clock.h"
 #include "fence/attr.h"
+#include "fence/blind.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/live.h"
 #include "fence/number.h"
 #include "fence/passage.h"
+#include "fence/seen.h"
 #include "fence/whiteout.h"
 
 /* What is known of a name before the layers are asked. */
@@ -38,15 +40,15 @@ static struct known look_in_memory(struct fence *f, struct inode *dir, const cha
     return known;
 }
 
-/* Whether the base shows through a directory of the delta: there is one, of that name, and nothing says opaque. */
-static int delta_dir_flags(struct fence *f, struct inode *parent, const char *name)
+/* There is one, of that name, and nothing says opaque. */
+int resolve_merged(struct fence *f, struct inode *parent, const char *name, struct stat *ret_base)
 {
     struct stat st;
     struct handle *h;
     char marker[NAME_MAX + 32];
-    int r = layer_base_has(f, parent, name, &st);
+    int r = layer_base_has(f, parent, name, ret_base);
 
-    if (r <= 0 || !S_ISDIR(st.st_mode))
+    if (r <= 0 || !S_ISDIR(ret_base->st_mode))
         return r < 0 ? r : INODE_UP;
     r = handle_get(f, parent, LAYER_DELTA, &h);
     if (r < 0)
@@ -57,7 +59,9 @@ static int delta_dir_flags(struct fence *f, struct inode *parent, const char *na
     return r;
 }
 
-static int ask_layers(struct fence *f, struct inode *dir, const char *name, const struct known *known, struct stat *ret_st)
+/* `ret_base` is what the base has, when that is part of the answer. */
+static int ask_layers(struct fence *f, struct inode *dir, const char *name, const struct known *known, struct stat *ret_st,
+                      struct stat *ret_base)
 {
     int r;
 
@@ -67,12 +71,15 @@ static int ask_layers(struct fence *f, struct inode *dir, const char *name, cons
         r = layer_stat(f, dir, LAYER_DELTA, name, ret_st);
         if (r < 0)
             return r;
-        return S_ISDIR(ret_st->st_mode) ? delta_dir_flags(f, dir, name) : INODE_UP;
+        return S_ISDIR(ret_st->st_mode) ? resolve_merged(f, dir, name, ret_base) : INODE_UP;
     }
     if (!inode_has(dir, INODE_BASE))
         return -ENOENT;
     r = layer_stat(f, dir, LAYER_BASE, name, ret_st);
-    return r < 0 ? (r == -ENOTDIR ? -ENOENT : r) : INODE_BASE;
+    if (r < 0)
+        return r == -ENOTDIR ? -ENOENT : r;
+    *ret_base = *ret_st;
+    return INODE_BASE;
 }
 
 static void set_delta_times(struct inode *inode, const struct stat *st)
@@ -92,7 +99,7 @@ static void set_kept_times(struct fence *f, struct inode *inode)
 
 /* Another thread may have been here meanwhile (a listing and a lookup do meet): then its inode is the one. */
 static struct inode *load(struct fence *f, struct inode *dir, const char *name, struct place *place, unsigned flags,
-                          const struct stat *st)
+                          const struct stat *st, const struct stat *base)
 {
     size_t len = strlen(name);
     uint64_t ino = numbers_of_base(f, dir, name, true);
@@ -114,6 +121,8 @@ static struct inode *load(struct fence *f, struct inode *dir, const char *name, 
             set_delta_times(inode, st);
         else if (S_ISDIR(st->st_mode))
             set_kept_times(f, inode);
+        if (flags & INODE_BASE)
+            atomic_store_explicit(&inode->seen, seen_of(base), memory_order_relaxed);
         entry_bind(e, inode);
     }
     tree_unlock(f);
@@ -125,23 +134,33 @@ int resolve_name(struct fence *f, struct inode *dir, const char *name, struct pl
 {
     struct known known = look_in_memory(f, dir, name);
     struct inode *inode = known.inode;
-    struct stat st;
+    struct stat st, base;
     int r = 0;
+
+    if (inode && !blind_check_name(f, dir, name, inode)) {
+        inode_unref(f, inode);
+        known = look_in_memory(f, dir, name);
+        inode = known.inode;
+    }
 
     if (!inode) {
         if (dir->depth >= DEPTH_MAX)
             return -ENAMETOOLONG;
-        int flags = ask_layers(f, dir, name, &known, &st);
+        int flags = ask_layers(f, dir, name, &known, &st, &base);
         if (flags < 0)
             return flags;
         if (only_as_passage && !S_ISDIR(st.st_mode))
             return -ENOENT;
-        inode = load(f, dir, name, place, (unsigned) flags, &st);
+        inode = load(f, dir, name, place, (unsigned) flags, &st, &base);
         if (inode_is_dir(inode) && inode_has(inode, INODE_BASE))
-            live_watch(f, inode);
+            live_watch(f, inode, &base);
+        if (inode_is_dir(inode))
+            blind_check(f, inode);
         if (ret_st && inode_is_dir(inode) == S_ISDIR(st.st_mode))
             attr_fill(f, inode, &st, ret_st);
     } else if (ret_st) {
+        if (inode_is_dir(inode))
+            blind_check(f, inode);
         r = attr_get(f, inode, ret_st);
     }
     if (r == 0 && only_as_passage && !passage_shows(f, inode))

@@ -10,3 +10,7 @@
  * may be NULL). With `only_as_passage` the name is hidden: it must be a directory with something visible in it. -ENOENT. */
 int resolve_name(struct fence *f, struct inode *dir, const char *name, struct place *place, bool only_as_passage,
                  struct inode **ret_inode, struct stat *ret_st);
+
+/* The flags of a directory that the delta has under that name: INODE_BASE too when the base has one that shows through. It is
+ * `ret_base` then. */
+int resolve_merged(struct fence *f, struct inode *parent, const char *name, struct stat *ret_base);

@@ -46,6 +46,7 @@ static void drop(struct fence *f, struct changed *list)
 static void renew_listing(struct dir *dir, int64_t now_ns)
 {
     dir->version++;
+    dir->names_seen = 0;
     dir->mtime_ns = dir->ctime_ns = now_ns;
 }
 

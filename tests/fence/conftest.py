@@ -21,6 +21,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "long: only with AGENTFENSE_LONG=1")
     config.addinivalue_line("markers", "threads: many threads at once; also run under ThreadSanitizer")
     config.addinivalue_line("markers", "no_fence: needs no fence binary")
+    config.addinivalue_line("markers", "own_limits: in a user namespace of its own, so that it may set limits of inotify")
     _obstacle = harness.enter_private_namespace()
 
 
@@ -33,6 +34,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="AGENTFENSE does not name the program"))
         elif "long" in item.keywords and not harness.LONG:
             item.add_marker(pytest.mark.skip(reason="long: set AGENTFENSE_LONG=1"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if "own_limits" not in pyfuncitem.keywords:
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    harness.in_own_user_namespace(lambda: pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 def pytest_report_header():

@@ -75,6 +75,54 @@ def enter_private_namespace():
     return None
 
 
+def in_own_user_namespace(body):
+    """Runs body in a child whose limits of inotify (/proc/sys/user) are its own: nobody else runs out of anything. Who is who stays
+    the same."""
+    ready, mapped, verdict = os.pipe(), os.pipe(), os.pipe()
+    top = Path("/proc/self/uid_map").read_text().split()[2]
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            check_libc(libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare")
+            os.close(mapped[1])
+            os.write(ready[1], b"1")
+            os.read(mapped[0], 1)
+            mount(None, "/", None, MS_REC | MS_PRIVATE)
+            body()
+            assert not reports, "\n".join(reports)
+            code = 0
+        except BaseException:
+            import traceback
+
+            os.write(verdict[1], traceback.format_exc()[-60000:].encode())
+        finally:
+            os._exit(code)
+    try:
+        for fd in (ready[1], mapped[0], verdict[1]):
+            os.close(fd)
+        if os.read(ready[0], 1):
+            for kind in ("uid_map", "gid_map"):
+                Path(f"/proc/{pid}/{kind}").write_text(f"0 0 {top if IS_ROOT else 1}")
+        os.close(mapped[1])
+        said = b""
+        while more := os.read(verdict[0], 65536):
+            said += more
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, said.decode("utf-8", "backslashreplace") or f"ended with {status}"
+    finally:
+        for fd in (ready[0], verdict[0]):
+            os.close(fd)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def limit_inotify(what, most):
+    """Of "instances" or "watches" there are no more than that, for a test that is marked own_limits."""
+    Path(f"/proc/sys/user/max_inotify_{what}").write_text(str(most))
+
+
 def sandbox_ids():
     return (SANDBOX_UID, SANDBOX_GID) if IS_ROOT else (0, 0)
 

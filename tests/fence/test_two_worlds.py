@@ -19,7 +19,20 @@ import threading
 import time
 
 import pytest
-from harness import MS_NOATIME, OLD, PYTHON, Fence, Tree, fingerprint, mount, run, sandbox_ids, tools_dir, umount
+from harness import (
+    MS_NOATIME,
+    OLD,
+    PYTHON,
+    Fence,
+    Tree,
+    fingerprint,
+    limit_inotify,
+    mount,
+    run,
+    sandbox_ids,
+    tools_dir,
+    umount,
+)
 
 RULES = [
     "/**=write",
@@ -578,6 +591,14 @@ def test_nothing_tells_of_hidden_files_that_come_and_go(worlds, section):
 def test_no_program_tells_of_hidden_files_that_come_and_go(worlds, program):
     still = worlds.record("nothing", program, options=["--live"])
     assert_same(differences(still, worlds.record("nothing", program, options=["--live"], churn=True)))
+
+
+@pytest.mark.own_limits
+@pytest.mark.parametrize("what", [*SECTIONS, "ls -laR", "git status", "rmdir over hidden", "watch", "mv directories over hidden"])
+def test_nothing_tells_of_them_where_nothing_is_watched(worlds, what):
+    limit_inotify("instances", 0)
+    still = worlds.record("nothing", what, options=["--live"])
+    assert_same(differences(still, worlds.record("nothing", what, options=["--live"], churn=True)))
 
 
 def test_the_base_is_as_it_was_after_all_of_it(worlds):

@@ -1,0 +1,40 @@
+/*
+ * Directories of a live base that nobody watches for us: the kernel grants no more watches, or others change the files by a way it
+ * does not see. What lies in them is told for a second only, and compared with the base when it is asked for again.
+ *
+ * The checks come from workers, with the gate held and no other lock. Where nothing is blind they cost a look at a counter.
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+/* The directory is blind until it gets a watch, or is destroyed. */
+void blind_add(struct fence *f, struct inode *dir);
+void blind_remove(struct fence *f, struct inode *dir);
+
+static inline bool blind_any(const struct fence *f)
+{
+    return atomic_load_explicit(&f->blind_dirs, memory_order_relaxed) > 0;
+}
+
+/* A loaded name is about to be told: is it still that inode? False: it was cut from it, what is there now is to be looked up. */
+bool blind_check_name(struct fence *f, struct inode *dir, const char *name, struct inode *inode);
+
+/* Attributes of the inode are about to be told, or its content copied up. */
+void blind_check(struct fence *f, struct inode *inode);
+
+/* The kernel gets content of the file, the link or the directory, and will keep it: it is looked after from now on. */
+void blind_served(struct fence *f, struct inode *inode);
+
+/* A file that had changed too lately to be judged is looked at again: stale, whatever is found. [blind_is_within()] */
+void blind_settle(struct fence *f, struct inode *inode);
+
+/* Checks every loaded name in the directory, and its times. */
+void blind_check_all(struct fence *f, struct inode *dir);
+
+/* Whether what the base has for this inode lies in a blind directory. */
+bool blind_is_within(struct fence *f, const struct inode *inode);
+
+/* How long the kernel may keep a name in the directory, and an inode's attributes. */
+double blind_name_timeout_s(struct fence *f, const struct inode *dir);
+double blind_attr_timeout_s(struct fence *f, const struct inode *inode);

@@ -1,0 +1,20 @@
+/*
+ * What something in the base was when we last looked, in one word: enough to tell later whether the name stands for another file,
+ * or for the same one with other content.
+ */
+#pragma once
+
+#include "fence/fence_int.h"
+
+enum {
+    SEEN_OTHER_FILE = 1,
+    SEEN_OTHER_CONTENT = 2,
+    SEEN_UNSETTLED = 4, /* it cannot be told: it had changed so lately that it may have changed again and look the same */
+};
+
+uint64_t seen_of(const struct stat *st);
+
+/* Bits of the above; 0: nothing changed. `before` 0 means that nothing was seen. */
+unsigned seen_differs(uint64_t before, const struct stat *now);
+
+bool seen_is_settled(uint64_t seen);

@@ -1,0 +1,222 @@
+#include "fence_fixture.h"
+
+#include "fence/renew.h"
+
+/* The kernel is not asked here: what matters is what the next operation finds. */
+static int setup(void **state)
+{
+    struct fixture *x = xnew(struct fixture);
+    static const char *const rules[] = { "/**=write", "**/.env=none", "/crypt/**=none", "/crypt/**/ok.txt=read", NULL };
+
+    fixture_init(x);
+    put_dir(x, "base/d");
+    put_dir(x, "base/o");
+    put_file(x, "base/a", "old a");
+    put_file(x, "base/d/b", "old b");
+    fixture_open(x, rules, 0);
+    *state = x;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_done(*state);
+    free(*state);
+    return 0;
+}
+
+static void replace_file(struct fixture *x, const char *path, const char *text)
+{
+    put_file(x, "base/temporary", text);
+    assert_int_equal(renameat(x->fd, "base/temporary", x->fd, path), 0);
+}
+
+static void tell(struct fixture *x, const char *path)
+{
+    assert_int_equal(fence_base_changed(x->fence, &path, path ? 1 : 0), 0);
+}
+
+static int64_t time_of(struct inode *dir)
+{
+    return dir->dir->mtime_ns;
+}
+
+static void a_replaced_file_is_another_inode_with_the_same_number(void **state)
+{
+    struct fixture *x = *state;
+    struct inode *old = walk(x, "d/b", NULL), *new;
+
+    assert_content(x, old, "old b");
+    replace_file(x, "base/d/b", "new b");
+    assert_ptr_equal(walk(x, "d/b", NULL), old);
+    tell(x, "/d/b");
+    new = walk(x, "d/b", NULL);
+    assert_ptr_not_equal(new, old);
+    assert_int_equal(new->ino, old->ino);
+    assert_int_not_equal(new->node, old->node);
+    assert_content(x, new, "new b");
+    assert_content(x, old, "old b");
+}
+
+static void a_file_written_in_place_stays_the_same_inode(void **state)
+{
+    struct fixture *x = *state;
+    struct inode *inode = walk(x, "a", NULL);
+    struct stat st;
+
+    put_file(x, "base/a", "another text");
+    tell(x, "/a");
+    assert_ptr_equal(walk(x, "a", &st), inode);
+    assert_int_equal(st.st_size, 12);
+    assert_content(x, inode, "another text");
+}
+
+static void a_removed_file_is_gone_and_an_added_one_is_there(void **state)
+{
+    struct fixture *x = *state;
+
+    walk(x, "a", NULL);
+    assert_null(walk(x, "new", NULL));
+    unlinkat(x->fd, "base/a", 0);
+    put_file(x, "base/new", "new");
+    tell(x, NULL);
+    assert_null(walk(x, "a", NULL));
+    assert_content(x, walk(x, "new", NULL), "new");
+}
+
+static void a_directory_that_is_another_one_is_the_same_inode_with_other_names(void **state)
+{
+    struct fixture *x = *state;
+    struct inode *dir = walk(x, "d", NULL), *old = walk(x, "d/b", NULL);
+
+    assert_content(x, old, "old b");
+    put_dir(x, "base/e");
+    put_file(x, "base/e/c", "c");
+    assert_int_equal(renameat2(x->fd, "base/d", x->fd, "base/e", RENAME_EXCHANGE), 0);
+    tell(x, "/d");
+    assert_ptr_equal(walk(x, "d", NULL), dir);
+    assert_null(walk(x, "d/b", NULL));
+    assert_content(x, walk(x, "d/c", NULL), "c");
+    assert_content(x, old, "old b");
+}
+
+static void what_the_delta_covers_stays(void **state)
+{
+    struct fixture *x = *state;
+    struct inode *a = walk(x, "a", NULL);
+    struct entry_answer answer = { 0 };
+
+    assert_int_equal(write_text(x, a, "MY", 0), 2);
+    assert_int_equal(op_unlink(x->fence, &nobody, walk(x, "d", NULL), "b"), 0);
+    assert_non_null(walk(x, "o", NULL));
+    assert_int_equal(op_rmdir(x->fence, &nobody, x->fence->root, "o"), 0);
+    assert_int_equal(op_mkdir(x->fence, &nobody, x->fence->root, "o", 0755, &answer), 0);
+    replace_file(x, "base/a", "theirs");
+    replace_file(x, "base/d/b", "theirs");
+    tell(x, "/a");
+    tell(x, "/d/b");
+    tell(x, NULL);
+    int64_t time = time_of(walk(x, "o", NULL));
+    put_file(x, "base/o/x", "x");
+    tell(x, "/o/x");
+    assert_int_equal(time_of(walk(x, "o", NULL)), time);
+    assert_null(walk(x, "o/x", NULL));
+    assert_ptr_equal(walk(x, "a", NULL), a);
+    assert_content(x, a, "MYd a");
+    assert_null(walk(x, "d/b", NULL));
+}
+
+static void a_directory_of_the_delta_gets_and_loses_its_part_of_the_base(void **state)
+{
+    struct fixture *x = *state;
+    struct entry_answer answer = { 0 };
+
+    assert_int_equal(op_mkdir(x->fence, &nobody, x->fence->root, "m", 0755, &answer), 0);
+    assert_int_equal(op_mknod(x->fence, &nobody, answer.inode, "mine", S_IFREG | 0644, &answer), 0);
+    put_dir(x, "base/m");
+    put_file(x, "base/m/theirs", "t");
+    tell(x, "/m");
+    assert_content(x, walk(x, "m/theirs", NULL), "t");
+    assert_non_null(walk(x, "m/mine", NULL));
+    unlinkat(x->fd, "base/m/theirs", 0);
+    unlinkat(x->fd, "base/m", AT_REMOVEDIR);
+    tell(x, "/m");
+    assert_null(walk(x, "m/theirs", NULL));
+    assert_non_null(walk(x, "m/mine", NULL));
+}
+
+static void hidden_paths_move_no_time_and_visible_ones_do(void **state)
+{
+    struct fixture *x = *state;
+    struct inode *root = x->fence->root, *dir = walk(x, "d", NULL);
+    int64_t root_time = time_of(root), dir_time = time_of(dir);
+
+    put_file(x, "base/d/.env", "x");
+    put_dir(x, "base/crypt");
+    put_file(x, "base/crypt/token", "x");
+    tell(x, "/d/.env");
+    tell(x, "/crypt");
+    tell(x, "/crypt/token");
+    assert_null(walk(x, "crypt", NULL));
+    assert_int_equal(time_of(root), root_time);
+    assert_int_equal(time_of(dir), dir_time);
+    put_file(x, "base/d/c", "x");
+    tell(x, "/d/c");
+    assert_int_equal(time_of(root), root_time);
+    assert_true(time_of(dir) > dir_time);
+}
+
+static void a_passage_follows_what_is_told(void **state)
+{
+    struct fixture *x = *state;
+
+    put_dir(x, "base/crypt");
+    put_dir(x, "base/crypt/deep");
+    assert_null(walk(x, "crypt", NULL));
+    put_file(x, "base/crypt/deep/ok.txt", "ok");
+    assert_null(walk(x, "crypt", NULL));
+    tell(x, "/crypt/deep/ok.txt");
+    assert_content(x, walk(x, "crypt/deep/ok.txt", NULL), "ok");
+    unlinkat(x->fd, "base/crypt/deep/ok.txt", 0);
+    unlinkat(x->fd, "base/crypt/deep", AT_REMOVEDIR);
+    unlinkat(x->fd, "base/crypt", AT_REMOVEDIR);
+    tell(x, "/crypt");
+    assert_null(walk(x, "crypt", NULL));
+    put_dir(x, "base/crypt");
+    put_file(x, "base/crypt/token", "x");
+    tell(x, "/crypt");
+    assert_null(walk(x, "crypt", NULL));
+}
+
+static void only_clean_absolute_paths_are_taken(void **state)
+{
+    struct fixture *x = *state;
+    const char *const bad[] = { "", "a", "//", "/a/", "/a//b", "/.", "/..", "/a/../b" };
+    const char *const two[] = { "/a", "b" };
+
+    assert_content(x, walk(x, "a", NULL), "old a");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        assert_int_equal(fence_base_changed(x->fence, &bad[i], 1), -EINVAL);
+    replace_file(x, "base/a", "new a");
+    assert_int_equal(fence_base_changed(x->fence, two, 2), -EINVAL);
+    assert_content(x, walk(x, "a", NULL), "old a");
+    tell(x, "/");
+    assert_content(x, walk(x, "a", NULL), "new a");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_replaced_file_is_another_inode_with_the_same_number, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_written_in_place_stays_the_same_inode, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_removed_file_is_gone_and_an_added_one_is_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_that_is_another_one_is_the_same_inode_with_other_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_the_delta_covers_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_of_the_delta_gets_and_loses_its_part_of_the_base, setup, teardown),
+        cmocka_unit_test_setup_teardown(hidden_paths_move_no_time_and_visible_ones_do, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_passage_follows_what_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_clean_absolute_paths_are_taken, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+#include "fence_fixture.h"
+
+#include "base/clock.h"
+#include "fence/seen.h"
+
+static struct stat old_file(void)
+{
+    return (struct stat){
+        .st_dev = 1, .st_ino = 7, .st_mode = S_IFREG | 0644, .st_size = 5, .st_mtim = { 100, 1 }, .st_ctim = { 100, 2 }
+    };
+}
+
+static void what_did_not_change_is_the_same(void **state)
+{
+    struct stat st = old_file();
+    uint64_t seen = seen_of(&st);
+
+    (void) state;
+    assert_int_equal(seen_differs(seen, &st), 0);
+    /* Owner, mode and number of links are told by a fresh stat. */
+    st.st_mode |= 0111;
+    st.st_nlink = 9;
+    assert_int_equal(seen_differs(seen, &st), 0);
+}
+
+static void another_file_is_told_from_other_content(void **state)
+{
+    struct stat st = old_file();
+    uint64_t seen = seen_of(&st);
+
+    (void) state;
+    st.st_ino++;
+    assert_int_equal(seen_differs(seen, &st), SEEN_OTHER_FILE);
+    st = old_file();
+    st.st_size++;
+    assert_int_equal(seen_differs(seen, &st), SEEN_OTHER_CONTENT);
+    st = old_file();
+    st.st_mtim.tv_nsec++;
+    assert_int_equal(seen_differs(seen, &st), SEEN_OTHER_CONTENT);
+    st = old_file();
+    st.st_ctim.tv_nsec++;
+    assert_int_equal(seen_differs(seen, &st), SEEN_OTHER_CONTENT);
+    st = old_file();
+    st.st_mode = S_IFLNK | 0777;
+    assert_true(seen_differs(seen, &st) & SEEN_OTHER_FILE);
+}
+
+static void what_changed_just_now_may_have_changed_again(void **state)
+{
+    struct stat st = old_file();
+
+    (void) state;
+    st.st_ctim = clock_timespec_of_ns(clock_wall_ns());
+    assert_int_equal(seen_differs(seen_of(&st), &st), SEEN_UNSETTLED);
+    assert_false(seen_is_settled(seen_of(&st)));
+    st = old_file();
+    assert_true(seen_is_settled(seen_of(&st)));
+}
+
+static void what_was_never_seen_differs(void **state)
+{
+    struct stat st = old_file();
+
+    (void) state;
+    assert_int_equal(seen_differs(0, &st), SEEN_OTHER_FILE | SEEN_OTHER_CONTENT | SEEN_UNSETTLED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_did_not_change_is_the_same),
+        cmocka_unit_test(another_file_is_told_from_other_content),
+        cmocka_unit_test(what_changed_just_now_may_have_changed_again),
+        cmocka_unit_test(what_was_never_seen_differs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
