@@ -86,12 +86,13 @@ static bool is_promised(const struct gather *g)
     return false;
 }
 
-static int64_t cover_time(struct gather *g, int64_t otherwise_ns)
+/* One without the mark was made where the base had nothing: what has come there since is somebody else's, and not covered. */
+static int64_t cover_time(struct gather *g)
 {
     autofree char *at = xprintf("%s/" WHITEOUT_OPAQUE, g->path.data);
     struct stat st;
 
-    return fstatat(g->f->data_fd, at, &st, AT_SYMLINK_NOFOLLOW) == 0 ? gather_ns(st.st_ctim) : otherwise_ns;
+    return fstatat(g->f->data_fd, at, &st, AT_SYMLINK_NOFOLLOW) == 0 ? gather_ns(st.st_ctim) : 0;
 }
 
 static void emit_dir(struct gather *g, enum handover_kind kind, const struct stat *st, struct handover_was was)
@@ -111,7 +112,7 @@ static int enter_dir(struct gather *g, const struct below *below, const struct f
     if (fstatat(g->f->data_fd, g->path.data, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     if (!inode_has(inode, INODE_BASE))
-        in->cover_ns = cover_time(g, gather_ns(st.st_ctim));
+        in->cover_ns = cover_time(g);
     if (in_base && !S_ISDIR(base.st_mode)) {
         struct handover_change gone = { .kind = HANDOVER_REMOVED, .from_fd = -1, .changed_ns = gather_ns(st.st_ctim) };
         gone.was = gather_was_at(g, below, &base);

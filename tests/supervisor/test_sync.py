@@ -265,12 +265,44 @@ def test_two_sandboxes_on_one_codebase(make, codebase):
     assert out(one, "cat only-two; cat README") == out(two, "echo two; cat README")
 
 
+def test_a_sibling_sees_a_sync_at_once(make, codebase):
+    one, two = make(codebase=codebase).start(), make(codebase=codebase).start()
+    assert out(two, "cat README src/main.c; ls docs; cat docs/new 2>&1 || true").startswith("read me\n")
+    reply = do(one, "echo changed > README; rm docs/a.txt; echo n > docs/new; mv src lib")
+    assert two.owner.base_changed(*reply.changes).kind == OK
+    assert out(two, "cat README docs/new lib/main.c; ls docs; ls") == \
+        "changed\nn\nint main;\nb.txt\nnew\nREADME\ndocs\nlib\n"
+    # And works on from there.
+    reply = do(two, "echo more >> README; rm -r lib")
+    assert reply.conflicts == [] and codebase.read("README") == "changed\nmore\n"
+    assert "lib" not in codebase.tree()
+
+
+def test_word_of_changes_does_not_disturb_what_was_synced(box, codebase):
+    """A file that is open for writing stays the one with the name."""
+    client = box.client()
+    writer = client.start("mkdir -p d; cd d; exec 3>>log; for i in 1 2 3 4; do echo $i >&3; echo $i; read go; done; pwd; cat log",
+                          stdin=(pipe := os.pipe())[0])
+    for i in range(1, 5):
+        writer.wait_output(f"{i}\n".encode())
+        sync(box)
+        codebase.put("other", str(i))
+        assert box.owner.base_changed(*(["/other"] if i % 2 else [])).kind == OK
+        os.write(pipe[1], b"go\n")
+    os.close(pipe[1])
+    os.close(pipe[0])
+    assert writer.wait().out == b"1\n2\n3\n4\n/workspace/d\n1\n2\n3\n4\n", writer
+    sync(box)
+    assert codebase.read("d/log") == "1\n2\n3\n4\n"
+    assert out(box, "cat other") == "4"
+
+
 def test_syncs_of_many_sandboxes_at_once(make, codebase):
     boxes = [make(codebase=codebase).start() for _ in range(3)]
 
     def work(box, n):
         for i in range(8):
-            do(box, f"echo {n} {i} > shared; echo {n} {i} > own-{n}-{i}; mkdir -p dir-{i}; echo {n} > dir-{i}/{n}; rm -f own-{n}-{i - 2}")
+            do(box, f"set -e; echo {n} {i} > shared; echo {n} {i} > own-{n}-{i}; mkdir -p dir-{i}; echo {n} > dir-{i}/{n}; rm -f own-{n}-{i - 2}")
 
     threads = [threading.Thread(target=work, args=(box, n)) for n, box in enumerate(boxes)]
     for thread in threads:

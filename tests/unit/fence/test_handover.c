@@ -341,6 +341,26 @@ static void a_directory_made_again_shows_no_old_file_after_either(void **state)
     fixture_done(&x);
 }
 
+static void what_others_put_into_a_new_directory_of_ours_stays(void **state)
+{
+    struct fixture x;
+    struct taker t = { 0 };
+
+    (void) state;
+    begin(&x);
+    fixture_open(&x, all, 0);
+    make_dir(&x, "", "d");
+    put_dir(&x, "base/d");
+    put_file(&x, "base/d/theirs", "t");
+    usleep(20000);
+    make(&x, "d", "ours", "o");
+    hand_over(&x, &t);
+    assert_string_equal(t.log, "f d/ours\n");
+    assert_base(&x, "d/theirs", "t");
+    assert_content(&x, walk(&x, "d/theirs", NULL), "t");
+    fixture_done(&x);
+}
+
 static void names_of_one_file_become_files(void **state)
 {
     struct fixture x;
@@ -449,7 +469,9 @@ static void what_lost_is_the_others_from_now_on(void **state)
     /* The loser is kept by others by now, and not to be written any more. */
     assert_int_equal(write_text(&x, g, "OURS", 0), 4);
     assert_content(&x, g, "OURS");
-    assert_base(&x, "../loser", "ours");
+    autodone(buf) struct buf loser = BUF_EMPTY;
+    assert_int_equal(file_read(x.fd, "loser", 100, &loser), 0);
+    assert_string_equal(loser.data, "ours");
     /* A deletion itself. */
     t.loses = "f";
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
@@ -683,6 +705,7 @@ int main(void)
         cmocka_unit_test(what_is_open_without_a_name_goes_on),
         cmocka_unit_test(hidden_files_survive_the_removal_of_their_directory),
         cmocka_unit_test(a_directory_made_again_shows_no_old_file_after_either),
+        cmocka_unit_test(what_others_put_into_a_new_directory_of_ours_stays),
         cmocka_unit_test(names_of_one_file_become_files),
         cmocka_unit_test(the_quota_comes_back),
         cmocka_unit_test(what_is_not_taken_stays_as_it_is),

@@ -83,6 +83,72 @@ static void a_descriptor_goes_with_the_request(void **state)
     frame_close_fds(&frame);
 }
 
+static void hear(struct pair *p, struct ctl_request *ret)
+{
+    struct frame frame;
+
+    assert_int_equal(frame_receive(p->b, other, sizeof(other), FRAME_NOWAIT, &frame), 0);
+    assert_int_equal(ctl_request_decode(&frame, ret), 0);
+}
+
+static void a_sync_brings_its_version(void **state)
+{
+    const struct ctl_reply synced = { .type = CTL_REPLY_SYNCED,
+                                      .tag = 5,
+                                      .synced = { .version = 12,
+                                                  .change_count = 9,
+                                                  .conflict_count = 1,
+                                                  .changes = { .count = 2, .len = 6, .bytes = "/a\0/b" },
+                                                  .conflicts = { .count = 1, .len = 4, .bytes = "-/a" } } };
+    struct pair *p = *state;
+    struct ctl_request request;
+    struct ctl_synced got;
+    struct err err = ERR_NONE;
+    const char *path = NULL;
+
+    say_hello(p->b);
+    say(p->b, &synced, -1);
+    assert_int_equal(ctl_client_sync(p->a, 5, "exec-1", &got, buf, 1000, &err), 0);
+    assert_true(got.version == 12 && got.change_count == 9 && got.conflict_count == 1);
+    path = ctl_paths_next(&got.changes, path);
+    assert_string_equal(path, "/a");
+    path = ctl_paths_next(&got.changes, path);
+    assert_string_equal(path, "/b");
+    assert_null(ctl_paths_next(&got.changes, path));
+    assert_string_equal(ctl_paths_next(&got.conflicts, NULL), "-/a");
+    hear(p, &request);
+    assert_int_equal(request.type, CTL_REQUEST_SYNC);
+    assert_string_equal(request.sync.by, "exec-1");
+    /* Of a sandbox without a codebase. */
+    say_ok(p->b, 6, "");
+    assert_int_equal(ctl_client_sync(p->a, 6, NULL, &got, buf, 1000, &err), 0);
+    assert_true(got.version == 0 && !ctl_paths_next(&got.changes, NULL));
+}
+
+/* More than a message holds is everything, never a part. */
+static void word_of_too_many_changes_is_word_of_all(void **state)
+{
+    static char long_path[4000];
+    const char *some[] = { "/a", "/b/c" }, *many[20];
+    struct pair *p = *state;
+    struct ctl_request request;
+    struct err err = ERR_NONE;
+
+    memset(long_path, 'x', sizeof(long_path) - 1);
+    long_path[0] = '/';
+    for (size_t i = 0; i < count_of(many); i++)
+        many[i] = long_path;
+    say_ok(p->b, 5, "");
+    assert_int_equal(ctl_client_base_changed(p->a, 5, some, 2, buf, 1000, &err), 0);
+    hear(p, &request);
+    assert_int_equal(request.base_changed.count, 2);
+    assert_string_equal(ctl_paths_next(&request.base_changed, ctl_paths_next(&request.base_changed, NULL)), "/b/c");
+    say_ok(p->b, 6, "");
+    assert_int_equal(ctl_client_base_changed(p->a, 6, many, count_of(many), buf, 1000, &err), 0);
+    hear(p, &request);
+    assert_true(request.type == CTL_REQUEST_BASE_CHANGED && request.base_changed.count == 0);
+}
+
 static void an_error_is_told_as_the_supervisor_put_it(void **state)
 {
     const struct ctl_reply error = { .type = CTL_REPLY_ERROR,
@@ -338,6 +404,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         pair_test(an_answer_is_found_among_other_replies),
         pair_test(a_descriptor_goes_with_the_request),
+        pair_test(a_sync_brings_its_version),
+        pair_test(word_of_too_many_changes_is_word_of_all),
         pair_test(an_error_is_told_as_the_supervisor_put_it),
         pair_test(a_supervisor_of_another_release_is_recognised),
         pair_test(silence_ends_with_the_timeout),

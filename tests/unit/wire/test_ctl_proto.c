@@ -253,9 +253,9 @@ static void unknown_types_are_refused_in_both_directions(void **state)
         struct frame frame = { .type = (uint16_t) type, .id = 1, .payload = first };
 
         for (frame.len = 0; frame.len < 9; frame.len++) {
-            if (type < CTL_REQUEST_EXEC || type > CTL_REQUEST_STOP)
+            if (type < CTL_REQUEST_EXEC || type > CTL_REQUEST_BASE_CHANGED)
                 refuse_request(&frame);
-            if (type < CTL_REPLY_HELLO || type > CTL_REPLY_EVENT)
+            if (type < CTL_REPLY_HELLO || type > CTL_REPLY_SYNCED)
                 refuse_reply(&frame);
         }
     }
@@ -303,7 +303,17 @@ static void bad_requests_are_not_encoded(void **state)
         { .type = CTL_REQUEST_SESSION_OPEN, .tag = 1 },
         { .type = CTL_REQUEST_SESSION_EXEC, .tag = 1 },
         { .type = 31, .tag = 1 },
-        { .type = 44, .tag = 1 },
+        { .type = 45, .tag = 1 },
+        { .type = CTL_REQUEST_SYNC, .tag = 1, .sync = { FULL("123") } },
+        { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1 } },
+        { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1, .len = 2, .bytes = "/a" } }, /* no NUL */
+        { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1, .len = 6, .bytes = "/a\0/b" } },
+        { .type = CTL_REQUEST_BASE_CHANGED,
+          .tag = 1,
+          .base_changed = { .count = 2, .len = 4, .bytes = "/a\0" } }, /* an empty one */
+        { .type = CTL_REQUEST_BASE_CHANGED,
+          .tag = 1,
+          .base_changed = { .count = 1, .len = CTL_PATHS_BYTES_MAX + 1, .bytes = first } },
     };
     const struct ctl_request longest = { .type = CTL_REQUEST_ATTACH, .tag = 1, .attach = { FULL("12") } };
     struct frame frame;
@@ -349,7 +359,12 @@ static void bad_replies_are_not_encoded(void **state)
         { .type = CTL_REPLY_EVENT, .tag = 1, .event = { .number = 1, .kind = 0 } },
         { .type = CTL_REPLY_EVENT, .tag = 1, .event = { .number = 1, .kind = CTL_EVENT_LAST + 1 } },
         { .type = 63, .tag = 1 },
-        { .type = 73, .tag = 1 },
+        { .type = 74, .tag = 1 },
+        { .type = CTL_REPLY_SYNCED, .tag = 1, .synced = { .changes = { .count = 1, .len = 3, .bytes = "/a" } } },
+        { .type = CTL_REPLY_SYNCED,
+          .tag = 1,
+          .synced = { .conflict_count = 1, .conflicts = { .count = 1, .len = 3, .bytes = "/a" } } },
+        { .type = CTL_REPLY_SYNCED, .tag = 1, .synced = { .change_count = 1, .changes = { .count = 1, .len = 0 } } },
     };
     struct frame frame;
 
@@ -472,8 +487,8 @@ static void output_fills_a_frame_and_nothing_else_does(void **state)
 static void every_state_and_event_has_its_name(void **state)
 {
     static const char *const states[] = { "booting", "running", "stopping", "stopped", "failed" };
-    static const char *const kinds[] = { "command_started",         "command_executed", "permission_denied",
-                                         "resource_limit_exceeded", "session_opened",   "session_closed" };
+    static const char *const kinds[] = { "command_started", "command_executed", "permission_denied", "resource_limit_exceeded",
+                                         "session_opened",  "session_closed",   "sync_conflict" };
 
     (void) state;
     for (size_t i = 0; i < count_of(states); i++)
