@@ -183,23 +183,20 @@ static char *take_word(struct line *l, size_t max)
     return buf_dup_take(&out);
 }
 
-static enum tree_kind kind_of_letter(char c)
+static bool kind_of_letter(char c, enum tree_kind *ret)
 {
-    const char *letters = "0fld", *found = strchr(letters, c);
-
-    return (enum tree_kind)(found - letters);
+    for (*ret = TREE_NONE; *ret <= TREE_DIR; ++*ret)
+        if (letter_of(*ret) == c)
+            return true;
+    return false;
 }
 
 static void take_kinds(struct line *l, struct manifest_entry *e)
 {
     struct field f = take_field(l);
 
-    if (l->bad || f.len != 2 || !memchr("0fld", f.data[0], 4) || !memchr("0fld", f.data[1], 4)) {
+    if (l->bad || f.len != 2 || !kind_of_letter(f.data[0], &e->new_kind) || !kind_of_letter(f.data[1], &e->old_kind))
         l->bad = true;
-        return;
-    }
-    e->new_kind = kind_of_letter(f.data[0]);
-    e->old_kind = kind_of_letter(f.data[1]);
 }
 
 /* A path that is not clean could lead out of `files`, and one that is not canonical would not be found again. */

@@ -66,6 +66,24 @@ static void a_deleted_codebase_is_gone_for_all(void **state)
     assert_int_equal(count, 2);
 }
 
+/* Between the two steps of a deletion, all that a writer has open is still there. */
+static void nothing_is_acknowledged_that_goes_into_a_deleted_codebase(void **state)
+{
+    struct world *w = *state;
+    autofd int root = path_open_beneath(w->fd, "codebases", O_RDONLY | O_DIRECTORY, 0);
+    struct codebase *another = NULL;
+    struct err err = ERR_NONE;
+
+    assert_int_equal(renameat(root, ID, root, "del_0123456789abcdef"), 0);
+    assert_int_equal(try_put(w, "f", "x", 0644, NULL, &err), -ENOENT);
+    assert_ok(codebase_create(w->all, ID, &another, e_));
+    assert_int_equal(try_put(w, "f", "x", 0644, NULL, &err), -ENOENT);
+    assert_string_equal(err.text, "codebase not found");
+    codebase_close(another);
+    assert_ok(codebases_recover(w->all, e_));
+    assert_int_equal(names_in(w, ""), 1);
+}
+
 static void counters_that_are_lost_are_counted_anew(void **state)
 {
     struct world *w = *state;
@@ -268,6 +286,7 @@ int main(void)
         world_test(only_ids_of_codebases_are_taken),
         world_test(a_codebase_is_made_once_and_found_again),
         world_test(a_deleted_codebase_is_gone_for_all),
+        world_test(nothing_is_acknowledged_that_goes_into_a_deleted_codebase),
         world_test(counters_that_are_lost_are_counted_anew),
         world_test(recovery_spares_the_living_and_collects_from_the_dead),
         world_test(processes_at_once_make_their_versions_one_by_one),

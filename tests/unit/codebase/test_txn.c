@@ -120,6 +120,30 @@ static void a_change_of_what_nobody_else_touched_is_no_conflict(void **state)
     assert_int_equal(done.conflict_count, 0);
 }
 
+/* Neither the length nor the time of a file, which an agent chooses, makes it the one that was seen. */
+static void another_file_of_the_same_size_and_time_is_not_what_was_seen(void **state)
+{
+    struct timespec same[2] = { { .tv_sec = 77 }, { .tv_sec = 77 } };
+    struct world *w = *state;
+    autodone(codebase_commit) struct codebase_commit done = CODEBASE_COMMIT_NONE;
+    struct codebase_seen was = CODEBASE_WAS_ABSENT;
+
+    for (int i = 0; i < 2; i++) {
+        struct codebase_txn *txn = begin(w);
+        struct codebase_change change = { "f", T0 + 20 * i, i ? seen(w, "f") : was };
+
+        if (i)
+            was = change.seen;
+        delta_put(w, "source", i ? "bbb" : "aaa");
+        assert_int_equal(utimensat(w->delta, "source", same, 0), 0);
+        assert_ok(codebase_txn_put(txn, &change, w->delta, "source", e_));
+        commit(txn, NULL);
+    }
+    sync_put(w, "f", "ccc", T0 + 10, was, &done);
+    assert_file(w, "f", "bbb");
+    assert_int_equal(done.conflict_count, 1);
+}
+
 static void a_stale_removal_spares_what_was_made_since(void **state)
 {
     struct world *w = *state;
@@ -315,6 +339,7 @@ int main(void)
         world_test(an_older_change_loses_and_can_be_had_back),
         world_test(an_upload_after_the_change_wins_over_its_late_sync),
         world_test(a_change_of_what_nobody_else_touched_is_no_conflict),
+        world_test(another_file_of_the_same_size_and_time_is_not_what_was_seen),
         world_test(a_stale_removal_spares_what_was_made_since),
         world_test(the_same_content_is_no_conflict_and_no_version),
         world_test(removing_a_directory_spares_what_the_changer_did_not_list),
