@@ -157,11 +157,11 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     r = tree_init(f);
     if (r < 0)
         return err_errno(err, r, "delta '%s'", f->delta_path);
-    live_watch(f, f->root);
     r = handover_settle(f);
     if (r < 0)
         return err_errno(err, r, "finishing a hand-over of the delta");
     r = delta_load(f, err);
+    if (r < 0)
         return r;
     /* What is in it may be to hand over. */
     atomic_store(&f->changes, f->root->dir->entry_count > 0);

@@ -10,8 +10,7 @@
  *   3. file stripe       copy-up of a file, quota of a write (STRIPES mutexes, chosen by inode)
  *   4. dir stripe(s)     what the delta holds under a directory; two are taken in the order of their index
  *   5. fence.names       the tree in memory. No system call under it
- *   6. handle, passage, quota, audit, record, journal, number, origin locks: leaves
- *   6. handle, passage, quota, audit, record, journal, patrol locks: leaves
+ *   6. handle, passage, quota, audit, record, journal, number, origin, patrol locks: leaves
  * 3 and 4 serialise single files and directories and are held across backing calls: that is what they are for.
  */
 #pragma once

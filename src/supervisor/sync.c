@@ -55,7 +55,7 @@ static int tell_fence(struct sync_job *job)
 
     for (size_t i = 0; i < job->path_count; i++, at += strlen(at) + 1)
         paths[i] = at;
-    r = -EOPNOTSUPP;
+    r = fence_base_changed(job->fence, paths, job->path_count);
     return r < 0 ? err_errno(&job->err, r, "renewing what the sandbox sees") : 0;
 }
 
