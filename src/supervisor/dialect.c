@@ -5,7 +5,12 @@
 
 #include "base/mem.h"
 
-#define RUN " /proc/self/fd/5 5<&4 4<&- 3>&- </dev/null\n"
+/*
+ * Of the ten descriptors that every shell can name, ours are 6 (reports), 7 (the command's text) and 8 (the same, while it is read):
+ * 3, 4 and 5 are what people take first, 9 what they lock with. They come to us as 3 and 4 and are moved out of the way.
+ */
+#define MOVE "exec 6>&3 7<&4 3>&- 4<&-\n"
+#define RUN " /proc/self/fd/8 8<&7 7<&- 6>&- </dev/null\n"
 
 /* Without job control: it needs a terminal, and interrupting is ours to do. */
 static const char *const bash_args[] = { "--norc", "--noprofile", "--noediting", "-i", "+m", NULL };
@@ -16,14 +21,14 @@ static const struct dialect dialects[] = {
     /* execfail: a failed `exec` of a program ends only the command. No history, and no `!` that refers to it. */
     { .name = "bash",
       .args = bash_args,
-      .preamble = "shopt -s execfail; set +H +o history; unset HISTFILE MAILCHECK; PS1= PS2=\n",
+      .preamble = MOVE "shopt -s execfail; set +H +o history; unset HISTFILE MAILCHECK; PS1= PS2=\n",
       .run_line = "\\builtin ." RUN,
       .echo = "\\builtin echo",
       .hush = " 2>/dev/null" },
     { .name = "zsh",
       .args = zsh_args,
       /* NULLCMD: a redirection without a command makes the file and no more, as elsewhere, instead of reading our lines. */
-      .preamble = "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1= NULLCMD=: "
+      .preamble = MOVE "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1= NULLCMD=: "
                   "READNULLCMD=:\n",
       .run_line = "\\builtin ." RUN,
       .echo = "\\builtin echo",
@@ -33,7 +38,7 @@ static const struct dialect dialects[] = {
      * rest of the file; no function can be called `.` in these. */
     { .name = "sh",
       .args = posix_args,
-      .preamble = "PS1= PS2=\n",
+      .preamble = MOVE "PS1= PS2=\n",
       .run_line = "\\." RUN,
       .echo = "\\command echo",
       .hush = " 2>/dev/null",
@@ -60,7 +65,7 @@ const char *dialect_default_shell(void)
 /* On the same line as the command, so that line numbers in messages are the command's own. */
 void dialect_add_text(struct buf *out, const void *command, size_t len)
 {
-    buf_add_str(out, "\\exec 5<&-;");
+    buf_add_str(out, "\\exec 8<&-;");
     buf_add(out, command, len);
     buf_add_char(out, '\n');
 }
@@ -68,5 +73,5 @@ void dialect_add_text(struct buf *out, const void *command, size_t len)
 /* The quote is a comment, unless one is open. */
 void dialect_add_report_line(const struct dialect *dialect, struct buf *out, unsigned long long number, unsigned attempt)
 {
-    buf_addf(out, "{ %s %llu \"$?\" >&3; }%s%s\n", dialect->echo, number, dialect->hush, attempt % 2 ? " #\"" : "");
+    buf_addf(out, "{ %s %llu \"$?\" >&6; }%s%s\n", dialect->echo, number, dialect->hush, attempt % 2 ? " #\"" : "");
 }

@@ -5,14 +5,14 @@
  * variable, SIGINT. It reads lines from a pipe of ours as its standard input; these lines are always the same two, whatever
  * the command:
  *
- *     \builtin . /proc/self/fd/5 5<&4 4<&- 3>&- </dev/null       run the command
- *     { \builtin echo 17 "$?" >&3; } 2>/dev/null                and say so
+ *     \builtin . /proc/self/fd/8 8<&7 7<&- 6>&- </dev/null       run the command
+ *     { \builtin echo 17 "$?" >&6; } 2>/dev/null                and say so
  *
  * They are written so that aliases, functions, IFS and tracing that a command left behind make no difference.
  *
- * The command's text itself is in a memory file, descriptor 4, rewritten for each, so no quoting stands between its bytes and
+ * The command's text itself is in a memory file, descriptor 7, rewritten for each, so no quoting stands between its bytes and
  * the shell, and unbalanced quotes or here-documents end with the file. Being sourced, it may `return`, and job messages stay
- * off. It has /dev/null as its input, and neither our channel (3) nor the file is open while it runs. The number is that of the
+ * off. It has /dev/null as its input, and neither our channel (6) nor the file is open while it runs. The number is that of the
  * command: what an agent writes to the channel itself, having found it, concerns only its own session.
  */
 #pragma once
@@ -21,11 +21,6 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-
-enum {
-    DIALECT_FD_CHANNEL = 3,
-    DIALECT_FD_TEXT = 4,
-};
 
 struct dialect {
     const char *name;        /* of the program, without its directory */

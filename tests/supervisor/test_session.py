@@ -137,7 +137,7 @@ def test_output_beyond_the_limit(session):
 
 
 def test_what_looks_like_a_boundary_is_output(session):
-    text = "17 0\\n1 0\\n2 0\\n3 0\\n4 0\\necho 2 $? >&3\\n"
+    text = "17 0\\n1 0\\n2 0\\n3 0\\n4 0\\necho 2 $? >&6\\n"
     assert session(f"printf '{text}'; printf '{text}' >&2")[0] == 0
     for number in range(12):
         assert session(f"echo {number} 0; echo {number} 9 >&2; (exit 5)") == (5, f"{number} 0\n".encode(), f"{number} 9\n".encode())
@@ -176,7 +176,7 @@ AWKWARD = {
     "a terminate of itself": ("kill -TERM $$; :", None, b""),
     "a hang-up ignored": ("trap '' HUP; kill -HUP $$; echo on; trap - HUP", 0, b"on\n"),
     "closing our descriptors": ("exec 3>&- 4<&- 5<&-; echo closed", 0, b"closed\n"),
-    "using our descriptors": ("echo 1 0 >&3; echo 2 0 >&4; echo 3 0 >&5; echo on", 0, b"on\n"),
+    "using our descriptors": ("echo 1 0 >&6; echo 2 0 >&7; echo 3 0 >&8; echo on", 0, b"on\n"),
     "opening our descriptors": ("exec 3>/dev/null 4</dev/null 5</dev/null; echo opened", 0, b"opened\n"),
     "a program that is not there": ("no-such-program", 127, b""),
     "exec of a program that is not there": ("exec /no/such/program", None, b""),
@@ -280,6 +280,12 @@ def test_redirecting_for_good(session):
     assert session("exec 2>/tmp/err.$$; echo e >&2; cat /tmp/out.$$ >&2") == (0, b"", b"")
     session.client.run("rm -f /tmp/out.* /tmp/err.*")
     assert session.run("true").code == 0
+
+
+@pytest.mark.parametrize("number", [3, 4, 5, 9])
+def test_descriptors_that_people_open_stay_open(session, number):
+    assert session(f"exec {number}>/tmp/kept; echo 1 >&{number}") == (0, b"", b"")
+    assert session(f"echo 2 >&{number}; cat /tmp/kept; exec {number}>&-") == (0, b"1\n2\n", b"")
 
 
 def test_large_commands(session):
@@ -394,10 +400,10 @@ while True:
         line = os.read(0, 4096).decode()
         if not line:
             break
-        report = re.search(r"echo (\\d+) .* >&3", line)
+        report = re.search(r"echo (\\d+) .* >&6", line)
         if report:
             os.write(3, b"%s 0\\n" % report[1].encode())
-        elif "/proc/self/fd/5" in line:
+        elif "/proc/self/fd/8" in line:
             text = os.pread(4, 4096, 0).decode()
             subprocess.run(["/bin/sh", "-c", text.partition(";")[2]], check=False)
     except InterruptedError:
