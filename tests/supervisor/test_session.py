@@ -438,9 +438,7 @@ def test_an_init_that_is_too_busy_to_be_asked_does_not_end_a_session(make):
     finally:
         os.kill(box.init_pid, signal.SIGCONT)
     assert first.finished.end == TIMED_OUT and not first.finished.flags & SESSION_CLOSED
-    for run in busy:
-        run.wait()
-    assert {run.code for run in busy if run.finished} == {0}
+    other.close()  # what it asked for is of no interest, and would be too much for who reads nothing meanwhile
     assert after.wait().result == (0, b"kept\n", b""), after
 
 
