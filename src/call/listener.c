@@ -105,7 +105,7 @@ static int open_parent(const char *path, const char **ret_name)
 
 static int open_unix(struct listener *listener, const char *path, mode_t mode, struct err *err)
 {
-    const char *name;
+    const char *name = NULL;
     autofd int dir_fd = -1;
 
     if (path[0] != '/')
@@ -263,7 +263,7 @@ int listener_adopt(struct listener *listener, int fd, struct err *err)
 
 static void remove_file(const struct listener *listener)
 {
-    const char *name;
+    const char *name = NULL;
     struct stat st;
     autofd int dir_fd = open_parent(listener->unlink_path, &name);
 
