@@ -11,6 +11,8 @@
 #include "codebase/codebase_int.h"
 #include "codebase/settle.h"
 
+#define MAKE_TRIES 16
+
 /* ---- the root ---- */
 
 int codebases_open(const char *root, const struct codebase_options *options, struct codebases **ret, struct err *err)
@@ -151,7 +153,8 @@ int codebase_files_fd(const struct codebase *cb)
     return cb->files_fd;
 }
 
-static int furnish(int root_fd, const char *name)
+/* The lock on its directory tells recovery that somebody is at work on it. -EAGAIN: recovery was faster. */
+static int furnish(int root_fd, const char *name, int *ret_dir)
 {
     static const char *const parts[] = { "files", "versions", "stage" };
     struct codebase_meta meta = CODEBASE_META_NEW;
@@ -163,40 +166,54 @@ static int furnish(int root_fd, const char *name)
         return -errno;
     dir = path_open_beneath(root_fd, name, O_RDONLY | O_DIRECTORY, 0);
     if (dir < 0)
-        return dir;
+        return dir == -ENOENT ? -EAGAIN : dir;
+    if (flock(dir, LOCK_EX | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK ? -EAGAIN : -errno;
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         if (mkdirat(dir, parts[i], i == 0 ? 0755 : 0700) < 0)
-            return -errno;
+            return errno == ENOENT ? -EAGAIN : -errno;
     lock = openat(dir, "lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (lock < 0)
         return -errno;
     r = codebase_meta_write(dir, &meta);
-    return r < 0 ? r : fsync(dir) < 0 ? -errno : 0;
+    if (r < 0 || fsync(dir) < 0)
+        return r < 0 ? r : -errno;
+    *ret_dir = steal_fd(&dir);
+    return 0;
 }
 
 /* Made under another name and renamed, so that nobody ever opens half of one. */
-int codebase_create(struct codebases *all, const char *id, struct codebase **ret, struct err *err)
+static int make(struct codebases *all, const char *id)
 {
     char name[ID_TEXT_MAX];
-    int r = check_id(id, err);
+    autofd int dir = -1;
+    int r;
 
-    if (r < 0)
-        return r;
     id_new(CODEBASE_NEW_PREFIX, name);
-    r = furnish(all->fd, name);
+    r = furnish(all->fd, name, &dir);
     codebase_step("codebase-furnished");
     if (r >= 0 && renameat2(all->fd, name, all->fd, id, RENAME_NOREPLACE) < 0)
         r = -errno;
     if (r >= 0)
         r = file_fsync_dir(all->fd);
-    if (r == -EEXIST)
-        err_set(err, ERR_ALREADY_EXISTS, r, "the codebase '%s' is there already", id);
-    else if (r < 0)
-        err_errno(err, r, "making the codebase '%s'", id);
-    if (r < 0) {
+    if (r < 0)
         file_remove_tree(all->fd, name);
+    return r;
+}
+
+int codebase_create(struct codebases *all, const char *id, struct codebase **ret, struct err *err)
+{
+    int r = check_id(id, err);
+
+    if (r < 0)
         return r;
-    }
+    r = -EAGAIN;
+    for (int i = 0; i < MAKE_TRIES && r == -EAGAIN; i++)
+        r = make(all, id);
+    if (r == -EEXIST)
+        return err_set(err, ERR_ALREADY_EXISTS, r, "the codebase '%s' is there already", id);
+    if (r < 0)
+        return err_errno(err, r, "making the codebase '%s'", id);
     return codebase_open(all, id, ret, err);
 }
 

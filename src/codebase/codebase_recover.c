@@ -72,7 +72,7 @@ static int recover_name(const char *name, void *cookie)
     if (id_is_valid(CODEBASE_ID_PREFIX, name))
         r = recover_one(rec->all, name, &err);
     else if (id_is_valid(CODEBASE_DELETED_PREFIX, name) || id_is_valid(CODEBASE_NEW_PREFIX, name))
-        r = file_remove_tree(rec->all->fd, name);
+        r = stage_collect_one(rec->all->fd, name);
     if (r < 0 && err.code == ERR_OK)
         err_errno(&err, r, "removing what is left of a codebase");
     note_failure(rec, r, &err);

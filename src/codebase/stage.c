@@ -75,15 +75,15 @@ void stage_done(struct stage *stage)
     errno = saved;
 }
 
-static int collect_one(struct codebase *cb, const char *name)
+int stage_collect_one(int dirfd, const char *name)
 {
-    autofd int fd = path_open_beneath(cb->stage_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    autofd int fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
 
     if (fd == -ENOENT)
         return 0;
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
         return errno == EWOULDBLOCK ? 0 : -errno;
-    return file_remove_tree(cb->stage_fd, name);
+    return file_remove_tree(dirfd, name);
 }
 
 struct collection {
@@ -94,7 +94,7 @@ struct collection {
 static int collect_name(const char *name, void *cookie)
 {
     struct collection *c = cookie;
-    int r = collect_one(c->cb, name);
+    int r = stage_collect_one(c->cb->stage_fd, name);
 
     if (r < 0 && c->first == 0)
         c->first = r;

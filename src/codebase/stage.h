@@ -19,8 +19,9 @@ struct stage {
 int stage_init(struct stage *stage, struct codebase *cb);
 void stage_done(struct stage *stage); /* removes it, unless it became a version */
 
-/* Removes all that no living process holds. */
+/* Removes all that no living process holds; or one name, of any directory. */
 int stage_collect(struct codebase *cb);
+int stage_collect_one(int dirfd, const char *name);
 
 /* Copies a file, a symlink or a directory with all in it; shares the blocks where the file system can. Modes lose set-user-ID and
  * its like; user attributes and times stay; links become files of their own. Devices and their like are left out, except that

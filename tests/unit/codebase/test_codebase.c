@@ -1,5 +1,7 @@
 #include "codebase_fixture.h"
 
+#include <sys/file.h>
+
 static void only_ids_of_codebases_are_taken(void **state)
 {
     static const char *const bad[] = { "",       "cb_",  "cb_0123456789ABCDEF", "cb_0123456789abcde", "cb_0123456789abcdef0",
@@ -157,6 +159,22 @@ static void recovery_spares_the_living_and_collects_from_the_dead(void **state)
     }
 }
 
+static void recovery_spares_a_codebase_in_the_making(void **state)
+{
+    struct world *w = *state;
+    autofree char *path = xprintf("%s/new_0123456789abcdef", w->root);
+    int fd;
+
+    assert_int_equal(mkdir(path, 0755), 0);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_ok(codebases_recover(w->all, e_));
+    assert_int_equal(names_in(w, ""), 2);
+    close(fd);
+    assert_ok(codebases_recover(w->all, e_));
+    assert_int_equal(names_in(w, ""), 1);
+}
+
 #define WRITERS 4
 #define ROUNDS 25
 
@@ -289,6 +307,7 @@ int main(void)
         world_test(nothing_is_acknowledged_that_goes_into_a_deleted_codebase),
         world_test(counters_that_are_lost_are_counted_anew),
         world_test(recovery_spares_the_living_and_collects_from_the_dead),
+        world_test(recovery_spares_a_codebase_in_the_making),
         world_test(processes_at_once_make_their_versions_one_by_one),
         world_test(listings_are_in_the_order_of_names),
         world_test(a_listing_in_pages_is_the_whole_listing),

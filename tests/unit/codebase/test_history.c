@@ -448,7 +448,7 @@ static void every_history_is_as_the_model_says(void **state)
     autodone(buf) struct buf counters = BUF_EMPTY;
     const char *seed_text = getenv("CODEBASE_TEST_SEED"), *steps_text = getenv("CODEBASE_TEST_STEPS");
     unsigned seed = seed_text ? (unsigned) atoi(seed_text) : (unsigned) clock_wall_ns();
-    int steps = steps_text ? atoi(steps_text) : 4000, crashes = 0, undone = 0;
+    int steps = steps_text ? atoi(steps_text) : 3000, crashes = 0, undone = 0;
 
     print_message("CODEBASE_TEST_SEED=%u\n", seed);
     srand(seed);
