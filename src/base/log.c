@@ -210,6 +210,8 @@ static bool put_value(struct line *line, const struct log_field *field)
     case LOG_KIND_UINT:
         snprintf(text, sizeof(text), "%" PRIu64, field->number);
         break;
+    case LOG_KIND_JSON:
+        return put_str(line, field->bytes);
     case LOG_KIND_BOOL:
         return put_str(line, field->number ? "true" : "false");
     case LOG_KIND_ERRNO: {

@@ -33,7 +33,7 @@ struct recorder {
 
 /* ---- the log ---- */
 
-/* What is no number and no text stands there as JSON. */
+/* Each field of the payload is one of the line. */
 static void log_one(const struct event_row *row, const json_t *payload)
 {
     enum log_level level = strcmp(row->type, REFUSAL) == 0 || strstr(row->type, "exceeded") || strstr(row->type, "conflict") ||
@@ -65,8 +65,8 @@ static void log_one(const struct event_row *row, const json_t *payload)
             fields[count] = LOG_INT(key, json_integer_value(value));
         else if (json_is_boolean(value))
             fields[count] = LOG_BOOL(key, json_is_true(value));
-        else if ((texts[count] = json_dumps(value, JSON_COMPACT)))
-            fields[count] = LOG_STR(key, texts[count]);
+        else if ((texts[count] = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII)))
+            fields[count] = LOG_JSON(key, texts[count]);
         else
             continue;
         count++;

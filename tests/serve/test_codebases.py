@@ -8,8 +8,8 @@ import tarfile
 
 import grpc
 import pytest
-from sandbox.v1 import codebase_pb2
-from server import eventually
+from sandbox.v1 import codebase_pb2, sandbox_pb2
+from server import eventually, rules
 from test_sandboxes import CODE, refused
 
 Chunk, Archive = codebase_pb2.UploadChunk, codebase_pb2.ArchiveChunk
@@ -302,3 +302,33 @@ def test_real_tools(client):
     assert result.stdout == "1\n42\nint main(void) { return 7; }\n"
     assert client.run(box, "git log --oneline | wc -l; sqlite3 db.sqlite 'select * from t'; ./main").stdout == "1\n1\n"
     assert client.get(codebase, "main.c") == b"int main(void) { return 7; }\n"
+
+
+def test_quotas_hold_however_often_a_command_is_run(make):
+    client = make(**{"codebase-quota": "4M"}).start().client()
+    codebase = client.codebase()
+    box = client.sandbox(codebase, resources=sandbox_pb2.ResourceLimits(disk_bytes=2 << 20))
+    for number in range(30):
+        result = client.run(box, f"head -c 500000 /dev/urandom > f{number}")
+        if result.exit_code:
+            break
+    assert "No space left" in result.stderr, "the sandbox never ran out of room"
+    now = client.get_codebase(codebase_id=codebase)
+    assert now.size <= 4 << 20
+    # There is room again once something goes, and what waited is synced.
+    client.delete_codebase(codebase_id=codebase, force=True)
+
+
+def test_memory_has_a_limit_and_it_is_told(client):
+    codebase = client.codebase()
+    made = client.create_sandbox(codebase_id=codebase, permissions=rules([("**/*", "write")]),
+                                 resources=sandbox_pb2.ResourceLimits(memory_bytes=64 << 20))
+    try:
+        client.start_sandbox(sandbox_id=made.id)
+    except grpc.RpcError as error:
+        assert error.code() == CODE.FAILED_PRECONDITION, error
+        pytest.skip(f"no limit of memory on this host: {error.details()}")
+    result = client.run(made.id, "python3 -c \"x = bytearray(200 << 20)\"")
+    assert result.exit_code == 137
+    assert client.run(made.id, "echo alive").stdout == "alive\n"
+    eventually(lambda: [event for event in client.events(sandbox_id=made.id, type="resource_limit_exceeded") if "memory" in event.payload])
