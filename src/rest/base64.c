@@ -57,7 +57,7 @@ void base64_add(struct buf *out, const uint8_t *bytes, size_t len)
         if (have > 2)
             bits |= bytes[i + 2];
         for (size_t j = 0; j < 4; j++)
-            four[j] = j <= have ? alphabet[bits >> (18 - 6 * j) & 63] : '=';
+            four[j] = (char) (j <= have ? alphabet[bits >> (18 - 6 * j) & 63] : '=');
         buf_add(out, four, 4);
     }
 }

@@ -210,26 +210,28 @@ static enum MHD_Result keep_whole(struct exchange *exchange, const char *bytes, 
     return MHD_YES;
 }
 
-/* Called with the lock held, which is let go while a form is being read. */
+/* Called with the lock held, which is let go while a form is being read. All is taken, or the connection suspended: what is left of a piece
+ * comes again with the next one only, which may be never. */
 static enum MHD_Result keep_streamed(struct exchange *exchange, const char *bytes, size_t *len)
 {
-    size_t held = exchange->inbox.len - exchange->inbox_at;
+    while (*len > 0) {
+        size_t held = exchange->inbox.len - exchange->inbox_at;
 
-    if (exchange->has_ended || exchange->is_cancelled || exchange->body_refusal)
-        return discard(exchange, len);
-    if (held >= EXCHANGE_INBOX_MAX) {
-        exchange_suspend(exchange);
-        return MHD_YES;
+        if (exchange->has_ended || exchange->is_cancelled || exchange->body_refusal)
+            return discard(exchange, len);
+        if (held >= EXCHANGE_INBOX_MAX) {
+            exchange->body_was_held = true;
+            exchange_suspend(exchange);
+            return MHD_YES;
+        }
+        size_t room = EXCHANGE_INBOX_MAX - held, taken = *len < room ? *len : room;
+        pthread_mutex_unlock(&exchange->lock);
+        exchange_feed(exchange, bytes, taken);
+        pthread_mutex_lock(&exchange->lock);
+        bytes += taken;
+        *len -= taken;
+        pthread_cond_broadcast(&exchange->changed);
     }
-    size_t room = EXCHANGE_INBOX_MAX - held, taken = *len < room ? *len : room;
-    pthread_mutex_unlock(&exchange->lock);
-    exchange_feed(exchange, bytes, taken);
-    pthread_mutex_lock(&exchange->lock);
-    *len -= taken;
-    pthread_cond_broadcast(&exchange->changed);
-    /* What is left comes again when there is room. */
-    if (*len > 0 && !exchange->has_ended && exchange->inbox.len - exchange->inbox_at >= EXCHANGE_INBOX_MAX)
-        exchange_suspend(exchange);
     return MHD_YES;
 }
 
@@ -294,7 +296,6 @@ void exchange_close(struct exchange *exchange, bool was_sent)
     if (exchange->line)
         watch_end(exchange->server->watch, exchange->line);
     pthread_mutex_lock(&exchange->lock);
-    exchange->is_gone = true;
     exchange->is_suspended = false;
     if (!was_sent || !exchange->has_ended)
         exchange_cancel_locked(exchange);
@@ -311,8 +312,9 @@ static void check_body(struct exchange *exchange, int64_t now_ns)
     unsigned span_ms = exchange->server->options.body_timeout_ms;
     uint64_t least = (uint64_t) span_ms * BODY_BYTES_PER_SEC / 1000;
 
-    if (!exchange->is_suspended && exchange->received - exchange->received_before < least)
+    if (!exchange->is_suspended && !exchange->body_was_held && exchange->received - exchange->received_before < least)
         shutdown(exchange->line->fd, SHUT_RDWR);
+    exchange->body_was_held = false;
     exchange->received_before = exchange->received;
     exchange->body_check_ns = now_ns + span_ms * CLOCK_NS_PER_MS;
 }

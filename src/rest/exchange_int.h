@@ -54,33 +54,33 @@ enum body_mode { BODY_IGNORED, BODY_WHOLE, BODY_STREAMED };
 
 struct exchange {
     struct call call; /* first */
-    atomic_uint refs;
     struct http_server *server;
     struct line *line; /* a reference */
+    atomic_uint refs;
 
     /* Set by exchange_open() and not changed afterwards. */
+    enum body_mode body_mode;
     struct MHD_Connection *connection; /* valid until exchange_close() */
     char *target;                      /* owned; path and query point into it */
     const char *path, *query;          /* the path is not ended by a NUL */
     size_t path_len, query_len;
-    char *verb; /* owned */
-    bool is_head, is_http_1_0, is_form, is_multipart, has_body;
+    char *verb;           /* owned */
     char *allowed_origin; /* owned; NULL: no headers for other origins */
     struct pair *headers; /* owned */
     size_t header_count, header_cap;
     struct route_match match;
-    enum body_mode body_mode;
     int64_t total_size; /* of the body as it was announced; -1: it was not */
+    bool is_head, is_http_1_0, is_form, is_multipart, has_body;
 
     /* Of the event thread alone. */
     bool is_open, is_answered;
     bool is_unsound;    /* where the request ends is in doubt */
+    bool form_is_file;  /* the field that is being read */
     int refusal_status; /* what is answered instead, when the body has been read; 0: nothing */
     enum err_code refusal_code;
-    char *refusal;                    /* owned */
-    struct multipart *form;           /* owned */
-    struct buf form_name, form_value; /* of the field that is being read */
-    bool form_is_file;
+    char *refusal;          /* owned */
+    struct multipart *form; /* owned */
+    struct buf form_name, form_value;
 
     /* Guarded by the lock from here on. */
     pthread_mutex_t lock;
@@ -90,10 +90,14 @@ struct exchange {
     bool has_ended;    /* the handler returned */
     bool has_begun;    /* a streamed answer may be sent: there is some of it, or the call has lived for a while */
     bool is_cancelled, is_late;
-    bool is_gone;  /* libmicrohttpd has done with it */
-    int cancel_fd; /* owned; -1: nobody asked */
+    int cancel_fd;  /* owned; -1: nobody asked */
+    int status;     /* of the answer */
+    bool is_broken; /* a stream that must not look complete */
+    bool has_answer;
+    bool request_taken; /* the handler has had its only request */
 
     bool body_is_complete, body_is_too_large;
+    bool body_was_held;  /* since it was last looked at: by us, there being no room */
     bool file_has_begun; /* multipart: the part with the file */
     char *body_refusal;  /* owned: why the body is not what it should be; NULL: it is */
     struct buf body;     /* whole */
@@ -104,13 +108,9 @@ struct exchange {
     uint64_t received_before;
     int64_t body_check_ns; /* when it must have made progress; 0: not watched */
 
-    bool request_taken; /* the handler has had its only request */
-    bool has_answer;
     struct buf answer; /* JSON: the message; then the final text, of an error too */
     struct buf outbox; /* streamed, from outbox_at */
     size_t outbox_at;
-    bool is_broken; /* a stream that must not look complete */
-    int status;
     struct rest_response page;
     struct pair trailers[EXCHANGE_TRAILERS_MAX];
     size_t trailer_count;

@@ -41,8 +41,8 @@ static const char *find_smuggling(const struct exchange *exchange)
         return "the request has a transfer encoding other than chunked";
     if (length && !is_content_length(length))
         return "the request's length is no number";
-    if (count_headers(exchange, "host") > 1)
-        return "the request has more than one host";
+    if (count_headers(exchange, "host") > 1 || count_headers(exchange, "authorization") > 1)
+        return "the request has a header twice that it can have once";
     return NULL;
 }
 

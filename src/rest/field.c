@@ -18,7 +18,7 @@ static char json_char(const char **at)
     c = *(*at);
     if (c)
         (*at)++;
-    return c >= 'a' && c <= 'z' ? (char) (c - 'a' + 'A') : c;
+    return (char) (c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
 }
 
 void field_add_json_name(struct buf *out, const ProtobufCFieldDescriptor *field)

@@ -34,8 +34,8 @@ struct http_server_options {
     const char *openapi_title;     /* NULL: no /openapi.json */
     const char *openapi_version;   /* of the API */
     const struct tls_files *tls;   /* NULL: no listener speaks TLS. Read once, in http_server_start() */
-    const char *const *host_names; /* ended by NULL; names that Host may have beside addresses and localhost */
-    const char *const *origins;    /* ended by NULL; "https://ui.example.org": pages that may use the API */
+    const char *const *host_names; /* ended by NULL, or NULL; names that Host may have beside addresses and localhost */
+    const char *const *origins;    /* ended by NULL, or NULL; "https://ui.example.org": pages that may use the API */
     size_t connections_max;        /* [1000] further ones wait in the kernel's queue */
     size_t peer_connections_max;   /* [100] of one address that is not of this host; further ones are closed */
     unsigned header_timeout_ms; /* [30000] from the connection, or the last answer, to the end of the next request's headers */

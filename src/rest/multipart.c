@@ -119,7 +119,7 @@ static int after_boundary(const char *at, size_t len, size_t *ret, struct err *e
     }
     while (blanks < len && (at[blanks] == ' ' || at[blanks] == '\t'))
         blanks++;
-    if (len - blanks >= 2 && at[blanks] == '\r' && at[blanks + 1] == '\n') {
+    if (blanks <= PADDING_MAX && len - blanks >= 2 && at[blanks] == '\r' && at[blanks + 1] == '\n') {
         *ret = blanks + 2;
         return 1;
     }
@@ -166,6 +166,7 @@ static int begin_part(struct multipart *multipart, char *headers, struct err *er
 {
     static const char wanted[] = "content-disposition:";
     autofree char *name = NULL, *filename = NULL;
+    bool is_found = false;
 
     for (char *line = headers, *next; line; line = next) {
         next = strstr(line, "\r\n");
@@ -173,8 +174,11 @@ static int begin_part(struct multipart *multipart, char *headers, struct err *er
             *next = '\0';
             next += 2;
         }
-        if (strncasecmp(line, wanted, sizeof(wanted) - 1) != 0 || name)
+        if (strncasecmp(line, wanted, sizeof(wanted) - 1) != 0)
             continue;
+        if (is_found)
+            return err_invalid(err, "a part of the form has two dispositions");
+        is_found = true;
         line += sizeof(wanted) - 1;
         line += strspn(line, " \t");
         if (!is_type(line, "form-data"))

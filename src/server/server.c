@@ -195,7 +195,6 @@ static int start_rest(struct server *server, struct err *err)
     const struct config *config = server->config;
     size_t page_count;
     const struct rest_extra *pages = pages_make(server, &page_count);
-    const char *nothing[] = { NULL };
     struct http_server_options options = {
         .methods = &server->methods,
         .pool = server->pool,
@@ -204,8 +203,8 @@ static int start_rest(struct server *server, struct err *err)
         .openapi_title = "AgentFense",
         .openapi_version = AGENTFENSE_VERSION,
         .tls = server->tls ? &server->tls_files : NULL,
-        .host_names = config->allowed_hosts.items ? (const char *const *) config->allowed_hosts.items : nothing,
-        .origins = config->allowed_origins.items ? (const char *const *) config->allowed_origins.items : nothing,
+        .host_names = (const char *const *) config->allowed_hosts.items,
+        .origins = (const char *const *) config->allowed_origins.items,
         .on_call_end = on_http_end,
         .on_call_end_cookie = server->metrics,
     };

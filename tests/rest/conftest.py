@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("REST_SERVER", str(ROOT / "build/tests/rest/rest-server"))
-PATIENCE = 20
+PATIENCE = int(os.environ.get("REST_PATIENCE", "20"))
 
 
 class Answer:

@@ -155,6 +155,11 @@ def test_methods_see_headers_by_lower_case_name(server):
     assert server.post("/v1/things/t1/echo", {}, headers={"X-ECHO": "seen"}).json["text"] == "seen"
 
 
+def test_who_somebody_is_is_said_once(server):
+    got = server.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n")
+    assert got.startswith(b"HTTP/1.1 400 ")
+
+
 @pytest.mark.parametrize("header, value", [("Grpc-Timeout", "50m"), ("X-Request-Timeout", "0.05"), ("X-Request-Timeout", "0.05s")])
 def test_a_deadline_ends_a_call(server, header, value):
     assert server.post("/v1/things/late/wait", headers={header: value}).error == (504, 4, "the deadline has passed")

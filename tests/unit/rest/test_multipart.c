@@ -109,7 +109,8 @@ static void test_what_is_no_form_is_refused(void **state)
                                          "--XyZ\r\nContent-Disposition: form-data\r\n\r\nx\r\n--XyZ--",
                                          "--XyZ\r\nContent-Disposition: attachment; name=a\r\n\r\nx\r\n--XyZ--",
                                          "--XyZ\r\nContent-Disposition: form-data; name=\"a\r\n\r\nx\r\n--XyZ--",
-                                         PART("a\xff") "\r\nx\r\n--XyZ--" };
+                                         PART("a\xff") "\r\nx\r\n--XyZ--",
+                                         PART("a") "Content-Disposition: form-data; name=b\r\n\r\nx\r\n--XyZ--" };
     static char headers[MULTIPART_HEADERS_MAX + 200];
     (void) state;
 
