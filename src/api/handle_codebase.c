@@ -111,13 +111,22 @@ int handle_delete_codebase(struct call *call, void *cookie, struct err *err)
 struct file_answer {
     Sandbox__V1__ListFilesResponse *out;
     size_t cap;
+    size_t bytes; /* about what it takes on the wire */
 };
+
+/* What a client takes in one answer, less what we cannot foresee. */
+#define LISTING_BYTES_MAX (3800u << 10)
+#define FILE_OVERHEAD_BYTES 40
 
 static int add_file(const struct shelf_file *file, void *cookie)
 {
     struct file_answer *answer = cookie;
-    Sandbox__V1__FileInfo *info = xnew(Sandbox__V1__FileInfo);
+    Sandbox__V1__FileInfo *info;
 
+    answer->bytes += strlen(file->path) + strlen(file->name) + FILE_OVERHEAD_BYTES;
+    if (answer->bytes > LISTING_BYTES_MAX)
+        return -EMSGSIZE;
+    info = xnew(Sandbox__V1__FileInfo);
     sandbox__v1__file_info__init(info);
     info->path = make_text(file->path, strlen(file->path));
     info->name = make_text(file->name, strlen(file->name));
@@ -153,6 +162,10 @@ static int list_files(struct call *call, void *cookie, struct err *err)
     r = shelf_list_files(service_of(cookie), &caller, in->codebase_id, in->path, in->recursive, page_size, in->page_token,
                          add_file, &answer, &next, err);
     if (r < 0) {
+        if (answer.bytes > LISTING_BYTES_MAX)
+            err_set(err, ERR_RESOURCE_EXHAUSTED, r,
+                    "there are more than %zu files, too many for one answer; ask for pages with page_size",
+                    answer.out->n_files);
         protobuf_c_message_free_unpacked(&answer.out->base, NULL);
         return r;
     }

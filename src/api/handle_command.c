@@ -11,6 +11,8 @@
 
 /* A message of a stream carries at most this much, so that no client is given more than it takes at once. */
 #define CHUNK_BYTES 32768
+/* Of each stream in an answer: both, and the rest, must fit into what a client takes (4 MiB). What is no text grows threefold. */
+#define STREAM_BYTES_MAX (2030u << 10)
 
 /* What a call that waits for the end has collected. */
 struct collected {
@@ -88,12 +90,14 @@ static Sandbox__V1__ExecResult *make_result(const struct collected *collected, c
     Sandbox__V1__ExecResult *out = xnew(Sandbox__V1__ExecResult);
 
     sandbox__v1__exec_result__init(out);
-    out->stdout = make_text(collected->out.data ? collected->out.data : "", collected->out.len);
-    out->stderr = make_text(collected->err.data ? collected->err.data : "", collected->err.len);
     out->exit_code = result->exit_code;
     out->duration = make_duration(result->duration_ns);
     out->stdout_truncated = result->out_cut;
     out->stderr_truncated = result->err_cut;
+    out->stdout = make_text_within(collected->out.data ? collected->out.data : "", collected->out.len, STREAM_BYTES_MAX,
+                                   &out->stdout_truncated);
+    out->stderr = make_text_within(collected->err.data ? collected->err.data : "", collected->err.len, STREAM_BYTES_MAX,
+                                   &out->stderr_truncated);
     out->exec_id = xdup(result->name);
     out->codebase_version = (int64_t) result->version;
     out->sync_conflicts = make_texts(result->conflicts, result->conflict_count);

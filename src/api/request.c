@@ -121,25 +121,36 @@ Google__Protobuf__Duration *make_duration(int64_t ns)
     return duration;
 }
 
-char *make_text(const void *bytes, size_t len)
+char *make_text_within(const void *bytes, size_t len, size_t max, protobuf_c_boolean *is_cut)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
     const char *at = bytes, *end = at + len;
     struct buf out = BUF_EMPTY;
 
-    if (!memchr(bytes, '\0', len) && utf8_is_valid(bytes, len))
+    if (len <= max && !memchr(bytes, '\0', len) && utf8_is_valid(bytes, len))
         return xdupn(bytes, len);
     while (at < end) {
         uint32_t code_point;
         size_t n = utf8_decode(at, (size_t) (end - at), &code_point);
+        bool is_text = n > 0 && *at != '\0';
+        const char *piece = is_text ? at : replacement;
+        size_t piece_len = is_text ? n : strlen(replacement);
 
-        if (n == 0 || *at == '\0')
-            buf_add_str(&out, replacement);
-        else
-            buf_add(&out, at, n);
+        if (out.len + piece_len > max) {
+            *is_cut = true;
+            break;
+        }
+        buf_add(&out, piece, piece_len);
         at += n ? n : 1;
     }
     return buf_dup_take(&out);
+}
+
+char *make_text(const void *bytes, size_t len)
+{
+    protobuf_c_boolean is_cut = false;
+
+    return make_text_within(bytes, len, SIZE_MAX, &is_cut);
 }
 
 char **make_texts(char *const *texts, size_t count)

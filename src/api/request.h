@@ -41,6 +41,8 @@ Google__Protobuf__Timestamp *make_timestamp(int64_t wall_ns);
 Google__Protobuf__Duration *make_duration(int64_t ns);
 /* Text for a string field: what is no UTF-8 becomes U+FFFD, and so does NUL. */
 char *make_text(const void *bytes, size_t len);
+/* The same, at most so many bytes of it. Whether it was cut is added to `is_cut`. */
+char *make_text_within(const void *bytes, size_t len, size_t max, protobuf_c_boolean *is_cut);
 char **make_texts(char *const *texts, size_t count);
 
 /* Sends the answer and frees it. */

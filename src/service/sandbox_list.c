@@ -34,6 +34,18 @@ int service_get_sandbox(struct service *service, const struct caller *caller, co
     return r == -ENOENT ? refuse_sandbox(err) : r;
 }
 
+int service_get_own_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
+                            struct err *err)
+{
+    int r = service_get_sandbox(service, caller, id, ret, err);
+
+    if (r < 0 || strcmp(ret->host_id, service->host_id) == 0)
+        return r;
+    sandbox_row_done(ret);
+    return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox '%s' lives on another host", id),
+                       "OTHER_HOST");
+}
+
 int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
                   struct err *err)
 {

@@ -161,13 +161,17 @@ static int replace(struct service *service, struct ward *ward, struct sandbox_ro
 int sandboxes_set_rules(struct service *service, const struct caller *caller, const char *id, const char *preset,
                         const struct rule_list *rules, struct sandbox_info **ret, struct err *err)
 {
-    autoptr(ward) ward = ward_get(&service->wards, id);
+    autoptr(ward) ward = NULL;
     struct rule_list joined = RULE_LIST_EMPTY;
     struct rule_warnings warnings = { 0 };
     struct sandbox_row row = { 0 };
-    int r;
+    int r = service_get_own_sandbox(service, caller, id, &row, err);
 
+    if (r < 0)
+        return r;
+    ward = ward_get(&service->wards, id);
     pthread_mutex_lock(&ward->life);
+    sandbox_row_done(&row);
     r = service_get_sandbox(service, caller, id, &row, err);
     if (r == 0)
         r = sandbox_rules_join(service, row.codebase_id, preset, rules, &joined, &warnings, err);

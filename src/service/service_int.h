@@ -42,6 +42,10 @@ int refuse_not_running(struct err *err);
 int service_get_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
                         struct err *err);
 
+/* The same, of one that lives on this host. */
+int service_get_own_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
+                            struct err *err);
+
 /* Likewise: "codebase not found". */
 int service_get_codebase(struct service *service, const struct caller *caller, const char *id, struct codebase_row *ret,
                          struct err *err);

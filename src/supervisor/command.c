@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -231,8 +233,15 @@ static void at_timeout(void *cookie)
     timer_start(&command->timeout, &command->run.sandbox->reactor, KILL_WAIT_MS, at_kill_wait, command);
 }
 
+static bool is_pipe(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+}
+
 /* Files of the host stay outside: with a descriptor of one a command could read and change it, whatever the rules say. */
-static int check_stdin(int fd, struct err *err)
+static int check_stdin(const struct sandbox *sandbox, int fd, struct err *err)
 {
     struct stat st;
 
@@ -240,6 +249,9 @@ static int check_stdin(int fd, struct err *err)
         return err_errno(err, -errno, "standard input");
     if (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode))
         return err_invalid(err, "standard input must be a pipe or a socket");
+    /* A named one is a file of the host: it stays whose it is. */
+    if (S_ISFIFO(st.st_mode) && is_pipe(fd))
+        sandbox_give_pipe(sandbox, fd);
     return 0;
 }
 
@@ -267,7 +279,11 @@ static int open_pipes(struct command *command, bool is_tty, int fds[3], struct e
         r = tap_open(&command->taps[0], reactor, take_out, at_pipe_end, command, &fds[1]);
     if (r == 0)
         r = tap_open(&command->taps[1], reactor, take_err, at_pipe_end, command, &fds[2]);
-    return r < 0 ? err_errno(err, r, "making pipes for a command") : 0;
+    if (r < 0)
+        return err_errno(err, r, "making pipes for a command");
+    sandbox_give_pipe(command->run.sandbox, fds[1]);
+    sandbox_give_pipe(command->run.sandbox, fds[2]);
+    return 0;
 }
 
 static int spawn(struct command *command, const struct ctl_run *asked, const struct ctl_command *wanted, const int fds[3],
@@ -300,7 +316,7 @@ int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, 
 {
     struct command *command;
     int fds[3] = { stdin_fd, -1, -1 };
-    int r = stdin_fd >= 0 ? check_stdin(stdin_fd, err) : 0;
+    int r = stdin_fd >= 0 ? check_stdin(sandbox, stdin_fd, err) : 0;
 
     if (r < 0)
         return r;

@@ -167,6 +167,13 @@ static void at_stop_step(void *cookie)
         timer_start(&sandbox->stop_timer, &sandbox->reactor, STOP_STEP_MS, at_stop_step, sandbox);
 }
 
+void sandbox_give_pipe(const struct sandbox *sandbox, int fd)
+{
+    /* Without it the stream itself works all the same. */
+    if (sandbox->identity.uid != geteuid() && fchown(fd, sandbox->identity.uid, sandbox->identity.gid) < 0)
+        log_debug("a pipe stays ours", LOG_ERRNO("error", -errno));
+}
+
 void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms)
 {
     if (sandbox->state != CTL_STATE_BOOTING && sandbox->state != CTL_STATE_RUNNING)

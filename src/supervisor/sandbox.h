@@ -95,6 +95,10 @@ void sandbox_enter(struct sandbox *sandbox, enum ctl_state state);
 /* It cannot go on: `sandbox->failure` says why. */
 void sandbox_fail(struct sandbox *sandbox, const struct err *err);
 
+/* A pipe that is to be a standard stream of what runs inside: it must be its user's, or /dev/stdout and /dev/stderr, which open the pipe
+ * anew, are closed to it. */
+void sandbox_give_pipe(const struct sandbox *sandbox, int fd);
+
 /* SIGTERM to what runs, SIGKILL after the grace, then down. */
 void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms);
 

@@ -571,6 +571,8 @@ static int open_channels(struct shell *shell, int fds[5])
         r = tap_open(&shell->channel, reactor, take_channel, at_pipe_end, shell, &fds[3]);
     if (r < 0)
         return r;
+    sandbox_give_pipe(shell->sandbox, fds[1]);
+    sandbox_give_pipe(shell->sandbox, fds[2]);
     shell->text_fd = memfd_create("command", MFD_CLOEXEC);
     if (shell->text_fd < 0)
         return -errno;

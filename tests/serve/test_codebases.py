@@ -179,6 +179,19 @@ def test_what_is_no_archive_is_refused(client):
     assert client.names(codebase) == ["old"]
 
 
+def test_a_listing_that_is_too_long_for_one_answer_says_so(client):
+    codebase = client.codebase()
+    send_archive(client, codebase, archive([(f"d{number % 100}/" + "n" * 100 + str(number), b"") for number in range(20000)], "w:gz"))
+    refused(CODE.RESOURCE_EXHAUSTED, re.compile("too many for one answer; ask for pages"), client.list_files, codebase_id=codebase, recursive=True)
+    seen, token = 0, ""
+    while True:
+        page = client.list_files(codebase_id=codebase, recursive=True, page_size=5000, page_token=token)
+        seen, token = seen + len(page.files), page.next_page_token
+        if not token:
+            break
+    assert seen == 20100
+
+
 # Versions.
 
 def test_versions_are_listed_read_and_restored(client):

@@ -47,6 +47,9 @@ def test_what_is_no_text_is_replaced_in_text_and_exact_in_streams(client, box):
 def test_long_output_is_cut_with_a_flag(client, box):
     result = client.run(box, "head -c 3000000 /dev/zero | tr '\\0' x; echo e >&2")
     assert result.stdout_truncated and not result.stderr_truncated and len(result.stdout) == 1 << 20 and result.stderr == "e\n"
+    # What is no text grows when it is made one, and must still fit into an answer.
+    result = client.run(box, "head -c 3000000 /dev/zero | tr '\\0' '\\377' | tee /dev/stderr")
+    assert result.stdout_truncated and result.stderr_truncated and set(result.stdout) == {"\ufffd"} == set(result.stderr)
     result = client.run(box, "echo 1234567890", max_output_bytes=4)
     assert result.stdout == "1234" and result.stdout_truncated
 

@@ -537,3 +537,8 @@ def test_a_name_is_used_once_at_a_time(client, shared):
 def test_names_made_up_are_different(client):
     runs = [client.run("true") for _ in range(20)]
     assert len({run.started.name for run in runs}) == 20
+
+
+def test_streams_by_their_names(client):
+    run = client.run("echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin; cat </dev/stdin", input=b"in\n")
+    assert (run.code, run.out, run.err) == (0, b"out\nin\n", b"err\n")

@@ -629,3 +629,7 @@ def test_opening_and_closing_leaks_nothing(box):
         round_trip()
     eventually(lambda: client.status().sessions == 0)
     eventually(lambda: box.fds() == fds and not box.commands())
+
+
+def test_streams_by_their_names(session):
+    assert session("echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin") == (0, b"out\n", b"err\n")
