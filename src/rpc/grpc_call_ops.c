@@ -10,6 +10,7 @@
 #include "rpc/grpc_call.h"
 #include "rpc/gzip.h"
 
+#define STEP_BYTES (64u << 10)
 #define PREFIX_BYTES 5 /* of each message: whether it is compressed, and its length */
 
 /* Credit is given back in pieces: each is a message to the I/O thread. Small against the stream's window, or the client would wait for
@@ -97,6 +98,24 @@ static int unpack_gzip(struct grpc_call *call, const struct buf *packed, struct 
     return r < 0 ? err_set(err, ERR_INTERNAL, r, "a message is not compressed as the call says") : 0;
 }
 
+/* Of a length that the client has announced: the memory follows what it really sends, or announcing much would be a way to take ours. */
+static int take_announced(struct grpc_call *call, size_t len, struct buf *out, struct err *err)
+{
+    while (out->len < len) {
+        size_t step = out->len > STEP_BYTES ? out->len : STEP_BYTES;
+        if (step > len - out->len)
+            step = len - out->len;
+        buf_room(out, step);
+        int r = take_all(call, out->data + out->len, step, err);
+        if (r == 0)
+            return err_set(err, ERR_INTERNAL, -EBADMSG, "the request ends in the middle of a message");
+        if (r < 0)
+            return r;
+        out->len += step;
+    }
+    return 1;
+}
+
 /* The bytes of the next message. 1, 0 at the end, or what went wrong. */
 static int take_message(struct grpc_call *call, struct buf *out, struct err *err)
 {
@@ -114,15 +133,9 @@ static int take_message(struct grpc_call *call, struct buf *out, struct err *err
         return refuse_size(err, len, max);
     if (prefix[0] > 1)
         return err_set(err, ERR_INTERNAL, -EBADMSG, "a message has a flag that is not known: %u", prefix[0]);
-    struct buf *into = prefix[0] ? &packed : out;
-    /* Pages of it that nothing is written to cost nothing: announcing much is no way to take our memory. */
-    buf_room(into, len);
-    r = len > 0 ? take_all(call, into->data, len, err) : 1;
-    if (r == 0)
-        return err_set(err, ERR_INTERNAL, -EBADMSG, "the request ends in the middle of a message");
+    r = take_announced(call, len, prefix[0] ? &packed : out, err);
     if (r < 0)
         return r;
-    into->len = len;
     return prefix[0] && (r = unpack_gzip(call, &packed, out, err)) < 0 ? r : 1;
 }
 
