@@ -46,7 +46,8 @@ struct call_ops {
     int (*recv)(struct call *call, ProtobufCMessage **ret, struct err *err);
     /* Sends an answer; waits as long as the client does not read what was sent before. -ECANCELED. */
     int (*send)(struct call *call, const ProtobufCMessage *message);
-    /* What the client sent beside the message ("authorization"), lower-case names; NULL: not sent. Borrowed. */
+    /* What the client sent beside the message ("authorization"), lower-case names; NULL: not sent. Borrowed. "host" is what the client
+     * calls us by, whoever carries it; of gRPC's binary fields ("x-bin") it is the bytes, with a NUL behind them. */
     const char *(*header)(struct call *call, const char *name);
     /* Sent after the last answer. Copied. */
     void (*set_trailer)(struct call *call, const char *name, const char *value);

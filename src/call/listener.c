@@ -64,7 +64,7 @@ static int bind_unix(struct listener *listener, int dir_fd, const char *name, mo
     autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     char temp[ID_TEXT_MAX];
     struct sockaddr_un address;
-    struct stat st;
+    struct stat st = { 0 };
     int r = 0;
 
     if (fd < 0)
@@ -96,11 +96,9 @@ static int open_parent(const char *path, const char **ret_name)
     if (!slash || slash[1] == '\0')
         return -EINVAL;
     dir = slash == path ? xdup("/") : xdupn(path, (size_t) (slash - path));
-    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
     *ret_name = slash + 1;
-    return fd;
+    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 static int open_unix(struct listener *listener, const char *path, mode_t mode, struct err *err)

@@ -34,8 +34,8 @@ int tls_reload(struct tls *tls, struct err *err);
 
 struct tls_session;
 
-/* On a connected, non-blocking socket, which stays the caller's. `protocols` are those of ALPN, ended by NULL; one of them must be
- * agreed upon or the handshake fails; NULL: none are spoken of. -ENOMEM. */
+/* On a connected, non-blocking socket, which stays the caller's. `protocols` are those of ALPN, ended by NULL: a client that names
+ * others only is refused in the handshake; NULL: none are spoken of. -ENOMEM. */
 int tls_session_new(struct tls *tls, int fd, const char *const *protocols, struct tls_session **ret);
 void tls_session_free(struct tls_session *session);
 DEFINE_AUTOPTR(tls_session, tls_session_free);

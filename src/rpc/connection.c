@@ -15,15 +15,13 @@
 #include "base/mem.h"
 #include "rpc/h2.h"
 
-#define READ_BYTES (64u << 10)
 #define READS_PER_TURN 4
 #define WRITE_BYTES (64u << 10)
 #define LINGER_MS 1000
 #define FAREWELL_MS 1000 /* for the answer to the ping that goes with a shutdown's notice */
 
 struct connection {
-    struct connection *next; /* the owner's */
-    bool is_dirty;
+    struct connection_node node; /* the owner's */
     struct host *host;
     int epoll_fd;            /* borrowed */
     int fd;                  /* owned */
@@ -164,7 +162,7 @@ static int write_out(struct connection *c)
         c->written_ns = c->host->now_ns;
     }
     c->out_sent = 0;
-    if (c->out.cap > READ_BYTES / 4)
+    if (c->out.cap > WRITE_BYTES / 4)
         buf_done(&c->out); /* a thousand idle connections would keep a thousand of these */
     else
         buf_clear(&c->out);
@@ -226,12 +224,12 @@ static void shake_hands(struct connection *c)
 
 static void read_in(struct connection *c)
 {
-    static __thread char bytes[READ_BYTES];
+    char *bytes = c->host->read_bytes;
 
     /* What TLS has decrypted already makes no socket readable, so it must be read to its end; that comes, because the client gets no
      * credit meanwhile. */
     for (int i = 0; (c->tls || i < READS_PER_TURN) && c->state == CONNECTION_OPEN; i++) {
-        ssize_t n = read_some(c, bytes, sizeof(bytes));
+        ssize_t n = read_some(c, bytes, HOST_READ_BYTES);
         if (n == -EAGAIN)
             return;
         if (n <= 0) {
@@ -247,7 +245,7 @@ static void read_in(struct connection *c)
         c->heard_ns = c->host->now_ns;
         c->pinged_ns = 0;
         atomic_fetch_add(&c->host->bytes_in, (size_t) n);
-        if (!c->tls && (size_t) n < sizeof(bytes))
+        if (!c->tls && (size_t) n < HOST_READ_BYTES)
             return;
     }
 }
@@ -363,12 +361,7 @@ enum connection_state connection_state(const struct connection *c)
     return c->state;
 }
 
-struct connection **connection_next(struct connection *c)
+struct connection_node *connection_node(struct connection *c)
 {
-    return &c->next;
-}
-
-bool *connection_is_dirty(struct connection *c)
-{
-    return &c->is_dirty;
+    return &c->node;
 }

@@ -32,6 +32,10 @@ int64_t connection_tick(struct connection *connection);
 /* Asks the client to go. */
 void connection_shutdown(struct connection *connection);
 
-/* For the owner's lists. */
-struct connection **connection_next(struct connection *connection);
-bool *connection_is_dirty(struct connection *connection);
+/* For the owner's lists: all of them, and those that have something to send. */
+struct connection_node {
+    struct connection *next, *next_dirty;
+    bool is_dirty;
+};
+
+struct connection_node *connection_node(struct connection *connection);

@@ -1,28 +1,14 @@
 #include "rpc/grpc_call.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
-#include "call/message.h"
-#include "rpc/gzip.h"
-
-#define PREFIX_BYTES 5 /* of each message: whether it is compressed, and its length */
-
-/* Credit is given back in pieces: each is a message to the I/O thread. Small against the stream's window, or the client would wait for
- * what we sit on. */
-#define CREDIT_STEP (16u << 10)
 
 /* A buffer that once held a large message does not keep its memory. */
 #define BUFFER_KEEP (64u << 10)
-
-static const struct call_ops grpc_call_ops;
 
 struct grpc_call *grpc_call_new(struct host *host, struct link *link)
 {
@@ -67,7 +53,7 @@ void grpc_call_unref(struct grpc_call *call)
     free(call);
 }
 
-static void empty(struct buf *buf)
+void grpc_call_empty(struct buf *buf)
 {
     if (buf->cap > BUFFER_KEEP)
         buf_done(buf);
@@ -104,8 +90,7 @@ static void drop_out(struct grpc_call *call)
     buf_done(&call->out);
 }
 
-/* With the lock held. */
-static void cancel(struct grpc_call *call)
+void grpc_call_mark_cancelled(struct grpc_call *call)
 {
     const uint64_t one = 1;
 
@@ -118,7 +103,7 @@ static void cancel(struct grpc_call *call)
 void grpc_call_cancel(struct grpc_call *call)
 {
     pthread_mutex_lock(&call->lock);
-    cancel(call);
+    grpc_call_mark_cancelled(call);
     drop_out(call);
     pthread_mutex_unlock(&call->lock);
 }
@@ -132,7 +117,7 @@ void grpc_call_fail(struct grpc_call *call, enum err_code code, const char *text
     if (!call->is_over) {
         status_set(&call->status, &err, NULL);
         call->is_over = true;
-        cancel(call);
+        grpc_call_mark_cancelled(call);
         drop_out(call);
     }
     pthread_mutex_unlock(&call->lock);
@@ -150,7 +135,7 @@ size_t grpc_call_take(struct grpc_call *call, void *bytes, size_t len, bool *ret
     call->out_taken += len;
     there -= len;
     if (there == 0) {
-        empty(&call->out);
+        grpc_call_empty(&call->out);
         call->out_taken = 0;
     }
     if (before > GRPC_CALL_OUT_MAX / 2 && there <= GRPC_CALL_OUT_MAX / 2)
@@ -166,292 +151,4 @@ void grpc_call_nudge(struct grpc_call *call)
     pthread_mutex_lock(&call->lock);
     pthread_cond_signal(&call->changed);
     pthread_mutex_unlock(&call->lock);
-}
-
-/* ---- the handler's side ---- */
-
-/* With the lock held. False when nothing changed for so long that nothing will. */
-static bool wait_until(struct grpc_call *call, const struct timespec *until)
-{
-    return pthread_cond_timedwait(&call->changed, &call->lock, until) != ETIMEDOUT;
-}
-
-static struct timespec after_ms(unsigned ms)
-{
-    return clock_timespec_of_ns(clock_now_ns() + ms * CLOCK_NS_PER_MS);
-}
-
-/* Some of what came, at least a byte. 0 at the end; -ECANCELED. */
-static ssize_t take_some(struct grpc_call *call, void *bytes, size_t len)
-{
-    struct timespec until = after_ms(call->host->limits.stall_ms);
-    bool may_pause = call->call.method->flags & METHOD_CLIENT_STREAMS, gives_back = false;
-    ssize_t n = 0;
-
-    pthread_mutex_lock(&call->lock);
-    while (!call->is_cancelled && call->in.len == call->in_taken && !call->in_done) {
-        if (!wait_until(call, &until) && !may_pause && call->in.len == call->in_taken && !call->in_done)
-            cancel(call); /* one request, and it does not come */
-        else if (may_pause)
-            until = after_ms(call->host->limits.stall_ms);
-    }
-    if (call->is_cancelled) {
-        n = -ECANCELED;
-    } else if (call->in.len > call->in_taken) {
-        size_t there = call->in.len - call->in_taken;
-        n = (ssize_t) (len < there ? len : there);
-        memcpy(bytes, call->in.data + call->in_taken, (size_t) n);
-        call->in_taken += (size_t) n;
-        call->credit_bytes += (size_t) n;
-        if (call->in_taken == call->in.len) {
-            empty(&call->in);
-            call->in_taken = 0;
-        }
-        gives_back = call->credit_bytes >= CREDIT_STEP && !call->in_done;
-    }
-    pthread_mutex_unlock(&call->lock);
-    if (gives_back)
-        mailbox_post(&call->host->mailbox, call);
-    return n;
-}
-
-/* 1: all of it, 0: the end came before the first byte. */
-static int take_all(struct grpc_call *call, void *bytes, size_t len, struct err *err)
-{
-    size_t have = 0;
-
-    while (have < len) {
-        ssize_t n = take_some(call, (char *) bytes + have, len - have);
-        if (n < 0)
-            return err_set(err, ERR_CANCELLED, (int) n, "the call was cancelled");
-        if (n == 0 && have == 0)
-            return 0;
-        if (n == 0)
-            return err_set(err, ERR_INTERNAL, -EBADMSG, "the request ends in the middle of a message");
-        have += (size_t) n;
-    }
-    return 1;
-}
-
-static int refuse_size(struct err *err, size_t len, size_t max)
-{
-    return err_set(err, ERR_RESOURCE_EXHAUSTED, -EMSGSIZE, "grpc: received message larger than max (%zu vs. %zu)", len, max);
-}
-
-static int unpack_gzip(struct grpc_call *call, const struct buf *packed, struct buf *out, struct err *err)
-{
-    const char *encoding = metadata_get(&call->metadata, "grpc-encoding");
-    size_t max = call->host->limits.message_bytes_max;
-
-    if (!encoding || strcmp(encoding, "gzip") != 0)
-        return err_set(err, ERR_INTERNAL, -EBADMSG, "a message is compressed, and the call does not say how");
-    int r = gzip_unpack(packed->data, packed->len, max, out);
-    if (r == -EMSGSIZE)
-        return refuse_size(err, out->len, max);
-    return r < 0 ? err_set(err, ERR_INTERNAL, r, "a message is not compressed as the call says") : 0;
-}
-
-/* The bytes of the next message. 1, 0 at the end, or what went wrong. */
-static int take_message(struct grpc_call *call, struct buf *out, struct err *err)
-{
-    autodone(buf) struct buf packed = BUF_EMPTY;
-    size_t max = call->host->limits.message_bytes_max;
-    uint8_t prefix[PREFIX_BYTES];
-    uint32_t len;
-    int r = take_all(call, prefix, sizeof(prefix), err);
-
-    if (r <= 0)
-        return r;
-    memcpy(&len, prefix + 1, sizeof(len));
-    len = ntohl(len);
-    if (len > max)
-        return refuse_size(err, len, max);
-    if (prefix[0] > 1)
-        return err_set(err, ERR_INTERNAL, -EBADMSG, "a message has a flag that is not known: %u", prefix[0]);
-    struct buf *into = prefix[0] ? &packed : out;
-    /* Pages of it that nothing is written to cost nothing: announcing much is no way to take our memory. */
-    buf_room(into, len);
-    r = len > 0 ? take_all(call, into->data, len, err) : 1;
-    if (r == 0)
-        return err_set(err, ERR_INTERNAL, -EBADMSG, "the request ends in the middle of a message");
-    if (r < 0)
-        return r;
-    into->len = len;
-    return prefix[0] && (r = unpack_gzip(call, &packed, out, err)) < 0 ? r : 1;
-}
-
-static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *err)
-{
-    struct grpc_call *call = (struct grpc_call *) base;
-    autodone(buf) struct buf bytes = BUF_EMPTY;
-    bool is_single = !(base->method->flags & METHOD_CLIENT_STREAMS);
-
-    if (is_single && call->received_count > 0)
-        return 0;
-    int r = take_message(call, &bytes, err);
-    if (r == 0 && is_single)
-        return err_set(err, ERR_INTERNAL, -EBADMSG, "the call has no request, and needs one");
-    if (r <= 0)
-        return r;
-    r = message_unpack(base->method->request, bytes.data, bytes.len, ret, err);
-    if (r < 0)
-        return r;
-    call->received_count++;
-    return 1;
-}
-
-/* With the lock held. */
-static bool has_room(const struct grpc_call *call)
-{
-    return call->out.len - call->out_taken <= GRPC_CALL_OUT_MAX / 2 &&
-           atomic_load(&call->link->queued_bytes) < call->link->queued_max;
-}
-
-/* Takes the bytes of `message`. */
-static int queue(struct grpc_call *call, struct buf *message)
-{
-    struct timespec until = after_ms(call->host->limits.slow_reader_ms);
-    int r = 0;
-
-    pthread_mutex_lock(&call->lock);
-    while (!call->is_cancelled && !has_room(call)) {
-        if (!wait_until(call, &until) && !has_room(call))
-            cancel(call);
-    }
-    if (call->is_cancelled) {
-        r = -ECANCELED;
-    } else {
-        atomic_fetch_add(&call->link->queued_bytes, message->len);
-        call->sent_count++;
-        if (call->out.len == 0) {
-            buf_done(&call->out);
-            call->out = *message;
-            *message = BUF_EMPTY;
-        } else {
-            buf_add(&call->out, message->data, message->len);
-        }
-    }
-    pthread_mutex_unlock(&call->lock);
-    return r;
-}
-
-/* The handler cannot mend it: the client is told this, whatever else comes. */
-static int refuse_answer(struct grpc_call *call, size_t len, size_t max)
-{
-    struct err err = ERR_NONE;
-
-    err_set(&err, ERR_RESOURCE_EXHAUSTED, 0, "grpc: trying to send message larger than max (%zu vs. %zu)", len, max);
-    pthread_mutex_lock(&call->lock);
-    if (!call->is_over) {
-        status_set(&call->status, &err, NULL);
-        call->is_overdrawn = true;
-    }
-    pthread_mutex_unlock(&call->lock);
-    return -EMSGSIZE;
-}
-
-static int send_message(struct call *base, const ProtobufCMessage *message)
-{
-    struct grpc_call *call = (struct grpc_call *) base;
-    autodone(buf) struct buf bytes = BUF_EMPTY;
-    size_t len = protobuf_c_message_get_packed_size(message), max = call->host->limits.message_bytes_max;
-    uint32_t wire_len = htonl((uint32_t) len);
-
-    if (len > max)
-        return refuse_answer(call, len, max);
-    buf_room(&bytes, PREFIX_BYTES + len);
-    buf_add_char(&bytes, 0);
-    buf_add(&bytes, &wire_len, sizeof(wire_len));
-    bytes.len += protobuf_c_message_pack(message, (uint8_t *) bytes.data + bytes.len);
-    int r = queue(call, &bytes);
-    /* A single answer goes with the status, which is about to come. */
-    if (r == 0 && base->method->flags & METHOD_SERVER_STREAMS)
-        mailbox_post(&call->host->mailbox, call);
-    return r;
-}
-
-static const char *get_header(struct call *base, const char *name)
-{
-    struct grpc_call *call = (struct grpc_call *) base;
-
-    return metadata_get(&call->metadata, strcmp(name, "host") == 0 ? ":authority" : name);
-}
-
-static void set_trailer(struct call *base, const char *name, const char *value)
-{
-    struct grpc_call *call = (struct grpc_call *) base;
-
-    pthread_mutex_lock(&call->lock);
-    if (!call->is_over)
-        status_add_trailer(&call->status, name, value);
-    pthread_mutex_unlock(&call->lock);
-}
-
-static int get_cancel_fd(struct call *base)
-{
-    struct grpc_call *call = (struct grpc_call *) base;
-
-    pthread_mutex_lock(&call->lock);
-    if (call->cancel_fd < 0)
-        call->cancel_fd = eventfd(call->is_cancelled, EFD_CLOEXEC | EFD_NONBLOCK);
-    int fd = call->cancel_fd;
-    pthread_mutex_unlock(&call->lock);
-    return fd;
-}
-
-static bool get_is_cancelled(struct call *base)
-{
-    struct grpc_call *call = (struct grpc_call *) base;
-
-    pthread_mutex_lock(&call->lock);
-    bool is_cancelled = call->is_cancelled;
-    pthread_mutex_unlock(&call->lock);
-    return is_cancelled;
-}
-
-static const struct call_ops grpc_call_ops = {
-    .recv = recv_message,
-    .send = send_message,
-    .header = get_header,
-    .set_trailer = set_trailer,
-    .cancel_fd = get_cancel_fd,
-    .is_cancelled = get_is_cancelled,
-};
-
-static void finish(struct grpc_call *call, int r, struct err *err)
-{
-    bool is_single = !(call->call.method->flags & METHOD_SERVER_STREAMS);
-
-    if (r < 0 && err->code == ERR_OK)
-        err_errno(err, r, "%s", call->call.method->name);
-    pthread_mutex_lock(&call->lock);
-    if (r >= 0) {
-        *err = ERR_NONE;
-        if (is_single && call->sent_count != 1)
-            err_set(err, ERR_INTERNAL, 0, "%s gave %zu answers", call->call.method->name, call->sent_count);
-    }
-    if (!call->is_over) {
-        if (!call->is_overdrawn)
-            status_set(&call->status, err, &call->call);
-        call->is_over = true;
-    }
-    call->handler_gone = true;
-    pthread_mutex_unlock(&call->lock);
-}
-
-void grpc_call_run(void *arg)
-{
-    struct grpc_call *call = arg;
-    struct host *host = call->host;
-    struct err err = ERR_NONE;
-    int r;
-
-    if (get_is_cancelled(&call->call))
-        r = err_set(&err, ERR_CANCELLED, -ECANCELED, "the call was cancelled");
-    else
-        r = call->call.method->run(&call->call, call->cookie, &err);
-    finish(call, r, &err);
-    mailbox_post(&host->mailbox, call);
-    grpc_call_unref(call);
-    host_leave(host);
 }

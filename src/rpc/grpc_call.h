@@ -82,3 +82,8 @@ void grpc_call_fail(struct grpc_call *call, enum err_code code, const char *text
 size_t grpc_call_take(struct grpc_call *call, void *bytes, size_t len, bool *ret_end);
 /* Wakes a handler that waits for its connection to take more. */
 void grpc_call_nudge(struct grpc_call *call);
+
+/* Shared by the two sides. */
+extern const struct call_ops grpc_call_ops;            /* grpc_call_ops.c */
+void grpc_call_mark_cancelled(struct grpc_call *call); /* with the lock held */
+void grpc_call_empty(struct buf *buf);                 /* clears, and keeps the memory only if it is little */

@@ -368,7 +368,7 @@ void *h2_take_posted(struct grpc_call *call)
     return h2 ? h2->owner : NULL;
 }
 
-void h2_end_overdue(struct host *host, void (*on_owner)(void *owner))
+void h2_end_overdue(struct host *host, void (*on_owner)(void *owner, void *cookie), void *cookie)
 {
     struct deadline *first;
 
@@ -381,7 +381,7 @@ void h2_end_overdue(struct host *host, void (*on_owner)(void *owner))
         grpc_call_fail(call, ERR_DEADLINE_EXCEEDED, "deadline exceeded");
         h2_relieve(h2, queued);
         h2_answer(h2, call);
-        on_owner(h2->owner);
+        on_owner(h2->owner, cookie);
     }
 }
 

@@ -37,7 +37,7 @@ bool h2_is_clogged(const struct h2 *h2);
 void *h2_take_posted(struct grpc_call *call);
 
 /* Ends the calls whose time is over; `on_owner` is told of each session that has something to send now. */
-void h2_end_overdue(struct host *host, void (*on_owner)(void *owner));
+void h2_end_overdue(struct host *host, void (*on_owner)(void *owner, void *cookie), void *cookie);
 
 /* Asks for a sign of life. */
 void h2_ping(struct h2 *h2);

@@ -119,6 +119,7 @@ int host_init(struct host *host, const struct rpc_limits *limits)
     if (limits)
         host->limits = *limits;
     fill_limits(&host->limits);
+    host->read_bytes = xalloc(HOST_READ_BYTES);
     pthread_mutex_init(&host->lock, NULL);
     pthread_cond_init(&host->idle, NULL);
     return 0;
@@ -132,6 +133,7 @@ void host_done(struct host *host)
     pthread_mutex_unlock(&host->lock);
     mailbox_done(&host->mailbox);
     deadline_heap_done(&host->deadlines);
+    free(host->read_bytes);
     pthread_cond_destroy(&host->idle);
     pthread_mutex_destroy(&host->lock);
 }

@@ -170,6 +170,16 @@ static void mark_needed(const struct reflection *reflection, size_t file, bool *
     }
 }
 
+/* What the answer points to ends with the function that made it. */
+static int send_once(struct call *call, response_proto *response)
+{
+    int r = call_send(call, &response->base);
+
+    response->message_response_case = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE__NOT_SET;
+    response->error_response = NULL;
+    return r;
+}
+
 static int send_error(struct call *call, response_proto *response, enum err_code code, const char *text)
 {
     Grpc__Reflection__V1__ErrorResponse error = GRPC__REFLECTION__V1__ERROR_RESPONSE__INIT;
@@ -178,7 +188,7 @@ static int send_error(struct call *call, response_proto *response, enum err_code
     error.error_message = (char *) text;
     response->message_response_case = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
     response->error_response = &error;
-    return call_send(call, &response->base);
+    return send_once(call, response);
 }
 
 static int send_file(struct call *call, const struct reflection *reflection, response_proto *response, ssize_t file)
@@ -199,7 +209,7 @@ static int send_file(struct call *call, const struct reflection *reflection, res
     response->message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
     response->file_descriptor_response = &files;
-    return call_send(call, &response->base);
+    return send_once(call, response);
 }
 
 static int send_services(struct call *call, const struct reflection *reflection, response_proto *response)
@@ -225,7 +235,7 @@ static int send_services(struct call *call, const struct reflection *reflection,
     services.service = list;
     response->message_response_case = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
     response->list_services_response = &services;
-    return call_send(call, &response->base);
+    return send_once(call, response);
 }
 
 static int answer(struct call *call, const struct reflection *reflection, request_proto *request)

@@ -49,6 +49,8 @@ struct link *link_new(void);
 struct link *link_ref(struct link *link);
 void link_unref(struct link *link);
 
+#define HOST_READ_BYTES (64u << 10)
+
 /* What sessions need of the server they belong to. All of the I/O thread, but for what is atomic or has a lock. */
 struct host {
     const struct method_table *tables[4]; /* borrowed, ended by NULL: the server's own, and what the room adds */
@@ -56,6 +58,7 @@ struct host {
     struct mailbox mailbox;
     struct deadline_heap deadlines; /* of calls */
     int64_t now_ns;                 /* when this turn began */
+    char *read_bytes;               /* owned: room for HOST_READ_BYTES, for whoever reads just now */
     bool is_draining;
     /* Has grpc_call_run() called for a reference of `call` that it takes. -EAGAIN when there is no thread to be had. */
     int (*start)(struct host *host, struct grpc_call *call);

@@ -37,6 +37,8 @@ struct rpc_server {
 
     /* The I/O thread's. */
     struct connection *connections;
+    struct connection *first_dirty;
+    bool has_dead;
     int reserve_fd;          /* given up for a moment to turn somebody away when there are no descriptors left */
     int64_t accept_again_ns; /* 0: listening */
     int64_t tick_ns;         /* when connections are looked at next */
@@ -67,6 +69,16 @@ static void count(struct rpc_server *server, int change, uint64_t *counter)
 }
 
 /* ---- connections come and go ---- */
+
+/* What is due with a connection may have changed with what has just happened to it. */
+static void look_at(struct rpc_server *server, struct connection *connection)
+{
+    int64_t next = connection_tick(connection);
+
+    if (next < server->tick_ns)
+        server->tick_ns = next;
+    server->has_dead |= connection_state(connection) == CONNECTION_DEAD;
+}
 
 static void listen_on(struct rpc_server *server, bool on)
 {
@@ -113,11 +125,11 @@ static void welcome(struct rpc_server *server, const struct listener *listener, 
         count(server, 0, &server->refused);
         return;
     }
-    *connection_next(connection) = server->connections;
+    connection_node(connection)->next = server->connections;
     server->connections = connection;
-    server->tick_ns = 0;
     count(server, 1, &server->accepted);
     connection_flush(connection);
+    look_at(server, connection);
 }
 
 static void on_knock(struct rpc_server *server, const struct listener *listener)
@@ -137,19 +149,33 @@ static void bury_the_dead(struct rpc_server *server)
 {
     struct connection **from = &server->connections;
 
+    if (!server->has_dead)
+        return;
+    server->has_dead = false;
     while (*from) {
         struct connection *connection = *from;
         if (connection_state(connection) != CONNECTION_DEAD) {
-            from = connection_next(connection);
+            from = &connection_node(connection)->next;
             continue;
         }
-        *from = *connection_next(connection);
+        *from = connection_node(connection)->next;
         connection_free(connection);
         count(server, -1, NULL);
     }
 }
 
 /* ---- a turn of the loop ---- */
+
+static void mark_dirty(struct rpc_server *server, struct connection *connection)
+{
+    struct connection_node *node = connection_node(connection);
+
+    if (node->is_dirty)
+        return;
+    node->is_dirty = true;
+    node->next_dirty = server->first_dirty;
+    server->first_dirty = connection;
+}
 
 static void on_posted(struct rpc_server *server)
 {
@@ -161,33 +187,25 @@ static void on_posted(struct rpc_server *server)
     while ((call = mailbox_take(&server->host.mailbox))) {
         struct connection *connection = h2_take_posted(call);
         if (connection)
-            *connection_is_dirty(connection) = true;
+            mark_dirty(server, connection);
     }
 }
 
-static void mark_dirty(void *owner)
+static void on_overdue(void *owner, void *cookie)
 {
-    *connection_is_dirty(owner) = true;
-}
-
-/* What is due with a connection may have changed with what has just happened to it. */
-static void look_at(struct rpc_server *server, struct connection *connection)
-{
-    int64_t next = connection_tick(connection);
-
-    if (next < server->tick_ns)
-        server->tick_ns = next;
+    mark_dirty(cookie, owner);
 }
 
 /* What several calls of a connection have to say goes out at once. */
 static void flush_dirty(struct rpc_server *server)
 {
-    for (struct connection *c = server->connections; c; c = *connection_next(c)) {
-        if (*connection_is_dirty(c)) {
-            *connection_is_dirty(c) = false;
-            connection_flush(c);
-            look_at(server, c);
-        }
+    while (server->first_dirty) {
+        struct connection *connection = server->first_dirty;
+        struct connection_node *node = connection_node(connection);
+        server->first_dirty = node->next_dirty;
+        node->is_dirty = false;
+        connection_flush(connection);
+        look_at(server, connection);
     }
 }
 
@@ -202,7 +220,7 @@ static void tick(struct rpc_server *server)
     if (server->tick_ns > server->host.now_ns)
         return;
     server->tick_ns = INT64_MAX;
-    for (struct connection *c = server->connections; c; c = *connection_next(c))
+    for (struct connection *c = server->connections; c; c = connection_node(c)->next)
         look_at(server, c);
 }
 
@@ -217,14 +235,14 @@ static void obey(struct rpc_server *server, enum order order)
         health_close(server->health);
     }
     if (order == ORDER_DRAIN) {
-        for (struct connection *c = server->connections; c; c = *connection_next(c))
+        for (struct connection *c = server->connections; c; c = connection_node(c)->next)
             connection_shutdown(c);
         server->tick_ns = 0;
         return;
     }
     while (server->connections) {
         struct connection *connection = server->connections;
-        server->connections = *connection_next(connection);
+        server->connections = connection_node(connection)->next;
         connection_free(connection);
         count(server, -1, NULL);
     }
@@ -266,7 +284,7 @@ static bool turn(struct rpc_server *server, const struct epoll_event *events, in
             look_at(server, p);
         }
     }
-    h2_end_overdue(&server->host, mark_dirty);
+    h2_end_overdue(&server->host, on_overdue, server);
     flush_dirty(server);
     enum order order = (enum order) atomic_exchange(&server->order, ORDER_NONE);
     obey(server, order);

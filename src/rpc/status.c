@@ -122,7 +122,7 @@ void status_add_trailer(struct status *status, const char *name, const char *val
         metadata_add_base64(out, value, strlen(value));
     } else {
         for (const char *c = value; *c; c++)
-            buf_add_char(out, *c >= 0x20 && *c <= 0x7e ? *c : '?');
+            buf_add_char(out, (char) (*c >= 0x20 && *c <= 0x7e ? *c : '?'));
     }
     buf_add_char(out, '\0');
     status->trailer_count++;

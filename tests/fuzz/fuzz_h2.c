@@ -13,6 +13,7 @@
 #include <sandbox/v1/sandbox.pb-c.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "call/call.h"
 #include "rpc/grpc_call.h"
 #include "rpc/h2.h"
@@ -133,9 +134,10 @@ static bool feed(struct host *host, struct h2 *h2, const uint8_t *data, size_t s
     return true;
 }
 
-static void ignore(void *owner)
+static void ignore(void *owner, void *cookie)
 {
     (void) owner;
+    (void) cookie;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -150,6 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         host.tables[0] = &table;
         host.start = start;
         host.on_call_end = on_call_end;
+        log_set_level(LOG_LEVEL_ERROR);
         is_ready = true;
     }
     host.now_ns = CLOCK_NS_PER_SEC;
@@ -159,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (data[0] & 1 || feed(&host, h2, (const uint8_t *) greeting, sizeof(greeting), sizeof(greeting)))
             feed(&host, h2, data + 1, size - 1, piece);
         host.now_ns += 3600 * CLOCK_NS_PER_SEC;
-        h2_end_overdue(&host, ignore);
+        h2_end_overdue(&host, ignore, NULL);
         take_out(h2);
     }
     h2_free(h2);

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("ECHO_SERVER", ROOT / "build" / "tests" / "rpc" / "echo-server")).resolve()
 PROTOC = os.environ.get("PROTOC", "protoc")
 SANITIZED = os.environ.get("AGENTFENSE_SANITIZED", "")
-TIMEOUT = 60  # of what takes milliseconds on an idle machine
+TIMEOUT = int(os.environ.get("ECHO_TIMEOUT", "60"))  # of what takes milliseconds on an idle machine
 MIB = 1 << 20
 
 

@@ -71,6 +71,7 @@ def test_calls_of_every_kind_pass_tls(start, identities, pb):
     assert client.facts().subject == ""
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the old versions
 def test_plain_clients_and_old_versions_get_nowhere(start, identities, pb):
     server = start("--tls", identities / "server.crt", identities / "server.key")
     with pytest.raises(grpc.RpcError) as caught:

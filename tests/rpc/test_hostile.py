@@ -140,6 +140,9 @@ def test_a_message_announced_too_large_is_refused_at_once(server, others):
         answer = hand.answer(stream)
         assert answer.headers["grpc-status"] == "8"
         assert "received message larger than max" in answer.headers["grpc-message"]
+        while answer.reset is None:
+            hand.pump()
+        assert answer.reset == 0  # it may stop sending, and nothing is wrong with what it got
 
 
 @measures_memory
@@ -196,6 +199,18 @@ def test_requests_that_are_none_are_told_so(server, others, pb):
         assert hand.answer(hand.request(ECHO, ask, extra=[("grpc-timeout", "1x")])).headers["grpc-status"] == "13"
         assert hand.answer(hand.request(ECHO, ask, extra=[("grpc-timeout", "99999999H")])).trailers["grpc-status"] == "0"
         assert hand.answer(hand.open(ECHO, end=True)).headers["grpc-status"] == "13"  # without a request
+
+
+def test_a_deadline_is_kept_also_for_clients_that_do_not_look_at_the_clock(server, others, pb):
+    with Hand(server) as hand:
+        asked = [hand.request(ECHO, pb.echo.Request(wait={"seconds": 1000}), extra=[("grpc-timeout", f"{ms}m")])
+                 for ms in (300, 100, 200)]
+        silent = hand.open(ECHO, extra=[("grpc-timeout", "150m")])
+        streaming = hand.request("/test.v1.Echo/Stream", pb.echo.Request(count=1000000, size=10), extra=[("grpc-timeout", "250m")])
+        for stream in (*asked, silent, streaming):
+            answer = hand.answer(stream)
+            assert {**answer.headers, **answer.trailers}["grpc-status"] == "4"
+    others.until(lambda facts: facts.cancelled == 4)
 
 
 @pytest.mark.parametrize("body, code", [(b"\0\0\0\0\5abc", "13"), (b"\0\0", "13"), (b"\2\0\0\0\0", "13"), (b"\1\0\0\0\1x", "13"),
@@ -305,23 +320,21 @@ def test_a_socket_that_takes_nothing_is_closed(start, pb):
     raw.close()
 
 
-@measures_memory
 def test_answers_that_nobody_takes_are_bounded_for_a_connection(start, pb):
-    server = start("--limit", "queued", 8 * MIB)
+    server = start("--limit", "queued", 2 * MIB)
     other = server.client()
-    before = server.rss_kib()
     with Hand(server) as hand:
-        for _ in range(60):
-            hand.request(ECHO, pb.echo.Request(size=4 * MIB - 100))
+        for _ in range(30):
+            hand.request(ECHO, pb.echo.Request(size=MIB))
+        other.until(lambda facts: facts.running > 10)
         last = -1
         while last != (now := other.facts().out):
             last = now
             time.sleep(0.3)
-        assert now < 60
-        assert server.peak_kib() - before < 700 << 10
+        assert now - 1 < 10  # of 30
         # Those that wait go on when there is room again.
         for stream in list(hand.answers):
-            assert len(hand.answer(stream).data) > 4 * MIB - 200
+            assert len(hand.answer(stream).data) > MIB
     other.until(lambda facts: facts.running == 0)
 
 
