@@ -132,6 +132,8 @@ static void check_merged(struct fence *f, struct inode *dir, const char *name, s
 
     if (has != inode_has(child, INODE_BASE) || is_another(differs))
         renew_merged(f, dir, child, name);
+    else if (has)
+        atomic_store(&child->seen, seen_of(&st));
 }
 
 /* The directory itself has been checked. */

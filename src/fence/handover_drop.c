@@ -21,6 +21,7 @@
 #include "fence/passage.h"
 #include "fence/quota.h"
 #include "fence/remove.h"
+#include "fence/seen.h"
 #include "fence/whiteout.h"
 #include "fence/xattr.h"
 
@@ -196,6 +197,7 @@ static void become_base(struct inode *inode, const struct stat *base)
     inode_set(inode, INODE_BASE);
     inode_clear(inode, INODE_UP | INODE_FRESH | INODE_LINKED);
     atomic_store(&inode->mode, (uint16_t) (base->st_mode & (S_IFMT | 01777)));
+    atomic_store(&inode->seen, seen_of(base));
     inode->noted = 0;
 }
 
@@ -332,6 +334,7 @@ static void drop_dir(struct fence *f, const struct handover_item *item)
         e->flags = 0;
     inode_clear(inode, INODE_UP | INODE_FRESH);
     atomic_store(&inode->mode, (uint16_t) (base.st_mode & (S_IFMT | 01777)));
+    atomic_store(&inode->seen, seen_of(&base));
     tree_unlock(f);
     origin_forget(f, item->path);
     numbers_keep_time(f, inode->ino, mtime_ns);
@@ -348,6 +351,7 @@ static void open_to_base(struct fence *f, const struct handover_item *item)
     fd = path_open_beneath(f->data_fd, item->path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0 || (unlinkat(fd, WHITEOUT_OPAQUE, 0) < 0 && errno != ENOENT))
         return;
+    atomic_store(&item->inode->seen, seen_of(&base));
     inode_set(item->inode, INODE_BASE);
 }
 

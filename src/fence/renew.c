@@ -224,6 +224,11 @@ static void keep_dir(struct fence *f, struct inode *dir, const char *name, struc
         renew_touch(f, dir);
 }
 
+static bool is_of_type(const struct inode *inode, mode_t mode)
+{
+    return (atomic_load(&inode->mode) & S_IFMT) == (mode & S_IFMT);
+}
+
 /* Compares a loaded name with what the base has under it. `is_told`: somebody says that it changed. */
 static void look_again(struct fence *f, struct inode *dir, const char *name, struct inode *child, enum sight sight,
                        bool is_told, struct news *news)
@@ -237,7 +242,7 @@ static void look_again(struct fence *f, struct inode *dir, const char *name, str
     } else if (child && inode_has(child, INODE_UP)) {
         renew_merged(f, dir, child, name);
         renew_below(f, child, news);
-    } else if (child && !(differs & SEEN_OTHER_FILE)) {
+    } else if (child && !(differs & SEEN_OTHER_FILE) && is_of_type(child, st.st_mode)) {
         atomic_store(&child->seen, seen_of(&st));
         if (is_told || differs) {
             handle_renew(f, child, LAYER_BASE);

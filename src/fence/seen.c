@@ -38,6 +38,8 @@ uint64_t seen_of(const struct stat *st)
 
 unsigned seen_differs(uint64_t before, const struct stat *now)
 {
+    if (!before)
+        return SEEN_OTHER_CONTENT | SEEN_UNSETTLED;
     return ((uint32_t) (before >> 32) != file_of(now) ? SEEN_OTHER_FILE : 0) |
            (((uint32_t) before & ~SETTLED) != content_of(now) ? SEEN_OTHER_CONTENT : 0) |
            (before & SETTLED ? 0 : SEEN_UNSETTLED);

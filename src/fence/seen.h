@@ -14,7 +14,8 @@ enum {
 
 uint64_t seen_of(const struct stat *st);
 
-/* Bits of the above; 0: nothing changed. `before` 0 means that nothing was seen. */
+/* Bits of the above; 0: nothing changed. `before` 0 means that nothing was seen: then what is there is taken
+ * for the file that it was. */
 unsigned seen_differs(uint64_t before, const struct stat *now);
 
 bool seen_is_settled(uint64_t seen);

@@ -480,6 +480,27 @@ static void what_lost_is_the_others_from_now_on(void **state)
     fixture_done(&x);
 }
 
+static void what_was_handed_over_is_not_mistaken_for_another_file(void **state)
+{
+    struct fixture x;
+    struct taker t = { 0 };
+
+    (void) state;
+    begin(&x);
+    put_file(&x, "base/f", "base");
+    fixture_open(&x, all, 0);
+    struct inode *f = walk(&x, "f", NULL);
+    write_text(&x, f, "OURS", 0);
+    hand_over(&x, &t);
+    /* Others are told of it, and we with them: who has it open goes on writing to it. */
+    assert_int_equal(fence_base_changed(x.fence, (const char *const[]){ "/f" }, 1), 0);
+    assert_int_equal(fence_base_changed(x.fence, NULL, 0), 0);
+    assert_ptr_equal(walk(&x, "f", NULL), f);
+    assert_int_equal(write_text(&x, f, "ours", 0), 4);
+    assert_content(&x, walk(&x, "f", NULL), "ours");
+    fixture_done(&x);
+}
+
 static void a_change_tells_of_what_it_was_made(void **state)
 {
     struct fixture x;
@@ -710,6 +731,7 @@ int main(void)
         cmocka_unit_test(the_quota_comes_back),
         cmocka_unit_test(what_is_not_taken_stays_as_it_is),
         cmocka_unit_test(what_lost_is_the_others_from_now_on),
+        cmocka_unit_test(what_was_handed_over_is_not_mistaken_for_another_file),
         cmocka_unit_test(a_change_tells_of_what_it_was_made),
         cmocka_unit_test(promised_directories_and_what_is_no_file_stay),
         cmocka_unit_test(a_moved_tree_is_new_files_and_removals),
