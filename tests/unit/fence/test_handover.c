@@ -10,6 +10,7 @@ struct taker {
     int base_fd;
     size_t calls;
     char log[4096];          /* "+f path\n" ... in the order in which they came */
+    bool loses_below;        /* with all that is in it */
     const char *loses;       /* this path does */
     const char *stays;       /* this one is not taken */
     int fails;               /* with this, before anything is done */
@@ -61,7 +62,8 @@ static int take(struct handover_change *changes, size_t count, void *cookie, str
         }
         if (t->stays && strcmp(c->path, t->stays) == 0) {
             c->fate = HANDOVER_LEFT;
-        } else if (t->loses && strcmp(c->path, t->loses) == 0) {
+        } else if (t->loses &&
+                   (strcmp(c->path, t->loses) == 0 || (t->loses_below && strncmp(c->path, t->loses, strlen(t->loses)) == 0))) {
             c->fate = HANDOVER_LOST;
             if (c->from_fd >= 0)
                 assert_int_equal(renameat(c->from_fd, c->name, t->x->fd, "loser"), 0);
@@ -472,6 +474,15 @@ static void what_lost_is_the_others_from_now_on(void **state)
     autodone(buf) struct buf loser = BUF_EMPTY;
     assert_int_equal(file_read(x.fd, "loser", 100, &loser), 0);
     assert_string_equal(loser.data, "ours");
+    /* A directory, to a file. */
+    t.loses = "d";
+    t.loses_below = true;
+    make_dir(&x, "", "d");
+    make(&x, "d", "inner", "i");
+    put_file(&x, "base/d", "a file");
+    assert_true(hand_over(&x, &t).lost >= 2);
+    assert_content(&x, walk(&x, "d", NULL), "a file");
+    t.loses_below = false;
     /* A deletion itself. */
     t.loses = "f";
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
