@@ -443,6 +443,38 @@ static void what_is_not_taken_stays_as_it_is(void **state)
     fixture_done(&x);
 }
 
+static int take_and_fail(struct handover_change *changes, size_t count, void *cookie, struct err *err)
+{
+    int r = take(changes, count, cookie, err);
+
+    return r < 0 ? r : err_errno(err, -EINPROGRESS, "taking");
+}
+
+/* The promise "all or nothing" was not kept, and it was all in the end. */
+static void what_was_taken_all_the_same_is_let_go_the_next_time(void **state)
+{
+    struct fixture x;
+    struct taker t = { .x = &x };
+    struct handover_result result;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    begin(&x);
+    fixture_open(&x, all, 0);
+    make(&x, "", "f", "text");
+    t.base_fd = openat(x.fd, "base", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(fence_hand_over(x.fence, take_and_fail, &t, &result, &err), -EINPROGRESS);
+    close(t.base_fd);
+    handles_trim(x.fence);
+    make(&x, "", "g", "text");
+    hand_over(&x, &t);
+    assert_string_equal(t.log, "f g\n");
+    assert_content(&x, walk(&x, "f", NULL), "text");
+    assert_int_equal(write_text(&x, walk(&x, "f", NULL), "TEXT", 0), 4);
+    assert_base(&x, "f", "text");
+    fixture_done(&x);
+}
+
 static void what_lost_is_the_others_from_now_on(void **state)
 {
     struct fixture x;
@@ -741,6 +773,7 @@ int main(void)
         cmocka_unit_test(names_of_one_file_become_files),
         cmocka_unit_test(the_quota_comes_back),
         cmocka_unit_test(what_is_not_taken_stays_as_it_is),
+        cmocka_unit_test(what_was_taken_all_the_same_is_let_go_the_next_time),
         cmocka_unit_test(what_lost_is_the_others_from_now_on),
         cmocka_unit_test(what_was_handed_over_is_not_mistaken_for_another_file),
         cmocka_unit_test(a_change_tells_of_what_it_was_made),
