@@ -305,16 +305,33 @@ static bool has_xattrs(int fd)
     return n < 0 ? errno == ERANGE : xattr_filter(list, (size_t) n) > 0;
 }
 
+/* Somebody else's file is there instead, and is newer. */
+static void give_up_dir(struct fence *f, const struct handover_item *item)
+{
+    if (unlinkat(f->data_fd, item->path, AT_REMOVEDIR) < 0)
+        return;
+    handle_drop(f, item->inode, LAYER_DELTA);
+    quota_give(&f->quota, 0, 1);
+    remove_from_tree(f, item->dir, item->name, false);
+}
+
 /* Markers of what is still deleted, FIFOs and whatever was left keep a directory in the delta, and so does a mode that the base did
  * not take. */
-static void drop_dir(struct fence *f, const struct handover_item *item)
+static void drop_dir(struct fence *f, const struct handover_list *list, const struct handover_item *item)
 {
     struct inode *inode = item->inode;
     autofd int fd = path_open_beneath(f->data_fd, item->path, O_RDONLY | O_DIRECTORY, 0);
     struct stat base, st;
     int64_t mtime_ns;
 
-    if (fd < 0 || fstat(fd, &st) < 0 || !inode_has(inode, INODE_BASE) || !stat_base(f, item->path, &base))
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return;
+    bool in_base = stat_base(f, item->path, &base);
+    if (in_base && !S_ISDIR(base.st_mode) && any_is(list, item, HANDOVER_LOST)) {
+        give_up_dir(f, item);
+        return;
+    }
+    if (!in_base || !S_ISDIR(base.st_mode) || !inode_has(inode, INODE_BASE))
         return;
     if (((st.st_mode ^ base.st_mode) & 0777) || has_xattrs(fd)) {
         attr_keep_dir_times(f, inode, fd);
@@ -396,7 +413,7 @@ void handover_drop(struct fence *f, struct handover_list *list, struct handover_
     fault("handover-emptied");
     for (size_t i = list->item_count; i-- > 0;) {
         if (list->items[i].kind == HANDOVER_ITEM_DIR)
-            drop_dir(f, &list->items[i]);
+            drop_dir(f, list, &list->items[i]);
     }
     for (size_t i = 0; i < list->count; i++) {
         const struct handover_change *change = &list->changes[i];

@@ -43,8 +43,13 @@ static int on_file(struct gather *g, struct inode *dir, const struct below *belo
     bool in_base = below_stat(below, it->name, &base);
     int r = 0;
 
-    if (fstatat(g->f->data_fd, g->path.data, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
+    if (fstatat(g->f->data_fd, g->path.data, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (errno != ENOENT || !in_base)
+            return -errno;
+        /* Taken the last time, when not all could be done and somebody else did the rest: it only has to be let go. */
+        gather_item(g, HANDOVER_ITEM_FILE, dir, it);
+        return 0;
+    }
     if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
         return 0;
     item = gather_item(g, HANDOVER_ITEM_FILE, dir, it);

@@ -43,6 +43,7 @@ static int open_codebase(const struct sandbox_spec *spec, struct codebase **ret,
     if (access(root, F_OK) < 0)
         return err_errno(err, -errno, "codebase '%s'", spec->codebase_path);
     r = codebases_open(root, &options, &all, err);
+    /* This finishes what a sync that was killed had begun. */
     return r < 0 ? r : codebase_open(all, slash + 1, ret, err);
 }
 
@@ -59,8 +60,6 @@ int keeper_open(const struct sandbox_spec *spec, struct keeper **ret, struct err
     r = open_codebase(spec, &keeper->codebase, err);
     if (r == 0)
         r = check_base(keeper, spec->base_path, err);
-    if (r == 0)
-        r = codebase_settle(keeper->codebase, err);
     if (r < 0) {
         keeper_close(keeper);
         return r;

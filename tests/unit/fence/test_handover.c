@@ -10,6 +10,7 @@ struct taker {
     int base_fd;
     size_t calls;
     char log[4096];          /* "+f path\n" ... in the order in which they came */
+    bool loses_below;        /* with all that is in it */
     const char *loses;       /* this path does */
     const char *stays;       /* this one is not taken */
     int fails;               /* with this, before anything is done */
@@ -61,7 +62,8 @@ static int take(struct handover_change *changes, size_t count, void *cookie, str
         }
         if (t->stays && strcmp(c->path, t->stays) == 0) {
             c->fate = HANDOVER_LEFT;
-        } else if (t->loses && strcmp(c->path, t->loses) == 0) {
+        } else if (t->loses &&
+                   (strcmp(c->path, t->loses) == 0 || (t->loses_below && strncmp(c->path, t->loses, strlen(t->loses)) == 0))) {
             c->fate = HANDOVER_LOST;
             if (c->from_fd >= 0)
                 assert_int_equal(renameat(c->from_fd, c->name, t->x->fd, "loser"), 0);
@@ -441,6 +443,38 @@ static void what_is_not_taken_stays_as_it_is(void **state)
     fixture_done(&x);
 }
 
+static int take_and_fail(struct handover_change *changes, size_t count, void *cookie, struct err *err)
+{
+    int r = take(changes, count, cookie, err);
+
+    return r < 0 ? r : err_errno(err, -EINPROGRESS, "taking");
+}
+
+/* The promise "all or nothing" was not kept, and it was all in the end. */
+static void what_was_taken_all_the_same_is_let_go_the_next_time(void **state)
+{
+    struct fixture x;
+    struct taker t = { .x = &x };
+    struct handover_result result;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    begin(&x);
+    fixture_open(&x, all, 0);
+    make(&x, "", "f", "text");
+    t.base_fd = openat(x.fd, "base", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(fence_hand_over(x.fence, take_and_fail, &t, &result, &err), -EINPROGRESS);
+    close(t.base_fd);
+    handles_trim(x.fence);
+    make(&x, "", "g", "text");
+    hand_over(&x, &t);
+    assert_string_equal(t.log, "f g\n");
+    assert_content(&x, walk(&x, "f", NULL), "text");
+    assert_int_equal(write_text(&x, walk(&x, "f", NULL), "TEXT", 0), 4);
+    assert_base(&x, "f", "text");
+    fixture_done(&x);
+}
+
 static void what_lost_is_the_others_from_now_on(void **state)
 {
     struct fixture x;
@@ -472,6 +506,15 @@ static void what_lost_is_the_others_from_now_on(void **state)
     autodone(buf) struct buf loser = BUF_EMPTY;
     assert_int_equal(file_read(x.fd, "loser", 100, &loser), 0);
     assert_string_equal(loser.data, "ours");
+    /* A directory, to a file. */
+    t.loses = "d";
+    t.loses_below = true;
+    make_dir(&x, "", "d");
+    make(&x, "d", "inner", "i");
+    put_file(&x, "base/d", "a file");
+    assert_true(hand_over(&x, &t).lost >= 2);
+    assert_content(&x, walk(&x, "d", NULL), "a file");
+    t.loses_below = false;
     /* A deletion itself. */
     t.loses = "f";
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
@@ -730,6 +773,7 @@ int main(void)
         cmocka_unit_test(names_of_one_file_become_files),
         cmocka_unit_test(the_quota_comes_back),
         cmocka_unit_test(what_is_not_taken_stays_as_it_is),
+        cmocka_unit_test(what_was_taken_all_the_same_is_let_go_the_next_time),
         cmocka_unit_test(what_lost_is_the_others_from_now_on),
         cmocka_unit_test(what_was_handed_over_is_not_mistaken_for_another_file),
         cmocka_unit_test(a_change_tells_of_what_it_was_made),
