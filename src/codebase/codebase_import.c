@@ -99,7 +99,7 @@ int codebase_import_begin(struct codebase *cb, const struct codebase_import_opti
     import->tree_fd = import->in_fd = import->thread_fd = -1;
     import->is_replacing = options->is_replacing;
     import->limits = limits_of(cb, options);
-    r = txn_new(cb, options->is_replacing ? TXN_EXACT : TXN_STRICT, options->by, "import", &import->txn, err);
+    r = txn_new(cb, options->is_replacing ? TXN_EXACT : TXN_STRICT, options->by, "archive", &import->txn, err);
     if (r < 0)
         return r;
     r = start(import);
