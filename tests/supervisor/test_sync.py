@@ -304,11 +304,20 @@ def test_syncs_of_many_sandboxes_at_once(make, codebase):
         for i in range(8):
             do(box, f"set -e; echo {n} {i} > shared; echo {n} {i} > own-{n}-{i}; mkdir -p dir-{i}; echo {n} > dir-{i}/{n}; rm -f own-{n}-{i - 2}")
 
-    threads = [threading.Thread(target=work, args=(box, n)) for n, box in enumerate(boxes)]
+    failures = []
+
+    def guarded(box, n):
+        try:
+            work(box, n)
+        except BaseException as failure:  # a thread's failure is to be read in the report
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(box, n)) for n, box in enumerate(boxes)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(WAIT)
+    assert not failures, failures
     tree = codebase.tree()
     for n in range(3):
         assert {p for p in tree if p.startswith(f"own-{n}-")} == {f"own-{n}-6", f"own-{n}-7"}
