@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "fence/follow.h"
+#include "fence/inode.h"
 #include "fence/reply.h"
 
 #define GREETING_MS 10000
@@ -331,6 +332,8 @@ static void add_worker(struct session *s)
 
     if (s->count - s->aside >= s->most)
         return;
+    if (self)
+        follow_end(&s->follow, &self->pursuit); /* a thread inherits that */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_init(&attr);
@@ -435,13 +438,21 @@ static void call_watcher(struct session *s)
         add_worker(s);
 }
 
+static bool has_content_here(struct session *s, uint64_t node)
+{
+    const struct inode *inode = node == FUSE_ROOT_ID ? s->f->root : inode_by_node(s->f, node);
+
+    return inode && inode_has(inode, INODE_UP);
+}
+
 /* What may take longer than waking another worker. */
-static bool takes_long(const struct fuse_in_header *head)
+static bool takes_long(struct session *s, const struct fuse_in_header *head)
 {
     switch (head->opcode) {
+    case FUSE_SETATTR: /* copies a file of the base */
+        return !has_content_here(s, head->nodeid);
     case FUSE_FSYNC:
     case FUSE_FSYNCDIR:
-    case FUSE_SETATTR:
     case FUSE_RENAME:
     case FUSE_RENAME2:
     case FUSE_LINK:
@@ -485,7 +496,7 @@ static bool serve(struct worker *w, size_t len)
     if (now - atomic_exchange(&s->last_ns, now) > ACTIVE_NS / 2)
         call_watcher(s);
     count_crowd(w, head);
-    if (!leads || s->passes_all || takes_long(head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
+    if (!leads || s->passes_all || takes_long(s, head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
         follow_end(&s->follow, &w->pursuit);
         pass_lead(w);
         leads = false;
