@@ -1,6 +1,7 @@
 #include "fence/follow.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -106,7 +107,7 @@ static void move_to(int cpu)
 }
 
 /* The fourth field of loadavg begins with how many threads run or want to, on all CPUs; one of them is the caller. */
-static bool is_calm(const struct follow *follow)
+static int count_running(void)
 {
     char text[128];
     int running = 0;
@@ -114,14 +115,9 @@ static bool is_calm(const struct follow *follow)
     autofd int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (n <= 0)
-        return false;
+        return INT_MAX;
     text[n] = 0;
-    return sscanf(text, "%*s %*s %*s %d/", &running) == 1 && (running - 1) * 2 < follow->cpus;
-}
-
-static bool is_on(const struct follow *follow, const struct pursuit *p, int64_t now_ns)
-{
-    return p->run >= RUN_LEAST && now_ns >= atomic_load_explicit(&follow->rest_until_ns, memory_order_relaxed);
+    return sscanf(text, "%*s %*s %*s %d/", &running) == 1 ? running - 1 : INT_MAX;
 }
 
 static void look_around(struct follow *follow, int64_t now_ns)
@@ -129,8 +125,28 @@ static void look_around(struct follow *follow, int64_t now_ns)
     if (now_ns < atomic_load_explicit(&follow->look_after_ns, memory_order_relaxed))
         return;
     atomic_store(&follow->look_after_ns, now_ns + LOOK_NS);
-    if (!is_calm(follow))
-        atomic_store(&follow->rest_until_ns, now_ns + LOOK_NS);
+    atomic_store(&follow->running, count_running());
+}
+
+void follow_look_again(struct follow *follow)
+{
+    atomic_store(&follow->look_after_ns, 0);
+}
+
+bool follow_is_crowded(struct follow *follow, int64_t now_ns)
+{
+    look_around(follow, now_ns);
+    return atomic_load_explicit(&follow->running, memory_order_relaxed) >= follow->cpus;
+}
+
+static bool is_calm(const struct follow *follow)
+{
+    return atomic_load_explicit(&follow->running, memory_order_relaxed) < (follow->cpus + 1) / 2;
+}
+
+static bool is_on(const struct follow *follow, const struct pursuit *p, int64_t now_ns)
+{
+    return p->run >= RUN_LEAST && now_ns >= atomic_load_explicit(&follow->rest_until_ns, memory_order_relaxed);
 }
 
 /* Hopping that does not bring us together is done less and less. */
@@ -194,7 +210,7 @@ void follow_request(struct follow *follow, struct pursuit *p, uint32_t pid, bool
     count(p, pid, is_near, now_ns);
     if (is_on(follow, p, now_ns))
         look_around(follow, now_ns);
-    if (!is_on(follow, p, now_ns)) {
+    if (!is_on(follow, p, now_ns) || !is_calm(follow)) {
         follow_end(follow, p);
         return;
     }

@@ -13,7 +13,8 @@
 struct follow {
     bool is_possible;
     int cpus;
-    _Atomic int64_t look_after_ns; /* when to see again whether the machine is calm */
+    _Atomic int64_t look_after_ns; /* when to see again how busy the machine is */
+    _Atomic int running;           /* threads that ran or wanted to, when we last looked; ourselves not counted */
     _Atomic int behind;            /* thread that stands back for its client; 0: none */
     _Atomic int64_t rest_until_ns; /* not before: it did not pay */
     _Atomic int64_t rest_ns;
@@ -39,6 +40,10 @@ void follow_end(struct follow *follow, struct pursuit *pursuit);
 
 /* Whoever stands back, if anybody, competes for its CPU again, and nobody does it for a while. */
 void follow_rescue(struct follow *follow, int64_t now_ns);
+
+/* Whether there are more who want to run than CPUs. Where that can't be found out there are. */
+bool follow_is_crowded(struct follow *follow, int64_t now_ns);
+void follow_look_again(struct follow *follow); /* it may have changed */
 
 /* Whether the calling thread stands back. */
 bool follow_is_behind(struct follow *follow, const struct pursuit *pursuit);

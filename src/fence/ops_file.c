@@ -171,7 +171,7 @@ int op_fsync(struct fence *f, const struct caller *who, struct inode *inode, boo
     r = delta_settle(f);
     if (r == 0)
         r = handle_get(f, inode, LAYER_DELTA, &h);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = (data_only ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
     handle_put(f, h);

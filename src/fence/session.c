@@ -22,6 +22,7 @@
 #define BUFFER_BYTES ((1 << 20) + 4096) /* a write of the largest size and its headers */
 #define WORKERS_DEFAULT 8
 #define SPIN_NS 60000
+#define AWAY_NS 500000
 #define WAKE_NS 40000 /* what a sleeper's waking adds to the time until a request is met */
 #define STUCK_NS (2 * CLOCK_NS_PER_MS)
 #define ACTIVE_NS CLOCK_NS_PER_SEC
@@ -191,7 +192,7 @@ static bool spin_pays(struct worker *w)
         w->spins /= 2;
         w->hits /= 2;
     }
-    return w->hits * 3 >= w->spins || w->spins < 8;
+    return (w->hits * 3 >= w->spins || w->spins < 8) && !follow_is_crowded(&w->s->follow, clock_now_ns());
 }
 
 static void count_sleep(struct worker *w)
@@ -217,13 +218,23 @@ static ssize_t try_read(struct worker *w)
     }
 }
 
+/* On a busy CPU whoever gives way is away for a turn of the others', which is long; whoever sleeps comes back as soon as it is woken. */
+static int64_t give_way(struct worker *w, int64_t now_ns)
+{
+    relax();
+    int64_t back_ns = clock_now_ns();
+    if (back_ns - now_ns > AWAY_NS)
+        follow_look_again(&w->s->follow);
+    return back_ns;
+}
+
 static ssize_t spin(struct worker *w)
 {
-    int64_t until = clock_now_ns() + SPIN_NS;
+    int64_t now = clock_now_ns(), until = now + SPIN_NS;
     ssize_t n = -EAGAIN;
 
-    while (n == -EAGAIN && clock_now_ns() < until && !atomic_load_explicit(&w->s->stopping, memory_order_relaxed)) {
-        relax();
+    while (n == -EAGAIN && now < until && !atomic_load_explicit(&w->s->stopping, memory_order_relaxed)) {
+        now = give_way(w, now);
         w->turns++;
         n = try_read(w);
     }

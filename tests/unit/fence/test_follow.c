@@ -77,6 +77,23 @@ static void it_is_as_before_when_a_client_took_its_time(void **state)
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
 }
 
+static void nobody_stands_back_on_a_busy_machine(void **state)
+{
+    struct follow follow;
+    struct pursuit p;
+    int64_t now;
+
+    (void) state;
+    begin(&follow, &p);
+    now = ask(&follow, &p, clock_now_ns(), 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    assert_false(follow_is_crowded(&follow, now));
+    follow.running = follow.cpus;
+    assert_true(follow_is_crowded(&follow, now));
+    ask(&follow, &p, now, 1);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
 static void only_one_stands_back(void **state)
 {
     struct follow follow;
@@ -144,6 +161,7 @@ int main(void)
         cmocka_unit_test(a_worker_stands_back_for_a_client_that_asks_again_and_again),
         cmocka_unit_test(it_is_as_before_when_another_client_asks),
         cmocka_unit_test(it_is_as_before_when_a_client_took_its_time),
+        cmocka_unit_test(nobody_stands_back_on_a_busy_machine),
         cmocka_unit_test(only_one_stands_back),
         cmocka_unit_test(whoever_is_rescued_is_as_before),
         cmocka_unit_test(nobody_rests_where_nobody_stood_back),
