@@ -14,9 +14,9 @@
 
 #define RUN_LEAST 4
 #define RUN_GAP_NS CLOCK_NS_PER_MS
-#define RUN_GOOD 256
-#define REST_LEAST_NS (4 * CLOCK_NS_PER_MS)
-#define REST_MOST_NS (256 * CLOCK_NS_PER_MS)
+#define RUN_GOOD 1024
+#define REST_LEAST_NS (32 * CLOCK_NS_PER_MS)
+#define REST_MOST_NS CLOCK_NS_PER_SEC
 #define LOOK_NS (8 * CLOCK_NS_PER_MS)
 #define NEAR_GOOD 32
 #define APART_LEAST 2
@@ -106,18 +106,21 @@ static void move_to(int cpu)
         sched_setaffinity(0, sizeof(may), &may);
 }
 
-/* The fourth field of loadavg begins with how many threads run or want to, on all CPUs; one of them is the caller. */
-static int count_running(void)
+/* The fourth field of loadavg begins with how many threads run or want to, on all CPUs; one of them is the caller. The first says how
+ * many did in the last minute: where it is high, a moment without any is only a moment. */
+static int count_running(const struct follow *follow)
 {
     char text[128];
-    int running = 0;
+    int running = 0, load = 0;
 
     autofd int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (n <= 0)
         return INT_MAX;
     text[n] = 0;
-    return sscanf(text, "%*s %*s %*s %d/", &running) == 1 ? running - 1 : INT_MAX;
+    if (sscanf(text, "%d.%*s %*s %*s %d/", &load, &running) != 2)
+        return INT_MAX;
+    return load > follow->cpus && running <= load ? load : running - 1;
 }
 
 static void look_around(struct follow *follow, int64_t now_ns)
@@ -125,7 +128,7 @@ static void look_around(struct follow *follow, int64_t now_ns)
     if (now_ns < atomic_load_explicit(&follow->look_after_ns, memory_order_relaxed))
         return;
     atomic_store(&follow->look_after_ns, now_ns + LOOK_NS);
-    atomic_store(&follow->running, count_running());
+    atomic_store(&follow->running, count_running(follow));
 }
 
 void follow_look_again(struct follow *follow)
