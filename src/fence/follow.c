@@ -108,19 +108,20 @@ static void move_to(int cpu)
 
 /* The fourth field of loadavg begins with how many threads run or want to, on all CPUs; one of them is the caller. The first says how
  * many did in the last minute: where it is high, a moment without any is only a moment. */
-static int count_running(const struct follow *follow)
+static void count_running(struct follow *follow)
 {
     char text[128];
-    int running = 0, load = 0;
+    int running = INT_MAX, load = INT_MAX;
 
     autofd int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (n <= 0)
-        return INT_MAX;
-    text[n] = 0;
-    if (sscanf(text, "%d.%*s %*s %*s %d/", &load, &running) != 2)
-        return INT_MAX;
-    return load > follow->cpus && running <= load ? load : running - 1;
+    if (n > 0) {
+        text[n] = 0;
+        if (sscanf(text, "%d.%*s %*s %*s %d/", &load, &running) != 2)
+            running = load = INT_MAX;
+    }
+    atomic_store(&follow->running, running - 1);
+    atomic_store(&follow->load, load);
 }
 
 static void look_around(struct follow *follow, int64_t now_ns)
@@ -128,7 +129,7 @@ static void look_around(struct follow *follow, int64_t now_ns)
     if (now_ns < atomic_load_explicit(&follow->look_after_ns, memory_order_relaxed))
         return;
     atomic_store(&follow->look_after_ns, now_ns + LOOK_NS);
-    atomic_store(&follow->running, count_running(follow));
+    count_running(follow);
 }
 
 void follow_look_again(struct follow *follow)
@@ -144,7 +145,8 @@ bool follow_is_crowded(struct follow *follow, int64_t now_ns)
 
 static bool is_calm(const struct follow *follow)
 {
-    return atomic_load_explicit(&follow->running, memory_order_relaxed) < (follow->cpus + 1) / 2;
+    return atomic_load_explicit(&follow->running, memory_order_relaxed) < (follow->cpus + 1) / 2 &&
+           atomic_load_explicit(&follow->load, memory_order_relaxed) <= follow->cpus;
 }
 
 static bool is_on(const struct follow *follow, const struct pursuit *p, int64_t now_ns)

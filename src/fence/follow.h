@@ -15,6 +15,7 @@ struct follow {
     int cpus;
     _Atomic int64_t look_after_ns; /* when to see again how busy the machine is */
     _Atomic int running;           /* threads that ran or wanted to, when we last looked; ourselves not counted */
+    _Atomic int load;              /* and how many on average over the last minute */
     _Atomic int behind;            /* thread that stands back for its client; 0: none */
     _Atomic int64_t rest_until_ns; /* not before: it did not pay */
     _Atomic int64_t rest_ns;
