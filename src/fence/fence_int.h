@@ -66,6 +66,8 @@ enum {
     INODE_BLIND = 256,      /* a directory of a live base that is not watched (blind.h) */
     INODE_STALE = 512,      /* the kernel may have old pages: they go before anything new is told */
     INODE_PATROLLED = 1024, /* the patrol comes by */
+    INODE_DIRECT = 2048,    /* whoever made it still writes it, past the page cache: see direct.h */
+    INODE_SEEN = 4096,      /* and meanwhile pages of it came to be there */
 };
 
 struct inode {

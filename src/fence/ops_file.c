@@ -7,6 +7,7 @@
 #include "fence/blind.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
+#include "fence/direct.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
@@ -61,6 +62,7 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
     struct handle *h;
     ssize_t n = guard_inode(f, NEED_READ, inode, who);
 
+    direct_note_seen(inode);
     if (n == 0)
         n = get_content(f, inode, &h);
     if (n != 0)
@@ -169,7 +171,7 @@ int op_fsync(struct fence *f, const struct caller *who, struct inode *inode, boo
     r = delta_settle(f);
     if (r == 0)
         r = handle_get(f, inode, LAYER_DELTA, &h);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = (data_only ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
     handle_put(f, h);

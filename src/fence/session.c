@@ -14,12 +14,16 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "fence/follow.h"
+#include "fence/inode.h"
 #include "fence/reply.h"
 
 #define GREETING_MS 10000
 #define BUFFER_BYTES ((1 << 20) + 4096) /* a write of the largest size and its headers */
 #define WORKERS_DEFAULT 8
 #define SPIN_NS 60000
+#define AWAY_NS 500000
+#define WAKE_NS 40000 /* what a sleeper's waking adds to the time until a request is met */
 #define STUCK_NS (2 * CLOCK_NS_PER_MS)
 #define ACTIVE_NS CLOCK_NS_PER_SEC
 #define IDLE_NS (10 * CLOCK_NS_PER_SEC)
@@ -33,13 +37,13 @@
  * One worker, the leader, reads requests; the others wait for their turn. A short request the leader serves itself and goes
  * on reading: a single client then talks to a single thread whose caches are warm, and nobody else is woken. Waking an idle CPU
  * is what makes a round trip slow, so after a reply the leader looks for the next request for SPIN_NS before it sleeps, as
- * long as that pays (see spin_pays).
+ * long as that pays (see spin_pays), and is on the CPU of a client that asks one thing after the other (see follow.c).
  *
  * Leadership is passed on in three cases: before a request that takes long (copying, syncing, moving); when several times in a
  * row a request of another process was waiting already, that is, when several clients ask at once; and when the leader is stuck
- * in a short one for STUCK_NS, which a waiting worker notices and takes the lead. A worker that finds it is no leader any more
- * lines up. One whose request has to wait for what the kernel says next (session_catch_up) steps aside: it does not lead, and does
- * not count among those who may be at work.
+ * in a short one for STUCK_NS, or stands back and is kept from running, which a waiting worker notices and takes the lead. A worker
+ * that finds it is no leader any more lines up. One whose request has to wait for what another worker does (session_step_aside)
+ * does not lead, and does not count among those who may be at work.
  *
  *     waiting --take_lead()--> leading --pass_lead()--> serving --> waiting
  *
@@ -62,6 +66,7 @@ struct session {
     _Atomic bool is_lost; /* someone else unmounted us */
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
+    struct follow follow;
     _Atomic int unheard; /* workers who read, or have read a FORGET and are not done with it */
 
     pthread_mutex_t lock;
@@ -70,9 +75,9 @@ struct session {
     bool has_leader;     /* guarded by lock, as these */
     bool has_watcher;    /* one of the waiting looks after the leader */
     unsigned count, waiting;
-    unsigned aside; /* of `count`: in session_catch_up() */
+    unsigned aside; /* of `count`: see session_step_aside() */
     _Atomic uint64_t term;
-    _Atomic int64_t busy_since_ns; /* of the leader; 0: it reads */
+    _Atomic int64_t busy_since_ns; /* of the leader; 0: it reads, or waits for something to read */
     _Atomic int64_t last_ns;       /* when a request came */
 };
 
@@ -83,7 +88,10 @@ struct worker {
     bool was_waiting; /* the request was there before we looked */
     unsigned crowd;   /* how many in a row were, and from another process than the one before */
     uint32_t last_pid;
-    unsigned spins, hits;
+    unsigned spins, hits; /* how often looking for a request would have paid, of how many times */
+    unsigned turns;       /* how often it gave way until it met the request; 0: it was not looking for it */
+    int64_t replied_ns;   /* when it was done with the one before */
+    struct pursuit pursuit;
 };
 
 static __thread struct worker *self; /* borrowed; NULL in threads that are none */
@@ -176,14 +184,21 @@ static void relax(void)
     sched_yield();
 }
 
-/* Spinning that seldom meets a request only takes CPU from those who could make one. */
+/* Spinning that seldom meets a request only takes CPU from those who could make one. While it does not pay, sleepers find out
+ * whether it would have (see count_sleep). */
 static bool spin_pays(struct worker *w)
 {
     if (w->spins >= 64) {
         w->spins /= 2;
         w->hits /= 2;
     }
-    return w->hits * 3 >= w->spins || w->spins < 8 || w->spins % 16 == 0;
+    return (w->hits * 3 >= w->spins || w->spins < 8) && !follow_is_crowded(&w->s->follow, clock_now_ns());
+}
+
+static void count_sleep(struct worker *w)
+{
+    w->spins++;
+    w->hits += clock_now_ns() - w->replied_ns < SPIN_NS + WAKE_NS;
 }
 
 /* After a request was read serve() says when it is heard. */
@@ -203,40 +218,70 @@ static ssize_t try_read(struct worker *w)
     }
 }
 
+/* On a busy CPU whoever gives way is away for a turn of the others', which is long; whoever sleeps comes back as soon as it is woken. */
+static int64_t give_way(struct worker *w, int64_t now_ns)
+{
+    relax();
+    int64_t back_ns = clock_now_ns();
+    if (back_ns - now_ns > AWAY_NS)
+        follow_look_again(&w->s->follow);
+    return back_ns;
+}
+
 static ssize_t spin(struct worker *w)
 {
-    int64_t until = clock_now_ns() + SPIN_NS;
+    int64_t now = clock_now_ns(), until = now + SPIN_NS;
     ssize_t n = -EAGAIN;
 
-    w->spins++;
-    while (n == -EAGAIN && clock_now_ns() < until && !atomic_load_explicit(&w->s->stopping, memory_order_relaxed)) {
-        relax();
+    while (n == -EAGAIN && now < until && !atomic_load_explicit(&w->s->stopping, memory_order_relaxed)) {
+        now = give_way(w, now);
+        w->turns++;
         n = try_read(w);
     }
-    w->hits += n > 0;
+    if (n > 0) {
+        w->spins++;
+        w->hits++;
+    }
     return n;
 }
 
-/* The next request, or -errno when there will be none. Only the leader is here. */
+static bool still_leads(const struct worker *w)
+{
+    return atomic_load(&w->s->term) == w->term;
+}
+
+/* Nobody has to watch a leader that waits for a request; but one that stands back may want to read and not come to it. */
+static void be_idle(struct worker *w)
+{
+    if (still_leads(w))
+        atomic_store(&w->s->busy_since_ns, 0);
+}
+
+/* The next request; -EAGAIN when another leads by now; another -errno when there will be none. */
 static ssize_t next_request(struct worker *w)
 {
     struct session *s = w->s;
     ssize_t n = try_read(w);
 
+    w->turns = 0;
     w->was_waiting = n > 0;
     if (n > 0)
         return n;
     if (n == -EAGAIN && s->can_spin && spin_pays(w))
         n = spin(w);
-    else
-        w->spins++;
-    while (n == -EAGAIN) {
+    if (n != -EAGAIN)
+        return n;
+    follow_end(&s->follow, &w->pursuit);
+    be_idle(w);
+    while (n == -EAGAIN && still_leads(w)) {
         struct pollfd fds[2] = { { s->fd, POLLIN, 0 }, { s->stop_fd, POLLIN, 0 } };
         poll(fds, 2, -1);
         if (atomic_load(&s->stopping))
             return -ECANCELED;
         n = try_read(w);
     }
+    w->turns = 0;
+    count_sleep(w);
     return n;
 }
 
@@ -279,6 +324,8 @@ static bool take_lead(struct worker *w)
     }
     if (atomic_load(&s->stopping))
         return false;
+    if (s->has_leader)
+        follow_rescue(&s->follow, clock_now_ns());
     s->has_leader = true;
     atomic_store(&s->busy_since_ns, 0);
     w->term = atomic_fetch_add(&s->term, 1) + 1;
@@ -296,6 +343,8 @@ static void add_worker(struct session *s)
 
     if (s->count - s->aside >= s->most)
         return;
+    if (self)
+        follow_end(&s->follow, &self->pursuit); /* a thread inherits that */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_init(&attr);
@@ -320,12 +369,15 @@ static void pass_lead(struct worker *w)
         add_worker(s);
 }
 
-/* ---- catching up ---- */
+/* ---- stepping aside ---- */
 
-static bool step_aside(struct session *s)
+bool session_step_aside(struct session *s)
 {
+    if (!self)
+        return false;
+    follow_end(&s->follow, &self->pursuit);
     autolock(&s->lock);
-    if (!self || s->aside >= s->most)
+    if (s->aside >= s->most)
         return false;
     s->aside++;
     if (atomic_load(&s->term) == self->term)
@@ -336,6 +388,12 @@ static bool step_aside(struct session *s)
     else if (!s->has_leader)
         add_worker(s);
     return true;
+}
+
+void session_step_back(struct session *s)
+{
+    autolock(&s->lock);
+    s->aside--;
 }
 
 /* While clients keep the device full it is never seen empty; but of FEW requests some are FORGETs then, if there are any. */
@@ -356,13 +414,11 @@ void session_catch_up(struct session *s)
     int64_t until = clock_now_ns() + CATCH_UP_NS;
     uint64_t since = atomic_load(&s->requests);
 
-    if (!step_aside(s))
+    if (!session_step_aside(s))
         return;
     while (!is_caught_up(s, since) && clock_now_ns() < until && !atomic_load(&s->stopping))
         usleep(CATCH_UP_STEP_US);
-    pthread_mutex_lock(&s->lock);
-    s->aside--;
-    pthread_mutex_unlock(&s->lock);
+    session_step_back(s);
 }
 
 static bool is_idle(struct session *s)
@@ -393,13 +449,21 @@ static void call_watcher(struct session *s)
         add_worker(s);
 }
 
+static bool has_content_here(struct session *s, uint64_t node)
+{
+    const struct inode *inode = node == FUSE_ROOT_ID ? s->f->root : inode_by_node(s->f, node);
+
+    return inode && inode_has(inode, INODE_UP);
+}
+
 /* What may take longer than waking another worker. */
-static bool takes_long(const struct fuse_in_header *head)
+static bool takes_long(struct session *s, const struct fuse_in_header *head)
 {
     switch (head->opcode) {
+    case FUSE_SETATTR: /* copies a file of the base */
+        return !has_content_here(s, head->nodeid);
     case FUSE_FSYNC:
     case FUSE_FSYNCDIR:
-    case FUSE_SETATTR:
     case FUSE_RENAME:
     case FUSE_RENAME2:
     case FUSE_LINK:
@@ -418,12 +482,13 @@ static bool is_forget(const struct fuse_in_header *head)
     return head->opcode == FUSE_FORGET || head->opcode == FUSE_BATCH_FORGET;
 }
 
-/* One client asks one thing at a time; that its next request is there when we look only says that it was quick. */
+/* One client asks one thing at a time; that its next request is there when we look only says that it was quick. FORGET, RELEASE and
+ * pages that are written back are nobody's (0) and nobody waits for them. */
 static void count_crowd(struct worker *w, const struct fuse_in_header *head)
 {
-    bool another = head->pid != w->last_pid && !is_forget(head);
-
-    w->crowd = w->was_waiting && another ? w->crowd + 1 : 0;
+    if (head->pid == 0)
+        return;
+    w->crowd = w->was_waiting && head->pid != w->last_pid ? w->crowd + 1 : 0;
     w->last_pid = head->pid;
 }
 
@@ -434,7 +499,7 @@ static bool serve(struct worker *w, size_t len)
     const struct fuse_in_header *head = (const void *) w->bytes;
     struct fuse_buf buf = { .size = len, .mem = w->bytes };
     int64_t now = clock_now_ns();
-    bool leads = true, forgets = is_forget(head);
+    bool leads = still_leads(w), forgets = is_forget(head);
 
     if (!forgets)
         atomic_fetch_sub(&s->unheard, 1);
@@ -442,21 +507,26 @@ static bool serve(struct worker *w, size_t len)
     if (now - atomic_exchange(&s->last_ns, now) > ACTIVE_NS / 2)
         call_watcher(s);
     count_crowd(w, head);
-    if (s->passes_all || takes_long(head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
+    if (!leads || s->passes_all || takes_long(s, head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
+        follow_end(&s->follow, &w->pursuit);
         pass_lead(w);
         leads = false;
         atomic_fetch_add(&s->serving, 1);
     } else {
         atomic_store(&s->busy_since_ns, now);
+        if (head->pid != 0)
+            follow_request(&s->follow, &w->pursuit, head->pid, w->was_waiting || w->turns == 1 || w->turns == 2, now);
     }
     fuse_session_process_buf(s->fuse, &buf);
     if (forgets)
         atomic_fetch_sub(&s->unheard, 1);
     if (!leads)
         atomic_fetch_sub(&s->serving, 1);
-    if (!leads || atomic_load(&s->term) != w->term)
+    if (!leads || !still_leads(w))
         return false;
-    atomic_store(&s->busy_since_ns, 0);
+    w->replied_ns = clock_now_ns();
+    if (!follow_is_behind(&s->follow, &w->pursuit))
+        be_idle(w);
     return true;
 }
 
@@ -470,13 +540,15 @@ static void end_all(struct session *s)
 
 static void work(struct session *s)
 {
-    struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES) };
+    struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES), .pursuit.thread = (int) gettid() };
 
     self = &w;
     while (w.bytes && take_lead(&w)) {
         bool leads = true;
         while (leads) {
             ssize_t n = next_request(&w);
+            if (n == -EAGAIN)
+                break;
             if (n <= 0) {
                 if (n == -ENODEV)
                     atomic_store(&w.s->is_lost, true);
@@ -486,6 +558,7 @@ static void work(struct session *s)
             leads = serve(&w, (size_t) n);
         }
     }
+    follow_end(&s->follow, &w.pursuit);
     self = NULL;
     free(w.bytes);
     reply_free_buffer();
@@ -539,6 +612,7 @@ int session_new(struct fence *f, unsigned threads, struct session **ret_session)
     s->fd = -1;
     s->most = threads ? threads : WORKERS_DEFAULT;
     s->passes_all = fault_is("side-by-side");
+    follow_init(&s->follow);
     s->can_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     s->serving_most = (int) sysconf(_SC_NPROCESSORS_ONLN) / 2;
     pthread_mutex_init(&s->lock, NULL);

@@ -18,6 +18,11 @@ void session_stop(struct session *session);
 /* The device for passthrough_new(), or -EOPNOTSUPP where the kernel does not offer it. */
 int session_passthrough_fd(const struct session *session);
 
+/* For a worker in the middle of a request that has to wait for what another worker does: it does not lead meanwhile, nor count
+ * among those who may be at work. False: too many wait already, or the caller is no worker. */
+bool session_step_aside(struct session *session);
+void session_step_back(struct session *session);
+
 /* For a worker in the middle of a request: waits, not for long, until every FORGET that the kernel had sent by then is dealt
  * with. Others read meanwhile, so the caller may hold no lock that they need for that. */
 void session_catch_up(struct session *session);

@@ -1,0 +1,172 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "fence/follow.h"
+
+#define CLIENT 1
+
+/* Where the process may not return from SCHED_IDLE there is nothing to try. The machine is taken for a calm one: no test may depend
+ * on what else runs on it. */
+static void begin(struct follow *follow, struct pursuit *p)
+{
+    *follow = (struct follow){ 0 };
+    follow_init(follow);
+    if (!follow->is_possible)
+        skip();
+    follow->look_after_ns = INT64_MAX;
+    *p = (struct pursuit){ .thread = (int) gettid() };
+}
+
+/* Requests of one client, each soon after the other. Returns when the last one came. */
+static int64_t ask(struct follow *follow, struct pursuit *p, int64_t now_ns, int count)
+{
+    for (int i = 0; i < count; i++)
+        follow_request(follow, p, CLIENT, true, now_ns += 50000);
+    return now_ns;
+}
+
+static void a_worker_stands_back_for_a_client_that_asks_again_and_again(void **state)
+{
+    struct follow follow;
+    struct pursuit p;
+
+    (void) state;
+    begin(&follow, &p);
+    ask(&follow, &p, clock_now_ns(), 3);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    ask(&follow, &p, p.last_ns, 3);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    assert_true(follow_is_behind(&follow, &p));
+    follow_end(&follow, &p);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    assert_false(follow_is_behind(&follow, &p));
+}
+
+static void it_is_as_before_when_another_client_asks(void **state)
+{
+    struct follow follow;
+    struct pursuit p;
+    int64_t now;
+
+    (void) state;
+    begin(&follow, &p);
+    now = ask(&follow, &p, clock_now_ns(), 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    follow_request(&follow, &p, CLIENT + 1, true, now + 1);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
+static void it_is_as_before_when_a_client_took_its_time(void **state)
+{
+    struct follow follow;
+    struct pursuit p;
+    int64_t now;
+
+    (void) state;
+    begin(&follow, &p);
+    now = ask(&follow, &p, clock_now_ns(), 10);
+    follow_request(&follow, &p, CLIENT, true, now + 2 * CLOCK_NS_PER_MS);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
+static void nobody_stands_back_on_a_busy_machine(void **state)
+{
+    struct follow follow;
+    struct pursuit p;
+    int64_t now;
+
+    (void) state;
+    begin(&follow, &p);
+    now = ask(&follow, &p, clock_now_ns(), 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    assert_false(follow_is_crowded(&follow, now));
+    follow.running = follow.cpus;
+    assert_true(follow_is_crowded(&follow, now));
+    ask(&follow, &p, now, 1);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
+static void only_one_stands_back(void **state)
+{
+    struct follow follow;
+    struct pursuit p;
+
+    (void) state;
+    begin(&follow, &p);
+    atomic_store(&follow.behind, 1 << 30);
+    ask(&follow, &p, clock_now_ns(), 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    assert_int_equal(follow.behind, 1 << 30);
+}
+
+/* And not at once again, each time for longer. */
+static void whoever_is_rescued_is_as_before(void **state)
+{
+    struct follow follow;
+    struct pursuit p;
+    int64_t now, first;
+
+    (void) state;
+    begin(&follow, &p);
+    now = ask(&follow, &p, clock_now_ns(), 10);
+    follow_rescue(&follow, now);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    ask(&follow, &p, now, 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    first = follow.rest_until_ns - now;
+    now = ask(&follow, &p, follow.rest_until_ns, 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    follow_rescue(&follow, now);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    assert_true(follow.rest_until_ns - now > first);
+}
+
+static void nobody_rests_where_nobody_stood_back(void **state)
+{
+    struct follow follow = { 0 };
+
+    (void) state;
+    follow_rescue(&follow, clock_now_ns());
+    assert_int_equal(follow.rest_until_ns, 0);
+}
+
+static void moving_to_a_client_binds_nobody(void **state)
+{
+    struct follow follow;
+    struct pursuit p;
+    cpu_set_t before, after;
+    int64_t now = clock_now_ns();
+
+    (void) state;
+    begin(&follow, &p);
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    for (int i = 0; i < 100; i++)
+        follow_request(&follow, &p, (uint32_t) getpid(), false, now += 50000);
+    follow_end(&follow, &p);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+    assert_memory_equal(&before, &after, sizeof(before));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_stands_back_for_a_client_that_asks_again_and_again),
+        cmocka_unit_test(it_is_as_before_when_another_client_asks),
+        cmocka_unit_test(it_is_as_before_when_a_client_took_its_time),
+        cmocka_unit_test(nobody_stands_back_on_a_busy_machine),
+        cmocka_unit_test(only_one_stands_back),
+        cmocka_unit_test(whoever_is_rescued_is_as_before),
+        cmocka_unit_test(nobody_rests_where_nobody_stood_back),
+        cmocka_unit_test(moving_to_a_client_binds_nobody),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
