@@ -9,7 +9,7 @@
  * Of the ten descriptors that every shell can name, ours are 6 (reports), 7 (the command's text) and 8 (the same, while it is read):
  * 3, 4 and 5 are what people take first, 9 what they lock with. They come to us as 3 and 4 and are moved out of the way.
  */
-#define MOVE "exec 6>&3 7<&4 3>&- 4<&-\n"
+#define MOVE "exec 6>&3 7<&4 3>&- 4<&-; "
 #define RUN " /proc/self/fd/8 8<&7 7<&- 6>&- </dev/null\n"
 
 /* Without job control: it needs a terminal, and interrupting is ours to do. */

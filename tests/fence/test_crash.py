@@ -66,6 +66,7 @@ STEPS = {
     "rename of a directory over a removed one": ("rm -r empty; mkdir nd; echo x > nd/f", "RENAME nd empty"),
     "rename of a directory over an empty one": ("mkdir nd; echo x > nd/f", "RENAME nd empty"),
     "rename of a directory over an empty new one": ("mkdir x y; echo z > x/z", "RENAME x y"),
+    "rename of a directory over an empty one that was made anew": ("rm -r dir; mkdir dir x; echo z > x/z", "RENAME x dir"),
     "rename into another directory": ("", "mv -T file dir/sub/file"),
     "exchange of base files": ("", "EXCHANGE file target"),
     "exchange of a base file and a new one": ("echo n > n", "EXCHANGE file n"),

@@ -46,7 +46,7 @@ static void the_lines_are_single_lines(void **state)
     }
 }
 
-/* The shell as a session has it, told a few lines; what it says on descriptor 3. */
+/* The shell as a session has it, told a few lines; what it says on its channel. */
 static char *hear(const char *const shell[], const char *lines)
 {
     int in[2], out[2];
@@ -57,11 +57,12 @@ static char *hear(const char *const shell[], const char *lines)
     assert_true(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
     pid_t pid = fork();
     if (pid == 0) {
-        int null = open("/dev/null", O_WRONLY);
+        int null = open("/dev/null", O_RDWR);
         dup2(in[0], 0);
         dup2(null, 1);
         dup2(null, 2);
         dup2(out[1], 3);
+        dup2(null, 4);
         execv(shell[0], (char *const *) shell);
         _exit(127);
     }
