@@ -2,10 +2,9 @@
 
 import contextlib
 import ctypes
+import fcntl
 import io
-import json
 import os
-import pathlib
 import random
 import resource
 import signal
@@ -21,7 +20,7 @@ import grpc
 import pytest
 from sandbox.v1 import codebase_pb2, sandbox_pb2
 from server import WAIT, Client, eventually
-from test_sandboxes import CODE, refused
+from test_sandboxes import CODE
 
 NOBODY = 65534
 CLONE_NEWNS = 0x00020000
@@ -227,7 +226,7 @@ def test_a_server_without_descriptors_refuses_and_recovers(make):
 # Restarts.
 
 def test_two_hundred_sandboxes_and_a_new_server(make):
-    server = make(**{"logging-level": "warn"} if False else {}).start()
+    server = make().start()
     client = server.client()
     codebase = client.codebase({"a": "1"})
     idle = {client.sandbox(codebase, start=False) for _ in range(200)}
@@ -310,48 +309,41 @@ def test_sighup_reads_certificates_again(make, tmp_path):
     assert shown(server.grpc_address, ["h2"]) == second and shown(server.http_address) == second
 
 
+def start_with(server, sockets):
+    """As systemd does it: the sockets are descriptors 3 and up, and LISTEN_PID says who they are for."""
+    script = 'LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=grpc:http exec "$@"'
+    args = ["/bin/sh", "-c", script, "sh", server.program, "serve", *[f"--{key}={value}" for key, value in server.settings.items()]]
+    high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 100) for one in sockets]
+
+    def place():
+        for at, fd in enumerate(high):
+            os.dup2(fd, 3 + at, inheritable=True)
+
+    server.log_from = server.log_path.stat().st_size if server.log_path.exists() else 0
+    with open(server.log_path, "ab") as log:
+        server.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=server.environment(), cwd="/",
+                                          preexec_fn=place, close_fds=False)
+    for fd in high:
+        os.close(fd)
+
+
 def test_sockets_that_were_there_before(make):
     server = make(**{"server-grpc-addr": "127.0.0.1:1", "server-http-addr": "127.0.0.1:1"})
-    sockets = [socket.socket() for _ in range(2)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-        one.listen()
-    # As systemd does it: from descriptor 3 on, to the process that LISTEN_PID names.
-    def hand_over():
-        spare = [os.dup2(one.fileno(), 50 + i) for i, one in enumerate(sockets)]
-        for i, fd in enumerate(spare):
-            os.dup2(fd, 3 + i, inheritable=True)
-        os.environ.update(server.environment(), LISTEN_PID=str(os.getpid()), LISTEN_FDS="2", LISTEN_FDNAMES="grpc:http")
-
-    args = [server.program, "serve", *[f"--{key}={value}" for key, value in server.settings.items()]]
-    script = 'LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=grpc:http exec "$@"'
-    del hand_over
-    low = [os.dup2(one.fileno(), 60 + i) for i, one in enumerate(sockets)]
-    server.log_from = 0
-    with open(server.log_path, "ab") as log:
-        server.process = subprocess.Popen(["/bin/sh", "-c", f"exec 3<&{low[0]} 4<&{low[1]}; {script}", "sh", *args], stdin=subprocess.DEVNULL,
-                                          stdout=log, stderr=log, env=server.environment(), cwd="/", pass_fds=low)
-    try:
+    with socket.socket() as rpc, socket.socket() as rest:
+        for one in (rpc, rest):
+            one.bind(("127.0.0.1", 0))
+            one.listen()
+        start_with(server, (rpc, rest))
         server.wait_listening()
-        wanted = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-        assert [server.grpc_address, server.http_address] == wanted
+        assert [server.grpc_address, server.http_address] == [f"127.0.0.1:{one.getsockname()[1]}" for one in (rpc, rest)]
         codebase = server.client().codebase()
         assert server.http("GET", f"/v1/codebases/{codebase}")[0] == 200
         # Whoever comes while no server is there waits for the next.
         server.kill()
-        server.log_from = server.log_path.stat().st_size
-        waiting = socket.create_connection(sockets[1].getsockname(), timeout=WAIT)
-        waiting.sendall(f"GET /v1/codebases/{codebase} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        with open(server.log_path, "ab") as log:
-            server.process = subprocess.Popen(["/bin/sh", "-c", f"exec 3<&{low[0]} 4<&{low[1]}; {script}", "sh", *args],
-                                              stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=server.environment(), cwd="/", pass_fds=low)
-        assert waiting.recv(100).startswith(b"HTTP/1.1 200")
-        waiting.close()
-    finally:
-        for fd in low:
-            os.close(fd)
-        for one in sockets:
-            one.close()
+        with socket.create_connection(rest.getsockname(), timeout=WAIT) as waiting:
+            waiting.sendall(f"GET /v1/codebases/{codebase} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            start_with(server, (rpc, rest))
+            assert waiting.recv(100).startswith(b"HTTP/1.1 200")
 
 
 # Other users.
