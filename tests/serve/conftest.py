@@ -1,5 +1,6 @@
 """A real server, in a directory of its own, and clients for it. Every test leaves no process, mount or file."""
 
+import atexit
 import os
 import sys
 
@@ -12,7 +13,27 @@ from programs import make_stubs, place_programs  # noqa: E402
 PROGRAMS = place_programs()
 make_stubs()
 
+from postgres import Postgres  # noqa: E402
 from server import Server  # noqa: E402
+
+if os.environ.get("AGENTFENSE_TEST_DB") == "postgres":
+    try:
+        POSTGRES = Postgres()
+    except LookupError as missing:
+        print(f"skipped: {missing}")
+        os._exit(77)
+    atexit.register(POSTGRES.stop)
+    Server.new_database = POSTGRES.new_database
+
+
+@pytest.fixture
+def postgres():
+    try:
+        database = Postgres()
+    except LookupError as missing:
+        pytest.skip(str(missing))
+    yield database
+    database.stop()
 
 
 @pytest.fixture
