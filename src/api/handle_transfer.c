@@ -18,6 +18,7 @@ struct upload_kind {
     int (*begin)(const ProtobufCMessage *message, struct service *service, const struct caller *caller, struct upload **ret,
                  struct err *err);
     ProtobufCMessage *(*answer)(const ProtobufCMessage *first, const struct upload_result *result);
+    int64_t (*announced)(const ProtobufCMessage *first); /* bytes; 0: it does not say. NULL: it never does */
 };
 
 static int begin_file(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
@@ -48,6 +49,11 @@ static ProtobufCMessage *answer_file(const ProtobufCMessage *first, const struct
     return &out->base;
 }
 
+static int64_t size_announced(const ProtobufCMessage *first)
+{
+    return ((const Sandbox__V1__UploadChunk *) (const void *) first)->metadata->total_size;
+}
+
 static int begin_archive(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
                          struct upload **ret, struct err *err)
 {
@@ -72,7 +78,8 @@ static ProtobufCMessage *answer_archive(const ProtobufCMessage *first, const str
     return &out->base;
 }
 
-static const struct upload_kind file_kind = { begin_file, answer_file }, archive_kind = { begin_archive, answer_archive };
+static const struct upload_kind file_kind = { begin_file, answer_file, size_announced },
+                                archive_kind = { begin_archive, answer_archive, NULL };
 
 /* Both messages are a oneof of metadata and data, laid out alike. */
 _Static_assert(offsetof(Sandbox__V1__UploadChunk, content_case) == offsetof(Sandbox__V1__ArchiveChunk, content_case) &&
@@ -95,8 +102,9 @@ static int take_piece(const ProtobufCMessage *message, struct upload *upload, st
     }
 }
 
-static int take_pieces(struct call *call, struct upload *upload, struct err *err)
+static int take_pieces(struct call *call, struct upload *upload, int64_t *ret_bytes, struct err *err)
 {
+    *ret_bytes = 0;
     for (;;) {
         autorequest piece = NULL;
         int r = call_recv(call, &piece, err);
@@ -106,7 +114,23 @@ static int take_pieces(struct call *call, struct upload *upload, struct err *err
         r = take_piece(piece, upload, err);
         if (r < 0)
             return r;
+        if (((const Sandbox__V1__UploadChunk *) (const void *) piece)->content_case == SANDBOX__V1__UPLOAD_CHUNK__CONTENT_DATA)
+            *ret_bytes += (int64_t) ((const Sandbox__V1__UploadChunk *) (const void *) piece)->data.len;
     }
+}
+
+/* Clients give up in two steps: node's HTTP/2 ends the stream, as if all had been sent, and resets it with the next frame. What was
+ * announced, and a last look at whether anybody still waits, keep half a file from taking the place of a whole one. */
+static int check_whole(struct call *call, const struct upload_kind *kind, const ProtobufCMessage *first, int64_t bytes,
+                       struct err *err)
+{
+    int64_t announced = kind->announced ? kind->announced(first) : 0;
+
+    if (call_is_cancelled(call))
+        return err_set(err, ERR_CANCELLED, -ECANCELED, "the call was cancelled");
+    if (announced > 0 && bytes != announced)
+        return err_invalid(err, "total_size is %lld, and %lld bytes were sent", (long long) announced, (long long) bytes);
+    return 0;
 }
 
 static int take_first(struct call *call, ProtobufCMessage **ret, struct err *err)
@@ -128,6 +152,7 @@ static int take_upload(struct call *call, void *cookie, const struct upload_kind
     autoptr(upload) upload = NULL;
     struct upload_result result;
     struct caller caller;
+    int64_t bytes;
     int r = request_admit(call, cookie, &caller, err);
 
     if (r == 0)
@@ -135,7 +160,9 @@ static int take_upload(struct call *call, void *cookie, const struct upload_kind
     if (r == 0)
         r = kind->begin(first, service_of(cookie), &caller, &upload, err);
     if (r == 0)
-        r = take_pieces(call, upload, err);
+        r = take_pieces(call, upload, &bytes, err);
+    if (r == 0)
+        r = check_whole(call, kind, first, bytes, err);
     if (r == 0)
         r = upload_commit(upload, &result, err);
     return r < 0 ? r : answer_send(call, kind->answer(first, &result), err);

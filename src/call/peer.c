@@ -152,7 +152,11 @@ int peer_init(struct peer *peer, int fd)
         made.kind = PEER_REMOTE;
         if (address_is_loopback(&made.remote) && address_is_loopback(&made.local)) {
             made.kind = PEER_LOOPBACK;
-            made.has_uid = ask_owner(&made, &made.uid) == 0 && is_connected(fd);
+            int r = ask_owner(&made, &made.uid);
+            /* For want of descriptors or memory it is not known now; as nobody's, the connection would be refused for good. */
+            if (r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ENOBUFS)
+                return r;
+            made.has_uid = r == 0 && is_connected(fd);
         }
     }
     *peer = made;

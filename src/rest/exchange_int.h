@@ -28,14 +28,22 @@
 #define EXCHANGE_OUTBOX_MAX ((size_t) 256 << 10)
 #define EXCHANGE_TRAILERS_MAX 16
 
+/* A daemon cannot be given another certificate, so there is one for each that was loaded; those who came while it was the newest stay
+ * with it. */
+struct https {
+    struct MHD_Daemon *daemon; /* owned */
+    struct buf certificate, key, client_ca;
+    struct https *older;
+};
+
 struct http_server {
     struct http_server_options options; /* with the defaults filled in */
     struct rest_extra *extras;          /* owned: those of the options and our own */
     struct buf openapi;
-    struct route_table *routes;        /* owned */
-    struct watch *watch;               /* owned */
-    struct MHD_Daemon *plain, *secure; /* owned; NULL: not needed */
-    struct buf certificate, key, client_ca;
+    struct route_table *routes; /* owned */
+    struct watch *watch;        /* owned */
+    struct MHD_Daemon *plain;   /* owned; NULL: not needed */
+    struct https *https;        /* owned, the newest first; NULL: not needed. Under the lock */
     bool has_plain, has_secure, is_started;
     pthread_mutex_t lock;
     pthread_cond_t idle;

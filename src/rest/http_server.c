@@ -67,8 +67,13 @@ static void serve_openapi(const struct rest_request *request, struct rest_respon
 static bool adopt(void *cookie, int fd, const struct peer *peer, bool with_tls)
 {
     struct http_server *server = cookie;
-    struct MHD_Daemon *daemon = with_tls ? server->secure : server->plain;
+    struct MHD_Daemon *daemon = server->plain;
 
+    if (with_tls) {
+        pthread_mutex_lock(&server->lock);
+        daemon = server->https->daemon;
+        pthread_mutex_unlock(&server->lock);
+    }
     return MHD_add_connection(daemon, fd, (const struct sockaddr *) &peer->remote, sizeof(peer->remote)) == MHD_YES;
 }
 
@@ -195,31 +200,32 @@ static void on_log(void *cookie, const char *fmt, va_list ap)
     log_debug("http", LOG_STR("text", text));
 }
 
-static int start_daemon(struct http_server *server, bool with_tls, struct MHD_Daemon **ret, struct err *err)
+/* `https` NULL: without TLS. */
+static int start_daemon(struct http_server *server, const struct https *https, struct MHD_Daemon **ret, struct err *err)
 {
     const struct http_server_options *options = &server->options;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {
-        { MHD_OPTION_HTTPS_MEM_KEY, 0, server->key.data },
-        { MHD_OPTION_HTTPS_MEM_CERT, 0, server->certificate.data },
+        { MHD_OPTION_HTTPS_MEM_KEY, 0, https ? https->key.data : NULL },
+        { MHD_OPTION_HTTPS_MEM_CERT, 0, https ? https->certificate.data : NULL },
         { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *) (uintptr_t) TLS_PRIORITIES },
-        { server->client_ca.data ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, server->client_ca.data },
+        { https && https->client_ca.data ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
+          https ? https->client_ca.data : NULL },
         { MHD_OPTION_END, 0, NULL },
     };
     const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
 
     /* The log comes first, so that it gets what is said about the other options. Limits are the watch's, theirs are only never reached. */
-    *ret = MHD_start_daemon(flags | (with_tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
+    *ret = MHD_start_daemon(flags | (https ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
                             on_log, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned) options->connections_max + 16,
                             MHD_OPTION_CONNECTION_TIMEOUT, (options->write_timeout_ms + 999) / 1000,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
                             server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_UNESCAPE_CALLBACK,
-                            leave_as_it_is, NULL, MHD_OPTION_ARRAY, with_tls ? tls : none, MHD_OPTION_END);
+                            leave_as_it_is, NULL, MHD_OPTION_ARRAY, https ? tls : none, MHD_OPTION_END);
     if (!*ret)
-        return err_set(err, with_tls ? ERR_INVALID_ARGUMENT : ERR_INTERNAL, -EINVAL,
-                       with_tls ? "HTTPS cannot be served: certificate and key do not fit, or are none"
-                                : "HTTP cannot be served");
+        return err_set(err, https ? ERR_INVALID_ARGUMENT : ERR_INTERNAL, -EINVAL,
+                       https ? "HTTPS cannot be served: certificate and key do not fit, or are none" : "HTTP cannot be served");
     return 0;
 }
 
@@ -231,15 +237,53 @@ static int read_pem(const char *path, struct buf *out, struct err *err)
     return r < 0 ? err_errno(err, r, "reading '%s'", path) : 0;
 }
 
-static int read_tls(struct http_server *server, struct err *err)
+/* Stops those before it too. */
+static void https_free(struct https *https)
+{
+    while (https) {
+        struct https *older = https->older;
+
+        if (https->daemon)
+            MHD_stop_daemon(https->daemon);
+        buf_done(&https->certificate);
+        buf_done(&https->key);
+        buf_done(&https->client_ca);
+        free(https);
+        https = older;
+    }
+}
+DEFINE_AUTOPTR(https, https_free);
+
+static int add_https(struct http_server *server, struct err *err)
 {
     const struct tls_files *files = server->options.tls;
-    int r = read_pem(files->certificate, &server->certificate, err);
+    autoptr(https) https = xnew(struct https);
+    int r = read_pem(files->certificate, &https->certificate, err);
 
     if (r == 0)
-        r = read_pem(files->key, &server->key, err);
+        r = read_pem(files->key, &https->key, err);
     if (r == 0 && files->client_ca)
-        r = read_pem(files->client_ca, &server->client_ca, err);
+        r = read_pem(files->client_ca, &https->client_ca, err);
+    if (r == 0)
+        r = start_daemon(server, https, &https->daemon, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&server->lock);
+    https->older = server->https;
+    server->https = steal_ptr(&https);
+    pthread_mutex_unlock(&server->lock);
+    return 0;
+}
+
+/* Nobody is handed to the one before the newest any more, but perhaps to it at this very moment; the one before that has had its time. */
+int http_server_reload(struct http_server *server, struct err *err)
+{
+    int r = server->https ? add_https(server, err) : 0;
+
+    if (r == 0 && server->https && server->https->older) {
+        https_free(server->https->older->older);
+        server->https->older->older = NULL;
+    }
     return r;
 }
 
@@ -248,11 +292,9 @@ int http_server_start(struct http_server *server, struct err *err)
     int r = 0;
 
     if (server->has_plain)
-        r = start_daemon(server, false, &server->plain, err);
+        r = start_daemon(server, NULL, &server->plain, err);
     if (r == 0 && server->has_secure)
-        r = read_tls(server, err);
-    if (r == 0 && server->has_secure)
-        r = start_daemon(server, true, &server->secure, err);
+        r = add_https(server, err);
     if (r == 0)
         r = watch_start(server->watch, err);
     server->is_started = r == 0;
@@ -297,9 +339,8 @@ void http_server_stop(struct http_server *server, unsigned grace_ms)
     server->is_started = false;
     if (server->plain)
         MHD_stop_daemon(server->plain);
-    if (server->secure)
-        MHD_stop_daemon(server->secure);
-    server->plain = server->secure = NULL;
+    server->plain = NULL;
+    https_free(steal_ptr(&server->https));
 }
 
 void http_server_free(struct http_server *server)
@@ -310,9 +351,6 @@ void http_server_free(struct http_server *server)
     watch_free(server->watch);
     route_table_free(server->routes);
     buf_done(&server->openapi);
-    buf_done(&server->certificate);
-    buf_done(&server->key);
-    buf_done(&server->client_ca);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->idle);
     free(server->extras);

@@ -33,7 +33,7 @@ struct http_server_options {
     size_t extra_count;
     const char *openapi_title;     /* NULL: no /openapi.json */
     const char *openapi_version;   /* of the API */
-    const struct tls_files *tls;   /* NULL: no listener speaks TLS. Read once, in http_server_start() */
+    const struct tls_files *tls;   /* NULL: no listener speaks TLS. Read at the start, and by http_server_reload() */
     const char *const *host_names; /* ended by NULL, or NULL; names that Host may have beside addresses and localhost */
     const char *const *origins;    /* ended by NULL, or NULL; "https://ui.example.org": pages that may use the API */
     size_t connections_max;        /* [1000] further ones wait in the kernel's queue */
@@ -54,6 +54,10 @@ int http_server_new(const struct http_server_options *options, struct http_serve
 int http_server_listen(struct http_server *server, const struct listener *listener, bool with_tls, struct err *err);
 
 int http_server_start(struct http_server *server, struct err *err);
+
+/* Reads the files of TLS again, for connections to come; those that are there keep what they have. On failure everything stays as it was.
+ * One thread at a time. */
+int http_server_reload(struct http_server *server, struct err *err);
 
 /* Accepts nothing more, answers new requests with UNAVAILABLE, waits so long for calls at work, then cancels them and waits for their
  * handlers to return. Idempotent. */

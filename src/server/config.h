@@ -28,7 +28,8 @@ struct config {
     struct config_list allowed_uids;  /* beside our own */
     struct config_list allowed_hosts; /* names this server goes by, for the Host header */
     struct config_list allowed_origins;
-    bool is_private; /* local users need a token too */
+    bool is_private;  /* local users need a token too */
+    int64_t drain_ns; /* for calls at work when the server is told to end */
 
     char *codebase_path, *mount_path, *db_path;
 

@@ -253,7 +253,9 @@ int server_start(struct server *server, const struct config *config, struct err 
 
 int server_reload(struct server *server, struct err *err)
 {
-    return server->tls ? tls_reload(server->tls, err) : 0;
+    int r = server->tls ? tls_reload(server->tls, err) : 0;
+
+    return r == 0 && server->rest ? http_server_reload(server->rest, err) : r;
 }
 
 void server_drain(struct server *server, unsigned grace_ms)

@@ -29,6 +29,8 @@ const struct setting settings[] = {
       "names this server goes by, beside its addresses" },
     { "server.allowed_origins", SETTING_LIST, AT(allowed_origins), "", NULL, NULL, "web pages that may call REST" },
     { "server.require_token", SETTING_BOOL, AT(is_private), "false", NULL, NULL, "local users need a token too" },
+    { "server.drain_timeout", SETTING_SPAN, AT(drain_ns), "30s", NULL, NULL,
+      "how long calls at work may go on when the server is told to end" },
     { "storage.codebase_path", SETTING_TEXT, AT(codebase_path), NULL, "codebase-path", NULL, "directory of the codebases" },
     { "storage.mount_path", SETTING_TEXT, AT(mount_path), NULL, "mount-path", NULL,
       "directory of the sandboxes and their changes" },

@@ -49,40 +49,52 @@ int claim_take(struct service *service, const struct claim *claim, char ret_id[I
     return CLAIM_ANSWERED;
 }
 
-void claim_end(struct service *service, const struct claim *claim, bool is_done, const char *id)
+static void end(struct service *service, const char *owner, const char *key, bool is_done, const char *id)
 {
     struct err err = ERR_NONE;
-    int r;
+    int r = is_done ? claim_row_finish(service->store, owner, key, id, strlen(id), clock_wall_ns() + KEEP_NS, &err)
+                    : claim_row_release(service->store, owner, key, &err);
 
-    if (!*claim->key)
-        return;
-    r = is_done ? claim_row_finish(service->store, claim->owner, claim->key, id, strlen(id), clock_wall_ns() + KEEP_NS, &err)
-                : claim_row_release(service->store, claim->owner, claim->key, &err);
-    /* It stays open, and the next start finds out. */
     if (r < 0)
         log_warn("an idempotency key stays open", LOG_STR("error", err.text));
 }
 
-static bool was_made(struct service *service, const char *id)
+/* 1, or 0, or a negative errno: a database that does not answer has not said no. */
+static int was_made(struct service *service, const char *id)
 {
     autodone(sandbox_row) struct sandbox_row sandbox = { 0 };
     autodone(codebase_row) struct codebase_row codebase = { 0 };
     struct err ignored = ERR_NONE;
+    int r = sandbox_row_get(service->store, id, &sandbox, &ignored);
 
-    return sandbox_row_get(service->store, id, &sandbox, &ignored) == 0 ||
-           codebase_row_get(service->store, id, &codebase, &ignored) == 0;
+    if (r == -ENOENT)
+        r = codebase_row_get(service->store, id, &codebase, &ignored);
+    return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
-int claims_recover(struct service *service, struct err *err)
+void claim_end(struct service *service, const struct claim *claim, int r, const char *id)
+{
+    int made = r == 0;
+
+    if (!*claim->key)
+        return;
+    if (r == -EINPROGRESS)
+        made = was_made(service, id);
+    if (made >= 0)
+        end(service, claim->owner, claim->key, made > 0, id);
+}
+
+int claims_recover(struct service *service, int64_t older_than_ns, struct err *err)
 {
     autodone(claim_rows) struct claim_rows rows = { 0 };
     int r = claim_row_list_open(service->store, service->host_id, &rows, err);
 
     for (size_t i = 0; r >= 0 && i < rows.count; i++) {
         const struct claim_row *row = &rows.rows[i];
-        struct claim claim = { .owner = row->owner_id, .key = row->idempotency_key };
+        int made = row->created_ns < older_than_ns ? was_made(service, row->resource_id) : -EINPROGRESS;
 
-        claim_end(service, &claim, was_made(service, row->resource_id), row->resource_id);
+        if (made >= 0)
+            end(service, row->owner_id, row->idempotency_key, made > 0, row->resource_id);
     }
     return r < 0 ? r : 0;
 }

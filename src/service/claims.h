@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -25,10 +25,14 @@ struct claim {
 
 #define CLAIM_ANSWERED 1
 
+/* No request is at work for longer, so a claim that is older and still open is one whose end could not be written. */
+#define CLAIM_OPEN_NS (INT64_C(600) * 1000000000)
+
 /* 0: go on, and end it with claim_end(). CLAIM_ANSWERED: it was done before, and `ret_id` is what was made. The same key with another
  * request is ERR_ALREADY_EXISTS, the same one that is going on right now ERR_ABORTED. `ret_id` may be what resource_id points to. */
 int claim_take(struct service *service, const struct claim *claim, char ret_id[ID_TEXT_MAX], struct err *err);
-void claim_end(struct service *service, const struct claim *claim, bool is_done, const char *id);
+/* `r` is what doing it came to. Where nobody can tell whether it was done (-EINPROGRESS) the claim stays open until somebody can. */
+void claim_end(struct service *service, const struct claim *claim, int r, const char *id);
 
-/* At the start: claims that a server of this host left. */
-int claims_recover(struct service *service, struct err *err);
+/* Ends those of this host that were left open and are older than that: all of them at the start, later those older than CLAIM_OPEN_NS. */
+int claims_recover(struct service *service, int64_t older_than_ns, struct err *err);

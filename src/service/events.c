@@ -28,6 +28,7 @@ struct recorder {
     size_t first, count;
     size_t at_work; /* taken from the line and not in the store yet */
     uint64_t dropped;
+    bool is_stuck; /* the database takes none now */
     bool is_ending;
 };
 
@@ -142,6 +143,8 @@ static void write_batch(struct service *service, const struct event_row *batch, 
             return;
         pthread_mutex_lock(&recorder->lock);
         is_ending = recorder->is_ending;
+        recorder->is_stuck = true;
+        pthread_cond_broadcast(&recorder->went);
         pthread_mutex_unlock(&recorder->lock);
         if (is_ending || (err.code != ERR_UNAVAILABLE && err.code != ERR_RESOURCE_EXHAUSTED)) {
             log_error("events could not be kept", LOG_UINT("count", count), LOG_STR("error", err.text));
@@ -173,6 +176,7 @@ static void *record(void *arg)
             event_row_done(&batch[i]);
         pthread_mutex_lock(&recorder->lock);
         recorder->at_work = 0;
+        recorder->is_stuck = false;
         pthread_cond_broadcast(&recorder->went);
     }
     pthread_mutex_unlock(&recorder->lock);
@@ -219,12 +223,13 @@ void events_stop(struct service *service)
     service->recorder = NULL;
 }
 
+/* Whoever would wait for a database that is away or full would wait for long, and keep a thread. */
 void events_flush(struct service *service)
 {
     struct recorder *recorder = service->recorder;
 
     pthread_mutex_lock(&recorder->lock);
-    while (recorder->count > 0 || recorder->at_work > 0)
+    while ((recorder->count > 0 || recorder->at_work > 0) && !recorder->is_stuck)
         pthread_cond_wait(&recorder->went, &recorder->lock);
     pthread_mutex_unlock(&recorder->lock);
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/claims.h"
 #include "service/events.h"
 #include "service/life.h"
 #include "service/service_int.h"
@@ -92,6 +93,7 @@ static void trim(struct service *service)
         ;
     while (session_row_trim(service->store, service->host_id, now - SESSIONS_KEPT_NS, TRIM_STEP, &ignored) > 0)
         ;
+    claims_recover(service, now - CLAIM_OPEN_NS, &ignored);
     while (claim_row_trim(service->store, now, TRIM_STEP, &ignored) > 0)
         ;
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/claims.h"
+#include "service/condemned.h"
 #include "service/events.h"
 #include "service/life.h"
 #include "service/service_int.h"
@@ -199,7 +200,18 @@ static int collect_codebase(const char *id, void *cookie)
     return 0;
 }
 
-/* A directory whose row was never written, or is deleted already. Its supervisor, if it has one, is stopped first. */
+/* What has no row was being made when a server died, and nobody was told of it; or the database is another than it was, restored from
+ * an older copy perhaps, and then it is somebody's work. So only what nobody worked in goes. */
+static bool was_used(struct service *service, const char *name)
+{
+    char found[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+
+    return home_find(&service->home, name, found, &dir_fd, &ignored) == 0 &&
+           (home_is_running(dir_fd) || home_has_changes(dir_fd));
+}
+
 static int sweep_sandboxes(struct service *service, struct err *err)
 {
     struct names names = { 0 };
@@ -212,14 +224,10 @@ static int sweep_sandboxes(struct service *service, struct err *err)
         if (!id_is_valid(SANDBOX_ID_PREFIX, names.items[i]))
             continue; /* not of our making */
         if (sandbox_row_get(service->store, names.items[i], &row, &missing) == -ENOENT) {
-            autoptr(ward) ward = ward_get(&service->wards, names.items[i]);
-            char nothing[] = "";
-            struct sandbox_row stray = { .id = names.items[i], .owner_id = nothing, .codebase_id = nothing };
-
             err->code = ERR_OK;
-            if (adopt(service, ward, &stray, err) == 0)
-                life_end(service, ward);
-            if (home_remove(&service->home, names.items[i], err) < 0)
+            if (was_used(service, names.items[i]))
+                log_warn("a sandbox is not in the database; it is left alone", LOG_STR("sandbox_id", names.items[i]));
+            else if (home_remove(&service->home, names.items[i], err) < 0)
                 log_warn("a sandbox that nobody knows could not be removed", LOG_STR("name", names.items[i]),
                          LOG_STR("error", err->text));
         }
@@ -229,7 +237,34 @@ static int sweep_sandboxes(struct service *service, struct err *err)
     return r < 0 ? r : 0;
 }
 
-/* Counters that a killed server did not write; files of codebases that were never acknowledged, or deleted. */
+/* As with sandboxes: one that was never written to is removed, the files of another are not ours to judge. */
+static void recover_codebase(struct service *service, const char *id)
+{
+    autodone(codebase_row) struct codebase_row row = { 0 };
+    autoptr(codebase) codebase = NULL;
+    struct codebase_info info;
+    struct err err = ERR_NONE;
+    bool is_known = true;
+    int r = codebase_row_get(service->store, id, &row, &err);
+
+    if (r == -ENOENT)
+        is_known = false;
+    else if (r < 0)
+        return;
+    if (codebase_open(service->codebases, id, &codebase, &err) < 0 || codebase_info(codebase, &info, &err) < 0)
+        return;
+    if (is_known && (int64_t) info.version != row.version)
+        shelf_refresh_row(service, codebase, &err);
+    if (is_known)
+        return;
+    codebase_close(steal_ptr(&codebase));
+    if (info.version == 0 || condemned_has(service, id))
+        codebase_delete(service->codebases, id, &err);
+    else
+        log_warn("a codebase is not in the database; its files are left alone", LOG_STR("codebase_id", id));
+}
+
+/* Counters that a killed server did not write; files of codebases that were never acknowledged. */
 static int recover_codebases(struct service *service, struct err *err)
 {
     struct names names = { 0 };
@@ -238,19 +273,11 @@ static int recover_codebases(struct service *service, struct err *err)
     if (r < 0)
         log_warn("a codebase could not be put right", LOG_STR("error", err->text));
     r = codebases_each(service->codebases, collect_codebase, &names, err);
-    for (size_t i = 0; r >= 0 && i < names.count; i++) {
-        autodone(codebase_row) struct codebase_row row = { 0 };
-        autoptr(codebase) codebase = NULL;
-        struct codebase_info info;
-        struct err ignored = ERR_NONE;
-
-        if (codebase_row_get(service->store, names.items[i], &row, &ignored) == -ENOENT)
-            codebase_delete(service->codebases, names.items[i], &ignored);
-        else if (codebase_open(service->codebases, names.items[i], &codebase, &ignored) == 0 &&
-                 codebase_info(codebase, &info, &ignored) == 0 && (int64_t) info.version != row.version)
-            shelf_refresh_row(service, codebase, &ignored);
-    }
+    for (size_t i = 0; r >= 0 && i < names.count; i++)
+        recover_codebase(service, names.items[i]);
     names_done(&names);
+    if (r >= 0)
+        condemned_forget_all(service);
     return r < 0 ? r : 0;
 }
 
@@ -269,7 +296,7 @@ int recovery_run(struct service *service, struct err *err)
     if (r == 0)
         r = sweep_sandboxes(service, err);
     if (r == 0)
-        r = claims_recover(service, err);
+        r = claims_recover(service, INT64_MAX, err);
     if (r == 0)
         wards_each_running(&service->wards, refresh, service);
     return r < 0 ? err_wrap(err, r, "looking at what the last server left") : 0;

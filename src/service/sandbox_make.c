@@ -226,6 +226,8 @@ static int make(struct service *service, const struct caller *caller, struct dra
     if (r == 0)
         r = service_get_codebase(service, caller, draft->request->codebase_id, &draft->codebase, err);
     if (r == 0)
+        r = service_check_host(service, &draft->codebase, err);
+    if (r == 0)
         r = sandbox_rules_join(service, draft->request->codebase_id, draft->request->preset, draft->request->rules,
                                &draft->rules, &draft->warnings, err);
     if (r < 0)
@@ -279,7 +281,7 @@ int sandboxes_create(struct service *service, const struct caller *caller, const
     if (r < 0)
         return r;
     r = make(service, caller, &draft, ret, err);
-    claim_end(service, &claim, r == 0, draft.id);
+    claim_end(service, &claim, r, draft.id);
     draft_done(&draft);
     return r;
 }

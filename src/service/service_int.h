@@ -50,5 +50,8 @@ int service_get_own_sandbox(struct service *service, const struct caller *caller
 int service_get_codebase(struct service *service, const struct caller *caller, const char *id, struct codebase_row *ret,
                          struct err *err);
 
+/* "codebase lives on another host": its files are not here. */
+int service_check_host(const struct service *service, const struct codebase_row *row, struct err *err);
+
 /* The ward of a sandbox that runs and that the caller sees, with a reference. "sandbox not found", "sandbox is not running". */
 int service_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/claims.h"
+#include "service/condemned.h"
 #include "service/events.h"
 #include "service/life.h"
 #include "service/service_int.h"
@@ -69,17 +70,24 @@ int service_get_codebase(struct service *service, const struct caller *caller, c
     return r == -ENOENT ? refuse_codebase(err) : r;
 }
 
+int service_check_host(const struct service *service, const struct codebase_row *row, struct err *err)
+{
+    if (strcmp(row->host_id, service->host_id) == 0)
+        return 0;
+    return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "codebase '%s' lives on another host", row->id),
+                       "OTHER_HOST");
+}
+
 int shelf_open(struct service *service, const struct caller *caller, const char *id, struct codebase **ret, char **ret_owner,
                struct err *err)
 {
     autodone(codebase_row) struct codebase_row row = { 0 };
     int r = service_get_codebase(service, caller, id, &row, err);
 
+    if (r == 0)
+        r = service_check_host(service, &row, err);
     if (r < 0)
         return r;
-    if (strcmp(row.host_id, service->host_id) != 0)
-        return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "codebase '%s' lives on another host", id),
-                           "OTHER_HOST");
     r = codebase_open(service->codebases, id, ret, err);
     if (r == 0 && ret_owner)
         *ret_owner = xdup(row.owner_id);
@@ -193,7 +201,7 @@ int shelf_create(struct service *service, const struct caller *caller, const cha
     if (r < 0)
         return r;
     r = make(service, id, name, for_whom, ret, err);
-    claim_end(service, &claim, r == 0, id);
+    claim_end(service, &claim, r, id);
     return r;
 }
 
@@ -259,11 +267,15 @@ int shelf_delete(struct service *service, const struct caller *caller, const cha
     autodone(codebase_row) struct codebase_row row = { 0 };
     int r = service_get_codebase(service, caller, id, &row, err);
 
+    if (r == 0)
+        r = service_check_host(service, &row, err);
     if (r < 0)
         return r;
     if (is_forced)
         r = stop_users(service, id, err);
-    /* The row first: from then on nobody starts anything on it. Files without a row are removed at the next start at the latest. */
+    /* The row first: from then on nobody starts anything on it. Whoever is killed between the two has said what was meant. */
+    if (r == 0)
+        r = condemned_add(service, id, err);
     if (r == 0)
         r = codebase_row_delete(service->store, id, is_forced, err);
     if (r < 0 && err->code == ERR_FAILED_PRECONDITION)
@@ -275,6 +287,7 @@ int shelf_delete(struct service *service, const struct caller *caller, const cha
         r = codebase_delete(service->codebases, id, err);
     if (r < 0 && r != -ENOENT)
         return r;
+    condemned_remove(service, id);
     events_add(service, &(struct event){
                             .type = "codebase_deleted", .codebase_id = id, .owner = row.owner_id, .payload = json_object() });
     return 0;

@@ -134,7 +134,15 @@ static int sync_as(struct service *service, struct ward *ward, int ctl_fd, const
 
 int sync_run(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret, struct err *err)
 {
-    return ward->syncs ? sync_as(service, ward, ctl_fd, by, ret, err) : 0;
+    int r = ward->syncs ? sync_as(service, ward, ctl_fd, by, ret, err) : 0;
+
+    /* A disk that is full is not full for ever: the janitor tries again with its next round. */
+    if (r < 0) {
+        pthread_mutex_lock(&ward->lock);
+        ward->needs_sync = true;
+        pthread_mutex_unlock(&ward->lock);
+    }
+    return r;
 }
 
 void sync_now(struct service *service, struct ward *ward)

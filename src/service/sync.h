@@ -20,7 +20,8 @@ struct sync_result {
 void sync_result_done(struct sync_result *result);
 
 /* Over a connection to the ward's supervisor that nothing is going on on; `by` is the exec that ended. A ward that does not
- * sync: nothing, and 0. After a failure the connection is of no more use. */
+ * sync: nothing, and 0. After a failure the connection is of no more use, the changes stay in the sandbox, and it is tried again by and
+ * by. */
 int sync_run(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret, struct err *err);
 
 /* By the janitor's thread, soon: a command ended that another server, now dead, had asked for. */

@@ -37,7 +37,7 @@ struct ward {
     bool is_stopping;    /* its end is no surprise */
     unsigned generation; /* counts how often it was started */
     bool syncs;
-    bool needs_sync;           /* see sync_later() */
+    bool needs_sync;           /* by the janitor; see sync_later() and sync_run() */
     char *owner, *codebase_id; /* owned; set while it runs */
     int dir_fd;                /* owned; the sandbox's directory; -1: not open */
     struct proc supervisor;    /* owned: to be waited for, if it is our child */

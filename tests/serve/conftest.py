@@ -2,48 +2,38 @@
 
 import atexit
 import os
-import pathlib
-import shutil
-import subprocess
 import sys
-import tempfile
 
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def place_programs():
-    """Copies where every user can reach them, whatever the build directory allows; they find each other there."""
-    place = pathlib.Path(tempfile.mkdtemp(prefix="af-serve-programs-"))
-    atexit.register(shutil.rmtree, place)
-    place.chmod(0o755)
-    for variable, built in (("AGENTFENSE", "cli/agentfense"), ("AGENTFENSE_SERVER", "server/agentfense-server"),
-                            ("AGENTFENSE_SUPERVISOR", "supervisor/agentfense-supervisor"), ("AGENTFENSE_INIT", "init/agentfense-init")):
-        program = os.environ.get(variable, str(ROOT / "build/src" / built))
-        if not os.access(program, os.X_OK):
-            sys.exit(f"'{program}' is to be tested and is not there")
-        shutil.copy(program, place / os.path.basename(built))
-    return place
-
-
-def make_stubs():
-    """Messages as Python's protobuf knows them, made from the files that the server is made from."""
-    place = tempfile.mkdtemp(prefix="af-serve-stubs-")
-    atexit.register(shutil.rmtree, place)
-    protos = ["sandbox/v1/sandbox.proto", "sandbox/v1/codebase.proto", "google/rpc/status.proto", "grpc/health/v1/health.proto",
-              "grpc/reflection/v1alpha/reflection.proto"]
-    subprocess.run([os.environ.get("PROTOC", "protoc"), f"--proto_path={ROOT / 'proto'}", f"--python_out={place}", *protos],
-                   check=True)
-    sys.path.insert(0, place)
-
+from programs import make_stubs, place_programs  # noqa: E402
 
 PROGRAMS = place_programs()
 make_stubs()
 
+from postgres import Postgres  # noqa: E402
 from server import Server  # noqa: E402
+
+if os.environ.get("AGENTFENSE_TEST_DB") == "postgres":
+    try:
+        POSTGRES = Postgres()
+    except LookupError as missing:
+        print(f"skipped: {missing}")
+        os._exit(77)
+    atexit.register(POSTGRES.stop)
+    Server.new_database = POSTGRES.new_database
+
+
+@pytest.fixture
+def postgres():
+    try:
+        database = Postgres()
+    except LookupError as missing:
+        pytest.skip(str(missing))
+    yield database
+    database.stop()
 
 
 @pytest.fixture

@@ -128,6 +128,8 @@ class Client:
 
 
 class Server:
+    new_database = None  # makes the URL of a database, where it is not to be a file
+
     def __init__(self, programs, user=None, db=None, **settings):
         self.programs, self.user = programs, user
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="af-serve-"))
@@ -136,8 +138,7 @@ class Server:
         self.log_path = self.top / "log"
         self.settings = {"server-grpc-addr": "127.0.0.1:0", "server-http-addr": "127.0.0.1:0", "logging-format": "json",
                          "sandbox-cleanup-interval": "1s", **settings}
-        if db:
-            self.settings["storage-db-path"] = db
+        self.db = db or (Server.new_database and Server.new_database())
         if user is not None:
             os.chown(self.top, user, user)
         self.process = None
@@ -148,7 +149,8 @@ class Server:
         return str(self.programs / "agentfense")
 
     def environment(self):
-        return {"AGENTFENSE_STATE_DIR": str(self.state), "PATH": os.environ["PATH"]}
+        place = {"AGENTFENSE_STORAGE_DB_PATH": self.db} if self.db else {}
+        return {"AGENTFENSE_STATE_DIR": str(self.state), "PATH": os.environ["PATH"], **place}
 
     def as_user(self, args):
         """The command for another user, who may open /dev/fuse, as it is for everybody on most machines."""

@@ -107,6 +107,14 @@ def test_an_upload_that_breaks_off_leaves_nothing(client):
     assert client.get(codebase, "a") == b"old" and client.names(codebase) == ["a"]
 
 
+def test_an_upload_that_is_not_what_was_announced_is_refused(client):
+    codebase = client.codebase({"f": "whole"})
+    for size in (4, 6):
+        refused(CODE.INVALID_ARGUMENT, f"total_size is {size}, and 5 bytes were sent", client.put, codebase, "f", "other", total_size=size)
+    assert client.get(codebase, "f") == b"whole"
+    assert client.put(codebase, "f", "other", total_size=5).size == 5
+
+
 def test_lists(client):
     codebase = client.codebase({"b": "22", "a/x": "1", "a/y/z": "333"})
     flat = client.list_files(codebase_id=codebase).files

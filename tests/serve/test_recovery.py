@@ -177,3 +177,16 @@ def test_killed_at_random_moments_under_load(server):
     server.stop()
     left = sorted(str(path.relative_to(server.state)) for path in server.state.rglob("*") if "sb_" in path.name or "cb_" in path.name)
     assert left == []
+
+
+def test_a_deletion_that_was_cut_short_is_finished_and_nothing_else_is(server):
+    client = server.client()
+    doomed, other = client.codebase({"a": "1"}), client.codebase({"b": "2"})
+    server.stop()
+    # As a server leaves it that is killed between the row and the files; and as a database looks that lost a row.
+    subprocess.run(["sqlite3", str(server.state / "metadata.db"), f"delete from codebases where id in ('{doomed}', '{other}')"], check=True)
+    (server.state / "mounts" / f"condemned-{doomed}").touch()
+    server.start()
+    assert not (server.state / "codebases" / doomed).exists()
+    assert (server.state / "codebases" / other / "files" / "b").read_text() == "2"
+    assert not list((server.state / "mounts").glob("condemned-*"))

@@ -7,8 +7,8 @@ import time
 
 import grpc
 import pytest
+import rpc_status_pb2
 from google.protobuf.duration_pb2 import Duration
-from google.rpc import status_pb2
 from sandbox.v1 import sandbox_pb2
 from server import eventually, rules
 
@@ -66,7 +66,7 @@ def test_create_needs_a_codebase(client):
     refused(CODE.INVALID_ARGUMENT, "codebase_id is required", client.create_sandbox)
     error = refused(CODE.NOT_FOUND, "codebase not found", client.create_sandbox, codebase_id="cb_0123456789abcdef")
     detail = dict(error.trailing_metadata())["grpc-status-details-bin"]
-    status = status_pb2.Status.FromString(detail)
+    status = rpc_status_pb2.Status.FromString(detail)
     assert status.code == 5 and b"CODEBASE_NOT_FOUND" in detail
 
 

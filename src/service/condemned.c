@@ -1,0 +1,65 @@
+#include "service/condemned.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "service/service_int.h"
+
+#define PREFIX "condemned-"
+#define NAME_BYTES (sizeof(PREFIX) + ID_TEXT_MAX)
+
+/* Ids are checked before they get here. */
+static void name_of(const char *codebase_id, char out[NAME_BYTES])
+{
+    snprintf(out, NAME_BYTES, PREFIX "%s", codebase_id);
+}
+
+int condemned_add(struct service *service, const char *codebase_id, struct err *err)
+{
+    char name[NAME_BYTES];
+    int r;
+
+    name_of(codebase_id, name);
+    r = file_replace(service->home.fd, name, "", 0, 0600);
+    return r < 0 ? err_errno(err, r, "writing '%s/%s'", service->home.path, name) : 0;
+}
+
+bool condemned_has(const struct service *service, const char *codebase_id)
+{
+    char name[NAME_BYTES];
+    struct stat st;
+
+    name_of(codebase_id, name);
+    return fstatat(service->home.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void condemned_remove(struct service *service, const char *codebase_id)
+{
+    char name[NAME_BYTES];
+
+    name_of(codebase_id, name);
+    unlinkat(service->home.fd, name, 0);
+}
+
+void condemned_forget_all(struct service *service)
+{
+    int fd = openat(service->home.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+
+    if (!dir) {
+        cleanup_fd(&fd);
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0)
+            unlinkat(service->home.fd, entry->d_name, 0);
+    }
+    closedir(dir);
+}
