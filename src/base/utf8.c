@@ -43,7 +43,7 @@ size_t utf8_decode(const char *bytes, size_t len, uint32_t *ret_code_point)
     return n;
 }
 
-size_t utf8_encode(uint32_t code_point, char out[4])
+size_t utf8_write(uint32_t code_point, char out[4])
 {
     if (code_point < 0x80) {
         out[0] = (char) code_point;

@@ -10,6 +10,6 @@
 size_t utf8_decode(const char *bytes, size_t len, uint32_t *ret_code_point);
 
 /* The other way: writes 1-4 bytes to `out` and returns how many. `code_point` must be a valid scalar value. */
-size_t utf8_encode(uint32_t code_point, char out[4]);
+size_t utf8_write(uint32_t code_point, char out[4]);
 
 bool utf8_is_valid(const char *bytes, size_t len);

@@ -47,7 +47,7 @@ static void add_sample_unit(struct buf *path, const struct glob *glob, const str
         buf_add_char(path, (char) (unit - UNIT_STRAY_BYTE));
         return;
     }
-    size_t len = utf8_encode(unit, bytes);
+    size_t len = utf8_write(unit, bytes);
     buf_add(path, bytes, len);
 }
 

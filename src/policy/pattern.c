@@ -138,7 +138,7 @@ static size_t leading_literal_units_len(const struct glob *glob)
     for (size_t i = 0; i < glob->token_count && glob->tokens[i].kind == GLOB_UNIT; i++) {
         char bytes[4];
         uint32_t unit = glob->tokens[i].unit;
-        len += unit >= UNIT_STRAY_BYTE ? 1 : utf8_encode(unit, bytes);
+        len += unit >= UNIT_STRAY_BYTE ? 1 : utf8_write(unit, bytes);
     }
     return len;
 }

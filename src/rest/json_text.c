@@ -82,7 +82,7 @@ static int take_code_point(struct json_text *text, struct buf *out, struct err *
     } else if (code >= 0xDC00 && code <= 0xDFFF) {
         return refuse(text, "half a surrogate pair", err);
     }
-    buf_add(out, bytes, utf8_encode(code, bytes));
+    buf_add(out, bytes, utf8_write(code, bytes));
     return 0;
 }
 

@@ -71,7 +71,7 @@ static bool take_escape(struct scan *s, struct buf *out)
     else if (c >= 0xD800 && c <= 0xDFFF)
         return false;
     else
-        buf_add(out, utf8, utf8_encode(c, utf8));
+        buf_add(out, utf8, utf8_write(c, utf8));
     return true;
 }
 
