@@ -1,235 +1,31 @@
 #include "runtime/seccomp.h"
 
-#include <asm/ioctls.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <seccomp.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/mem.h"
+#include "base/fd.h"
+#include "runtime/seccomp_program.h"
 
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME 0x00000080
-#endif
-
-/* clone() has no room for CLONE_NEWTIME: its low byte is the exit signal. */
-#define NEW_NAMESPACES                                                                                                         \
-    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
-
-/* s390 is the one architecture we might meet that passes clone()'s flags second. */
-#if defined(__s390__)
-#define CLONE_FLAGS_ARG 1
-#else
-#define CLONE_FLAGS_ARG 0
-#endif
-
-#define ALWAYS SECCOMP_ALWAYS, 0, 0
-
-static const struct seccomp_rule rules[] = {
-    /* Namespaces: a new user namespace gives every capability in it, and with them most of the kernel's privileged code. */
-    { "clone", -1, EPERM, SECCOMP_ANY_BIT, CLONE_FLAGS_ARG, NEW_NAMESPACES, "no new namespaces" },
-    { "unshare", -1, EPERM, SECCOMP_ANY_BIT, 0, NEW_NAMESPACES | CLONE_NEWTIME, "no new namespaces" },
-    { "clone3", 435, ENOSYS, ALWAYS, "its flags lie in memory, where a filter cannot look; libc then uses clone" },
-    { "setns", -1, EPERM, ALWAYS, "no entering of other namespaces" },
-
-    /* Mounts. The new calls are absent (tools then try mount), the old ones forbidden. */
-    { "mount", -1, EPERM, ALWAYS, "no mounts" },
-    { "umount2", -1, EPERM, ALWAYS, "no unmounting of what hides something" },
-    { "pivot_root", -1, EPERM, ALWAYS, "no other root" },
-    { "chroot", -1, EPERM, ALWAYS, "no other root" },
-    { "open_tree", 428, ENOSYS, ALWAYS, "new mount API" },
-    { "move_mount", 429, ENOSYS, ALWAYS, "new mount API" },
-    { "fsopen", 430, ENOSYS, ALWAYS, "new mount API" },
-    { "fsconfig", 431, ENOSYS, ALWAYS, "new mount API" },
-    { "fsmount", 432, ENOSYS, ALWAYS, "new mount API" },
-    { "fspick", 433, ENOSYS, ALWAYS, "new mount API" },
-    { "mount_setattr", 442, ENOSYS, ALWAYS, "new mount API" },
-    { "open_tree_attr", 467, ENOSYS, ALWAYS, "new mount API" },
-
-    /* Other processes: init is one, and it holds the way out to the supervisor. */
-    { "ptrace", -1, EPERM, ALWAYS, "no control over other processes, init among them" },
-    { "process_vm_readv", -1, EPERM, ALWAYS, "no reading of other processes' memory" },
-    { "process_vm_writev", -1, EPERM, ALWAYS, "no writing of other processes' memory" },
-    { "pidfd_getfd", 438, EPERM, ALWAYS, "no taking of other processes' descriptors" },
-    { "kcmp", -1, EPERM, ALWAYS, "tells the order of kernel addresses" },
-
-    /* Parts of the kernel with a long list of holes and no use in a build. */
-    { "bpf", -1, EPERM, ALWAYS, "programs in the kernel" },
-    { "perf_event_open", -1, EACCES, ALWAYS, "watches the kernel and other processes; EACCES is perf_event_paranoid's answer" },
-    { "userfaultfd", -1, ENOSYS, ALWAYS, "holds the kernel still in the middle of a copy: the exploit writer's friend" },
-    { "io_uring_setup", 425, ENOSYS, ALWAYS, "makes system calls that no filter sees; programs fall back to epoll" },
-    { "io_uring_enter", 426, ENOSYS, ALWAYS, "makes system calls that no filter sees" },
-    { "io_uring_register", 427, ENOSYS, ALWAYS, "makes system calls that no filter sees" },
-    { "add_key", -1, ENOSYS, ALWAYS, "keyrings are not kept apart by namespaces" },
-    { "request_key", -1, ENOSYS, ALWAYS, "keyrings are not kept apart by namespaces" },
-    { "keyctl", -1, ENOSYS, ALWAYS, "keyrings are not kept apart by namespaces" },
-    { "fanotify_init", -1, EPERM, ALWAYS, "watches whole file systems" },
-    { "name_to_handle_at", -1, EOPNOTSUPP, ALWAYS,
-      "names files past every mount; EOPNOTSUPP as of a file system without handles" },
-    { "open_by_handle_at", -1, EPERM, ALWAYS, "opens files past every mount" },
-    { "memfd_secret", 447, ENOSYS, ALWAYS, "memory that nobody can look at" },
-    { "modify_ldt", -1, EPERM, ALWAYS, "16-bit segments: much code, no use" },
-    { "lookup_dcookie", -1, EPERM, ALWAYS, "names files past every mount" },
-    { "personality", -1, EPERM, SECCOMP_MIXED, 0, 0, "switches off protections such as address randomisation" },
-
-    /* The whole machine's. */
-    { "syslog", -1, EPERM, ALWAYS, "the kernel's log has addresses and others' secrets" },
-    { "kexec_load", -1, EPERM, ALWAYS, "another kernel" },
-    { "kexec_file_load", -1, EPERM, ALWAYS, "another kernel" },
-    { "init_module", -1, EPERM, ALWAYS, "code in the kernel" },
-    { "finit_module", -1, EPERM, ALWAYS, "code in the kernel" },
-    { "delete_module", -1, EPERM, ALWAYS, "code in the kernel" },
-    { "reboot", -1, EPERM, ALWAYS, "the machine is not ours" },
-    { "swapon", -1, EPERM, ALWAYS, "the machine is not ours" },
-    { "swapoff", -1, EPERM, ALWAYS, "the machine is not ours" },
-    { "acct", -1, EPERM, ALWAYS, "the machine is not ours" },
-    { "quotactl", -1, EPERM, ALWAYS, "the machine is not ours" },
-    { "quotactl_fd", 443, EPERM, ALWAYS, "the machine is not ours" },
-
-    /* Sockets: unix, inet, inet6 and netlink's routes, which getifaddrs() asks; every other family is kernel code for nothing,
-     * some of it a way out (vsock reaches the hypervisor, packet the wire, alg and netlink have been holes). */
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_AX25, "ax.25" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_IPX, "ipx" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_APPLETALK, "appletalk" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_NETROM, "netrom" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_BRIDGE, "bridge" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_ATMPVC, "atm" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_X25, "x.25" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_ROSE, "rose" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_DECnet, "decnet" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_NETBEUI, "netbeui" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_SECURITY, "a placeholder" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_KEY, "ipsec keys" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS_AND_NEXT_NOT_ZERO, 0, AF_NETLINK, "netlink but NETLINK_ROUTE" },
-    { "socket", -1, EAFNOSUPPORT, SECCOMP_FROM, 0, AF_PACKET, "packet, alg, vsock, bluetooth, tipc, xdp and all others" },
-    { "socketpair", -1, EAFNOSUPPORT, SECCOMP_FROM, 0, AF_INET, "only unix has pairs that are of use" },
-
-    /* Terminals: type commands into the terminal of whoever started us. */
-    { "ioctl", -1, EPERM, SECCOMP_IS, 1, TIOCSTI, "types into the terminal" },
-    { "ioctl", -1, EPERM, SECCOMP_IS, 1, TIOCLINUX, "pastes into the console" },
-};
-
-const struct seccomp_rule *seccomp_rules(size_t *ret_count)
-{
-    *ret_count = ARRAY_LEN(rules);
-    return rules;
-}
-
-static int add_masked(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr, uint64_t mask, uint64_t value)
-{
-    struct scmp_arg_cmp cmp = SCMP_CMP64(rule->arg, SCMP_CMP_MASKED_EQ, mask, value);
-
-    return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 1, &cmp);
-}
-
-/* A filter knows no "any of these bits", so each gets its own line. */
-static int add_any_bit(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr)
-{
-    for (uint64_t bit = 1; bit; bit <<= 1) {
-        int r = rule->value & bit ? add_masked(ctx, rule, nr, bit, bit) : 0;
-
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static int add_pair(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr, struct scmp_arg_cmp a, struct scmp_arg_cmp b)
-{
-    struct scmp_arg_cmp both[] = { a, b };
-
-    return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 2, both);
-}
-
-/* A rule may look at an argument once, so "neither 0 nor -1" is said bit by bit: some bit differs from the highest. */
-static int add_mixed(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr)
-{
-    const uint64_t top = 1ULL << 31;
-
-    for (uint64_t bit = 1; bit < top; bit <<= 1) {
-        int r = add_masked(ctx, rule, nr, top | bit, bit);
-
-        if (r == 0)
-            r = add_masked(ctx, rule, nr, top | bit, top);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static int add_rule(scmp_filter_ctx ctx, const struct seccomp_rule *rule)
-{
-    int nr = seccomp_syscall_resolve_name(rule->name);
-    struct scmp_arg_cmp cmp;
-
-    if (nr == __NR_SCMP_ERROR)
-        nr = rule->nr;
-    /* Negative: the call belongs to another architecture. */
-    if (nr < 0)
-        return 0;
-    switch (rule->when) {
-    case SECCOMP_ALWAYS:
-        return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 0, NULL);
-    case SECCOMP_ANY_BIT:
-        return add_any_bit(ctx, rule, nr);
-    case SECCOMP_IS:
-        return add_masked(ctx, rule, nr, 0xffffffff, rule->value);
-    case SECCOMP_FROM:
-        cmp = SCMP_CMP64(rule->arg, SCMP_CMP_GE, rule->value, 0);
-        return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 1, &cmp);
-    case SECCOMP_IS_AND_NEXT_NOT_ZERO:
-        return add_pair(ctx, rule, nr, SCMP_CMP64(rule->arg, SCMP_CMP_MASKED_EQ, 0xffffffff, rule->value),
-                        SCMP_CMP64(2, SCMP_CMP_NE, 0, 0));
-    case SECCOMP_MIXED:
-        return add_mixed(ctx, rule, nr);
-    }
-    return -EINVAL;
-}
-
-static int fill(scmp_filter_ctx ctx)
-{
-    int r;
-
-    /* A 32-bit program would only spin on errors it cannot report: end it. This is also what keeps x32's numbers and i386's
-     * int 0x80 from being a second door to every call above. */
-    if ((r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)) < 0)
-        return r;
-    /* A binary tree instead of a list: fewer steps for each call. Old libraries have no such attribute. */
-    seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    for (size_t i = 0; i < ARRAY_LEN(rules); i++)
-        if ((r = add_rule(ctx, &rules[i])) < 0)
-            return r;
-    return 0;
-}
-
-static int export_filter(scmp_filter_ctx ctx)
+static int open_program(void)
 {
     autofd int fd = memfd_create("seccomp", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int r;
 
     if (fd < 0)
         return -errno;
-    if ((r = seccomp_export_bpf(ctx, fd)) < 0)
+    if ((r = fd_pwrite_full(fd, (const char *) seccomp_program, seccomp_program_bytes, 0)) < 0)
         return r;
-    if (lseek(fd, 0, SEEK_SET) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         return -errno;
     return steal_fd(&fd);
 }
 
 int seccomp_open_filter(struct err *err)
 {
-    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
-    int r;
+    int fd = open_program();
 
-    if (!ctx)
-        return err_errno(err, -ENOMEM, "making the system call filter");
-    r = fill(ctx);
-    if (r == 0)
-        r = export_filter(ctx);
-    seccomp_release(ctx);
-    return r < 0 ? err_errno(err, r, "making the system call filter") : r;
+    return fd < 0 ? err_errno(err, fd, "making the system call filter") : fd;
 }

@@ -1,5 +1,6 @@
 /*
  * The system calls a sandbox cannot make: a filter for bwrap's --seccomp, compiled from one table that gives each row's reason.
+ * That happens when the house is built (seccomp_compile.c).
  *
  * It is the second wall. Without capabilities and with its own namespaces a sandbox may do little of this anyway; what the
  * filter adds is that bugs in those parts of the kernel cannot be reached. Everything not in the table is allowed: real tools

@@ -1,0 +1,115 @@
+#include "runtime/seccomp.h"
+
+#include <asm/ioctls.h>
+#include <errno.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include "base/mem.h"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+/* clone() has no room for CLONE_NEWTIME: its low byte is the exit signal. */
+#define NEW_NAMESPACES                                                                                                         \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+
+/* s390 is the one architecture we might meet that passes clone()'s flags second. */
+#if defined(__s390__)
+#define CLONE_FLAGS_ARG 1
+#else
+#define CLONE_FLAGS_ARG 0
+#endif
+
+#define ALWAYS SECCOMP_ALWAYS, 0, 0
+
+static const struct seccomp_rule rules[] = {
+    /* Namespaces: a new user namespace gives every capability in it, and with them most of the kernel's privileged code. */
+    { "clone", -1, EPERM, SECCOMP_ANY_BIT, CLONE_FLAGS_ARG, NEW_NAMESPACES, "no new namespaces" },
+    { "unshare", -1, EPERM, SECCOMP_ANY_BIT, 0, NEW_NAMESPACES | CLONE_NEWTIME, "no new namespaces" },
+    { "clone3", 435, ENOSYS, ALWAYS, "its flags lie in memory, where a filter cannot look; libc then uses clone" },
+    { "setns", -1, EPERM, ALWAYS, "no entering of other namespaces" },
+
+    /* Mounts. The new calls are absent (tools then try mount), the old ones forbidden. */
+    { "mount", -1, EPERM, ALWAYS, "no mounts" },
+    { "umount2", -1, EPERM, ALWAYS, "no unmounting of what hides something" },
+    { "pivot_root", -1, EPERM, ALWAYS, "no other root" },
+    { "chroot", -1, EPERM, ALWAYS, "no other root" },
+    { "open_tree", 428, ENOSYS, ALWAYS, "new mount API" },
+    { "move_mount", 429, ENOSYS, ALWAYS, "new mount API" },
+    { "fsopen", 430, ENOSYS, ALWAYS, "new mount API" },
+    { "fsconfig", 431, ENOSYS, ALWAYS, "new mount API" },
+    { "fsmount", 432, ENOSYS, ALWAYS, "new mount API" },
+    { "fspick", 433, ENOSYS, ALWAYS, "new mount API" },
+    { "mount_setattr", 442, ENOSYS, ALWAYS, "new mount API" },
+    { "open_tree_attr", 467, ENOSYS, ALWAYS, "new mount API" },
+
+    /* Other processes: init is one, and it holds the way out to the supervisor. */
+    { "ptrace", -1, EPERM, ALWAYS, "no control over other processes, init among them" },
+    { "process_vm_readv", -1, EPERM, ALWAYS, "no reading of other processes' memory" },
+    { "process_vm_writev", -1, EPERM, ALWAYS, "no writing of other processes' memory" },
+    { "pidfd_getfd", 438, EPERM, ALWAYS, "no taking of other processes' descriptors" },
+    { "kcmp", -1, EPERM, ALWAYS, "tells the order of kernel addresses" },
+
+    /* Parts of the kernel with a long list of holes and no use in a build. */
+    { "bpf", -1, EPERM, ALWAYS, "programs in the kernel" },
+    { "perf_event_open", -1, EACCES, ALWAYS, "watches the kernel and other processes; EACCES is perf_event_paranoid's answer" },
+    { "userfaultfd", -1, ENOSYS, ALWAYS, "holds the kernel still in the middle of a copy: the exploit writer's friend" },
+    { "io_uring_setup", 425, ENOSYS, ALWAYS, "makes system calls that no filter sees; programs fall back to epoll" },
+    { "io_uring_enter", 426, ENOSYS, ALWAYS, "makes system calls that no filter sees" },
+    { "io_uring_register", 427, ENOSYS, ALWAYS, "makes system calls that no filter sees" },
+    { "add_key", -1, ENOSYS, ALWAYS, "keyrings are not kept apart by namespaces" },
+    { "request_key", -1, ENOSYS, ALWAYS, "keyrings are not kept apart by namespaces" },
+    { "keyctl", -1, ENOSYS, ALWAYS, "keyrings are not kept apart by namespaces" },
+    { "fanotify_init", -1, EPERM, ALWAYS, "watches whole file systems" },
+    { "name_to_handle_at", -1, EOPNOTSUPP, ALWAYS,
+      "names files past every mount; EOPNOTSUPP as of a file system without handles" },
+    { "open_by_handle_at", -1, EPERM, ALWAYS, "opens files past every mount" },
+    { "memfd_secret", 447, ENOSYS, ALWAYS, "memory that nobody can look at" },
+    { "modify_ldt", -1, EPERM, ALWAYS, "16-bit segments: much code, no use" },
+    { "lookup_dcookie", -1, EPERM, ALWAYS, "names files past every mount" },
+    { "personality", -1, EPERM, SECCOMP_MIXED, 0, 0, "switches off protections such as address randomisation" },
+
+    /* The whole machine's. */
+    { "syslog", -1, EPERM, ALWAYS, "the kernel's log has addresses and others' secrets" },
+    { "kexec_load", -1, EPERM, ALWAYS, "another kernel" },
+    { "kexec_file_load", -1, EPERM, ALWAYS, "another kernel" },
+    { "init_module", -1, EPERM, ALWAYS, "code in the kernel" },
+    { "finit_module", -1, EPERM, ALWAYS, "code in the kernel" },
+    { "delete_module", -1, EPERM, ALWAYS, "code in the kernel" },
+    { "reboot", -1, EPERM, ALWAYS, "the machine is not ours" },
+    { "swapon", -1, EPERM, ALWAYS, "the machine is not ours" },
+    { "swapoff", -1, EPERM, ALWAYS, "the machine is not ours" },
+    { "acct", -1, EPERM, ALWAYS, "the machine is not ours" },
+    { "quotactl", -1, EPERM, ALWAYS, "the machine is not ours" },
+    { "quotactl_fd", 443, EPERM, ALWAYS, "the machine is not ours" },
+
+    /* Sockets: unix, inet, inet6 and netlink's routes, which getifaddrs() asks; every other family is kernel code for nothing,
+     * some of it a way out (vsock reaches the hypervisor, packet the wire, alg and netlink have been holes). */
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_AX25, "ax.25" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_IPX, "ipx" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_APPLETALK, "appletalk" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_NETROM, "netrom" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_BRIDGE, "bridge" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_ATMPVC, "atm" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_X25, "x.25" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_ROSE, "rose" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_DECnet, "decnet" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_NETBEUI, "netbeui" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_SECURITY, "a placeholder" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_KEY, "ipsec keys" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_IS_AND_NEXT_NOT_ZERO, 0, AF_NETLINK, "netlink but NETLINK_ROUTE" },
+    { "socket", -1, EAFNOSUPPORT, SECCOMP_FROM, 0, AF_PACKET, "packet, alg, vsock, bluetooth, tipc, xdp and all others" },
+    { "socketpair", -1, EAFNOSUPPORT, SECCOMP_FROM, 0, AF_INET, "only unix has pairs that are of use" },
+
+    /* Terminals: type commands into the terminal of whoever started us. */
+    { "ioctl", -1, EPERM, SECCOMP_IS, 1, TIOCSTI, "types into the terminal" },
+    { "ioctl", -1, EPERM, SECCOMP_IS, 1, TIOCLINUX, "pastes into the console" },
+};
+
+const struct seccomp_rule *seccomp_rules(size_t *ret_count)
+{
+    *ret_count = ARRAY_LEN(rules);
+    return rules;
+}
