@@ -36,16 +36,13 @@
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
-enum step { STEP_DESCRIPTORS, STEP_SESSION, STEP_LIMITS, STEP_USER, STEP_DEATH_SIGNAL, STEP_CWD, STEP_EXEC };
+enum step { STEP_CGROUPS, STEP_DESCRIPTORS, STEP_SESSION, STEP_LIMITS, STEP_USER, STEP_DEATH_SIGNAL, STEP_CWD, STEP_EXEC };
 
 static const char *const step_texts[] = {
-    [STEP_DESCRIPTORS] = "passing descriptors",
-    [STEP_SESSION] = "making a session",
-    [STEP_LIMITS] = "setting limits",
-    [STEP_USER] = "changing the user",
-    [STEP_DEATH_SIGNAL] = "tying it to its parent",
-    [STEP_CWD] = "changing the directory",
-    [STEP_EXEC] = "executing it",
+    [STEP_CGROUPS] = "joining its cgroup", [STEP_DESCRIPTORS] = "passing descriptors",
+    [STEP_SESSION] = "making a session",   [STEP_LIMITS] = "setting limits",
+    [STEP_USER] = "changing the user",     [STEP_DEATH_SIGNAL] = "tying it to its parent",
+    [STEP_CWD] = "changing the directory", [STEP_EXEC] = "executing it",
 };
 
 struct failure {
@@ -209,6 +206,15 @@ static int place_fds(struct plan *plan)
     return fd_close_all_but(plan->keep, kept);
 }
 
+/* While these are open, and by the user who may. */
+static int join_cgroups(const struct proc_spec *spec)
+{
+    for (size_t i = 0; i < spec->join_count; i++)
+        if (write(spec->joins[i], "0", 1) < 0)
+            return -errno;
+    return 0;
+}
+
 static int enter_session(const struct proc_spec *spec)
 {
     if (spec->new_session)
@@ -283,6 +289,8 @@ static struct failure prepare(struct plan *plan)
     int r;
 
     reset_signals();
+    if ((r = join_cgroups(plan->spec)) < 0)
+        return (struct failure){ STEP_CGROUPS, -r };
     if ((r = place_fds(plan)) < 0)
         return (struct failure){ STEP_DESCRIPTORS, -r };
     if ((r = enter_session(plan->spec)) < 0)

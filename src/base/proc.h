@@ -47,6 +47,8 @@ struct proc_spec {
     const struct proc_user *user;
     const struct proc_rlimit *rlimits;
     size_t rlimit_count;
+    const int *joins; /* files of cgroups, into which the child writes itself, as "0", before anything else */
+    size_t join_count;
 };
 
 struct proc {

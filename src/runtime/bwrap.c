@@ -27,7 +27,7 @@
 struct bwrap_runtime {
     struct runtime runtime; /* first, so that one is the other */
     struct bwrap_probe probe;
-    struct cgroup_tree *tree; /* owned */
+    struct cgroup_tree *tree; /* owned; NULL until a sandbox needs a cgroup */
 };
 
 /* The descriptors of one start. */
@@ -35,6 +35,8 @@ struct start {
     int args_ours, args_theirs; /* owned; a stream: bwrap waits at its end until we have written */
     int info;                   /* owned; a file in memory into which bwrap writes init's pid */
     int output_theirs;          /* owned */
+    int doors[CGROUP_DIRS_MAX]; /* owned */
+    size_t door_count;
 };
 
 static void start_done(struct start *start)
@@ -43,13 +45,15 @@ static void start_done(struct start *start)
     cleanup_fd(&start->args_theirs);
     cleanup_fd(&start->info);
     cleanup_fd(&start->output_theirs);
+    for (size_t i = 0; i < start->door_count; i++)
+        close(start->doors[i]);
 }
 
 static int start_init(struct start *start, struct runtime_process *process)
 {
     int pair[2];
 
-    *start = (struct start){ -1, -1, -1, -1 };
+    *start = (struct start){ .args_ours = -1, .args_theirs = -1, .info = -1, .output_theirs = -1 };
     /* A socket rather than a pipe, so that writing to a bwrap that has died is an error and not a signal. */
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
@@ -81,12 +85,15 @@ static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *sp
                        struct err *err)
 {
     const struct runtime_limits *limits = &spec->limits;
-    bool has_pids = cgroup_tree_find(self->tree, CGROUP_PIDS, NULL) != NULL;
     bool others = spec->own_cgroup || limits->memory_bytes || limits->cpu_quota_us || limits->cpu_shares;
     bool by_rlimit = nproc_counts_per_namespace();
-    bool pids_here = has_pids && (others || limits->pids || !by_rlimit);
-    int r;
+    bool wants_pids = others || limits->pids || !by_rlimit;
+    bool pids_here;
+    int r = wants_pids && !self->tree ? cgroup_tree_new(NULL, &self->tree, err) : 0;
 
+    if (r < 0)
+        return r;
+    pids_here = wants_pids && cgroup_tree_find(self->tree, CGROUP_PIDS, NULL);
     if (!pids_here && !by_rlimit && limits->pids)
         return err_set(
             err, ERR_FAILED_PRECONDITION, -ENOTSUP,
@@ -132,7 +139,9 @@ static int spawn(const struct bwrap_runtime *self, const struct runtime_spec *sp
                                      .cwd = "/",
                                      .user = spec->uid == geteuid() && spec->gid == getegid() ? NULL : &user,
                                      .rlimits = &no_core,
-                                     .rlimit_count = 1 };
+                                     .rlimit_count = 1,
+                                     .joins = start->doors,
+                                     .join_count = start->door_count };
     return proc_spawn(&child, ret, err);
 }
 
@@ -203,6 +212,16 @@ static void open_init(struct runtime_process *process)
         process->init_pidfd = steal_fd(&fd);
 }
 
+static int open_doors(const struct cgroup *cgroup, struct start *start, struct err *err)
+{
+    int r = cgroup ? cgroup_open_doors(cgroup, start->doors) : 0;
+
+    if (r < 0)
+        return err_errno(err, r, "opening the sandbox's cgroup");
+    start->door_count = (size_t) r;
+    return 0;
+}
+
 static int launch(struct bwrap_runtime *self, const struct runtime_spec *spec, struct runtime_process *process,
                   struct start *start, struct err *err)
 {
@@ -211,12 +230,13 @@ static int launch(struct bwrap_runtime *self, const struct runtime_spec *spec, s
 
     if ((r = bwrap_args_new(spec, &self->probe, "", &args, err)) < 0)
         return r;
-    if ((r = spawn(self, spec, args, start, &process->proc, err)) < 0)
+    if ((r = open_doors(process->cgroup, start, err)) < 0 || (r = spawn(self, spec, args, start, &process->proc, err)) < 0)
         return r;
     close(steal_fd(&start->args_theirs));
     close(steal_fd(&start->output_theirs));
     /* bwrap is still reading its arguments: it has no child and no namespace that could stay behind outside the cgroup. */
-    if (process->cgroup && (r = cgroup_attach(process->cgroup, process->proc.pid, err)) < 0)
+    if (process->cgroup && start->door_count < process->cgroup->count &&
+        (r = cgroup_attach(process->cgroup, process->proc.pid, err)) < 0)
         return r;
     if (spec->await_workspace && (r = spec->await_workspace(spec->cookie, err)) < 0)
         return r;
@@ -292,8 +312,6 @@ int bwrap_runtime_new(const struct bwrap_probe *probe, struct runtime **ret, str
         self->probe = *probe;
     else
         r = bwrap_probe_file(NULL, &self->probe, err);
-    if (r == 0)
-        r = cgroup_tree_new(NULL, &self->tree, err);
     if (r < 0) {
         on_free(&self->runtime);
         return r;

@@ -209,6 +209,30 @@ const struct cgroup_place *cgroup_get_place(const struct cgroup *cgroup, unsigne
     return NULL;
 }
 
+/* Since Linux 5.5 the thread that writes itself takes no lock that all forks of the machine share, for which moving another
+ * process waits until every CPU has taken note. */
+int cgroup_open_doors(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRS_MAX])
+{
+    int count = 0;
+
+    for (size_t i = 0; i < cgroup->count; i++) {
+        autofree char *path = xprintf("%s/tasks", cgroup->dirs[i].path);
+
+        if (cgroup->dirs[i].version != 1)
+            continue;
+        ret_fds[count] = open(path, O_WRONLY | O_CLOEXEC);
+        if (ret_fds[count] < 0) {
+            int r = -errno;
+
+            while (count > 0)
+                close(ret_fds[--count]);
+            return r;
+        }
+        count++;
+    }
+    return count;
+}
+
 int cgroup_attach(struct cgroup *cgroup, pid_t pid, struct err *err)
 {
     for (size_t i = 0; i < cgroup->count; i++) {

@@ -43,6 +43,11 @@ DEFINE_AUTOPTR(cgroup, cgroup_free);
 /* Moves a process in, in all hierarchies. The first of several costs a wait of some milliseconds in the kernel. */
 int cgroup_attach(struct cgroup *cgroup, pid_t pid, struct err *err);
 
+/* The files, opened for writing, through which a process of one thread moves itself in: where it writes "0" the kernel need not
+ * wait. Only version 1 has them, so the number of them, which is returned, may be less than that of the directories; cgroup_attach()
+ * is for what is left. -errno when one cannot be opened, and none is open then. */
+int cgroup_open_doors(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRS_MAX]);
+
 /* Stops all processes where they are, or lets them go on; waits until it is so. -ENOTSUP where no hierarchy can. */
 int cgroup_freeze(struct cgroup *cgroup, bool on);
 

@@ -383,6 +383,30 @@ static void sessions_groups_and_limits_are_set(void **state)
     assert_non_null(strstr(b.data, "core=0"));
 }
 
+/* A pipe stands for a cgroup's file. */
+static void a_child_joins_before_it_runs_and_fails_if_it_cannot(void **state)
+{
+    const char *argv[] = { "/bin/true", NULL };
+    int ends[2], read_only, status;
+    struct proc proc = PROC_NONE;
+    struct err err = ERR_NONE;
+    char text[8] = "";
+
+    (void) state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(proc_spawn(&(struct proc_spec){ .argv = argv, .joins = &ends[1], .join_count = 1 }, &proc, &err), 0);
+    assert_int_equal(read(ends[0], text, sizeof(text) - 1), 1);
+    assert_string_equal(text, "0");
+    assert_int_equal(proc_wait(&proc, &status), 0);
+    proc_done(&proc);
+    read_only = ends[0];
+    assert_int_equal(proc_spawn(&(struct proc_spec){ .argv = argv, .joins = &read_only, .join_count = 1 }, &proc, &err),
+                     -EBADF);
+    assert_non_null(strstr(err.text, "cgroup"));
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void a_child_can_run_as_another_user(void **state)
 {
     static const struct proc_user nobody = { .uid = NOBODY, .gid = NOBODY };
@@ -616,6 +640,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(impossible_descriptors_are_refused),
         scratch_test(the_working_directory_is_the_one_asked_for),
         cmocka_unit_test(sessions_groups_and_limits_are_set),
+        cmocka_unit_test(a_child_joins_before_it_runs_and_fails_if_it_cannot),
         cmocka_unit_test(a_child_can_run_as_another_user),
         cmocka_unit_test(signals_are_clean_whatever_the_parent_did),
         cmocka_unit_test(waiting_has_a_limit_and_signals_arrive),

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/proc.h"
 #include "runtime/cgroup.h"
 #include "runtime/cgroup_watch.h"
 
@@ -259,13 +260,54 @@ static void a_v2_cgroup_is_emptied_into_its_leaf(void **state)
 
 #define real_test(f) cmocka_unit_test_setup_teardown(f, real_setup, real_teardown)
 
+static bool lists(const struct cgroup_place *place, pid_t pid)
+{
+    autofree char *path = xprintf("%s/cgroup.procs", place->path);
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    autodone(buf) struct buf pids = BUF_EMPTY;
+    char line[16];
+
+    snprintf(line, sizeof(line), "%d\n", pid);
+    assert_int_equal(fd_read_all(fd, 4096, &pids), 0);
+    return pids.data && strcmp(pids.data, line) == 0;
+}
+
+static void a_child_goes_in_through_the_doors(void **state)
+{
+    const struct runtime_limits limits = { .memory_bytes = 64 << 20 };
+    const char *argv[] = { "sleep", "60", NULL };
+    struct real *real = *state;
+    struct proc proc = PROC_NONE;
+    int doors[CGROUP_DIRS_MAX], count, status;
+    size_t in = 0;
+
+    need(real, CGROUP_MEMORY);
+    make(real, &limits, 0);
+    count = cgroup_open_doors(real->cgroup, doors);
+    assert_true(count >= 0);
+    const struct proc_spec spec = { .argv = argv, .joins = doors, .join_count = (size_t) count };
+    assert_int_equal(proc_spawn(&spec, &proc, NULL), 0);
+    for (size_t i = 0; i < real->cgroup->count; i++) {
+        bool is_in = lists(&real->cgroup->dirs[i], proc.pid);
+
+        assert_int_equal(is_in, real->cgroup->dirs[i].version == 1);
+        in += is_in;
+    }
+    assert_int_equal(in, count);
+    proc_signal(&proc, SIGKILL);
+    assert_int_equal(proc_wait(&proc, &status), 0);
+    proc_done(&proc);
+    while (count > 0)
+        close(doors[--count]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         real_test(a_memory_hog_is_ended_and_told),       real_test(too_many_processes_are_refused_and_told),
         real_test(a_frozen_process_stands_still),        real_test(killing_takes_all_even_the_frozen),
         real_test(leftovers_of_the_dead_are_swept),      real_test(v2_freezes_and_kills_at_one_stroke),
-        real_test(a_v2_cgroup_is_emptied_into_its_leaf),
+        real_test(a_v2_cgroup_is_emptied_into_its_leaf), real_test(a_child_goes_in_through_the_doors),
     };
 
     counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
