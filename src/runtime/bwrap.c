@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "runtime/bwrap_args.h"
+#include "runtime/stage.h"
 
 #define INFO_MAX_BYTES 4096
 #define START_WAIT_MS 30000
@@ -237,6 +238,8 @@ static int launch(struct bwrap_runtime *self, const struct runtime_spec *spec, s
     /* bwrap is still reading its arguments: it has no child and no namespace that could stay behind outside the cgroup. */
     if (process->cgroup && start->door_count < process->cgroup->count &&
         (r = cgroup_attach(process->cgroup, process->proc.pid, err)) < 0)
+        return r;
+    if (spec->stage && (r = stage_build(spec, args, err)) < 0)
         return r;
     if (spec->await_workspace && (r = spec->await_workspace(spec->cookie, err)) < 0)
         return r;

@@ -12,34 +12,22 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "runtime/bwrap_args_int.h"
 #include "runtime/etc.h"
 #include "runtime/seccomp.h"
 
 #define COPY_MAX_BYTES 16384
+#define INIT_MAX_BYTES (64 << 20)
 
-/* One option: [--perms P] [--size N] option [fd] [first] [second]. */
-struct op {
-    const char *option;
-    int perms; /* -1: none */
-    uint64_t size_bytes;
-    int fd;               /* number in bwrap; -1: none */
-    char *first, *second; /* owned */
-};
-
-struct bwrap_args {
-    const char *root; /* borrowed while it is made */
-    struct op *ops;
-    size_t count, cap;
-    struct proc_fd *fds; /* each .fd is owned */
-    size_t fd_count, fd_cap;
-};
-
-static struct op *add(struct bwrap_args *args, const char *option, const char *first, const char *second)
+static struct bwrap_op *add(struct bwrap_args *args, const char *option, const char *first, const char *second)
 {
     vec_room(&args->ops, &args->cap, args->count);
-    args->ops[args->count] = (struct op){
-        .option = option, .perms = -1, .fd = -1, .first = first ? xdup(first) : NULL, .second = second ? xdup(second) : NULL
-    };
+    args->ops[args->count] = (struct bwrap_op){ .option = option,
+                                                .perms = -1,
+                                                .fd = -1,
+                                                .first = first ? xdup(first) : NULL,
+                                                .second = second ? xdup(second) : NULL,
+                                                .is_staged = args->is_staging };
     return &args->ops[args->count++];
 }
 
@@ -66,25 +54,38 @@ static void add_dir(struct bwrap_args *args, const char *path)
 
 static void add_tmpfs(struct bwrap_args *args, const char *path, int perms, uint64_t size_bytes)
 {
-    struct op *op = add(args, "--tmpfs", path, NULL);
+    struct bwrap_op *op = add(args, "--tmpfs", path, NULL);
 
     op->perms = perms;
     op->size_bytes = size_bytes;
 }
 
-static int add_file(struct bwrap_args *args, const char *path, const struct buf *text)
+/* The text in a file in memory, for bwrap to read. */
+static int hold_text(const struct buf *text)
 {
     autofd int fd = memfd_create("etc", MFD_CLOEXEC);
-    struct op *op;
     int r;
 
     if (fd < 0)
         return -errno;
     if ((r = fd_pwrite_full(fd, text->data, text->len, 0)) < 0)
         return r;
+    return steal_fd(&fd);
+}
+
+static int add_file(struct bwrap_args *args, const char *path, const struct buf *text)
+{
+    int fd = args->is_staging ? -1 : hold_text(text);
+    struct bwrap_op *op;
+
+    if (fd < 0 && !args->is_staging)
+        return fd;
     op = add(args, "--file", path, NULL);
     op->perms = 0644;
-    op->fd = take_fd(args, steal_fd(&fd));
+    if (args->is_staging)
+        buf_add(&op->text, text->data, text->len);
+    else
+        op->fd = take_fd(args, fd);
     return 0;
 }
 
@@ -276,7 +277,7 @@ static void add_own(struct bwrap_args *args, const struct runtime_spec *spec)
 static int add_init_copy(struct bwrap_args *args, const struct runtime_spec *spec, struct err *err)
 {
     char link[32];
-    struct op *op;
+    struct bwrap_op *op;
     int fd;
 
     if (spec->init_path)
@@ -288,14 +289,30 @@ static int add_init_copy(struct bwrap_args *args, const struct runtime_spec *spe
         return err_errno(err, -errno, "opening init by its descriptor");
     op = add(args, "--file", RUNTIME_INIT, NULL);
     op->perms = 0555;
-    op->fd = take_fd(args, fd);
-    return 0;
+    if (!args->is_staging) {
+        op->fd = take_fd(args, fd);
+        return 0;
+    }
+    autofd int read_once = fd;
+    int r = fd_read_all(read_once, INIT_MAX_BYTES, &op->text);
+    return r < 0 ? err_errno(err, r, "reading init") : 0;
+}
+
+static void add_proc(struct bwrap_args *args)
+{
+    bool was_staging = args->is_staging;
+
+    /* Only bwrap is in the namespace of processes that it shows. */
+    if (was_staging)
+        add_dir(args, "/proc");
+    args->is_staging = false;
+    add(args, "--proc", "/proc", NULL);
+    args->is_staging = was_staging;
 }
 
 /* /dev as bwrap makes it (null, zero, full, random, urandom, tty, pts), closed, but for a /dev/shm of limited size. */
 static void add_devices(struct bwrap_args *args, const struct runtime_spec *spec)
 {
-    add(args, "--proc", "/proc", NULL);
     add(args, "--dev", "/dev", NULL);
     add_tmpfs(args, "/dev/shm", 01777, spec->shm_bytes ? spec->shm_bytes : RUNTIME_SHM_BYTES);
     add(args, "--remount-ro", "/dev", NULL);
@@ -370,18 +387,25 @@ static int fill(struct bwrap_args *args, const struct runtime_spec *spec, const 
 
     add_namespaces(args, spec, probe);
     add_environment(args, spec);
+    if (spec->stage) {
+        /* Devices stay devices; all that is in it has its own attributes already. */
+        add(args, "--dev-bind", spec->stage, "/");
+        args->is_staging = true;
+    }
     if ((r = add_system(args, err)) < 0 || (r = add_etc(args, spec, err)) < 0)
         return r;
     add_own(args, spec);
     if ((r = add_init_copy(args, spec, err)) < 0)
         return r;
+    add_proc(args);
     add_devices(args, spec);
     add_scratch(args, spec);
     add_mounts(args, spec);
-    if ((r = add_workspace(args, spec, probe, err)) < 0)
+    if (!spec->stage && (r = add_workspace(args, spec, probe, err)) < 0)
         return r;
     /* Last of all that makes something: from here on nobody can put a file beside the mounts. */
     add(args, "--remount-ro", "/", NULL);
+    args->is_staging = false;
     add(args, "--chdir", RUNTIME_WORKSPACE, NULL);
     return add_filter(args, err);
 }
@@ -399,61 +423,4 @@ int bwrap_args_new(const struct runtime_spec *spec, const struct bwrap_probe *pr
         return r;
     *ret = steal_ptr(&args);
     return 0;
-}
-
-void bwrap_args_free(struct bwrap_args *args)
-{
-    if (!args)
-        return;
-    for (size_t i = 0; i < args->count; i++) {
-        free(args->ops[i].first);
-        free(args->ops[i].second);
-    }
-    for (size_t i = 0; i < args->fd_count; i++)
-        close(args->fds[i].fd);
-    free(args->ops);
-    free(args->fds);
-    free(args);
-}
-
-static void render_text(struct buf *out, const char *text)
-{
-    if (text)
-        buf_add(out, text, strlen(text) + 1);
-}
-
-static void render_number(struct buf *out, const char *option, bool octal, unsigned long long number)
-{
-    char text[32];
-
-    render_text(out, option);
-    if (octal)
-        snprintf(text, sizeof(text), "%04llo", number);
-    else
-        snprintf(text, sizeof(text), "%llu", number);
-    render_text(out, text);
-}
-
-void bwrap_args_render(const struct bwrap_args *args, struct buf *out)
-{
-    for (size_t i = 0; i < args->count; i++) {
-        const struct op *op = &args->ops[i];
-
-        if (op->perms >= 0)
-            render_number(out, "--perms", true, (unsigned) op->perms);
-        if (op->size_bytes)
-            render_number(out, "--size", false, op->size_bytes);
-        if (op->fd >= 0)
-            render_number(out, op->option, false, (unsigned) op->fd);
-        else
-            render_text(out, op->option);
-        render_text(out, op->first);
-        render_text(out, op->second);
-    }
-}
-
-const struct proc_fd *bwrap_args_fds(const struct bwrap_args *args, size_t *ret_count)
-{
-    *ret_count = args->fd_count;
-    return args->fds;
 }

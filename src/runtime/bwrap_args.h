@@ -5,6 +5,8 @@
  * in a file system that is fresh and empty but for what the list itself put there, never beneath something bound from the host
  * or from the agent's tree, where a symlink could lead the making elsewhere. The root is made read-only at the end.
  *
+ * With a stage (runtime/stage.h) most of the list is performed there, under the same rule, and bwrap binds the whole of it.
+ *
  * Everything goes to bwrap through a descriptor (--args), so that nothing of it shows in the list of processes; and since bwrap
  * makes its namespaces only after it has read that, whoever writes it decides when the sandbox begins.
  */

@@ -119,7 +119,9 @@ int runtime_spec_check(const struct runtime_spec *spec, struct err *err)
         (r = check_name("hostname", runtime_spec_hostname(spec), 63, err)) < 0 || (r = check_ids(spec, err)) < 0 ||
         (r = check_limits(&spec->limits, err)) < 0 || (r = check_env(spec->env, err)) < 0)
         return r;
-    if (!spec->workspace && spec->workspace_fd < 0)
+    if (spec->stage && spec->mount_count > 0)
+        return err_invalid(err, "a sandbox that is staged has no mounts");
+    if (!spec->workspace && spec->workspace_fd < 0 && !spec->stage)
         return err_invalid(err, "a sandbox needs a workspace");
     if (!spec->init_path && spec->init_fd < 0)
         return err_invalid(err, "a sandbox needs an init program");

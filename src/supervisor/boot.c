@@ -17,6 +17,7 @@
 #include "runtime/bwrap.h"
 #include "runtime/cgroup.h"
 #include "runtime/mock.h"
+#include "runtime/stage.h"
 #include "supervisor/keeper.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
@@ -74,16 +75,31 @@ static void on_fence_end(int r, void *cookie)
     sandbox_fail(cookie, &err);
 }
 
+/* The sandbox's whole root is made on it, with the fence inside. Where that cannot be, or somebody's own mounts are asked for, whose
+ * sources only the sandbox's user may look up, there is the fence alone. */
+static void open_stage(struct sandbox *sandbox)
+{
+    if (strcmp(sandbox->spec->runtime, "bwrap") != 0 || sandbox->spec->mount_count > 0)
+        return;
+    if (stage_open(sandbox->mount_point, sandbox->identity.uid, sandbox->identity.gid) < 0)
+        return;
+    sandbox->stage = sandbox->mount_point;
+    sandbox->mount_point = xprintf("%s%s", sandbox->stage, STAGE_WORKSPACE);
+}
+
 static int choose_mount_point(struct sandbox *sandbox, struct err *err)
 {
+    autofd int fd = -1;
+
     if (sandbox->identity.uid == geteuid()) {
         sandbox->mount_point = xprintf("%s/mnt", sandbox->dir_path);
-        return 0;
+    } else {
+        fd = open_run_dir(RUN_MOUNT_POINT, 0711, err);
+        if (fd < 0)
+            return fd;
+        sandbox->mount_point = xdup(RUN_MOUNT_POINT);
     }
-    autofd int fd = open_run_dir(RUN_MOUNT_POINT, 0711, err);
-    if (fd < 0)
-        return fd;
-    sandbox->mount_point = xdup(RUN_MOUNT_POINT);
+    open_stage(sandbox);
     return 0;
 }
 
@@ -373,6 +389,7 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct fence_
         spec.init_fd = init_fd;
     }
     spec.workspace = sandbox->mount_point;
+    spec.stage = sandbox->stage;
     spec.init_socket = init_socket;
     spec.await_workspace = await_fence;
     spec.cookie = fence;
@@ -457,4 +474,5 @@ void boot_undo(struct sandbox *sandbox)
     keeper_close(steal_ptr(&sandbox->keeper));
     identity_done(&sandbox->identity);
     free(steal_ptr(&sandbox->mount_point));
+    free(steal_ptr(&sandbox->stage));
 }

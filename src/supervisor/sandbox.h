@@ -59,6 +59,7 @@ struct sandbox {
 
     struct identity identity;
     char *mount_point;       /* owned: of the fence, in our mount namespace */
+    char *stage;             /* owned: where the root of the sandbox is made ahead, or NULL */
     struct keeper *keeper;   /* owned; NULL: changes stay in the delta */
     struct fencing *fencing; /* owned */
     struct syncs syncs;

@@ -37,8 +37,9 @@ class Result:
 class Host:
     """Where sandboxes are started from: the driver, reachable for any user, a workspace, and who starts them."""
 
-    def __init__(self, kind):
+    def __init__(self, kind, staged=False):
         self.kind = kind
+        self.staged = staged  # as a supervisor does it: the root is made before bwrap, in a mount namespace
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="af-rt-"))
         self.dir.chmod(0o755)
         self.driver = self.dir / "driver"
@@ -49,12 +50,16 @@ class Host:
         self.uid = SANDBOX_UID if self.as_root else (NOBODY if IS_ROOT else os.geteuid())
         self.workspace = self.dir / "workspace"
         self.workspace.mkdir(mode=0o755)
+        self.stage = self.dir / "stage"
+        self.stage.mkdir(mode=0o755)
         if IS_ROOT:
             os.chown(self.workspace, self.uid, self.uid)
 
     def command(self, *options, script, workspace=True):
         """The words that start a sandbox with this script as its pid 1."""
         words = [str(self.driver), *map(str, options)]
+        if self.staged and workspace and "--mount" not in options:
+            words += ["--stage", str(self.stage)]
         if workspace:
             words += ["--workspace", str(self.workspace)]
         if self.as_root:
@@ -134,11 +139,12 @@ def check_nothing_left(may_sweep):
     pytest.fail(f"left behind: {left}")
 
 
-@pytest.fixture(params=["root", "user"])
+@pytest.fixture(params=["root", "user", "root staged", "user staged"])
 def host(request):
-    if request.param == "root" and not IS_ROOT:
+    kind, _, staged = request.param.partition(" ")
+    if kind == "root" and not IS_ROOT:
         pytest.skip("a sandbox with a user of its own needs root")
-    made = Host(request.param)
+    made = Host(kind, staged == "staged")
     yield made
     shutil.rmtree(made.dir)
     check_nothing_left(made.kills)

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,6 +27,8 @@
 #include "runtime/bwrap.h"
 #include "runtime/bwrap_orphan.h"
 #include "runtime/identity.h"
+#include "runtime/stage.h"
+#include "supervisor/namespace.h"
 
 enum {
     OPT_UID = 1,
@@ -47,6 +50,7 @@ enum {
     OPT_STOP,
     OPT_NO_DISABLE_USERNS,
     OPT_BWRAP,
+    OPT_STAGE,
 };
 
 static const struct option long_options[] = {
@@ -69,6 +73,7 @@ static const struct option long_options[] = {
     { "stop-ms", required_argument, NULL, OPT_STOP },
     { "no-disable-userns", no_argument, NULL, OPT_NO_DISABLE_USERNS },
     { "bwrap", required_argument, NULL, OPT_BWRAP },
+    { "stage", required_argument, NULL, OPT_STAGE },
     { 0 },
 };
 
@@ -134,6 +139,9 @@ static bool parse_spec(struct options *options, int opt, char *arg)
         return true;
     case OPT_ID:
         spec->id = arg;
+        return true;
+    case OPT_STAGE:
+        spec->stage = arg;
         return true;
     case OPT_COPY:
         spec->init_path = NULL;
@@ -299,6 +307,21 @@ static int measure(struct runtime *runtime, struct options *options, const char 
     return 0;
 }
 
+/* As a supervisor does it, but that it has a fence where this has the workspace itself. */
+static int open_stage(const struct runtime_spec *spec, struct err *err)
+{
+    autofree char *workspace = xprintf("%s" STAGE_WORKSPACE, spec->stage);
+    int r = namespace_enter(err);
+
+    if (r < 0)
+        return r;
+    r = stage_open(spec->stage, spec->uid, spec->gid);
+    if (r == 0 && (mount(spec->workspace, workspace, NULL, MS_BIND, NULL) < 0 ||
+                   mount(NULL, workspace, NULL, MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV, NULL) < 0))
+        r = -errno;
+    return r < 0 ? err_errno(err, r, "staging") : 0;
+}
+
 static int with_runtime(struct options *options, const char *script)
 {
     autoptr(runtime) runtime = NULL;
@@ -309,6 +332,8 @@ static int with_runtime(struct options *options, const char *script)
         return fail(&err);
     if (options->no_disable_userns)
         probe.has_disable_userns = false;
+    if (options->spec.stage && open_stage(&options->spec, &err) < 0)
+        return fail(&err);
     if (bwrap_runtime_new(&probe, &runtime, &err) < 0)
         return fail(&err);
     return options->times ? measure(runtime, options, script) : run(runtime, options, script, false);

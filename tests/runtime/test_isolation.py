@@ -104,6 +104,18 @@ def test_the_way_up_from_the_root_is_the_root(host):
     assert result.out.strip() == "1"
 
 
+def test_each_mount_is_closed_as_far_as_it_can_be(host):
+    """Each by itself: were a user of the sandbox to get at something that is not its own, the mount would still refuse."""
+    devices = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "pts")}
+    written = devices | {"/workspace", "/tmp", "/home/agent", "/dev/shm", "/proc"}
+    result = host.run("cat /proc/self/mountinfo")
+    mounts = {line.split()[4]: set(line.split()[5].split(",")) for line in result.out.splitlines()}
+    assert {"/", "/usr", "/dev", "/tmp", "/home/agent", "/workspace", "/proc"} | devices <= mounts.keys(), result
+    assert [path for path, flags in mounts.items() if "nosuid" not in flags] == []
+    assert [path for path, flags in mounts.items() if "nodev" not in flags and path not in devices] == []
+    assert [path for path, flags in mounts.items() if "ro" not in flags and path not in written] == []
+
+
 def test_only_the_workspace_and_scratch_places_can_be_written(host):
     result = host.run("for d in / /etc /usr /usr/bin /run /run/agentfense /run/agentfense/bin /var /home /dev /proc /bin "
                       "/etc/ssl /workspace /tmp /var/tmp /dev/shm /home/agent; do (: > $d/x) 2>/dev/null && echo $d; done")

@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "runtime/bwrap_args.h"
+#include "runtime/bwrap_args_int.h"
 
 static const struct bwrap_probe modern = { .path = "/usr/bin/bwrap",
                                            .version = "0.8.0",
@@ -288,9 +289,68 @@ static void its_descriptors_hold_the_files_and_end_with_it(void **state)
     assert_int_equal(count_fds(), before);
 }
 
+static void with_a_stage_bwrap_is_told_the_rest(void **state)
+{
+    struct scratch *scratch = *state;
+    struct runtime_spec spec = plain_spec();
+
+    make_host(scratch);
+    spec.stage = "/stage";
+    autofree char *text = rendered(scratch, &spec, &modern);
+    assert_string_equal(text, NAMESPACES ENVIRONMENT "--dev-bind /stage /\n--proc /proc\n--chdir /workspace\n--seccomp 6");
+}
+
+/* The n-th that makes something, but the workspace and what only bwrap can. */
+static const struct bwrap_op *nth_made(const struct bwrap_args *args, size_t n)
+{
+    for (size_t i = 0; i < args->count; i++) {
+        const struct bwrap_op *op = &args->ops[i];
+        const char *path = op->second ? op->second : op->first;
+
+        if (path && *path == '/' && strcmp(op->option, "--dev-bind") != 0 && strcmp(op->option, "--chdir") != 0 &&
+            strcmp(path, "/proc") != 0 && strcmp(path, "/workspace") != 0 && strcmp(op->option, "--setenv") != 0 && n-- == 0)
+            return op;
+    }
+    return NULL;
+}
+
+static const char *or_none(const char *text)
+{
+    return text ? text : "(none)";
+}
+
+static void what_is_staged_is_what_bwrap_would_make(void **state)
+{
+    struct scratch *scratch = *state;
+    struct runtime_spec spec = plain_spec();
+    autoptr(bwrap_args) told = NULL;
+    autoptr(bwrap_args) staged = NULL;
+    size_t count = 0;
+
+    make_host(scratch);
+    assert_int_equal(bwrap_args_new(&spec, &modern, scratch->path, &told, NULL), 0);
+    spec.stage = "/stage";
+    assert_int_equal(bwrap_args_new(&spec, &modern, scratch->path, &staged, NULL), 0);
+    for (const struct bwrap_op *a, *b; (a = nth_made(told, count)); count++) {
+        b = nth_made(staged, count);
+        assert_non_null(b);
+        assert_true(b->is_staged && !a->is_staged);
+        assert_string_equal(a->option, b->option);
+        assert_string_equal(or_none(a->first), or_none(b->first));
+        assert_string_equal(or_none(a->second), or_none(b->second));
+        assert_int_equal(a->perms, b->perms);
+        assert_int_equal(a->size_bytes, b->size_bytes);
+        assert_int_equal(b->text.len > 0, strcmp(b->option, "--file") == 0);
+    }
+    assert_null(nth_made(staged, count));
+    assert_true(count > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        scratch_test(with_a_stage_bwrap_is_told_the_rest),
+        scratch_test(what_is_staged_is_what_bwrap_would_make),
         scratch_test(a_plain_sandbox_is_exactly_this),
         scratch_test(the_hosts_network_brings_its_name_servers),
         scratch_test(the_specs_numbers_and_names_are_used),

@@ -182,6 +182,20 @@ static void mounts_in_mounts_are_refused(void **state)
     accepted(&spec);
 }
 
+static void a_stage_has_the_workspace_and_no_mounts(void **state)
+{
+    const struct runtime_mount mount = { "/usr", "/data", true };
+    struct runtime_spec spec = plain_spec();
+
+    (void) state;
+    spec.workspace = NULL;
+    spec.stage = "/stage";
+    accepted(&spec);
+    spec.mounts = &mount;
+    spec.mount_count = 1;
+    refused(&spec, "staged");
+}
+
 static void sources_must_be_there_and_ordinary(void **state)
 {
     const struct runtime_mount missing = { "/no/such/place", "/mnt/a", true }, device = { "/dev/null", "/mnt/a", true };
@@ -210,6 +224,7 @@ int main(void)
         cmocka_unit_test(destinations_in_the_sandboxs_own_trees_are_refused),
         cmocka_unit_test(unclean_paths_are_refused),
         cmocka_unit_test(mounts_in_mounts_are_refused),
+        cmocka_unit_test(a_stage_has_the_workspace_and_no_mounts),
         cmocka_unit_test(sources_must_be_there_and_ordinary),
     };
 
