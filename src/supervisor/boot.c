@@ -315,10 +315,12 @@ static void on_link(int r, void *cookie)
         timer_stop(&sandbox->boot_timer);
         if (sandbox->process->output_fd >= 0)
             watch_start(&sandbox->output_watch, &sandbox->reactor, sandbox->process->output_fd, EPOLLIN, on_complaint, sandbox);
+        sandbox_enter(sandbox, CTL_STATE_RUNNING);
+        /* After it was told, so that whoever waits for it is woken meanwhile, and before the next request can be read: nothing of
+         * the agent's has run yet. */
         r = restrict_all_threads();
         if (r < 0)
             log_warn("the supervisor cannot restrict itself", LOG_ERRNO("error", r));
-        sandbox_enter(sandbox, CTL_STATE_RUNNING);
         return;
     }
     if (!sandbox->link.is_ready)
