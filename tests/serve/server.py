@@ -150,7 +150,8 @@ class Server:
 
     def environment(self):
         place = {"AGENTFENSE_STORAGE_DB_PATH": self.db} if self.db else {}
-        return {"AGENTFENSE_STATE_DIR": str(self.state), "PATH": os.environ["PATH"], **place}
+        sanitizers = {name: os.environ[name] for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS") if name in os.environ}
+        return {"AGENTFENSE_STATE_DIR": str(self.state), "PATH": os.environ["PATH"], **place, **sanitizers}
 
     def as_user(self, args):
         """The command for another user, who may open /dev/fuse, as it is for everybody on most machines."""
