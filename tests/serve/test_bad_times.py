@@ -49,7 +49,7 @@ def test_a_database_that_goes_and_comes(make, postgres):
     assert code_of(client.list_events) == CODE.UNAVAILABLE  # and not never
     assert server.http("GET", "/health")[0] == 503
     # What needs no row goes on.
-    assert client.run(box, "touch /tmp/go; cat a").stdout == "1"
+    assert client.run(box, "cat a; touch /tmp/go").stdout == "1"
     assert b"".join(chunk.data for chunk in call) == b"2\n"
     postgres.start()
     eventually(lambda: server.http("GET", "/health")[0] == 200)
@@ -102,6 +102,25 @@ def test_a_database_killed_again_and_again_loses_nothing(make, postgres):
             break
     assert len(kept) > 0 and set(kept.values()) <= set(there)
     assert len(there) <= len(kept) + 3, "more was made than was asked for"
+
+
+def test_what_ends_while_the_database_is_away_is_told_later(make, postgres):
+    server = make(db=postgres.new_database()).start()
+    client = server.client()
+    box = client.sandbox(client.codebase({"a": "1"}))
+    other = client.sandbox(client.codebase())
+    postgres.kill()
+    os.kill(server.supervisors()[box], signal.SIGKILL)
+    eventually(lambda: box not in server.supervisors())
+    assert client.run(other, "echo on").stdout == "on\n"
+    eventually(lambda: any("could not be noted" in line.get("msg", "") for line in server.lines()))
+    postgres.start()
+    eventually(lambda: server.http("GET", "/health")[0] == 200)
+    ended = eventually(lambda: (now := client.get_sandbox(sandbox_id=box)).status == 4 and now)
+    assert "the database was away" in ended.status_reason
+    assert client.get_sandbox(sandbox_id=other).status == 2
+    client.start_sandbox(sandbox_id=box)
+    assert client.run(box, "cat a").stdout == "1"
 
 
 def test_two_hosts_with_one_database(make, postgres):
