@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -203,6 +204,14 @@ class Server:
             with contextlib.suppress(ValueError):
                 result.append(json.loads(line))
         return result
+
+    def sql(self, statement):
+        """Changes the database, behind the back of a server that does not run."""
+        if self.db:
+            subprocess.run(["psql", "-X", "-q", "-d", self.db, "-c", f"SET search_path TO agentfense; {statement}"], check=True)
+        else:
+            with contextlib.closing(sqlite3.connect(self.state / "metadata.db")) as database, database:
+                database.execute(statement)
 
     # Clients.
 

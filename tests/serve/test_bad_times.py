@@ -9,7 +9,6 @@ import random
 import resource
 import signal
 import socket
-import sqlite3
 import ssl
 import subprocess
 import tarfile
@@ -517,9 +516,8 @@ def test_a_key_left_open_is_finished_or_free_at_the_next_start(server):
     made = client.create_codebase(name="x", owner_id="tester", idempotency_key="made")
     client.create_codebase(name="x", owner_id="tester", idempotency_key="not made")
     server.kill()
-    with contextlib.closing(sqlite3.connect(server.state / "metadata.db")) as db, db:
-        db.execute("UPDATE claims SET is_finished = 0, response = x''")
-        db.execute("UPDATE claims SET resource_id = 'cb_0123456789abcdef' WHERE idempotency_key = 'not made'")
+    server.sql("UPDATE claims SET is_finished = 0, response = ''" if server.db else "UPDATE claims SET is_finished = 0, response = x''")
+    server.sql("UPDATE claims SET resource_id = 'cb_0123456789abcdef' WHERE idempotency_key = 'not made'")
     client = server.start().client()
     assert client.create_codebase(name="x", owner_id="tester", idempotency_key="made").id == made.id
     again = client.create_codebase(name="x", owner_id="tester", idempotency_key="not made")
