@@ -18,7 +18,7 @@ struct upload_kind {
     int (*begin)(const ProtobufCMessage *message, struct service *service, const struct caller *caller, struct upload **ret,
                  struct err *err);
     ProtobufCMessage *(*answer)(const ProtobufCMessage *first, const struct upload_result *result);
-    int64_t (*announced)(const ProtobufCMessage *first); /* bytes; 0: it does not say. NULL: it never does */
+    int64_t (*announced)(const ProtobufCMessage *first); /* bytes; 0: it does not say */
 };
 
 static int begin_file(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
@@ -49,9 +49,14 @@ static ProtobufCMessage *answer_file(const ProtobufCMessage *first, const struct
     return &out->base;
 }
 
-static int64_t size_announced(const ProtobufCMessage *first)
+static int64_t file_size(const ProtobufCMessage *first)
 {
     return ((const Sandbox__V1__UploadChunk *) (const void *) first)->metadata->total_size;
+}
+
+static int64_t archive_size(const ProtobufCMessage *first)
+{
+    return ((const Sandbox__V1__ArchiveChunk *) (const void *) first)->metadata->total_size;
 }
 
 static int begin_archive(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
@@ -78,8 +83,8 @@ static ProtobufCMessage *answer_archive(const ProtobufCMessage *first, const str
     return &out->base;
 }
 
-static const struct upload_kind file_kind = { begin_file, answer_file, size_announced },
-                                archive_kind = { begin_archive, answer_archive, NULL };
+static const struct upload_kind file_kind = { begin_file, answer_file, file_size },
+                                archive_kind = { begin_archive, answer_archive, archive_size };
 
 /* Both messages are a oneof of metadata and data, laid out alike. */
 _Static_assert(offsetof(Sandbox__V1__UploadChunk, content_case) == offsetof(Sandbox__V1__ArchiveChunk, content_case) &&
@@ -124,7 +129,7 @@ static int take_pieces(struct call *call, struct upload *upload, int64_t *ret_by
 static int check_whole(struct call *call, const struct upload_kind *kind, const ProtobufCMessage *first, int64_t bytes,
                        struct err *err)
 {
-    int64_t announced = kind->announced ? kind->announced(first) : 0;
+    int64_t announced = kind->announced(first);
 
     if (call_is_cancelled(call))
         return err_set(err, ERR_CANCELLED, -ECANCELED, "the call was cancelled");

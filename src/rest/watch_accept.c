@@ -79,8 +79,14 @@ static void take_connection(struct watch *watch, int accepted, const struct gate
     struct peer peer;
     int one = 1, r;
 
-    if (peer_init(&peer, fd) < 0)
+    r = peer_init(&peer, fd);
+    if (r < 0) {
+        /* It may have gone already; if not, we had not the means to find out who it is. */
+        pthread_mutex_lock(&watch->lock);
+        watch->refused += r != -ENOTCONN;
+        pthread_mutex_unlock(&watch->lock);
         return;
+    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* a unix socket has none */
     peer.is_tls = gate->with_tls;
     line = xnew(struct line);

@@ -5,7 +5,7 @@
  *       grpc_addr: "localhost:9000"        is told as server.grpc_addr
  *       allowed_uids: [1000, 1001]         is told as server.allowed_uids, twice
  *
- * Read as events; anchors, aliases and a depth or a size that no such file has are refused.
+ * Read as events; aliases, and a depth or a size that no such file has, are refused.
  */
 #pragma once
 

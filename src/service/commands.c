@@ -152,6 +152,17 @@ static int judge(const struct exec_result *result, struct err *err)
     }
 }
 
+/* A command that never ran has no words of its own; a shell would say on standard error why. */
+static void tell_why(const struct ctl_finished *finished, const char *cwd, exec_output_fn fn, void *cookie)
+{
+    autofree char *text = NULL;
+
+    if (finished->end != CTL_END_NOT_STARTED || !*finished->text)
+        return;
+    text = xprintf("agentfense: cannot run in '%s': %s\n", *cwd ? cwd : WORKSPACE, finished->text);
+    fn(CTL_STREAM_ERR, text, strlen(text), cookie);
+}
+
 static void fill_result(const struct exec_result *result, int64_t began_ns, struct command_result *ret)
 {
     const struct ctl_finished *finished = &result->finished;
@@ -236,6 +247,7 @@ static int run_in(struct service *service, struct ward *ward, const struct comma
         sync_after(service, ward, steal_fd(&fd), ret);
     if (r < 0)
         return refuse(request, r, err);
+    tell_why(&result.finished, cwd, fn, cookie);
     fill_result(&result, began_ns, ret);
     sync_after(service, ward, steal_fd(&fd), ret);
     return judge(&result, err);

@@ -11,6 +11,7 @@
 #include "service/claims.h"
 #include "service/events.h"
 #include "service/life.h"
+#include "service/recovery.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 #include "store/claim_row.h"
@@ -109,6 +110,7 @@ static void *work(void *arg)
 
         pthread_mutex_unlock(&janitor->lock);
         sync_all_that_need_it(service);
+        recovery_reconcile(service);
         retire_expired(service);
         trim(service);
         pthread_mutex_lock(&janitor->lock);

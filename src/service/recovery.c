@@ -22,6 +22,9 @@
 
 #define EVENTS_BACK 200
 #define HELLO_MS 10000
+#define ACTIVE                                                                                                                 \
+    (SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) |                                \
+     SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_DESTROYING))
 
 /* ---- sandboxes ---- */
 
@@ -100,6 +103,22 @@ static void mark_ended(struct service *service, struct sandbox_row *row, const c
                                          .payload = json_pack("{s:s}", "reason", why) });
 }
 
+static void note_end(struct service *service, struct sandbox_row *row, const char *why, struct err *err)
+{
+    if (row->status == SANDBOX_STATUS_STOPPING)
+        life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_STOPPED, NULL, err);
+    else
+        mark_ended(service, row, why, err);
+}
+
+static void note_running(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    if (row->status == SANDBOX_STATUS_STARTING)
+        life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
+    else if (row->status == SANDBOX_STATUS_STOPPING)
+        life_stop(service, ward, row, err);
+}
+
 /* What was meant to run. One whose start was never told to anybody runs all the same: the store had its intent. */
 static void recover_active(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
 {
@@ -107,19 +126,13 @@ static void recover_active(struct service *service, struct ward *ward, struct sa
     int r = adopt(service, ward, row, err);
 
     if (r < 0) {
-        if (was == SANDBOX_STATUS_STOPPING)
-            life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_STOPPED, NULL, err);
-        else
-            mark_ended(service, row,
-                       was == SANDBOX_STATUS_STARTING ? "the server ended while the sandbox was starting"
-                                                      : "the sandbox ended while no server was there",
-                       err);
+        note_end(service, row,
+                 was == SANDBOX_STATUS_STARTING ? "the server ended while the sandbox was starting"
+                                                : "the sandbox ended while no server was there",
+                 err);
         return;
     }
-    if (was == SANDBOX_STATUS_STARTING)
-        life_move(service, row, SANDBOX_STATUS_BIT(was), SANDBOX_STATUS_RUNNING, NULL, err);
-    else if (was == SANDBOX_STATUS_STOPPING)
-        life_stop(service, ward, row, err);
+    note_running(service, ward, row, err);
     /* What ended while nobody was there. */
     sync_later(service, ward);
     log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
@@ -142,12 +155,39 @@ static void recover_one(struct service *service, struct sandbox_row *row)
     pthread_mutex_unlock(&ward->life);
 }
 
-static int recover_rows(struct service *service, struct err *err)
+/* Whoever is at work with it holds `life`, and will write what came of it. */
+static void reconcile_one(struct service *service, struct sandbox_row *listed)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    autoptr(ward) running = ward_find_running(&service->wards, listed->id);
+    autoptr(ward) ward = NULL;
+    struct err err = ERR_NONE;
+
+    if (running && listed->status == SANDBOX_STATUS_RUNNING)
+        return;
+    ward = ward_get(&service->wards, listed->id);
+    if (pthread_mutex_trylock(&ward->life) != 0)
+        return;
+    ward_unref(steal_ptr(&running));
+    running = ward_find_running(&service->wards, listed->id);
+    if (sandbox_row_get(service->store, listed->id, &row, &err) == 0) {
+        if (row.status == SANDBOX_STATUS_DESTROYING)
+            life_destroy(service, ward, &row, &err);
+        else if (!(ACTIVE & SANDBOX_STATUS_BIT(row.status)))
+            ; /* it ended, and that was written, in between */
+        else if (running)
+            note_running(service, ward, &row, &err);
+        else
+            note_end(service, &row, "the sandbox ended while the database was away", &err);
+    }
+    pthread_mutex_unlock(&ward->life);
+}
+
+static int each_active(struct service *service, void (*fn)(struct service *service, struct sandbox_row *row), struct err *err)
 {
     struct sandbox_filter filter = {
         .host_id = service->host_id,
-        .statuses = SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) |
-                    SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_DESTROYING),
+        .statuses = ACTIVE,
     };
     autofree char *token = NULL;
 
@@ -159,7 +199,7 @@ static int recover_rows(struct service *service, struct err *err)
         if (r < 0)
             return r;
         for (size_t i = 0; i < rows.count; i++)
-            recover_one(service, &rows.rows[i]);
+            fn(service, &rows.rows[i]);
         free(token);
         token = steal_ptr(&rows.next_token);
         sandbox_rows_done(&rows);
@@ -292,7 +332,7 @@ int recovery_run(struct service *service, struct err *err)
     int r = recover_codebases(service, err);
 
     if (r == 0)
-        r = recover_rows(service, err);
+        r = each_active(service, recover_one, err);
     if (r == 0)
         r = sweep_sandboxes(service, err);
     if (r == 0)
@@ -300,4 +340,11 @@ int recovery_run(struct service *service, struct err *err)
     if (r == 0)
         wards_each_running(&service->wards, refresh, service);
     return r < 0 ? err_wrap(err, r, "looking at what the last server left") : 0;
+}
+
+void recovery_reconcile(struct service *service)
+{
+    struct err ignored = ERR_NONE;
+
+    each_active(service, reconcile_one, &ignored);
 }

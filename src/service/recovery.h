@@ -9,3 +9,6 @@
 struct service;
 
 int recovery_run(struct service *service, struct err *err);
+
+/* By and by: rows that say something else than is so, because the database was away when it came to be. */
+void recovery_reconcile(struct service *service);

@@ -10,7 +10,7 @@ static int take(const char *key, const char *value, bool is_item, size_t line, v
     const struct setting *setting = setting_find(key);
     int r;
 
-    require(key && *key && line > 0);
+    require(key && line > 0);
     require(value || is_item);
     if (!setting)
         return 0;

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -150,7 +151,8 @@ class Server:
 
     def environment(self):
         place = {"AGENTFENSE_STORAGE_DB_PATH": self.db} if self.db else {}
-        return {"AGENTFENSE_STATE_DIR": str(self.state), "PATH": os.environ["PATH"], **place}
+        sanitizers = {name: os.environ[name] for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS") if name in os.environ}
+        return {"AGENTFENSE_STATE_DIR": str(self.state), "PATH": os.environ["PATH"], **place, **sanitizers}
 
     def as_user(self, args):
         """The command for another user, who may open /dev/fuse, as it is for everybody on most machines."""
@@ -202,6 +204,14 @@ class Server:
             with contextlib.suppress(ValueError):
                 result.append(json.loads(line))
         return result
+
+    def sql(self, statement):
+        """Changes the database, behind the back of a server that does not run."""
+        if self.db:
+            subprocess.run(["psql", "-X", "-q", "-d", self.db, "-c", f"SET search_path TO agentfense; {statement}"], check=True)
+        else:
+            with contextlib.closing(sqlite3.connect(self.state / "metadata.db")) as database, database:
+                database.execute(statement)
 
     # Clients.
 

@@ -9,7 +9,6 @@ import random
 import resource
 import signal
 import socket
-import sqlite3
 import ssl
 import subprocess
 import tarfile
@@ -49,7 +48,7 @@ def test_a_database_that_goes_and_comes(make, postgres):
     assert code_of(client.list_events) == CODE.UNAVAILABLE  # and not never
     assert server.http("GET", "/health")[0] == 503
     # What needs no row goes on.
-    assert client.run(box, "touch /tmp/go; cat a").stdout == "1"
+    assert client.run(box, "cat a; touch /tmp/go").stdout == "1"
     assert b"".join(chunk.data for chunk in call) == b"2\n"
     postgres.start()
     eventually(lambda: server.http("GET", "/health")[0] == 200)
@@ -102,6 +101,25 @@ def test_a_database_killed_again_and_again_loses_nothing(make, postgres):
             break
     assert len(kept) > 0 and set(kept.values()) <= set(there)
     assert len(there) <= len(kept) + 3, "more was made than was asked for"
+
+
+def test_what_ends_while_the_database_is_away_is_told_later(make, postgres):
+    server = make(db=postgres.new_database()).start()
+    client = server.client()
+    box = client.sandbox(client.codebase({"a": "1"}))
+    other = client.sandbox(client.codebase())
+    postgres.kill()
+    os.kill(server.supervisors()[box], signal.SIGKILL)
+    eventually(lambda: box not in server.supervisors())
+    assert client.run(other, "echo on").stdout == "on\n"
+    eventually(lambda: any("could not be noted" in line.get("msg", "") for line in server.lines()))
+    postgres.start()
+    eventually(lambda: server.http("GET", "/health")[0] == 200)
+    ended = eventually(lambda: (now := client.get_sandbox(sandbox_id=box)).status == 4 and now)
+    assert "the database was away" in ended.status_reason
+    assert client.get_sandbox(sandbox_id=other).status == 2
+    client.start_sandbox(sandbox_id=box)
+    assert client.run(box, "cat a").stdout == "1"
 
 
 def test_two_hosts_with_one_database(make, postgres):
@@ -498,9 +516,8 @@ def test_a_key_left_open_is_finished_or_free_at_the_next_start(server):
     made = client.create_codebase(name="x", owner_id="tester", idempotency_key="made")
     client.create_codebase(name="x", owner_id="tester", idempotency_key="not made")
     server.kill()
-    with contextlib.closing(sqlite3.connect(server.state / "metadata.db")) as db, db:
-        db.execute("UPDATE claims SET is_finished = 0, response = x''")
-        db.execute("UPDATE claims SET resource_id = 'cb_0123456789abcdef' WHERE idempotency_key = 'not made'")
+    server.sql("UPDATE claims SET is_finished = 0, response = ''" if server.db else "UPDATE claims SET is_finished = 0, response = x''")
+    server.sql("UPDATE claims SET resource_id = 'cb_0123456789abcdef' WHERE idempotency_key = 'not made'")
     client = server.start().client()
     assert client.create_codebase(name="x", owner_id="tester", idempotency_key="made").id == made.id
     again = client.create_codebase(name="x", owner_id="tester", idempotency_key="not made")

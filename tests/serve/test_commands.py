@@ -34,6 +34,8 @@ def test_input_environment_and_directory(client, box):
     big = bytes(range(256)) * 12000
     assert client.run(box, "wc -c; ", stdin_data=big).stdout == f"{len(big)}\n"
     assert client.run(box, "cat >/dev/null & exec true", stdin_data=big).exit_code == 0
+    nowhere = client.run(box, "pwd", workdir="/nowhere")
+    assert nowhere.exit_code != 0 and re.search("/nowhere.*No such file", nowhere.stderr), nowhere
     refused(CODE.INVALID_ARGUMENT, re.compile("no name of a variable"), client.run, box, "true", env={"A=B": "c"})
 
 

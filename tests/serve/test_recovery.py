@@ -184,7 +184,7 @@ def test_a_deletion_that_was_cut_short_is_finished_and_nothing_else_is(server):
     doomed, other = client.codebase({"a": "1"}), client.codebase({"b": "2"})
     server.stop()
     # As a server leaves it that is killed between the row and the files; and as a database looks that lost a row.
-    subprocess.run(["sqlite3", str(server.state / "metadata.db"), f"delete from codebases where id in ('{doomed}', '{other}')"], check=True)
+    server.sql(f"DELETE FROM codebases WHERE id IN ('{doomed}', '{other}')")
     (server.state / "mounts" / f"condemned-{doomed}").touch()
     server.start()
     assert not (server.state / "codebases" / doomed).exists()

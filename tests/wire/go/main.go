@@ -57,7 +57,7 @@ type raw struct{}
 
 func (raw) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
 func (raw) Unmarshal(data []byte, v any) error {
-	*v.(*[]byte) = append([]byte(nil), data...)
+	*v.(*[]byte) = append([]byte{}, data...)
 	return nil
 }
 func (raw) Name() string { return "proto" }
