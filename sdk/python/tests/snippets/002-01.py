@@ -1,5 +1,0 @@
-# Traditional approach (fragile)
-if user.can_read(path):
-    return open(path).read()
-else:
-    raise PermissionError
