@@ -19,6 +19,7 @@ _FILES = (
     ("sandbox/v1/codebase.proto", "codebase.proto"),
 )
 _TOKEN = re.compile(r'//[^\n]*|\s+|("[^"\n]*"|[\w.]+|[{}()<>=;,])')
+_factory_module: Any = message_factory  # what it has depends on the version
 _Field: Any = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
     "string": _Field.TYPE_STRING,
@@ -243,7 +244,7 @@ def read_files() -> List[Any]:
 
 
 def _class_of(factory: Any, descriptor: Any) -> Any:
-    modern = getattr(message_factory, "GetMessageClass", None)
+    modern = getattr(_factory_module, "GetMessageClass", None)
     return modern(descriptor) if modern else factory.GetPrototype(descriptor)
 
 
@@ -264,7 +265,7 @@ def _build() -> Tuple[_Messages, Dict[str, Method]]:
     files = read_files()
     for file in files:
         pool.AddSerializedFile(file.SerializeToString())
-    factory = None if hasattr(message_factory, "GetMessageClass") else message_factory.MessageFactory(pool)  # type: ignore[call-arg,unused-ignore]
+    factory = None if hasattr(_factory_module, "GetMessageClass") else _factory_module.MessageFactory(pool)
     classes = {
         message.name: _class_of(factory, pool.FindMessageTypeByName(f"{file.package}.{message.name}"))
         for file in files
