@@ -10,7 +10,7 @@ from ._archive import Progress
 from ._calls import Env, Limits, Runtime
 from ._convert import Seconds
 from ._rpc import Plan
-from .exceptions import CommandLimitError, SandboxError, SandboxNotFoundError
+from .exceptions import CommandLimitError, PermissionDeniedError, SandboxError, SandboxNotFoundError
 from .presets import choose_rules, get_preset
 from .types import Codebase, ExecResult, FileInfo, RuleLike, RuntimeType, SandboxInfo, SandboxStatus, UploadResult
 from .utils import PathLike, check_directory, generate_codebase_name, generate_owner_id
@@ -136,6 +136,16 @@ def _create(
     return life
 
 
+def _make_codebase(name: str, owner_id: Optional[str]) -> Plan[Codebase]:
+    """Of nobody in particular it is this user's; who comes with a token makes what is the token's owner's."""
+    try:
+        return (yield from calls.create_codebase(name, owner_id or generate_owner_id()))
+    except PermissionDeniedError as error:
+        if owner_id or error.reason != "OTHER_OWNER":
+            raise
+    return (yield from calls.create_codebase(name, ""))
+
+
 def from_local(
     path: PathLike,
     preset: Optional[str] = None,
@@ -156,7 +166,7 @@ def from_local(
     root = check_directory(path)
     check_preset(preset)
     made = dict(options, runtime=runtime, image=image, resources=resources, labels=labels)
-    codebase = yield from calls.create_codebase(codebase_name or generate_codebase_name(root), owner_id or generate_owner_id())
+    codebase = yield from _make_codebase(codebase_name or generate_codebase_name(root), owner_id)
     try:
         yield from calls.upload_directory(codebase.id, root, ignore_patterns, progress=progress, compress=compress)
         codebase = yield from calls.get_codebase(codebase.id)

@@ -32,10 +32,11 @@ import grpc
 
 from ._failure import Subject, from_grpc_error
 from ._schema import METHODS, Method
-from .exceptions import InvalidConfigurationError
+from .exceptions import InvalidConfigurationError, SandboxError
 
 DEFAULT_ENDPOINT = "localhost:9000"
 EXIT_CODE = "agentfense-exit-code"
+CLOSED = "The connection was closed, or its sandbox destroyed."
 
 T = TypeVar("T")
 
@@ -121,14 +122,17 @@ def make_options(
     return options
 
 
-# Answers are bounded by the server (runtime.max_output_bytes), so there is no reason to have gRPC refuse them again. One process
-# talks to one server for long: pings find out that it is gone.
-_CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 60000),
-    ("grpc.keepalive_timeout_ms", 20000),
-)
+def _channel_options(options: Options) -> Sequence[Tuple[str, int]]:
+    return (
+        # Answers are bounded by the server, so there is no reason to have gRPC refuse them again.
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+        # One process talks to one server for long: pings find out that it is gone.
+        ("grpc.keepalive_time_ms", 60000),
+        ("grpc.keepalive_timeout_ms", 20000),
+        # A proxy of the environment cannot reach this host, and should not see what stays on it.
+        ("grpc.enable_http_proxy", 0 if _is_local(options.endpoint) else 1),
+    )
 
 
 def _kind(method: Method) -> str:
@@ -254,13 +258,16 @@ class Transport:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self._is_closed = False
         self._stubs: Dict[str, Any] = {}
         if options.secure:
-            self._channel = grpc.secure_channel(options.endpoint, options.credentials, options=_CHANNEL_OPTIONS)
+            self._channel = grpc.secure_channel(options.endpoint, options.credentials, options=_channel_options(options))
         else:
-            self._channel = grpc.insecure_channel(options.endpoint, options=_CHANNEL_OPTIONS)
+            self._channel = grpc.insecure_channel(options.endpoint, options=_channel_options(options))
 
     def _invoke(self, call: Call) -> Any:
+        if self._is_closed:
+            raise SandboxError(CLOSED, call.subject.what)
         if call.method not in self._stubs:
             self._stubs[call.method] = _stub(self._channel, METHODS[call.method])
         return self._stubs[call.method](call.request, timeout=call.deadline, metadata=self.options.metadata)
@@ -293,6 +300,7 @@ class Transport:
         return CommandStream(call, self._invoke(call), self.options)
 
     def close(self) -> None:
+        self._is_closed = True
         self._channel.close()
 
 
@@ -314,16 +322,19 @@ class AsyncTransport:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self._is_closed = False
         self._channel: Any = None
         self._stubs: Dict[str, Any] = {}
 
     def _invoke(self, call: Call) -> Any:
+        if self._is_closed:
+            raise SandboxError(CLOSED, call.subject.what)
         if self._channel is None:
             options = self.options
             if options.secure:
-                self._channel = grpc.aio.secure_channel(options.endpoint, options.credentials, options=_CHANNEL_OPTIONS)
+                self._channel = grpc.aio.secure_channel(options.endpoint, options.credentials, options=_channel_options(options))
             else:
-                self._channel = grpc.aio.insecure_channel(options.endpoint, options=_CHANNEL_OPTIONS)
+                self._channel = grpc.aio.insecure_channel(options.endpoint, options=_channel_options(options))
         method = METHODS[call.method]
         if call.method not in self._stubs:
             self._stubs[call.method] = _stub(self._channel, method)
@@ -361,5 +372,6 @@ class AsyncTransport:
         return AsyncCommandStream(call, lambda: self._invoke(call), self.options)
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._channel is not None:
             await self._channel.close()

@@ -53,8 +53,10 @@ def test_a_token_over_tls(closed, authority, project, monkeypatch):
     monkeypatch.setenv("AGENTFENSE_ENDPOINT", "localhost:9100")
     monkeypatch.setenv("AGENTFENSE_TOKEN", token)
     monkeypatch.setenv("AGENTFENSE_CA_CERT", ca)
-    with Sandbox.from_local(project, owner_id="alice") as sandbox:
-        assert sandbox.run("true").success
+    with Sandbox.from_local(project) as sandbox:
+        assert sandbox.run("true").success and sandbox.codebase.owner_id == "alice"
+    with pytest.raises(agentfense.PermissionDeniedError):
+        Sandbox.from_local(project, owner_id="bob")
 
     async def ask():
         async with AsyncSandboxClient() as client:

@@ -30,6 +30,8 @@ def test_the_life_of_a_sandbox(project, client):
     assert sandbox.run("cat output/x").stdout == "x\n"
     sandbox.destroy()
     sandbox.destroy()
+    with pytest.raises(agentfense.SandboxError, match="destroyed"):
+        sandbox.run("true")
     with pytest.raises(agentfense.CodebaseNotFoundError):
         client.get_codebase(sandbox.codebase_id)
 

@@ -179,6 +179,13 @@ def test_where_the_server_is(monkeypatch):
         SandboxClient("elsewhere:1", ca_cert="/nonexistent")
 
 
+def test_a_proxy_is_not_asked_for_this_host(client, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://localhost:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert SandboxClient("localhost:9000").list_codebases() is not None
+
+
 def test_durations_may_be_numbers():
     from agentfense._convert import to_duration
 
