@@ -106,6 +106,13 @@ def test_errors_say_what_is_wrong(client, ask, kind, reason):
         assert getattr(caught.value, name, "x_0123456789abcdef").endswith("0123456789abcdef")
 
 
+def test_lists_are_whole(client):
+    made = {client.create_codebase(f"n{number}", "lister").id for number in range(230)}
+    assert {codebase.id for codebase in client.list_codebases("lister")} == made
+    for codebase_id in made:
+        client.delete_codebase(codebase_id)
+
+
 def test_a_file_that_is_not_there(client):
     codebase = client.create_codebase("x", "me")
     with pytest.raises(FileNotFoundError) as caught:
@@ -172,6 +179,13 @@ def test_a_file_that_changes_while_it_is_sent(tree, tmp_path):
     (tmp_path / "a.tar").write_bytes(b"".join(pieces))
     with tarfile.open(tmp_path / "a.tar") as tar:
         assert tar.extractfile("a").read() == b"x" * 10 and tar.extractfile("b").read() == b"y"
+    (top / "a").write_bytes(b"x" * 3_000_000)
+    pieces = archive(list(scan(str(top), IgnoreRules.of())))
+    first = next(pieces)
+    (top / "a").write_text("")
+    (tmp_path / "a.tar").write_bytes(first + b"".join(pieces))
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        assert len(tar.extractfile("a").read()) == 3_000_000 and tar.extractfile("b").read() == b"y"
 
 
 def test_what_cannot_be_read_is_named(tree, monkeypatch):

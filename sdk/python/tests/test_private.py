@@ -58,6 +58,7 @@ def test_from_local_just_works(place):
         place,
     )
     assert outcome(process) == "a True\n1\nTrue\n"
+    assert os.listdir(place) == ["project"]  # at once: an ordinary end waits for it
 
 
 def test_the_event_loop_may_begin_it_too(place):

@@ -131,9 +131,14 @@ def test_output_comes_while_it_runs(project):
 
 def test_leaving_a_stream_kills_its_command(project):
     with Sandbox.from_local(project) as sandbox:
+
+        def sleeps():
+            return "sleep 1234 " in sandbox.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout
+
         with sandbox.exec_stream("echo begun; exec sleep 1234") as stream:
             next(stream)
-        eventually(lambda: "sleep\0001234" not in sandbox.run("cat /proc/[0-9]*/cmdline").stdout)
+            eventually(sleeps)
+        eventually(lambda: not sleeps())
 
 
 def test_a_timeout_names_the_command_and_keeps_what_was_written(project):
