@@ -46,6 +46,7 @@ class PrivateServer:
                 [sys.executable, "-m", "agentfense._keeper", binary, self.directory],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,  # whoever reads ours to its end should not wait for the keeper's
                 env=environment,
                 start_new_session=True,  # the keeper and the server outlive a Ctrl-C, to clean up after it
             )

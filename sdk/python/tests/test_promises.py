@@ -135,7 +135,7 @@ def test_leaving_a_stream_kills_its_command(project):
         def sleeps():
             return "sleep 1234 " in sandbox.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout
 
-        with sandbox.exec_stream("echo begun; exec sleep 1234") as stream:
+        with sandbox.exec_stream("echo begun; exec sleep 1234", timeout=500) as stream:
             next(stream)
             eventually(sleeps)
         eventually(lambda: not sleeps())
