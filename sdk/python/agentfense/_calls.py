@@ -1,0 +1,350 @@
+"""Every operation of the API as a plan: what is asked, and what is made of the answer."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Union
+
+from . import _convert as convert
+from ._archive import Progress, archive, scan
+from ._convert import Seconds
+from ._failure import Subject
+from ._ignore import IgnoreRules
+from ._progress import ProgressBar
+from ._rpc import Blocking, Call, Plan
+from ._schema import messages
+from .exceptions import SessionClosedError, SessionNotFoundError
+from .types import (
+    Codebase,
+    Event,
+    ExecResult,
+    Explanation,
+    FileInfo,
+    ResourceLimits,
+    RuleLike,
+    RuntimeType,
+    SandboxInfo,
+    Session,
+    SessionStatus,
+    UploadResult,
+    Version,
+)
+from .utils import PathLike, check_directory
+
+Limits = Union[ResourceLimits, Dict[str, Any], None]
+Runtime = Union[RuntimeType, str, None]
+Env = Optional[Mapping[str, str]]
+Input = Union[str, bytes, None]
+
+# ---- sandboxes
+
+
+def create_sandbox(
+    codebase_id: str,
+    permissions: Optional[Iterable[RuleLike]] = None,
+    labels: Optional[Mapping[str, str]] = None,
+    expires_in: Seconds = None,
+    runtime: Runtime = RuntimeType.BWRAP,
+    image: Optional[str] = None,
+    resources: Limits = None,
+    preset: Optional[str] = None,
+    network: Optional[str] = None,
+    env: Env = None,
+    sync_on_completion: Optional[bool] = None,
+) -> Plan[SandboxInfo]:
+    request = messages.CreateSandboxRequest(
+        codebase_id=codebase_id,
+        permissions=convert.to_rules(permissions),
+        labels=dict(labels or {}),
+        expires_in=convert.to_duration(expires_in),
+        runtime=convert.to_runtime(runtime),
+        image=image or "",
+        resources=convert.to_limits(resources),
+        preset=preset or "",
+        network=network or "",
+        env=dict(env or {}),
+        sync_on_completion=0 if sync_on_completion is None else 1 if sync_on_completion else 2,
+    )
+    answer = yield Call("CreateSandbox", request, Subject("Create sandbox", codebase_id=codebase_id))
+    return convert.sandbox_of(answer)
+
+
+def get_sandbox(sandbox_id: str) -> Plan[SandboxInfo]:
+    request = messages.GetSandboxRequest(sandbox_id=sandbox_id)
+    answer = yield Call("GetSandbox", request, Subject("Get sandbox", sandbox_id=sandbox_id))
+    return convert.sandbox_of(answer)
+
+
+def list_sandboxes(codebase_id: Optional[str] = None) -> Plan[List[SandboxInfo]]:
+    found: List[SandboxInfo] = []
+    token = ""
+    while True:
+        request = messages.ListSandboxesRequest(codebase_id=codebase_id or "", page_token=token)
+        answer = yield Call("ListSandboxes", request, Subject("List sandboxes", codebase_id=codebase_id or ""))
+        found += map(convert.sandbox_of, answer.sandboxes)
+        token = answer.next_page_token
+        if not token:
+            return found
+
+
+def start_sandbox(sandbox_id: str, timeout: Seconds = None) -> Plan[SandboxInfo]:
+    seconds = convert.seconds_of(timeout)
+    subject = Subject("Start sandbox", sandbox_id=sandbox_id, timeout=seconds)
+    answer = yield Call("StartSandbox", messages.StartSandboxRequest(sandbox_id=sandbox_id), subject, seconds or None)
+    return convert.sandbox_of(answer)
+
+
+def stop_sandbox(sandbox_id: str) -> Plan[SandboxInfo]:
+    request = messages.StopSandboxRequest(sandbox_id=sandbox_id)
+    answer = yield Call("StopSandbox", request, Subject("Stop sandbox", sandbox_id=sandbox_id))
+    return convert.sandbox_of(answer)
+
+
+def destroy_sandbox(sandbox_id: str) -> Plan[None]:
+    request = messages.DestroySandboxRequest(sandbox_id=sandbox_id)
+    yield Call("DestroySandbox", request, Subject("Destroy sandbox", sandbox_id=sandbox_id))
+
+
+def update_permissions(
+    sandbox_id: str, permissions: Optional[Iterable[RuleLike]] = None, preset: Optional[str] = None
+) -> Plan[SandboxInfo]:
+    request = messages.UpdatePermissionsRequest(
+        sandbox_id=sandbox_id, permissions=convert.to_rules(permissions), preset=preset or ""
+    )
+    answer = yield Call("UpdatePermissions", request, Subject("Update permissions", sandbox_id=sandbox_id))
+    return convert.sandbox_of(answer)
+
+
+def explain_permission(sandbox_id: str, path: str) -> Plan[Explanation]:
+    request = messages.ExplainPermissionRequest(sandbox_id=sandbox_id, path=path)
+    answer = yield Call("ExplainPermission", request, Subject("Explain permission", sandbox_id=sandbox_id, path=path))
+    return convert.explanation_of(answer)
+
+
+def list_events(
+    sandbox_id: Optional[str] = None, codebase_id: Optional[str] = None, type: Optional[str] = None
+) -> Plan[List[Event]]:
+    found: List[Event] = []
+    token = ""
+    while True:
+        request = messages.ListEventsRequest(
+            sandbox_id=sandbox_id or "", codebase_id=codebase_id or "", type=type or "", page_token=token
+        )
+        subject = Subject("List events", sandbox_id=sandbox_id or "", codebase_id=codebase_id or "")
+        answer = yield Call("ListEvents", request, subject)
+        found += map(convert.event_of, answer.events)
+        token = answer.next_page_token
+        if not token:
+            return found
+
+
+# ---- commands
+
+
+def exec_call(
+    method: str,
+    sandbox_id: str,
+    command: str,
+    stdin: Input = None,
+    env: Env = None,
+    workdir: Optional[str] = None,
+    timeout: Seconds = None,
+) -> Call:
+    """`Exec` and `ExecStream` are asked alike."""
+    request = messages.ExecRequest(
+        sandbox_id=sandbox_id,
+        command=command,
+        env=dict(env or {}),
+        workdir=workdir or "",
+        timeout=convert.to_duration(timeout),
+    )
+    if isinstance(stdin, bytes):
+        request.stdin_data = stdin
+    elif stdin:
+        request.stdin = stdin
+    seconds = convert.seconds_of(timeout)
+    return Call(method, request, Subject("Execute command", sandbox_id=sandbox_id, command=command, timeout=seconds))
+
+
+def exec_command(
+    sandbox_id: str,
+    command: str,
+    stdin: Input = None,
+    env: Env = None,
+    workdir: Optional[str] = None,
+    timeout: Seconds = None,
+) -> Plan[ExecResult]:
+    answer = yield exec_call("Exec", sandbox_id, command, stdin, env, workdir, timeout)
+    return convert.result_of(answer, command)
+
+
+# ---- sessions
+
+
+def create_session(sandbox_id: str, shell: Optional[str] = None, env: Env = None) -> Plan[Session]:
+    request = messages.CreateSessionRequest(sandbox_id=sandbox_id, shell=shell or "", env=dict(env or {}))
+    answer = yield Call("CreateSession", request, Subject("Create session", sandbox_id=sandbox_id))
+    return convert.session_of(answer)
+
+
+def get_session(session_id: str) -> Plan[Session]:
+    request = messages.GetSessionRequest(session_id=session_id)
+    answer = yield Call("GetSession", request, Subject("Get session", session_id=session_id))
+    return convert.session_of(answer)
+
+
+def list_sessions(sandbox_id: str) -> Plan[List[Session]]:
+    request = messages.ListSessionsRequest(sandbox_id=sandbox_id)
+    answer = yield Call("ListSessions", request, Subject("List sessions", sandbox_id=sandbox_id))
+    return [convert.session_of(session) for session in answer.sessions]
+
+
+def destroy_session(session_id: str) -> Plan[None]:
+    request = messages.DestroySessionRequest(session_id=session_id)
+    yield Call("DestroySession", request, Subject("Destroy session", session_id=session_id))
+
+
+def close_quietly(session: Session) -> Plan[None]:
+    """At the end of a `with` block: a session that has ended by itself is as good as closed."""
+    try:
+        yield from destroy_session(session.id)
+    except (SessionNotFoundError, SessionClosedError):
+        pass
+    session.status = SessionStatus.CLOSED
+
+
+def session_call(method: str, session_id: str, command: str, timeout: Seconds = None) -> Call:
+    request = messages.SessionExecRequest(session_id=session_id, command=command, timeout=convert.to_duration(timeout))
+    seconds = convert.seconds_of(timeout)
+    return Call(method, request, Subject("Session exec", session_id=session_id, command=command, timeout=seconds))
+
+
+def session_exec(session_id: str, command: str, timeout: Seconds = None) -> Plan[ExecResult]:
+    answer = yield session_call("SessionExec", session_id, command, timeout)
+    return convert.result_of(answer, command)
+
+
+# ---- codebases
+
+
+def create_codebase(name: str, owner_id: str) -> Plan[Codebase]:
+    request = messages.CreateCodebaseRequest(name=name, owner_id=owner_id)
+    answer = yield Call("CreateCodebase", request, Subject("Create codebase"))
+    return convert.codebase_of(answer)
+
+
+def get_codebase(codebase_id: str) -> Plan[Codebase]:
+    request = messages.GetCodebaseRequest(codebase_id=codebase_id)
+    answer = yield Call("GetCodebase", request, Subject("Get codebase", codebase_id=codebase_id))
+    return convert.codebase_of(answer)
+
+
+def list_codebases(owner_id: Optional[str] = None) -> Plan[List[Codebase]]:
+    found: List[Codebase] = []
+    token = ""
+    while True:
+        request = messages.ListCodebasesRequest(owner_id=owner_id or "", page_token=token)
+        answer = yield Call("ListCodebases", request, Subject("List codebases"))
+        found += map(convert.codebase_of, answer.codebases)
+        token = answer.next_page_token
+        if not token:
+            return found
+
+
+def delete_codebase(codebase_id: str, force: bool = False) -> Plan[None]:
+    request = messages.DeleteCodebaseRequest(codebase_id=codebase_id, force=force)
+    yield Call("DeleteCodebase", request, Subject("Delete codebase", codebase_id=codebase_id))
+
+
+def _file_chunks(codebase_id: str, path: str, content: bytes, mode: int, size: int) -> Iterator[Any]:
+    yield messages.UploadChunk(
+        metadata={"codebase_id": codebase_id, "file_path": path, "total_size": len(content), "mode": mode}
+    )
+    for at in range(0, len(content), size):
+        yield messages.UploadChunk(data=content[at : at + size])
+
+
+def upload_file(
+    codebase_id: str, file_path: str, content: Union[bytes, str], chunk_size: int = 65536, mode: int = 0
+) -> Plan[UploadResult]:
+    data = content.encode() if isinstance(content, str) else bytes(content)
+    chunks = _file_chunks(codebase_id, file_path, data, mode, max(chunk_size, 1))
+    answer = yield Call("UploadFiles", chunks, Subject("Upload file", codebase_id=codebase_id, path=file_path))
+    return convert.upload_of(answer)
+
+
+def download_file(codebase_id: str, file_path: str, version: int = 0) -> Plan[bytes]:
+    request = messages.DownloadFileRequest(codebase_id=codebase_id, file_path=file_path, version=version)
+    chunks = yield Call("DownloadFile", request, Subject("Download file", codebase_id=codebase_id, path=file_path))
+    return b"".join(chunk.data for chunk in chunks)
+
+
+def list_files(codebase_id: str, path: str = "", recursive: bool = False) -> Plan[List[FileInfo]]:
+    request = messages.ListFilesRequest(codebase_id=codebase_id, path=path, recursive=recursive)
+    answer = yield Call("ListFiles", request, Subject("List files", codebase_id=codebase_id, path=path))
+    return [convert.file_of(file) for file in answer.files]
+
+
+def delete_file(codebase_id: str, file_path: str) -> Plan[Codebase]:
+    request = messages.DeleteFileRequest(codebase_id=codebase_id, file_path=file_path)
+    answer = yield Call("DeleteFile", request, Subject("Delete file", codebase_id=codebase_id, path=file_path))
+    return convert.codebase_of(answer)
+
+
+def _archive_chunks(codebase_id: str, pieces: Iterable[bytes], replace: bool) -> Iterator[Any]:
+    yield messages.ArchiveChunk(metadata={"codebase_id": codebase_id, "replace": replace})
+    for piece in pieces:
+        yield messages.ArchiveChunk(data=piece)
+
+
+def upload_directory(
+    codebase_id: str,
+    path: PathLike,
+    ignore_patterns: Optional[Iterable[str]] = None,
+    include_default_ignores: bool = True,
+    progress: Union[Progress, bool, None] = None,
+    compress: bool = False,
+    replace: bool = False,
+) -> Plan[UploadResult]:
+    """One archive, made while it is sent, whatever the number of files."""
+    root = check_directory(path)
+    rules = IgnoreRules.of(ignore_patterns, include_default_ignores)
+    entries = yield Blocking(lambda: list(scan(root, rules)))
+    bar = None
+    if progress is True or (progress is None and ProgressBar.is_wanted(len(entries), sum(e.stat.st_size for e in entries))):
+        progress = bar = ProgressBar(f"uploading {os.path.basename(root)}")
+    chunks = _archive_chunks(codebase_id, archive(entries, compress, progress or None), replace)
+    try:
+        answer = yield Call("UploadArchive", chunks, Subject("Upload directory", codebase_id=codebase_id, path=root))
+    finally:
+        if bar:
+            bar.close()
+    return convert.archive_of(answer)
+
+
+def download_archive(codebase_id: str, path: str = "") -> Plan[bytes]:
+    request = messages.DownloadArchiveRequest(codebase_id=codebase_id, path=path)
+    chunks = yield Call("DownloadArchive", request, Subject("Download archive", codebase_id=codebase_id, path=path))
+    return b"".join(chunk.data for chunk in chunks)
+
+
+def list_versions(codebase_id: str) -> Plan[List[Version]]:
+    found: List[Version] = []
+    token = ""
+    while True:
+        request = messages.ListVersionsRequest(codebase_id=codebase_id, page_token=token)
+        answer = yield Call("ListVersions", request, Subject("List versions", codebase_id=codebase_id))
+        found += map(convert.version_of, answer.versions)
+        token = answer.next_page_token
+        if not token:
+            return found
+
+
+def restore_version(codebase_id: str, version: int, path: str = "") -> Plan[Version]:
+    request = messages.RestoreVersionRequest(codebase_id=codebase_id, version=version, path=path)
+    answer = yield Call("RestoreVersion", request, Subject("Restore version", codebase_id=codebase_id, path=path))
+    return convert.version_of(answer)
+
+
+DEFAULT_RUN_TIMEOUT = timedelta(seconds=60)

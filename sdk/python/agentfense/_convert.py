@@ -1,0 +1,230 @@
+"""Messages from and to the types that people see."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any, Dict, Iterable, List, Optional, Union
+
+from ._schema import messages
+from .exceptions import InvalidConfigurationError
+from .presets import to_rule
+from .types import (
+    Codebase,
+    Event,
+    ExecResult,
+    Explanation,
+    FileInfo,
+    PatternType,
+    Permission,
+    PermissionRule,
+    ResourceLimits,
+    RuleLike,
+    RuntimeType,
+    SandboxInfo,
+    SandboxStatus,
+    Session,
+    SessionStatus,
+    UploadResult,
+    Version,
+)
+
+Seconds = Union[timedelta, float, int, None]
+
+_PERMISSIONS = {Permission.NONE: 1, Permission.VIEW: 2, Permission.READ: 3, Permission.WRITE: 4}
+_PATTERN_TYPES = {PatternType.GLOB: 1, PatternType.DIRECTORY: 2, PatternType.FILE: 3}
+_RUNTIMES = {RuntimeType.BWRAP: 1, RuntimeType.DOCKER: 2}
+_PERMISSION_OF = {number: value for value, number in _PERMISSIONS.items()}
+_PATTERN_TYPE_OF = {number: value for value, number in _PATTERN_TYPES.items()}
+_RUNTIME_OF = {number: value for value, number in _RUNTIMES.items()}
+_STATUS_OF = {1: SandboxStatus.PENDING, 2: SandboxStatus.RUNNING, 3: SandboxStatus.STOPPED, 4: SandboxStatus.ERROR}
+_SESSION_STATUS_OF = {1: SessionStatus.ACTIVE, 2: SessionStatus.CLOSED}
+_LIMITS = ("memory_bytes", "cpu_quota", "cpu_shares", "pids_limit", "disk_bytes", "disk_inodes")
+
+
+def seconds_of(value: Seconds) -> float:
+    """A timeout in seconds, however it was given; 0 if it was not."""
+    return value.total_seconds() if isinstance(value, timedelta) else float(value or 0)
+
+
+def to_duration(value: Seconds) -> Any:
+    """A Duration, or None: a timeout of nothing is not sent."""
+    seconds = seconds_of(value)
+    if seconds < 0:
+        raise InvalidConfigurationError(f"a duration cannot be negative: {seconds:g} s")
+    if not seconds:
+        return None
+    whole = int(seconds)
+    return messages.Duration(seconds=whole, nanos=int(round((seconds - whole) * 1e9)) % 1_000_000_000)
+
+
+def to_rules(rules: Optional[Iterable[RuleLike]]) -> List[Any]:
+    made = []
+    for given in rules or ():
+        try:
+            rule = to_rule(given)
+        except ValueError as error:
+            raise InvalidConfigurationError(str(error)) from error
+        made.append(
+            messages.PermissionRule(
+                pattern=rule.pattern,
+                type=_PATTERN_TYPES[PatternType(rule.type)],
+                permission=_PERMISSIONS[Permission(rule.permission)],
+                priority=rule.priority,
+            )
+        )
+    return made
+
+
+def to_runtime(runtime: Union[RuntimeType, str, None]) -> int:
+    try:
+        return 0 if runtime is None else _RUNTIMES[RuntimeType(runtime)]
+    except ValueError:
+        known = ", ".join(f"'{name.value}'" for name in RuntimeType)
+        raise InvalidConfigurationError(f"'{runtime}' is no runtime; there are {known}") from None
+
+
+def to_limits(limits: Union[ResourceLimits, Dict[str, Any], None]) -> Any:
+    if limits is None:
+        return None
+    given = limits if isinstance(limits, ResourceLimits) else ResourceLimits.from_dict(limits)
+    return messages.ResourceLimits(**given.to_dict())
+
+
+def _time(stamp: Any) -> Optional[datetime]:
+    return datetime.fromtimestamp(stamp.seconds + stamp.nanos / 1e9) if stamp.seconds else None
+
+
+def rule_of(message: Any) -> PermissionRule:
+    return PermissionRule(
+        message.pattern,
+        _PERMISSION_OF.get(message.permission, Permission.NONE),
+        _PATTERN_TYPE_OF.get(message.type, PatternType.GLOB),
+        message.priority,
+    )
+
+
+def _limits_of(message: Any) -> Optional[ResourceLimits]:
+    values = {name: getattr(message, name) or None for name in _LIMITS}
+    return ResourceLimits(**values) if any(values.values()) else None
+
+
+def sandbox_of(message: Any) -> SandboxInfo:
+    return SandboxInfo(
+        id=message.id,
+        codebase_id=message.codebase_id,
+        status=_STATUS_OF.get(message.status, SandboxStatus.PENDING),
+        permissions=[rule_of(rule) for rule in message.permissions],
+        labels=dict(message.labels),
+        created_at=_time(message.created_at),
+        started_at=_time(message.started_at),
+        stopped_at=_time(message.stopped_at),
+        expires_at=_time(message.expires_at),
+        runtime=_RUNTIME_OF.get(message.runtime, RuntimeType.BWRAP),
+        image=message.image or None,
+        resources=_limits_of(message.resources),
+        status_reason=message.status_reason,
+        owner_id=message.owner_id,
+        warnings=list(message.warnings),
+    )
+
+
+def codebase_of(message: Any) -> Codebase:
+    return Codebase(
+        id=message.id,
+        name=message.name,
+        owner_id=message.owner_id,
+        size=message.size,
+        file_count=message.file_count,
+        created_at=_time(message.created_at),
+        updated_at=_time(message.updated_at),
+        version=message.version,
+    )
+
+
+def file_of(message: Any) -> FileInfo:
+    return FileInfo(
+        path=message.path,
+        name=message.name,
+        is_dir=message.is_dir,
+        size=message.size,
+        modified_at=_time(message.modified_at),
+        is_symlink=message.is_symlink,
+        is_executable=message.is_executable,
+    )
+
+
+def session_of(message: Any) -> Session:
+    return Session(
+        id=message.id,
+        sandbox_id=message.sandbox_id,
+        status=_SESSION_STATUS_OF.get(message.status, SessionStatus.UNKNOWN),
+        shell=message.shell or "/bin/bash",
+        created_at=_time(message.created_at),
+        closed_at=_time(message.closed_at),
+    )
+
+
+def result_of(message: Any, command: str) -> ExecResult:
+    return ExecResult(
+        stdout=message.stdout,
+        stderr=message.stderr,
+        exit_code=message.exit_code,
+        duration=timedelta(seconds=message.duration.seconds, microseconds=message.duration.nanos / 1000),
+        command=command,
+        stdout_truncated=message.stdout_truncated,
+        stderr_truncated=message.stderr_truncated,
+        exec_id=message.exec_id,
+        codebase_version=message.codebase_version,
+        sync_conflicts=list(message.sync_conflicts),
+    )
+
+
+def upload_of(message: Any) -> UploadResult:
+    return UploadResult(
+        codebase_id=message.codebase_id,
+        file_path=message.file_path,
+        size=message.size,
+        checksum=message.checksum,
+        sha256=message.sha256,
+        version=message.version,
+    )
+
+
+def archive_of(message: Any) -> UploadResult:
+    return UploadResult(
+        codebase_id=message.codebase_id, file_path="", size=message.size, version=message.version, file_count=message.file_count
+    )
+
+
+def event_of(message: Any) -> Event:
+    return Event(
+        sequence=message.sequence,
+        time=_time(message.time),
+        type=message.type,
+        sandbox_id=message.sandbox_id,
+        codebase_id=message.codebase_id,
+        owner_id=message.owner_id,
+        payload=json.loads(message.payload) if message.payload else {},
+    )
+
+
+def explanation_of(message: Any) -> Explanation:
+    return Explanation(
+        path=message.path,
+        permission=_PERMISSION_OF.get(message.permission, Permission.NONE),
+        passage=message.passage,
+        rule=rule_of(message.rule) if message.HasField("rule") else None,
+        reasons=list(message.reasons),
+    )
+
+
+def version_of(message: Any) -> Version:
+    return Version(
+        number=message.number,
+        created_at=_time(message.created_at),
+        author=message.author,
+        reason=message.reason,
+        files_changed=message.files_changed,
+        conflicts=list(message.conflicts),
+    )

@@ -1,0 +1,105 @@
+"""Keeps a private server: `python -m agentfense._keeper BINARY DIRECTORY`, started by `_private`.
+
+Says "ready" on stdout, or what went wrong. When stdin has a line or ends, because the process that started us wants that or is
+gone, it destroys the sandboxes, stops the server, and removes the directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+START_SECONDS = 30.0
+STOP_SECONDS = 40.0
+PR_SET_PDEATHSIG = 1
+
+
+def _die_with_keeper() -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def start(binary: str, directory: str) -> subprocess.Popen[bytes]:
+    """The server, with nothing but the socket to reach it by."""
+    settings = ["--grpc-addr=", "--http-addr=", f"--unix-socket={directory}/grpc.sock"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTFENSE_")}
+    environment["AGENTFENSE_STATE_DIR"] = f"{directory}/state"
+    with open(f"{directory}/log", "wb") as log:
+        return subprocess.Popen(
+            [binary, "serve", *settings],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=environment,
+            preexec_fn=_die_with_keeper,
+        )
+
+
+def wait_for_socket(server: subprocess.Popen[bytes], path: str) -> bool:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and server.poll() is None:
+        with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
+            probe.connect(path)
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def last_words(directory: str) -> str:
+    with contextlib.suppress(OSError):
+        lines = open(f"{directory}/log", errors="replace").read().strip().splitlines()
+        return " ".join(lines[-3:])
+    return ""
+
+
+def destroy_all(path: str) -> None:
+    """Its sandboxes would go on without it."""
+    from . import SandboxClient, SandboxError  # here, because it is needed only now
+
+    with SandboxClient(f"unix:{path}") as client, contextlib.suppress(SandboxError):
+        for sandbox in client.list_sandboxes():
+            with contextlib.suppress(SandboxError):
+                client.destroy_sandbox(sandbox.id)
+
+
+def end(server: subprocess.Popen[bytes], directory: str) -> None:
+    if server.poll() is None:
+        destroy_all(f"{directory}/grpc.sock")
+        server.terminate()
+        try:
+            server.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def main(binary: str, directory: str) -> int:
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # only the end of who started us ends us
+    try:
+        server = start(binary, directory)
+    except OSError as error:
+        print(f"'{binary}': {error.strerror}", flush=True)
+        shutil.rmtree(directory, ignore_errors=True)
+        return 1
+    if not wait_for_socket(server, f"{directory}/grpc.sock"):
+        print(last_words(directory) or "The private server did not start.", flush=True)
+        end(server, directory)
+        return 1
+    with contextlib.suppress(OSError):
+        print("ready", flush=True)
+    sys.stdin.buffer.readline()
+    end(server, directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))

@@ -1,0 +1,297 @@
+"""The API, method by method, as coroutines."""
+
+from __future__ import annotations
+
+from typing import Iterable, List, Mapping, Optional, Union
+
+from . import _calls as calls
+from . import _private
+from ._archive import Progress
+from ._calls import Env, Input, Limits, Runtime
+from ._convert import Seconds
+from ._rpc import AsyncCommandStream, AsyncTransport, make_options
+from .types import (
+    Codebase,
+    Event,
+    ExecResult,
+    Explanation,
+    FileInfo,
+    RuleLike,
+    RuntimeType,
+    SandboxInfo,
+    Session,
+    SessionStatus,
+    UploadResult,
+    Version,
+)
+from .utils import PathLike
+
+
+class AsyncSessionWrapper:
+    """A session, as `SessionWrapper`; its methods are coroutines."""
+
+    def __init__(self, transport: AsyncTransport, session: Session) -> None:
+        self._transport = transport
+        self._session = session
+
+    @property
+    def id(self) -> str:
+        return self._session.id
+
+    @property
+    def sandbox_id(self) -> str:
+        return self._session.sandbox_id
+
+    @property
+    def status(self) -> SessionStatus:
+        return self._session.status
+
+    @property
+    def shell(self) -> str:
+        return self._session.shell
+
+    async def exec(self, command: str, timeout: Seconds = None) -> ExecResult:
+        """Runs a command in it. If it takes too long it is interrupted; the session lives on."""
+        return await self._transport.run(calls.session_exec(self.id, command, timeout))
+
+    def exec_stream(self, command: str, timeout: Seconds = None) -> AsyncCommandStream:
+        """Runs a command in it and gives its output as it comes."""
+        return self._transport.stream(calls.session_call("SessionExecStream", self.id, command, timeout))
+
+    async def close(self) -> None:
+        """Ends its shell and what runs in it."""
+        await self._transport.run(calls.destroy_session(self.id))
+        self._session.status = SessionStatus.CLOSED
+
+    async def __aenter__(self) -> AsyncSessionWrapper:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self.status != SessionStatus.CLOSED:
+            await self._transport.run(calls.close_quietly(self._session))
+
+    def __repr__(self) -> str:
+        return f"AsyncSessionWrapper(id={self.id!r}, sandbox_id={self.sandbox_id!r}, status={self.status.value!r})"
+
+
+class AsyncSandboxClient:
+    """A connection to a server, as `SandboxClient`; its methods are coroutines.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with AsyncSandboxClient() as client:
+    ...         codebase = await client.create_codebase("example", owner_id="me")
+    ...         await client.delete_codebase(codebase.id)
+    ...         return codebase.name
+    >>> asyncio.run(main())
+    'example'
+    """
+
+    def __init__(
+        self,
+        endpoint: Optional[str] = None,
+        secure: bool = False,
+        token: Optional[str] = None,
+        ca_cert: Union[str, bytes, None] = None,
+        client_cert: Union[str, bytes, None] = None,
+        client_key: Union[str, bytes, None] = None,
+    ) -> None:
+        options = make_options(endpoint, secure, token, ca_cert, client_cert, client_key)
+        self._transport = AsyncTransport(_private.prefer(options, endpoint))
+
+    @property
+    def endpoint(self) -> str:
+        return self._transport.options.endpoint
+
+    async def close(self) -> None:
+        """Closes the connection. Sandboxes go on."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> AsyncSandboxClient:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def exec_stream(
+        self,
+        sandbox_id: str,
+        command: str,
+        stdin: Input = None,
+        env: Env = None,
+        workdir: Optional[str] = None,
+        timeout: Seconds = None,
+    ) -> AsyncCommandStream:
+        """Runs a command and gives its output as it comes; afterwards `exit_code` of the stream tells how it ended."""
+        return self._transport.stream(calls.exec_call("ExecStream", sandbox_id, command, stdin, env, workdir, timeout))
+
+    async def create_session(self, sandbox_id: str, shell: Optional[str] = None, env: Env = None) -> AsyncSessionWrapper:
+        """Opens a session. Without `shell` it is /bin/bash, or /bin/sh where there is none."""
+        return AsyncSessionWrapper(self._transport, await self._transport.run(calls.create_session(sandbox_id, shell, env)))
+
+    async def session(self, sandbox_id: str, shell: Optional[str] = None, env: Env = None) -> AsyncSessionWrapper:
+        """The same as `create_session`."""
+        return await self.create_session(sandbox_id, shell, env)
+
+    async def create_sandbox(
+        self,
+        codebase_id: str,
+        permissions: Optional[Iterable[RuleLike]] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        expires_in: Seconds = None,
+        runtime: Runtime = RuntimeType.BWRAP,
+        image: Optional[str] = None,
+        resources: Limits = None,
+        preset: Optional[str] = None,
+        network: Optional[str] = None,
+        env: Env = None,
+        sync_on_completion: Optional[bool] = None,
+    ) -> SandboxInfo:
+        """Makes a sandbox on a codebase; `start_sandbox` starts it. The preset's rules stand before `permissions`."""
+        plan = calls.create_sandbox(
+            codebase_id, permissions, labels, expires_in, runtime, image, resources, preset, network, env, sync_on_completion
+        )
+        return await self._transport.run(plan)
+
+    async def get_sandbox(self, sandbox_id: str) -> SandboxInfo:
+        """The sandbox as it is now."""
+        return await self._transport.run(calls.get_sandbox(sandbox_id))
+
+    async def list_sandboxes(self, codebase_id: Optional[str] = None) -> List[SandboxInfo]:
+        """All sandboxes, or those on one codebase."""
+        return await self._transport.run(calls.list_sandboxes(codebase_id))
+
+    async def start_sandbox(self, sandbox_id: str, timeout: Seconds = None) -> SandboxInfo:
+        """Starts a sandbox; with a timeout, raises SandboxStartTimeoutError when it takes longer."""
+        return await self._transport.run(calls.start_sandbox(sandbox_id, timeout))
+
+    async def stop_sandbox(self, sandbox_id: str) -> SandboxInfo:
+        """Ends its processes and sessions; what it changed stays."""
+        return await self._transport.run(calls.stop_sandbox(sandbox_id))
+
+    async def destroy_sandbox(self, sandbox_id: str) -> None:
+        """Removes the sandbox, in whatever state it is."""
+        await self._transport.run(calls.destroy_sandbox(sandbox_id))
+
+    async def update_permissions(
+        self,
+        sandbox_id: str,
+        permissions: Optional[Iterable[RuleLike]] = None,
+        preset: Optional[str] = None,
+    ) -> SandboxInfo:
+        """Gives a sandbox other rules; they hold at once, also for files that are open."""
+        return await self._transport.run(calls.update_permissions(sandbox_id, permissions, preset))
+
+    async def explain_permission(self, sandbox_id: str, path: str) -> Explanation:
+        """Which level a path has in the sandbox, by which rule, and why."""
+        return await self._transport.run(calls.explain_permission(sandbox_id, path))
+
+    async def list_events(
+        self,
+        sandbox_id: Optional[str] = None,
+        codebase_id: Optional[str] = None,
+        type: Optional[str] = None,
+    ) -> List[Event]:
+        """What happened: commands, refusals, limits that were reached."""
+        return await self._transport.run(calls.list_events(sandbox_id, codebase_id, type))
+
+    async def exec(
+        self,
+        sandbox_id: str,
+        command: str,
+        stdin: Input = None,
+        env: Env = None,
+        workdir: Optional[str] = None,
+        timeout: Seconds = None,
+    ) -> ExecResult:
+        """Runs a command with /bin/sh in a sandbox that runs."""
+        return await self._transport.run(calls.exec_command(sandbox_id, command, stdin, env, workdir, timeout))
+
+    async def get_session(self, session_id: str) -> Session:
+        """The session as it is now."""
+        return await self._transport.run(calls.get_session(session_id))
+
+    async def list_sessions(self, sandbox_id: str) -> List[Session]:
+        """The sessions of a sandbox."""
+        return await self._transport.run(calls.list_sessions(sandbox_id))
+
+    async def destroy_session(self, session_id: str) -> None:
+        """Ends a session and what runs in it."""
+        await self._transport.run(calls.destroy_session(session_id))
+
+    async def close_session(self, session_id: str) -> None:
+        """The same as `destroy_session`."""
+        await self._transport.run(calls.destroy_session(session_id))
+
+    async def session_exec(self, session_id: str, command: str, timeout: Seconds = None) -> ExecResult:
+        """Runs a command in a session. If it takes too long it is interrupted; the session lives on."""
+        return await self._transport.run(calls.session_exec(session_id, command, timeout))
+
+    async def create_codebase(self, name: str, owner_id: str) -> Codebase:
+        """Makes an empty codebase."""
+        return await self._transport.run(calls.create_codebase(name, owner_id))
+
+    async def get_codebase(self, codebase_id: str) -> Codebase:
+        """The codebase as it is now."""
+        return await self._transport.run(calls.get_codebase(codebase_id))
+
+    async def list_codebases(self, owner_id: Optional[str] = None) -> List[Codebase]:
+        """All codebases, or those of one owner."""
+        return await self._transport.run(calls.list_codebases(owner_id))
+
+    async def delete_codebase(self, codebase_id: str, force: bool = False) -> None:
+        """Removes a codebase; by force also while sandboxes on it run, which are stopped."""
+        await self._transport.run(calls.delete_codebase(codebase_id, force))
+
+    async def upload_file(
+        self,
+        codebase_id: str,
+        file_path: str,
+        content: Union[bytes, str],
+        chunk_size: int = 65536,
+        mode: int = 0,
+    ) -> UploadResult:
+        """Writes one file. Of `mode` the bits for executing count."""
+        return await self._transport.run(calls.upload_file(codebase_id, file_path, content, chunk_size, mode))
+
+    async def upload_directory(
+        self,
+        codebase_id: str,
+        path: PathLike,
+        ignore_patterns: Optional[Iterable[str]] = None,
+        include_default_ignores: bool = True,
+        progress: Union[Progress, bool, None] = None,
+        compress: bool = False,
+        replace: bool = False,
+    ) -> UploadResult:
+        """Sends a directory as one archive: modes and symbolic links survive, what ignore files name stays here. With
+        `replace`, what is not in it goes from the codebase.
+        """
+        plan = calls.upload_directory(
+            codebase_id, path, ignore_patterns, include_default_ignores, progress, compress, replace
+        )
+        return await self._transport.run(plan)
+
+    async def download_file(self, codebase_id: str, file_path: str, version: int = 0) -> bytes:
+        """The content of a file, now or as it was at a version."""
+        return await self._transport.run(calls.download_file(codebase_id, file_path, version))
+
+    async def download_archive(self, codebase_id: str, path: str = "") -> bytes:
+        """A tar archive of the codebase, or of what is beneath a path."""
+        return await self._transport.run(calls.download_archive(codebase_id, path))
+
+    async def list_files(self, codebase_id: str, path: str = "", recursive: bool = False) -> List[FileInfo]:
+        """The files of a directory of the codebase."""
+        return await self._transport.run(calls.list_files(codebase_id, path, recursive))
+
+    async def delete_file(self, codebase_id: str, file_path: str) -> Codebase:
+        """Removes a file, or a directory with all that is in it."""
+        return await self._transport.run(calls.delete_file(codebase_id, file_path))
+
+    async def list_versions(self, codebase_id: str) -> List[Version]:
+        """The versions that are kept, the newest first."""
+        return await self._transport.run(calls.list_versions(codebase_id))
+
+    async def restore_version(self, codebase_id: str, version: int, path: str = "") -> Version:
+        """Makes the codebase, or one path, what it was at a version."""
+        return await self._transport.run(calls.restore_version(codebase_id, version, path))

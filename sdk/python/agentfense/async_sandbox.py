@@ -1,0 +1,263 @@
+"""A sandbox on a project, for programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Iterable, List, Mapping, Optional, Union
+
+from . import _calls as calls
+from . import _lifecycle, _private
+from ._archive import Progress
+from ._calls import Env, Input, Limits, Runtime
+from ._convert import Seconds
+from ._lifecycle import Life
+from ._rpc import AsyncCommandStream, AsyncTransport, Options, Plan, make_options
+from .async_client import AsyncSessionWrapper
+from .types import Codebase, Event, ExecResult, Explanation, RuleLike, RuntimeType, SandboxInfo, SandboxStatus
+from .utils import PathLike, check_directory
+
+
+class AsyncSandbox:
+    """A sandbox, as `Sandbox`; its methods are coroutines.
+
+    >>> import asyncio, tempfile
+    >>> async def main():
+    ...     with tempfile.TemporaryDirectory() as project:
+    ...         async with await AsyncSandbox.from_local(project) as sandbox:
+    ...             result = await sandbox.run("echo hello")
+    ...             async with await sandbox.session() as session:
+    ...                 await session.exec("cd /tmp")
+    ...                 return result.stdout, (await session.exec("pwd")).stdout
+    >>> asyncio.run(main())
+    ('hello\\n', '/tmp\\n')
+    """
+
+    def __init__(self, transport: AsyncTransport, life: Life) -> None:
+        self._transport = transport
+        self._life = life
+
+    @staticmethod
+    async def _open(plan: Plan[Life], options: Options) -> AsyncSandbox:
+        transport = AsyncTransport(options)
+        try:
+            return AsyncSandbox(transport, await transport.run(plan))
+        except BaseException:
+            await transport.close()
+            raise
+
+    @classmethod
+    async def from_local(
+        cls,
+        path: PathLike,
+        preset: Optional[str] = None,
+        permissions: Optional[Iterable[RuleLike]] = None,
+        runtime: Runtime = RuntimeType.BWRAP,
+        image: Optional[str] = None,
+        resources: Limits = None,
+        endpoint: Optional[str] = None,
+        secure: bool = False,
+        owner_id: Optional[str] = None,
+        codebase_name: Optional[str] = None,
+        ignore_patterns: Optional[Iterable[str]] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        auto_start: bool = True,
+        start_timeout: Seconds = None,
+        progress: Union[Progress, bool, None] = None,
+        compress: bool = False,
+        token: Optional[str] = None,
+        ca_cert: Union[str, bytes, None] = None,
+        **options: Any,
+    ) -> AsyncSandbox:
+        """A sandbox over a copy of a directory. At the end of the `with` block both are gone.
+
+        The rules are those of `preset` and after them `permissions`; with neither, `agent-safe`. What `.gitignore`,
+        `.sandboxignore` and `.agentfenseignore` name is not sent, nor what `DEFAULT_IGNORES` does. `progress` is called with an
+        UploadProgress; True shows a bar. `options` are those of `create_sandbox`: network, env, expires_in, sync_on_completion.
+
+        If no `endpoint` is given, none is in AGENTFENSE_ENDPOINT, and none answers at localhost:9000, a private server is started
+        for the life of this process, unless AGENTFENSE_AUTOSTART is 0.
+        """
+        check_directory(path)
+        _lifecycle.check_preset(preset)
+        where = await asyncio.get_running_loop().run_in_executor(
+            None, _private.ensure, make_options(endpoint, secure, token, ca_cert), endpoint
+        )
+        plan = _lifecycle.from_local(
+            path,
+            preset,
+            permissions,
+            runtime,
+            image,
+            resources,
+            owner_id,
+            codebase_name,
+            ignore_patterns,
+            labels,
+            auto_start,
+            start_timeout,
+            progress,
+            compress,
+            **options,
+        )
+        return await cls._open(plan, where)
+
+    @classmethod
+    async def from_codebase(
+        cls,
+        codebase_id: str,
+        preset: Optional[str] = None,
+        permissions: Optional[Iterable[RuleLike]] = None,
+        runtime: Runtime = RuntimeType.BWRAP,
+        image: Optional[str] = None,
+        resources: Limits = None,
+        endpoint: Optional[str] = None,
+        secure: bool = False,
+        labels: Optional[Mapping[str, str]] = None,
+        auto_start: bool = True,
+        start_timeout: Seconds = None,
+        token: Optional[str] = None,
+        ca_cert: Union[str, bytes, None] = None,
+        **options: Any,
+    ) -> AsyncSandbox:
+        """A sandbox over a codebase that is there. At the end of the `with` block the sandbox is gone, the codebase stays."""
+        where = _private.prefer(make_options(endpoint, secure, token, ca_cert), endpoint)
+        options.update(runtime=runtime, image=image, resources=resources, labels=labels)
+        plan = _lifecycle.from_codebase(codebase_id, preset, permissions, auto_start, start_timeout, **options)
+        return await cls._open(plan, where)
+
+    @classmethod
+    async def connect(
+        cls,
+        sandbox_id: str,
+        endpoint: Optional[str] = None,
+        secure: bool = False,
+        token: Optional[str] = None,
+        ca_cert: Union[str, bytes, None] = None,
+    ) -> AsyncSandbox:
+        """A sandbox that somebody made. The end of the `with` block leaves it alone; `destroy()` does not."""
+        where = _private.prefer(make_options(endpoint, secure, token, ca_cert), endpoint)
+        return await cls._open(_lifecycle.connect(sandbox_id), where)
+
+    @property
+    def id(self) -> str:
+        return self._life.info.id
+
+    @property
+    def codebase_id(self) -> str:
+        return self._life.info.codebase_id
+
+    @property
+    def status(self) -> SandboxStatus:
+        """As last seen; `refresh()` looks again."""
+        return self._life.info.status
+
+    @property
+    def runtime(self) -> RuntimeType:
+        return self._life.info.runtime
+
+    @property
+    def info(self) -> SandboxInfo:
+        return self._life.info
+
+    @property
+    def codebase(self) -> Codebase:
+        return self._life.codebase
+
+    @property
+    def endpoint(self) -> str:
+        """Where the server is."""
+        return self._transport.options.endpoint
+
+    async def start(self) -> AsyncSandbox:
+        """Starts it, if it does not run."""
+        await self._transport.run(self._life.start())
+        return self
+
+    async def stop(self) -> AsyncSandbox:
+        """Ends its processes, if it runs. What it changed stays; it can be started again."""
+        await self._transport.run(self._life.stop())
+        return self
+
+    async def refresh(self) -> AsyncSandbox:
+        """Looks what the server says of it now."""
+        await self._transport.run(self._life.refresh())
+        return self
+
+    async def destroy(self, delete_codebase: Optional[bool] = None) -> None:
+        """Removes it; the codebase too if `from_local` made that, or as `delete_codebase` says. A second time does nothing."""
+        if not self._life.is_destroyed:
+            try:
+                await self._transport.run(self._life.destroy(delete_codebase))
+            finally:
+                await self._transport.close()
+
+    async def close(self) -> None:
+        """What the end of a `with` block does: destroys what was made here, leaves alone what was only connected to."""
+        if self._life.owns_sandbox:
+            await self.destroy()
+        else:
+            await self._transport.close()
+
+    async def run(
+        self,
+        command: str,
+        timeout: Seconds = calls.DEFAULT_RUN_TIMEOUT,
+        env: Env = None,
+        workdir: Optional[str] = None,
+        raise_on_error: bool = False,
+    ) -> ExecResult:
+        """Runs a command with /bin/sh, in /workspace or `workdir`, for at most 60 seconds unless said otherwise.
+
+        An exit code other than 0 is an error only with `raise_on_error`: a CommandExecutionError, which is a
+        PermissionDeniedError or a ResourceLimitExceededError as well where that was the cause.
+        """
+        return await self._transport.run(self._life.run(command, timeout, env, workdir, raise_on_error))
+
+    async def exec(
+        self, command: str, stdin: Input = None, env: Env = None, workdir: Optional[str] = None, timeout: Seconds = None
+    ) -> ExecResult:
+        """As `run`, with input, and with the server's timeout unless said otherwise."""
+        return await self._transport.run(calls.exec_command(self.id, command, stdin, env, workdir, timeout))
+
+    def exec_stream(
+        self, command: str, stdin: Input = None, env: Env = None, workdir: Optional[str] = None, timeout: Seconds = None
+    ) -> AsyncCommandStream:
+        """The output of a command as it comes, as bytes; afterwards `exit_code` of the stream tells how it ended."""
+        return self._transport.stream(calls.exec_call("ExecStream", self.id, command, stdin, env, workdir, timeout))
+
+    async def session(self, shell: Optional[str] = None, env: Env = None) -> AsyncSessionWrapper:
+        """Opens a shell that remembers: /bin/bash where there is one, unless another is named."""
+        return AsyncSessionWrapper(self._transport, await self._transport.run(calls.create_session(self.id, shell, env)))
+
+    async def read_file(self, path: str) -> str:
+        """A file of the codebase, as text. This and the next act on the codebase: rules are for what runs in the sandbox."""
+        return (await self.read_file_bytes(path)).decode()
+
+    async def read_file_bytes(self, path: str) -> bytes:
+        """A file of the codebase."""
+        return await self._transport.run(self._life.read_file(path))
+
+    async def write_file(self, path: str, content: Union[str, bytes]) -> None:
+        """Writes a file of the codebase; the sandbox sees it at once."""
+        await self._transport.run(self._life.write_file(path, content))
+
+    async def list_files(self, path: str = "", recursive: bool = False) -> List[str]:
+        """Paths in the codebase."""
+        return await self._transport.run(self._life.list_files(path, recursive))
+
+    async def explain(self, path: str) -> Explanation:
+        """Which level a path has here, by which rule, and why."""
+        return await self._transport.run(calls.explain_permission(self.id, _lifecycle.codebase_path(path)))
+
+    async def events(self, type: Optional[str] = None) -> List[Event]:
+        """What happened here: commands, refusals, limits that were reached."""
+        return await self._transport.run(calls.list_events(sandbox_id=self.id, type=type))
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return self._life.describe("AsyncSandbox")

@@ -1,0 +1,283 @@
+"""What is given to a sandbox and what comes from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Dict, List, Mapping, Optional, Union
+
+from .exceptions import CommandDeniedError, CommandExecutionError
+
+
+class Permission(str, Enum):
+    """How much of a path a sandbox has."""
+
+    NONE = "none"
+    VIEW = "view"
+    READ = "read"
+    WRITE = "write"
+
+
+class PatternType(str, Enum):
+    """What a rule's pattern names. With GLOB the pattern's form decides: a trailing slash makes it a directory."""
+
+    GLOB = "glob"
+    DIRECTORY = "directory"
+    FILE = "file"
+
+
+class SandboxStatus(str, Enum):
+    """Where a sandbox is in its life."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    ERROR = "error"
+
+
+class SessionStatus(str, Enum):
+    """Whether a session takes commands."""
+
+    UNKNOWN = "unknown"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+class RuntimeType(str, Enum):
+    """What confines a sandbox."""
+
+    BWRAP = "bwrap"
+    DOCKER = "docker"
+
+
+@dataclass
+class PermissionRule:
+    """One rule.
+
+    >>> PermissionRule("/output/**", Permission.WRITE).to_dict()
+    {'pattern': '/output/**', 'permission': 'write', 'type': 'glob', 'priority': 0}
+    """
+
+    pattern: str
+    permission: Permission = Permission.READ
+    type: PatternType = PatternType.GLOB
+    priority: int = 0
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The rule as a dict, as permissions may be given too."""
+        return {
+            "pattern": self.pattern,
+            "permission": Permission(self.permission).value,
+            "type": PatternType(self.type).value,
+            "priority": self.priority,
+        }
+
+    @classmethod
+    def from_dict(cls, rule: Mapping[str, Any]) -> PermissionRule:
+        """A rule of a dict with `pattern`, and if you like `permission`, `type` and `priority`.
+
+        >>> PermissionRule.from_dict({"pattern": "**/*.key", "permission": "none", "priority": "100"}).priority
+        100
+        """
+        unknown = set(rule) - {"pattern", "permission", "type", "priority"}
+        if "pattern" not in rule or unknown:
+            wrong = f"unknown key {sorted(unknown)[0]!r}" if unknown else "no pattern"
+            raise ValueError(f"A rule has {wrong}: {dict(rule)!r}")
+        return cls(
+            pattern=rule["pattern"],
+            permission=Permission(rule.get("permission", "read")),
+            type=PatternType(rule.get("type", "glob")),
+            priority=int(rule.get("priority", 0)),
+        )
+
+
+RuleLike = Union[PermissionRule, Mapping[str, Any]]
+
+
+@dataclass
+class ResourceLimits:
+    """Limits of one sandbox. None is the server's default. One that the host cannot enforce makes the start fail.
+
+    `cpu_quota` is in microseconds of each 100 ms: 50000 is half a processor.
+
+    >>> ResourceLimits(memory_bytes=512 * 1024 * 1024, pids_limit=100).to_dict()
+    {'memory_bytes': 536870912, 'pids_limit': 100}
+    """
+
+    memory_bytes: Optional[int] = None
+    cpu_quota: Optional[int] = None
+    cpu_shares: Optional[int] = None
+    pids_limit: Optional[int] = None
+    disk_bytes: Optional[int] = None
+    disk_inodes: Optional[int] = None
+
+    def to_dict(self) -> Dict[str, int]:
+        """Only the limits that are set."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, limits: Mapping[str, Any]) -> ResourceLimits:
+        """The reverse of `to_dict`."""
+        return cls(**{name: limits[name] for name in cls.__dataclass_fields__ if limits.get(name) is not None})
+
+
+@dataclass
+class SandboxInfo:
+    """A sandbox as the server tells of it."""
+
+    id: str
+    codebase_id: str
+    status: SandboxStatus
+    permissions: List[PermissionRule] = field(default_factory=list)
+    labels: Dict[str, str] = field(default_factory=dict)
+    created_at: Optional[datetime] = None
+    started_at: Optional[datetime] = None
+    stopped_at: Optional[datetime] = None
+    expires_at: Optional[datetime] = None
+    runtime: RuntimeType = RuntimeType.BWRAP
+    image: Optional[str] = None
+    resources: Optional[ResourceLimits] = None
+    status_reason: str = ""
+    owner_id: str = ""
+    warnings: List[str] = field(default_factory=list)
+
+
+@dataclass
+class Codebase:
+    """A tree of files on the server."""
+
+    id: str
+    name: str
+    owner_id: str
+    size: int = 0
+    file_count: int = 0
+    created_at: Optional[datetime] = None
+    updated_at: Optional[datetime] = None
+    version: int = 0
+
+
+@dataclass
+class FileInfo:
+    """A file of a codebase."""
+
+    path: str
+    name: str
+    is_dir: bool
+    size: int
+    modified_at: Optional[datetime] = None
+    is_symlink: bool = False
+    is_executable: bool = False
+
+
+@dataclass
+class UploadResult:
+    """What arrived of an upload. `checksum` is MD5. Of a directory `file_path` is empty, and `file_count` tells."""
+
+    codebase_id: str
+    file_path: str
+    size: int
+    checksum: str = ""
+    sha256: str = ""
+    version: int = 0
+    file_count: int = 1
+
+
+@dataclass
+class Session:
+    """A session as the server tells of it."""
+
+    id: str
+    sandbox_id: str
+    status: SessionStatus = SessionStatus.ACTIVE
+    shell: str = "/bin/bash"
+    created_at: Optional[datetime] = None
+    closed_at: Optional[datetime] = None
+
+
+@dataclass
+class ExecResult:
+    """How a command ended.
+
+    >>> result = ExecResult(stdout="one", stderr="two", exit_code=1, command="x")
+    >>> result.success, result.output
+    (False, 'one\\ntwo')
+    """
+
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int = 0
+    duration: Optional[timedelta] = None
+    command: str = ""
+    stdout_truncated: bool = False
+    stderr_truncated: bool = False
+    exec_id: str = ""
+    codebase_version: int = 0
+    sync_conflicts: List[str] = field(default_factory=list)
+
+    @property
+    def success(self) -> bool:
+        """Whether the exit code is 0."""
+        return self.exit_code == 0
+
+    @property
+    def output(self) -> str:
+        """What was written to both, stdout first."""
+        return "\n".join(part for part in (self.stdout, self.stderr) if part)
+
+    def raise_on_error(self) -> ExecResult:
+        """Raises CommandExecutionError unless the command succeeded; itself otherwise.
+
+        If a tool said "Permission denied" it is a PermissionDeniedError as well.
+        """
+        if self.success:
+            return self
+        kind = CommandDeniedError if "Permission denied" in self.stderr else CommandExecutionError
+        raise kind(self.command, self.exit_code, self.stdout, self.stderr)
+
+
+@dataclass
+class Event:
+    """Something that happened; `payload` depends on its type."""
+
+    sequence: int
+    time: Optional[datetime]
+    type: str
+    sandbox_id: str = ""
+    codebase_id: str = ""
+    owner_id: str = ""
+    payload: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Explanation:
+    """Which level a path has in a sandbox, and why."""
+
+    path: str
+    permission: Permission
+    passage: bool
+    rule: Optional[PermissionRule]
+    reasons: List[str] = field(default_factory=list)
+
+
+@dataclass
+class Version:
+    """One state of a codebase."""
+
+    number: int
+    created_at: Optional[datetime]
+    author: str
+    reason: str
+    files_changed: int
+    conflicts: List[str] = field(default_factory=list)
+
+
+@dataclass
+class UploadProgress:
+    """How far an upload has come."""
+
+    files: int
+    total_files: int
+    bytes: int
+    total_bytes: int
+    path: str = ""

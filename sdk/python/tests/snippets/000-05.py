@@ -1,0 +1,1 @@
+{"pattern": "/configs/**", "permission": "view"}

@@ -1,0 +1,99 @@
+"""Tokens and TLS."""
+
+import asyncio
+import os
+import subprocess
+
+import agentfense
+import pytest
+from agentfense import AsyncSandboxClient, Sandbox, SandboxClient
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    """An authority of our own, and a certificate of it for localhost."""
+    top = tmp_path_factory.mktemp("tls")
+
+    def openssl(*args):
+        subprocess.run(["openssl", *args], cwd=top, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=our authority", "-days", "2")
+    openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    (top / "ext").write_text("subjectAltName=DNS:localhost\n")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-out", "server.pem", "-days", "2", "-extfile", "ext")
+    return top
+
+
+@pytest.fixture
+def closed(make_server, authority):
+    """A server that lets nobody in without a token, and speaks TLS."""
+    return make_server(
+        "--server-require-token=true", f"--server-tls-cert={authority}/server.pem", f"--server-tls-key={authority}/server.key"
+    )
+
+
+def test_a_token_over_tls(closed, authority, project, monkeypatch):
+    token = closed.token("create", "--owner", "alice")
+    ca = str(authority / "ca.pem")
+    with Sandbox.from_local(project, endpoint="localhost:9100", token=token, ca_cert=ca, owner_id="alice") as sandbox:
+        assert sandbox.run("cat app.py").success and sandbox.codebase.owner_id == "alice"
+        with SandboxClient("localhost:9100", token=closed.token("create", "--owner", "bob"), ca_cert=ca) as bob:
+            with pytest.raises(agentfense.SandboxNotFoundError):
+                bob.get_sandbox(sandbox.id)
+            with pytest.raises(agentfense.PermissionDeniedError) as caught:
+                bob.create_codebase("x", "alice")
+            assert caught.value.reason == "OTHER_OWNER"
+    for wrong in (None, "wrong"):
+        with pytest.raises(agentfense.AuthenticationError):
+            SandboxClient("localhost:9100", token=wrong, ca_cert=ca).list_codebases()
+    with pytest.raises(agentfense.ConnectionError):
+        SandboxClient("localhost:9100", token=token, secure=True).list_codebases()
+
+    monkeypatch.setenv("AGENTFENSE_ENDPOINT", "localhost:9100")
+    monkeypatch.setenv("AGENTFENSE_TOKEN", token)
+    monkeypatch.setenv("AGENTFENSE_CA_CERT", ca)
+    with Sandbox.from_local(project) as sandbox:
+        assert sandbox.run("true").success and sandbox.codebase.owner_id == "alice"
+    with pytest.raises(agentfense.PermissionDeniedError):
+        Sandbox.from_local(project, owner_id="bob")
+
+    async def ask():
+        async with AsyncSandboxClient() as client:
+            return await client.list_codebases()
+
+    assert asyncio.run(ask()) == []
+
+
+def test_the_pem_itself_will_do(closed, authority):
+    token = closed.token("create", "--owner", "alice")
+    assert SandboxClient("localhost:9100", token=token, ca_cert=(authority / "ca.pem").read_bytes()).list_codebases() == []
+
+
+def test_an_owner_s_share_is_a_limit(make_server, project):
+    server = make_server("--sandbox-max-per-user=1")
+    assert os.path.isdir(server.top)
+    with Sandbox.from_local(project, endpoint="localhost:9100") as sandbox:
+        with pytest.raises(agentfense.ResourceLimitExceededError) as caught:
+            Sandbox.from_codebase(sandbox.codebase_id, endpoint="localhost:9100")
+        assert caught.value.reason == "TOO_MANY_SANDBOXES"
+
+
+def test_a_server_that_comes_back_is_found_again(make_server, project):
+    server = make_server()
+    with Sandbox.from_local(project, endpoint="localhost:9100") as sandbox:
+        server.process.kill()
+        server.process.wait()
+        with pytest.raises(agentfense.ConnectionError):
+            sandbox.run("true")
+        server.start(9100)
+
+        def answers():
+            try:
+                return sandbox.run("echo again").stdout == "again\n"
+            except agentfense.ConnectionError:
+                return False
+
+        from conftest import eventually
+
+        eventually(answers)
