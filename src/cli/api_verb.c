@@ -103,6 +103,11 @@ static const char *from_environment(const char *name)
     return value && *value ? value : NULL;
 }
 
+bool api_has_token(const struct api_call *call)
+{
+    return call->options.token_file || from_environment("AGENTFENSE_TOKEN");
+}
+
 static int read_token(const char *path, char **ret, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;

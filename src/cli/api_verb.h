@@ -80,6 +80,9 @@ int api_verb_run(const struct api_verb *verb, int argc, char **argv);
 int api_verb_run_one_of(const char *name, const char *help, const struct api_verb *const *verbs, size_t count, int argc,
                         char **argv);
 
+/* Whether we show one, and so are somebody whom the server knows by name. */
+bool api_has_token(const struct api_call *call);
+
 /* ---- what they print ---- */
 
 /* The message as indented JSON. */

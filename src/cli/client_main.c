@@ -21,7 +21,7 @@ static const struct {
     { "events", cmd_events },
     { "exec", cmd_exec },
     { "inspect", cmd_inspect },
-    { "logs", cmd_events },
+    { "logs", cmd_logs },
     { "ps", cmd_ps },
     { "rm", cmd_rm },
     { "rules", cmd_rules },

@@ -8,6 +8,7 @@ int cmd_create(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
+int cmd_logs(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_rules(int argc, char **argv);

@@ -65,7 +65,7 @@ static int run_create(struct api_call *call, struct err *err)
     const struct transfer_options plain = { 0 };
     Sandbox__V1__CreateCodebaseRequest request = SANDBOX__V1__CREATE_CODEBASE_REQUEST__INIT;
     struct api_call quietly = *call;
-    autofree char *owner = o->owner ? xdup(o->owner) : own_name();
+    autofree char *owner = o->owner ? xdup(o->owner) : api_has_token(call) ? xdup("") : own_name();
     automessage answer = NULL;
     int r;
 
@@ -89,7 +89,7 @@ static const struct api_verb create_verb = {
     .name = "codebase create",
     .help = "usage: agentfense codebase create [options] NAME [DIR]\n\n"
             "Makes a codebase, puts everything that is in DIR into it, and prints its id.\n\n"
-            "  --owner OWNER          whose it is; without, you by your name on this host\n" API_OPTIONS_HELP,
+            "  --owner OWNER          whose it is; without, that of the token, or you by your name on this host\n" API_OPTIONS_HELP,
     .options = create_options,
     .words_min = 1,
     .words_max = 2,

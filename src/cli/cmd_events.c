@@ -234,19 +234,23 @@ static void done(struct api_call *call)
     free(o->now.items);
 }
 
-int cmd_events(int argc, char **argv)
-{
-    static const struct api_verb verb = {
-        .name = "events",
-        .help = help,
-        .letters = "f",
-        .options = options,
-        .words_max = 1,
-        .own_size = sizeof(struct events_options),
-        .take = take,
-        .run = run,
-        .done = done,
-    };
+#define EVENTS_VERB(verb, least)                                                                                               \
+    int cmd_##verb(int argc, char **argv)                                                                                      \
+    {                                                                                                                          \
+        static const struct api_verb self = {                                                                                  \
+            .name = #verb,                                                                                                     \
+            .help = help,                                                                                                      \
+            .letters = "f",                                                                                                    \
+            .options = options,                                                                                                \
+            .words_min = least,                                                                                                \
+            .words_max = 1,                                                                                                    \
+            .own_size = sizeof(struct events_options),                                                                         \
+            .take = take,                                                                                                      \
+            .run = run,                                                                                                        \
+            .done = done,                                                                                                      \
+        };                                                                                                                     \
+        return api_verb_run(&self, argc, argv);                                                                                \
+    }
 
-    return api_verb_run(&verb, argc, argv);
-}
+EVENTS_VERB(events, 0)
+EVENTS_VERB(logs, 1)
