@@ -48,7 +48,6 @@ static ssize_t next_of_directory(void *bytes, size_t size, void *cookie, struct 
     return n;
 }
 
-/* "3 files, 1.2 KB: version 4", or as --json and -q say. */
 static int on_file_result(const ProtobufCMessage *answer, void *cookie, struct err *err)
 {
     const Sandbox__V1__UploadResult *result = (const void *) answer;
@@ -65,17 +64,20 @@ static int on_file_result(const ProtobufCMessage *answer, void *cookie, struct e
     return 0;
 }
 
+/* The API counts directories among the files of an archive; people do not. */
 static int on_archive_result(const ProtobufCMessage *answer, void *cookie, struct err *err)
 {
     const Sandbox__V1__UploadArchiveResult *result = (const void *) answer;
     struct sending *s = cookie;
+    struct tarball_counts counts;
 
     (void) err;
     progress_done(&s->progress);
+    tarball_count(s->tarball, &counts);
     if (s->call->options.is_json)
         api_print_json(answer);
     else if (!s->call->options.is_quiet)
-        printf("%lld file%s, %lld bytes, version %lld\n", (long long) result->file_count, result->file_count == 1 ? "" : "s",
+        printf("%llu file%s, %lld bytes, version %lld\n", (unsigned long long) counts.files, counts.files == 1 ? "" : "s",
                (long long) result->size, (long long) result->version);
     return 0;
 }
