@@ -1,6 +1,6 @@
 /*
  * A verb of the command line: `agentfense <name> ...`. One file each, cmd_<name>.c, all of the same build: options into a
- * struct, checks, then the work, which lives in another room.
+ * struct, checks, then the work, which lives in another room. The table of them is in main.c; those of agentfense-client are in client_verbs.h.
  */
 #pragma once
 
