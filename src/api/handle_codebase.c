@@ -22,7 +22,9 @@ static int create(struct call *call, void *cookie, struct err *err)
     if (r < 0)
         return r;
     const Sandbox__V1__CreateCodebaseRequest *in = (void *) request;
-    r = shelf_create(service_of(cookie), &caller, in->name, in->owner_id, in->idempotency_key, &entry, err);
+    /* Who shows a token has said who they are. */
+    r = shelf_create(service_of(cookie), &caller, in->name, *in->owner_id ? in->owner_id : caller.owner, in->idempotency_key,
+                     &entry, err);
     return r < 0 ? r : answer_send(call, &make_codebase(&entry)->base, err);
 }
 

@@ -1,13 +1,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cli/age.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "review/edit.h"
@@ -16,7 +16,8 @@
 static const char help[] =
     "usage: agentfense ls [--json] [-q]\n"
     "\n"
-    "Lists the sandboxes: name, running or stopped, how many files are changed, age, and the directory each was made over.\n"
+    "Lists the sandboxes that 'agentfense run' made: name, running or stopped, how many files are changed, age, and the\n"
+    "directory each was made over. Those of 'agentfense create' are listed by 'agentfense ps'.\n"
     "\n"
     "  -q, --quiet            names only\n"
     "  --json                 JSON on standard output\n"
@@ -97,27 +98,11 @@ static int on_sandbox(const char *name, int dir_fd, void *cookie)
     return 0;
 }
 
-static void format_age(uint64_t created_ns, char out[16])
-{
-    int64_t age = created_ns ? (clock_wall_ns() - (int64_t) created_ns) / CLOCK_NS_PER_SEC : -1;
-
-    if (age < 0)
-        snprintf(out, 16, "-");
-    else if (age < 60)
-        snprintf(out, 16, "%" PRId64 "s", age);
-    else if (age < 3600)
-        snprintf(out, 16, "%" PRId64 "m", age / 60);
-    else if (age < 86400)
-        snprintf(out, 16, "%" PRId64 "h", age / 3600);
-    else
-        snprintf(out, 16, "%" PRId64 "d", age / 86400);
-}
-
 static void print_row(const struct row *row, int width)
 {
-    char age[16], changes[24] = "?";
+    char age[AGE_TEXT_MAX], changes[24] = "?";
 
-    format_age(row->created_ns, age);
+    age_format((int64_t) row->created_ns, age);
     if (row->has_changes)
         snprintf(changes, sizeof(changes), "%zu", row->changes);
     printf("%-*s  %-7s  %7s  %4s  ", width, row->name, row->is_running ? "running" : "stopped", changes, age);
@@ -221,6 +206,6 @@ static int run(int argc, char **argv)
 
 const struct verb verb_ls = {
     .name = "ls",
-    .summary = "list the sandboxes",
+    .summary = "list the sandboxes of 'run'",
     .run = run,
 };

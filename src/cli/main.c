@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -6,20 +7,58 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/program.h"
 #include "cli/verb.h"
 
-static const struct verb *const verbs[] = {
-    &verb_run,   &verb_ls,     &verb_diff,   &verb_apply, &verb_discard, &verb_mount,
-    &verb_delta, &verb_policy, &verb_doctor, &verb_serve, &verb_token,
+/* The libraries of the server, and those of the API's verbs, would slow down every other verb: so they are programs of their own. */
+#define SERVER "agentfense-server"
+#define CLIENT "agentfense-client"
+
+/* A heading stands before the first verb of its group. */
+static const struct group {
+    const char *heading;
+    const struct verb *const *verbs; /* ended by NULL */
+} groups[] = {
+    { "a command over a directory here",
+      (const struct verb *const[]){ &verb_run, &verb_ls, &verb_diff, &verb_apply, &verb_discard, NULL } },
+    { "sandboxes over codebases, on a server or without one",
+      (const struct verb *const[]){
+          &(const struct verb){ "codebase", "make, fill, list and restore codebases", NULL, CLIENT },
+          &(const struct verb){ "cp", "copy files between here and a codebase", NULL, CLIENT },
+          &(const struct verb){ "create", "make a sandbox over a codebase", NULL, CLIENT },
+          &(const struct verb){ "start", "start sandboxes", NULL, CLIENT },
+          &(const struct verb){ "stop", "stop sandboxes; their changes stay", NULL, CLIENT },
+          &(const struct verb){ "rm", "remove sandboxes", NULL, CLIENT },
+          &(const struct verb){ "ps", "list the sandboxes of 'create'", NULL, CLIENT },
+          &(const struct verb){ "inspect", "tell all about a sandbox, codebase or session", NULL, CLIENT },
+          &(const struct verb){ "exec", "run a command in a sandbox", NULL, CLIENT },
+          &(const struct verb){ "session", "shells that remember", NULL, CLIENT },
+          &(const struct verb){ "rules", "show, set and explain the rules of a sandbox", NULL, CLIENT },
+          &(const struct verb){ "events", "list, or follow, what happens", NULL, CLIENT },
+          &(const struct verb){ "logs", "the events of a sandbox", NULL, CLIENT },
+          &(const struct verb){ "status", "whether the server is well, and what there is", NULL, CLIENT }, NULL } },
+    { "the server",
+      (const struct verb *const[]){
+          &(const struct verb){ "serve", "serve sandboxes by gRPC and REST", NULL, SERVER },
+          &(const struct verb){ "token", "make, list and revoke tokens for a server's users", NULL, SERVER }, NULL } },
+    { "rules and tools",
+      (const struct verb *const[]){ &verb_policy, &verb_mount, &verb_delta, &verb_doctor,
+                                    &(const struct verb){ "completion", "completion for bash, zsh or fish", NULL, CLIENT },
+                                    NULL } },
 };
 
 static void print_help(FILE *out)
 {
     fprintf(out, "usage: agentfense <verb> [options]\n\n"
                  "Runs AI agents on a real codebase while every file operation is checked.\n\n");
-    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-        fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
+        fprintf(out, "%s%s:\n", i > 0 ? "\n" : "", groups[i].heading);
+        for (const struct verb *const *verb = groups[i].verbs; *verb; verb++)
+            fprintf(out, "  %-10s %s\n", (*verb)->name, (*verb)->summary);
+    }
     fprintf(out, "\n'agentfense <verb> --help' tells more. 'agentfense --version' prints the version.\n");
 }
 
@@ -45,9 +84,35 @@ static bool open_standard_fds(void)
     return fd >= 0;
 }
 
+static const struct verb *find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
+        for (const struct verb *const *verb = groups[i].verbs; *verb; verb++) {
+            if (strcmp(name, (*verb)->name) == 0)
+                return *verb;
+        }
+    }
+    return NULL;
+}
+
+/* The program sees the verb as its own name. */
+static int become(const char *name, char **argv)
+{
+    autofree char *program = NULL;
+    struct err err = ERR_NONE;
+
+    if (program_find(name, &program, &err) == 0) {
+        execv(program, argv);
+        err_errno(&err, -errno, "'%s'", program);
+    }
+    fprintf(stderr, "agentfense %s: %s\n", argv[0], err.text);
+    return EXIT_OURS;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
+    const struct verb *verb;
 
     /* A reader that left (`| head`) shows as a write error, where it can be handled. */
     signal(SIGPIPE, SIG_IGN);
@@ -63,10 +128,9 @@ int main(int argc, char **argv)
         print_help(stdout);
         return finish(EXIT_SUCCESS);
     }
-    for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
-        if (strcmp(name, verbs[i]->name) == 0)
-            return finish(verbs[i]->run(argc - 1, argv + 1));
-    }
+    verb = find(name);
+    if (verb)
+        return verb->program ? become(verb->program, argv + 1) : finish(verb->run(argc - 1, argv + 1));
     if (*name)
         fprintf(stderr, "agentfense: unknown verb '%s'\n", name);
     print_help(stderr);

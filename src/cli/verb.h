@@ -1,6 +1,6 @@
 /*
  * A verb of the command line: `agentfense <name> ...`. One file each, cmd_<name>.c, all of the same build: options into a
- * struct, checks, then the work, which lives in another room.
+ * struct, checks, then the work, which lives in another room. The table of them is in main.c; those of agentfense-client are in client_verbs.h.
  */
 #pragma once
 
@@ -16,6 +16,7 @@ struct verb {
     const char *name;
     const char *summary;               /* one line of `agentfense help` */
     int (*run)(int argc, char **argv); /* argv[0] is the verb's name; returns the exit code */
+    const char *program;               /* instead of `run`: which of our programs the verb is part of */
 };
 
 extern const struct verb verb_apply;
@@ -27,5 +28,3 @@ extern const struct verb verb_ls;
 extern const struct verb verb_mount;
 extern const struct verb verb_policy;
 extern const struct verb verb_run;
-extern const struct verb verb_serve;
-extern const struct verb verb_token;

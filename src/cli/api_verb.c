@@ -1,0 +1,278 @@
+#include "cli/api_verb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "rest/json_message.h"
+#include "server/config.h"
+#include "server/config_service.h"
+
+#define TOKEN_BYTES_MAX 4096
+
+/* ---- options ---- */
+
+static bool take_common(struct api_options *o, int option, const char *argument)
+{
+    switch (option) {
+    case API_OPT_SERVER:
+        o->server = argument;
+        return true;
+    case API_OPT_TOKEN_FILE:
+        o->token_file = argument;
+        return true;
+    case API_OPT_CA:
+        o->ca_file = argument;
+        return true;
+    case API_OPT_CONFIG:
+        o->config = argument;
+        return true;
+    case API_OPT_JSON:
+        o->is_json = true;
+        return true;
+    case 'q':
+        o->is_quiet = true;
+        return true;
+    case 'h':
+        o->wants_help = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int find_command(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0)
+            return i;
+    }
+    return argc;
+}
+
+static int refuse_words(const struct api_call *call, struct err *err)
+{
+    return err_invalid(err, "%s; see 'agentfense %s --help'",
+                       call->word_count < call->verb->words_min ? "a word is missing" : "one word too many", call->verb->name);
+}
+
+static int parse(struct api_call *call, int argc, char **argv, struct err *err)
+{
+    const struct api_verb *verb = call->verb;
+    int split = verb->takes_command ? find_command(argc, argv) : argc, option;
+    autofree char *letters = xprintf(":qh%s", verb->letters ? verb->letters : "");
+
+    call->command = argv + (split < argc ? split + 1 : argc);
+    optind = 0;
+    opterr = 0;
+    while ((option = getopt_long(split, argv, letters, verb->options, NULL)) != -1) {
+        int r = 0;
+
+        if (option == ':')
+            return err_invalid(err, "option '%s' needs a value", argv[optind - 1]);
+        if (option == '?')
+            return err_invalid(err, "unknown option '%s'; see 'agentfense %s --help'", argv[optind - 1], verb->name);
+        if (!take_common(&call->options, option, optarg))
+            r = verb->take(call, option, optarg, err);
+        if (r < 0 || call->options.wants_help)
+            return r;
+    }
+    call->words = argv + optind;
+    call->word_count = split - optind;
+    if (call->word_count < verb->words_min || (verb->words_max >= 0 && call->word_count > verb->words_max))
+        return refuse_words(call, err);
+    return verb->check ? verb->check(call, err) : 0;
+}
+
+/* ---- opening ---- */
+
+static const char *from_environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+bool api_has_token(const struct api_call *call)
+{
+    return call->options.token_file || from_environment("AGENTFENSE_TOKEN");
+}
+
+static int read_token(const char *path, char **ret, struct err *err)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : fd_read_all(fd, TOKEN_BYTES_MAX, &text);
+
+    if (r < 0)
+        return err_errno(err, r, "--token-file '%s'", path);
+    if (text.len == 0)
+        return err_invalid(err, "--token-file '%s' is empty", path);
+    *ret = xdupn(text.data, strcspn(text.data, "\r\n"));
+    explicit_bzero(text.data, text.len);
+    return 0;
+}
+
+/* The server's own settings: what it would do is what we do without it. */
+static int load_config(const struct api_options *o, struct config *config, struct err *err)
+{
+    const char *argv[3] = { "serve" };
+    int argc = 1;
+
+    if (o->config) {
+        argv[argc++] = "--config";
+        argv[argc++] = o->config;
+    }
+    return config_load(config, argc, argv, err);
+}
+
+static int open_client(struct api_call *call, struct err *err)
+{
+    const struct api_options *o = &call->options;
+    autofree char *token = NULL;
+    struct config config = { 0 };
+    struct service_options local;
+    struct client_options options = {
+        .server = o->server ? o->server : from_environment("AGENTFENSE_URL"),
+        .ca_file = o->ca_file ? o->ca_file : from_environment("AGENTFENSE_CA"),
+        .cancel_fd = interrupt_fd(),
+    };
+    int r = o->token_file ? read_token(o->token_file, &token, err) : 0;
+
+    if (r == 0 && !options.server)
+        r = load_config(o, &config, err);
+    if (r == 0) {
+        options.token = token ? token : from_environment("AGENTFENSE_TOKEN");
+        if (!options.server) {
+            local = config_service(&config);
+            options.local = &local;
+            options.local_address = config.http_addr;
+        }
+        r = client_open(&options, &call->client, err);
+    }
+    config_done(&config);
+    return r;
+}
+
+/* ---- running ---- */
+
+static int end(const struct api_call *call, int r, const struct err *err)
+{
+    int code = err->code == ERR_CANCELLED ? interrupt_exit_code() : 0;
+
+    if (r >= 0)
+        return r;
+    return code ? code : output_error(call->verb->name, err);
+}
+
+int api_verb_run(const struct api_verb *verb, int argc, char **argv)
+{
+    struct api_call call = { .verb = verb, .own = xalloc(verb->own_size + 1) };
+    struct err err = ERR_NONE;
+    int r = parse(&call, argc, argv, &err);
+
+    if (r == 0 && call.options.wants_help) {
+        fputs(verb->help, stdout);
+    } else if (r == 0) {
+        log_set_level(LOG_LEVEL_ERROR); /* refusals and the like are events, which have a verb of their own */
+        log_set_format(LOG_FORMAT_TEXT);
+        r = interrupt_init();
+        if (r < 0)
+            err_errno(&err, r, "signals");
+        if (r == 0)
+            r = open_client(&call, &err);
+        if (r == 0)
+            r = verb->run(&call, &err);
+    }
+    client_close(call.client);
+    if (verb->done)
+        verb->done(&call);
+    free(call.own);
+    return end(&call, r, &err);
+}
+
+int api_verb_run_one_of(const char *name, const char *help, const struct api_verb *const *verbs, size_t count, int argc,
+                        char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    size_t skip = strlen(name) + 1;
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(word, verbs[i]->name + skip) == 0)
+            return api_verb_run(verbs[i], argc - 1, argv + 1);
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        fputs(help, stdout);
+        return EXIT_SUCCESS;
+    }
+    fprintf(stderr, *word ? "agentfense %s: unknown word '%s'\n" : "agentfense %s: a word is missing\n", name, word);
+    fputs(help, stderr);
+    return EXIT_USAGE;
+}
+
+/* ---- printing ---- */
+
+static json_t *as_json(const ProtobufCMessage *message)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+
+    json_message_add(&text, message);
+    return json_loadb(text.data, text.len, 0, NULL);
+}
+
+void api_print_json(const ProtobufCMessage *message)
+{
+    output_json(as_json(message));
+}
+
+static bool is_empty(const json_t *value)
+{
+    return json_is_null(value) || json_is_false(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_string(value) && strcmp(json_string_value(value), "0") == 0) ||
+           (json_is_integer(value) && json_integer_value(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) || (json_is_object(value) && json_object_size(value) == 0);
+}
+
+void api_print_fields(const ProtobufCMessage *message)
+{
+    json_t *all = as_json(message), *value;
+    const char *name;
+
+    json_object_foreach(all, name, value)
+    {
+        autofree char *text = NULL;
+
+        if (is_empty(value))
+            continue;
+        if (!json_is_string(value))
+            text = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+        printf("%s: ", name);
+        output_escaped(stdout, json_is_string(value) ? json_string_value(value) : text);
+        putchar('\n');
+    }
+    json_decref(all);
+}
+
+void api_print(const struct api_call *call, const ProtobufCMessage *message, const char *id)
+{
+    if (call->options.is_json)
+        api_print_json(message);
+    else
+        puts(id);
+}
+
+void api_free_message(ProtobufCMessage **message)
+{
+    if (*message)
+        protobuf_c_message_free_unpacked(*message, NULL);
+}

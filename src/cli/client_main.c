@@ -1,0 +1,54 @@
+/*
+ * agentfense-client: what the verbs that call the API are parts of. 'agentfense' executes it with the verb as the program's name; its table
+ * (main.c) says which verbs those are.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/client_verbs.h"
+#include "cli/verb.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} verbs[] = {
+    { "codebase", cmd_codebase },
+    { "completion", cmd_completion },
+    { "cp", cmd_cp },
+    { "create", cmd_create },
+    { "events", cmd_events },
+    { "exec", cmd_exec },
+    { "inspect", cmd_inspect },
+    { "logs", cmd_logs },
+    { "ps", cmd_ps },
+    { "rm", cmd_rm },
+    { "rules", cmd_rules },
+    { "session", cmd_session },
+    { "start", cmd_start },
+    { "status", cmd_status },
+    { "stop", cmd_stop },
+};
+
+/* Output that did not reach its reader is a failure, also when it fails only at the end (a full disk). */
+static int finish(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    perror("agentfense: writing output");
+    return EXIT_OURS;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 0 ? argv[0] : "";
+
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+        if (strcmp(name, verbs[i].name) == 0)
+            return finish(verbs[i].run(argc, argv));
+    }
+    fprintf(stderr, "agentfense-client is part of 'agentfense', and called by it\n");
+    return EXIT_USAGE;
+}

@@ -1,0 +1,95 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/client_verbs.h"
+#include "cli/verb.h"
+
+/*
+ * The scripts know nothing of verbs and options: they ask 'agentfense help' and 'agentfense VERB --help', so what they offer is what this program
+ * has. Ids are asked for likewise.
+ */
+static const char help[] = "usage: agentfense completion bash|zsh|fish\n\n"
+                           "Prints a script that completes verbs, options and ids. For this shell, and for good:\n\n"
+                           "  bash   source <(agentfense completion bash)\n"
+                           "         agentfense completion bash > ~/.local/share/bash-completion/completions/agentfense\n"
+                           "  zsh    source <(agentfense completion zsh)\n"
+                           "  fish   agentfense completion fish | source\n"
+                           "         agentfense completion fish > ~/.config/fish/completions/agentfense.fish\n";
+
+/* In the language of sh: what may stand where word number $1 (from 1) of the rest is being typed. */
+#define WORDS_FUNCTION                                                                                                         \
+    "_agentfense_words() {\n"                                                                                                  \
+    "    local at=$1 verb=$2 second=$3 current=$4\n"                                                                           \
+    "    if [ \"$at\" -le 1 ]; then\n"                                                                                         \
+    "        agentfense help | sed -n 's/^  \\([a-z][a-z]*\\) .*/\\1/p'\n"                                                     \
+    "        return\n"                                                                                                         \
+    "    fi\n"                                                                                                                 \
+    "    case $current in\n"                                                                                                   \
+    "    -*)\n"                                                                                                                \
+    "        case $verb in\n"                                                                                                  \
+    "        codebase | policy | rules | session) agentfense \"$verb\" \"$second\" --help ;;\n"                                \
+    "        *) agentfense \"$verb\" --help ;;\n"                                                                              \
+    "        esac 2>/dev/null | sed -n 's/^  \\(-[a-zA-Z], \\)*\\(--[a-z-]*\\).*/\\2/p'\n"                                     \
+    "        return\n"                                                                                                         \
+    "        ;;\n"                                                                                                             \
+    "    esac\n"                                                                                                               \
+    "    case $verb:$at in\n"                                                                                                  \
+    "    codebase:2 | policy:2 | rules:2 | session:2 | token:2)\n"                                                             \
+    "        agentfense \"$verb\" --help | sed -n \"s/.* agentfense $verb \\([a-z][a-z]*\\).*/\\1/p\" | sort -u ;;\n"          \
+    "    completion:2) printf '%s\\n' bash zsh fish ;;\n"                                                                      \
+    "    codebase:* | create:*) agentfense codebase ls -q 2>/dev/null ;;\n"                                                    \
+    "    start:* | stop:* | rm:* | inspect:* | exec:* | rules:* | session:* | events:* | logs:*)\n"                            \
+    "        agentfense ps -q 2>/dev/null ;;\n"                                                                                \
+    "    diff:* | apply:* | discard:*) agentfense ls -q 2>/dev/null ;;\n"                                                      \
+    "    esac\n"                                                                                                               \
+    "}\n"
+
+static const char bash_script[] = "# agentfense(1) for bash\n" WORDS_FUNCTION "_agentfense() {\n"
+                                  "    local current=${COMP_WORDS[COMP_CWORD]}\n"
+                                  "    mapfile -t COMPREPLY < <(compgen -W \"$(_agentfense_words \"$COMP_CWORD\" \\\n"
+                                  "        \"${COMP_WORDS[1]}\" \"${COMP_WORDS[2]}\" \"$current\")\" -- \"$current\")\n"
+                                  "}\n"
+                                  "complete -o default -F _agentfense agentfense\n";
+
+static const char zsh_script[] =
+    "#compdef agentfense\n" WORDS_FUNCTION "_agentfense() {\n"
+    "    local -a found\n"
+    "    found=(${(f)\"$(_agentfense_words $((CURRENT - 1)) \"$words[2]\" \"$words[3]\" \"$words[CURRENT]\")\"})\n"
+    "    compadd -a found || _files\n"
+    "}\n"
+    "compdef _agentfense agentfense\n";
+
+static const char fish_script[] = "# agentfense(1) for fish\n"
+                                  "function __agentfense_words\n"
+                                  "    set -l words (commandline -opc)\n"
+                                  "    set -l current (commandline -ct)\n"
+                                  "    set -l at (count $words)\n"
+                                  "    bash -c 'source <(agentfense completion bash); _agentfense_words \"$@\"' - $at "
+                                  "\"$words[2]\" \"$words[3]\" \"$current\"\n"
+                                  "end\n"
+                                  "complete -c agentfense -a '(__agentfense_words)'\n";
+
+int cmd_completion(int argc, char **argv)
+{
+    static const struct {
+        const char *shell, *script;
+    } scripts[] = { { "bash", bash_script }, { "zsh", zsh_script }, { "fish", fish_script } };
+    const char *shell = argc > 1 ? argv[1] : "";
+
+    for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
+        if (strcmp(shell, scripts[i].shell) == 0 && argc == 2) {
+            fputs(scripts[i].script, stdout);
+            return EXIT_SUCCESS;
+        }
+    }
+    if (strcmp(shell, "--help") == 0 || strcmp(shell, "-h") == 0) {
+        fputs(help, stdout);
+        return EXIT_SUCCESS;
+    }
+    fprintf(stderr, *shell ? "agentfense completion: no script for '%s'\n" : "agentfense completion: for which shell?\n",
+            shell);
+    fputs(help, stderr);
+    return EXIT_USAGE;
+}

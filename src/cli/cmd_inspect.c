@@ -1,0 +1,89 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/api_verb.h"
+#include "cli/client_verbs.h"
+#include "cli/lookup.h"
+#include <sandbox/v1/codebase.pb-c.h>
+#include <sandbox/v1/sandbox.pb-c.h>
+
+static const char help[] = "usage: agentfense inspect [options] ID...\n\n"
+                           "Tells all there is to tell about sandboxes, codebases and sessions.\n\n" API_OPTIONS_HELP;
+
+static const struct option options[] = { API_LONG_OPTIONS };
+
+/* What can be looked at: the beginning of its ids says which it is. */
+static const struct kind {
+    const char *prefix, *method;
+    int (*lookup)(struct client *client, const char *text, char **ret, struct err *err);
+    const ProtobufCMessageDescriptor *request;
+} kinds[] = {
+    { "sb_", "GetSandbox", lookup_sandbox, &sandbox__v1__get_sandbox_request__descriptor },
+    { "cb_", "GetCodebase", lookup_codebase, &sandbox__v1__get_codebase_request__descriptor },
+    { "sess_", "GetSession", lookup_session, &sandbox__v1__get_session_request__descriptor },
+};
+
+_Static_assert(sizeof(Sandbox__V1__GetSandboxRequest) == sizeof(Sandbox__V1__GetCodebaseRequest) &&
+                   sizeof(Sandbox__V1__GetSandboxRequest) == sizeof(Sandbox__V1__GetSessionRequest),
+               "three messages of one shape");
+
+/* Of what has no such beginning: a sandbox, or else a codebase. */
+static int find(struct client *client, const char *text, const struct kind **ret_kind, char **ret_id, struct err *err)
+{
+    int r;
+
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        *ret_kind = &kinds[i];
+        if (strncmp(text, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
+            return kinds[i].lookup(client, text, ret_id, err);
+    }
+    *ret_kind = &kinds[0];
+    r = lookup_sandbox(client, text, ret_id, err);
+    if (r != -ENOENT)
+        return r;
+    *ret_kind = &kinds[1];
+    r = lookup_codebase(client, text, ret_id, err);
+    return r == -ENOENT ? err_set(err, ERR_NOT_FOUND, r, "there is neither a sandbox nor a codebase '%s'", text) : r;
+}
+
+static int run(struct api_call *call, struct err *err)
+{
+    for (int i = 0; i < call->word_count; i++) {
+        const struct kind *kind;
+        Sandbox__V1__GetSandboxRequest request;
+        autofree char *id = NULL;
+        automessage answer = NULL;
+        int r = find(call->client, call->words[i], &kind, &id, err);
+
+        if (r < 0)
+            return r;
+        protobuf_c_message_init(kind->request, &request);
+        request.sandbox_id = id;
+        r = client_ask(call->client, kind->method, &request.base, &answer, err);
+        if (r < 0)
+            return r;
+        if (call->options.is_json)
+            api_print_json(answer);
+        else if (call->options.is_quiet)
+            puts(id);
+        else
+            api_print_fields(answer);
+    }
+    return 0;
+}
+
+int cmd_inspect(int argc, char **argv)
+{
+    static const struct api_verb verb = {
+        .name = "inspect",
+        .help = help,
+        .options = options,
+        .words_min = 1,
+        .words_max = -1,
+        .run = run,
+    };
+
+    return api_verb_run(&verb, argc, argv);
+}

@@ -1,0 +1,87 @@
+/* start, stop, rm: a step in the life of each sandbox that is named. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "cli/api_verb.h"
+#include "cli/client_verbs.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include <sandbox/v1/sandbox.pb-c.h>
+
+static const struct option options[] = { API_LONG_OPTIONS };
+
+/* All requests are of one shape: an id. */
+_Static_assert(sizeof(Sandbox__V1__StartSandboxRequest) == sizeof(Sandbox__V1__DestroySandboxRequest) &&
+                   sizeof(Sandbox__V1__StartSandboxRequest) == sizeof(Sandbox__V1__StopSandboxRequest),
+               "three messages of one shape");
+
+static int step(struct api_call *call, const char *method, const ProtobufCMessageDescriptor *request, const char *text,
+                struct err *err)
+{
+    Sandbox__V1__StartSandboxRequest message;
+    autofree char *id = NULL;
+    automessage answer = NULL;
+    int r = lookup_sandbox(call->client, text, &id, err);
+
+    if (r < 0)
+        return r;
+    protobuf_c_message_init(request, &message);
+    message.sandbox_id = id;
+    r = client_ask(call->client, method, &message.base, &answer, err);
+    if (r == 0)
+        api_print(call, answer, id);
+    return r;
+}
+
+/* What fails for one is told, and the others have their turn. */
+static int run(struct api_call *call, const char *method, const ProtobufCMessageDescriptor *request, struct err *err)
+{
+    int code = EXIT_SUCCESS;
+
+    for (int i = 0; i < call->word_count; i++) {
+        int r;
+
+        *err = ERR_NONE;
+        r = step(call, method, request, call->words[i], err);
+        if (r < 0 && (err->code == ERR_CANCELLED || i + 1 == call->word_count))
+            return r;
+        if (r < 0)
+            code = output_error(call->verb->name, err);
+    }
+    return code;
+}
+
+static int run_start(struct api_call *call, struct err *err)
+{
+    return run(call, "StartSandbox", &sandbox__v1__start_sandbox_request__descriptor, err);
+}
+
+static int run_stop(struct api_call *call, struct err *err)
+{
+    return run(call, "StopSandbox", &sandbox__v1__stop_sandbox_request__descriptor, err);
+}
+
+static int run_rm(struct api_call *call, struct err *err)
+{
+    return run(call, "DestroySandbox", &sandbox__v1__destroy_sandbox_request__descriptor, err);
+}
+
+#define LIFE_VERB(verb, text)                                                                                                  \
+    int cmd_##verb(int argc, char **argv)                                                                                      \
+    {                                                                                                                          \
+        static const struct api_verb self = {                                                                                  \
+            .name = #verb,                                                                                                     \
+            .help = "usage: agentfense " #verb " [options] SANDBOX...\n\n" text "\n\n" API_OPTIONS_HELP,                       \
+            .options = options,                                                                                                \
+            .words_min = 1,                                                                                                    \
+            .words_max = -1,                                                                                                   \
+            .run = run_##verb,                                                                                                 \
+        };                                                                                                                     \
+        return api_verb_run(&self, argc, argv);                                                                                \
+    }
+
+LIFE_VERB(start, "Starts sandboxes, also those that were stopped: what they had changed is there.")
+LIFE_VERB(stop, "Stops sandboxes with all that runs in them. Their changes stay.")
+LIFE_VERB(rm, "Removes sandboxes, also those that run, with their changes that are in no codebase.")

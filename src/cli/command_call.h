@@ -1,0 +1,15 @@
+/* A command in a sandbox or a session, by the API: its output as it comes, its exit code as ours. */
+#pragma once
+
+#include "cli/api_verb.h"
+
+/* Calls `stream` and passes the output on; with --json, `unary`, and prints its answer. Returns the command's exit code, EXIT_TIMED_OUT when its time
+ * was up, or -errno. `request` is that of either. */
+int command_call(struct api_call *call, const char *unary, const char *stream, const ProtobufCMessage *request,
+                 struct err *err);
+
+/* The words after "--" as the one line that a shell runs: each arrives as it was typed. A single word is a line already. */
+char *command_line(char *const *words);
+
+/* Whether our standard input is something that was meant to be passed on: a pipe, a file, a socket. */
+bool command_has_input(void);

@@ -1,0 +1,14 @@
+/*
+ * Ctrl-C and its kin, for verbs that call the API: a descriptor to wait for beside whatever is waited for, so that a command that is under way
+ * is ended in an orderly manner, and not left behind.
+ */
+#pragma once
+
+/* Blocks the signals, in this thread and those it will start. -errno. */
+int interrupt_init(void);
+
+/* Readable when one came. */
+int interrupt_fd(void);
+
+/* 128 + its number, as shells have it; 0: none came. */
+int interrupt_exit_code(void);

@@ -1,0 +1,147 @@
+#include "cli/lookup.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include <sandbox/v1/codebase.pb-c.h>
+#include <sandbox/v1/sandbox.pb-c.h>
+
+#define NAMED_MAX 5 /* of those that an ambiguous text may mean */
+
+struct lookup {
+    struct client *client;
+    const char *what, *prefix, *text;
+    char *found; /* owned: the first that it may mean */
+    char *named; /* owned: the first whose name it is, which goes before beginnings of ids */
+    size_t count, named_count;
+    struct buf others;
+};
+
+static bool begins(const struct lookup *l, const char *id)
+{
+    size_t skip = strlen(l->prefix), len = strlen(l->text);
+
+    return strncmp(id, l->text, len) == 0 || (strncmp(id, l->prefix, skip) == 0 && strncmp(id + skip, l->text, len) == 0);
+}
+
+static void consider(struct lookup *l, const char *id, const char *name)
+{
+    bool is_named = name && strcmp(name, l->text) == 0;
+
+    if (!begins(l, id) && !is_named)
+        return;
+    if (is_named && ++l->named_count == 1)
+        l->named = xdup(id);
+    l->count++;
+    if (l->count == 1)
+        l->found = xdup(id);
+    if (l->count <= NAMED_MAX)
+        buf_addf(&l->others, "%s%s", l->count > 1 ? ", " : "", id);
+    else if (l->count == NAMED_MAX + 1)
+        buf_add_str(&l->others, ", ...");
+}
+
+static int on_sandbox(const ProtobufCMessage *item, void *cookie, struct err *err)
+{
+    const Sandbox__V1__Sandbox *sandbox = (const void *) item;
+    const char *name = NULL;
+
+    (void) err;
+    for (size_t i = 0; i < sandbox->n_labels; i++) {
+        if (strcmp(sandbox->labels[i]->key, "name") == 0)
+            name = sandbox->labels[i]->value;
+    }
+    consider(cookie, sandbox->id, name);
+    return 0;
+}
+
+static int on_codebase(const ProtobufCMessage *item, void *cookie, struct err *err)
+{
+    const Sandbox__V1__Codebase *codebase = (const void *) item;
+
+    (void) err;
+    consider(cookie, codebase->id, codebase->name);
+    return 0;
+}
+
+static int on_session(const ProtobufCMessage *item, void *cookie, struct err *err)
+{
+    (void) err;
+    consider(cookie, ((const Sandbox__V1__Session *) (const void *) item)->id, NULL);
+    return 0;
+}
+
+static int each_session_of(const ProtobufCMessage *item, void *cookie, struct err *err)
+{
+    struct lookup *l = cookie;
+    Sandbox__V1__ListSessionsRequest request = SANDBOX__V1__LIST_SESSIONS_REQUEST__INIT;
+
+    request.sandbox_id = ((const Sandbox__V1__Sandbox *) (const void *) item)->id;
+    return client_list(l->client, "ListSessions", &request.base, on_session, l, err);
+}
+
+static int judge(struct lookup *l, char **ret, struct err *err)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+    int r = 0;
+
+    buf_add_excerpt(&shown, l->text, strlen(l->text));
+    if (l->named_count == 1)
+        *ret = steal_ptr(&l->named);
+    else if (l->count == 0)
+        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no %s '%s'", l->what, shown.data);
+    else if (l->count > 1)
+        r = err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "'%s' may be any of %zu %ss: %s", shown.data, l->count, l->what,
+                    l->others.data);
+    else
+        *ret = steal_ptr(&l->found);
+    return r;
+}
+
+static int look(struct lookup *l, const char *method, ProtobufCMessage *request, client_item_fn fn, char **ret, struct err *err)
+{
+    int r;
+
+    if (!*l->text)
+        return err_invalid(err, "the name of a %s is empty", l->what);
+    if (id_is_valid(l->prefix, l->text)) {
+        *ret = xdup(l->text);
+        return 0;
+    }
+    r = client_list(l->client, method, request, fn, l, err);
+    if (r == 0)
+        r = judge(l, ret, err);
+    free(l->found);
+    free(l->named);
+    buf_done(&l->others);
+    return r;
+}
+
+int lookup_sandbox(struct client *client, const char *text, char **ret, struct err *err)
+{
+    struct lookup l = { .client = client, .what = "sandbox", .prefix = "sb_", .text = text };
+    Sandbox__V1__ListSandboxesRequest request = SANDBOX__V1__LIST_SANDBOXES_REQUEST__INIT;
+
+    return look(&l, "ListSandboxes", &request.base, on_sandbox, ret, err);
+}
+
+int lookup_codebase(struct client *client, const char *text, char **ret, struct err *err)
+{
+    struct lookup l = { .client = client, .what = "codebase", .prefix = "cb_", .text = text };
+    Sandbox__V1__ListCodebasesRequest request = SANDBOX__V1__LIST_CODEBASES_REQUEST__INIT;
+
+    return look(&l, "ListCodebases", &request.base, on_codebase, ret, err);
+}
+
+int lookup_session(struct client *client, const char *text, char **ret, struct err *err)
+{
+    struct lookup l = { .client = client, .what = "session", .prefix = "sess_", .text = text };
+    Sandbox__V1__ListSandboxesRequest request = SANDBOX__V1__LIST_SANDBOXES_REQUEST__INIT;
+
+    return look(&l, "ListSandboxes", &request.base, each_session_of, ret, err);
+}

@@ -1,0 +1,76 @@
+/*
+ * The API from the command line's side: every method by its name, with the messages of the API, wherever it is served.
+ *
+ * Either there is a server, and the method is called over HTTP by the route that the same table names; or there is none, and the same
+ * handler runs in this process, on the state of this user. The answers, the refusals and their texts are the same.
+ *
+ * One thread uses a client. A call blocks until it is over; it is given up as soon as `cancel_fd` is readable.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "service/service.h"
+
+struct client;
+
+/* Borrowed for client_open(), but for `local`'s strings, none of which are kept either. */
+struct client_options {
+    const char *server;                  /* "http://HOST:PORT", "https://...", "unix:PATH"; NULL: nobody named one */
+    const char *token;                   /* NULL: none */
+    const char *ca_file;                 /* whom to believe, for https; NULL: whom the system believes */
+    const char *local_address;           /* "localhost:8080": where a server of our own state would answer */
+    const struct service_options *local; /* our own state */
+    int cancel_fd;                       /* -1: calls are never given up */
+};
+
+/* Without `server`: our own state is opened, and signals must be blocked. When a server has it, that one is asked, if it answers at
+ * `local_address` and is ours or root's; when another command has it, that one is waited for, for a few seconds. */
+int client_open(const struct client_options *options, struct client **ret, struct err *err);
+void client_close(struct client *client);
+DEFINE_AUTOPTR(client, client_close);
+
+/* "http://localhost:8080", or "this process". Borrowed. */
+const char *client_where(const struct client *client);
+bool client_is_remote(const struct client *client);
+
+/* ---- a call ---- */
+
+/* An answer; of a stream each. What it returns when negative ends the call, with `err` as it is. */
+typedef int (*client_answer_fn)(const ProtobufCMessage *answer, void *cookie, struct err *err);
+/* The next bytes of what is sent, as many as fit; 0 after the last. Negative: the call fails with `err`. */
+typedef ssize_t (*client_source_fn)(void *bytes, size_t size, void *cookie, struct err *err);
+/* What comes after the last answer. */
+typedef void (*client_trailer_fn)(const char *name, const char *value, void *cookie);
+
+struct client_call {
+    const char *method;              /* "ExecStream" */
+    const ProtobufCMessage *request; /* of a method that takes content: its first message, the metadata */
+    client_source_fn source;         /* the content */
+    client_answer_fn on_answer;      /* may be NULL */
+    client_trailer_fn on_trailer;    /* may be NULL */
+    void *cookie;
+};
+
+/* -ECANCELED when it was given up. */
+int client_call(struct client *client, const struct client_call *call, struct err *err);
+
+/* A method with one answer, which is the caller's: freed with protobuf_c_message_free_unpacked(msg, NULL). */
+int client_ask(struct client *client, const char *method, const ProtobufCMessage *request, ProtobufCMessage **ret,
+               struct err *err);
+
+/* A method that lists, page by page: `fn` for each item, until all were seen or it returns a negative errno or 1 for enough. `request` has
+ * a field page_token, or there is one page. */
+typedef int (*client_item_fn)(const ProtobufCMessage *item, void *cookie, struct err *err);
+int client_list(struct client *client, const char *method, ProtobufCMessage *request, client_item_fn fn, void *cookie,
+                struct err *err);
+
+/* How it is: {"status": "ok", "version": ..., ...}, as a server's /health tells it. */
+int client_health(struct client *client, struct buf *out, struct err *err);

@@ -1,0 +1,29 @@
+/*
+ * Inside the room: the two ways a call is carried. Each is opened once, and carries one call after the other.
+ */
+#pragma once
+
+#include "call/method.h"
+#include "client/client.h"
+
+struct remote;
+struct embedded;
+
+int remote_open(const char *server, const char *token, const char *ca_file, int cancel_fd, struct remote **ret,
+                struct err *err);
+void remote_close(struct remote *remote);
+DEFINE_AUTOPTR(remote, remote_close);
+const char *remote_where(const struct remote *remote);
+int remote_call(struct remote *remote, const struct method *method, const struct client_call *call, struct err *err);
+/* A page as it is. */
+int remote_get(struct remote *remote, const char *path, struct buf *out, struct err *err);
+
+/* -EBUSY: another process has the state. */
+int embedded_open(const struct service_options *options, int cancel_fd, struct embedded **ret, struct err *err);
+void embedded_close(struct embedded *embedded);
+DEFINE_AUTOPTR(embedded, embedded_close);
+int embedded_call(struct embedded *embedded, const struct method *method, const struct client_call *call, struct err *err);
+int embedded_health(struct embedded *embedded, struct buf *out, struct err *err);
+
+/* Whether a server that is ours or root's answers at "localhost:8080": on a shared host anybody may listen there. */
+bool server_is_ours(const char *address);

@@ -1,0 +1,410 @@
+/*
+ * The API over HTTP: libcurl moves the bytes, the method's route says what they are. Nothing is kept of a stream but the event, or the
+ * piece, that is being handled.
+ */
+#include <curl/curl.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "client/client_int.h"
+#include "client/event_stream.h"
+#include "client/request_line.h"
+#include "rest/field.h"
+#include "rest/json_message.h"
+
+#define ANSWER_BYTES_MAX ((size_t) 64 << 20)
+#define CONNECT_MS 10000
+#define POLL_MS 1000
+#define KEEPALIVE_SEC 30L
+
+struct remote {
+    CURL *easy;         /* owned */
+    CURLM *multi;       /* owned */
+    char *where, *base; /* owned: as it was given; what a path is put behind */
+    char *socket;       /* owned: of a unix socket; NULL: TCP */
+    char *token, *ca_file;
+    bool is_near; /* nothing stands between */
+    int cancel_fd;
+};
+
+/* One request and its answer. */
+struct transfer {
+    struct remote *remote;
+    const struct method *method; /* NULL: a page */
+    const struct method_route *route;
+    const struct client_call *call;
+    struct buf body;
+    size_t body_at;
+    struct buf answer; /* JSON, or what a server says that refuses */
+    struct event_stream events;
+    struct err failure;
+    int failed;
+    bool has_ended; /* the last event came */
+};
+
+/* ---- opening ---- */
+
+static bool host_is_near(const char *url)
+{
+    static const char *const near[] = { "localhost", "127.0.0.1", "[::1]" };
+    const char *host = strstr(url, "://") + 3;
+
+    for (size_t i = 0; i < ARRAY_LEN(near); i++) {
+        size_t len = strlen(near[i]);
+        if (strncasecmp(host, near[i], len) == 0 && strchr(":/", host[len]))
+            return true;
+    }
+    return false;
+}
+
+static int take_address(struct remote *remote, const char *server, struct err *err)
+{
+    size_t len = strlen(server);
+
+    remote->where = xdup(server);
+    if (strncmp(server, "unix:", 5) == 0) {
+        remote->socket = xdup(server + 5);
+        remote->base = xdup("http://localhost");
+        remote->is_near = true;
+        return remote->socket[0] == '/' ? 0 : err_invalid(err, "server '%s': the path of a socket begins with '/'", server);
+    }
+    if (strncmp(server, "http://", 7) != 0 && strncmp(server, "https://", 8) != 0)
+        return err_invalid(err, "server '%s' is neither http://..., https://... nor unix:PATH", server);
+    while (len > 0 && server[len - 1] == '/')
+        len--;
+    remote->base = xdupn(server, len);
+    remote->is_near = host_is_near(server);
+    return 0;
+}
+
+int remote_open(const char *server, const char *token, const char *ca_file, int cancel_fd, struct remote **ret, struct err *err)
+{
+    autoptr(remote) remote = xnew(struct remote);
+    int r = take_address(remote, server, err);
+
+    if (r < 0)
+        return r;
+    if (token && (!*token || strpbrk(token, "\r\n")))
+        return err_invalid(err, "the token is not one line of text");
+    remote->token = token ? xdup(token) : NULL;
+    remote->ca_file = ca_file ? xdup(ca_file) : NULL;
+    remote->cancel_fd = cancel_fd;
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    remote->easy = curl_easy_init();
+    remote->multi = curl_multi_init();
+    if (!remote->easy || !remote->multi)
+        return err_errno(err, -ENOMEM, "making a client");
+    *ret = steal_ptr(&remote);
+    return 0;
+}
+
+void remote_close(struct remote *remote)
+{
+    if (!remote)
+        return;
+    curl_easy_cleanup(remote->easy);
+    if (remote->multi)
+        curl_multi_cleanup(remote->multi);
+    if (remote->token)
+        explicit_bzero(remote->token, strlen(remote->token));
+    free(remote->token);
+    free(remote->ca_file);
+    free(remote->socket);
+    free(remote->where);
+    free(remote->base);
+    free(remote);
+}
+
+const char *remote_where(const struct remote *remote)
+{
+    return remote->where;
+}
+
+/* ---- what comes back ---- */
+
+static int fail(struct transfer *t, int r)
+{
+    if (t->failed == 0)
+        t->failed = r;
+    return r;
+}
+
+/* {"code": 5, "message": "..."}, or the page of something that is no server of ours. */
+static int refuse_as_told(const char *text, size_t len, long status, struct err *err)
+{
+    json_t *told = json_loadb(text, len, 0, NULL);
+    json_t *code = json_object_get(told, "code"), *message = json_object_get(told, "message");
+    int r;
+
+    if (json_is_integer(code) && json_is_string(message) && json_integer_value(code) > 0 &&
+        json_integer_value(code) <= ERR_UNAUTHENTICATED)
+        r = err_set(err, (enum err_code) json_integer_value(code), -EREMOTEIO, "%s", json_string_value(message));
+    else
+        r = err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %ld)", status);
+    json_decref(told);
+    return r;
+}
+
+static int take_message(struct transfer *t, const char *text, size_t len, struct err *err)
+{
+    ProtobufCMessage *message = NULL;
+    int r = json_message_parse(t->method->response, text, len, &message, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "the server's answer");
+    if (t->call->on_answer)
+        r = t->call->on_answer(message, t->call->cookie, err);
+    protobuf_c_message_free_unpacked(message, NULL);
+    return r < 0 ? r : 0;
+}
+
+static void take_trailers(struct transfer *t, const char *text, size_t len)
+{
+    json_t *told = json_loadb(text, len, 0, NULL), *value;
+    const char *name;
+
+    json_object_foreach(json_object_get(told, "trailers"), name, value)
+    {
+        if (t->call->on_trailer && json_is_string(value))
+            t->call->on_trailer(name, json_string_value(value), t->call->cookie);
+    }
+    json_decref(told);
+}
+
+static int on_event(const char *name, const char *data, size_t len, void *cookie, struct err *err)
+{
+    struct transfer *t = cookie;
+
+    if (strcmp(name, "message") == 0)
+        return take_message(t, data, len, err);
+    t->has_ended = true;
+    if (strcmp(name, "error") == 0)
+        return refuse_as_told(data, len, 200, err);
+    if (strcmp(name, "end") == 0)
+        take_trailers(t, data, len);
+    return 0;
+}
+
+/* Content, as the one message that has a field for it. */
+static int take_bytes(struct transfer *t, char *bytes, size_t len, struct err *err)
+{
+    size_t budget = SIZE_MAX;
+    ProtobufCMessage *message = field_new_message(&budget, t->method->response);
+    const ProtobufCFieldDescriptor *field = field_find(t->method->response, "data", strlen("data"));
+    ProtobufCBinaryData *data = field_member(message, field);
+    int r;
+
+    *data = (ProtobufCBinaryData){ .data = (uint8_t *) bytes, .len = len };
+    r = t->call->on_answer ? t->call->on_answer(message, t->call->cookie, err) : 0;
+    *data = (ProtobufCBinaryData){ 0 };
+    protobuf_c_message_free_unpacked(message, NULL);
+    return r < 0 ? r : 0;
+}
+
+static size_t on_receive(char *bytes, size_t size, size_t count, void *cookie)
+{
+    struct transfer *t = cookie;
+    size_t len = size * count;
+    long status = 0;
+    int r = 0;
+
+    curl_easy_getinfo(t->remote->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200 && t->route && t->route->answer == METHOD_ANSWER_EVENTS)
+        r = event_stream_feed(&t->events, bytes, len, &t->failure);
+    else if (status == 200 && t->route && t->route->answer == METHOD_ANSWER_BYTES)
+        r = take_bytes(t, bytes, len, &t->failure);
+    else if (t->answer.len + len > ANSWER_BYTES_MAX)
+        r = err_set(&t->failure, ERR_RESOURCE_EXHAUSTED, -EMSGSIZE, "the server's answer is too large");
+    else
+        buf_add(&t->answer, bytes, len);
+    return fail(t, r) < 0 ? 0 : len;
+}
+
+/* ---- what is sent ---- */
+
+static size_t on_send(char *bytes, size_t size, size_t count, void *cookie)
+{
+    struct transfer *t = cookie;
+    size_t room = size * count;
+    ssize_t n;
+
+    if (!t->call->source) {
+        size_t left = t->body.len - t->body_at;
+        n = (ssize_t) (left < room ? left : room);
+        memcpy(bytes, t->body.data + t->body_at, (size_t) n);
+        t->body_at += (size_t) n;
+        return (size_t) n;
+    }
+    n = t->call->source(bytes, room, t->call->cookie, &t->failure);
+    return fail(t, n < 0 ? (int) n : 0) < 0 ? CURL_READFUNC_ABORT : (size_t) n;
+}
+
+static void set_body(struct transfer *t)
+{
+    CURL *easy = t->remote->easy;
+
+    if (t->call && t->call->source) {
+        curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
+        curl_easy_setopt(easy, CURLOPT_READDATA, t);
+    } else if (t->body.len > 0) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, t->body.data);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) t->body.len);
+    }
+}
+
+static struct curl_slist *make_headers(const struct transfer *t)
+{
+    struct curl_slist *headers = curl_slist_append(NULL, t->body.len > 0 ? "Content-Type: application/json" : "Content-Type:");
+
+    if (t->body.len > 0)
+        headers = curl_slist_append(headers, "Expect:");
+    if (t->remote->token) {
+        autofree char *line = xprintf("Authorization: Bearer %s", t->remote->token);
+        headers = curl_slist_append(headers, line);
+        explicit_bzero(line, strlen(line));
+    }
+    return headers;
+}
+
+static void set_up(struct transfer *t, const char *verb, const char *url, struct curl_slist *headers, char *why)
+{
+    CURL *easy = t->remote->easy;
+
+    curl_easy_reset(easy);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, why);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* names of files are not ours to tidy up */
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long) CONNECT_MS);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_SEC);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "agentfense/" AGENTFENSE_VERSION);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_receive);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, t);
+    if (t->remote->socket)
+        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, t->remote->socket);
+    if (t->remote->is_near)
+        curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    if (t->remote->ca_file)
+        curl_easy_setopt(easy, CURLOPT_CAINFO, t->remote->ca_file);
+    set_body(t);
+    /* After the body, which has a verb of its own in mind. */
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, verb);
+}
+
+/* ---- the whole of it ---- */
+
+/* CURLE_OK when there is an answer. -ECANCELED instead when nobody waits for it any more. */
+static int move_bytes(struct transfer *t, CURLcode *ret)
+{
+    struct remote *remote = t->remote;
+    struct curl_waitfd cancel = { .fd = remote->cancel_fd, .events = CURL_WAIT_POLLIN };
+    int running = 1, r = 0, left;
+    CURLMsg *message;
+
+    curl_multi_add_handle(remote->multi, remote->easy);
+    while (r == 0 && running > 0) {
+        if (curl_multi_perform(remote->multi, &running) != CURLM_OK)
+            r = -EIO;
+        if (r == 0 && running > 0)
+            curl_multi_poll(remote->multi, &cancel, remote->cancel_fd >= 0 ? 1 : 0, POLL_MS, NULL);
+        if (cancel.revents)
+            r = -ECANCELED;
+    }
+    *ret = CURLE_GOT_NOTHING;
+    while (r == 0 && (message = curl_multi_info_read(remote->multi, &left))) {
+        if (message->msg == CURLMSG_DONE)
+            *ret = message->data.result;
+    }
+    curl_multi_remove_handle(remote->multi, remote->easy);
+    return r;
+}
+
+static int refuse_transport(const struct transfer *t, CURLcode code, const char *why, struct err *err)
+{
+    const char *text = *why ? why : curl_easy_strerror(code);
+
+    if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST)
+        return err_set(err, ERR_UNAVAILABLE, -ECONNREFUSED, "no server answers at %s: %s", t->remote->where, text);
+    return err_set(err, ERR_UNAVAILABLE, -EIO, "%s: %s", t->remote->where, text);
+}
+
+static int judge(struct transfer *t, CURLcode code, const char *why, struct err *err)
+{
+    long status = 0;
+
+    if (t->failed < 0) {
+        *err = t->failure;
+        return t->failed;
+    }
+    curl_easy_getinfo(t->remote->easy, CURLINFO_RESPONSE_CODE, &status);
+    /* Who refuses an upload may answer and hang up before all of it was sent: the answer is what counts. */
+    if (status >= 300 && t->answer.len > 0)
+        return refuse_as_told(t->answer.data, t->answer.len, status, err);
+    if (code != CURLE_OK)
+        return refuse_transport(t, code, why, err);
+    if (status != 200)
+        return refuse_as_told("", 0, status, err);
+    if (!t->route)
+        return 0;
+    if (t->route->answer == METHOD_ANSWER_EVENTS && !t->has_ended)
+        return err_set(err, ERR_UNAVAILABLE, -EPIPE, "%s: the stream ended before its end", t->remote->where);
+    if (t->route->answer == METHOD_ANSWER_JSON)
+        return take_message(t, t->answer.data ? t->answer.data : "", t->answer.len, err);
+    return 0;
+}
+
+static int run(struct transfer *t, const char *verb, const char *path, struct err *err)
+{
+    char why[CURL_ERROR_SIZE] = "";
+    autofree char *url = xprintf("%s%s", t->remote->base, path);
+    struct curl_slist *headers = make_headers(t);
+    CURLcode code;
+    int r;
+
+    set_up(t, verb, url, headers, why);
+    r = move_bytes(t, &code);
+    if (r == 0)
+        r = judge(t, code, why, err);
+    else if (r == -ECANCELED)
+        err_set(err, ERR_CANCELLED, r, "interrupted");
+    else
+        err_errno(err, r, "%s", t->remote->where);
+    curl_easy_reset(t->remote->easy); /* it must not point to what goes now */
+    curl_slist_free_all(headers);
+    return r;
+}
+
+int remote_call(struct remote *remote, const struct method *method, const struct client_call *call, struct err *err)
+{
+    struct transfer t = { .remote = remote, .method = method, .call = call };
+    autodone(buf) struct buf path = BUF_EMPTY;
+    int r = request_line_add(method, call->request, &t.route, &path, &t.body, err);
+
+    event_stream_init(&t.events, on_event, &t);
+    if (r == 0)
+        r = run(&t, t.route->verb, path.data, err);
+    event_stream_done(&t.events);
+    buf_done(&t.body);
+    buf_done(&t.answer);
+    return r;
+}
+
+int remote_get(struct remote *remote, const char *path, struct buf *out, struct err *err)
+{
+    struct transfer t = { .remote = remote };
+    int r = run(&t, "GET", path, err);
+
+    if (r == 0)
+        buf_add(out, t.answer.data, t.answer.len);
+    buf_done(&t.answer);
+    return r;
+}

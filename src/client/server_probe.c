@@ -1,0 +1,44 @@
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "call/peer.h"
+#include "client/client_int.h"
+
+static bool is_ours(int fd)
+{
+    struct peer peer;
+    uid_t uid;
+    bool yes;
+
+    if (peer_init(&peer, fd) < 0)
+        return false;
+    yes = peer_uid(&peer, &uid) == 0 && (uid == geteuid() || uid == 0);
+    peer_done(&peer);
+    return yes;
+}
+
+/* Only of addresses of this host the kernel tells whose they are. */
+bool server_is_ours(const char *address)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    const char *colon = strrchr(address, ':');
+    struct addrinfo *found = NULL;
+    bool yes = false;
+
+    if (!colon)
+        return false;
+    bool has_brackets = address[0] == '[' && colon > address + 1;
+    autofree char *host = xdupn(address + has_brackets, (size_t) (colon - address) - 2 * (size_t) has_brackets);
+    if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
+        return false;
+    for (struct addrinfo *at = found; at && !yes; at = at->ai_next) {
+        autofd int fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+        yes = fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) == 0 && is_ours(fd);
+    }
+    freeaddrinfo(found);
+    return yes;
+}

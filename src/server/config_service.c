@@ -1,0 +1,42 @@
+#include "server/config_service.h"
+
+#include <string.h>
+
+static enum sandbox_runtime runtime_of(const char *name)
+{
+    if (strcmp(name, "docker") == 0)
+        return SANDBOX_RUNTIME_DOCKER;
+    return strcmp(name, "mock") == 0 ? SANDBOX_RUNTIME_MOCK : SANDBOX_RUNTIME_BWRAP;
+}
+
+struct service_options config_service(const struct config *config)
+{
+    return (struct service_options){
+        .codebase_path = config->codebase_path,
+        .mount_path = config->mount_path,
+        .db_url = config->db_path,
+        .runtime = runtime_of(config->runtime),
+        .default_timeout_ns = config->default_timeout_ns,
+        .max_timeout_ns = config->max_timeout_ns,
+        .session_idle_ns = config->session_idle_ns,
+        .max_output_bytes = config->max_output_bytes,
+        .default_expiration_ns = config->default_expiration_ns,
+        .cleanup_interval_ns = config->cleanup_interval_ns,
+        .retention_ns = config->retention_ns,
+        .max_per_user = config->max_per_user,
+        .syncs = config->sync_on_completion,
+        .allows_host_network = config->allow_host_network,
+        .limits = { .memory_bytes = (int64_t) config->memory_bytes,
+                    .cpu_quota_us = (int64_t) config->cpu_quota_us,
+                    .cpu_shares = (int64_t) config->cpu_shares,
+                    .pids = (int64_t) config->pids,
+                    .disk_bytes = (int64_t) config->disk_bytes,
+                    .disk_inodes = (int64_t) config->disk_inodes },
+        .versions_kept = config->versions_kept,
+        .versions_age_ns = config->versions_age_ns,
+        .codebase_quota_bytes = config->codebase_quota_bytes,
+        .archive_bytes_max = config->archive_bytes_max,
+        .events_age_ns = config->events_age_ns,
+        .docker_image = config->docker_image,
+    };
+}

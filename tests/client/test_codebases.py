@@ -1,0 +1,129 @@
+"""codebase and cp, without a server and with one."""
+
+import filecmp
+import io
+import os
+import stat
+import tarfile
+
+
+def same_trees(a, b):
+    """Names, kinds, contents and executable bits."""
+    def listing(top):
+        found = {}
+        for path in sorted(top.rglob("*")):
+            name = str(path.relative_to(top))
+            if path.is_symlink():
+                found[name] = ("link", os.readlink(path))
+            elif path.is_dir():
+                found[name] = ("dir",)
+            else:
+                found[name] = ("file", path.read_bytes(), bool(path.stat().st_mode & stat.S_IXUSR))
+        return found
+
+    assert listing(a) == listing(b)
+
+
+def test_a_tree_comes_back_as_it_was_put(cli, codebase, tree, tmp_path):
+    cli.run("codebase", "get", codebase, tmp_path / "back")
+    same_trees(tree, tmp_path / "back")
+
+
+def test_create_tells_the_id_or_the_apis_answer(cli):
+    made = cli.json("codebase", "create", "json", "--owner", "someone")
+    assert (made["name"], made["ownerId"], made["id"][:3]) == ("json", "someone", "cb_")
+    assert cli.say("codebase", "rm", made["id"]) == made["id"]
+
+
+def test_the_list_is_a_table_ids_or_json(cli, codebase):
+    lines = cli.say("codebase", "ls").splitlines()
+    assert lines[0].split() == ["ID", "NAME", "OWNER", "FILES", "SIZE", "VERSION", "AGE"]
+    assert any(line.startswith(codebase) for line in lines[1:])
+    assert codebase in cli.say("codebase", "ls", "-q").splitlines()
+    answer = cli.json("codebase", "ls")
+    assert answer["nextPageToken"] == ""
+    assert [item["fileCount"] for item in answer["codebases"] if item["id"] == codebase] == [5]
+
+
+def test_files_are_listed(cli, codebase):
+    assert cli.say("codebase", "files", "-q", codebase).splitlines() == ["README", "empty", "link", "run.sh", "src"]
+    assert cli.say("codebase", "files", "-q", "-r", codebase, "src").splitlines() == ["src/a.py", "src/deep", "src/deep/b b.txt"]
+    kinds = {line.split()[-1]: line.split()[0] for line in cli.say("codebase", "files", codebase).splitlines()[1:]}
+    assert kinds == {"README": "file", "empty": "dir", "link": "link", "run.sh": "exec", "src": "dir"}
+    assert [file["path"] for file in cli.json("codebase", "files", codebase)["files"] if file["isDir"]] == ["empty", "src"]
+
+
+def test_a_file_goes_and_comes(cli, codebase, tmp_path):
+    (tmp_path / "x").write_bytes(os.urandom(300000))
+    (tmp_path / "x").chmod(0o755)
+    result = cli.json("codebase", "put", codebase, tmp_path / "x", "new dir/%41?.bin")
+    assert (result["filePath"], result["size"]) == ("new dir/%41?.bin", "300000")
+    cli.run("codebase", "get", codebase, "new dir/%41?.bin", tmp_path / "y")
+    assert filecmp.cmp(tmp_path / "x", tmp_path / "y", shallow=False)
+    assert os.access(tmp_path / "y", os.X_OK)
+
+
+def test_cp_knows_which_way(cli, codebase, tmp_path, tree):
+    assert cli.say("cp", tree / "README", f"{codebase}:docs/").startswith("docs/README: 8 bytes, version ")
+    assert cli.say("cp", f"{codebase}:docs/README", "-") == "read me"
+    cli.run("cp", f"{codebase}:src", tmp_path / "src")
+    same_trees(tree / "src", tmp_path / "src")
+    (tmp_path / "into").mkdir()
+    cli.run("cp", f"{codebase}:README", tmp_path / "into")
+    assert (tmp_path / "into" / "README").read_text() == "read me\n"
+    cli.run("cp", "-", f"{codebase}:in", input=b"\0bytes\xff")
+    assert cli.run("cp", f"{codebase}:in", "-").stdout == b"\0bytes\xff"
+    archive = cli.run("cp", f"{codebase}:src", "-").stdout
+    assert "a.py" in tarfile.open(fileobj=io.BytesIO(archive)).getnames()
+
+
+def test_what_is_excluded_does_not_go(cli, codebase, tree):
+    (tree / "src" / "deep" / "x.log").write_text("log")
+    assert cli.say("codebase", "put", codebase, tree, "copy", "--exclude", "*.log", "--exclude", "src/a.*").startswith("4 files, ")
+    assert cli.say("codebase", "files", "-rq", codebase, "copy").splitlines() == [
+        "copy/README", "copy/empty", "copy/link", "copy/run.sh", "copy/src", "copy/src/deep", "copy/src/deep/b b.txt"]
+
+
+def test_replace_removes_what_is_not_there(cli, codebase, tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "only").write_text("x")
+    cli.run("codebase", "put", "--replace", codebase, tmp_path / "one")
+    assert cli.say("codebase", "files", "-rq", codebase) == "only"
+    assert "whole codebase" in cli.run("codebase", "put", "--replace", codebase, tmp_path / "one", "sub", code=2).err
+
+
+def test_versions_are_listed_and_come_back(cli, codebase):
+    cli.run("cp", "-", f"{codebase}:README", input=b"changed\n")
+    numbers = cli.say("codebase", "versions", "-q", codebase).split()
+    assert numbers == ["2", "1"]
+    assert cli.say("cp", "--version", "1", f"{codebase}:README", "-") == "read me"
+    assert cli.say("codebase", "restore", codebase, "1", "README") == "version 3: 1 file changed"
+    assert cli.say("cp", f"{codebase}:README", "-") == "read me"
+    assert [version["number"] for version in cli.json("codebase", "versions", codebase)["versions"]] == ["3", "2", "1"]
+
+
+def test_files_are_removed(cli, codebase):
+    assert cli.say("codebase", "del", codebase, "src", "link").splitlines() == ["src", "link"]
+    assert cli.say("codebase", "files", "-q", codebase).splitlines() == ["README", "empty", "run.sh"]
+
+
+def test_a_failed_download_leaves_what_was_there(cli, codebase, tmp_path):
+    (tmp_path / "kept").write_text("kept")
+    assert "no 'nothing'" in cli.run("cp", f"{codebase}:nothing", tmp_path / "kept", code=125).err
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir() if path.is_file()] == [("kept", "kept")]
+
+
+def test_names_of_strangers_are_escaped(cli):
+    made = cli.say("codebase", "create", "evil\x1b[31m")
+    listed = cli.run("codebase", "ls").stdout
+    assert b"\x1b" not in listed and b"evil\\" in listed
+    assert b"\x1b" not in cli.run("codebase", "ls", "--json").stdout
+    cli.run("codebase", "rm", made)
+
+
+def test_more_than_a_page_is_listed_whole(cli):
+    made = {cli.say("codebase", "create", "many") for _ in range(3)}
+    assert made <= set(cli.say("codebase", "ls", "-q").split())
+    refusal = cli.run("codebase", "files", "many", code=125).err
+    assert "'many' may be any of 3 codebases: " in refusal and all(one in refusal for one in made)
+    cli.run("codebase", "rm", *made)

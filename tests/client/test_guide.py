@@ -1,0 +1,67 @@
+"""The guide's console examples print what they show, without a server and with one. After a change that is meant, UPDATE_DOCS=1 in the
+environment writes the new output into the guide instead."""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GUIDE = ROOT / "docs" / "cli.md"
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+COMMAND = re.compile(r"^\$ (.*)\n", re.M)
+
+
+def settled(text):
+    """Ids by the order in which they come, ages as none."""
+    seen = {}
+
+    def number(match):
+        kind = match.group(1)
+        known = seen.setdefault(kind, {})
+        return f"{kind}_{known.setdefault(match.group(0), len(known) + 1):016x}"
+
+    text = re.sub(r"\b(cb|sb|sess)_[0-9a-f]{16}\b", number, text)
+    return re.sub(r"(?<=  )\d+s(?=  )", "0s", text)
+
+
+def played(block, cli):
+    script = "".join(f"printf '%s\\n' {shlex.quote('$ ' + c)}\n{c}\n" for c in COMMAND.findall(block))
+    env = cli.environment()
+    env["PATH"] = f"{pathlib.Path(cli.program).parent}:{env['PATH']}"
+    done = subprocess.run(["sh", "-c", f"exec 2>&1 </dev/null\n{script}"], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, timeout=120)
+    return settled(done.stdout)
+
+
+def test_examples_print_what_they_show(cli):
+    text = GUIDE.read_text(encoding="utf-8")
+    blocks = CONSOLE.findall(text)
+    assert blocks
+    for block in blocks:
+        now = played(block, cli)
+        if os.environ.get("UPDATE_DOCS"):
+            text = text.replace(block, now)
+        else:
+            assert now == block, "docs/cli.md: run the tests with UPDATE_DOCS=1 if this change is meant"
+    if os.environ.get("UPDATE_DOCS"):
+        GUIDE.write_text(text, encoding="utf-8")
+
+
+def test_the_guide_names_every_verb_of_the_program(cli):
+    help_text = cli.run("help").out
+    ours = help_text.partition("on a server or without one:\n")[2].partition("\n\n")[0]
+    verbs = re.findall(r"^  ([a-z]+) ", ours, re.M)
+    assert len(verbs) > 10
+    text = GUIDE.read_text(encoding="utf-8")
+    assert [verb for verb in verbs if not re.search(rf"`{verb}[ `]", text)] == []
+
+
+def test_the_manual_has_every_verb_and_option(cli, tmp_path):
+    page = tmp_path / "agentfense.1"
+    subprocess.run([ROOT / "tools" / "make-man", cli.program, "1.0", page], check=True, env=cli.environment(), timeout=60)
+    text = page.read_text(encoding="utf-8").replace("\\-", "-")
+    for verb in re.findall(r"^  ([a-z]+) ", cli.run("help").out, re.M):
+        assert f'.SH "{verb.upper()}"' in text
+    for option in ("--exclude GLOB", "--no-sync", "--env-file FILE", "--follow", "--preset NAME", "--grpc-addr"):
+        assert option in text

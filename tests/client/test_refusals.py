@@ -1,0 +1,208 @@
+"""What cannot be is said clearly, with the right exit code, and whom to ask is found."""
+
+import os
+import re
+import socket
+import subprocess
+
+import pytest
+
+from place import eventually
+
+VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ps", "inspect", "exec", "session", "rules", "events", "logs", "status",
+         "completion"]
+
+
+@pytest.mark.parametrize("words, text", [
+    (["nonsense"], "unknown verb 'nonsense'"),
+    (["ps", "--nonsense"], "unknown option '--nonsense'"),
+    (["ps", "-x"], "unknown option '-x'"),
+    (["ps", "--codebase"], "option '--codebase' needs a value"),
+    (["ps", "extra"], "one word too many"),
+    (["ps", "--status", "odd"], "none of pending, running, stopped, error"),
+    (["start"], "a word is missing"),
+    (["logs"], "a word is missing"),
+    (["codebase"], "a word is missing"),
+    (["codebase", "odd"], "unknown word 'odd'"),
+    (["create", "--net", "odd", "cb"], "neither none nor host"),
+    (["create", "-m", "0", "cb"], "leaves nothing"),
+    (["create", "--cpus", "x", "cb"], "not a number from 0.01"),
+    (["create", "--label", "x", "cb"], "KEY=VALUE"),
+    (["create", "--rule", "x", "cb"], "x"),
+    (["create", "--expires", "soon", "cb"], "--expires"),
+    (["exec", "sb", "ls"], "one word too many"),
+    (["exec", "sb"], "no command"),
+    (["exec", "-t", "0", "sb", "--", "ls"], "no time at all"),
+    (["cp", "a", "b"], "CODEBASE:PATH"),
+    (["rules", "set", "sb"], "no rules"),
+    (["events", "--since", "yesterday"], "neither a time"),
+    (["codebase", "restore", "cb", "x"], "not a number"),
+    (["completion", "tcsh"], "no script for 'tcsh'"),
+    (["status", "--server", "ftp://x"], "neither http://..., https://... nor unix:PATH"),
+])
+def test_a_bad_call_is_2_and_says_why(cli, words, text):
+    done = cli.run(*words, code=2)
+    assert text in done.err and done.out == ""
+
+
+@pytest.mark.parametrize("words, text", [
+    (["inspect", "sb_0000000000000000"], "sandbox not found"),
+    (["inspect", "nope"], "there is neither a sandbox nor a codebase 'nope'"),
+    (["start", "nope"], "there is no sandbox 'nope'"),
+    (["exec", "nope", "--", "ls"], "there is no sandbox 'nope'"),
+    (["session", "close", "nope"], "there is no session 'nope'"),
+    (["create", "nope"], "there is no codebase 'nope'"),
+    (["codebase", "get", "cb_0000000000000000", "x"], "codebase not found"),
+    (["codebase", "put", "cb_0000000000000000", "/does/not/exist"], "No such file or directory"),
+])
+def test_what_is_not_there_is_125_and_said_alike(cli, words, text):
+    assert text in cli.run(*words, code=125).err
+
+
+def test_an_ambiguous_beginning_names_what_it_may_mean(cli, codebase):
+    made = [cli.say("create", codebase) for _ in range(2)]
+    refusal = cli.run("stop", "sb_", code=125).err
+    assert "'sb_' may be any of" in refusal and all(one in refusal for one in made)
+    cli.run("rm", *made)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_a_help(cli, verb):
+    done = cli.run(verb, "--help")
+    assert done.out.startswith("usage: agentfense ") and done.err == ""
+    assert re.search(rf"^  {verb} ", cli.run("help").out, re.M)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_offers_what_there_is(cli, codebase, shell):
+    script = f'source <("$AF" completion {shell}); agentfense() {{ "$AF" "$@"; }}; _agentfense_words "$@"'
+    before = "compdef() { :; }; " if shell == "zsh" else ""
+
+    def offered(*words):
+        return subprocess.run([shell, "-c", before + script, shell, *words], capture_output=True, text=True, timeout=60,
+                              env=cli.environment(AF=cli.program), stdin=subprocess.DEVNULL).stdout.split()
+
+    assert {"run", "exec", "serve", "completion"} <= set(offered("1", "", "", ""))
+    assert {"--rule", "--memory", "--server"} <= set(offered("2", "create", "--", "--"))
+    assert {"--exclude"} <= set(offered("3", "codebase", "put", "--"))
+    assert {"create", "ls", "put", "restore"} <= set(offered("2", "codebase", "", ""))
+    assert codebase in offered("2", "create", "", "")
+
+
+def test_fish_gets_a_script(cli):
+    assert "complete -c agentfense" in cli.say("completion", "fish")
+
+
+# ---- whom to ask ----
+
+
+def test_a_server_that_is_not_there_is_said(make):
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    assert f"no server answers at {url}" in make().run("ps", "--server", url, code=125).err
+    assert "no server answers at unix:/nowhere" in make().run("ps", "--server", "unix:/nowhere", code=125).err
+
+
+def test_what_is_no_server_of_ours_is_said(make):
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        place = make()
+        client = place.start("ps", "--server", f"http://127.0.0.1:{sock.getsockname()[1]}")
+        peer = sock.accept()[0]
+        peer.recv(65536)
+        peer.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nhello")
+        errors = client.communicate(timeout=60)[1].decode()
+        peer.close()
+    assert client.returncode == 125 and "no server of ours (HTTP status 404)" in errors
+
+
+def test_a_stream_that_breaks_off_is_no_success(make):
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        client = make().start("exec", "sb_0123456789abcdef", "--server", f"http://127.0.0.1:{sock.getsockname()[1]}", "--", "x")
+        peer = sock.accept()[0]
+        peer.recv(65536)
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+                     b": beat\n\nevent: message\ndata: {\"type\":\"OUTPUT_TYPE_STDOUT\",\"data\":\"aGk=\"}\n\n")
+        peer.close()
+        out, errors = client.communicate(timeout=60)
+    assert (client.returncode, out) == (125, b"hi") and b"ended before its end" in errors
+
+
+def test_tokens_are_shown_and_wrong_ones_refused(make, tmp_path):
+    place = make().serve("--server-require-token=true")
+    assert "token" in place.run("ps", code=125).err
+    token = place.token("--owner", "alice")
+    assert place.run("ps", env={"AGENTFENSE_TOKEN": token}).err == ""
+    (tmp_path / "token").write_text(token + "\n")
+    made = place.json("codebase", "create", "hers", "--token-file", tmp_path / "token")
+    assert made["ownerId"] == "alice"
+    assert place.run("ps", env={"AGENTFENSE_TOKEN": "wrong"}, code=125).err.startswith("agentfense ps: ")
+    (tmp_path / "token").write_text("")
+    assert "is empty" in place.run("ps", "--token-file", tmp_path / "token", code=2).err
+
+
+def test_the_server_that_has_our_state_is_asked(make):
+    """Nobody names it: it holds the state, and answers where the configuration says."""
+    place = make()
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    place.serve(f"--server-http-addr=127.0.0.1:{port}")
+    env = {"AGENTFENSE_SERVER_HTTP_ADDR": f"127.0.0.1:{port}"}
+    place.url = None
+    told = place.json("status", env=env)
+    assert (told["remote"], told["server"]) == (True, f"http://127.0.0.1:{port}")
+
+
+def test_a_state_that_another_has_is_waited_for_and_then_said(make, tree):
+    place = make()
+    place.run("codebase", "create", "held", tree)
+    sandbox = place.say("create", "--start", "held")
+    holder = place.start("exec", sandbox, "--", "echo begun; sleep 1000")
+    try:
+        assert holder.stdout.readline() == b"begun\n"
+        refusal = place.run("ps", code=125).err
+        assert "is in use" in refusal and "--server URL" in refusal and "agentfense serve" in refusal
+        waiting = place.start("ps", "-q")
+        holder.send_signal(2)
+        holder.communicate(timeout=60)
+        assert waiting.communicate(timeout=60)[0].decode().split() == [sandbox]
+    finally:
+        if holder.poll() is None:
+            holder.kill()
+            holder.communicate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's server: needs root")
+def test_a_stranger_at_the_usual_address_is_not_asked(make):
+    """On a shared host anybody may listen there, and answer whatever they like."""
+    place = make()
+    script = ("import socket, sys\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()\nprint(s.getsockname()[1], flush=True)\n"
+              "while True:\n    c = s.accept()[0]\n    print(len(c.recv(100)), flush=True)\n    c.close()\n")
+    stranger = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3", "-c", script],
+                                stdout=subprocess.PIPE, text=True)
+    try:
+        port = int(stranger.stdout.readline())
+        place.serve()
+        place.url = None
+        assert "is in use" in place.run("ps", env={"AGENTFENSE_SERVER_HTTP_ADDR": f"127.0.0.1:{port}",
+                                                   "AGENTFENSE_TOKEN": "secret"}, code=125).err
+        stranger.terminate()
+        assert set(stranger.communicate(timeout=60)[0].split()) <= {"0"}
+    finally:
+        if stranger.poll() is None:
+            stranger.kill()
+            stranger.communicate()
+
+
+def test_a_unix_socket_does_too(make, tmp_path):
+    place = make()
+    place.serve(f"--server-http-addr=unix:{tmp_path}/http.sock")
+    place.url = f"unix:{tmp_path}/http.sock"
+    assert place.json("status")["server"] == place.url
+    place.run("codebase", "create", "by-socket")
+    eventually(lambda: place.say("codebase", "ls", "-q"))

@@ -1,0 +1,124 @@
+"""The life of a sandbox, its rules, sessions and events, without a server and with one."""
+
+import json
+import signal
+
+from place import eventually
+
+
+def test_a_sandbox_lives_and_ends(cli, codebase):
+    made = cli.say("create", "--name", "alive", "--label", "team=blue", "-m", "256M", "--pids", "50", "--expires", "2h", "--no-sync",
+                   "-e", "COLOUR=red", codebase)
+    told = cli.json("inspect", made)
+    assert (told["status"], told["labels"]) == ("SANDBOX_STATUS_PENDING", {"name": "alive", "team": "blue"})
+    assert (told["resources"]["memoryBytes"], told["resources"]["pidsLimit"]) == ("268435456", "50")
+    assert told["syncOnCompletion"] == "SYNC_MODE_OFF" and told["expiresAt"]
+    assert cli.say("start", "alive") == made
+    assert cli.say("exec", "alive", "--", "echo $COLOUR; echo x > new") == "red"
+    assert cli.json("stop", made)["status"] == "SANDBOX_STATUS_STOPPED"
+    assert "sandbox is not running" in cli.run("exec", made, "--", "true", code=125).err
+    cli.run("start", made)
+    assert cli.say("exec", made, "--", "cat", "new") == "x"
+    assert "new" not in cli.say("codebase", "files", "-q", codebase).split()
+    assert cli.say("rm", made) == made
+    assert made not in cli.say("ps", "-q").split()
+
+
+def test_ps_tells_what_there_is(cli, codebase, sandbox):
+    lines = [line.split() for line in cli.say("ps").splitlines()]
+    assert lines[0] == ["ID", "NAME", "STATUS", "CODEBASE", "AGE", "REASON"]
+    assert [line[1:4] for line in lines if line[0] == sandbox] == [["-", "running", codebase]]
+    assert cli.say("ps", "-q", "--codebase", codebase, "--status", "running") == sandbox
+    assert cli.say("ps", "-q", "--status", "error") == ""
+    assert [one["id"] for one in cli.json("ps", "--codebase", "test")["sandboxes"]] == [sandbox]
+
+
+def test_beginnings_of_ids_do(cli, sandbox):
+    assert cli.say("inspect", "-q", sandbox[:12]) == sandbox
+    assert cli.say("inspect", "-q", sandbox[3:12]) == sandbox
+    told = cli.say("inspect", sandbox)
+    assert f"id: {sandbox}\n" in told and "status: SANDBOX_STATUS_RUNNING\n" in told
+
+
+def test_several_are_taken_and_one_that_is_not_there_is_told(cli, codebase):
+    made = [cli.say("create", codebase) for _ in range(2)]
+    done = cli.run("rm", made[0], "sb_0000000000000000", made[1], code=125)
+    assert done.out.split() == made
+    assert done.err == "agentfense rm: sandbox not found\n"
+
+
+def test_rules_are_set_shown_and_explained(cli, sandbox):
+    assert cli.say("exec", sandbox, "--", "cat README") == "read me"
+    assert cli.say("rules", "set", sandbox, "--rule", "**=read", "--rule", "/README=none@50") == sandbox
+    assert cli.run("exec", sandbox, "--", "cat README", code=1).err == "cat: README: No such file or directory\n"
+    rows = [line.split() for line in cli.say("rules", "show", sandbox).splitlines()]
+    assert rows == [["LEVEL", "PRIORITY", "TYPE", "PATTERN"], ["read", "0", "-", "**"], ["none", "50", "-", "/README"]]
+    assert cli.say("rules", "explain", "-q", sandbox, "README") == "none"
+    assert cli.say("rules", "explain", sandbox, "README").startswith("/README: none")
+    assert cli.json("rules", "explain", sandbox, "src/a.py")["permission"] == "PERMISSION_READ"
+    assert cli.json("rules", "set", sandbox, "--preset", "read-only")["id"] == sandbox
+
+
+def test_a_preset_and_a_policy_file_come_together(cli, codebase, tmp_path):
+    policy = tmp_path / "p.yaml"
+    policy.write_text("version: 1\nrules:\n  - pattern: /src/**\n    permission: none\n    priority: 500\n")
+    made = cli.say("create", "--preset", "read-only", "--policy", policy, "--start", codebase)
+    assert cli.run("exec", made, "--", "ls src", code=2).err
+    assert cli.say("exec", made, "--", "cat README") == "read me"
+    cli.run("rm", made)
+
+
+def test_a_session_remembers(cli, sandbox):
+    session = cli.say("session", "open", sandbox, "-e", "A=1", "-w", "src")
+    assert session.startswith("sess_")
+    cli.run("session", "exec", session, "--", "cd deep; B=2")
+    assert cli.say("session", "exec", session[:11], "--", 'echo "$PWD $A $B"') == "/workspace/src/deep 1 2"
+    assert cli.say("session", "exec", session, "--", "printf", "%s|", "a b", "c") == "a b|c|"
+    cli.run("session", "exec", session, "--", "false", code=1)
+    assert cli.json("session", "exec", session, "--", "echo $B")["stdout"] == "2\n"
+    assert "timed out" in cli.run("session", "exec", "-t", "200ms", session, "--", "sleep 20", code=124).err
+    assert cli.say("session", "ls", "-q", sandbox) == session
+    assert [line.split()[:2] for line in cli.say("session", "ls", sandbox).splitlines()[1:]] == [[session, "active"]]
+    assert cli.json("inspect", session)["sandboxId"] == sandbox
+    assert cli.say("session", "close", session) == session
+    assert "session not found" in cli.run("session", "exec", session, "--", "true", code=125).err
+
+
+def test_events_are_told_the_oldest_first(cli, sandbox):
+    cli.run("exec", sandbox, "--", "exit 3", code=3)
+    events = eventually(lambda: [e for e in cli.json("events", sandbox)["events"]
+                                 if e["type"] == "command_executed"] and cli.json("logs", sandbox)["events"])
+    assert [event["type"] for event in events] == ["sandbox_created", "sandbox_started", "command_executed"]
+    assert json.loads(events[2]["payload"])["exit_code"] == 3
+    assert cli.say("events", "-q", "--type", "command_executed", sandbox) == events[2]["sequence"]
+    assert cli.say("events", sandbox).splitlines()[0].split() == ["TIME", "TYPE", "OF", "PAYLOAD"]
+    assert cli.say("events", "-q", sandbox, "--since", "2020-01-01T00:00:00Z").split() == [e["sequence"] for e in events]
+    assert cli.say("events", "-q", sandbox, "--since", "2200-01-01T00:00:00Z") == ""
+
+
+def test_events_are_followed_until_interrupted(make, tree):
+    place = make().serve()
+    codebase = place.say("codebase", "create", "followed", tree)
+    follower = place.start("events", "--follow", "--json")
+    try:
+        assert json.loads(follower.stdout.readline())["type"] == "codebase_created"
+        assert json.loads(follower.stdout.readline())["type"] == "archive_uploaded"
+        place.run("create", codebase)
+        assert json.loads(follower.stdout.readline())["type"] == "sandbox_created"
+        follower.send_signal(signal.SIGINT)
+        rest, errors = follower.communicate(timeout=60)
+        assert (follower.returncode, rest, errors) == (128 + signal.SIGINT, b"", b"")
+    finally:
+        if follower.poll() is None:
+            follower.kill()
+        follower.communicate()
+
+
+def test_status_tells_what_there_is(cli, sandbox):
+    told = cli.json("status")
+    assert (told["health"]["status"], told["remote"], told["sandboxes"]["running"]) == ("ok", cli.is_remote, 1)
+    assert told["codebases"] >= 1
+    lines = cli.say("status").splitlines()
+    assert lines[0] == (f"server: {cli.url}" if cli.is_remote else "server: this process (no server)")
+    assert "sandboxes: 0 pending, 1 running, 0 stopped, 0 error" in lines
+    assert cli.say("status", "-q") == ""
