@@ -209,11 +209,14 @@ static int warn_of_rules(const struct run_options *o, const struct rule_list *ru
     autoptr(ruleset) compiled = NULL;
     autoptr(lint) lint = NULL;
     size_t count;
-    int r = policy_tree_has_workspace(o->spec->base_path, &options.workspace_is_real, err);
+    int r;
 
+    if (o->policy.file_count == 0 && o->policy.short_count == 0)
+        return 0;
+    r = policy_tree_has_workspace(o->spec->base_path, &options.workspace_is_real, err);
     if (r == 0)
         r = ruleset_new(rules, &options, &compiled, err);
-    if (r < 0 || o->is_quiet || (o->policy.file_count == 0 && o->policy.short_count == 0))
+    if (r < 0 || o->is_quiet)
         return r;
     lint = lint_new(compiled);
     lint_finish(lint);
