@@ -53,7 +53,7 @@ struct runtime_spec {
     const char *id;
     const char *workspace;        /* path of the fence's mount, or */
     int workspace_fd;             /* a directory descriptor of it; or */
-    const char *stage;            /* where stage_open() was called, and STAGE_WORKSPACE in it is the workspace; without mounts */
+    const char *stage;            /* opened by stage_open(), the workspace in it; with no mounts */
     const char *init_path;        /* a program the sandbox's user may run, bound to RUNTIME_INIT; or */
     int init_fd;                  /* one that is copied there, when no path leads that user to it */
     const char *const *init_argv; /* what follows its name; ended by NULL; NULL: nothing */

@@ -1,0 +1,79 @@
+#include "supervisor/boot_place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/stage.h"
+#include "supervisor/sandbox.h"
+
+/* Root's sandboxes lock their uids in one place for the whole host, whatever state directories there are. And bwrap, which
+ * runs as the sandbox's user, must have a way to the fence, which no state directory of root's is: every supervisor mounts its
+ * fence on this one directory, each in its own namespace. */
+#define RUN_DIR "/run/agentfense"
+#define RUN_UIDS RUN_DIR "/uids"
+#define RUN_MOUNT_POINT RUN_DIR "/mnt"
+
+/* The mode is set, not only asked for: an umask, or whoever made it first, may have left it closed. */
+static int open_dir_beneath(int root, const char *path, mode_t mode)
+{
+    int r = path_mkdirs_beneath(root, path, mode);
+    autofd int fd = r < 0 ? r : path_open_beneath(root, path, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd >= 0 && fchmod(fd, mode) < 0)
+        return -errno;
+    return fd < 0 ? fd : steal_fd(&fd);
+}
+
+static int open_run_dir(const char *path, mode_t mode, struct err *err)
+{
+    autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd int above = open_dir_beneath(root, &RUN_DIR[1], 0711);
+    int fd = above < 0 ? above : open_dir_beneath(root, path + 1, mode);
+
+    return fd < 0 ? err_errno(err, fd, "'%s'", path) : fd;
+}
+
+int boot_take_identity(struct sandbox *sandbox, struct err *err)
+{
+    autofd int locks = -1;
+
+    if (identity_is_host_root()) {
+        locks = open_run_dir(RUN_UIDS, 0700, err);
+        if (locks < 0)
+            return locks;
+    }
+    return identity_take(locks, IDENTITY_FIRST, IDENTITY_COUNT, &sandbox->identity, err);
+}
+
+/* The sandbox's whole root is made on it, with the fence inside. Where that cannot be, or somebody's own mounts are asked for, whose
+ * sources only the sandbox's user may look up, there is the fence alone. */
+static void open_stage(struct sandbox *sandbox)
+{
+    if (strcmp(sandbox->spec->runtime, "bwrap") != 0 || sandbox->spec->mount_count > 0)
+        return;
+    if (stage_open(sandbox->mount_point, sandbox->identity.uid, sandbox->identity.gid) < 0)
+        return;
+    sandbox->stage = sandbox->mount_point;
+    sandbox->mount_point = xprintf("%s%s", sandbox->stage, STAGE_WORKSPACE);
+}
+
+int boot_choose_mount_point(struct sandbox *sandbox, struct err *err)
+{
+    autofd int fd = -1;
+
+    if (sandbox->identity.uid == geteuid()) {
+        sandbox->mount_point = xprintf("%s/mnt", sandbox->dir_path);
+    } else {
+        fd = open_run_dir(RUN_MOUNT_POINT, 0711, err);
+        if (fd < 0)
+            return fd;
+        sandbox->mount_point = xdup(RUN_MOUNT_POINT);
+    }
+    open_stage(sandbox);
+    return 0;
+}

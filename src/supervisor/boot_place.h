@@ -1,0 +1,15 @@
+/*
+ * Who a sandbox runs as, and where in our mount namespace its fence, and its root if that is staged, are mounted: what boot.c needs
+ * before it makes anything.
+ */
+#pragma once
+
+#include "base/err.h"
+
+struct sandbox;
+
+/* sandbox->identity. */
+int boot_take_identity(struct sandbox *sandbox, struct err *err);
+
+/* sandbox->mount_point and sandbox->stage, for the identity that was taken. A stage is open when it returns. */
+int boot_choose_mount_point(struct sandbox *sandbox, struct err *err);
