@@ -157,6 +157,7 @@ static int open_client(struct api_call *call, struct err *err)
             local = config_service(&config);
             options.local = &local;
             options.local_address = config.http_addr;
+            options.local_is_tls = *config.tls_cert;
         }
         r = client_open(&options, &call->client, err);
     }

@@ -87,9 +87,10 @@ static int run_create(struct api_call *call, struct err *err)
 
 static const struct api_verb create_verb = {
     .name = "codebase create",
-    .help = "usage: agentfense codebase create [options] NAME [DIR]\n\n"
-            "Makes a codebase, puts everything that is in DIR into it, and prints its id.\n\n"
-            "  --owner OWNER          whose it is; without, that of the token, or you by your name on this host\n" API_OPTIONS_HELP,
+    .help =
+        "usage: agentfense codebase create [options] NAME [DIR]\n\n"
+        "Makes a codebase, puts everything that is in DIR into it, and prints its id.\n\n"
+        "  --owner OWNER          whose it is; without, that of the token, or you by your name on this host\n" API_OPTIONS_HELP,
     .options = create_options,
     .words_min = 1,
     .words_max = 2,

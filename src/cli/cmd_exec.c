@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "base/mem.h"
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
 #include "cli/command_call.h"
+#include "cli/interrupt.h"
 #include "cli/lookup.h"
 #include "cli/setting_options.h"
 
@@ -88,16 +88,31 @@ static int check(struct api_call *call, struct err *err)
     return 0;
 }
 
+static int read_all(struct buf *out)
+{
+    char piece[65536];
+    ssize_t n;
+
+    while ((n = interrupt_read(STDIN_FILENO, piece, sizeof(piece))) > 0) {
+        buf_add(out, piece, (size_t) n);
+        if (out->len > INPUT_BYTES_MAX)
+            return -EFBIG;
+    }
+    return (int) n;
+}
+
 static int read_input(const struct exec_options *o, struct buf *out, struct err *err)
 {
     int r;
 
     if (o->no_input || (!o->has_input && !command_has_input()))
         return 0;
-    r = fd_read_all(STDIN_FILENO, INPUT_BYTES_MAX, out);
+    r = read_all(out);
     if (r == -EFBIG)
         return err_set(err, ERR_RESOURCE_EXHAUSTED, r,
                        "standard input is larger than 2 MB; put it into the codebase with 'agentfense cp', or use -n");
+    if (r == -ECANCELED)
+        return err_set(err, ERR_CANCELLED, r, "interrupted");
     return r < 0 ? err_errno(err, r, "reading standard input") : 0;
 }
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "base/mem.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include <sandbox/v1/sandbox.pb-c.h>
@@ -67,9 +67,11 @@ static int on_output(const ProtobufCMessage *answer, void *cookie, struct err *e
 {
     const Sandbox__V1__ExecOutput *output = (const void *) answer;
     bool is_error = output->type == SANDBOX__V1__EXEC_OUTPUT__OUTPUT_TYPE__OUTPUT_TYPE_STDERR;
-    int r = fd_write_full(is_error ? STDERR_FILENO : STDOUT_FILENO, output->data.data, output->data.len);
+    int r = interrupt_write(is_error ? STDERR_FILENO : STDOUT_FILENO, output->data.data, output->data.len);
 
     (void) cookie;
+    if (r == -ECANCELED)
+        return err_set(err, ERR_CANCELLED, r, "interrupted");
     return r < 0 ? err_errno(err, r, "passing on the command's output") : 0;
 }
 

@@ -1,8 +1,12 @@
 #include "cli/interrupt.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int fd = -1;
@@ -31,4 +35,48 @@ int interrupt_exit_code(void)
     struct signalfd_siginfo info;
 
     return read(fd, &info, sizeof(info)) == (ssize_t) sizeof(info) ? 128 + (int) info.ssi_signo : 0;
+}
+
+/* 0 when `other_fd` is ready. Files always are. */
+static int wait_for(int other_fd, short events)
+{
+    struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = other_fd, .events = events } };
+
+    while (poll(fds, 2, -1) < 0) {
+        if (errno != EINTR)
+            return -errno;
+    }
+    return fds[0].revents ? -ECANCELED : 0;
+}
+
+ssize_t interrupt_read(int from_fd, void *bytes, size_t size)
+{
+    int r = wait_for(from_fd, POLLIN);
+    ssize_t n = r < 0 ? r : read(from_fd, bytes, size);
+
+    return n < 0 && r == 0 ? -errno : n;
+}
+
+int interrupt_write(int to_fd, const void *bytes, size_t len)
+{
+    const char *at = bytes;
+    struct stat st;
+    bool is_pipe = fstat(to_fd, &st) == 0 && !S_ISREG(st.st_mode);
+
+    while (len > 0) {
+        /* What poll(2) promises a pipe to take; a larger write would wait where nothing ends it. */
+        size_t piece = is_pipe && len > PIPE_BUF ? PIPE_BUF : len;
+        int r = wait_for(to_fd, POLLOUT);
+        ssize_t n = r < 0 ? -1 : write(to_fd, at, piece);
+
+        if (r < 0)
+            return r;
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return -errno;
+        if (n > 0) {
+            at += n;
+            len -= (size_t) n;
+        }
+    }
+    return 0;
 }

@@ -4,6 +4,9 @@
  */
 #pragma once
 
+#include <stddef.h>
+#include <sys/types.h>
+
 /* Blocks the signals, in this thread and those it will start. -errno. */
 int interrupt_init(void);
 
@@ -12,3 +15,7 @@ int interrupt_fd(void);
 
 /* 128 + its number, as shells have it; 0: none came. */
 int interrupt_exit_code(void);
+
+/* read(2) and the writing of all of it, for streams that may keep us waiting: -ECANCELED when we are told to end meanwhile. */
+ssize_t interrupt_read(int from_fd, void *bytes, size_t size);
+int interrupt_write(int to_fd, const void *bytes, size_t len);

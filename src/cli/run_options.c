@@ -10,9 +10,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/size.h"
+#include "cli/env_text.h"
 #include "runtime/runtime_spec.h"
-
-#define ENV_FILE_LINE_MAX 65536
 
 const char run_options_help[] =
     "usage: agentfense run [options] [DIR] -- COMMAND [ARGUMENT...]\n\n"
@@ -87,51 +86,11 @@ static const struct option long_options[] = {
     { NULL, 0, NULL, 0 },
 };
 
-static bool is_env_name(const char *name, size_t len)
+static void add_env(const char *name, size_t name_len, const char *value, void *cookie)
 {
-    for (size_t i = 0; i < len; i++) {
-        if (!isalnum((unsigned char) name[i]) && name[i] != '_')
-            return false;
-    }
-    return len > 0 && !isdigit((unsigned char) name[0]);
-}
+    autofree char *assignment = xprintf("%.*s=%s", (int) name_len, name, value);
 
-static int add_env(struct sandbox_spec *spec, const char *text, struct err *err)
-{
-    const char *equals = strchr(text, '=');
-    size_t len = equals ? (size_t) (equals - text) : strlen(text);
-
-    if (!is_env_name(text, len))
-        return err_invalid(err, "'%.*s' is no name of a variable", (int) len, text);
-    if (equals) {
-        sandbox_spec_add_env(spec, text);
-    } else if (getenv(text)) {
-        autofree char *assignment = xprintf("%s=%s", text, getenv(text));
-        sandbox_spec_add_env(spec, assignment);
-    }
-    return 0;
-}
-
-/* Lines NAME=VALUE; empty ones and those that begin with # say nothing. Values are taken as they are. */
-static int add_env_file(struct sandbox_spec *spec, const char *path, struct err *err)
-{
-    autofile FILE *file = fopen(path, "re");
-    autofree char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
-
-    if (!file)
-        return err_errno(err, -errno, "--env-file '%s'", path);
-    for (unsigned number = 1; (n = getline(&line, &cap, file)) >= 0; number++) {
-        if (n > ENV_FILE_LINE_MAX)
-            return err_invalid(err, "--env-file '%s': line %u is too long", path, number);
-        line[strcspn(line, "\r\n")] = '\0';
-        if (!*line || *line == '#')
-            continue;
-        if (add_env(spec, line, err) < 0)
-            return err_wrap(err, -EINVAL, "--env-file '%s', line %u", path, number);
-    }
-    return ferror(file) ? err_errno(err, -errno, "--env-file '%s'", path) : 0;
+    sandbox_spec_add_env(cookie, assignment);
 }
 
 static int parse_count(const char *name, const char *text, uint32_t least, uint32_t most, uint32_t *ret, struct err *err)
@@ -248,9 +207,9 @@ static int take_option(struct run_options *o, int option, const char *arg, struc
     }
     switch (option) {
     case 'e':
-        return add_env(o->spec, arg, err);
+        return env_text_take(arg, add_env, o->spec, err);
     case OPT_ENV_FILE:
-        return add_env_file(o->spec, arg, err);
+        return env_text_take_file(arg, add_env, o->spec, err);
     case 'w':
         o->workdir = arg;
         return 0;

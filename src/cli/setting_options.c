@@ -3,8 +3,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/size.h"
-
-#define ENV_FILE_LINE_MAX 65536
+#include "cli/env_text.h"
 
 _Static_assert(sizeof(Sandbox__V1__ExecRequest__EnvEntry) == sizeof(Sandbox__V1__CreateSandboxRequest__LabelsEntry) &&
                    sizeof(Sandbox__V1__ExecRequest__EnvEntry) == sizeof(Sandbox__V1__CreateSandboxRequest__EnvEntry) &&
@@ -42,48 +39,19 @@ void entry_list_add(struct entry_list *list, const char *key, size_t key_len, co
     list->items[list->count++] = entry;
 }
 
-static bool is_env_name(const char *name, size_t len)
+static void add_env(const char *name, size_t name_len, const char *value, void *cookie)
 {
-    for (size_t i = 0; i < len; i++) {
-        if (!isalnum((unsigned char) name[i]) && name[i] != '_')
-            return false;
-    }
-    return len > 0 && !isdigit((unsigned char) name[0]);
+    entry_list_add(cookie, name, name_len, value);
 }
 
 int entry_list_add_env(struct entry_list *list, const char *text, struct err *err)
 {
-    const char *equals = strchr(text, '=');
-    size_t len = equals ? (size_t) (equals - text) : strlen(text);
-
-    if (!is_env_name(text, len))
-        return err_invalid(err, "'%.*s' is no name of a variable", (int) len, text);
-    if (equals)
-        entry_list_add(list, text, len, equals + 1);
-    else if (getenv(text))
-        entry_list_add(list, text, len, getenv(text));
-    return 0;
+    return env_text_take(text, add_env, list, err);
 }
 
 int entry_list_add_env_file(struct entry_list *list, const char *path, struct err *err)
 {
-    autofile FILE *file = fopen(path, "re");
-    autofree char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
-
-    if (!file)
-        return err_errno(err, -errno, "--env-file '%s'", path);
-    for (unsigned number = 1; (n = getline(&line, &cap, file)) >= 0; number++) {
-        if (n > ENV_FILE_LINE_MAX)
-            return err_invalid(err, "--env-file '%s': line %u is too long", path, number);
-        line[strcspn(line, "\r\n")] = '\0';
-        if (!*line || *line == '#')
-            continue;
-        if (entry_list_add_env(list, line, err) < 0)
-            return err_wrap(err, -EINVAL, "--env-file '%s', line %u", path, number);
-    }
-    return ferror(file) ? err_errno(err, -errno, "--env-file '%s'", path) : 0;
+    return env_text_take_file(path, add_env, list, err);
 }
 
 int entry_list_add_pair(struct entry_list *list, const char *name, const char *text, struct err *err)

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/transfer.h"
 #include "codebase/extract.h"
@@ -25,8 +25,10 @@ static int on_piece(const ProtobufCMessage *answer, void *cookie, struct err *er
 {
     const Sandbox__V1__FileChunk *chunk = (const void *) answer;
     struct receiving *receiving = cookie;
-    int r = fd_write_full(receiving->fd, chunk->data.data, chunk->data.len);
+    int r = interrupt_write(receiving->fd, chunk->data.data, chunk->data.len);
 
+    if (r == -ECANCELED)
+        return err_set(err, ERR_CANCELLED, r, "interrupted");
     if (r < 0)
         return err_errno(err, r, "writing what comes");
     receiving->received += chunk->data.len;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/transfer.h"
@@ -25,13 +26,12 @@ struct sending {
 static ssize_t next_of_file(void *bytes, size_t size, void *cookie, struct err *err)
 {
     struct sending *s = cookie;
-    ssize_t n;
+    ssize_t n = interrupt_read(s->fd, bytes, size);
 
-    do
-        n = read(s->fd, bytes, size);
-    while (n < 0 && errno == EINTR);
+    if (n == -ECANCELED)
+        return err_set(err, ERR_CANCELLED, (int) n, "interrupted");
     if (n < 0)
-        return err_errno(err, -errno, "reading '%s'", s->local);
+        return err_errno(err, (int) n, "reading '%s'", s->local);
     s->sent += (uint64_t) n;
     progress_update(&s->progress, s->sent, s->total);
     return n;

@@ -47,7 +47,8 @@ static int open_local(const struct client_options *o, struct client *client, str
 
     while ((r = embedded_open(o->local, o->cancel_fd, &client->embedded, err)) == -EBUSY) {
         if (server_is_ours(o->local_address)) {
-            autofree char *url = xprintf("http://%s", o->local_address);
+            bool is_unix = strncmp(o->local_address, "unix:", 5) == 0;
+            autofree char *url = xprintf("%s%s", is_unix ? "" : o->local_is_tls ? "https://" : "http://", o->local_address);
             return remote_open(url, o->token, o->ca_file, o->cancel_fd, &client->remote, err);
         }
         if (is_cancelled(o->cancel_fd, RETRY_MS))

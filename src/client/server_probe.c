@@ -1,6 +1,7 @@
 #include <netdb.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -21,6 +22,17 @@ static bool is_ours(int fd)
     return yes;
 }
 
+static bool socket_is_ours(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || strlen(path) >= sizeof(address.sun_path))
+        return false;
+    strcpy(address.sun_path, path);
+    return connect(fd, (const struct sockaddr *) &address, sizeof(address)) == 0 && is_ours(fd);
+}
+
 /* Only of addresses of this host the kernel tells whose they are. */
 bool server_is_ours(const char *address)
 {
@@ -29,6 +41,8 @@ bool server_is_ours(const char *address)
     struct addrinfo *found = NULL;
     bool yes = false;
 
+    if (strncmp(address, "unix:", 5) == 0)
+        return socket_is_ours(address + 5);
     if (!colon)
         return false;
     bool has_brackets = address[0] == '[' && colon > address + 1;

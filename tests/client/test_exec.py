@@ -1,8 +1,12 @@
 """exec: output, input, exit codes, interruptions; without a server and with one."""
 
+import array
+import fcntl
+import re
 import signal
 import subprocess
 import sys
+import termios
 
 from place import eventually
 
@@ -67,6 +71,43 @@ def test_an_interruption_kills_the_command(cli, sandbox):
             command.kill()
         command.communicate()
     eventually(lambda: cli.run("exec", sandbox, "--", "pgrep sleep || ps ax | grep '[s]leep 1000' || echo none").out == "none\n")
+
+
+def end(process):
+    """By SIGTERM, which it hears by itself and is not killed by."""
+    try:
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
+        process.wait()
+
+
+def test_it_ends_while_nobody_reads(cli, sandbox):
+    command = cli.start("exec", sandbox, "--", "yes")
+
+    def is_full():
+        held = array.array("i", [0])
+        fcntl.ioctl(command.stdout.fileno(), termios.FIONREAD, held)
+        return held[0] > 60000
+
+    eventually(is_full)
+    end(command)
+
+
+def test_it_ends_while_nobody_writes(cli, sandbox):
+    command = subprocess.Popen([cli.program, "exec", "-i", sandbox, "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=cli.environment())
+
+    def holds_signals():
+        blocked = re.search(r"SigBlk:\s*(\w+)", open(f"/proc/{command.pid}/status").read()).group(1)
+        return int(blocked, 16) >> (signal.SIGTERM - 1) & 1
+
+    eventually(holds_signals)
+    end(command)
 
 
 def test_a_reader_that_leaves_ends_it(cli, sandbox):

@@ -204,5 +204,8 @@ def test_a_unix_socket_does_too(make, tmp_path):
     place.serve(f"--server-http-addr=unix:{tmp_path}/http.sock")
     place.url = f"unix:{tmp_path}/http.sock"
     assert place.json("status")["server"] == place.url
+    url, place.url = place.url, None
+    assert place.json("status", env={"AGENTFENSE_SERVER_HTTP_ADDR": url})["server"] == url
+    place.url = url
     place.run("codebase", "create", "by-socket")
     eventually(lambda: place.say("codebase", "ls", "-q"))
