@@ -162,7 +162,7 @@ def test_a_state_that_another_has_is_waited_for_and_then_said(make, tree):
     place = make()
     place.run("codebase", "create", "held", tree)
     sandbox = place.say("create", "--start", "held")
-    holder = place.start("exec", sandbox, "--", "echo begun; sleep 1000")
+    holder = place.start("exec", "-t", "10m", sandbox, "--", "echo begun; sleep 1000")
     try:
         assert holder.stdout.readline() == b"begun\n"
         refusal = place.run("ps", code=125).err
