@@ -1,5 +1,6 @@
 #include "cli/grid.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ void grid_init(struct grid *grid, const char *const *titles)
     *grid = (struct grid){ .titles = titles };
     while (titles[grid->columns])
         grid->columns++;
+    assert(grid->columns > 0);
 }
 
 void grid_done(struct grid *grid)
@@ -89,6 +91,7 @@ void grid_print(const struct grid *grid, FILE *out)
     autofree size_t *widths = xalloc(grid->columns * sizeof(*widths));
     autofree enum grid_colour *plain = xalloc(grid->columns * sizeof(*plain));
 
+    assert(grid->columns > 0);
     for (size_t i = 0; i < grid->columns; i++)
         widths[i] = width_of(grid->titles[i]);
     for (size_t i = 0; i < grid->count; i++) {

@@ -29,7 +29,7 @@ static bool socket_is_ours(const char *path)
 
     if (fd < 0 || strlen(path) >= sizeof(address.sun_path))
         return false;
-    strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
     return connect(fd, (const struct sockaddr *) &address, sizeof(address)) == 0 && is_ours(fd);
 }
 

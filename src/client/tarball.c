@@ -133,9 +133,10 @@ void tarball_close(struct tarball *tb)
     free(tb->prefix);
     cleanup_fd(&tb->file_fd);
     cleanup_fd(&tb->dirfd);
-    buf_done(&tb->out);
+    /* Which finishes what is begun, and writes. */
     if (tb->archive)
         tb->lib->archive_write_free(tb->archive);
+    buf_done(&tb->out);
     if (tb->entry)
         tb->lib->archive_entry_free(tb->entry);
     free(tb);
