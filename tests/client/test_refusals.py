@@ -209,3 +209,17 @@ def test_a_unix_socket_does_too(make, tmp_path):
     place.url = url
     place.run("codebase", "create", "by-socket")
     eventually(lambda: place.say("codebase", "ls", "-q"))
+
+
+def test_a_certificate_is_believed_only_when_it_is_vouched_for(make, tmp_path):
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out",
+                    cert, "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    place = make().serve(f"--server-tls-cert={cert}", f"--server-tls-key={key}")
+    place.url = f"https://{place.address}"
+    assert place.json("status", "--ca", cert)["server"] == place.url
+    assert place.say("codebase", "ls", "-q", env={"AGENTFENSE_CA": str(cert)}) == ""
+    assert place.url in place.run("status", code=125).err
+    env = {"AGENTFENSE_SERVER_HTTP_ADDR": place.address, "AGENTFENSE_SERVER_TLS_CERT": str(cert), "AGENTFENSE_SERVER_TLS_KEY": str(key)}
+    url, place.url = place.url, None
+    assert place.json("status", "--ca", cert, env=env)["server"] == url
