@@ -514,7 +514,7 @@ def test_events_have_the_server_s_clock(server):
     assert [event.sequence for event in events] == sorted(event.sequence for event in events)
     middle = events[2].time
     later = client.events(codebase_id=codebase, since=middle)
-    assert [event.sequence for event in later] == [event.sequence for event in events if (event.time.seconds, event.time.nanos) >= (middle.seconds, middle.nanos)]
+    assert [event.sequence for event in later] == [event.sequence for event in events if event.time.ToNanoseconds() >= middle.ToNanoseconds()]
 
 
 def test_a_key_left_open_is_finished_or_free_at_the_next_start(server):
