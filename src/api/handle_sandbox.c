@@ -137,7 +137,7 @@ static int destroy(struct call *call, void *cookie, struct err *err)
     const Sandbox__V1__DestroySandboxRequest *in = (void *) request;
     r = request_need(in->sandbox_id, "sandbox_id", err);
     if (r == 0)
-        r = sandboxes_destroy(service_of(cookie), &caller, in->sandbox_id, err);
+        r = sandboxes_destroy(service_of(cookie), &caller, in->sandbox_id, in->force, err);
     if (r < 0)
         return r;
     Sandbox__V1__Empty *empty = xnew(Sandbox__V1__Empty);

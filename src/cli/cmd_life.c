@@ -1,4 +1,5 @@
 /* start, stop, rm: a step in the life of each sandbox that is named. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,15 +13,20 @@
 
 static const struct option options[] = { API_LONG_OPTIONS };
 
-/* All requests are of one shape: an id. */
-_Static_assert(sizeof(Sandbox__V1__StartSandboxRequest) == sizeof(Sandbox__V1__DestroySandboxRequest) &&
-                   sizeof(Sandbox__V1__StartSandboxRequest) == sizeof(Sandbox__V1__StopSandboxRequest),
-               "three messages of one shape");
+/* All requests begin with an id, and nothing else is said. */
+union request {
+    Sandbox__V1__StartSandboxRequest start;
+    Sandbox__V1__StopSandboxRequest stop;
+    Sandbox__V1__DestroySandboxRequest destroy;
+};
+_Static_assert(offsetof(union request, start.sandbox_id) == offsetof(union request, destroy.sandbox_id) &&
+                   offsetof(union request, start.sandbox_id) == offsetof(union request, stop.sandbox_id),
+               "three messages that begin alike");
 
 static int step(struct api_call *call, const char *method, const ProtobufCMessageDescriptor *request, const char *text,
                 struct err *err)
 {
-    Sandbox__V1__StartSandboxRequest message;
+    union request message;
     autofree char *id = NULL;
     automessage answer = NULL;
     int r = lookup_sandbox(call->client, text, &id, err);
@@ -28,8 +34,8 @@ static int step(struct api_call *call, const char *method, const ProtobufCMessag
     if (r < 0)
         return r;
     protobuf_c_message_init(request, &message);
-    message.sandbox_id = id;
-    r = client_ask(call->client, method, &message.base, &answer, err);
+    message.start.sandbox_id = id;
+    r = client_ask(call->client, method, &message.start.base, &answer, err);
     if (r == 0)
         api_print(call, answer, id);
     return r;

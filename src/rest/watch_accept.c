@@ -72,6 +72,17 @@ static bool has_too_many(const struct watch *watch, const struct peer *peer)
     return count >= watch->options.peer_connections_max;
 }
 
+/* Told once, until somebody is taken again. */
+static void note_refusal(struct watch *watch)
+{
+    if (!watch->is_starved)
+        log_error("no descriptor left for connections: they are closed");
+    watch->is_starved = true;
+    pthread_mutex_lock(&watch->lock);
+    watch->refused++;
+    pthread_mutex_unlock(&watch->lock);
+}
+
 static void take_connection(struct watch *watch, int accepted, const struct gate *gate)
 {
     autofd int fd = accepted;
@@ -80,13 +91,12 @@ static void take_connection(struct watch *watch, int accepted, const struct gate
     int one = 1, r;
 
     r = peer_init(&peer, fd);
-    if (r < 0) {
-        /* It may have gone already; if not, we had not the means to find out who it is. */
-        pthread_mutex_lock(&watch->lock);
-        watch->refused += r != -ENOTCONN;
-        pthread_mutex_unlock(&watch->lock);
+    /* It may have gone already; if not, we had not the means to find out who it is. */
+    if (r < 0 && r != -ENOTCONN)
+        note_refusal(watch);
+    if (r < 0)
         return;
-    }
+    watch->is_starved = false;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* a unix socket has none */
     peer.is_tls = gate->with_tls;
     line = xnew(struct line);
@@ -114,18 +124,13 @@ static void take_connection(struct watch *watch, int accepted, const struct gate
  * the queue is accepted and closed. */
 static bool shed(struct watch *watch, int gate_fd)
 {
-    if (!watch->is_starved)
-        log_error("no descriptor left for connections: they are closed");
-    watch->is_starved = true;
+    note_refusal(watch);
     cleanup_fd(&watch->reserve_fd);
     watch->reserve_fd = -1;
     int fd = accept4(gate_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
         close(fd);
     watch->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    pthread_mutex_lock(&watch->lock);
-    watch->refused++;
-    pthread_mutex_unlock(&watch->lock);
     return fd >= 0;
 }
 
@@ -139,7 +144,6 @@ void watch_accept_from(struct watch *watch, const struct gate *gate)
             return;
         int fd = accept4(gate->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            watch->is_starved = false;
             take_connection(watch, fd, gate);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             if (!shed(watch, gate->fd))

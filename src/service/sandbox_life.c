@@ -195,11 +195,12 @@ void life_end(struct service *service, struct ward *ward)
 
 static int stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
 {
+    struct err ignored = ERR_NONE;
     int r;
 
     if (row->status != SANDBOX_STATUS_RUNNING && row->status != SANDBOX_STATUS_STOPPING)
         return refuse_not_running(err);
-    sync_now(service, ward);
+    sync_now(service, ward, &ignored); /* what cannot be synced stays */
     r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING),
                   SANDBOX_STATUS_STOPPING, NULL, err);
     if (r < 0)
@@ -220,10 +221,11 @@ int life_stop(struct service *service, struct ward *ward, struct sandbox_row *ro
 
 int life_destroy(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
 {
+    struct err ignored = ERR_NONE;
     int r = 0;
 
     if (row->status == SANDBOX_STATUS_RUNNING)
-        sync_now(service, ward);
+        sync_now(service, ward, &ignored);
     if (row->status != SANDBOX_STATUS_DESTROYING)
         r = life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_DESTROYING, NULL, err);
     if (r < 0)
@@ -248,7 +250,25 @@ static int stop_step(struct service *service, struct ward *ward, struct sandbox_
     return stop(service, ward, row, err);
 }
 
+/* Whoever destroys what they are done with did not mean to give up work that has no room in the codebase right now. */
 static int destroy_step(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
+{
+    struct err full = ERR_NONE;
+    (void) cancel_fd;
+
+    if (row->status == SANDBOX_STATUS_RUNNING && sync_now(service, ward, &full) < 0 && full.code == ERR_RESOURCE_EXHAUSTED)
+        return err_because(
+            err,
+            err_set(err, full.code, -ENOSPC,
+                    "failed to destroy sandbox: its changes do not fit into the codebase, and 'force' gives them "
+                    "up: %s",
+                    full.text),
+            "CHANGES_NOT_SYNCED");
+    return life_destroy(service, ward, row, err);
+}
+
+static int destroy_by_force_step(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd,
+                                 struct err *err)
 {
     (void) cancel_fd;
     return life_destroy(service, ward, row, err);
@@ -286,7 +306,7 @@ int sandboxes_stop(struct service *service, const struct caller *caller, const c
     return step(service, caller, id, stop_step, ret, err);
 }
 
-int sandboxes_destroy(struct service *service, const struct caller *caller, const char *id, struct err *err)
+int sandboxes_destroy(struct service *service, const struct caller *caller, const char *id, bool is_forced, struct err *err)
 {
-    return step(service, caller, id, destroy_step, NULL, err);
+    return step(service, caller, id, is_forced ? destroy_by_force_step : destroy_step, NULL, err);
 }

@@ -40,7 +40,8 @@ int sandboxes_start(struct service *service, const struct caller *caller, const 
                     struct err *err);
 int sandboxes_stop(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
                    struct err *err);
-int sandboxes_destroy(struct service *service, const struct caller *caller, const char *id, struct err *err);
+/* With its changes; those that were to be synced and for which there is no room, by force only. */
+int sandboxes_destroy(struct service *service, const struct caller *caller, const char *id, bool is_forced, struct err *err);
 
 /* New rules for every operation that begins after this returns. */
 int sandboxes_set_rules(struct service *service, const struct caller *caller, const char *id, const char *preset,

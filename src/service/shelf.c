@@ -246,19 +246,26 @@ static int stop_users(struct service *service, const char *id, struct err *err)
     struct sandbox_filter filter = { .codebase_id = id,
                                      .host_id = service->host_id,
                                      .statuses = SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) };
-    struct store_page page = { .limit = STORE_PAGE_MAX };
-    autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
-    int r = sandbox_row_list(service->store, &filter, &page, &rows, err);
+    autofree char *token = NULL;
+    int r;
 
-    for (size_t i = 0; r == 0 && i < rows.count; i++) {
-        autoptr(ward) ward = ward_get(&service->wards, rows.rows[i].id);
+    do {
+        struct store_page page = { .limit = STORE_PAGE_MAX, .token = token };
+        autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
 
-        pthread_mutex_lock(&ward->life);
-        r = life_stop(service, ward, &rows.rows[i], err);
-        pthread_mutex_unlock(&ward->life);
-        if (r == -ENOTCONN)
-            r = 0; /* somebody else did */
-    }
+        r = sandbox_row_list(service->store, &filter, &page, &rows, err);
+        for (size_t i = 0; r == 0 && i < rows.count; i++) {
+            autoptr(ward) ward = ward_get(&service->wards, rows.rows[i].id);
+
+            pthread_mutex_lock(&ward->life);
+            r = life_stop(service, ward, &rows.rows[i], err);
+            pthread_mutex_unlock(&ward->life);
+            if (r == -ENOTCONN)
+                r = 0; /* somebody else did */
+        }
+        free(token);
+        token = steal_ptr(&rows.next_token);
+    } while (r == 0 && token);
     return r;
 }
 

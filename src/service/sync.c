@@ -145,22 +145,22 @@ int sync_run(struct service *service, struct ward *ward, int ctl_fd, const char 
     return r;
 }
 
-void sync_now(struct service *service, struct ward *ward)
+int sync_now(struct service *service, struct ward *ward, struct err *err)
 {
     struct sync_result result = { 0 };
-    struct err err = ERR_NONE;
     autofd int fd = -1;
-    int r;
+    int r = ward->syncs ? ward_take_fd(ward, &fd, err) : 0;
 
-    if (!ward->syncs || ward_take_fd(ward, &fd, &err) < 0)
-        return;
-    r = sync_run(service, ward, fd, "", &result, &err);
+    if (r < 0 || !ward->syncs)
+        return r;
+    r = sync_run(service, ward, fd, "", &result, err);
     if (r == 0)
         ward_give_fd(ward, steal_fd(&fd));
     else
         log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id),
-                 LOG_STR("error", err.text));
+                 LOG_STR("error", err->text));
     sync_result_done(&result);
+    return r;
 }
 
 void sync_later(struct service *service, struct ward *ward)
@@ -173,6 +173,7 @@ void sync_later(struct service *service, struct ward *ward)
 
 static void sync_if_needed(struct ward *ward, void *cookie)
 {
+    struct err ignored = ERR_NONE;
     bool needs_sync;
 
     pthread_mutex_lock(&ward->lock);
@@ -180,7 +181,7 @@ static void sync_if_needed(struct ward *ward, void *cookie)
     ward->needs_sync = false;
     pthread_mutex_unlock(&ward->lock);
     if (needs_sync)
-        sync_now(cookie, ward);
+        sync_now(cookie, ward, &ignored);
 }
 
 void sync_all_that_need_it(struct service *service)

@@ -29,8 +29,8 @@ void sync_later(struct service *service, struct ward *ward);
 
 void sync_all_that_need_it(struct service *service);
 
-/* Before it ends: what its last commands left in the background may have changed something. Failures are logged; the changes stay. */
-void sync_now(struct service *service, struct ward *ward);
+/* Before it ends: what its last commands left in the background may have changed something. Failures are logged too; the changes stay. */
+int sync_now(struct service *service, struct ward *ward, struct err *err);
 
 /* Files of a codebase were changed by somebody else than the ward `except` (or NULL): the sandboxes that run on it see it when this
  * returns. `count` 0: whatever there is may have changed. */

@@ -240,6 +240,11 @@ def test_changes_that_do_not_fit_wait_in_their_sandbox(make, disk):
     assert result.exit_code == 0 and result.codebase_version == 0
     assert client.names(codebase) == ["a"] and client.get(codebase, "a") == b"1"
     assert client.run(box, "cat a; wc -c < work").stdout == "2\n1000000\n"
+    assert code_of(client.destroy_sandbox, sandbox_id=box) in NO_ROOM
+    assert client.run(box, "cat a").stdout == "2\n"
+    other = client.sandbox(codebase)
+    client.run(other, "head -c 1000000 /dev/zero > given-up")
+    client.destroy_sandbox(sandbox_id=other, force=True)
     filler.unlink()
     eventually(lambda: "work" in client.names(codebase))  # nobody has to come by for that
     assert client.get(codebase, "a") == b"2\n" and len(client.get(codebase, "work")) == 1000000
@@ -500,6 +505,7 @@ def test_events_have_the_server_s_clock(server):
     box = client.sandbox(codebase)
     client.run(box, "true")
     after = time.time()
+    eventually(lambda: client.events(codebase_id=codebase, type="command_executed"))
     events = client.events(codebase_id=codebase)
     times = [event.time.seconds + event.time.nanos / 1e9 for event in events]
     assert all(before - 0.001 <= moment <= after for moment in times), (before, times, after)
@@ -508,7 +514,7 @@ def test_events_have_the_server_s_clock(server):
     assert [event.sequence for event in events] == sorted(event.sequence for event in events)
     middle = events[2].time
     later = client.events(codebase_id=codebase, since=middle)
-    assert [event.sequence for event in later] == [event.sequence for event in events if (event.time.seconds, event.time.nanos) >= (middle.seconds, middle.nanos)]
+    assert [event.sequence for event in later] == [event.sequence for event in events if event.time.ToNanoseconds() >= middle.ToNanoseconds()]
 
 
 def test_a_key_left_open_is_finished_or_free_at_the_next_start(server):

@@ -52,7 +52,8 @@ def test_from_local(stub):
     made = stub.CreateSandbox(sb.CreateSandboxRequest(codebase_id=codebase, permissions=AGENT_SAFE, labels={}, runtime=BWRAP))
     assert made.status == 1 and [one.type for one in made.permissions] == [GLOB] * 5
     assert stub.StartSandbox(sb.StartSandboxRequest(sandbox_id=made.id)).status == 2
-    result = stub.Exec(sb.ExecRequest(sandbox_id=made.id, command="python3 main.py; ls; cat secrets/key; echo o > output/o", timeout=Duration(seconds=60)))
+    command = "python3 main.py; ls; cat secrets/key; echo o > output/o"
+    result = stub.Exec(sb.ExecRequest(sandbox_id=made.id, command=command, timeout=Duration(seconds=60)))
     assert result.stdout.splitlines()[0] == "hi" and "secrets" not in result.stdout
     assert b"".join(one.data for one in stub.ExecStream(sb.ExecRequest(sandbox_id=made.id, command="echo s"))) == b"s\n"
     session = stub.CreateSession(sb.CreateSessionRequest(sandbox_id=made.id, shell="/bin/sh"))

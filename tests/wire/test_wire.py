@@ -257,7 +257,8 @@ def test_tls(speaker, secure, certificate):
     api = Api(speaker, "tls")
     codebase = api.codebase()
     content = bytes(range(256)) * 4096
-    assert api("UploadFiles", head(codebase, "f"), *[cb.UploadChunk(data=content[at:at + 65536]) for at in range(0, len(content), 65536)]).size == MIB
+    chunks = [cb.UploadChunk(data=content[at:at + 65536]) for at in range(0, len(content), 65536)]
+    assert api("UploadFiles", head(codebase, "f"), *chunks).size == MIB
     assert api.get(codebase, "f") == content
 
 
