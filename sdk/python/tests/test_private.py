@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,32 @@ def test_the_program_may_be_named(place):
             print(sandbox.run("cat a.txt").stdout)
         """
     assert outcome(program(text, place, PATH="/usr/bin:/bin", AGENTFENSE_BINARY=str(PROGRAMS / "agentfense"))) == "a\n"
+
+
+def test_what_else_listens_there_is_no_server_of_ours(make_server):
+    from agentfense._private import _answers
+
+    with socket.socket() as other:
+        other.bind(("localhost", 0))
+        assert not _answers(f"localhost:{other.getsockname()[1]}")
+        other.listen()
+        assert not _answers(f"localhost:{other.getsockname()[1]}")
+    make_server("--server-require-token=true")
+    assert not _answers("localhost:9100")
+    make_server(port=9101)
+    assert _answers("localhost:9101")
+
+
+def test_commands_ignore_no_signals(place):
+    process = program(
+        """
+        from agentfense import Sandbox
+        with Sandbox.from_local("project") as sandbox:
+            print(sandbox.run("grep SigIgn /proc/self/status").stdout.split()[1])
+        """,
+        place,
+    )
+    assert int(outcome(process), 16) == 0
 
 
 def test_why_it_did_not_start_is_told(place):
