@@ -94,6 +94,22 @@ def test_cancelling_leaves_nothing(tree, client):
     assert (client.list_codebases(), client.list_sandboxes()) == before
 
 
+def test_what_fails_while_a_tree_is_sent_is_told(tree, client):
+    top = tree({f"f{i}": "x" * 1000 for i in range(300)})
+    before = client.list_codebases()
+
+    def fail(progress):
+        if progress.files == 200:
+            raise KeyError("mine")
+
+    async def main():
+        with pytest.raises(KeyError, match="mine"):
+            await AsyncSandbox.from_local(top, progress=fail)
+
+    asyncio.run(main())
+    assert client.list_codebases() == before
+
+
 PROGRAM = """
 import asyncio, json, resource, sys, time
 from agentfense import AsyncSandbox, AsyncSandboxClient
