@@ -37,6 +37,8 @@ Runtime = Union[RuntimeType, str, None]
 Env = Optional[Mapping[str, str]]
 Input = Union[str, bytes, None]
 
+FILES_PER_PAGE = 5000  # of half a million files no answer is larger than others can take
+
 # ---- sandboxes
 
 
@@ -281,9 +283,17 @@ def download_file(codebase_id: str, file_path: str, version: int = 0) -> Plan[by
 
 
 def list_files(codebase_id: str, path: str = "", recursive: bool = False) -> Plan[List[FileInfo]]:
-    request = messages.ListFilesRequest(codebase_id=codebase_id, path=path, recursive=recursive)
-    answer = yield Call("ListFiles", request, Subject("List files", codebase_id=codebase_id, path=path))
-    return [convert.file_of(file) for file in answer.files]
+    found: List[FileInfo] = []
+    token = ""
+    while True:
+        request = messages.ListFilesRequest(
+            codebase_id=codebase_id, path=path, recursive=recursive, page_size=FILES_PER_PAGE, page_token=token
+        )
+        answer = yield Call("ListFiles", request, Subject("List files", codebase_id=codebase_id, path=path))
+        found += map(convert.file_of, answer.files)
+        token = answer.next_page_token
+        if not token:
+            return found
 
 
 def delete_file(codebase_id: str, file_path: str) -> Plan[Codebase]:

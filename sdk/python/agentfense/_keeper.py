@@ -21,7 +21,13 @@ STOP_SECONDS = 40.0
 PR_SET_PDEATHSIG = 1
 
 
-def _die_with_keeper() -> None:
+IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+
+
+def _prepare() -> None:
+    """The server dies with the keeper, and what it starts ignores no signal because the keeper does."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -38,7 +44,7 @@ def start(binary: str, directory: str) -> subprocess.Popen[bytes]:
             stderr=log,
             cwd="/",
             env=environment,
-            preexec_fn=_die_with_keeper,
+            preexec_fn=_prepare,
         )
 
 
@@ -82,7 +88,7 @@ def end(server: subprocess.Popen[bytes], directory: str) -> None:
 
 
 def main(binary: str, directory: str) -> int:
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)  # only the end of who started us ends us
     try:
         server = start(binary, directory)

@@ -18,10 +18,10 @@ import tempfile
 import threading
 from typing import Optional
 
-import grpc
-
-from ._rpc import DEFAULT_ENDPOINT, Options
-from .exceptions import ConnectionError
+from ._failure import Subject
+from ._rpc import DEFAULT_ENDPOINT, Call, Options, Transport
+from ._schema import messages
+from .exceptions import ConnectionError, SandboxError
 
 PROBE_SECONDS = 2.0
 START_SECONDS = 30.0
@@ -90,17 +90,20 @@ def find_binary() -> Optional[str]:
 
 
 def _answers(endpoint: str) -> bool:
-    """Whether a gRPC server is there: something else may listen on that port."""
+    """Whether a server is there that lets us in: something else may listen on that port, or another user's server."""
     host, _, port = endpoint.rpartition(":")
     try:
         socket.create_connection((host, int(port)), PROBE_SECONDS).close()
     except OSError:
         return False
-    with grpc.insecure_channel(endpoint) as channel:
-        try:
-            channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=PROBE_SECONDS)
-        except grpc.RpcError as error:
-            return error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNKNOWN)
+    transport = Transport(Options(endpoint))
+    try:
+        request = messages.ListCodebasesRequest(page_size=1)
+        transport.perform(Call("ListCodebases", request, Subject(), PROBE_SECONDS))
+    except SandboxError:
+        return False
+    finally:
+        transport.close()
     return True
 
 

@@ -353,6 +353,11 @@ class AsyncTransport:
             return found
         except grpc.RpcError as error:
             raise _failed(error, step, self.options, began) from error
+        except asyncio.CancelledError:
+            # Also what gRPC makes of requests that fail to be made; to be cancelled is something else.
+            if isinstance(step.request, _Requests) and step.request.error is not None:
+                raise step.request.error from None
+            raise
 
     async def run(self, plan: Plan[T]) -> T:
         try:

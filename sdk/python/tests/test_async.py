@@ -14,7 +14,7 @@ from conftest import HERE
 
 pytestmark = pytest.mark.usefixtures("server")
 
-MANY = int(os.environ.get("AGENTFENSE_TEST_MANY", "100"))
+MANY = 20 if "AGENTFENSE_SANITIZED" in os.environ else 100
 
 
 def test_the_life_of_a_sandbox(project):
@@ -92,6 +92,22 @@ def test_cancelling_leaves_nothing(tree, client):
 
     asyncio.run(main())
     assert (client.list_codebases(), client.list_sandboxes()) == before
+
+
+def test_what_fails_while_a_tree_is_sent_is_told(tree, client):
+    top = tree({f"f{i}": "x" * 1000 for i in range(300)})
+    before = client.list_codebases()
+
+    def fail(progress):
+        if progress.files == 200:
+            raise KeyError("mine")
+
+    async def main():
+        with pytest.raises(KeyError, match="mine"):
+            await AsyncSandbox.from_local(top, progress=fail)
+
+    asyncio.run(main())
+    assert client.list_codebases() == before
 
 
 PROGRAM = """

@@ -106,6 +106,19 @@ def test_errors_say_what_is_wrong(client, ask, kind, reason):
         assert getattr(caught.value, name, "x_0123456789abcdef").endswith("0123456789abcdef")
 
 
+def test_files_are_listed_page_by_page(client, project, monkeypatch):
+    from agentfense import _calls
+
+    codebase = client.create_codebase("pages", "me")
+    client.upload_directory(codebase.id, project)
+    for recursive in (False, True):
+        whole = client.list_files(codebase.id, recursive=recursive)
+        with monkeypatch.context() as smaller:
+            smaller.setattr(_calls, "FILES_PER_PAGE", 3)
+            assert client.list_files(codebase.id, recursive=recursive) == whole and len(whole) > 3
+    client.delete_codebase(codebase.id)
+
+
 def test_lists_are_whole(client):
     made = {client.create_codebase(f"n{number}", "lister").id for number in range(230)}
     assert {codebase.id for codebase in client.list_codebases("lister")} == made

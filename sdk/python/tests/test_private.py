@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,11 +12,15 @@ import textwrap
 import pytest
 from conftest import HERE, PROGRAMS, eventually, processes
 
-# A network where nobody answers at localhost:9000.
-ALONE = """
+# A network where nobody answers at the default endpoint; who may not have one has another default.
+DEFAULT = "localhost:9000" if os.geteuid() == 0 else "localhost:1"
+ALONE = f"""
 import ctypes, os
 if os.geteuid() == 0:
     ctypes.CDLL(None).unshare(0x40000000)
+else:
+    import agentfense._private, agentfense._rpc
+    agentfense._private.DEFAULT_ENDPOINT = agentfense._rpc.DEFAULT_ENDPOINT = {DEFAULT!r}
 """
 
 
@@ -134,8 +139,8 @@ def test_it_can_be_switched_off(place):
         except agentfense.ConnectionError as error:
             print(error.endpoint)
         """
-    assert outcome(program(text, place, AGENTFENSE_AUTOSTART="0")) == "localhost:9000\n"
-    assert outcome(program(text, place, PATH="/usr/bin:/bin")) == "localhost:9000\n"
+    assert outcome(program(text, place, AGENTFENSE_AUTOSTART="0")) == f"{DEFAULT}\n"
+    assert outcome(program(text, place, PATH="/usr/bin:/bin")) == f"{DEFAULT}\n"
     assert outcome(program(text, place, AGENTFENSE_ENDPOINT="localhost:9999")) == "localhost:9999\n"
 
 
@@ -146,6 +151,32 @@ def test_the_program_may_be_named(place):
             print(sandbox.run("cat a.txt").stdout)
         """
     assert outcome(program(text, place, PATH="/usr/bin:/bin", AGENTFENSE_BINARY=str(PROGRAMS / "agentfense"))) == "a\n"
+
+
+def test_what_else_listens_there_is_no_server_of_ours(make_server):
+    from agentfense._private import _answers
+
+    with socket.socket() as other:
+        other.bind(("localhost", 0))
+        assert not _answers(f"localhost:{other.getsockname()[1]}")
+        other.listen()
+        assert not _answers(f"localhost:{other.getsockname()[1]}")
+    make_server("--server-require-token=true")
+    assert not _answers("localhost:9100")
+    make_server(port=9101)
+    assert _answers("localhost:9101")
+
+
+def test_commands_ignore_no_signals(place):
+    process = program(
+        """
+        from agentfense import Sandbox
+        with Sandbox.from_local("project") as sandbox:
+            print(sandbox.run("grep SigIgn /proc/self/status").stdout.split()[1])
+        """,
+        place,
+    )
+    assert int(outcome(process), 16) == 0
 
 
 def test_why_it_did_not_start_is_told(place):

@@ -120,8 +120,10 @@ def test_input_directory_and_both_outputs(project):
 
 def test_output_comes_while_it_runs(project):
     with Sandbox.from_local(project) as sandbox:
-        with sandbox.exec_stream("echo one; read x < output/fifo; echo two; exit 5") as stream:
-            assert next(stream) == b"one\n"
+        stream = sandbox.exec_stream("echo one; while ! test -e output/go; do sleep 0.05; done; echo two; exit 5")
+        assert next(stream) == b"one\n"
+        sandbox.run("touch output/go")
+        assert b"".join(stream) == b"two\n" and stream.exit_code == 5
         stream = sandbox.exec_stream("printf '\\377'; echo err >&2; exit 5")
         assert sorted(b"".join(stream)) == sorted(b"\xfferr\n") and stream.exit_code == 5
         with pytest.raises(agentfense.CommandTimeoutError) as caught:
