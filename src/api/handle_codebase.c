@@ -59,15 +59,12 @@ static int list(struct call *call, void *cookie, struct err *err)
     autorequest request = NULL;
     autodone(codebase_page) struct codebase_page page = { 0 };
     struct caller caller;
-    size_t page_size;
     int r = request_take(call, cookie, &request, &caller, err);
 
     if (r < 0)
         return r;
     const Sandbox__V1__ListCodebasesRequest *in = (void *) request;
-    r = take_page_size(in->page_size, &page_size, err);
-    if (r == 0)
-        r = shelf_list(service_of(cookie), &caller, in->owner_id, page_size, in->page_token, &page, err);
+    r = shelf_list(service_of(cookie), &caller, in->owner_id, take_page_size(in->page_size), in->page_token, &page, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListCodebasesResponse *out = xnew(Sandbox__V1__ListCodebasesResponse);
@@ -148,21 +145,18 @@ static int list_files(struct call *call, void *cookie, struct err *err)
     struct file_answer answer = { 0 };
     autofree char *next = NULL;
     struct caller caller;
-    size_t page_size;
     int r = request_take(call, cookie, &request, &caller, err);
 
     if (r < 0)
         return r;
     const Sandbox__V1__ListFilesRequest *in = (void *) request;
     r = request_need(in->codebase_id, "codebase_id", err);
-    if (r == 0)
-        r = take_page_size(in->page_size, &page_size, err);
     if (r < 0)
         return r;
     answer.out = xnew(Sandbox__V1__ListFilesResponse);
     sandbox__v1__list_files_response__init(answer.out);
-    r = shelf_list_files(service_of(cookie), &caller, in->codebase_id, in->path, in->recursive, page_size, in->page_token,
-                         add_file, &answer, &next, err);
+    r = shelf_list_files(service_of(cookie), &caller, in->codebase_id, in->path, in->recursive, take_page_size(in->page_size),
+                         in->page_token, add_file, &answer, &next, err);
     if (r < 0) {
         if (answer.bytes > LISTING_BYTES_MAX)
             err_set(err, ERR_RESOURCE_EXHAUSTED, r,
@@ -210,7 +204,6 @@ static int list_versions(struct call *call, void *cookie, struct err *err)
     autorequest request = NULL;
     autodone(version_page) struct version_page page = { 0 };
     struct caller caller;
-    size_t page_size;
     int r = request_take(call, cookie, &request, &caller, err);
 
     if (r < 0)
@@ -218,9 +211,8 @@ static int list_versions(struct call *call, void *cookie, struct err *err)
     const Sandbox__V1__ListVersionsRequest *in = (void *) request;
     r = request_need(in->codebase_id, "codebase_id", err);
     if (r == 0)
-        r = take_page_size(in->page_size, &page_size, err);
-    if (r == 0)
-        r = shelf_list_versions(service_of(cookie), &caller, in->codebase_id, page_size, in->page_token, &page, err);
+        r = shelf_list_versions(service_of(cookie), &caller, in->codebase_id, take_page_size(in->page_size), in->page_token,
+                                &page, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListVersionsResponse *out = xnew(Sandbox__V1__ListVersionsResponse);

@@ -18,9 +18,7 @@ static int list(struct call *call, void *cookie, struct err *err)
     if (r < 0)
         return r;
     const Sandbox__V1__ListEventsRequest *in = (void *) request;
-    r = take_page_size(in->page_size, &filter.page_size, err);
-    if (r < 0)
-        return r;
+    filter.page_size = take_page_size(in->page_size);
     filter.sandbox_id = in->sandbox_id;
     filter.codebase_id = in->codebase_id;
     filter.type = in->type;

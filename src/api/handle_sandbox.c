@@ -161,11 +161,9 @@ static int list(struct call *call, void *cookie, struct err *err)
     if (r < 0)
         return r;
     const Sandbox__V1__ListSandboxesRequest *in = (void *) request;
-    r = take_page_size(in->page_size, &filter.page_size, err);
-    if (r == 0 && (in->status < 0 || in->status > SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR))
-        r = err_invalid(err, "status %d is not known", (int) in->status);
-    if (r < 0)
-        return r;
+    if (in->status < 0 || in->status > SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR)
+        return err_invalid(err, "status %d is not known", (int) in->status);
+    filter.page_size = take_page_size(in->page_size);
     filter.codebase_id = in->codebase_id;
     filter.phase = (enum sandbox_phase) in->status;
     filter.page_token = in->page_token;

@@ -87,12 +87,9 @@ int take_duration(const Google__Protobuf__Duration *duration, const char *name, 
     return 0;
 }
 
-int take_page_size(int32_t size, size_t *ret, struct err *err)
+size_t take_page_size(int32_t size)
 {
-    if (size < 0)
-        return err_invalid(err, "page_size must not be negative");
-    *ret = (size_t) size;
-    return 0;
+    return size > 0 ? (size_t) size : 0;
 }
 
 /* ---- parts of answers ---- */

