@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -158,6 +159,8 @@ static int main_serve(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    /* Threads come and go with the calls; an arena for each would keep what the busiest moment took. */
+    mallopt(M_ARENA_MAX, 2);
     log_set_format(LOG_FORMAT_TEXT);
     return argc > 0 && strcmp(argv[0], "token") == 0 ? token_verb(argc, argv) : main_serve(argc, argv);
 }
