@@ -86,8 +86,8 @@ class Load(threading.Thread):
 
 
 def run_load(server, args):
-    # Once for warmth: what the server allocates the first time it keeps.
-    for seconds in (min(5, args.seconds), args.seconds):
+    # Once for warmth: caches of the database fill until they are full, and stay so.
+    for seconds in (args.seconds, args.seconds):
         before = rss_kib(server.pid())
         loads = [Load(server, number, time.monotonic() + seconds) for number in range(args.clients)]
         for load in loads:
