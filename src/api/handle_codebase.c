@@ -7,11 +7,6 @@
 #include "base/mem.h"
 #include "service/shelf.h"
 
-static struct service *service_of(void *cookie)
-{
-    return ((struct api *) cookie)->service;
-}
-
 static int create(struct call *call, void *cookie, struct err *err)
 {
     autorequest request = NULL;

@@ -19,11 +19,6 @@ struct collected {
     struct buf out, err;
 };
 
-static struct service *service_of(void *cookie)
-{
-    return ((struct api *) cookie)->service;
-}
-
 static int take_command(const ProtobufCMessage *request, struct command_request *ret, struct pair_list *env, struct err *err)
 {
     const Sandbox__V1__ExecRequest *in = (const void *) request;

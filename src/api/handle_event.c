@@ -25,7 +25,7 @@ static int list(struct call *call, void *cookie, struct err *err)
     filter.page_token = in->page_token;
     if (in->since && in->since->seconds > 0 && in->since->seconds < INT64_MAX / CLOCK_NS_PER_SEC)
         filter.since_ns = in->since->seconds * CLOCK_NS_PER_SEC + in->since->nanos;
-    r = events_list(((struct api *) cookie)->service, &caller, &filter, &page, err);
+    r = events_list(service_of(cookie), &caller, &filter, &page, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListEventsResponse *out = xnew(Sandbox__V1__ListEventsResponse);

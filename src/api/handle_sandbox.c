@@ -8,11 +8,6 @@
 #include "policy/ruleset.h"
 #include "service/sandboxes.h"
 
-static struct service *service_of(void *cookie)
-{
-    return ((struct api *) cookie)->service;
-}
-
 static int send_sandbox(struct call *call, const struct sandbox_info *info, struct err *err)
 {
     return answer_send(call, &make_sandbox(info)->base, err);

@@ -6,11 +6,6 @@
 #include "base/mem.h"
 #include "service/sessions.h"
 
-static struct service *service_of(void *cookie)
-{
-    return ((struct api *) cookie)->service;
-}
-
 static int create(struct call *call, void *cookie, struct err *err)
 {
     autorequest request = NULL;

@@ -6,11 +6,6 @@
 #include "base/mem.h"
 #include "service/shelf.h"
 
-static struct service *service_of(void *cookie)
-{
-    return ((struct api *) cookie)->service;
-}
-
 /* ---- in ---- */
 
 /* Two methods that differ in what their first message says: how to begin, what to answer. */

@@ -12,6 +12,12 @@
 #include "service/sandbox_info.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
+/* A handler's cookie is the api. */
+static inline struct service *service_of(void *cookie)
+{
+    return ((struct api *) cookie)->service;
+}
+
 /* The request of a method that has one; freed with request_free(). Lets the caller in first. */
 int request_take(struct call *call, void *cookie, ProtobufCMessage **ret, struct caller *ret_caller, struct err *err);
 /* Lets the caller in; for methods whose requests come one by one. */

@@ -41,7 +41,7 @@ int setting_set(const struct setting *setting, struct config *config, const char
 void setting_add(const struct setting *setting, struct config *config, const char *value);
 
 void setting_show(const struct setting *setting, const struct config *config, struct buf *out);
-/* Whether it may say something that nobody should read over a shoulder. */
+/* Frees what it holds. */
 void setting_done(const struct setting *setting, struct config *config);
 
 /* "AGENTFENSE_SERVER_GRPC_ADDR", "server-grpc-addr". */

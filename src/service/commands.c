@@ -36,7 +36,7 @@ static int why_not(struct service *service, const struct caller *caller, const c
     return r < 0 ? r : refuse_not_running(err);
 }
 
-static int find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err)
+int service_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err)
 {
     autoptr(ward) ward = ward_find_running(&service->wards, id);
     bool is_seen = false;
@@ -50,11 +50,6 @@ static int find_ward(struct service *service, const struct caller *caller, const
         return refuse_sandbox(err);
     *ret = steal_ptr(&ward);
     return 0;
-}
-
-int service_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err)
-{
-    return find_ward(service, caller, id, ret, err);
 }
 
 /* Of a session the sandbox is asked for. Freed by the caller. */
@@ -90,12 +85,12 @@ static uint32_t timeout_of(const struct service *service, int64_t wanted_ns)
     return ms > INT_MAX ? INT_MAX : (uint32_t) ms;
 }
 
-static char *workdir_of(const char *workdir)
+char *commands_make_workdir(const char *workdir)
 {
     return !*workdir || *workdir == '/' ? xdup(workdir) : xprintf(WORKSPACE "/%s", workdir);
 }
 
-static void env_free(char ***env)
+void commands_free_env(char ***env)
 {
     for (size_t i = 0; *env && (*env)[i]; i++)
         free((*env)[i]);
@@ -109,18 +104,13 @@ int commands_make_env(const struct pair_list *pairs, char ***ret, struct err *er
 
     for (size_t i = 0; i < count; i++) {
         if (!*pairs->items[i].key || strchr(pairs->items[i].key, '=')) {
-            env_free(&env);
+            commands_free_env(&env);
             return err_refuse(err, -EINVAL, pairs->items[i].key, "is no name of a variable");
         }
         env[i] = xprintf("%s=%s", pairs->items[i].key, pairs->items[i].value);
     }
     *ret = env;
     return 0;
-}
-
-void commands_free_env(char ***env)
-{
-    env_free(env);
 }
 
 /* A streamed output nobody keeps has no bound; what is collected has the server's, however much more is wanted. */
@@ -221,7 +211,7 @@ static int run_in(struct service *service, struct ward *ward, const struct comma
     struct exec_sink sink = { .fn = fn, .cookie = cookie, .cancel_fd = cancel_fd, .spare = is_ending, .spare_cookie = service };
     const char *shell[] = { "/bin/sh", "-c", request->command, NULL };
     const char *line[] = { request->command, NULL };
-    autofree char *cwd = workdir_of(request->workdir);
+    autofree char *cwd = commands_make_workdir(request->workdir);
     struct exec_request exec = {
         .name = ret->name,
         .session = request->session_id,
@@ -262,7 +252,7 @@ int command_run(struct service *service, const struct caller *caller, const stru
     int r = find_sandbox_of(service, request, &sandbox_id, err);
 
     if (r == 0)
-        r = find_ward(service, caller, sandbox_id, &ward, err);
+        r = service_find_ward(service, caller, sandbox_id, &ward, err);
     /* What is not the caller's does not exist, a session no more than its sandbox. */
     if (r == -ENOENT && request->session_id)
         return refuse_session(err);

@@ -46,6 +46,9 @@ void command_result_done(struct command_result *result);
 int command_run(struct service *service, const struct caller *caller, const struct command_request *request, exec_output_fn fn,
                 void *cookie, struct command_result *ret, struct err *err);
 
+/* Where a command or a session begins: relative ones count from the workspace, "" is the workspace. Free it. */
+char *commands_make_workdir(const char *workdir);
+
 /* "NAME=value" each, ended by NULL. */
 int commands_make_env(const struct pair_list *pairs, char ***ret, struct err *err);
 void commands_free_env(char ***env);

@@ -193,7 +193,7 @@ void life_end(struct service *service, struct ward *ward)
                  LOG_STR("error", err.text));
 }
 
-static int stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+int life_stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
 {
     struct err ignored = ERR_NONE;
     int r;
@@ -210,11 +210,6 @@ static int stop(struct service *service, struct ward *ward, struct sandbox_row *
     if (r == 0)
         tell(service, row, "sandbox_stopped", json_object());
     return r;
-}
-
-int life_stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
-{
-    return stop(service, ward, row, err);
 }
 
 /* ---- removal ---- */
@@ -247,7 +242,7 @@ typedef int (*life_fn)(struct service *service, struct ward *ward, struct sandbo
 static int stop_step(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
 {
     (void) cancel_fd;
-    return stop(service, ward, row, err);
+    return life_stop(service, ward, row, err);
 }
 
 /* Whoever destroys what they are done with did not mean to give up work that has no room in the codebase right now. */

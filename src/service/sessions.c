@@ -62,8 +62,7 @@ static int open_shell(const struct service *service, int fd, const char *id, con
 {
     const char *shell[] = { request->shell, NULL };
     struct ctl_run run = { .timeout_ms = idle_ms(service, request->idle_ns) };
-    autofree char *cwd =
-        !*request->workdir || *request->workdir == '/' ? xdup(request->workdir) : xprintf("/workspace/%s", request->workdir);
+    autofree char *cwd = commands_make_workdir(request->workdir);
     struct ctl_command command = {
         .name = id, .cwd = cwd, .argv = *request->shell ? shell : shell + 1, .envp = (const char *const *) env
     };

@@ -27,7 +27,6 @@ void sync_result_done(struct sync_result *result)
 /* ---- the others ---- */
 
 struct news {
-    struct service *service;
     const char *codebase_id;
     const struct ward *except;
     const char *const *paths;
@@ -71,11 +70,9 @@ void sync_tell_siblings(struct service *service, const char *codebase_id, const 
                         size_t count)
 {
     char **absolute = make_absolute(paths, count);
-    struct news news = { .service = service,
-                         .codebase_id = codebase_id,
-                         .except = except,
-                         .paths = (const char *const *) absolute,
-                         .count = count };
+    struct news news = {
+        .codebase_id = codebase_id, .except = except, .paths = (const char *const *) absolute, .count = count
+    };
 
     wards_each_running(&service->wards, tell_one, &news);
     for (size_t i = 0; i < count; i++)
