@@ -19,10 +19,8 @@
 struct source {
     struct config *config;
     const char *path;
-    bool seen[128]; /* by index in the table */
+    bool *seen; /* borrowed: by index in the table */
 };
-
-_Static_assert(sizeof((struct source){ 0 }.seen) >= 64, "room for each setting");
 
 void config_done(struct config *config)
 {
@@ -87,7 +85,8 @@ static int take_value(const char *key, const char *value, bool is_item, size_t l
 
 static int read_file(struct config *config, const char *path, struct err *err)
 {
-    struct source source = { .config = config, .path = path };
+    autofree bool *seen = xalloc(setting_count * sizeof(*seen));
+    struct source source = { .config = config, .path = path, .seen = seen };
     autodone(buf) struct buf text = BUF_EMPTY;
     autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     int r;
