@@ -6,6 +6,7 @@
 
 #include "api/ws_handlers.h"
 #include "api/ws_json.h"
+#include "api/ws_routes.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "service/events.h"
@@ -78,6 +79,8 @@ int ws_stats(struct ws *ws, struct err *err)
 
 /* ---- metrics ---- */
 
+#define METRICS 15
+
 struct metric {
     const char *name, *json_name, *type, *help;
     double value;
@@ -94,16 +97,15 @@ static double average_ms(uint64_t sum_ns, uint64_t count)
     return count > 0 ? (double) sum_ns / (double) count / CLOCK_NS_PER_MS : 0;
 }
 
-int ws_metrics(struct ws *ws, struct err *err)
+static int take_metrics(struct service *service, const struct caller *caller, struct metric ret[METRICS], struct err *err)
 {
-    const struct workspace_totals *t = workspaces_totals(ws->service);
-    const char *format = web_query(ws->web, "format");
+    const struct workspace_totals *t = workspaces_totals(service);
     struct workspace_count counts[WORKSPACE_STATUS_COUNT];
-    int r = workspaces_count(ws->service, &ws->caller, counts, err);
+    int r = workspaces_count(service, caller, counts, err);
 
     if (r < 0)
         return r;
-    const struct metric metrics[] = {
+    const struct metric list[METRICS] = {
         { "created_total", "sandbox_created_total", "counter", "Sandboxes that were made.", (double) t->created },
         { "stopped_total", "sandbox_stopped_total", "counter", "Sandboxes that were stopped.", (double) t->stopped },
         { "approved_total", "sandbox_approved_total", "counter", "Sandboxes that were approved.", (double) t->approved },
@@ -118,22 +120,46 @@ int ws_metrics(struct ws *ws, struct err *err)
           (double) t->patches },
         { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[WORKSPACE_STATUS_ACTIVE].count },
         { "disk_usage_bytes", "total_disk_usage_bytes", "gauge", "Bytes of their changes.", (double) total_of(counts, true) },
-        { "processes", "process_count", "gauge", "Commands that run in them.", (double) workspaces_processes(ws->service) },
+        { "processes", "process_count", "gauge", "Commands that run in them.", (double) workspaces_processes(service) },
         { "create_latency_ms", "create_latency_ms", "gauge", "How long making one took, on average.",
           average_ms(t->create_ns, t->created) },
         { "diff_latency_ms", "diff_latency_ms", "gauge", "How long a diff took, on average.",
           average_ms(t->diff_ns, t->diffs) },
     };
+    memcpy(ret, list, sizeof(list));
+    return 0;
+}
+
+int ws_metrics(struct ws *ws, struct err *err)
+{
+    const char *format = web_query(ws->web, "format");
+    struct metric metrics[METRICS];
+    int r = take_metrics(ws->service, &ws->caller, metrics, err);
+
+    if (r < 0)
+        return r;
     if (format && strcmp(format, "json") == 0) {
         json_t *answer = json_object();
-        for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
+        for (size_t i = 0; i < METRICS; i++)
             json_object_set_new(answer, metrics[i].json_name, json_real(metrics[i].value));
         return ws_answer(ws, 200, answer);
     }
     ws->web->response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
+    for (size_t i = 0; i < METRICS; i++)
         add_text(&ws->web->response.body, &metrics[i]);
     return 0;
+}
+
+void ws_metrics_add(struct service *service, struct buf *out)
+{
+    const struct caller all = { .owner = "", .is_admin = true, .cancel_fd = -1 };
+    struct metric metrics[METRICS];
+    struct err ignored = ERR_NONE;
+
+    if (take_metrics(service, &all, metrics, &ignored) < 0)
+        return;
+    for (size_t i = 0; i < METRICS; i++)
+        add_text(out, &metrics[i]);
 }
 
 /* ---- audit ---- */
@@ -182,10 +208,11 @@ static int audit(struct ws *ws, const char *id, struct err *err)
     if (r < 0)
         return r;
     limit = limit == 0 ? AUDIT_DEFAULT : limit > AUDIT_MAX ? AUDIT_MAX : limit;
-    events_flush(ws->service);
     json_t *list = json_array();
     do {
-        struct event_query query = { .sandbox_id = id, .codebase_id = "", .type = "", .page_size = 1000, .page_token = token };
+        struct event_query query = {
+            .sandbox_id = id, .codebase_id = "", .type = "", .page_size = 1000, .page_token = token, .newest_first = true
+        };
         autodone(event_page) struct event_page page = { 0 };
 
         r = events_list(ws->service, &ws->caller, &query, &page, err);

@@ -45,6 +45,6 @@ struct service_options config_service(const struct config *config)
         .workspace_ttl_ns = config->workspace_ttl_ns,
         .workspace_idle_ns = config->workspace_idle_ns,
         .workspace_terminal_ns = config->workspace_terminal_ns,
-        .keeps_terminal_workspaces = !config->cleans_terminal,
+        .collects_terminal_workspaces = config->cleans_terminal,
     };
 }

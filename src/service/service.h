@@ -36,7 +36,7 @@ struct service_options {
     unsigned workspaces_max;
     uint64_t workspace_bytes_max, workspace_total_bytes_max;
     int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns; /* what is collected when a request says nothing */
-    bool keeps_terminal_workspaces;                                     /* until somebody collects them */
+    bool collects_terminal_workspaces;                                  /* without being asked */
 };
 
 /* Opens store and directories, adopts the sandboxes that still run, finishes what was begun, and starts what goes on by itself

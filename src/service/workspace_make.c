@@ -11,6 +11,7 @@
 #include "policy/preset.h"
 #include "policy/ruleset.h"
 #include "service/git_head.h"
+#include "service/life.h"
 #include "service/row_info.h"
 #include "service/workspace_int.h"
 #include "service/workspace_scope.h"
@@ -205,9 +206,9 @@ static void take_back(struct service *service, struct ward *ward, struct workspa
     struct err ignored = ERR_NONE;
 
     workspace_name(row->id, name);
+    life_end(service, ward); /* it may run, and only its row could not be written */
     workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_ERROR, why, &ignored);
     home_remove(&service->home, name, &ignored);
-    (void) ward;
 }
 
 static int make(struct service *service, const struct caller *caller, struct workspace_row *row, struct err *err)

@@ -135,7 +135,7 @@ static void collect_terminal(struct service *service)
     struct workspace_gc_result result = { 0 };
     struct err err = ERR_NONE;
 
-    if (service->options.keeps_terminal_workspaces)
+    if (!service->options.collects_terminal_workspaces)
         return;
     if (workspaces_gc(service, &system_caller, &gc, &result, &err) < 0)
         log_warn("sandboxes could not be collected", LOG_STR("error", err.text));

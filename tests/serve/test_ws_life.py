@@ -1,12 +1,10 @@
 """Workspaces: made over live directories, stopped, started, deleted, collected, found again after a kill."""
 
 import concurrent.futures
-import json
 import os
 import pathlib
 import re
 import signal
-import time
 import uuid
 
 import pytest
@@ -368,7 +366,7 @@ def test_a_kill_while_one_is_made_leaves_nothing(make, project, point):
     server.start()
     left = server.http("GET", BASE)[1]["sandboxes"]
     assert [one["status"] for one in left] == ["deleted"] and server.supervisors() == {}
-    assert not [name for name in os.listdir(server.state / "sandboxes") if name.startswith("ws_")]
+    assert not list(server.state.rglob("ws_*"))
     assert create(server, project, idempotencyKey="k")["status"] == "active"
 
 
@@ -384,4 +382,4 @@ def test_a_kill_while_one_is_deleted_leaves_nothing(make, project):
     server.environment = environment
     server.start()
     assert get(server, made)["status"] == "deleted"
-    assert not [name for name in os.listdir(server.state / "sandboxes") if name.startswith("ws_")]
+    assert not list(server.state.rglob("ws_*"))
