@@ -93,7 +93,8 @@ static json_t *answer_of(const struct workspace_gc_result *result, bool is_dry, 
         const struct workspace_gc_one *one = &result->items[i];
 
         if (*one->error) {
-            json_array_append_new(errors, json_pack("{s:s, s:s}", "sandboxId", one->row.id, "error", one->error));
+            json_array_append_new(
+                errors, json_pack("{s:s, s:o}", "sandboxId", one->row.id, "error", ws_text(one->error, strlen(one->error))));
             continue;
         }
         json_t *item = json_pack("{s:s, s:o, s:s, s:I, s:s}", "id", one->row.id, "scopePath",

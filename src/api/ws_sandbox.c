@@ -280,7 +280,7 @@ int ws_workspace(struct ws *ws, struct err *err)
     if (r < 0)
         return ws_explain(ws, r, err, NULL);
     autofree char *path = workspaces_path(ws->service, ws->id, "mnt");
-    return ws_answer(ws, 200, json_pack("{s:s, s:s}", "path", path, "pathInside", "/workspace"));
+    return ws_answer(ws, 200, json_pack("{s:o, s:s}", "path", ws_text(path, strlen(path)), "pathInside", "/workspace"));
 }
 
 int ws_validate_path(struct ws *ws, struct err *err)

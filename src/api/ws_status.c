@@ -22,23 +22,21 @@
 
 int ws_health(struct ws *ws, struct err *err)
 {
-    static int64_t started_ns;
     struct err failure = ERR_NONE;
     int64_t asked_ns = clock_now_ns();
     bool is_up = service_check(ws->service, &failure) == 0;
     double latency_ms = (double) (clock_now_ns() - asked_ns) / CLOCK_NS_PER_MS;
     (void) err;
 
-    if (!started_ns)
-        started_ns = asked_ns;
+    const char *root = workspaces_project_root(ws->service);
+    int64_t started_ns = workspaces_totals(ws->service)->started_ns;
     json_t *database = json_pack("{s:b, s:f}", "connected", is_up, "latency_ms", latency_ms);
     if (!is_up)
         json_object_set_new(database, "error", json_string("the database does not answer"));
-    json_t *answer =
-        json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:s}}", "status", is_up ? "healthy" : "unhealthy", "service",
-                  "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds",
-                  (json_int_t) ((clock_now_ns() - started_ns) / CLOCK_NS_PER_SEC), "dependencies", "database", database,
-                  "driver", WORKSPACE_DRIVER, "config", "projectRoot", workspaces_project_root(ws->service));
+    json_t *answer = json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}}", "status", is_up ? "healthy" : "unhealthy",
+                               "service", "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds",
+                               (json_int_t) ((clock_now_ns() - started_ns) / CLOCK_NS_PER_SEC), "dependencies", "database",
+                               database, "driver", WORKSPACE_DRIVER, "config", "projectRoot", ws_text(root, strlen(root)));
     ws_set_time(answer, "timestamp", clock_wall_ns());
     return ws_answer(ws, is_up ? 200 : 503, answer);
 }

@@ -55,8 +55,12 @@ void web_answer_json(struct web *web, int status, json_t *value)
     web->response.status = status;
     web->response.content_type = "application/json";
     buf_clear(&web->response.body);
-    if (!value)
-        abort(); /* a format of json_pack() is wrong: ours */
+    if (!value) {
+        /* json_pack() gives nothing for a text that is no UTF-8: a mistake of ours, and not worth the whole server. */
+        web->response.status = 500;
+        web_add_error(&web->response.body, 500, "the answer cannot be written as JSON", NULL, false, NULL);
+        return;
+    }
     json_dump_callback(value, append, &web->response.body, JSON_COMPACT);
     buf_add_char(&web->response.body, '\n');
     json_decref(value);

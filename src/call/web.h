@@ -101,7 +101,7 @@ const char *web_header(const struct web *web, const char *name);
 /* Copied; one too many is dropped. The name is a literal. */
 void web_add_header(struct web *web, const char *name, const char *value);
 
-/* The whole answer; takes the value. */
+/* The whole answer; takes the value. NULL is a mistake of the caller's, and told as 500. */
 void web_answer_json(struct web *web, int status, json_t *value);
 
 int web_begin(struct web *web);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -104,6 +105,7 @@ int service_new(const struct service_options *options, struct service **ret, str
     service->lock_fd = -1;
     wards_init(&service->wards);
     copy_options(&service->options, options);
+    service->workspace_totals.started_ns = clock_now_ns();
     r = open_all(service, err);
     if (r < 0)
         return r;

@@ -116,6 +116,7 @@ struct workspace_gc workspaces_gc_default(const struct service *service);
 
 /* What has happened since the start. */
 struct workspace_totals {
+    int64_t started_ns; /* the service; monotonic clock */
     _Atomic uint64_t created, stopped, approved, rejected, deleted, errors, gc_runs, gc_deleted, diffs, patches;
     _Atomic uint64_t create_ns, diff_ns; /* sums */
 };

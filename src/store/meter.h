@@ -45,6 +45,9 @@
     X(WORKSPACE_MOVE, "workspace_move")                                                                                        \
     X(WORKSPACE_UPDATE, "workspace_update")                                                                                    \
     X(WORKSPACE_NOTE, "workspace_note")                                                                                        \
+    X(APPLIED_INSERT, "applied_insert")                                                                                        \
+    X(APPLIED_LIST, "applied_list")                                                                                            \
+    X(APPLIED_UPDATE, "applied_update")                                                                                        \
     X(META_GET, "meta_get")                                                                                                    \
     X(META_SET, "meta_set")
 

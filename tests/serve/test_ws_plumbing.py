@@ -1,6 +1,7 @@
 """The ground of the workspace routes: errors, verbs, origins, bodies; nothing of it under /v1."""
 
 import json
+import subprocess
 
 
 def error_of(answer):
@@ -57,3 +58,21 @@ def test_a_malformed_query_is_400(shared):
 def test_the_routes_are_in_the_openapi_page(shared):
     status, page = shared.http("GET", "/openapi.json")
     assert status == 200 and "get" in page["paths"]["/api"] and "WorkspaceError" in page["components"]["schemas"]
+
+
+def show_config(server, **environment):
+    return subprocess.run([server.program, "serve", "--check-config"], env={**server.environment(), **environment}, capture_output=True,
+                          text=True, check=False)
+
+
+def test_variables_of_the_other_server_are_taken(make):
+    server = make()
+    shown = show_config(server, API_PORT="8123", PROJECT_ROOT="/p", WORKSPACE_SANDBOX_MAX_SIZE_MB="7", WORKSPACE_SANDBOX_IDLE_TTL="5h",
+                        WORKSPACE_SANDBOX_MAX_SANDBOXES="3", AGENTFENSE_WORKSPACE_MAX="9")
+    assert shown.returncode == 0, shown.stderr
+    values = dict(line.split(": ", 1) for line in shown.stdout.splitlines() if ": " in line)
+    assert values["server.http_addr"] == '"localhost:8123"' and values["workspace.project_root"] == '"/p"'
+    assert values["workspace.idle_ttl"] == show_config(server, AGENTFENSE_WORKSPACE_IDLE_TTL="5h").stdout.split("idle_ttl: ")[1].split("\n")[0]
+    assert values["workspace.max_size"] == show_config(server, AGENTFENSE_WORKSPACE_MAX_SIZE="7M").stdout.split("max_size: ")[1].split("\n")[0]
+    assert values["workspace.max"] == "9"
+    assert show_config(server, WORKSPACE_SANDBOX_IDLE_TTL="soon").returncode != 0
