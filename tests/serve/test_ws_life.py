@@ -271,6 +271,33 @@ def test_health_stats_metrics_and_drivers(shared, box):
     assert shared.http("POST", "/api/v1/driver/select", {"driverId": "copy"})[0] == 400
 
 
+def test_work_stays_apart_and_lasts(server, project):
+    made = create(server, project)
+    name = "ws_" + made["id"].replace("-", "")
+
+    def run(command):
+        status, body = server.http("POST", f"/v1/sandboxes/{name}/exec", {"command": command})
+        assert status == 200, body
+        return body["stdout"]
+
+    assert run("cat a.txt; echo two > a.txt; mkdir new; echo three > new/b; cat a.txt") == "one\ntwo\n"
+    (project / "late.txt").write_text("late\n")
+    eventually(lambda: run("cat late.txt || true") == "late\n")
+    now = get(server, made)
+    assert now["fileCount"] == 2 and now["sizeBytes"] == len("two\nthree\n") and now["version"] == made["version"]
+    assert (project / "a.txt").read_text() == "one\n" and not (project / "new").exists()
+    post(server, made, "stop")
+    post(server, made, "start")
+    assert run("cat a.txt new/b") == "two\nthree\n"
+    server.kill()
+    os.kill(server.supervisors()[name], signal.SIGKILL)
+    eventually(lambda: name not in server.supervisors())
+    server.start()
+    assert run("cat a.txt new/b") == "two\nthree\n"
+    delete(server, made)
+    assert (project / "a.txt").read_text() == "one\n" and server.supervisors() == {}
+
+
 # Collecting.
 
 def test_a_dry_run_with_spans_as_text_deletes_nothing(shared, project):
