@@ -83,6 +83,7 @@ static bool has_other_mode(const struct edit *edit, const struct reconcile *re, 
 
 static int merge_text(struct reconcile *re, enum threeway_favor favor, struct err *err)
 {
+    mode_t mode = re->result.st.st_mode;
     int r = threeway_make(&re->ground.bytes, &re->project.bytes, &re->agent.bytes, favor, &re->merge, err);
 
     if (r < 0)
@@ -92,7 +93,7 @@ static int merge_text(struct reconcile *re, enum threeway_favor favor, struct er
         return 0;
     }
     image_done(&re->result);
-    image_of_bytes(re->merge.bytes.data ? re->merge.bytes.data : "", re->merge.bytes.len, re->result.st.st_mode, &re->result);
+    image_of_bytes(re->merge.bytes.data ? re->merge.bytes.data : "", re->merge.bytes.len, mode, &re->result);
     re->state = RECONCILE_MERGES;
     return 0;
 }
