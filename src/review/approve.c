@@ -69,7 +69,7 @@ static int open_records(struct approve_locks *locks, struct err *err)
 }
 
 /* The line before it may be torn, by a disk that was full: a line of its own then. */
-int approve_note(const char *notes, size_t len, void *cookie)
+static int note(const char *notes, size_t len, void *cookie)
 {
     autofd int fd = path_open_beneath(*(int *) cookie, "changes", O_RDWR | O_CREAT | O_APPEND, 0600);
     struct stat st;
@@ -88,6 +88,11 @@ int approve_note(const char *notes, size_t len, void *cookie)
     return r;
 }
 
+struct landing_site approve_site(struct approve_locks *locks)
+{
+    return (struct landing_site){ locks->base_fd, locks->records_fd, note, &locks->delta.meta_fd };
+}
+
 int approve_locks_take(const char *delta_path, bool is_held, struct approve_locks *ret, struct err *err)
 {
     struct approve_locks *locks = ret;
@@ -103,9 +108,10 @@ int approve_locks_take(const char *delta_path, bool is_held, struct approve_lock
         r = lock_base(locks, err);
     if (r == 0)
         r = open_records(locks, err);
-    if (r == 0)
-        r = landing_recover(locks->base_fd, locks->records_fd, approve_note, &locks->delta.meta_fd, err);
-    return r;
+    if (r < 0)
+        return r;
+    struct landing_site site = approve_site(locks);
+    return landing_recover(&site, err);
 }
 
 int approve_recover(const char *delta_path, bool is_held, struct err *err)
@@ -241,13 +247,14 @@ static int land(struct approval *a, struct err *err)
         return r;
     memcpy(a->out->id, landing_id(a->landing), sizeof(a->out->id));
     /* It is done. What cannot be tidied up now is when the records are opened the next time. */
-    landing_settle(a->landing, approve_note, &a->locks->delta.meta_fd, &later);
+    landing_settle(a->landing, &later);
     return 0;
 }
 
 static int perform(struct approval *a, struct err *err)
 {
-    int r = landing_new(a->locks->base_fd, a->locks->records_fd, NULL, &a->landing, err);
+    struct landing_site site = approve_site(a->locks);
+    int r = landing_new(&site, NULL, &a->landing, err);
 
     if (r < 0)
         return r;

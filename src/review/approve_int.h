@@ -37,5 +37,5 @@ struct approve_locks {
 int approve_locks_take(const char *delta_path, bool is_held, struct approve_locks *ret, struct err *err);
 void approve_locks_done(struct approve_locks *locks);
 
-/* A landing_note_fn: adds the lines to the diary. The cookie is the int that is the delta's meta directory. */
-int approve_note(const char *notes, size_t len, void *cookie);
+/* Where something lands under these locks; its notes go to the diary. Borrows from `locks`. */
+struct landing_site approve_site(struct approve_locks *locks);

@@ -23,23 +23,22 @@ static int make_record(struct landing *l, struct err *err)
 
     id_new(LANDING_ID_PREFIX, l->id);
     kept = xprintf("%s/kept", l->id);
-    r = path_mkdirs_beneath(l->records_fd, kept, 0700);
+    r = path_mkdirs_beneath(l->site.records_fd, kept, 0700);
     if (r == 0)
-        l->record_fd = path_open_beneath(l->records_fd, l->id, O_RDONLY | O_DIRECTORY, 0);
+        l->record_fd = path_open_beneath(l->site.records_fd, l->id, O_RDONLY | O_DIRECTORY, 0);
     if (r == 0 && l->record_fd < 0)
         r = l->record_fd;
     if (r == 0)
-        r = file_fsync_dir(l->records_fd);
+        r = file_fsync_dir(l->site.records_fd);
     return r < 0 ? err_errno(err, r, "making a record of what is about to be written") : 0;
 }
 
-int landing_new(int base_fd, int records_fd, const char *undoes, struct landing **ret, struct err *err)
+int landing_new(const struct landing_site *site, const char *undoes, struct landing **ret, struct err *err)
 {
     autoptr(landing) l = xnew(struct landing);
     int r;
 
-    l->base_fd = base_fd;
-    l->records_fd = records_fd;
+    l->site = *site;
     l->record_fd = -1;
     l->log.time_ns = clock_wall_ns();
     if (undoes)
@@ -51,20 +50,28 @@ int landing_new(int base_fd, int records_fd, const char *undoes, struct landing 
     return 0;
 }
 
-/* Whether the record is of any use from now on. */
-static bool is_spent(const struct landing *l)
+/* Nothing has come of it. Files that were moved and moved back have another change time, so what they are is noted; a record for which
+ * there is no room to do that waits for the next time. */
+static int remove_spent(const struct landing_site *site, const char *id, const struct step_log *log)
 {
-    return l->log.state == LANDING_STAGING || l->log.state == LANDING_TAKEN_BACK;
+    int r = step_log_clean(site->base_fd, log);
+
+    if (r == 0 && log->state == LANDING_TAKEN_BACK && log->back.len > 0)
+        r = site->note(log->back.data, log->back.len, site->cookie);
+    return r < 0 ? r : file_remove_tree(site->records_fd, id);
+}
+
+static bool is_spent(const struct step_log *log)
+{
+    return log->state == LANDING_STAGING || log->state == LANDING_TAKEN_BACK;
 }
 
 void landing_free(struct landing *l)
 {
     if (!l)
         return;
-    if (is_spent(l) && l->record_fd >= 0) {
-        step_log_clean(l->base_fd, &l->log);
-        file_remove_tree(l->records_fd, l->id);
-    }
+    if (is_spent(&l->log) && l->record_fd >= 0)
+        remove_spent(&l->site, l->id, &l->log);
     for (size_t i = 0; i < l->wish_count; i++)
         free((char *) (uintptr_t) l->wishes[i].wish.path);
     for (size_t i = 0; i < l->unit_count; i++) {
@@ -184,9 +191,9 @@ static void add_puts(struct landing *l, bool over_dirs)
 
 static void add_leaving(struct landing *l, const struct wished *w)
 {
-    bool is_dir = S_ISDIR(w->wish.was.st_mode);
-    autofree char *aside = is_dir ? NULL : place_aside(l, w->wish.path);
-    struct step *step = step_log_add(&l->log, is_dir ? STEP_RMDIR : STEP_REMOVE, w->wish.path, aside);
+    autofree char *aside = place_aside(l, w->wish.path);
+    struct step *step =
+        step_log_add(&l->log, S_ISDIR(w->wish.was.st_mode) ? STEP_RMDIR : STEP_REMOVE, w->wish.path, aside);
 
     step->was = step_file_of(&w->wish.was);
     memcpy(step->kept, w->kept, sizeof(step->kept));
@@ -248,10 +255,10 @@ static int say_failed(const struct step_log *log, size_t step, int r, struct err
 }
 
 /* All steps back. What could not be, stays in the journal for the next attempt. */
-static int give_up(int base_fd, int record_fd, struct step_log *log, size_t failed, int r, struct err *err)
+static int give_up(const struct landing_site *site, int record_fd, struct step_log *log, size_t failed, int r, struct err *err)
 {
     size_t left;
-    int back = step_log_take_back(base_fd, record_fd, log, &left);
+    int back = step_log_take_back(site->base_fd, record_fd, log, &left);
 
     say_failed(log, failed, r, err);
     if (back < 0 || left != SIZE_MAX) {
@@ -260,23 +267,21 @@ static int give_up(int base_fd, int record_fd, struct step_log *log, size_t fail
     }
     if (back < 0)
         return r;
-    step_log_sync(base_fd, log);
-    /* Without room to say so, there must be no journal that would be finished later. */
-    if (move_state(record_fd, log, LANDING_TAKEN_BACK) < 0 && unlinkat(record_fd, "journal", 0) == 0)
-        log->state = LANDING_TAKEN_BACK;
+    step_log_sync(site->base_fd, log);
+    step_log_mark_back(record_fd, log);
     return r;
 }
 
-static int land(int base_fd, int record_fd, struct step_log *log, struct err *err)
+static int land(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err)
 {
     size_t failed = 0;
-    int r = step_log_land(base_fd, log, &failed);
+    int r = step_log_land(site->base_fd, log, &failed);
 
     if (r < 0)
-        return give_up(base_fd, record_fd, log, failed, r, err);
-    r = step_log_sync(base_fd, log);
+        return give_up(site, record_fd, log, failed, r, err);
+    r = step_log_sync(site->base_fd, log);
     if (r < 0)
-        return err_errno(err, r, "syncing what was written");
+        return give_up(site, record_fd, log, log->count - 1, r, err);
     fault("landing-landed");
     /* All is written, whether there is room to say so or not; if not, it is said later. */
     move_state(record_fd, log, LANDING_DONE);
@@ -314,29 +319,29 @@ int landing_commit(struct landing *l, const struct buf *notes, const struct buf 
         return err_errno(err, r, "noting what is about to be written; nothing was changed");
     }
     fault("landing-intent");
-    return land(l->base_fd, l->record_fd, &l->log, err);
+    return land(&l->site, l->record_fd, &l->log, err);
 }
 
-static int settle(int base_fd, int record_fd, struct step_log *log, landing_note_fn fn, void *cookie, struct err *err)
+static int settle(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err)
 {
     /* What lies aside tells what was done: it goes when the journal says that all is. */
     int r = log->state == LANDING_INTENT ? move_state(record_fd, log, LANDING_DONE) : 0;
 
     fault("landing-done");
     if (r == 0)
-        r = step_log_clean(base_fd, log);
+        r = step_log_clean(site->base_fd, log);
     fault("landing-cleaned");
     if (r == 0 && log->notes.len > 0)
-        r = fn(log->notes.data, log->notes.len, cookie);
+        r = site->note(log->notes.data, log->notes.len, site->cookie);
     fault("landing-noted");
     if (r == 0)
         r = move_state(record_fd, log, LANDING_NOTED);
     return r < 0 ? err_errno(err, r, "tidying up after all was written") : 0;
 }
 
-int landing_settle(struct landing *l, landing_note_fn fn, void *cookie, struct err *err)
+int landing_settle(struct landing *l, struct err *err)
 {
-    return settle(l->base_fd, l->record_fd, &l->log, fn, cookie, err);
+    return settle(&l->site, l->record_fd, &l->log, err);
 }
 
 /* ---- records ---- */
@@ -402,25 +407,23 @@ int landing_each(int records_fd, landing_each_fn fn, void *cookie)
 }
 
 struct recovery {
-    int base_fd, records_fd;
-    landing_note_fn fn;
-    void *cookie;
+    const struct landing_site *site;
     struct err *err;
 };
 
-static int recover_log(struct recovery *re, int record_fd, struct step_log *log)
+static int recover_log(struct recovery *re, const char *id, int record_fd, struct step_log *log)
 {
     int r = 0;
 
     if (log->state == LANDING_INTENT)
-        r = land(re->base_fd, record_fd, log, re->err);
+        r = land(re->site, record_fd, log, re->err);
     /* Given up for good: the project is as it was before. */
     if (r < 0 && log->state == LANDING_TAKEN_BACK)
         r = 0;
     if (r == 0 && log->state == LANDING_DONE)
-        r = settle(re->base_fd, record_fd, log, re->fn, re->cookie, re->err);
-    if (r == 0 && (log->state == LANDING_STAGING || log->state == LANDING_TAKEN_BACK))
-        r = step_log_clean(re->base_fd, log);
+        r = settle(re->site, record_fd, log, re->err);
+    if (r == 0 && is_spent(log))
+        r = remove_spent(re->site, id, log);
     return r;
 }
 
@@ -428,7 +431,7 @@ static int on_recover(const char *id, int64_t time_ns, enum landing_state state,
 {
     struct recovery *re = cookie;
     struct step_log log = STEP_LOG_EMPTY;
-    autofd int fd = path_open_beneath(re->records_fd, id, O_RDONLY | O_DIRECTORY, 0);
+    autofd int fd = path_open_beneath(re->site->records_fd, id, O_RDONLY | O_DIRECTORY, 0);
     int r = fd;
 
     (void) time_ns;
@@ -437,20 +440,17 @@ static int on_recover(const char *id, int64_t time_ns, enum landing_state state,
     if (fd >= 0)
         r = step_log_read(fd, &log);
     if (r == -ENOENT) /* killed before the first word */
-        return file_remove_tree(re->records_fd, id);
+        return file_remove_tree(re->site->records_fd, id);
     if (r == 0)
-        r = recover_log(re, fd, &log);
-    bool is_spent = log.state == LANDING_STAGING || log.state == LANDING_TAKEN_BACK;
+        r = recover_log(re, id, fd, &log);
     step_log_done(&log);
-    if (r == 0 && is_spent)
-        r = file_remove_tree(re->records_fd, id);
     return r;
 }
 
-int landing_recover(int base_fd, int records_fd, landing_note_fn fn, void *cookie, struct err *err)
+int landing_recover(const struct landing_site *site, struct err *err)
 {
-    struct recovery re = { base_fd, records_fd, fn, cookie, err };
-    int r = landing_each(records_fd, on_recover, &re);
+    struct recovery re = { site, err };
+    int r = landing_each(site->records_fd, on_recover, &re);
 
     if (r < 0 && err && err->code == ERR_OK)
         err_errno(err, r, "finishing what was cut short");

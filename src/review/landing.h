@@ -1,7 +1,7 @@
 /*
  * Changes to a project's directory as one transaction: all of them, or none.
  *
- *     landing_open     a record of its own beneath the directory of records, under a lock that keeps others away from the project
+ *     landing_new      a record of its own beneath the directory of records
  *     landing_add      what shall be there, path by path, and what must be there until then
  *     landing_stage    every new file beside its place, and a copy of everything that goes, all of it on disk
  *     landing_commit   the journal, on disk; then renames; then the journal says that it is done
@@ -37,8 +37,18 @@ struct landing_wish {
 
 struct landing;
 
-/* `base_fd` and `records_fd` are borrowed. `undoes` is the id of the record it takes back, or NULL. */
-int landing_new(int base_fd, int records_fd, const char *undoes, struct landing **ret, struct err *err);
+/* Takes lines down. Called again with the same ones after a kill. */
+typedef int (*landing_note_fn)(const char *notes, size_t len, void *cookie);
+
+/* Where it lands and where its record is; all borrowed. */
+struct landing_site {
+    int base_fd, records_fd;
+    landing_note_fn note;
+    void *cookie;
+};
+
+/* `undoes` is the id of the record it takes back, or NULL. */
+int landing_new(const struct landing_site *site, const char *undoes, struct landing **ret, struct err *err);
 
 /* Removes what was staged and not committed. */
 void landing_free(struct landing *landing);
@@ -55,15 +65,12 @@ int landing_stage(struct landing *landing, struct err *err);
 /* What was staged for a wish: its times and number are those it will have in its place. st_mode 0: nothing. */
 const struct stat *landing_staged(const struct landing *landing, size_t wish);
 
-/* `notes`: the text to be taken down when it is done; `back`: that of an undo; `drops`: strings ended by NUL, the caller's. After a
+/* `notes`: the text to be taken down when it is done; `back`: when it is taken back, now or by an undo; `drops`: strings ended by NUL, the caller's. After a
  * failure (-ESTALE: somebody changed a file meanwhile) the project is as it was, unless the text says what could not be taken back. */
 int landing_commit(struct landing *landing, const struct buf *notes, const struct buf *back, const struct buf *drops,
                    struct err *err);
 
-/* Takes the notes down. Called again with the same text after a kill. */
-typedef int (*landing_note_fn)(const char *notes, size_t len, void *cookie);
-
-int landing_settle(struct landing *landing, landing_note_fn fn, void *cookie, struct err *err);
+int landing_settle(struct landing *landing, struct err *err);
 
 /* ---- records ---- */
 
@@ -76,7 +83,7 @@ enum landing_state {
 };
 
 /* Finishes or removes what was cut short. Nobody else may be at work on these records or this project. */
-int landing_recover(int base_fd, int records_fd, landing_note_fn fn, void *cookie, struct err *err);
+int landing_recover(const struct landing_site *site, struct err *err);
 
 /* Calls `fn` for each record, the oldest first. A nonzero answer ends it and is returned. */
 typedef int (*landing_each_fn)(const char *id, int64_t time_ns, enum landing_state state, void *cookie);

@@ -11,7 +11,7 @@
  *     put      the staged file at `temp` and what is at `path` change places (or it is moved there, if nothing is)
  *     part     something in a directory that a put brings: for an undo
  *     remove   what is at `path` is moved to `temp`, in the nearest directory that stays
- *     rmdir    the directory goes if it is empty; one that is not, stays
+ *     rmdir    the directory is moved to `temp` likewise, if it is empty; one that is not, stays
  *     mode     permission bits
  */
 enum step_kind {
@@ -73,9 +73,8 @@ struct wished {
 #define LANDING_NO_UNIT SIZE_MAX
 
 struct landing {
-    int base_fd;    /* borrowed */
-    int records_fd; /* borrowed */
-    int record_fd;  /* owned */
+    struct landing_site site;
+    int record_fd; /* owned */
     char id[ID_TEXT_MAX];
     struct wished *wishes; /* owned */
     size_t wish_count, wish_cap;
@@ -103,6 +102,9 @@ void step_log_done(struct step_log *log);
 /* Replaces <record>/journal, durably. */
 int step_log_write(int record_fd, struct step_log *log);
 int step_log_read(int record_fd, struct step_log *ret);
+
+/* All steps were taken back: nobody shall make them any more. */
+int step_log_mark_back(int record_fd, struct step_log *log);
 
 /* ---- step_perform.c ---- */
 

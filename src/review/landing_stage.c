@@ -56,7 +56,7 @@ static int describe_unit(struct landing *l, const struct wished *w, struct unit 
     const char *name;
     autofd int parent = -1;
     struct stat dir;
-    int r = path_open_parent_beneath(l->base_fd, unit->path, &parent, &name);
+    int r = path_open_parent_beneath(l->site.base_fd, unit->path, &parent, &name);
 
     if (r < 0)
         return r;
@@ -95,7 +95,7 @@ static int add_unit(struct landing *l, const struct wished *w, size_t len)
 
 static int plan_one(struct landing *l, struct wished *w)
 {
-    size_t len = missing_from(l->base_fd, w->wish.path);
+    size_t len = missing_from(l->site.base_fd, w->wish.path);
     int r = 0;
 
     w->unit = w->wish.path[len] ? find_unit(l, w->wish.path, len) : LANDING_NO_UNIT;
@@ -186,7 +186,7 @@ static int check_hash(struct wished *w, int fd)
 
 static int stage_file(struct landing *l, struct wished *w, const char *to)
 {
-    autofd int fd = path_open_beneath(l->base_fd, to, O_RDWR | O_CREAT | O_EXCL, 0600);
+    autofd int fd = path_open_beneath(l->site.base_fd, to, O_RDWR | O_CREAT | O_EXCL, 0600);
     int r = fd < 0 ? fd : fill(&w->wish, fd);
 
     if (r == 0)
@@ -234,7 +234,7 @@ static int stage_link(struct landing *l, struct wished *w, const char *to)
     int r = read_target(&w->wish, target);
 
     if (r == 0)
-        r = path_open_parent_beneath(l->base_fd, to, &parent, &name);
+        r = path_open_parent_beneath(l->site.base_fd, to, &parent, &name);
     if (r < 0)
         return r;
     if (symlinkat(target, parent, name) < 0)
@@ -253,7 +253,7 @@ static int stage_dirs(struct landing *l, const struct unit *unit, const char *pa
 {
     autofree char *to = xprintf("%s%.*s", unit->temp, (int) (len - strlen(unit->path)), path + strlen(unit->path));
 
-    return path_mkdirs_beneath(l->base_fd, to, 0700);
+    return path_mkdirs_beneath(l->site.base_fd, to, 0700);
 }
 
 static int stage_one(struct landing *l, struct wished *w)
@@ -278,7 +278,7 @@ static int dress_dir(struct landing *l, struct wished *w)
 {
     const struct unit *unit = &l->units[w->unit];
     autofree char *to = xprintf("%s%s", unit->temp, w->wish.path + strlen(unit->path));
-    autofd int fd = path_open_beneath(l->base_fd, to, O_RDONLY | O_DIRECTORY, 0);
+    autofd int fd = path_open_beneath(l->site.base_fd, to, O_RDONLY | O_DIRECTORY, 0);
     int r;
 
     if (fd < 0)
@@ -329,8 +329,8 @@ static int dress_others(struct landing *l, struct err *err)
         struct undressed u = { l, &l->units[i] };
         if (!u.unit->is_dir)
             continue;
-        autofd int fd = path_open_beneath(l->base_fd, u.unit->temp, O_RDONLY | O_DIRECTORY, 0);
-        int r = fd < 0 ? fd : file_walk(l->base_fd, u.unit->temp, on_staged, &u, err);
+        autofd int fd = path_open_beneath(l->site.base_fd, u.unit->temp, O_RDONLY | O_DIRECTORY, 0);
+        int r = fd < 0 ? fd : file_walk(l->site.base_fd, u.unit->temp, on_staged, &u, err);
         if (r == 0)
             r = dress_plainly(&u, fd, u.unit->path);
         if (r < 0)
@@ -354,7 +354,7 @@ static int dress_dirs(struct landing *l, struct err *err)
 static int look_at_units(struct landing *l, struct err *err)
 {
     for (size_t i = 0; i < l->unit_count; i++) {
-        autofd int fd = path_open_beneath(l->base_fd, l->units[i].temp, O_PATH, 0);
+        autofd int fd = path_open_beneath(l->site.base_fd, l->units[i].temp, O_PATH, 0);
         if (fd < 0 || fstat(fd, &l->units[i].staged) < 0)
             return failed(l->units[i].path, fd < 0 ? fd : -errno, err);
     }
@@ -376,7 +376,7 @@ static int stage_all(struct landing *l, struct err *err)
         r = dress_dirs(l, err);
     if (r == 0)
         r = look_at_units(l, err);
-    if (r == 0 && l->wish_count > SYNC_EACH_MOST && syncfs(l->base_fd) < 0)
+    if (r == 0 && l->wish_count > SYNC_EACH_MOST && syncfs(l->site.base_fd) < 0)
         r = err_errno(err, -errno, "syncing what was staged; nothing was changed");
     return r;
 }
@@ -385,7 +385,7 @@ static int stage_all(struct landing *l, struct err *err)
 
 static int keep_file(struct landing *l, struct wished *w, const char *to)
 {
-    autofd int from = path_open_beneath(l->base_fd, w->wish.path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0), fd = -1;
+    autofd int from = path_open_beneath(l->site.base_fd, w->wish.path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0), fd = -1;
     struct stat st;
     int r;
 
@@ -408,7 +408,7 @@ static int keep_file(struct landing *l, struct wished *w, const char *to)
 
 static int keep_link(struct landing *l, struct wished *w, const char *to)
 {
-    autofd int link = path_open_beneath(l->base_fd, w->wish.path, O_PATH, 0);
+    autofd int link = path_open_beneath(l->site.base_fd, w->wish.path, O_PATH, 0);
     char target[PATH_MAX];
     ssize_t n = link < 0 ? -1 : readlinkat(link, "", target, sizeof(target) - 1);
 

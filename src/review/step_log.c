@@ -197,7 +197,7 @@ static void get_step(struct log_scan *s, struct step_log *log)
     enum step_kind kind = (enum step_kind) get_name(s, kind_names, ARRAY_LEN(kind_names));
     const char *path = get(s), *temp = get(s);
 
-    s->is_bad |= !*path || (*temp && !is_temp(temp)) || (!*temp && (kind == STEP_PUT || kind == STEP_REMOVE));
+    s->is_bad |= !*path || (*temp && !is_temp(temp)) || (!*temp && kind != STEP_PART && kind != STEP_MODE);
     if (s->is_bad)
         return;
     struct step *step = step_log_add(log, kind, path, *temp ? temp : NULL);
@@ -224,12 +224,25 @@ static bool parse(struct log_scan *s, struct step_log *log)
     return !s->is_bad;
 }
 
+/* By a name, not by what is in it: a disk that is full lets a file be renamed. */
+int step_log_mark_back(int record_fd, struct step_log *log)
+{
+    if (renameat(record_fd, "journal", record_fd, "back") < 0)
+        return -errno;
+    log->state = LANDING_TAKEN_BACK;
+    file_fsync_dir(record_fd);
+    return 0;
+}
+
 int step_log_read(int record_fd, struct step_log *ret)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     struct step_log log = STEP_LOG_EMPTY;
     int r = file_read(record_fd, "journal", LOG_MAX, &text);
+    bool is_back = r == -ENOENT;
 
+    if (is_back)
+        r = file_read(record_fd, "back", LOG_MAX, &text);
     if (r < 0)
         return r;
     struct log_scan s = { text.data, text.data + text.len, text.len == 0 };
@@ -237,6 +250,8 @@ int step_log_read(int record_fd, struct step_log *ret)
         step_log_done(&log);
         return -EBADMSG;
     }
+    if (is_back)
+        log.state = LANDING_TAKEN_BACK;
     *ret = log;
     return 0;
 }

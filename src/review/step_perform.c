@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -155,19 +156,41 @@ static int land_remove(int base_fd, const struct step *step)
     return -ESTALE;
 }
 
-/* One that somebody has put something into stays. */
+static bool is_empty(int dirfd, const char *name)
+{
+    int fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    size_t entries = 0;
+
+    if (!dir) {
+        cleanup_fd(&fd);
+        return false;
+    }
+    while (readdir(dir))
+        entries++;
+    closedir(dir);
+    return entries <= 2;
+}
+
+/* Moved, not removed: a disk that is full would not let it be made again. One that somebody has put something into stays. */
 static int land_rmdir(int base_fd, const struct step *step)
 {
-    autodone(spot) struct spot path = SPOT_NONE;
+    autodone(spot) struct spot path = SPOT_NONE, temp = SPOT_NONE;
     int r = spot_open(base_fd, step->path, &path);
 
     if (r < 0)
         return is_not_there(r) ? 0 : r;
-    if (!S_ISDIR(path.st.st_mode))
+    if (!S_ISDIR(path.st.st_mode) || path.st.st_ino != step->was.ino)
         return 0;
-    if (unlinkat(path.dirfd, path.name, AT_REMOVEDIR) < 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
-        return -errno;
-    return 0;
+    r = spot_open(base_fd, step->temp, &temp);
+    if (r < 0 || temp.st.st_mode || !is_empty(path.dirfd, path.name))
+        return r;
+    r = move(&path, &temp);
+    if (r == -EBUSY || r == -EXDEV) /* something is mounted there */
+        return 0;
+    if (r < 0 || is_empty(temp.dirfd, temp.name))
+        return r;
+    return move(&temp, &path);
 }
 
 /* By the O_PATH descriptor: a file that we may not read gets its mode as well, and no link is followed. Set-group-ID of a directory is
@@ -284,19 +307,14 @@ static int back_remove(int base_fd, int record_fd, const struct step *step)
 
 static int back_rmdir(int base_fd, const struct step *step)
 {
-    autodone(spot) struct spot path = SPOT_NONE;
+    autodone(spot) struct spot path = SPOT_NONE, temp = SPOT_NONE;
     int r = spot_open(base_fd, step->path, &path);
 
-    if (r < 0 || path.st.st_mode)
+    if (r == 0)
+        r = spot_open(base_fd, step->temp, &temp);
+    if (r < 0 || path.st.st_mode || !temp.st.st_mode)
         return r;
-    if (mkdirat(path.dirfd, path.name, 0700) < 0)
-        return -errno;
-    autofd int fd = path_open_beneath(path.dirfd, path.name, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0)
-        return fd;
-    if (geteuid() == 0 && fchown(fd, step->was.uid, step->was.gid) < 0)
-        return -errno;
-    return fchmod(fd, step->was.mode & 07777) < 0 ? -errno : 0;
+    return move(&temp, &path);
 }
 
 int step_log_take_back(int base_fd, int record_fd, const struct step_log *log, size_t *ret_left)
@@ -327,12 +345,33 @@ int step_log_take_back(int base_fd, int record_fd, const struct step_log *log, s
     return first;
 }
 
+/* Somebody may have stood in it, and made something: then it comes back. */
+static int clean_dir(int base_fd, const struct step *step)
+{
+    autodone(spot) struct spot path = SPOT_NONE, temp = SPOT_NONE;
+    int r = spot_open(base_fd, step->temp, &temp);
+
+    if (r < 0 || !temp.st.st_mode || unlinkat(temp.dirfd, temp.name, AT_REMOVEDIR) == 0)
+        return is_not_there(r) ? 0 : r;
+    if (errno != ENOTEMPTY && errno != EEXIST)
+        return -errno;
+    r = spot_open(base_fd, step->path, &path);
+    return r < 0 ? r : move(&temp, &path);
+}
+
+static int clean_one(int base_fd, const struct step *step)
+{
+    if (!step->temp)
+        return 0;
+    return step->kind == STEP_RMDIR ? clean_dir(base_fd, step) : file_remove_tree(base_fd, step->temp);
+}
+
 int step_log_clean(int base_fd, const struct step_log *log)
 {
     int first = 0;
 
     for (size_t i = 0; i < log->count; i++) {
-        int r = log->steps[i].temp ? file_remove_tree(base_fd, log->steps[i].temp) : 0;
+        int r = clean_one(base_fd, &log->steps[i]);
         fault("landing-cleaned-one");
         first = first == 0 && !is_not_there(r) ? r : first;
     }

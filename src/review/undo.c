@@ -183,7 +183,8 @@ static int land(struct undoing *u, const char *id, struct err *err)
 {
     autoptr(landing) landing = NULL;
     struct err later = ERR_NONE;
-    int r = landing_new(u->locks->base_fd, u->locks->records_fd, id, &landing, err);
+    struct landing_site site = approve_site(u->locks);
+    int r = landing_new(&site, id, &landing, err);
 
     if (r < 0)
         return r;
@@ -195,7 +196,7 @@ static int land(struct undoing *u, const char *id, struct err *err)
         return r;
     u->out->done_count = u->count;
     memcpy(u->out->id, landing_id(landing), sizeof(u->out->id));
-    landing_settle(landing, approve_note, &u->locks->delta.meta_fd, &later);
+    landing_settle(landing, &later);
     return 0;
 }
 
