@@ -25,6 +25,7 @@
     X(git_repository_path)                                                                                                     \
     X(git_repository_state)                                                                                                    \
     X(git_repository_index)                                                                                                    \
+    X(git_repository_set_ident)                                                                                                \
     X(git_reference_lookup)                                                                                                    \
     X(git_reference_free)                                                                                                      \
     X(git_reference_name)                                                                                                      \
@@ -56,7 +57,7 @@
     X(git_index_has_conflicts)                                                                                                 \
     X(git_blob_create_from_buffer)                                                                                             \
     X(git_filter_list_load)                                                                                                    \
-    X(git_filter_list_apply_to_data)                                                                                           \
+    X(git_filter_list_apply_to_buffer)                                                                                         \
     X(git_filter_list_free)                                                                                                    \
     X(git_buf_dispose)                                                                                                         \
     X(git_attr_get)                                                                                                            \
