@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -68,24 +67,9 @@ static int open_records(struct approve_locks *locks, struct err *err)
     return r < 0 ? err_errno(err, r, "opening the records of approvals") : 0;
 }
 
-/* The line before it may be torn, by a disk that was full: a line of its own then. */
 static int note(const char *notes, size_t len, void *cookie)
 {
-    autofd int fd = path_open_beneath(*(int *) cookie, "changes", O_RDWR | O_CREAT | O_APPEND, 0600);
-    struct stat st;
-    char last = '\n';
-    int r;
-
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &st) < 0 || (st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) < 0))
-        return -errno;
-    r = last == '\n' ? 0 : fd_write_full(fd, "\n", 1);
-    if (r == 0)
-        r = fd_write_full(fd, notes, len);
-    if (r == 0 && fdatasync(fd) < 0)
-        r = -errno;
-    return r;
+    return diary_append(*(int *) cookie, notes, len);
 }
 
 struct landing_site approve_site(struct approve_locks *locks)

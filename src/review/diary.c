@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -395,6 +396,26 @@ static void add_line(struct buf *line, const struct diary_page *page, uint64_t i
 void diary_add_line(struct buf *out, const struct diary_page *page)
 {
     add_line(out, page, 0);
+}
+
+/* The line before it may be torn, by a disk that was full: a line of its own then. */
+int diary_append(int meta_fd, const char *lines, size_t len)
+{
+    autofd int fd = path_open_beneath(meta_fd, "changes", O_RDWR | O_CREAT | O_APPEND, 0600);
+    struct stat st;
+    char last = '\n';
+    int r;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0 || (st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) < 0))
+        return -errno;
+    r = last == '\n' ? 0 : fd_write_full(fd, "\n", 1);
+    if (r == 0)
+        r = fd_write_full(fd, lines, len);
+    if (r == 0 && fdatasync(fd) < 0)
+        r = -errno;
+    return r;
 }
 
 int diary_note_applied(int fd, const char *path, const struct stat *base, const uint8_t *hash)

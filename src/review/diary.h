@@ -62,6 +62,9 @@ int diary_note_applied(int fd, const char *path, const struct stat *base, const 
 /* The same as text: adds a line that makes the page's the path's base from now on. */
 void diary_add_line(struct buf *out, const struct diary_page *page);
 
+/* Writes such lines to <delta>/meta/changes, durably. */
+int diary_append(int meta_fd, const char *lines, size_t len);
+
 /* Of a regular file of at most DIARY_HASH_MOST bytes; -EFBIG. */
 int diary_hash(int fd, uint8_t out[DIARY_HASH_BYTES]);
 
