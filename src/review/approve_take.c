@@ -53,10 +53,10 @@ static void keep_ground(struct taking *taking, const struct image *image)
 }
 
 /* All was taken: the agent stands on what it made itself. */
-static void stand_on_agent(const struct reconcile *re, const struct approve_options *options, mode_t mode, struct taking *taking)
+static void stand_on_agent(const struct reconcile *re, mode_t mode, bool leaves, struct taking *taking)
 {
     describe(&taking->ground, &re->agent, mode);
-    if (!options->is_dropping)
+    if (!leaves)
         keep_ground(taking, &re->agent);
 }
 
@@ -108,7 +108,7 @@ static void take_whole(const struct edit *edit, const struct approve_options *op
     memcpy(taking->hash, re->result.hash, sizeof(taking->hash));
     if (S_ISREG(taking->now) && !taking->is_mode_only && !image_is_same(&re->result, &re->agent))
         take_bytes(&re->result, taking);
-    stand_on_agent(re, options, re->agent.st.st_mode, taking);
+    stand_on_agent(re, re->agent.st.st_mode, options->is_dropping, taking);
 }
 
 /* ---- hunks ---- */
@@ -160,9 +160,8 @@ static int stand_on_part(const struct reconcile *re, const struct buf *taken, mo
     return 0;
 }
 
-static int take_text(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
-                     const struct reconcile *re, struct buf *take_taken, bool is_all, struct approve_file *file,
-                     struct taking *taking, struct err *err)
+static int take_text(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, struct buf *take_taken,
+                     bool is_all, struct approve_file *file, struct taking *taking, struct err *err)
 {
     autodone(image) struct image image = IMAGE_NONE;
     mode_t mode = ground_mode(list, edit, re);
@@ -175,7 +174,7 @@ static int take_text(const struct edit_list *list, const struct edit *edit, cons
     image_of_bytes(take_taken->data ? take_taken->data : "", take_taken->len, taking->now, &image);
     memcpy(taking->hash, image.hash, sizeof(taking->hash));
     if (is_all)
-        stand_on_agent(re, options, mode, taking);
+        stand_on_agent(re, mode, false, taking);
     else
         r = stand_on_part(re, take_taken, mode, file, taking, err);
     taking->has_bytes = true;
@@ -237,7 +236,7 @@ static int take_hunks(const struct edit_list *list, const struct edit *edit, con
         return 0;
     }
     r = hunk_list_pick(was->data, was->len, now->data, now->len, &hunks, chosen, &taken, err);
-    return r < 0 ? r : take_text(list, edit, options, re, &taken, is_all, file, taking, err);
+    return r < 0 ? r : take_text(list, edit, re, &taken, is_all, file, taking, err);
 }
 
 /* ---- one edit ---- */

@@ -23,7 +23,7 @@ struct entry_text {
     struct buf change, path, to, hash, kept;
     bool has_base, has_moved_on;
     uint64_t size_bytes, mode;
-    int64_t mtime_ns;
+    int64_t mtime_ns, time_ns;
 };
 
 struct scan {
@@ -124,6 +124,8 @@ static bool take_number_value(struct scan *s, const char *key, struct entry_text
         return false;
     if (strcmp(key, "mtime_ns") == 0)
         e->mtime_ns = n;
+    else if (strcmp(key, "time_ns") == 0)
+        e->time_ns = n;
     else if (strcmp(key, "size") == 0)
         e->size_bytes = (uint64_t) n;
     else if (strcmp(key, "mode") == 0)
@@ -249,6 +251,7 @@ static bool take_entry(struct diary *diary, const struct entry_text *e)
         page->is_reset = true;
     } else if (strcmp(change, "dropped") == 0) {
         page->is_reset = true;
+        page->since_ns = e->time_ns;
     } else {
         diary->count--;
         page_done(page);
@@ -289,14 +292,16 @@ static void fold(struct diary_page *page, struct diary_page *later)
     bool is_dropped = later->is_reset && later->base == DIARY_BASE_UNKNOWN;
     bool was_dropped = page->is_reset && page->base == DIARY_BASE_UNKNOWN;
     bool was_removed = (page->was_removed && !is_dropped) || later->was_removed;
+    int64_t since_ns = later->since_ns ? later->since_ns : page->since_ns;
     char *path = page->path;
 
-    if (later->is_reset || later->base == DIARY_BASE_PRESENT || (was_dropped && later->base != DIARY_BASE_UNKNOWN)) {
+    if (later->is_reset || later->base == DIARY_BASE_PRESENT || was_dropped) {
         free(page->kept);
         *page = *later;
         page->path = path;
         later->kept = NULL;
     }
+    page->since_ns = since_ns;
     page->was_removed = was_removed;
 }
 

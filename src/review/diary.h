@@ -31,6 +31,7 @@ struct diary_page {
     enum diary_base base;
     bool was_removed; /* deleted, moved or copied by the agent, who therefore saw it */
     bool is_reset;    /* it was applied, or left the delta (DIARY_BASE_UNKNOWN): what was before does not count */
+    int64_t since_ns; /* when it last left the delta, wall clock; 0: never */
     /* Of DIARY_BASE_PRESENT: */
     bool has_moved_on; /* it was not what the agent had read any more */
     bool has_hash;

@@ -37,6 +37,15 @@ const char *rebase_outcome_name(enum rebase_outcome outcome)
 
 /* ---- what becomes of an edit ---- */
 
+/* A mode that the agent left alone is none of its edits on the new ground either. */
+static mode_t ground_mode(const struct rebase *rb, const struct edit *edit, const struct reconcile *re)
+{
+    const struct diary_page *page = diary_find(&rb->edits.diary, edit->path);
+    bool is_left = page && page->base == DIARY_BASE_PRESENT && !((page->mode ^ re->agent.st.st_mode) & 0777);
+
+    return (is_left ? page->mode : re->project.st.st_mode) & 0777;
+}
+
 /* The project as it was reconciled, with a copy to merge on later. */
 static int note_ground(struct rebase *rb, const struct edit *edit, const struct reconcile *re, struct err *err)
 {
@@ -48,7 +57,7 @@ static int note_ground(struct rebase *rb, const struct edit *edit, const struct 
         page.base = DIARY_BASE_PRESENT;
         page.size_bytes = (uint64_t) project->st.st_size;
         page.mtime_ns = (int64_t) project->st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + project->st.st_mtim.tv_nsec;
-        page.mode = project->st.st_mode & 0777;
+        page.mode = ground_mode(rb, edit, re);
         page.has_hash = S_ISREG(project->st.st_mode);
         memcpy(page.hash, project->hash, sizeof(page.hash));
     }

@@ -125,9 +125,11 @@ static int merge_moved(const struct edit *edit, struct reconcile *re, enum three
 
 /* Where the diary does not say what the base had (a file that the agent deleted, or renamed another over, in a base that is not
  * watched), its change time tells: that cannot be set back, as a modification time can. */
-static void judge_by_time(const struct edit_list *list, struct reconcile *re)
+static void judge_by_time(const struct edit_list *list, const struct diary_page *page, struct reconcile *re)
 {
-    if (ns_of(re->project.st.st_ctim) > list->delta.made_ns)
+    int64_t since_ns = page && page->since_ns > list->delta.made_ns ? page->since_ns : list->delta.made_ns;
+
+    if (ns_of(re->project.st.st_ctim) > since_ns)
         refuse(re, "has changed in the project since the sandbox was made");
 }
 
@@ -135,7 +137,7 @@ static int judge_present(const struct edit_list *list, const struct edit *edit, 
                          enum threeway_favor favor, struct reconcile *re, struct err *err)
 {
     if (!page || page->base == DIARY_BASE_UNKNOWN)
-        judge_by_time(list, re);
+        judge_by_time(list, page, re);
     else if (page->base == DIARY_BASE_ABSENT)
         refuse(re, "has appeared in the project meanwhile");
     else if (page->has_moved_on)

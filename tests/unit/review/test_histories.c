@@ -12,7 +12,7 @@
 
 #include <inttypes.h>
 
-#include "fence/whiteout.h"
+#include "review/rebase.h"
 #include "review/undo.h"
 
 #define SLOTS 5
@@ -46,7 +46,7 @@ struct history {
     struct model model;
     uint64_t random, seed;
     unsigned next; /* the next text nobody has had */
-    size_t approvals, conflicts, parts, undone;
+    size_t approvals, conflicts, parts, undone, rebased;
 };
 
 /* Nothing here is about power cuts. */
@@ -511,25 +511,57 @@ static void take(struct file *file, const struct wanted *wanted)
     }
 }
 
-/* As the fence does it, of a delta at rest. */
-static void drop(struct history *h, const char *path)
+static void drop_all(struct history *h, char *const *drops, size_t count)
 {
-    autofree char *full = xprintf("delta/data%s", path);
-    char marker[NAME_MAX + 1];
-    char *slash = strrchr(full, '/');
+    autofree struct fence_drop *changes = xalloc((count + 1) * sizeof(*changes));
+    struct err err = ERR_NONE;
 
-    unlinkat(h->w->f.fd, full, 0);
-    whiteout_name(slash + 1, marker);
-    *slash = 0;
-    autofree char *marker_path = xprintf("%s/%s", full, marker);
-    unlinkat(h->w->f.fd, marker_path, 0);
+    for (size_t k = 0; k < count; k++) {
+        changes[k] = (struct fence_drop){ drops[k], -1 };
+        for (size_t i = 0; i < PATHS; i++) {
+            struct file *file = &h->model.files[i];
+            if (strcmp(drops[k] + 1, paths[i]) != 0)
+                continue;
+            file->is_covered = file->has_ground = false;
+            file->agent = file->project;
+        }
+    }
+    if (delta_drop(h->w->delta, changes, count, &err) < 0)
+        fail_msg("seed %" PRIu64 ": %s", h->seed, err.text);
+}
+
+/* The agent's files get what the owner changed, where that can be done. */
+static void rebase(struct history *h)
+{
+    autodone(rebase) struct rebase rb = REBASE_NONE;
+    struct version result;
+    struct err err = ERR_NONE;
+    size_t conflicts = 0;
+
+    if (rebase_plan(h->w->delta, NULL, REBASE_MERGE, &rb, &err) < 0 ||
+        delta_drop(h->w->delta, rb.changes, rb.change_count, &err) < 0 || rebase_finish(&rb, &err) < 0)
+        fail_msg("seed %" PRIu64 ": %s", h->seed, err.text);
     for (size_t i = 0; i < PATHS; i++) {
         struct file *file = &h->model.files[i];
-        if (strcmp(path + 1, paths[i]) != 0)
+        if (!is_edit(file))
             continue;
-        file->is_covered = false;
-        file->agent = file->project;
+        bool has_other_text = file->agent.kind == TEXT && file->project.kind == TEXT && file->ground.kind == TEXT &&
+                              !same_content(&file->project, &file->ground) && !same_content(&file->agent, &file->ground) &&
+                              !same_content(&file->agent, &file->project);
+        if (is_conflict(file, &result)) {
+            conflicts++;
+        } else if (has_other_text) {
+            memcpy(file->agent.slots, result.slots, sizeof(result.slots));
+            mode_t mode = file->agent.mode == file->ground.mode ? file->ground.mode : file->project.mode;
+            file->ground = file->project;
+            file->ground.mode = mode;
+            h->rebased++;
+        }
     }
+    if (rb.conflict_count != conflicts)
+        fail_msg("seed %" PRIu64 ": %zu conflicts, not %zu", h->seed, rb.conflict_count, conflicts);
+    assert_project(h);
+    assert_rest(h);
 }
 
 static void undo(struct history *h, const char *id, const struct model *before)
@@ -579,8 +611,8 @@ static void approve_some(struct history *h)
         undo(h, approve.id, &before);
         assert_project(h);
     }
-    for (size_t i = 0; i < approve.drop_count && is_dropping; i++)
-        drop(h, approve.drops[i]);
+    if (is_dropping && r == 0)
+        drop_all(h, approve.drops, approve.drop_count);
     assert_rest(h);
 }
 
@@ -610,12 +642,15 @@ static void run_history(uint64_t seed, struct history *totals)
         agent_works(&h);
         owner_works(&h);
         assert_rest(&h);
+        if (pick(&h, 3) == 0)
+            rebase(&h);
         approve_some(&h);
     }
     totals->approvals += h.approvals;
     totals->conflicts += h.conflicts;
     totals->parts += h.parts;
     totals->undone += h.undone;
+    totals->rebased += h.rebased;
     assert_int_equal(world_teardown(&state), 0);
 }
 
@@ -634,14 +669,15 @@ static void the_project_is_what_a_plain_model_says(void **state)
     (void) state;
     for (uint64_t i = 0; i < count; i++)
         run_history(seed + i, &totals);
-    print_message("%zu approvals, %zu refused for conflicts, %zu files by hunk, %zu undone\n", totals.approvals,
-                  totals.conflicts, totals.parts, totals.undone);
-    assert_true(count < 100 || (totals.conflicts > 0 && totals.parts > 0 && totals.undone > 0));
+    print_message("%zu approvals, %zu refused for conflicts, %zu files by hunk, %zu undone, %zu files rebased\n",
+                  totals.approvals, totals.conflicts, totals.parts, totals.undone, totals.rebased);
+    assert_true(count < 100 || (totals.conflicts > 0 && totals.parts > 0 && totals.undone > 0 && totals.rebased > 0));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_project_is_what_a_plain_model_says) };
 
+    use_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

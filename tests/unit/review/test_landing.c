@@ -360,5 +360,6 @@ int main(void)
         cmocka_unit_test(an_undo_killed_at_any_call_is_done_or_not),
     };
 
+    use_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
