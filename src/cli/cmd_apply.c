@@ -88,15 +88,15 @@ static void print_json(const struct pick *pick, const struct approve *approve, c
     for (size_t i = 0; i < approve->edits.count && approve->conflict_count > 0; i++) {
         const struct approve_file *file = &approve->files[i];
         if (file->outcome == APPROVE_CONFLICT)
-            json_array_append_new(conflicts, json_pack("{s:o, s:s}", "path", output_json_name(file->edit->path), "reason",
-                                                       file->reason));
+            json_array_append_new(conflicts,
+                                  json_pack("{s:o, s:s}", "path", output_json_name(file->edit->path), "reason", file->reason));
     }
     for (size_t i = 0; i < approve->edits.unseen_count; i++)
         json_array_append_new(unseen, output_json_name(approve->edits.unseen[i]));
     output_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:b}", "sandbox", pick->name, "directory",
                           output_json_name(pick->spec->base_path), "applied",
-                          approve->conflict_count ? json_array() : edits_json(&approve->edits), "conflicts", conflicts, "unseen",
-                          unseen, "remaining", (json_int_t) outcome->remaining, "removed", outcome->is_removed));
+                          approve->conflict_count ? json_array() : edits_json(&approve->edits), "conflicts", conflicts,
+                          "unseen", unseen, "remaining", (json_int_t) outcome->remaining, "removed", outcome->is_removed));
 }
 
 static void print_conflicts(const struct approve *approve)

@@ -23,9 +23,9 @@ typedef int (*approve_check_fn)(const struct edit_list *list, const struct edit 
 
 struct approve_options {
     const struct selection *selection; /* NULL: all */
-    bool is_forced; /* conflicts and stale changes are overridden, except for files the agent never saw */
-    bool is_dry;    /* the same answer, and nothing is written */
-    bool is_held;   /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
+    bool is_forced;                    /* conflicts and stale changes are overridden, except for files the agent never saw */
+    bool is_dry;                       /* the same answer, and nothing is written */
+    bool is_held;           /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
     bool is_dropping;       /* the caller will drop what was taken whole: no copy of it is kept as ground */
     approve_check_fn check; /* NULL: whatever is there is meant */
     void *cookie;
@@ -43,8 +43,8 @@ struct approve_file {
     const struct edit *edit; /* of `edits` */
     enum approve_outcome outcome;
     enum reconcile_state state;
-    const char *reason;    /* of a conflict */
-    struct threeway merge; /* of a conflict in text: its hunks */
+    const char *reason;             /* of a conflict */
+    struct threeway merge;          /* of a conflict in text: its hunks */
     size_t hunk_count, hunks_taken; /* where hunks were asked for */
 };
 
@@ -52,7 +52,7 @@ struct approve {
     struct edit_list edits;     /* what was chosen */
     struct approve_file *files; /* owned; one for each edit */
     size_t conflict_count, stale_count;
-    size_t taken_count; /* WHOLE and PARTLY */
+    size_t taken_count;   /* WHOLE and PARTLY */
     char id[ID_TEXT_MAX]; /* of the record; empty if nothing was written */
     char **drops;         /* owned: paths that can leave the delta, as fence/hold.h takes them: "/a/b" */
     size_t drop_count, drop_cap;

@@ -5,13 +5,13 @@
 
 /* What is to be done for one edit. */
 struct taking {
-    bool is_taken;   /* it gets notes */
-    bool has_wish;   /* something is written */
-    size_t wish;     /* its index in the landing */
-    mode_t now;      /* as in struct landing_wish */
+    bool is_taken; /* it gets notes */
+    bool has_wish; /* something is written */
+    size_t wish;   /* its index in the landing */
+    mode_t now;    /* as in struct landing_wish */
     bool is_mode_only;
     struct stat was;
-    bool has_bytes;  /* `bytes` are written, not what the delta has */
+    bool has_bytes; /* `bytes` are written, not what the delta has */
     struct buf bytes;
     uint8_t hash[IMAGE_HASH_BYTES]; /* of what is written; for files */
     struct diary_page ground;       /* from now on; borrows its path, owns `kept` */

@@ -72,7 +72,8 @@ void attribution_committer(const struct attribution *a, struct person *ret)
     person_make(a->reviewer && *a->reviewer ? a->reviewer : NULL, a->address, ret);
 }
 
-static const struct attribution_word *find_word(const struct attribution_word *words, size_t count, const char *name, size_t len)
+static const struct attribution_word *find_word(const struct attribution_word *words, size_t count, const char *name,
+                                                size_t len)
 {
     for (size_t i = 0; i < count; i++) {
         if (strlen(words[i].name) == len && memcmp(words[i].name, name, len) == 0)

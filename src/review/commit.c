@@ -23,6 +23,7 @@ struct committed {
 struct committing {
     const struct commit_request *request;
     struct worktree wt;
+    bool is_dry;             /* no objects are written */
     git_oid head, head_tree; /* zero: none yet */
     git_index *index;        /* owned: ours, in memory */
     git_index *project;      /* owned: the project's */
@@ -84,14 +85,13 @@ static int take_path(struct committing *c, size_t i, struct err *err)
     if (r == 0)
         r = check_submodules(c, item->path, err);
     if (r == 0)
-        r = worktree_entry(&c->wt, item->path, &item->entry, err);
+        r = worktree_entry(&c->wt, item->path, c->is_dry, &item->entry, err);
     if (r < 0)
         return r;
     item->is_gone = r == 1;
     const git_index_entry *was = git->git_index_get_bypath(c->index, item->path, 0);
-    item->is_changed = item->is_gone
-                           ? was != NULL
-                           : !was || was->mode != item->entry.mode || git->git_oid_cmp(&was->id, &item->entry.id) != 0;
+    item->is_changed =
+        item->is_gone ? was != NULL : !was || was->mode != item->entry.mode || git->git_oid_cmp(&was->id, &item->entry.id) != 0;
     if (!item->is_changed)
         return 0;
     r = item->is_gone ? git->git_index_remove(c->index, item->path, 0) : git->git_index_add(c->index, &item->entry);
@@ -105,8 +105,9 @@ static int prepare(struct committing *c, struct err *err)
     if (r < 0)
         return r;
     if (c->wt.git->git_repository_state(c->wt.repo) != GIT_REPOSITORY_STATE_NONE)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the repository is in the middle of a merge, rebase or the like; "
-                                                             "finish that first");
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                       "the repository is in the middle of a merge, rebase or the like; "
+                       "finish that first");
     r = read_head(c, err);
     c->items = xalloc((c->request->path_count + 1) * sizeof(*c->items));
     for (size_t i = 0; i < c->request->path_count && r == 0; i++)
@@ -189,8 +190,8 @@ static int write_commit(struct committing *c, const git_signature *author, const
         r = git->git_commit_lookup(&parent, c->wt.repo, &c->head);
     const git_commit *parents[] = { parent };
     if (r == 0)
-        r = git->git_commit_create(ret, c->wt.repo, NULL, author, committer, NULL, c->request->message, tree,
-                                   parent ? 1 : 0, parents);
+        r = git->git_commit_create(ret, c->wt.repo, NULL, author, committer, NULL, c->request->message, tree, parent ? 1 : 0,
+                                   parents);
     git->git_tree_free(tree);
     git->git_commit_free(parent);
     return r < 0 ? libgit_failed(git, "writing the commit", err) : 0;
@@ -205,7 +206,8 @@ static int find_branch(struct committing *c, char *out, size_t cap, struct err *
 
     if (r < 0)
         return libgit_failed(git, "reading HEAD", err);
-    const char *target = git->git_reference_type(head) == GIT_REFERENCE_SYMBOLIC ? git->git_reference_symbolic_target(head) : NULL;
+    const char *target =
+        git->git_reference_type(head) == GIT_REFERENCE_SYMBOLIC ? git->git_reference_symbolic_target(head) : NULL;
     int n = snprintf(out, cap, "%s", target ? target : "HEAD");
     git->git_reference_free(head);
     return n < 0 || (size_t) n >= cap ? err_invalid(err, "the name of the branch is too long") : 0;
@@ -281,7 +283,7 @@ int commit_make(const struct commit_request *request, struct commit *ret, struct
 
 int commit_look(const struct commit_request *request, bool *ret, struct err *err)
 {
-    struct committing c = { .request = request, .wt = WORKTREE_NONE };
+    struct committing c = { .request = request, .wt = WORKTREE_NONE, .is_dry = true };
     int r = prepare(&c, err);
 
     for (size_t i = 0; r == 0 && i < request->path_count; i++)

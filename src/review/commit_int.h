@@ -27,4 +27,4 @@ int worktree_path(const struct worktree *worktree, const char *path, char **ret,
 int worktree_head(const struct worktree *worktree, git_oid *ret_commit, git_oid *ret_tree, struct err *err);
 
 /* Fills an entry for what is at the path now, its blob written unless `is_dry`. 0: there; 1: nothing is. */
-int worktree_entry(const struct worktree *worktree, const char *repo_path, git_index_entry *ret, struct err *err);
+int worktree_entry(const struct worktree *worktree, const char *repo_path, bool is_dry, git_index_entry *ret, struct err *err);

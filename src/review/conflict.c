@@ -25,7 +25,8 @@ static int look_at(struct conflict_report *report, size_t i, struct err *err)
     return 0;
 }
 
-int conflict_report_make(const char *delta_path, const struct selection *selection, struct conflict_report *ret, struct err *err)
+int conflict_report_make(const char *delta_path, const struct selection *selection, struct conflict_report *ret,
+                         struct err *err)
 {
     static const struct selection all = { 0 };
     autodone(conflict_report) struct conflict_report report = CONFLICT_REPORT_NONE;

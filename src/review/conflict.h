@@ -26,5 +26,6 @@ struct conflict_report {
 #define CONFLICT_REPORT_NONE ((struct conflict_report){ .edits = EDIT_LIST_EMPTY })
 
 /* `selection` may be NULL: all. */
-int conflict_report_make(const char *delta_path, const struct selection *selection, struct conflict_report *ret, struct err *err);
+int conflict_report_make(const char *delta_path, const struct selection *selection, struct conflict_report *ret,
+                         struct err *err);
 void conflict_report_done(struct conflict_report *report);

@@ -12,11 +12,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define IMAGE_HASH_BYTES 32                 /* SHA-256 */
+#define IMAGE_HASH_BYTES 32                  /* SHA-256 */
 #define IMAGE_BYTES_MAX ((uint64_t) 8 << 20) /* larger files are compared, never merged */
 
 struct image {
-    struct stat st;   /* st_mode 0: nothing there; of bytes from elsewhere only mode and size */
+    struct stat st;                 /* st_mode 0: nothing there; of bytes from elsewhere only mode and size */
     uint8_t hash[IMAGE_HASH_BYTES]; /* of the bytes or of the link's target */
     bool has_bytes;
     struct buf bytes;

@@ -192,8 +192,7 @@ static void add_puts(struct landing *l, bool over_dirs)
 static void add_leaving(struct landing *l, const struct wished *w)
 {
     autofree char *aside = place_aside(l, w->wish.path);
-    struct step *step =
-        step_log_add(&l->log, S_ISDIR(w->wish.was.st_mode) ? STEP_RMDIR : STEP_REMOVE, w->wish.path, aside);
+    struct step *step = step_log_add(&l->log, S_ISDIR(w->wish.was.st_mode) ? STEP_RMDIR : STEP_REMOVE, w->wish.path, aside);
 
     step->was = step_file_of(&w->wish.was);
     memcpy(step->kept, w->kept, sizeof(step->kept));

@@ -24,14 +24,14 @@
 
 /* What shall be at a path. */
 struct landing_wish {
-    const char *path;       /* copied */
-    mode_t now;             /* kind and permission bits; 0: nothing */
-    bool is_mode_only;      /* the content stays as it is */
-    struct stat was;        /* what must be there until then; st_mode 0: nothing. A directory need only be one */
-    int source_fd;          /* borrowed: the directory where the content is found as `source_path`; -1: it is `bytes` */
-    const char *source_path; /* borrowed until it is staged */
-    const struct buf *bytes; /* borrowed until it is staged; a file's content or a link's target */
-    const uint8_t *hash;     /* borrowed until it is staged: what the staged bytes must hash to (-ESTALE); NULL: whatever */
+    const char *path;         /* copied */
+    mode_t now;               /* kind and permission bits; 0: nothing */
+    bool is_mode_only;        /* the content stays as it is */
+    struct stat was;          /* what must be there until then; st_mode 0: nothing. A directory need only be one */
+    int source_fd;            /* borrowed: the directory where the content is found as `source_path`; -1: it is `bytes` */
+    const char *source_path;  /* borrowed until it is staged */
+    const struct buf *bytes;  /* borrowed until it is staged; a file's content or a link's target */
+    const uint8_t *hash;      /* borrowed until it is staged: what the staged bytes must hash to (-ESTALE); NULL: whatever */
     const struct stat *dress; /* owner and times it shall have; NULL: as said above */
 };
 

@@ -240,8 +240,8 @@ static int stage_link(struct landing *l, struct wished *w, const char *to)
     if (symlinkat(target, parent, name) < 0)
         return -errno;
     const struct stat *dress = w->wish.dress ? &w->dress : NULL;
-    if (geteuid() == 0 && fchownat(parent, name, dress ? dress->st_uid : unit->uid, dress ? dress->st_gid : unit->gid,
-                                   AT_SYMLINK_NOFOLLOW) < 0)
+    if (geteuid() == 0 &&
+        fchownat(parent, name, dress ? dress->st_uid : unit->uid, dress ? dress->st_gid : unit->gid, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     if (dress)
         utimensat(parent, name, (struct timespec[]){ dress->st_mtim, dress->st_mtim }, AT_SYMLINK_NOFOLLOW);

@@ -56,6 +56,7 @@
     X(git_index_entrycount)                                                                                                    \
     X(git_index_has_conflicts)                                                                                                 \
     X(git_blob_create_from_buffer)                                                                                             \
+    X(git_odb_hash)                                                                                                            \
     X(git_filter_list_load)                                                                                                    \
     X(git_filter_list_apply_to_buffer)                                                                                         \
     X(git_filter_list_free)                                                                                                    \

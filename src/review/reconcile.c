@@ -54,8 +54,8 @@ static void find_kept(const struct edit_list *list, const struct diary_page *pag
 
     if (!path || !page->has_hash || image_read(list->delta.meta_fd, path, &re->ground) < 0)
         return;
-    re->has_ground = S_ISREG(re->ground.st.st_mode) && re->ground.has_bytes &&
-                     memcmp(re->ground.hash, page->hash, sizeof(page->hash)) == 0;
+    re->has_ground =
+        S_ISREG(re->ground.st.st_mode) && re->ground.has_bytes && memcmp(re->ground.hash, page->hash, sizeof(page->hash)) == 0;
     re->ground.st.st_mode = S_IFREG | (page->mode & 0777);
 }
 
@@ -164,8 +164,8 @@ static bool must_stay_directory(const struct edit_list *list, const struct edit 
     return false;
 }
 
-static int judge(const struct edit_list *list, const struct edit *edit, const struct diary_page *page, enum threeway_favor favor,
-                 struct reconcile *re, struct err *err)
+static int judge(const struct edit_list *list, const struct edit *edit, const struct diary_page *page,
+                 enum threeway_favor favor, struct reconcile *re, struct err *err)
 {
     if (must_stay_directory(list, edit)) {
         refuse(re, "is a directory with files the agent never saw, and would become a file");
@@ -204,8 +204,7 @@ static int read_sides(const struct edit_list *list, const struct edit *edit, str
     if (r < 0)
         return r;
     /* Between the walk and now. */
-    if (((re->project.st.st_mode ^ edit->was.st_mode) & S_IFMT) ||
-        ((re->agent.st.st_mode ^ edit->now) & S_IFMT)) {
+    if (((re->project.st.st_mode ^ edit->was.st_mode) & S_IFMT) || ((re->agent.st.st_mode ^ edit->now) & S_IFMT)) {
         autofree char *shown = landing_quote(edit->path);
         return err_set(err, ERR_ABORTED, -ESTALE, "%s is being changed; try again", shown);
     }

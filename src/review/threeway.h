@@ -24,7 +24,7 @@ struct threeway_hunk {
 
 struct threeway {
     bool is_clean;
-    struct buf bytes; /* the result; of a conflict with markers in it */
+    struct buf bytes;            /* the result; of a conflict with markers in it */
     struct threeway_hunk *hunks; /* owned */
     size_t hunk_count, hunk_cap;
 };

@@ -159,13 +159,21 @@ static int check_filter(const struct worktree *wt, const char *repo_path, struct
     if (wt->git->git_attr_value(value) != GIT_ATTR_VALUE_STRING)
         return 0;
     autofree char *shown = landing_quote(repo_path), *filter = landing_quote(value);
-    return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP, "%s needs the filter %s, a program that is not run here; commit it "
-                                                              "yourself",
+    return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                   "%s needs the filter %s, a program that is not run here; commit it "
+                   "yourself",
                    shown, filter);
 }
 
+static int put_object(const struct worktree *wt, const void *data, size_t len, bool is_dry, git_oid *ret)
+{
+    return is_dry ? wt->git->git_odb_hash(ret, data, len, GIT_OBJECT_BLOB)
+                  : wt->git->git_blob_create_from_buffer(ret, wt->repo, data, len);
+}
+
 /* Line ends as the repository keeps them. */
-static int write_blob(const struct worktree *wt, const char *repo_path, const struct buf *bytes, git_oid *ret, struct err *err)
+static int write_blob(const struct worktree *wt, const char *repo_path, const struct buf *bytes, bool is_dry, git_oid *ret,
+                      struct err *err)
 {
     const struct libgit *git = wt->git;
     git_filter_list *filters = NULL;
@@ -176,7 +184,7 @@ static int write_blob(const struct worktree *wt, const char *repo_path, const st
     if (r == 0 && filters)
         r = git->git_filter_list_apply_to_buffer(&out, filters, data, bytes->len);
     if (r == 0)
-        r = git->git_blob_create_from_buffer(ret, wt->repo, filters ? out.ptr : data, filters ? out.size : bytes->len);
+        r = put_object(wt, filters ? out.ptr : data, filters ? out.size : bytes->len, is_dry, ret);
     git->git_buf_dispose(&out);
     git->git_filter_list_free(filters);
     return r < 0 ? libgit_failed(git, "writing an object", err) : 0;
@@ -207,7 +215,7 @@ static void describe(git_index_entry *entry, const struct stat *st)
                                        : GIT_FILEMODE_BLOB;
 }
 
-int worktree_entry(const struct worktree *wt, const char *repo_path, git_index_entry *ret, struct err *err)
+int worktree_entry(const struct worktree *wt, const char *repo_path, bool is_dry, git_index_entry *ret, struct err *err)
 {
     autofd int fd = path_open_beneath(wt->root_fd, repo_path, O_PATH, 0);
     autodone(buf) struct buf bytes = BUF_EMPTY;
@@ -231,9 +239,9 @@ int worktree_entry(const struct worktree *wt, const char *repo_path, git_index_e
     r = S_ISLNK(st.st_mode) ? 0 : check_filter(wt, repo_path, err);
     *ret = (git_index_entry){ .path = repo_path };
     describe(ret, &st);
-    if (r == 0 && S_ISLNK(st.st_mode) && wt->git->git_blob_create_from_buffer(&ret->id, wt->repo, bytes.data, bytes.len) < 0)
+    if (r == 0 && S_ISLNK(st.st_mode) && put_object(wt, bytes.data, bytes.len, is_dry, &ret->id) < 0)
         r = libgit_failed(wt->git, "writing an object", err);
     else if (r == 0 && !S_ISLNK(st.st_mode))
-        r = write_blob(wt, repo_path, &bytes, &ret->id, err);
+        r = write_blob(wt, repo_path, &bytes, is_dry, &ret->id, err);
     return r;
 }

@@ -419,9 +419,9 @@ static void choose_hunks(struct history *h, const struct edit_list *list, const 
     assert_int_equal(reconcile_make(list, edit, THREEWAY_NONE, &re, &err), 0);
     if (re.state == RECONCILE_CONFLICT)
         return;
-    assert_int_equal(hunk_list_make(re.project.bytes.data, re.project.bytes.len, re.result.bytes.data, re.result.bytes.len,
-                                    &hunks, &err),
-                     0);
+    assert_int_equal(
+        hunk_list_make(re.project.bytes.data, re.project.bytes.len, re.result.bytes.data, re.result.bytes.len, &hunks, &err),
+        0);
     for (size_t k = 0; k < hunks.count; k++) {
         const char *at = strstr(hunks.items[k].lines.data, "slot ");
         if (!at || pick(h, 2))

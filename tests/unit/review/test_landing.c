@@ -27,8 +27,8 @@ static bool strikes(bool needs_room)
 
     if (faults.trouble == KILL && call == faults.at)
         kill(getpid(), SIGKILL);
-    bool full = needs_room && ((faults.trouble == FULL_ONCE && call == faults.at) ||
-                               (faults.trouble == FULL_FROM && call >= faults.at));
+    bool full = needs_room &&
+                ((faults.trouble == FULL_ONCE && call == faults.at) || (faults.trouble == FULL_FROM && call >= faults.at));
     if (full)
         errno = ENOSPC;
     return full;
@@ -193,8 +193,8 @@ static int run_with(struct world *w, enum trouble trouble, long at, const char *
         faults.trouble = trouble;
         faults.at = at;
         faults.calls = 0;
-        int r = undo_id ? undo_run(w->delta, undo_id, &(struct undo_options){ 0 }, &undo, &err)
-                        : approve_all(w, &approve, &err);
+        int r =
+            undo_id ? undo_run(w->delta, undo_id, &(struct undo_options){ 0 }, &undo, &err) : approve_all(w, &approve, &err);
         faults.trouble = NONE;
         /* 2: never struck. */
         _exit(faults.calls < at ? 2 : r == 0 ? 0 : 1);
