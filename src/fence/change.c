@@ -171,8 +171,8 @@ static int on_directory(struct walk *w, int dirfd, const char *name, const struc
     struct stat was;
     int r = 0;
 
-    if (fd < 0)
-        return fd;
+    if (fd < 0) /* the delta may be in use: what went meanwhile, also elsewhere (EXDEV), is no change */
+        return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV ? 0 : fd;
     if (!in_base(w, &was))
         r = is_promised(w, fd) ? 0 : tell(w, CHANGE_ADDED, st);
     else if (!S_ISDIR(was.st_mode))
@@ -295,11 +295,13 @@ int change_settle(const char *delta_path, struct err *err)
 {
     struct delta_about about;
     struct stat st;
+    bool is_begun;
     int r = delta_about_open(delta_path, &about, err);
 
     if (r < 0)
         return r;
-    if (fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0) {
+    is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
+    if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0) {
         r = replay(delta_path, about.base_path, err);
         r = r == -EBUSY ? 0 : r;
     }
