@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "supervisor/process.h"
 #include "supervisor/request.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sync.h"
@@ -260,6 +261,7 @@ void client_free(struct client *client)
     watch_stop(&client->watch);
     lose_runs(client);
     shell_lose_client(sandbox, client);
+    process_lose_client(sandbox, client);
     sync_lose_client(sandbox, client);
     while (client->queue) {
         struct client_reply *reply = client->queue;

@@ -34,6 +34,7 @@
 #include "supervisor/client.h"
 #include "supervisor/ctl_server.h"
 #include "supervisor/namespace.h"
+#include "supervisor/process.h"
 #include "supervisor/sandbox.h"
 
 #define LOCK_TRIES 50
@@ -164,6 +165,7 @@ static int supervise(const char *dir_path, int parent_fd, bool is_owner, struct 
     if (r < 0)
         return r;
     open_log(sandbox.dir_fd);
+    process_settle(&sandbox);
     r = namespace_enter(err);
     if (r < 0)
         sandbox_fail(&sandbox, err);

@@ -109,6 +109,10 @@ static bool request_is_valid(const struct ctl_request *m)
         return ctl_text_is_ended(m->sync.by, CTL_NAME_MAX);
     case CTL_REQUEST_BASE_CHANGED:
         return ctl_paths_are_valid(&m->base_changed, CTL_PATHS_BYTES_MAX);
+    case CTL_REQUEST_INPUT:
+        return m->input.bytes && m->input.len > 0 && m->input.len <= CTL_INPUT_MAX;
+    case CTL_REQUEST_END:
+        return name_is_valid(m->end.name);
     case CTL_REQUEST_RESIZE:
     case CTL_REQUEST_SET_RULES:
     case CTL_REQUEST_STATUS:
@@ -151,6 +155,14 @@ static void write_request(struct writer *w, const struct ctl_request *m)
         break;
     case CTL_REQUEST_BASE_CHANGED:
         ctl_write_paths(w, &m->base_changed);
+        break;
+    case CTL_REQUEST_INPUT:
+        writer_u32(w, (uint32_t) m->input.len);
+        writer_bytes(w, m->input.bytes, m->input.len);
+        break;
+    case CTL_REQUEST_END:
+        writer_string(w, m->end.name);
+        writer_u32(w, m->end.grace_ms);
         break;
     default:
         break;
@@ -199,6 +211,14 @@ static void read_request(struct reader *r, struct ctl_request *m)
         break;
     case CTL_REQUEST_BASE_CHANGED:
         ctl_read_paths(r, &m->base_changed);
+        break;
+    case CTL_REQUEST_INPUT:
+        m->input.len = reader_u32(r);
+        m->input.bytes = reader_bytes(r, m->input.len);
+        break;
+    case CTL_REQUEST_END:
+        ctl_read_text(r, m->end.name, CTL_NAME_MAX);
+        m->end.grace_ms = reader_u32(r);
         break;
     default:
         break;
