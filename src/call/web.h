@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "call/call.h"
+#include "call/websocket.h"
 
 struct web;
 
@@ -74,6 +75,9 @@ struct web_ops {
     int (*begin)(struct web *web);
     /* Waits while the client does not read. -ECANCELED when nobody does any more. */
     int (*write)(struct web *web, const void *bytes, size_t len);
+    /* See web_upgrade(). */
+    int (*upgrade)(struct web *web, int *ret_fd, struct buf *early, struct err *err);
+    void (*hang_up)(struct web *web);
 };
 
 struct web {
@@ -108,6 +112,11 @@ int web_begin(struct web *web);
 int web_write(struct web *web, const void *bytes, size_t len);
 /* One event, begun if it is the first. Lines of `text` become lines of data, whatever ends them. `event`, `id` may be NULL. */
 int web_event(struct web *web, const char *event, const char *id, const char *text, size_t len);
+
+/* The connection becomes a WebSocket; there is no other answer then. To be given back with web_hang_up(), whatever happens. -EPROTONOSUPPORT
+ * when none was asked for, -ECANCELED. */
+int web_upgrade(struct web *web, websocket_fn fn, void *cookie, struct websocket **ret, struct err *err);
+void web_hang_up(struct web *web, struct websocket *socket);
 
 /* {"error", "code", "success": false, "hint"?, "retryable"?, "details"?}. `hint` and `details` may be NULL. */
 void web_add_error(struct buf *out, int status, const char *message, const char *hint, bool is_retryable, json_t *details);

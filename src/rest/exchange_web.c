@@ -51,7 +51,18 @@ static int op_write(struct web *web, const void *bytes, size_t len)
     return exchange_send_piece(of_web(web), &piece);
 }
 
-static const struct web_ops ops = { .begin = op_begin, .write = op_write };
+static int op_upgrade(struct web *web, int *ret_fd, struct buf *early, struct err *err)
+{
+    web_add_header(web, "Sec-WebSocket-Version", "13"); /* of a refusal */
+    return exchange_upgrade(of_web(web), ret_fd, early, err);
+}
+
+static void op_hang_up(struct web *web)
+{
+    exchange_hang_up(of_web(web));
+}
+
+static const struct web_ops ops = { .begin = op_begin, .write = op_write, .upgrade = op_upgrade, .hang_up = op_hang_up };
 
 static void free_pairs(struct web_pair *pairs, size_t count)
 {
