@@ -331,7 +331,7 @@ int ws_terminal(struct ws *ws, struct err *err)
     if (r == 0 && which && *which)
         r = attach(&terminal, which, err);
     if (r == 0)
-        r = web_upgrade(ws->web, on_message, &terminal, &socket, err);
+        r = web_upgrade(ws->web, NULL, on_message, &terminal, &socket, err);
     if (r == -EPROTONOSUPPORT) {
         ws->status = 426;
         ws_hint(ws, "ask with a client that speaks WebSocket, version 13");

@@ -108,7 +108,7 @@ int web_event(struct web *web, const char *event, const char *id, const char *te
     return web_write(web, out.data, out.len);
 }
 
-int web_upgrade(struct web *web, websocket_fn fn, void *cookie, struct websocket **ret, struct err *err)
+int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret, struct err *err)
 {
     autodone(buf) struct buf early = BUF_EMPTY;
     int fd = -1;
@@ -117,7 +117,7 @@ int web_upgrade(struct web *web, websocket_fn fn, void *cookie, struct websocket
     if (r < 0)
         return r;
     web->has_begun = true;
-    r = websocket_new(fd, early.data, early.len, NULL, fn, cookie, ret);
+    r = websocket_new(fd, early.data, early.len, options, fn, cookie, ret);
     if (r < 0)
         web->ops->hang_up(web);
     return r < 0 ? err_errno(err, r, "making a WebSocket") : 0;

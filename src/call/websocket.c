@@ -203,6 +203,13 @@ static void tick(struct websocket *socket)
     wslay_event_queue_msg(socket->wslay, &ping);
 }
 
+/* What came is no frame: the peer is told so, if it still listens, and nothing more is read. */
+static void refuse(struct websocket *socket)
+{
+    wslay_event_shutdown_read(socket->wslay);
+    wslay_event_queue_close(socket->wslay, WEBSOCKET_PROTOCOL_ERROR, NULL, 0);
+}
+
 int websocket_work(struct websocket *socket, short revents)
 {
     if (!wslay_event_want_write(socket->wslay))
@@ -210,7 +217,7 @@ int websocket_work(struct websocket *socket, short revents)
     tick(socket);
     if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || socket->early.len > socket->early_at) &&
         wants_read(socket) && wslay_event_recv(socket->wslay) != 0)
-        socket->is_over = true;
+        refuse(socket);
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
         socket->is_over = true;
     /* A hang-up that nobody reads would wake us for ever. */
