@@ -135,21 +135,15 @@ struct totals {
     json_t *counts;
 };
 
-/* "ws_" and digits to an id with its hyphens. */
-static void add_count(const char *name, size_t tracked, size_t running, void *cookie)
+static void add_count(const char *id, size_t tracked, size_t running, void *cookie)
 {
-    static const int parts[] = { 8, 4, 4, 4, 12 };
     struct totals *totals = cookie;
-    autodone(buf) struct buf id = BUF_EMPTY;
-    const char *at = name + 3;
 
-    for (size_t i = 0; i < ARRAY_LEN(parts) && strlen(at) >= (size_t) parts[i]; at += parts[i++])
-        buf_addf(&id, "%s%.*s", i ? "-" : "", parts[i], at);
     totals->tracked += tracked;
     totals->running += running;
     totals->workspaces += tracked > 0;
     if (tracked > 0)
-        json_object_set_new(totals->counts, id.data ? id.data : name, json_integer((json_int_t) tracked));
+        json_object_set_new(totals->counts, id, json_integer((json_int_t) tracked));
 }
 
 int ws_process_stats(struct ws *ws, struct err *err)

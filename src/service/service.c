@@ -15,6 +15,7 @@
 #include "service/recovery.h"
 #include "service/service_int.h"
 #include "service/watch.h"
+#include "service/workspace_int.h"
 
 #define LOCK_FILE "server-lock"
 #define HOST_ID_FILE "host-id"
@@ -27,6 +28,7 @@ static void copy_options(struct service_options *to, const struct service_option
     to->mount_path = xdup(from->mount_path);
     to->db_url = xdup(from->db_url);
     to->docker_image = xdup(from->docker_image ? from->docker_image : "");
+    to->project_root = xdup(from->project_root ? from->project_root : "");
 }
 
 /* Made once, and kept where the sandboxes are: they are what it tells apart. */
@@ -88,6 +90,8 @@ static int open_all(struct service *service, struct err *err)
         r = watch_start_thread(service, err);
     if (r == 0)
         r = recovery_run(service, err);
+    if (r == 0)
+        r = workspaces_recover(service, err);
     return r < 0 ? r : janitor_start(service, err);
 }
 
@@ -124,6 +128,7 @@ void service_free(struct service *service)
     free((char *) service->options.mount_path);
     free((char *) service->options.db_url);
     free((char *) service->options.docker_image);
+    free((char *) service->options.project_root);
     free(service);
 }
 

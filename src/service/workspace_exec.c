@@ -12,8 +12,8 @@
 #include "service/commands.h"
 #include "service/profiles.h"
 #include "service/service_int.h"
-#include "service/workspace_reach.h"
 #include "service/workspace_run_int.h"
+#include "service/workspaces.h"
 
 #define WORKSPACE "/workspace"
 #define ARGS_MAX 4096
@@ -204,7 +204,7 @@ int workspace_exec(struct service *service, const struct caller *caller, const c
     autoptr(ward) ward = NULL;
     char name[ID_TEXT_MAX];
     autofd int fd = -1;
-    int r = workspace_reach_ward(service, caller, id, &ward, err);
+    int r = workspaces_find_ward(service, caller, id, &ward, err);
 
     if (r == 0)
         r = prepared_make(service, ward, command, &prepared, err);

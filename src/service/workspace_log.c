@@ -10,6 +10,7 @@
 #include "service/service_int.h"
 #include "service/workspace_reach.h"
 #include "service/workspace_run_int.h"
+#include "service/workspaces.h"
 
 #define BLOCK ((size_t) 64 << 10)
 #define READ_TRIES 8
@@ -25,12 +26,11 @@ void workspace_log_done(struct workspace_log *log)
 
 static void set_path(const struct service *service, const char *id, struct workspace_log *log)
 {
-    char file[PROCESS_LOG_NAME_MAX], name[WORKSPACE_NAME_MAX];
+    char file[PROCESS_LOG_NAME_MAX];
 
-    workspace_reach_name(id, name);
     process_log_name(log->process.record.name, log->log.starts[log->log.count - 1], file);
     autofree char *in_sandbox = xprintf(PROCESS_DIR "/%s", file);
-    log->path = home_path(&service->home, name, in_sandbox);
+    log->path = workspaces_path(service, id, in_sandbox);
 }
 
 int workspace_log_open(struct service *service, const struct caller *caller, const char *id, const char *which,

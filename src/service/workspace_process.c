@@ -12,6 +12,7 @@
 #include "service/service_int.h"
 #include "service/workspace_reach.h"
 #include "service/workspace_run_int.h"
+#include "service/workspaces.h"
 #include "wire/ctl_client.h"
 
 #define TAG PREPARED_TAG
@@ -139,7 +140,7 @@ int workspace_process_start(struct service *service, const struct caller *caller
     autoptr(ward) ward = NULL;
     char name[CTL_NAME_MAX];
     autofd int fd = -1, dir_fd = -1;
-    int r = workspace_reach_ward(service, caller, id, &ward, err);
+    int r = workspaces_find_ward(service, caller, id, &ward, err);
 
     if (r == 0)
         r = prepared_make(service, ward, command, &prepared, err);
@@ -254,7 +255,7 @@ int workspace_process_end(struct service *service, const struct caller *caller, 
 
     if (r < 0 || !info.is_running)
         return r;
-    r = workspace_reach_ward(service, caller, id, &ward, err);
+    r = workspaces_find_ward(service, caller, id, &ward, err);
     if (r == -ENOTCONN)
         return 0;
     if (r == 0)
@@ -282,7 +283,7 @@ int workspace_process_end_all(struct service *service, const struct caller *call
     *ret_count = 0;
     if (r < 0 || list.running == 0)
         return r;
-    r = workspace_reach_ward(service, caller, id, &ward, err);
+    r = workspaces_find_ward(service, caller, id, &ward, err);
     if (r < 0)
         return r == -ENOTCONN ? 0 : r;
     fds = xalloc(list.count * sizeof(*fds));
@@ -322,17 +323,18 @@ static void count_in(struct ward *ward, void *cookie)
 {
     autodone(process_info_list) struct process_info_list list = { 0 };
     struct counting *counting = cookie;
+    char id[UUID_TEXT_MAX];
     autofd int fd = -1;
     bool seen;
 
-    if (strncmp(ward->id, "ws_", 3) != 0)
+    if (!workspace_id_of_name(ward->id, id))
         return;
     pthread_mutex_lock(&ward->lock);
     seen = ward->owner && caller_sees(counting->caller, ward->owner) && ward->dir_fd >= 0;
     fd = seen ? dup(ward->dir_fd) : -1;
     pthread_mutex_unlock(&ward->lock);
     if (fd >= 0 && list_in(fd, &list, NULL) == 0)
-        counting->fn(ward->id, list.count, list.running, counting->cookie);
+        counting->fn(id, list.count, list.running, counting->cookie);
 }
 
 void workspace_process_count(struct service *service, const struct caller *caller, workspace_count_fn fn, void *cookie)

@@ -94,7 +94,7 @@ int workspace_process_end_all(struct service *service, const struct caller *call
                               size_t *ret_count, struct buf *failures, struct err *err);
 
 /* Of all that the caller sees: called for each workspace that runs. */
-typedef void (*workspace_count_fn)(const char *name, size_t tracked, size_t running, void *cookie);
+typedef void (*workspace_count_fn)(const char *id, size_t tracked, size_t running, void *cookie);
 void workspace_process_count(struct service *service, const struct caller *caller, workspace_count_fn fn, void *cookie);
 
 /* ---- logs ---- */

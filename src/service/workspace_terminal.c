@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "service/workspace_reach.h"
 #include "service/workspace_run_int.h"
+#include "service/workspaces.h"
 #include "wire/ctl_client.h"
 
 #define TAG PREPARED_TAG
@@ -26,7 +26,7 @@ int workspace_check_active(struct service *service, const struct caller *caller,
 {
     autoptr(ward) ward = NULL;
 
-    return workspace_reach_ward(service, caller, id, &ward, err);
+    return workspaces_find_ward(service, caller, id, &ward, err);
 }
 
 void workspace_terminal_close(struct workspace_terminal *terminal)
@@ -47,7 +47,7 @@ static int make(struct service *service, const struct caller *caller, const char
     if (!terminal)
         return err_errno(err, -ENOMEM, "making a terminal");
     terminal->fd = -1;
-    r = workspace_reach_ward(service, caller, id, &ward, err);
+    r = workspaces_find_ward(service, caller, id, &ward, err);
     if (r == 0)
         r = ward_take_fd(ward, &terminal->fd, err);
     if (r < 0)

@@ -38,6 +38,13 @@
     X(CLAIM_FINISH, "claim_finish")                                                                                            \
     X(CLAIM_LIST, "claim_list")                                                                                                \
     X(CLAIM_TRIM, "claim_trim")                                                                                                \
+    X(WORKSPACE_INSERT, "workspace_insert")                                                                                    \
+    X(WORKSPACE_GET, "workspace_get")                                                                                          \
+    X(WORKSPACE_LIST, "workspace_list")                                                                                        \
+    X(WORKSPACE_COUNT, "workspace_count")                                                                                      \
+    X(WORKSPACE_MOVE, "workspace_move")                                                                                        \
+    X(WORKSPACE_UPDATE, "workspace_update")                                                                                    \
+    X(WORKSPACE_NOTE, "workspace_note")                                                                                        \
     X(META_GET, "meta_get")                                                                                                    \
     X(META_SET, "meta_set")
 
