@@ -15,6 +15,7 @@
 #define QUEUED_MESSAGES_MAX 64 /* pongs have no length to speak of, and are counted too */
 #define KEY_BYTES 16
 #define KEY_TEXT_LEN 24
+#define CLOSE_REASON_MAX 120
 #define MAGIC "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 struct websocket {
@@ -28,6 +29,8 @@ struct websocket {
     int64_t heard_ns, pinged_ns;
     int64_t taken_ns; /* when the peer last took something, or there was nothing to take */
     bool is_held, is_refused;
+    enum websocket_status close_status; /* to be said when all else is; 0: nothing is to be */
+    char close_reason[CLOSE_REASON_MAX + 1];
     bool is_over;
 };
 
@@ -210,6 +213,15 @@ static void refuse(struct websocket *socket)
     wslay_event_queue_close(socket->wslay, WEBSOCKET_PROTOCOL_ERROR, NULL, 0);
 }
 
+/* wslay sends a good-bye before all other messages, and nothing after it: so it is given to it when there are no others. */
+static void say_good_bye(struct websocket *socket)
+{
+    if (!socket->close_status || wslay_event_want_write(socket->wslay) || wslay_event_get_close_sent(socket->wslay))
+        return;
+    wslay_event_queue_close(socket->wslay, (uint16_t) socket->close_status, (const uint8_t *) socket->close_reason,
+                            strlen(socket->close_reason));
+}
+
 int websocket_work(struct websocket *socket, short revents)
 {
     if (!wslay_event_want_write(socket->wslay))
@@ -218,6 +230,9 @@ int websocket_work(struct websocket *socket, short revents)
     if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || socket->early.len > socket->early_at) &&
         wants_read(socket) && wslay_event_recv(socket->wslay) != 0)
         refuse(socket);
+    if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
+        socket->is_over = true;
+    say_good_bye(socket);
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
         socket->is_over = true;
     /* A hang-up that nobody reads would wake us for ever. */
@@ -249,12 +264,16 @@ size_t websocket_queued(const struct websocket *socket)
 
 void websocket_close(struct websocket *socket, enum websocket_status status, const char *reason)
 {
-    size_t len = reason ? strnlen(reason, 120) : 0;
+    size_t len = reason ? strnlen(reason, CLOSE_REASON_MAX) : 0;
 
+    if (socket->close_status)
+        return;
     /* Not within a character. */
     while (len > 0 && reason[len] && ((unsigned char) reason[len] & 0xc0) == 0x80)
         len--;
-    wslay_event_queue_close(socket->wslay, (uint16_t) status, (const uint8_t *) reason, len);
+    if (len > 0)
+        memcpy(socket->close_reason, reason, len);
+    socket->close_status = status;
 }
 
 static int ignore(bool is_binary, const void *bytes, size_t len, void *cookie)

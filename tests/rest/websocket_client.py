@@ -28,7 +28,7 @@ class Refused(Exception):
 
 class WebSocket:
     def __init__(self, sock, path, early=b"", timeout=60, **headers):
-        self.sock, self.buffer, self.closed = sock, b"", None
+        self.sock, self.buffer, self.closed = sock, bytearray(), None
         sock.settimeout(timeout)
         sock.sendall(request(path, **headers) + early)
         while b"\r\n\r\n" not in self.buffer:
@@ -53,7 +53,8 @@ class WebSocket:
     def _take(self, count):
         while len(self.buffer) < count:
             self._more()
-        taken, self.buffer = self.buffer[:count], self.buffer[count:]
+        taken = bytes(self.buffer[:count])
+        del self.buffer[:count]
         return taken
 
     @staticmethod

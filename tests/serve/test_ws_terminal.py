@@ -2,8 +2,7 @@
 
 import pytest
 from server import eventually
-from websocket_client import Refused
-from workspace import Terminal, Workspace
+from workspace import Refused, Terminal, Workspace
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 SHELL = {"command": "/bin/sh", "args": ["-i"], "env": {"PS1": "$ "}}
@@ -46,7 +45,7 @@ def test_bytes_pass_unchanged_as_binary(workspace):
         terminal.read_until(b"ready")
         terminal.type(content)
         assert terminal.wait() == 0
-        assert terminal.seen == b"ready" + content
+        assert bytes(terminal.seen) == b"ready" + content
 
 
 def test_characters_are_not_torn(workspace):

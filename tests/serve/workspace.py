@@ -14,7 +14,7 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "rest"))
 
-from websocket_client import WebSocket  # noqa: E402
+from websocket_client import Refused, WebSocket  # noqa: E402, F401
 
 WAIT = 60
 
@@ -125,7 +125,7 @@ class Terminal:
     """Both ends of a conversation with a program."""
 
     def __init__(self, socket, first=None):
-        self.socket, self.seen, self.others, self.code = socket, b"", [], None
+        self.socket, self.seen, self.others, self.code = socket, bytearray(), [], None
         if first is not None:
             socket.send(first)
         self.started = self.next()

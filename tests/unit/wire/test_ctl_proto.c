@@ -18,6 +18,8 @@ static const struct ctl_request requests[] = {
     { .type = CTL_REQUEST_BASE_CHANGED, .tag = 7, .base_changed = { .count = 2, .len = 9, .bytes = "/a\0/b/\xff\n" } },
     { .type = CTL_REQUEST_WATCH, .tag = 8, .watch = { .after = UINT64_MAX } },
     { .type = CTL_REQUEST_STOP, .tag = 9, .stop = { .grace_ms = 5000 } },
+    { .type = CTL_REQUEST_END, .tag = 10, .end = { .name = "pr_0123456789abcdef", .grace_ms = UINT32_MAX } },
+    { .type = CTL_REQUEST_INPUT, .tag = 11, .input = { .len = 3, .bytes = "a\0b" } },
 };
 
 static const struct ctl_reply replies[] = {
