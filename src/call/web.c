@@ -110,14 +110,14 @@ int web_event(struct web *web, const char *event, const char *id, const char *te
 
 int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret, struct err *err)
 {
-    autodone(buf) struct buf early = BUF_EMPTY;
-    int fd = -1;
-    int r = web->ops->upgrade(web, &fd, &early, err);
+    struct web_socket raw = { .fd = -1 };
+    int r = web->ops->upgrade(web, &raw, err);
 
     if (r < 0)
         return r;
     web->has_begun = true;
-    r = websocket_new(fd, early.data, early.len, options, fn, cookie, ret);
+    r = websocket_new(raw.fd, raw.tls, raw.early.data, raw.early.len, options, fn, cookie, ret);
+    buf_done(&raw.early);
     if (r < 0)
         web->ops->hang_up(web);
     return r < 0 ? err_errno(err, r, "making a WebSocket") : 0;

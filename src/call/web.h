@@ -70,13 +70,20 @@ struct web_response {
     size_t header_count;
 };
 
+/* What a connection has become. */
+struct web_socket {
+    int fd;                         /* borrowed until it is hung up */
+    struct gnutls_session_int *tls; /* likewise; NULL: none */
+    struct buf early;               /* owned: what came behind the request */
+};
+
 struct web_ops {
     /* Sends status and headers as they are in the response now. -ECANCELED. */
     int (*begin)(struct web *web);
     /* Waits while the client does not read. -ECANCELED when nobody does any more. */
     int (*write)(struct web *web, const void *bytes, size_t len);
     /* See web_upgrade(). */
-    int (*upgrade)(struct web *web, int *ret_fd, struct buf *early, struct err *err);
+    int (*upgrade)(struct web *web, struct web_socket *ret, struct err *err);
     void (*hang_up)(struct web *web);
 };
 

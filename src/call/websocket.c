@@ -1,6 +1,7 @@
 #include "call/websocket.h"
 
 #include <errno.h>
+#include <gnutls/gnutls.h>
 #include <nettle/base64.h>
 #include <nettle/sha1.h>
 #include <poll.h>
@@ -19,7 +20,8 @@
 #define MAGIC "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 struct websocket {
-    int fd; /* borrowed */
+    int fd;               /* borrowed */
+    gnutls_session_t tls; /* borrowed; NULL: none */
     wslay_event_context_ptr wslay;
     struct buf early; /* what came with the request, from `early_at` on */
     size_t early_at;
@@ -53,6 +55,32 @@ static ssize_t fail(struct websocket *socket)
     return -1;
 }
 
+/* What a socket would say, of a session. */
+static ssize_t of_tls(ssize_t n)
+{
+    if (n >= 0)
+        return n;
+    errno = n == GNUTLS_E_AGAIN ? EAGAIN : n == GNUTLS_E_INTERRUPTED || !gnutls_error_is_fatal((int) n) ? EINTR : ECONNRESET;
+    return -1;
+}
+
+static ssize_t receive(const struct websocket *socket, void *bytes, size_t len)
+{
+    return socket->tls ? of_tls(gnutls_record_recv(socket->tls, bytes, len)) : recv(socket->fd, bytes, len, MSG_DONTWAIT);
+}
+
+static ssize_t transmit(const struct websocket *socket, const void *bytes, size_t len, bool has_more)
+{
+    return socket->tls ? of_tls(gnutls_record_send(socket->tls, bytes, len))
+                       : send(socket->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
+}
+
+/* Bytes that have come and that poll(2) does not know of. */
+static bool has_unseen(const struct websocket *socket)
+{
+    return socket->early.len > socket->early_at || (socket->tls && gnutls_record_check_pending(socket->tls) > 0);
+}
+
 static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, int flags, void *user)
 {
     struct websocket *socket = user;
@@ -70,7 +98,7 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, 
         return (ssize_t) len;
     }
     do
-        n = recv(socket->fd, bytes, len, MSG_DONTWAIT);
+        n = receive(socket, bytes, len);
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return would_block(socket);
@@ -87,7 +115,7 @@ static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *bytes, size_t
 
     (void) ctx;
     do
-        n = send(socket->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL | (flags & WSLAY_MSG_MORE ? MSG_MORE : 0));
+        n = transmit(socket, bytes, len, flags & WSLAY_MSG_MORE);
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return would_block(socket);
@@ -108,7 +136,7 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
         socket->is_refused = true;
 }
 
-int websocket_new(int fd, const void *early, size_t early_len, const struct websocket_options *options, websocket_fn fn,
+int websocket_new(int fd, struct gnutls_session_int *tls, const void *early, size_t early_len, const struct websocket_options *options, websocket_fn fn,
                   void *cookie, struct websocket **ret)
 {
     static const struct wslay_event_callbacks callbacks = {
@@ -120,6 +148,7 @@ int websocket_new(int fd, const void *early, size_t early_len, const struct webs
 
     *socket = (struct websocket){
         .fd = fd,
+        .tls = tls,
         .fn = fn,
         .cookie = cookie,
         .ping_ms = options && options->ping_ms ? options->ping_ms : 30000,
@@ -183,7 +212,7 @@ int websocket_timeout_ms(const struct websocket *socket)
 {
     int64_t ms = (next_ns(socket) - clock_now_ns()) / CLOCK_NS_PER_MS + 1;
 
-    if (socket->early.len > socket->early_at && wants_read(socket))
+    if (has_unseen(socket) && wants_read(socket))
         return 0;
     return ms < 0 ? 0 : ms > 60000 ? 60000 : (int) ms;
 }
@@ -227,7 +256,7 @@ int websocket_work(struct websocket *socket, short revents)
     if (!wslay_event_want_write(socket->wslay))
         socket->taken_ns = clock_now_ns();
     tick(socket);
-    if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || socket->early.len > socket->early_at) &&
+    if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || has_unseen(socket)) &&
         wants_read(socket) && wslay_event_recv(socket->wslay) != 0)
         refuse(socket);
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
@@ -293,6 +322,8 @@ void websocket_finish(struct websocket *socket, int timeout_ms, int cancel_fd)
         struct pollfd fds[] = { { .fd = socket->fd, .events = websocket_events(socket) },
                                 { .fd = cancel_fd, .events = POLLIN } };
 
+        if (left > websocket_timeout_ms(socket))
+            left = websocket_timeout_ms(socket) + 1;
         if (left <= 0 || (poll(fds, 2, (int) left) < 0 && errno != EINTR) || fds[1].revents)
             return;
         revents = fds[0].revents;

@@ -289,7 +289,11 @@ enum MHD_Result exchange_proceed(struct exchange *exchange)
         next = UPGRADE;
     else
         exchange_suspend(exchange);
+    pthread_cond_broadcast(&exchange->changed);
+    bool is_taken = exchange->is_taken;
     pthread_mutex_unlock(&exchange->lock);
+    if (is_taken && next != WAIT)
+        return MHD_NO;
     if (next == WAIT)
         return MHD_YES;
     if (next == UPGRADE)

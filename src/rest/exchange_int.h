@@ -131,6 +131,7 @@ struct exchange {
     char *upgrade_accept;                      /* owned: the handler wants a WebSocket, and this is the answer to its key */
     struct MHD_UpgradeResponseHandle *upgrade; /* it has it; NULL: not yet, or no more */
     int upgrade_fd;
+    bool is_taken; /* with TLS: the connection stays suspended, and its session is the handler's; afterwards it is closed */
     struct buf early; /* what came behind the request */
 };
 
@@ -158,7 +159,7 @@ int exchange_send_piece(struct exchange *exchange, const struct buf *piece);
 
 /* Of exchange_upgrade.c. In the handler's thread: the socket is its own until it hangs up; -EPROTONOSUPPORT when the request asks for no
  * WebSocket, or for another version. In the event thread: the answer. */
-int exchange_upgrade(struct exchange *exchange, int *ret_fd, struct buf *early, struct err *err);
+int exchange_upgrade(struct exchange *exchange, struct web_socket *ret, struct err *err);
 void exchange_hang_up(struct exchange *exchange);
 enum MHD_Result exchange_send_upgrade(struct exchange *exchange);
 

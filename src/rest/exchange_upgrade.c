@@ -4,9 +4,14 @@
  * before the handler was called, as for every request: a page of another origin gets here no more than anywhere else.
  */
 #include <errno.h>
+#include <gnutls/gnutls.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -14,6 +19,7 @@
 #include "rest/exchange_int.h"
 
 #define WEBSOCKET_VERSION "13"
+#define ANSWER_MS 10000
 
 /* Whether a list of tokens has this one. */
 static bool has_token(const char *list, const char *token)
@@ -45,27 +51,87 @@ static int check_request(const struct exchange *exchange, char accept[WEBSOCKET_
     return 0;
 }
 
-int exchange_upgrade(struct exchange *exchange, int *ret_fd, struct buf *early, struct err *err)
+/* libmicrohttpd corks a connection as it likes while it sends an answer, and leaves it so: with TLS each piece would then wait for the
+ * kernel to lose patience. */
+static void uncork(int fd)
 {
-    char accept[WEBSOCKET_ACCEPT_MAX];
-    int r = check_request(exchange, accept, err);
+    int on = 1, off = 0;
 
+    setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off)); /* a unix socket has none */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+/* The answer, whole, by a session that nobody else uses now. */
+static int answer_by_tls(const struct exchange *exchange, gnutls_session_t session, const char *accept)
+{
+    autofree char *text = xprintf("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                                  "Sec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
+                                  accept, exchange->call.request_id);
+    struct pollfd fd = { .fd = exchange->line->fd, .events = POLLOUT };
+    ssize_t n;
+
+    /* A session takes the same bytes again after EAGAIN, and all of a record or nothing. */
+    while ((n = gnutls_record_send(session, text, strlen(text))) == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED) {
+        if (poll(&fd, 1, ANSWER_MS) == 0)
+            return -ETIMEDOUT;
+    }
+    return n == (ssize_t) strlen(text) ? 0 : -ECONNRESET;
+}
+
+/*
+ * With TLS the connection stays suspended, which keeps libmicrohttpd's hands off it, and the handler uses its session: when libmicrohttpd
+ * upgrades a TLS connection it passes four bytes at a time, its buffers being in use. What a client sent behind its request, which it must
+ * not before it has the answer, is lost.
+ */
+static int take_session(struct exchange *exchange, const char *accept, struct web_socket *ret)
+{
+    const union MHD_ConnectionInfo *info;
+    int r = 0;
+
+    pthread_mutex_lock(&exchange->lock);
+    while (!exchange->is_suspended && !exchange->is_cancelled)
+        pthread_cond_wait(&exchange->changed, &exchange->lock);
+    exchange->is_taken = !exchange->is_cancelled;
+    r = exchange->is_cancelled ? -ECANCELED : 0;
+    pthread_mutex_unlock(&exchange->lock);
     if (r < 0)
         return r;
+    info = MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (!info)
+        return -ENOTCONN;
+    uncork(exchange->line->fd);
+    *ret = (struct web_socket){ .fd = exchange->line->fd, .tls = info->tls_session };
+    return answer_by_tls(exchange, info->tls_session, accept);
+}
+
+static int take_socket(struct exchange *exchange, const char *accept, struct web_socket *ret)
+{
+    int r = 0;
+
     pthread_mutex_lock(&exchange->lock);
     exchange->upgrade_accept = xdup(accept);
     exchange_wake(exchange);
     while (!exchange->upgrade && !exchange->is_cancelled)
         pthread_cond_wait(&exchange->changed, &exchange->lock);
     if (exchange->upgrade) {
-        *ret_fd = exchange->upgrade_fd;
-        *early = exchange->early;
+        *ret = (struct web_socket){ .fd = exchange->upgrade_fd, .early = exchange->early };
         exchange->early = BUF_EMPTY;
     } else {
-        r = err_set(err, ERR_CANCELLED, -ECANCELED, "the client has gone");
+        r = -ECANCELED;
     }
     pthread_mutex_unlock(&exchange->lock);
     return r;
+}
+
+int exchange_upgrade(struct exchange *exchange, struct web_socket *ret, struct err *err)
+{
+    char accept[WEBSOCKET_ACCEPT_MAX];
+    int r = check_request(exchange, accept, err);
+
+    if (r < 0)
+        return r;
+    r = exchange->line->peer.is_tls ? take_session(exchange, accept, ret) : take_socket(exchange, accept, ret);
+    return r < 0 ? err_set(err, ERR_CANCELLED, -ECANCELED, "the client has gone") : 0;
 }
 
 void exchange_hang_up(struct exchange *exchange)
@@ -88,6 +154,7 @@ static void on_upgraded(void *cookie, struct MHD_Connection *connection, void *c
     bool is_wanted;
     (void) connection, (void) context;
 
+    uncork(exchange->line->fd);
     pthread_mutex_lock(&exchange->lock);
     is_wanted = !exchange->is_cancelled && fd_set_nonblock(fd, true) == 0;
     if (is_wanted) {

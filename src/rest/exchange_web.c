@@ -51,10 +51,10 @@ static int op_write(struct web *web, const void *bytes, size_t len)
     return exchange_send_piece(of_web(web), &piece);
 }
 
-static int op_upgrade(struct web *web, int *ret_fd, struct buf *early, struct err *err)
+static int op_upgrade(struct web *web, struct web_socket *ret, struct err *err)
 {
     web_add_header(web, "Sec-WebSocket-Version", "13"); /* of a refusal */
-    return exchange_upgrade(of_web(web), ret_fd, early, err);
+    return exchange_upgrade(of_web(web), ret, err);
 }
 
 static void op_hang_up(struct web *web)

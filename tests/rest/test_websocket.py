@@ -218,3 +218,11 @@ def test_over_tls(make, files):  # noqa: F811
         client.send("flood")
         assert sum(len(client.receive()) for _ in range(1024)) == 64 << 20
     server.wait_note("socket-end")
+    # One that hangs up in the middle, and one that is refused: the connection ends, the server does not.
+    client = secure()
+    client.send("flood")
+    client.sock.close()
+    with pytest.raises(Refused) as refused:
+        WebSocket(context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60), server_hostname="localhost"), PATH,
+                  host=f"localhost:{port}", Origin="https://evil.example")
+    assert refused.value.status == 403
