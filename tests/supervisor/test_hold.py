@@ -122,6 +122,9 @@ def test_a_holder_that_dies_lets_go(box):
             assert not waiting.is_over
         finally:
             holder.kill()
+    # Long before its limit.
+    eventually(lambda: client.hold().kind == OK)
+    assert client.release().kind == OK
     assert waiting.wait().out == b"changed\nmore\n"
 
 
