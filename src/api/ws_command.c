@@ -65,8 +65,7 @@ static int read_env(const json_t *object, struct ws_command *ret, struct err *er
 
     if (r < 0 || !env)
         return r;
-    json_object_foreach((json_t *) (uintptr_t) env, key, value)
-        pair_list_add(&ret->env, key, json_string_value(value));
+    json_object_foreach((json_t *) (uintptr_t) env, key, value) pair_list_add(&ret->env, key, json_string_value(value));
     return 0;
 }
 

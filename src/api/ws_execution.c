@@ -60,8 +60,7 @@ static int read_pairs(const json_t *body, const char *key, struct pair_list *ret
 
     if (r < 0 || !pairs)
         return r;
-    json_object_foreach((json_t *) (uintptr_t) pairs, name, value)
-        pair_list_add(ret, name, json_string_value(value));
+    json_object_foreach((json_t *) (uintptr_t) pairs, name, value) pair_list_add(ret, name, json_string_value(value));
     return 0;
 }
 

@@ -51,6 +51,14 @@ int ws_log_follow(struct ws *ws, struct err *err);
 /* ws_terminal.c */
 int ws_terminal(struct ws *ws, struct err *err);
 
+/* ws_files.c */
+int ws_file_list(struct ws *ws, struct err *err);
+int ws_file_read(struct ws *ws, struct err *err);
+int ws_file_write(struct ws *ws, struct err *err);
+int ws_file_delete(struct ws *ws, struct err *err);
+int ws_file_mkdir(struct ws *ws, struct err *err);
+int ws_file_download(struct ws *ws, struct err *err);
+
 /* ws_execution.c */
 int ws_profile_list(struct ws *ws, struct err *err);
 int ws_profile_get(struct ws *ws, struct err *err);

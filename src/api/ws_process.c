@@ -25,8 +25,9 @@ static int exit_code_of(const struct process_record *record)
 static json_t *make_process(const struct ws *ws, const struct process_info *info)
 {
     const struct process_record *record = &info->record;
-    json_t *object = json_pack("{s:s, s:I, s:I, s:s, s:b, s:b}", "id", record->name, "pid", (json_int_t) record->pid, "pgid",
-                               (json_int_t) record->pid, "sandboxId", ws->id, "running", info->is_running, "tty", record->is_tty);
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:s, s:b, s:b}", "id", record->name, "pid", (json_int_t) record->pid, "pgid",
+                  (json_int_t) record->pid, "sandboxId", ws->id, "running", info->is_running, "tty", record->is_tty);
     const char *command = *info->label ? info->label : record->command;
 
     json_object_set_new(object, "command", ws_text(command, strlen(command)));
@@ -164,10 +165,10 @@ int ws_process_stats(struct ws *ws, struct err *err)
 
 static json_t *make_log(const struct ws *ws, const struct workspace_log *log)
 {
-    json_t *object = json_pack("{s:s, s:I, s:s, s:s, s:I, s:b, s:I}", "id", log->process.record.name, "pid",
-                               (json_int_t) log->process.record.pid, "sandboxId", ws->id, "path", log->path, "sizeBytes",
-                               (json_int_t) log->log.end, "isActive", log->process.is_running, "firstByte",
-                               (json_int_t) log->log.first);
+    json_t *object =
+        json_pack("{s:s, s:I, s:s, s:s, s:I, s:b, s:I}", "id", log->process.record.name, "pid",
+                  (json_int_t) log->process.record.pid, "sandboxId", ws->id, "path", log->path, "sizeBytes",
+                  (json_int_t) log->log.end, "isActive", log->process.is_running, "firstByte", (json_int_t) log->log.first);
 
     ws_set_time(object, "startedAt", log->process.record.started_ns);
     return object;

@@ -39,15 +39,15 @@
 
 struct terminal {
     struct ws *ws;
-    struct websocket *socket; /* borrowed */
+    struct websocket *socket;        /* borrowed */
     struct workspace_terminal *link; /* owned; NULL: not begun */
     bool is_binary, keeps_alive;
     bool awaits_taking; /* what was typed last is not in the terminal yet */
-    struct buf typed;  /* what is to be typed */
-    struct buf cut;    /* the beginning of a character */
-    bool has_ended;    /* the process has */
-    bool is_over;      /* we are to end */
-    bool is_detaching; /* and it goes on */
+    struct buf typed;   /* what is to be typed */
+    struct buf cut;     /* the beginning of a character */
+    bool has_ended;     /* the process has */
+    bool is_over;       /* we are to end */
+    bool is_detaching;  /* and it goes on */
 };
 
 /* ---- to the client ---- */

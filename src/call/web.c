@@ -108,7 +108,8 @@ int web_event(struct web *web, const char *event, const char *id, const char *te
     return web_write(web, out.data, out.len);
 }
 
-int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret, struct err *err)
+int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret,
+                struct err *err)
 {
     struct web_socket raw = { .fd = -1 };
     int r = web->ops->upgrade(web, &raw, err);

@@ -122,7 +122,8 @@ int web_event(struct web *web, const char *event, const char *id, const char *te
 
 /* The connection becomes a WebSocket; there is no other answer then. To be given back with web_hang_up(), whatever happens. -EPROTONOSUPPORT
  * when none was asked for, -ECANCELED. `options` may be NULL. */
-int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret, struct err *err);
+int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret,
+                struct err *err);
 void web_hang_up(struct web *web, struct websocket *socket);
 
 /* {"error", "code", "success": false, "hint"?, "retryable"?, "details"?}. `hint` and `details` may be NULL. */

@@ -136,8 +136,8 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
         socket->is_refused = true;
 }
 
-int websocket_new(int fd, struct gnutls_session_int *tls, const void *early, size_t early_len, const struct websocket_options *options, websocket_fn fn,
-                  void *cookie, struct websocket **ret)
+int websocket_new(int fd, struct gnutls_session_int *tls, const void *early, size_t early_len,
+                  const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret)
 {
     static const struct wslay_event_callbacks callbacks = {
         .recv_callback = on_recv,
@@ -256,8 +256,8 @@ int websocket_work(struct websocket *socket, short revents)
     if (!wslay_event_want_write(socket->wslay))
         socket->taken_ns = clock_now_ns();
     tick(socket);
-    if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || has_unseen(socket)) &&
-        wants_read(socket) && wslay_event_recv(socket->wslay) != 0)
+    if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || has_unseen(socket)) && wants_read(socket) &&
+        wslay_event_recv(socket->wslay) != 0)
         refuse(socket);
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
         socket->is_over = true;

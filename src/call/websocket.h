@@ -42,8 +42,8 @@ struct websocket_options {
 struct gnutls_session_int;
 
 /* The socket stays the caller's, as does the TLS session on it; NULL: there is none. `early` are bytes that came with the request. */
-int websocket_new(int fd, struct gnutls_session_int *tls, const void *early, size_t early_len, const struct websocket_options *options, websocket_fn fn,
-                  void *cookie, struct websocket **ret);
+int websocket_new(int fd, struct gnutls_session_int *tls, const void *early, size_t early_len,
+                  const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret);
 void websocket_free(struct websocket *socket);
 DEFINE_AUTOPTR(websocket, websocket_free);
 

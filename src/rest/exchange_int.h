@@ -131,7 +131,7 @@ struct exchange {
     char *upgrade_accept;                      /* owned: the handler wants a WebSocket, and this is the answer to its key */
     struct MHD_UpgradeResponseHandle *upgrade; /* it has it; NULL: not yet, or no more */
     int upgrade_fd;
-    bool is_taken; /* with TLS: the connection stays suspended, and its session is the handler's; afterwards it is closed */
+    bool is_taken;    /* with TLS: the connection stays suspended, and its session is the handler's; afterwards it is closed */
     struct buf early; /* what came behind the request */
 };
 

@@ -66,8 +66,8 @@ static bool id_is_sound(const char *id)
 /* Where our own things are inside, or the agent could write below a mount point: see SECURITY.md. */
 static bool is_ours(const char *path)
 {
-    static const char *const places[] = { "/workspace", "/proc", "/dev", "/sys", "/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc",
-                                          "/tmp",       "/run",  NULL };
+    static const char *const places[] = { "/workspace", "/proc", "/dev", "/sys", "/usr", "/bin", "/lib",
+                                          "/lib64",     "/sbin", "/etc", "/tmp", "/run", NULL };
 
     for (size_t i = 0; places[i]; i++) {
         if (path_is_beneath(places[i], path))
@@ -106,7 +106,8 @@ int profile_check(const struct profile *profile, struct err *err)
     if (profile->network == PROFILE_NETWORK_LOCALHOST)
         return err_invalid(err, "networkAccess 'localhost' cannot be had: a sandbox has no network or the host's");
     if (strlen(profile->hostname) > HOSTNAME_MAX ||
-        strspn(profile->hostname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != strlen(profile->hostname))
+        strspn(profile->hostname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") !=
+            strlen(profile->hostname))
         return err_refuse(err, -EINVAL, profile->hostname, "is no host name");
     for (size_t i = 0; i < ARRAY_LEN(binds); i++) {
         if (binds[i]->count > PROFILE_PAIRS_MAX)
@@ -195,10 +196,11 @@ int profile_apply(const struct profile *profile, bool allows_network, struct san
     int r = profile_check(profile, err);
 
     if (r == 0 && profile->network == PROFILE_NETWORK_FULL && !allows_network)
-        r = err_set(err, ERR_FAILED_PRECONDITION, -EPERM,
-                    "profile '%s' has the host's network, which this server gives no sandbox; sandbox.allow_host_network in its "
-                    "configuration would",
-                    profile->id);
+        r = err_set(
+            err, ERR_FAILED_PRECONDITION, -EPERM,
+            "profile '%s' has the host's network, which this server gives no sandbox; sandbox.allow_host_network in its "
+            "configuration would",
+            profile->id);
     if (r == 0)
         r = add_binds(profile, &profile->read_only, true, spec, err);
     if (r == 0)
@@ -226,7 +228,8 @@ static bool has_mount(const struct sandbox_spec *spec, const struct sandbox_moun
 
 bool profile_confines_like(const struct sandbox_spec *a, const struct sandbox_spec *b)
 {
-    if (a->net != b->net || a->mount_count != b->mount_count || strcmp(a->hostname ? a->hostname : "", b->hostname ? b->hostname : "") != 0)
+    if (a->net != b->net || a->mount_count != b->mount_count ||
+        strcmp(a->hostname ? a->hostname : "", b->hostname ? b->hostname : "") != 0)
         return false;
     for (size_t i = 0; i < a->mount_count; i++) {
         if (!has_mount(b, &a->mounts[i]))

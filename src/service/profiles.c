@@ -38,7 +38,8 @@ static void add_builtins(struct profile_list *list)
 {
     list->items = xalloc(2 * sizeof(*list->items));
     list->count = list->cap = 2;
-    set_builtin(&list->items[0], "full", "Full isolation", "The project, the system's programs, no network, nothing else of the host.");
+    set_builtin(&list->items[0], "full", "Full isolation",
+                "The project, the system's programs, no network, nothing else of the host.");
     pair_list_add(&list->items[0].environment, "PATH", PATH_INSIDE);
     set_builtin(&list->items[1], "aware", "Aware of the user's tools",
                 "As full, and the programs in the server's user's ~/.local/bin, to be run and not to be changed.");
@@ -120,8 +121,8 @@ static int read_json(const struct service *service, const char *file, json_t **r
         return err_errno(err, r, "reading '%s/%s'", service->home.path, file);
     *ret = json_loadb(text.data ? text.data : "", text.len, JSON_REJECT_DUPLICATES, &wrong);
     if (!*ret)
-        return err_set(err, ERR_DATA_LOSS, -EBADMSG, "'%s/%s' is malformed at line %d: %s", service->home.path, file, wrong.line,
-                       wrong.text);
+        return err_set(err, ERR_DATA_LOSS, -EBADMSG, "'%s/%s' is malformed at line %d: %s", service->home.path, file,
+                       wrong.line, wrong.text);
     return 0;
 }
 
@@ -179,8 +180,9 @@ static int store_profiles(const struct service *service, const struct profile_li
 
 static int check_admin(const struct caller *caller, struct err *err)
 {
-    return caller->is_admin ? 0
-                            : err_set(err, ERR_PERMISSION_DENIED, -EPERM, "only an administrator may change how sandboxes are confined");
+    return caller->is_admin
+               ? 0
+               : err_set(err, ERR_PERMISSION_DENIED, -EPERM, "only an administrator may change how sandboxes are confined");
 }
 
 int profiles_list(struct service *service, struct profile_list *ret, struct err *err)

@@ -45,7 +45,8 @@ static int make_argv(const struct workspace_command *command, struct prepared *r
 }
 
 /* The profile's variables win, so that a request cannot have another PATH or HOME than who confines it wants. */
-static int make_env(const struct workspace_command *command, const struct profile *profile, struct prepared *ret, struct err *err)
+static int make_env(const struct workspace_command *command, const struct profile *profile, struct prepared *ret,
+                    struct err *err)
 {
     struct pair_list pairs = PAIR_LIST_EMPTY;
     autoptr(sandbox_spec) expanded = xnew(struct sandbox_spec);
@@ -193,8 +194,9 @@ static bool is_ending(void *cookie)
     return workspace_is_ending(cookie);
 }
 
-int workspace_exec(struct service *service, const struct caller *caller, const char *id, const struct workspace_command *command,
-                   exec_output_fn fn, void *cookie, struct workspace_exec_result *ret, struct err *err)
+int workspace_exec(struct service *service, const struct caller *caller, const char *id,
+                   const struct workspace_command *command, exec_output_fn fn, void *cookie, struct workspace_exec_result *ret,
+                   struct err *err)
 {
     struct exec_sink sink = {
         .fn = fn, .cookie = cookie, .cancel_fd = caller->cancel_fd, .spare = is_ending, .spare_cookie = service

@@ -76,7 +76,8 @@ int workspace_log_read(struct workspace_log *log, uint64_t offset, size_t max, s
     offset = offset < log->log.first ? log->log.first : offset;
     while (out->len - before < max && offset < log->log.end) {
         size_t left = max - (out->len - before);
-        ssize_t n = process_log_read(log->dir_fd, log->process.record.name, &log->log, offset, block, left < BLOCK ? left : BLOCK);
+        ssize_t n =
+            process_log_read(log->dir_fd, log->process.record.name, &log->log, offset, block, left < BLOCK ? left : BLOCK);
 
         /* The oldest file has gone meanwhile: there is nothing before what there is. */
         if (n == -ENOENT) {

@@ -107,11 +107,9 @@ int prepared_start(int ctl_fd, const struct prepared *prepared, const struct wor
     if (r < 0)
         return r;
     id_new(PROCESS_ID_PREFIX, made);
-    const struct ctl_command what = { .name = made,
-                                      .session = note,
-                                      .cwd = prepared->cwd,
-                                      .argv = prepared->argv,
-                                      .envp = (const char *const *) prepared->env };
+    const struct ctl_command what = {
+        .name = made, .session = note, .cwd = prepared->cwd, .argv = prepared->argv, .envp = (const char *const *) prepared->env
+    };
     r = ctl_run_encode(CTL_REQUEST_EXEC, TAG, &run, &what, -1, payload, &frame, &strings_fd);
     if (r == -E2BIG)
         return err_set(err, ERR_INVALID_ARGUMENT, r, "command and environment are too long");

@@ -54,8 +54,9 @@ struct workspace_exec_result {
 
 /* Runs it to its end. Output goes to `fn` as it comes. When nobody waits any more (the caller's cancel_fd) it is killed: -ECANCELED. One
  * that took too long is no error. */
-int workspace_exec(struct service *service, const struct caller *caller, const char *id, const struct workspace_command *command,
-                   exec_output_fn fn, void *cookie, struct workspace_exec_result *ret, struct err *err);
+int workspace_exec(struct service *service, const struct caller *caller, const char *id,
+                   const struct workspace_command *command, exec_output_fn fn, void *cookie, struct workspace_exec_result *ret,
+                   struct err *err);
 
 /* ---- processes ---- */
 
@@ -101,9 +102,9 @@ void workspace_process_count(struct service *service, const struct caller *calle
 
 /* A log that is open for reading, whoever writes it meanwhile. */
 struct workspace_log {
-    int dir_fd;      /* owned; of the processes */
-    int sandbox_fd;  /* owned; whose lock tells whether it runs */
-    char *path;      /* owned: of the newest file */
+    int dir_fd;     /* owned; of the processes */
+    int sandbox_fd; /* owned; whose lock tells whether it runs */
+    char *path;     /* owned: of the newest file */
     struct process_info process;
     struct process_log log;
 };

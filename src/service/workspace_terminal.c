@@ -169,5 +169,6 @@ int workspace_terminal_type(struct workspace_terminal *terminal, const void *byt
 int workspace_terminal_resize(struct workspace_terminal *terminal, uint16_t rows, uint16_t cols, struct err *err)
 {
     return send_request(
-        terminal, &(struct ctl_request){ .type = CTL_REQUEST_RESIZE, .tag = TAG, .resize = { .rows = rows, .cols = cols } }, err);
+        terminal, &(struct ctl_request){ .type = CTL_REQUEST_RESIZE, .tag = TAG, .resize = { .rows = rows, .cols = cols } },
+        err);
 }

@@ -76,8 +76,7 @@ int typing_take(struct typing *typing, struct client *client, uint64_t tag, cons
     typing->tag = tag;
     buf_add(&typing->bytes, bytes, len);
     if (typing->fd < 0 || write_some(typing) ||
-        (!typing->watch.reactor &&
-         watch_start(&typing->watch, typing->reactor, typing->fd, EPOLLOUT, on_writable, typing) < 0))
+        (!typing->watch.reactor && watch_start(&typing->watch, typing->reactor, typing->fd, EPOLLOUT, on_writable, typing) < 0))
         acknowledge(typing);
     return 0;
 }

@@ -82,8 +82,8 @@ enum ctl_request_type {
                                  whose file in the delta gets that content */
     CTL_REQUEST_RELEASE = 47, /* OK when they are gone, everything goes on, and the sandbox sees it */
     CTL_REQUEST_FILE = 48,
-    CTL_REQUEST_INPUT = 60,        /* bytes for the terminal of a logged exec; the tag is that of the exec */
-    CTL_REQUEST_END = 61,          /* a logged exec is ended: SIGTERM to its tree, SIGKILL after the grace. OK when nothing of it runs */
+    CTL_REQUEST_INPUT = 60, /* bytes for the terminal of a logged exec; the tag is that of the exec */
+    CTL_REQUEST_END = 61, /* a logged exec is ended: SIGTERM to its tree, SIGKILL after the grace. OK when nothing of it runs */
 };
 
 /* A hold ends by itself after its limit, and with the connection; then nothing leaves the delta. There is one at a time. */
@@ -117,8 +117,8 @@ enum ctl_run_flag {
     CTL_RUN_DETACHED = 1 << 1, /* goes on when the connection ends */
     CTL_RUN_STDIN = 1 << 2,    /* EXEC only: the frame's first descriptor is its standard input; otherwise there is none */
     CTL_RUN_STRINGS_FD = 1 << 3, /* set by ctl_run_encode() */
-    CTL_RUN_LOGGED = 1 << 4, /* EXEC only: see above. With a terminal, its master stays with the supervisor */
-    CTL_RUN_LIMITS = 1 << 5, /* EXEC only: `limits` hold */
+    CTL_RUN_LOGGED = 1 << 4,     /* EXEC only: see above. With a terminal, its master stays with the supervisor */
+    CTL_RUN_LIMITS = 1 << 5,     /* EXEC only: `limits` hold */
     CTL_RUN_ALL = (1 << 6) - 1,
 };
 
@@ -149,9 +149,10 @@ struct ctl_run {
 /* The strings of a ctl_run: name, session, cwd, arguments, environment, each ended by a NUL, in that order. A sender may leave
  * pointers NULL where there is nothing to say. */
 struct ctl_command {
-    const char *name;    /* of the exec, or "" for one that the supervisor makes up; of SESSION_OPEN: likewise, the session's */
-    const char *session; /* SESSION_EXEC: its name; of a logged exec what its record is to keep beside, CTL_NOTE_MAX; otherwise "" */
-    const char *cwd;     /* "": the workspace */
+    const char *name; /* of the exec, or "" for one that the supervisor makes up; of SESSION_OPEN: likewise, the session's */
+    const char
+        *session; /* SESSION_EXEC: its name; of a logged exec what its record is to keep beside, CTL_NOTE_MAX; otherwise "" */
+    const char *cwd; /* "": the workspace */
     const char *const
         *argv; /* EXEC: at least one; SESSION_OPEN: the shell's path, or none; SESSION_EXEC: exactly the command */
     const char *const *envp; /* "NAME=value" beside those of the sandbox */
@@ -220,7 +221,7 @@ struct ctl_request {
             uint32_t grace_ms;
         } end;
         struct {
-            size_t len; /* 1 to CTL_INPUT_MAX */
+            size_t len;        /* 1 to CTL_INPUT_MAX */
             const void *bytes; /* borrowed */
         } input;
     };

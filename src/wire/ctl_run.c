@@ -160,8 +160,8 @@ static void read_strings(struct reader *r, enum ctl_request_type type, struct ct
     if (has(run, CTL_RUN_STRINGS_FD))
         return;
     run->strings = reader_bytes(r, run->strings_len);
-    if (run->strings &&
-        (!string_block_is_valid(run->strings, run->strings_len, string_count(run)) || !strings_are_valid(type, run->flags, run->strings)))
+    if (run->strings && (!string_block_is_valid(run->strings, run->strings_len, string_count(run)) ||
+                         !strings_are_valid(type, run->flags, run->strings)))
         reader_fail(r);
 }
 

@@ -51,7 +51,8 @@ static void what_is_not_there_is_refused_unless_built_in(void **state)
 
 static void places_of_the_sandbox_are_not_bound_over(void **state)
 {
-    static const char *const places[] = { "/", "/workspace", "/workspace/x", "/x/../etc/passwd", "/usr/bin", "/proc/1", "relative", "" };
+    static const char *const places[] = { "/",        "/workspace", "/workspace/x", "/x/../etc/passwd",
+                                          "/usr/bin", "/proc/1",    "relative",     "" };
 
     (void) state;
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
@@ -113,7 +114,8 @@ static void alike_is_network_mounts_and_name(void **state)
 
 static void limits_are_the_default_and_no_more_than_the_most(void **state)
 {
-    const struct execution_config config = { .defaults = { .memory_mb = 10 }, .maxima = { .memory_mb = 20, .timeout_sec = 60 } };
+    const struct execution_config config = { .defaults = { .memory_mb = 10 },
+                                             .maxima = { .memory_mb = 20, .timeout_sec = 60 } };
     struct execution_limits got;
 
     (void) state;
