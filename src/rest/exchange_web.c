@@ -99,8 +99,7 @@ static int take_queries(const struct exchange *exchange, struct web_pair **ret, 
         if (*ret_count == QUERIES_MAX)
             return err_invalid(err, "the query has more than %d parameters", QUERIES_MAX);
         vec_room(ret, &cap, *ret_count);
-        (*ret)[(*ret_count)++] =
-            (struct web_pair){ .name = xdup(name.data ? name.data : ""), .value = xdup(value.data ? value.data : "") };
+        (*ret)[(*ret_count)++] = (struct web_pair){ .name = xdupn(name.data, name.len), .value = xdupn(value.data, value.len) };
     }
     return r;
 }
