@@ -4,3 +4,6 @@
 #include "call/web.h"
 
 extern const struct web_table web_routes;
+
+/* Of the test server: talks by WebSocket. */
+void run_socket(struct web *web, void *cookie);
