@@ -28,6 +28,7 @@ struct way {
     const char *path;
     struct drop_trace *trace;
     unsigned temps;
+    bool syncs; /* each directory; otherwise drop_end() does all */
 };
 
 static bool in_base(const struct drop_place *at, const char *path, struct stat *ret)
@@ -243,7 +244,7 @@ static int tidy(struct way *w)
             w->trace->gone_from = len;
             continue;
         }
-        return fsync(fd) < 0 ? -errno : 0;
+        return w->syncs && fsync(fd) < 0 ? -errno : 0;
     }
     return 0;
 }
@@ -278,7 +279,7 @@ static int replace_at(const struct drop_place *at, const char *path, size_t inde
 int drop_perform(const struct drop_place *at, const struct drop_list *list, size_t index, struct drop_trace *ret)
 {
     const struct drop *drop = &list->items[index];
-    struct way w = { .at = at, .path = drop->path, .trace = ret };
+    struct way w = { .at = at, .path = drop->path, .trace = ret, .syncs = list->count <= DROP_SYNC_EACH_MAX };
     struct stat base;
     size_t parent_len = 0;
     bool leads_to_base;

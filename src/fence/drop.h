@@ -13,6 +13,7 @@
 #define DROPS_MAX 65536
 #define DROP_PATH_MAX 4096
 #define DROP_NONE SIZE_MAX
+#define DROP_SYNC_EACH_MAX 64 /* more paths than this are synced all at once */
 
 /* The directories, borrowed. base_fd may be -1: then nothing is behind the delta. */
 struct drop_place {
@@ -31,7 +32,7 @@ struct drop_list {
 
 void drop_list_done(struct drop_list *list);
 
-/* Checks, and spells out what "/" means; content to come is copied to meta/replace, durably. -EINVAL for a path that is not absolute
+/* Checks, and spells out what "/" means, and a directory that only rules asked for (meta/roots), which stays; content to come is copied to meta/replace, durably. -EINVAL for a path that is not absolute
  * and clean, or is a marker's; -ENOENT for a replacement where the delta has no regular file. */
 int drop_list_make(const struct drop_place *at, const struct fence_drop *drops, size_t count, struct drop_list *ret,
                    struct err *err);

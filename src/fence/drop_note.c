@@ -54,26 +54,65 @@ static void add(struct drop_list *list, const char *path, bool replaces)
     list->items[list->count++] = (struct drop){ xdup(path), replaces };
 }
 
-static int add_all(const struct drop_place *at, struct drop_list *list)
+/* A directory of the delta that a rule asked for, or one on the way to it: what is in it may go, it may not. */
+static bool is_promised(const struct drop_place *at, const struct buf *roots, const char *path)
 {
-    int copy = openat(at->data_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    size_t len = strlen(path);
+    autofd int base = -1;
+
+    for (const char *line = roots->data; line && *line;) {
+        size_t n = strcspn(line, "\n");
+        if (n >= len && memcmp(line, path, len) == 0 && (n == len || line[len] == '/')) {
+            base = at->base_fd < 0 ? -1 : path_open_beneath(at->base_fd, path, O_PATH | O_DIRECTORY, 0);
+            return base < 0;
+        }
+        line += n + (line[n] == '\n');
+    }
+    return false;
+}
+
+static int add_below(const struct drop_place *at, const struct buf *roots, const char *path, struct drop_list *list);
+
+static int add_whole(const struct drop_place *at, const struct buf *roots, const char *path, struct drop_list *list)
+{
+    if (is_promised(at, roots, path))
+        return add_below(at, roots, path, list);
+    add(list, path, false);
+    return 0;
+}
+
+static int add_named(const struct drop_place *at, const struct buf *roots, const char *dir, const char *name,
+                     struct drop_list *list)
+{
+    autofree char *path = *dir ? xprintf("%s/%s", dir, name) : xdup(name);
+
+    return add_whole(at, roots, path, list);
+}
+
+/* Everything that the delta has in the directory; "" is the workspace. */
+static int add_below(const struct drop_place *at, const struct buf *roots, const char *path, struct drop_list *list)
+{
+    int fd = path_open_beneath(at->data_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     char name[NAME_MAX + 1];
 
+    if (fd < 0)
+        return fd == -ENOENT || fd == -ENOTDIR ? 0 : fd;
     if (!dir) {
-        int r = -errno;
-        if (copy >= 0)
-            close(copy);
+        r = -errno;
+        close(fd);
         return r;
     }
-    for (const struct dirent *d; (d = readdir(dir));) {
-        if (!whiteout_is_reserved(d->d_name) && strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-            add(list, d->d_name, false);
-        else if (whiteout_is_reserved(d->d_name) && whiteout_target(at->data_fd, d->d_name, name))
-            add(list, name, false);
+    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
+        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+            continue;
+        if (!whiteout_is_reserved(d->d_name))
+            r = add_named(at, roots, path, d->d_name, list);
+        else if (whiteout_target(fd, d->d_name, name))
+            r = add_named(at, roots, path, name, list);
     }
     closedir(dir);
-    return 0;
+    return r;
 }
 
 static int stage(const struct drop_place *at, const char *path, int from, size_t index)
@@ -110,12 +149,13 @@ static int sync_staged(const struct drop_place *at)
     return fd < 0 ? fd : fsync(fd) < 0 ? -errno : 0;
 }
 
-static int add_one(const struct drop_place *at, const struct fence_drop *drop, struct drop_list *list, struct err *err)
+static int add_one(const struct drop_place *at, const struct buf *roots, const struct fence_drop *drop, struct drop_list *list,
+                   struct err *err)
 {
     int r = 0;
 
     if (strcmp(drop->path, "/") == 0 && drop->replace_fd < 0) {
-        r = add_all(at, list);
+        r = add_below(at, roots, "", list);
         return r < 0 ? err_errno(err, r, "reading the delta") : 0;
     }
     if (drop->path[0] != '/' || !is_clean(drop->path + 1))
@@ -126,18 +166,25 @@ static int add_one(const struct drop_place *at, const struct fence_drop *drop, s
         return err_set(err, ERR_NOT_FOUND, r, "nothing in the delta to replace at '%s'", drop->path);
     if (r < 0)
         return err_errno(err, r, "taking a replacement");
-    add(list, drop->path + 1, drop->replace_fd >= 0);
-    return 0;
+    if (drop->replace_fd >= 0) {
+        add(list, drop->path + 1, true);
+        return 0;
+    }
+    r = add_whole(at, roots, drop->path + 1, list);
+    return r < 0 ? err_errno(err, r, "reading the delta") : 0;
 }
 
 int drop_list_make(const struct drop_place *at, const struct fence_drop *drops, size_t count, struct drop_list *ret,
                    struct err *err)
 {
+    autodone(buf) struct buf roots = BUF_EMPTY;
     struct drop_list list = { 0 };
     int r = count > DROPS_MAX ? err_invalid(err, "more than %d paths at once", DROPS_MAX) : 0;
 
+    if (file_read(at->meta_fd, "roots", 1 << 20, &roots) < 0)
+        buf_clear(&roots);
     for (size_t i = 0; r == 0 && i < count; i++)
-        r = add_one(at, &drops[i], &list, err);
+        r = add_one(at, &roots, &drops[i], &list, err);
     if (r == 0 && (r = sync_staged(at)) < 0)
         err_errno(err, r, "taking replacements");
     if (r < 0) {
@@ -174,6 +221,8 @@ int drop_end(const struct drop_place *at, const struct drop_list *list)
     if (list->count == 0)
         return 0;
     fault("drop-done");
+    if (list->count > DROP_SYNC_EACH_MAX && syncfs(at->data_fd) < 0)
+        return -errno;
     if (unlinkat(at->meta_fd, NOTE, 0) < 0 && errno != ENOENT)
         return -errno;
     fault("drop-ended");

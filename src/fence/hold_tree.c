@@ -40,17 +40,18 @@ static void add_below(struct held_items *items, struct inode *dir, const struct 
 {
     struct held_item *item;
     struct inode *sub = e->inode && e->inode->dir ? e->inode : NULL;
+    bool is_dir = (e->flags & ENTRY_UP) && (sub || e->type == DT_DIR);
     char *path = *parent ? xprintf("%s/%s", parent, e->name) : xdup(e->name);
 
     vec_room(&items->items, &items->cap, items->count);
     item = &items->items[items->count++];
     *item = (struct held_item){ .dir = dir, .inode = e->inode, .path = path, .flags = e->flags };
     item->name = path + strlen(path) - e->len;
-    item->is_dir = (e->flags & ENTRY_UP) && (sub || e->type == DT_DIR);
+    item->is_dir = is_dir;
     inode_ref(dir);
     if (e->inode)
         inode_ref(e->inode);
-    for (uint32_t i = 0; item->is_dir && sub && i < sub->dir->bucket_count; i++) {
+    for (uint32_t i = 0; is_dir && sub && i < sub->dir->bucket_count; i++) {
         for (const struct entry *in = sub->dir->buckets[i]; in; in = in->bucket_next) {
             if (in->flags)
                 add_below(items, sub, in, path);

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include "base/path.h"
+#include "fence/drop.h"
 #include "fence/handle.h"
 #include "fence/hold.h"
 
@@ -322,6 +323,57 @@ static void paths_that_are_none_are_refused_and_nothing_happens(void **state)
     DROP(&x, "/nothing", "/d/a", "/d/e/no/such", "/f/below");
     assert_content(&x, walk(&x, "f", NULL), "AGENTf");
     assert_null(walk(&x, "g", NULL));
+    fixture_done(&x);
+}
+
+static void a_directory_that_a_rule_promised_stays(void **state)
+{
+    static const char *const rules[] = { "/**=read", "/out/in/**=write", "/d/**=write", NULL };
+    struct fixture x;
+
+    (void) state;
+    begin(&x);
+    fixture_close(&x);
+    fixture_open(&x, rules, 0);
+    for (int i = 0; i < 2; i++) {
+        make(&x, "out/in", "x", "x");
+        make_dir(&x, "out/in", "y");
+        write_text(&x, walk(&x, "d/a", NULL), "AGENT", 0);
+        if (i == 0) {
+            DROP(&x, "/");
+        } else {
+            DROP(&x, "/out", "/d");
+        }
+        assert_non_null(walk(&x, "out/in", NULL));
+        assert_null(walk(&x, "out/in/x", NULL));
+        assert_null(walk(&x, "out/in/y", NULL));
+        assert_content(&x, walk(&x, "d/a", NULL), "base a");
+    }
+    assert_int_equal(delta_entries(&x), 2);
+    fixture_done(&x);
+}
+
+static void more_paths_than_are_synced_one_by_one(void **state)
+{
+    enum { COUNT = DROP_SYNC_EACH_MAX * 2 };
+    static struct fence_drop drops[COUNT];
+    static char paths[COUNT][16];
+    struct fixture x;
+    struct fence_hold *hold;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    begin(&x);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(paths[i], sizeof(paths[i]), "/d/n%d", i);
+        make(&x, "d", paths[i] + 3, "n");
+        drops[i] = (struct fence_drop){ paths[i], -1 };
+    }
+    assert_int_equal(fence_hold(x.fence, 1000, &hold, &err), 0);
+    assert_int_equal(fence_release(hold, drops, COUNT, &err), 0);
+    assert_int_equal(delta_entries(&x), 0);
+    assert_null(walk(&x, "d/n1", NULL));
+    assert_content(&x, walk(&x, "d/a", NULL), "base a");
     fixture_done(&x);
 }
 
@@ -651,6 +703,8 @@ int main(void)
         cmocka_unit_test(one_file_of_a_deleted_directory_comes_back),
         cmocka_unit_test(content_is_replaced_at_once_and_for_who_has_it_open),
         cmocka_unit_test(paths_that_are_none_are_refused_and_nothing_happens),
+        cmocka_unit_test(a_directory_that_a_rule_promised_stays),
+        cmocka_unit_test(more_paths_than_are_synced_one_by_one),
         cmocka_unit_test(an_operation_that_does_not_end_is_waited_for_in_vain),
         cmocka_unit_test(a_delta_in_use_is_not_touched_from_outside),
         cmocka_unit_test(whoever_is_killed_is_finished_at_the_next_mount),
