@@ -284,6 +284,7 @@ static void what_moved_on_is_not_undone(void **state)
     assert_int_equal(undo.moved_count, 2);
     assert_base(w, "a", "edited since\n");
     assert_base(w, "over", "new\n");
+    undo_done(&undo);
     assert_int_equal(undo_run(w->delta, "ap_0000000000000000", &(struct undo_options){ 0 }, &undo, &err), -ENOENT);
 }
 
