@@ -1,12 +1,9 @@
 #include "review/diff.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <git2.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +12,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/utf8.h"
+#include "review/hunk.h"
 
 #define BINARY_LOOK 8000 /* as far as git looks for a NUL */
 
@@ -88,132 +86,20 @@ static void add_safe(struct buf *out, const char *s, size_t len)
     }
 }
 
-static void add_line(struct making *m, const git_diff_line *line)
-{
-    struct buf *out = &m->out.text;
-
-    m->out.added += line->origin == GIT_DIFF_LINE_ADDITION;
-    m->out.removed += line->origin == GIT_DIFF_LINE_DELETION;
-    if (line->origin == GIT_DIFF_LINE_CONTEXT || line->origin == GIT_DIFF_LINE_ADDITION ||
-        line->origin == GIT_DIFF_LINE_DELETION)
-        buf_add_char(out, line->origin);
-    if (m->is_exact)
-        buf_add(out, line->content, line->content_len);
-    else
-        add_safe(out, line->content, line->content_len);
-}
-
 /* ---- hunks ---- */
 
-/*
- * libgit2 comes with TLS, SSH and more, whose relocated pages every process of this program would carry: a mount, for instance,
- * of which there may be many. So it is loaded when the first text is compared, and not before.
- */
-#define GIT_FUNCTIONS(X)                                                                                                       \
-    X(git_libgit2_init)                                                                                                        \
-    X(git_error_last)                                                                                                          \
-    X(git_diff_options_init)                                                                                                   \
-    X(git_patch_from_buffers)                                                                                                  \
-    X(git_patch_num_hunks)                                                                                                     \
-    X(git_patch_get_hunk)                                                                                                      \
-    X(git_patch_get_line_in_hunk)                                                                                              \
-    X(git_patch_free)
-
-#define LIBRARY "libgit2.so." LIBGIT2_SOVERSION
-
-static struct {
-    pthread_once_t once;
-    char *failure; /* why it could not be loaded */
-#define X(name) __typeof__(name) *name;
-    GIT_FUNCTIONS(X)
-#undef X
-} git = { .once = PTHREAD_ONCE_INIT };
-
-/* POSIX has a function pointer fit into what dlsym() gives; C does not, so it is copied. */
-static bool find_function(void *library, const char *name, void *ret_function)
+static void add_hunks(struct making *m, const struct hunk_list *list)
 {
-    void *found = dlsym(library, name);
-
-    memcpy(ret_function, &found, sizeof(found));
-    return found;
-}
-
-static void load_git(void)
-{
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    bool found = library;
-
-#define X(name) found = found && find_function(library, #name, &git.name);
-    GIT_FUNCTIONS(X)
-#undef X
-    if (found && git.git_libgit2_init() >= 0)
-        return;
-    const char *reason = dlerror();
-    git.failure = xdup(reason ? reason : "it does not start");
-}
-
-static int start_git(struct err *err)
-{
-    pthread_once(&git.once, load_git);
-    return git.failure ? err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "comparing needs the library %s: %s", LIBRARY, git.failure)
-                       : 0;
-}
-
-static int git_failed(struct err *err)
-{
-    const git_error *e = git.git_error_last();
-
-    return err_set(err, ERR_INTERNAL, -EIO, "comparing: %s", e ? e->message : "libgit2 failed");
-}
-
-static int add_hunk(struct making *m, git_patch *patch, size_t i)
-{
-    const git_diff_hunk *hunk;
-    const git_diff_line *line;
-    size_t lines;
-    int r = git.git_patch_get_hunk(&hunk, &lines, patch, i);
-
-    if (r < 0)
-        return r;
-    /* Without the function's name that git puts behind it: the numbers suffice, and it is one more text of a stranger's. */
-    buf_addf(&m->out.text, "@@ -%d", hunk->old_start);
-    if (hunk->old_lines != 1)
-        buf_addf(&m->out.text, ",%d", hunk->old_lines);
-    buf_addf(&m->out.text, " +%d", hunk->new_start);
-    if (hunk->new_lines != 1)
-        buf_addf(&m->out.text, ",%d", hunk->new_lines);
-    buf_add_str(&m->out.text, " @@\n");
-    for (size_t k = 0; k < lines && r == 0; k++) {
-        r = git.git_patch_get_line_in_hunk(&line, patch, i, k);
-        if (r == 0)
-            add_line(m, line);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct hunk *hunk = &list->items[i];
+        m->out.added += hunk->added;
+        m->out.removed += hunk->removed;
+        buf_addf(&m->out.text, "%s\n", hunk->header);
+        if (m->is_exact)
+            buf_add(&m->out.text, hunk->lines.data, hunk->lines.len);
+        else
+            add_safe(&m->out.text, hunk->lines.data, hunk->lines.len);
     }
-    return r;
-}
-
-/* libgit2 takes NULL for a file that is not there, and never for an empty one. */
-static const char *bytes_of(const struct side *side)
-{
-    if (!side->mode)
-        return NULL;
-    return side->bytes.data ? side->bytes.data : "";
-}
-
-static int add_hunks(struct making *m, const struct side *old, const struct side *new, struct err *err)
-{
-    git_diff_options options;
-    git_patch *patch = NULL;
-    int r = start_git(err);
-
-    if (r < 0)
-        return r;
-    git.git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION);
-    options.flags |= GIT_DIFF_FORCE_TEXT;
-    r = git.git_patch_from_buffers(&patch, bytes_of(old), old->bytes.len, "a", bytes_of(new), new->bytes.len, "b", &options);
-    for (size_t i = 0; r == 0 && i < git.git_patch_num_hunks(patch); i++)
-        r = add_hunk(m, patch, i);
-    git.git_patch_free(patch);
-    return r < 0 ? git_failed(err) : 0;
 }
 
 /* ---- the sides ---- */
@@ -300,15 +186,22 @@ static void add_names(struct making *m, const struct side *old, const struct sid
     buf_add_str(out, after);
 }
 
+static int tell_sizes(struct making *m, const struct side *old, const struct side *new)
+{
+    m->out.is_too_large = true;
+    add_names(m, old, new, "Files ", " and ", " are too large to compare");
+    buf_addf(&m->out.text, ": %" PRIu64 " and %" PRIu64 " bytes\n", old->size_bytes, new->size_bytes);
+    return 0;
+}
+
 static int compare(struct making *m, const struct side *old, const struct side *new, struct err *err)
 {
+    autodone(hunk_list) struct hunk_list list = HUNK_LIST_EMPTY;
+    int r;
+
     add_head(m, old, new);
-    if (old->size_bytes > DIFF_FILE_MAX || new->size_bytes > DIFF_FILE_MAX) {
-        m->out.is_too_large = true;
-        add_names(m, old, new, "Files ", " and ", " are too large to compare");
-        buf_addf(&m->out.text, ": %" PRIu64 " and %" PRIu64 " bytes\n", old->size_bytes, new->size_bytes);
-        return 0;
-    }
+    if (old->size_bytes > DIFF_FILE_MAX || new->size_bytes > DIFF_FILE_MAX)
+        return tell_sizes(m, old, new);
     if (old->bytes.len == new->bytes.len &&
         (old->bytes.len == 0 || memcmp(old->bytes.data, new->bytes.data, old->bytes.len) == 0))
         return 0;
@@ -317,8 +210,14 @@ static int compare(struct making *m, const struct side *old, const struct side *
         add_names(m, old, new, "Binary files ", " and ", " differ\n");
         return 0;
     }
+    r = hunk_list_make(old->bytes.data, old->bytes.len, new->bytes.data, new->bytes.len, &list, err);
+    if (r == -EFBIG) /* too many lines */
+        return tell_sizes(m, old, new);
+    if (r < 0)
+        return r;
     add_names(m, old, new, "--- ", "\n+++ ", "\n");
-    return add_hunks(m, old, new, err);
+    add_hunks(m, &list);
+    return 0;
 }
 
 /* The mode alone: no content is read for that. */
