@@ -48,12 +48,13 @@ static int read_whole(int fd, size_t size, struct side *side)
 /* Not further than the size it had when it was opened: a file that somebody appends to as fast as it is read has no end. */
 static int read_past(int fd, uint64_t size, struct sha256_ctx *sha, struct side *side)
 {
-    autofree char *piece = xalloc(PIECE);
+    const size_t most = size < PIECE ? (size_t) size : PIECE;
+    autofree char *piece = xalloc(most);
     uint64_t at = 0;
 
     side->is_too_large = true;
     while (at < size) {
-        ssize_t n = fd_read_full(fd, piece, size - at < PIECE ? (size_t) (size - at) : PIECE);
+        ssize_t n = fd_read_full(fd, piece, size - at < most ? (size_t) (size - at) : most);
         if (n < 0)
             return (int) n;
         if (n == 0)
