@@ -323,7 +323,7 @@ static int write_large(struct writing *w, const struct file_change *change, stru
     }
     cleanup_fd(&was.fd);
     cleanup_fd(&now.fd);
-    return r == -ESTALE || r == -ENOENT || r == -ELOOP || r == -ENOTDIR ? stale(change, r, err) : r;
+    return r == -ESTALE || r == -ENOENT || r == -ELOOP || r == -ENOTDIR || r == -EXDEV ? stale(change, r, err) : r;
 }
 
 /* ---- all of it ---- */
