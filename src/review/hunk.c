@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "review/git_library.h"
+#include "review/line_distance.h"
 
 struct digest {
     uint8_t bytes[SHA256_DIGEST_SIZE];
@@ -171,7 +172,7 @@ static int compare(const char *was, size_t was_len, const char *now, size_t now_
 
     if (was_len == now_len && memcmp(was, now, was_len) == 0)
         return 0;
-    if (is_too_large(was, was_len) || is_too_large(now, now_len))
+    if (is_too_large(was, was_len) || is_too_large(now, now_len) || !line_distance_is_small(was, was_len, now, now_len))
         return err_set(err, ERR_OUT_OF_RANGE, -EFBIG, "the text is too large to compare line by line");
     git = git_library_get(err);
     if (!git)

@@ -36,7 +36,8 @@ struct hunk_list {
 
 #define HUNK_LIST_EMPTY ((struct hunk_list){ 0 })
 
-/* Equal texts have none. -EFBIG above HUNK_LINES_MAX or HUNK_BYTES_MAX. */
+/* Equal texts have none. -EFBIG above HUNK_LINES_MAX or HUNK_BYTES_MAX, and for long texts that have little in common: comparing these would take
+ * minutes (line_distance.h). */
 int hunk_list_make(const void *was, size_t was_len, const void *now, size_t now_len, struct hunk_list *ret, struct err *err);
 
 /* Only how many lines there are, without keeping any. */
