@@ -283,9 +283,10 @@ int events_list(struct service *service, const struct caller *caller, const stru
         .codebase_id = unless_empty(query->codebase_id),
         .owner_id = caller->is_admin ? NULL : caller->owner,
         .since_ns = query->since_ns,
+        .newest_first = query->newest_first,
     };
     autodone(event_rows) struct event_rows rows = { 0 };
-    int r = parse_token(query->page_token, &filter.after, err);
+    int r = parse_token(query->page_token, query->newest_first ? &filter.before : &filter.after, err);
 
     if (r < 0)
         return r;

@@ -39,6 +39,7 @@ struct event_query {
     int64_t since_ns;
     size_t page_size;
     const char *page_token;
+    bool newest_first;
 };
 
 /* Strings owned. */

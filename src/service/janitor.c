@@ -14,6 +14,7 @@
 #include "service/recovery.h"
 #include "service/service_int.h"
 #include "service/sync.h"
+#include "service/workspace_int.h"
 #include "store/claim_row.h"
 #include "store/event_row.h"
 #include "store/session_row.h"
@@ -112,6 +113,7 @@ static void *work(void *arg)
         sync_all_that_need_it(service);
         recovery_reconcile(service);
         retire_expired(service);
+        workspaces_tend(service);
         trim(service);
         pthread_mutex_lock(&janitor->lock);
         clock_gettime(CLOCK_MONOTONIC, &until);

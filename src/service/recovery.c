@@ -29,9 +29,9 @@
 /* ---- sandboxes ---- */
 
 /* The number of the last event of its present life that the store has. */
-static uint64_t last_event_of(struct service *service, const struct sandbox_row *row)
+static uint64_t last_event_of(struct service *service, const char *id, int64_t since_ns)
 {
-    struct event_filter filter = { .sandbox_id = row->id, .since_ns = row->started_ns, .newest_first = true };
+    struct event_filter filter = { .sandbox_id = id, .since_ns = since_ns, .newest_first = true };
     autodone(event_rows) struct event_rows rows = { 0 };
     struct err ignored = ERR_NONE;
     uint64_t last = 0;
@@ -74,13 +74,13 @@ static int greet(int dir_fd, int *ret_fd, struct err *err)
     return 0;
 }
 
-static int adopt(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+int recovery_adopt(struct service *service, struct ward *ward, const struct recovery_ward *as, struct err *err)
 {
     char name[SANDBOX_NAME_MAX];
     struct proc nobody = PROC_NONE;
     autofd int dir_fd = -1;
     autofd int fd = -1;
-    int r = home_find(&service->home, row->id, name, &dir_fd, err);
+    int r = home_find(&service->home, ward->id, name, &dir_fd, err);
 
     if (r == 0 && !home_is_running(dir_fd))
         r = err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "the sandbox does not run");
@@ -88,8 +88,20 @@ static int adopt(struct service *service, struct ward *ward, struct sandbox_row 
         r = greet(dir_fd, &fd, err);
     if (r < 0)
         return r;
-    ward_set_running(ward, &nobody, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
-    return watch_add(service, ward, steal_fd(&fd), last_event_of(service, row), err);
+    ward_set_running(ward, &nobody, steal_fd(&dir_fd), as->owner, as->codebase_id, as->syncs);
+    uint64_t last = as->event_id ? last_event_of(service, as->event_id, as->since_ns) : 0;
+    return watch_add(service, ward, steal_fd(&fd), last, err);
+}
+
+static int adopt(struct service *service, struct ward *ward, const struct sandbox_row *row, struct err *err)
+{
+    struct recovery_ward as = { .owner = row->owner_id,
+                                .codebase_id = row->codebase_id,
+                                .syncs = row->sync_on_completion,
+                                .event_id = row->id,
+                                .since_ns = row->started_ns };
+
+    return recovery_adopt(service, ward, &as, err);
 }
 
 static void mark_ended(struct service *service, struct sandbox_row *row, const char *why, struct err *err)
@@ -324,7 +336,8 @@ static int recover_codebases(struct service *service, struct err *err)
 /* Whoever changed a codebase when the server was killed may not have been able to tell the others. */
 static void refresh(struct ward *ward, void *cookie)
 {
-    sync_tell_siblings(cookie, ward->codebase_id, NULL, NULL, 0);
+    if (*ward->codebase_id)
+        sync_tell_siblings(cookie, ward->codebase_id, NULL, NULL, 0);
 }
 
 int recovery_run(struct service *service, struct err *err)

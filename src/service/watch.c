@@ -16,6 +16,7 @@
 #include "service/events.h"
 #include "service/service_int.h"
 #include "service/sync.h"
+#include "service/workspace_int.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
 
@@ -199,6 +200,7 @@ static void on_event(struct service *service, struct watched *watched, const str
 static void on_end(struct service *service, struct watched *watched)
 {
     struct ward *ward = watched->ward;
+    char id[UUID_TEXT_MAX];
     bool is_surprise;
     struct err err = ERR_NONE;
     autofree char *reason = NULL;
@@ -209,6 +211,10 @@ static void on_end(struct service *service, struct watched *watched)
     if (!is_surprise || !ward_end_running(ward))
         return;
     reason = *watched->last_words ? xdup(watched->last_words) : xdup("the sandbox ended unexpectedly; it can be started again");
+    if (workspace_id_of_name(ward->id, id)) {
+        workspace_ended(service, ward, reason);
+        return;
+    }
     session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err);
     if (sandbox_row_move(service->store,
                          &(struct sandbox_move){ .id = ward->id,
@@ -327,13 +333,14 @@ int watch_add(struct service *service, struct ward *ward, int fd, uint64_t after
     struct watch_thread *watch = service->watch;
     struct watched *watched = xnew(struct watched);
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = watched };
+    char id[UUID_TEXT_MAX];
     int r;
 
     watched->fd = fd;
     watched->ward = ward_get(&service->wards, ward->id);
     pthread_mutex_lock(&ward->lock);
     watched->generation = ward->generation;
-    watched->sandbox_id = xdup(ward->id);
+    watched->sandbox_id = xdup(workspace_id_of_name(ward->id, id) ? id : ward->id);
     watched->codebase_id = xdup(ward->codebase_id);
     watched->owner = xdup(ward->owner);
     pthread_mutex_unlock(&ward->lock);
