@@ -52,7 +52,7 @@ int landing_new(const struct landing_site *site, const char *undoes, struct land
 
 /* Nothing has come of it. Files that were moved and moved back have another change time, so what they are is noted; a record for which
  * there is no room to do that waits for the next time. */
-static int remove_spent(const struct landing_site *site, const char *id, const struct step_log *log)
+int landing_remove_spent(const struct landing_site *site, const char *id, const struct step_log *log)
 {
     int r = step_log_clean(site->base_fd, log);
 
@@ -61,7 +61,7 @@ static int remove_spent(const struct landing_site *site, const char *id, const s
     return r < 0 ? r : file_remove_tree(site->records_fd, id);
 }
 
-static bool is_spent(const struct step_log *log)
+bool landing_is_spent(const struct step_log *log)
 {
     return log->state == LANDING_STAGING || log->state == LANDING_TAKEN_BACK;
 }
@@ -70,8 +70,8 @@ void landing_free(struct landing *l)
 {
     if (!l)
         return;
-    if (is_spent(&l->log) && l->record_fd >= 0)
-        remove_spent(&l->site, l->id, &l->log);
+    if (landing_is_spent(&l->log) && l->record_fd >= 0)
+        landing_remove_spent(&l->site, l->id, &l->log);
     for (size_t i = 0; i < l->wish_count; i++)
         free((char *) (uintptr_t) l->wishes[i].wish.path);
     for (size_t i = 0; i < l->unit_count; i++) {
@@ -271,7 +271,7 @@ static int give_up(const struct landing_site *site, int record_fd, struct step_l
     return r;
 }
 
-static int land(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err)
+int landing_land(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err)
 {
     size_t failed = 0;
     int r = step_log_land(site->base_fd, log, &failed);
@@ -318,10 +318,10 @@ int landing_commit(struct landing *l, const struct buf *notes, const struct buf 
         return err_errno(err, r, "noting what is about to be written; nothing was changed");
     }
     fault("landing-intent");
-    return land(&l->site, l->record_fd, &l->log, err);
+    return landing_land(&l->site, l->record_fd, &l->log, err);
 }
 
-static int settle(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err)
+int landing_settle_log(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err)
 {
     /* What lies aside tells what was done: it goes when the journal says that all is. */
     int r = log->state == LANDING_INTENT ? move_state(record_fd, log, LANDING_DONE) : 0;
@@ -340,118 +340,5 @@ static int settle(const struct landing_site *site, int record_fd, struct step_lo
 
 int landing_settle(struct landing *l, struct err *err)
 {
-    return settle(&l->site, l->record_fd, &l->log, err);
-}
-
-/* ---- records ---- */
-
-struct found_record {
-    char id[ID_TEXT_MAX];
-    int64_t time_ns;
-    enum landing_state state;
-};
-
-struct record_list {
-    struct found_record *items;
-    size_t count, cap;
-};
-
-static int on_record(const struct file_entry *entry, void *cookie)
-{
-    struct record_list *list = cookie;
-    struct step_log log = STEP_LOG_EMPTY;
-
-    if (!S_ISDIR(entry->st->st_mode) || !id_is_valid(LANDING_ID_PREFIX, entry->name))
-        return FILE_WALK_SKIP;
-    autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0)
-        return fd;
-    int r = step_log_read(fd, &log);
-    if (r < 0 && r != -ENOENT)
-        return r;
-    vec_room(&list->items, &list->cap, list->count);
-    struct found_record *found = &list->items[list->count++];
-    *found = (struct found_record){ .time_ns = log.time_ns, .state = log.state };
-    snprintf(found->id, sizeof(found->id), "%s", entry->name);
-    step_log_done(&log);
-    return FILE_WALK_SKIP;
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct found_record *x = a, *y = b;
-
-    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns ? 1 : strcmp(x->id, y->id);
-}
-
-static int list_records(int records_fd, struct record_list *ret)
-{
-    struct err err = ERR_NONE;
-    int r = file_walk(records_fd, ".", on_record, ret, &err);
-
-    if (ret->count > 0)
-        qsort(ret->items, ret->count, sizeof(*ret->items), by_time);
-    return r;
-}
-
-int landing_each(int records_fd, landing_each_fn fn, void *cookie)
-{
-    struct record_list list = { 0 };
-    int r = list_records(records_fd, &list);
-
-    for (size_t i = 0; i < list.count && r == 0; i++)
-        r = fn(list.items[i].id, list.items[i].time_ns, list.items[i].state, cookie);
-    free(list.items);
-    return r;
-}
-
-struct recovery {
-    const struct landing_site *site;
-    struct err *err;
-};
-
-static int recover_log(struct recovery *re, const char *id, int record_fd, struct step_log *log)
-{
-    int r = 0;
-
-    if (log->state == LANDING_INTENT)
-        r = land(re->site, record_fd, log, re->err);
-    /* Given up for good: the project is as it was before. */
-    if (r < 0 && log->state == LANDING_TAKEN_BACK)
-        r = 0;
-    if (r == 0 && log->state == LANDING_DONE)
-        r = settle(re->site, record_fd, log, re->err);
-    if (r == 0 && is_spent(log))
-        r = remove_spent(re->site, id, log);
-    return r;
-}
-
-static int on_recover(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
-{
-    struct recovery *re = cookie;
-    struct step_log log = STEP_LOG_EMPTY;
-    autofd int fd = path_open_beneath(re->site->records_fd, id, O_RDONLY | O_DIRECTORY, 0);
-    int r = fd;
-
-    (void) time_ns;
-    if (state == LANDING_NOTED)
-        return 0;
-    if (fd >= 0)
-        r = step_log_read(fd, &log);
-    if (r == -ENOENT) /* killed before the first word */
-        return file_remove_tree(re->site->records_fd, id);
-    if (r == 0)
-        r = recover_log(re, id, fd, &log);
-    step_log_done(&log);
-    return r;
-}
-
-int landing_recover(const struct landing_site *site, struct err *err)
-{
-    struct recovery re = { site, err };
-    int r = landing_each(site->records_fd, on_recover, &re);
-
-    if (r < 0 && err && err->code == ERR_OK)
-        err_errno(err, r, "finishing what was cut short");
-    return r;
+    return landing_settle_log(&l->site, l->record_fd, &l->log, err);
 }

@@ -87,7 +87,22 @@ struct landing {
 /* The wish for a path of `len` bytes; NULL: there is none. */
 struct wished *landing_find(const struct landing *landing, const char *path, size_t len);
 
-/* ---- landing_stage.c ---- */
+/* The rest of the way for a journal on disk: all steps, or all back; then tidying up. */
+int landing_land(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err);
+int landing_settle_log(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err);
+
+/* Of which nothing has come, and which can be removed with all it staged. */
+bool landing_is_spent(const struct step_log *log);
+int landing_remove_spent(const struct landing_site *site, const char *id, const struct step_log *log);
+
+/* ---- landing_stage.c, landing_keep.c ---- */
+
+#define LANDING_SYNC_EACH_MOST 256 /* files; for more, one syncfs() is cheaper */
+
+int landing_stage_failed(const char *path, int r, struct err *err);
+
+/* Copies of what will be replaced or removed. */
+int landing_keep(struct landing *landing, struct err *err);
 
 struct step_file step_file_of(const struct stat *st);
 

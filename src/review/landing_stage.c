@@ -15,8 +15,6 @@
 #include "fence/xattr.h"
 #include "review/landing_int.h"
 
-#define SYNC_EACH_MOST 256 /* files; for more, one syncfs() is cheaper */
-
 char *landing_quote(const char *path)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -106,7 +104,7 @@ static int plan_one(struct landing *l, struct wished *w)
     return r;
 }
 
-static int failed(const char *path, int r, struct err *err)
+int landing_stage_failed(const char *path, int r, struct err *err)
 {
     autofree char *shown = landing_quote(path);
 
@@ -122,7 +120,7 @@ static int plan(struct landing *l, struct err *err)
         w->unit = LANDING_NO_UNIT;
         int r = w->wish.now && !w->wish.is_mode_only ? plan_one(l, w) : 0;
         if (r < 0)
-            return failed(w->wish.path, r, err);
+            return landing_stage_failed(w->wish.path, r, err);
     }
     return 0;
 }
@@ -198,7 +196,7 @@ static int stage_file(struct landing *l, struct wished *w, const char *to)
         r = -errno;
     if (r == 0 && w->wish.dress)
         futimens(fd, (struct timespec[]){ w->dress.st_mtim, w->dress.st_mtim });
-    if (r == 0 && l->wish_count <= SYNC_EACH_MOST && fsync(fd) < 0)
+    if (r == 0 && l->wish_count <= LANDING_SYNC_EACH_MOST && fsync(fd) < 0)
         r = -errno;
     if (r == 0 && fstat(fd, &w->staged) < 0)
         r = -errno;
@@ -334,7 +332,7 @@ static int dress_others(struct landing *l, struct err *err)
         if (r == 0)
             r = dress_plainly(&u, fd, u.unit->path);
         if (r < 0)
-            return failed(u.unit->path, r, err);
+            return landing_stage_failed(u.unit->path, r, err);
     }
     return 0;
 }
@@ -346,7 +344,7 @@ static int dress_dirs(struct landing *l, struct err *err)
         struct wished *w = &l->wishes[i];
         int r = w->unit != LANDING_NO_UNIT && S_ISDIR(w->wish.now) ? dress_dir(l, w) : 0;
         if (r < 0)
-            return failed(w->wish.path, r, err);
+            return landing_stage_failed(w->wish.path, r, err);
     }
     return 0;
 }
@@ -356,7 +354,7 @@ static int look_at_units(struct landing *l, struct err *err)
     for (size_t i = 0; i < l->unit_count; i++) {
         autofd int fd = path_open_beneath(l->site.base_fd, l->units[i].temp, O_PATH, 0);
         if (fd < 0 || fstat(fd, &l->units[i].staged) < 0)
-            return failed(l->units[i].path, fd < 0 ? fd : -errno, err);
+            return landing_stage_failed(l->units[i].path, fd < 0 ? fd : -errno, err);
     }
     return 0;
 }
@@ -369,74 +367,19 @@ static int stage_all(struct landing *l, struct err *err)
         struct wished *w = &l->wishes[i];
         r = w->unit != LANDING_NO_UNIT ? stage_one(l, w) : 0;
         if (r < 0)
-            return failed(w->wish.path, r, err);
+            return landing_stage_failed(w->wish.path, r, err);
     }
     r = dress_others(l, err);
     if (r == 0)
         r = dress_dirs(l, err);
     if (r == 0)
         r = look_at_units(l, err);
-    if (r == 0 && l->wish_count > SYNC_EACH_MOST && syncfs(l->site.base_fd) < 0)
+    if (r == 0 && l->wish_count > LANDING_SYNC_EACH_MOST && syncfs(l->site.base_fd) < 0)
         r = err_errno(err, -errno, "syncing what was staged; nothing was changed");
     return r;
 }
 
-/* ---- copies of what goes ---- */
-
-static int keep_file(struct landing *l, struct wished *w, const char *to)
-{
-    autofd int from = path_open_beneath(l->site.base_fd, w->wish.path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0), fd = -1;
-    struct stat st;
-    int r;
-
-    if (from < 0)
-        return from;
-    if (fstat(from, &st) < 0)
-        return -errno;
-    struct step_file was = step_file_of(&w->wish.was);
-    if (!step_file_is(&was, &st))
-        return -ESTALE;
-    fd = path_open_beneath(l->record_fd, to, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (fd < 0)
-        return fd;
-    r = copyup_content(from, fd, INT64_MAX);
-    xattr_copy(from, fd);
-    if (r == 0 && l->wish_count <= SYNC_EACH_MOST && fsync(fd) < 0)
-        r = -errno;
-    return r;
-}
-
-static int keep_link(struct landing *l, struct wished *w, const char *to)
-{
-    autofd int link = path_open_beneath(l->site.base_fd, w->wish.path, O_PATH, 0);
-    char target[PATH_MAX];
-    ssize_t n = link < 0 ? -1 : readlinkat(link, "", target, sizeof(target) - 1);
-
-    if (n < 0)
-        return link < 0 ? link : -errno;
-    target[n] = 0;
-    return symlinkat(target, l->record_fd, to) < 0 ? -errno : 0;
-}
-
-static int keep_all(struct landing *l, struct err *err)
-{
-    for (size_t i = 0; i < l->wish_count; i++) {
-        struct wished *w = &l->wishes[i];
-        bool is_file = S_ISREG(w->wish.was.st_mode), is_link = S_ISLNK(w->wish.was.st_mode);
-        if ((!is_file && !is_link) || w->wish.is_mode_only)
-            continue;
-        snprintf(w->kept, sizeof(w->kept), "%zu", l->kept_count++);
-        autofree char *to = xprintf("kept/%s", w->kept);
-        int r = is_file ? keep_file(l, w, to) : keep_link(l, w, to);
-        fault("landing-keeping");
-        if (r < 0)
-            return failed(w->wish.path, r, err);
-    }
-    if (l->wish_count > SYNC_EACH_MOST && syncfs(l->record_fd) < 0)
-        return err_errno(err, -errno, "syncing copies of what is replaced; nothing was changed");
-    autofd int kept = path_open_beneath(l->record_fd, "kept", O_RDONLY | O_DIRECTORY, 0);
-    return kept < 0 ? kept : file_fsync_dir(kept);
-}
+/* ---- all of it ---- */
 
 /* Before anything is made: so that a run which is killed leaves nothing that nobody knows of. */
 static int note_names(struct landing *l, struct err *err)
@@ -459,7 +402,7 @@ int landing_stage(struct landing *l, struct err *err)
     if (r == 0)
         r = stage_all(l, err);
     if (r == 0)
-        r = keep_all(l, err);
+        r = landing_keep(l, err);
     fault("landing-staged");
     return r;
 }

@@ -9,16 +9,28 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "base/id.h"
 #include "review/undo.h"
 
-enum trouble { NONE, KILL, FULL_ONCE, FULL_FROM };
+enum trouble { NONE, KILL, FULL_ONCE, FULL_FROM, SAVE };
 
 static struct {
     enum trouble trouble;
     long at, calls;
+    const char *saved; /* what its owner saves at that moment */
 } faults;
+
+static void save(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+    if (fd >= 0) {
+        (void) !pwritev(fd, &(struct iovec){ (void *) (uintptr_t) "saved\n", 6 }, 1, 0);
+        close(fd);
+    }
+}
 
 /* Whether the call fails. Removing and renaming need no room. */
 static bool strikes(bool needs_room)
@@ -27,6 +39,8 @@ static bool strikes(bool needs_room)
 
     if (faults.trouble == KILL && call == faults.at)
         kill(getpid(), SIGKILL);
+    if (faults.trouble == SAVE && call == faults.at)
+        save(faults.saved);
     bool full = needs_room &&
                 ((faults.trouble == FULL_ONCE && call == faults.at) || (faults.trouble == FULL_FROM && call >= faults.at));
     if (full)
@@ -317,6 +331,53 @@ static void a_disk_that_stays_full_changes_nothing(void **state)
     in_trouble(FULL_FROM);
 }
 
+/* Whenever its owner saves a file that is being replaced, deleted or moved, what was saved is there in the end, and the rest of the project is
+ * old or new. */
+static void assert_saved(const char *path)
+{
+    struct outcomes o;
+    long refused = 0, done = 0;
+
+    learn(&o);
+    for (long at = 1;; at++) {
+        void *inner = NULL;
+        struct err err = ERR_NONE;
+        world_setup(&inner);
+        struct world *w = inner;
+        set_up(w);
+        autofree char *full = xprintf("%s/%s", w->base, path);
+        autofree char *mine = xprintf("%s 100644 saved", path);
+        faults.saved = full;
+        int r = run_with(w, SAVE, at, NULL);
+        assert_int_equal(approve_recover(w->delta, false, &err), 0);
+        autofree char *is = look(w);
+        if (r != 2 && base_has(w, path) && !strstr(is, mine))
+            fail_msg("at call %ld, answered %d, what was saved is lost:\n%s", at, r, is);
+        if (r == 1 && !strstr(is, mine))
+            fail_msg("at call %ld it was refused, and what was saved is gone", at);
+        /* One file of each that is not the one. */
+        assert_base(w, "over", r == 1 ? "old\n" : "new\n");
+        assert_int_equal(base_has(w, "n"), r != 1);
+        assert_tidy(w);
+        world_teardown(&inner);
+        refused += r == 1;
+        done += r == 0;
+        if (r == 2)
+            break;
+    }
+    print_message("%s: refused at %ld calls, done at %ld\n", path, refused, done);
+    assert_true(refused > 20 && done > 5);
+    free(o.old);
+    free(o.new);
+}
+
+static void what_is_saved_meanwhile_is_never_lost(void **state)
+{
+    (void) state;
+    assert_saved("a");
+    assert_saved("b");
+}
+
 /* An undo is a landing as well: the same must hold. */
 static void an_undo_killed_at_any_call_is_done_or_not(void **state)
 {
@@ -357,6 +418,7 @@ int main(void)
         cmocka_unit_test(killed_at_any_call_it_is_old_or_new),
         cmocka_unit_test(one_write_that_finds_no_room_changes_nothing),
         cmocka_unit_test(a_disk_that_stays_full_changes_nothing),
+        cmocka_unit_test(what_is_saved_meanwhile_is_never_lost),
         cmocka_unit_test(an_undo_killed_at_any_call_is_done_or_not),
     };
 

@@ -3,7 +3,7 @@
 #include "review_fixture.h"
 
 #include "base/fd.h"
-#include "review/apply.h"
+#include "review/approve.h"
 
 /* Random work of an agent, the patch of it applied by the real git to a copy of the base, and the result compared with what apply makes of
  * the base itself. */
@@ -222,13 +222,13 @@ static void git_apply(struct world *w, const char *where)
 
 static void apply_delta(struct world *w)
 {
-    struct apply_options options = { 0 };
-    struct apply apply = APPLY_NONE;
+    struct approve_options options = { 0 };
+    struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
-    if (apply_run(w->delta, &options, &apply, &err) != 0)
+    if (approve_run(w->delta, &options, &approve, &err) != 0)
         fail_msg("%s", err.text);
-    apply_done(&apply);
+    approve_done(&approve);
 }
 
 static void assert_patch_makes_the_same(struct world *w)
