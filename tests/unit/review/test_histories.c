@@ -382,6 +382,27 @@ static void assert_project(struct history *h)
     assert_int_equal(file_walk(h->w->f.fd, "base", on_base, h, &err), 0);
 }
 
+/* What is left of a path, were it taken now, is what the model says: to the byte. */
+static void assert_left(struct history *h, const struct edit_list *list, const struct edit *edit, size_t i)
+{
+    autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
+    autodone(buf) struct buf text = BUF_EMPTY;
+    struct version result;
+    struct err err = ERR_NONE;
+    bool expected = is_conflict(&h->model.files[i], &result);
+
+    assert_int_equal(reconcile_make(list, edit, THREEWAY_NONE, &re, &err), 0);
+    if ((re.state == RECONCILE_CONFLICT) != expected)
+        fail_msg("seed %" PRIu64 ": %s %s", h->seed, paths[i], re.reason ? re.reason : "is no conflict");
+    if (expected || result.kind == GONE)
+        return;
+    text_of(&result, &text);
+    if (re.result.bytes.len != text.len || memcmp(re.result.bytes.data, text.data, text.len) != 0)
+        fail_msg("seed %" PRIu64 ": of %s is left\n%s\nand not\n%s", h->seed, paths[i], re.result.bytes.data, text.data);
+    if (result.kind != LINK)
+        assert_int_equal(re.result.st.st_mode & 0777, result.mode);
+}
+
 static void assert_rest(struct history *h)
 {
     autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
@@ -389,8 +410,13 @@ static void assert_rest(struct history *h)
 
     load_edits(h->w, &list);
     for (size_t k = 0; k < list.count; k++) {
-        for (size_t i = 0; i < PATHS; i++)
-            listed[i] |= strcmp(list.items[k].path, paths[i]) == 0;
+        for (size_t i = 0; i < PATHS; i++) {
+            if (strcmp(list.items[k].path, paths[i]) != 0)
+                continue;
+            listed[i] = true;
+            if (is_edit(&h->model.files[i]))
+                assert_left(h, &list, &list.items[k], i);
+        }
     }
     for (size_t i = 0; i < PATHS; i++) {
         if (listed[i] != is_edit(&h->model.files[i]))

@@ -70,6 +70,24 @@ static void a_hunk_is_taken_and_the_other_stays(void **state)
     assert_edits(w, "");
 }
 
+#define BETWEEN "2\n3\n4\n5\n6\n7\n8\n9\n10\nbetween\n11\n12\n13\n14\n15\n16\n17\n18\n19\n"
+
+/* The owner's line is none of the agent's, neither in what is taken nor in what is left. */
+static void a_hunk_of_a_file_that_moved_on(void **state)
+{
+    static const struct selection_range first = { 1, 5 };
+    struct world *w = *state;
+
+    change_both_ends(w);
+    base_put(w, "f", "1\n" BETWEEN "20\n");
+    expect(w, &(struct selection_file){ .path = "f", .ranges = &first, .range_count = 1 }, 0);
+    assert_base(w, "f", "one\n" BETWEEN "20\n");
+    assert_edits(w, "modified f");
+    expect(w, NULL, 0);
+    assert_base(w, "f", "one\n" BETWEEN "twenty\n");
+    assert_edits(w, "");
+}
+
 static void a_hunk_that_is_not_there_is_stale(void **state)
 {
     struct world *w = *state;
@@ -367,6 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         world_test(a_hunk_is_taken_and_the_other_stays),
+        world_test(a_hunk_of_a_file_that_moved_on),
         world_test(a_hunk_that_is_not_there_is_stale),
         world_test(what_the_owner_changed_elsewhere_is_kept),
         world_test(the_same_lines_are_a_conflict_with_its_hunks),
