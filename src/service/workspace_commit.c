@@ -23,6 +23,16 @@ int workspaces_applied(struct service *service, const struct caller *caller, con
     return applied_change_row_list(service->store, &own, limit, offset, ret, ret_total, err);
 }
 
+static enum attribution_mode author_mode(const struct service *service)
+{
+    enum attribution_mode mode = ATTRIBUTION_AGENT;
+    struct err ignored = ERR_NONE;
+
+    if (service->options.commit_author)
+        attribution_parse_mode(service->options.commit_author, &mode, &ignored);
+    return mode;
+}
+
 /* ---- which project ---- */
 
 static int no_root(struct err *err)
@@ -220,7 +230,7 @@ static int commit_dirty(struct service *service, const struct caller *caller, co
 {
     autofree const char **paths = xalloc((plan->rows.count + 1) * sizeof(*paths));
     const char *message = *request->message ? request->message : plan->message.data;
-    struct attribution attribution = { .mode = service->options.commit_author,
+    struct attribution attribution = { .mode = author_mode(service),
                                        .agent = owner_of(plan),
                                        .reviewer = *request->actor ? request->actor : caller->owner };
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -320,7 +330,7 @@ void workspace_commit_approved(struct still *still, const struct workspace_appro
                                struct workspace_approved *approved, const char *const *row_ids)
 {
     struct service *service = still->service;
-    struct attribution attribution = { .mode = service->options.commit_author,
+    struct attribution attribution = { .mode = author_mode(service),
                                        .agent = still->row.owner,
                                        .reviewer = *request->actor ? request->actor : still->caller->owner };
     autodone(buf) struct buf message = BUF_EMPTY;

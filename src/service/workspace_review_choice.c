@@ -53,6 +53,13 @@ static int find_id(struct choosing_from *from, const char *id, struct file_chang
     for (size_t i = 0; i < from->set->count && !*ret; i++)
         if (strcmp(from->ids[i], normal) == 0)
             *ret = &from->set->items[i];
+    /* What was renamed goes by its old id, too. */
+    for (size_t i = 0; i < from->set->count && !*ret; i++) {
+        char old[FILE_ID_LEN + 1] = "";
+        if (from->set->items[i].from && file_id_make(from->sandbox_id, from->set->items[i].from->path, old) == 0 &&
+            strcmp(old, normal) == 0)
+            *ret = &from->set->items[i];
+    }
     return 0;
 }
 
@@ -66,6 +73,12 @@ static int find_path(struct choosing_from *from, const char *path, struct buf *c
     if (scoped && whole && scoped != whole)
         return err_refuse(err, -EINVAL, path, "may be two files, from the project's root and from the sandbox's; name it by its id");
     *ret = scoped ? scoped : whole;
+    for (size_t i = 0; i < from->set->count && !*ret; i++) {
+        struct file_change *change = &from->set->items[i];
+        if (change->from &&
+            (strcmp(change->from->path, clean->data + 1) == 0 || strcmp(change->old_path, clean->data + 1) == 0))
+            *ret = change;
+    }
     return 0;
 }
 
