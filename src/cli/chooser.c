@@ -1,6 +1,7 @@
 #include "cli/chooser.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static void print_header(const struct dialog *d, const json_t *file)
         print_in(d, NULL, line.data);
     if (acknowledge) {
         buf_clear(&line);
-        buf_addf(&line, "mind: it %s", text_of(acknowledge, "text"));
+        buf_addf(&line, "mind: %s", text_of(acknowledge, "text"));
         print_in(d, "\033[33m", line.data);
     }
 }

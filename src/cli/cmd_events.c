@@ -255,7 +255,7 @@ static int run(struct api_call *call, struct err *err)
 
     if (r == 0 && *target.workspace && !sandbox)
         return strcmp(call->verb->name, "logs") == 0
-                   ? workspace_logs(call, target.workspace, o->pid, o->has_tail ? o->tail : -1, o->follows, err)
+                   ? logs_of_workspace(call, target.workspace, o->pid, o->has_tail ? o->tail : -1, o->follows, err)
                    : workspace_history(call, target.workspace, err);
     if (r == 0 && (o->pid || o->has_tail))
         return err_invalid(err, "--pid and --tail are for the logs of a workspace");

@@ -32,11 +32,13 @@ static const char help[] =
     "  -d, --detach           start it in the background, and print its id; 'agentfense logs' shows what it prints\n"
     "  --name NAME            what to call it, in the background\n"
     "  --memory MB, --cpu-time SEC, --max-procs N, --max-files N\n"
-    "                         limits of it\n" API_OPTIONS_HELP
+    "                         limits of it\n"
+    "  --network              refuse to run where there is none\n"
+    "  --profile NAME         the isolation profile that it counts on\n" API_OPTIONS_HELP
     "\nExit codes: the command's own; 128+N when signal N ended it, 124 after a timeout, 137 when it ran out of memory,\n"
     "125 when we failed, 2 for a bad call.\n";
 
-enum { OPT_ENV_FILE = 1, OPT_TTY, OPT_NAME, OPT_MAX_MEMORY, OPT_CPU_TIME, OPT_MAX_PROCS, OPT_MAX_FILES };
+enum { OPT_ENV_FILE = 1, OPT_TTY, OPT_NAME, OPT_MAX_MEMORY, OPT_CPU_TIME, OPT_MAX_PROCS, OPT_MAX_FILES, OPT_NETWORK, OPT_PROFILE };
 
 static const struct option options[] = {
     { "env", required_argument, NULL, 'e' },     { "env-file", required_argument, NULL, OPT_ENV_FILE },
@@ -45,7 +47,8 @@ static const struct option options[] = {
     { "no-stdin", no_argument, NULL, 'n' },      { "detach", no_argument, NULL, 'd' },
     { "name", required_argument, NULL, OPT_NAME }, { "memory", required_argument, NULL, OPT_MAX_MEMORY },
     { "cpu-time", required_argument, NULL, OPT_CPU_TIME }, { "max-procs", required_argument, NULL, OPT_MAX_PROCS },
-    { "max-files", required_argument, NULL, OPT_MAX_FILES },
+    { "max-files", required_argument, NULL, OPT_MAX_FILES }, { "network", no_argument, NULL, OPT_NETWORK },
+    { "profile", required_argument, NULL, OPT_PROFILE },
     API_LONG_OPTIONS,
 };
 
@@ -65,13 +68,17 @@ static int take_limit(struct exec_options *o, int option, const char *argument, 
                       : option == OPT_CPU_TIME  ? "cpuTimeSec"
                       : option == OPT_MAX_PROCS ? "maxProcesses"
                                                 : "maxOpenFiles";
-    int64_t n;
-    int r = parse_number("the limit", argument, 0, 1 << 30, &n, err);
+    int64_t n = 0;
+    int r = 0;
 
-    if (r < 0)
-        return r;
     if (!o->limits)
         o->limits = json_object();
+    if (option == OPT_NETWORK || option == OPT_PROFILE)
+        return json_object_set_new(o->limits, option == OPT_NETWORK ? "allowNetwork" : "isolationLevel",
+                                   option == OPT_NETWORK ? json_true() : json_string(argument));
+    r = parse_number("the limit", argument, 0, 1 << 30, &n, err);
+    if (r < 0)
+        return r;
     json_object_set_new(o->limits, key, json_integer(n));
     return 0;
 }
@@ -168,7 +175,7 @@ static int run_in_workspace(struct api_call *call, const char *id, const struct 
         .more = o->limits,
     };
 
-    return workspace_exec(call, id, &command, err);
+    return command_in_workspace(call, id, &command, err);
 }
 
 static int run(struct api_call *call, struct err *err)

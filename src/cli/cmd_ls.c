@@ -17,7 +17,7 @@ static const char help[] =
     "usage: agentfense ls [--json] [-q]\n"
     "\n"
     "Lists the sandboxes that 'agentfense run' made: name, running or stopped, how many files are changed, age, and the\n"
-    "directory each was made over. Those of 'agentfense create' are listed by 'agentfense ps'.\n"
+    "directory each was made over. Those of 'agentfense create' are listed by 'agentfense ps', workspaces by 'agentfense ps -w'.\n"
     "\n"
     "  -q, --quiet            names only\n"
     "  --json                 JSON on standard output\n"

@@ -44,6 +44,7 @@ static int take(struct api_call *call, int option, const char *argument, struct 
 {
     struct ps_options *o = call->own;
 
+    (void) err;
     switch (option) {
     case OPT_CODEBASE:
         o->codebase = argument;

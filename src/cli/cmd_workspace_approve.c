@@ -219,6 +219,20 @@ static void print_files(FILE *out, const json_t *files)
         print_file(out, file);
 }
 
+/* What the reason means in the words of these verbs. */
+static void explain(const char *id, const json_t *details)
+{
+    const char *reason = json_text(details, "reason");
+
+    print_files(stderr, json_object_get(details, "files"));
+    if (strcmp(reason, "DIFF_NOT_SERVED") == 0 || strcmp(reason, "DIFF_STALE") == 0)
+        fprintf(stderr, "look at them first: agentfense diff %.8s; or say --all\n", id);
+    else if (strcmp(reason, "CONFLICTS") == 0)
+        fprintf(stderr, "'agentfense conflicts %.8s' tells more, 'agentfense rebase %.8s --strategy merge' may help\n", id, id);
+    else if (strcmp(reason, "UNACKNOWLEDGED") == 0)
+        fputs("look at these, and say --acknowledge\n", stderr);
+}
+
 static int tell(struct api_call *call, const char *id, json_t *answer)
 {
     long long applied = json_number(answer, "applied"), remaining = json_number(answer, "remaining");
@@ -250,7 +264,8 @@ static int run(struct api_call *call, struct err *err)
 {
     struct approve_words *o = call->own;
     char id[UUID_TEXT_MAX];
-    autojson answer = NULL, diff = NULL;
+    autojson answer = NULL;
+    autojson diff = NULL;
     int r = workspace_find(call->client, call->words[0], id, err);
 
     if (r == 0 && o->asks)
@@ -266,7 +281,7 @@ static int run(struct api_call *call, struct err *err)
         return r < 0 ? r : EXIT_SUCCESS;
     r = workspace_decide(call, json_incref(o->body), &answer, err, "/api/v1/sandboxes/%s/approve", id);
     if (r == EXIT_REFUSED && !call->options.is_json)
-        print_files(stderr, json_object_get(json_object_get(answer, "details"), "files"));
+        explain(id, json_object_get(answer, "details"));
     return r == 0 ? tell(call, id, answer) : r;
 }
 

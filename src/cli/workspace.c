@@ -68,7 +68,8 @@ static int refuse(int status, const json_t *told, struct err *err)
     if (!*error)
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %d)", status);
     buf_add_escaped(&text, error, strlen(error));
-    if (*hint && !strstr(hint, "/api/v1") && !strstr(hint, "docs/")) {
+    if (*hint && !json_object_get(json_object_get(told, "details"), "reason") && !strstr(hint, "/api/v1") &&
+        !strstr(hint, "docs/")) {
         buf_add_str(&text, "; ");
         buf_add_escaped(&text, hint, strlen(hint));
     }
@@ -148,6 +149,16 @@ void workspace_add_query(struct buf *path, const char *name, const char *value)
     }
 }
 
+void workspace_add_statuses(struct buf *path, const char *status)
+{
+    static const char *const live[] = { "creating", "active", "stopped", "approved", "rejected", "error" };
+
+    if (status)
+        workspace_add_query(path, "status", status);
+    for (size_t i = 0; !status && i < ARRAY_LEN(live); i++)
+        workspace_add_query(path, "status", live[i]);
+}
+
 char *workspace_absolute(const char *path)
 {
     autofree char *real = realpath(path, NULL), *here = NULL;
@@ -187,11 +198,15 @@ static int look(struct client *client, const char *text, struct found *found, st
 
     do {
         struct api_call call = { .client = client };
+        autodone(buf) struct buf path = BUF_EMPTY;
         autojson page = NULL;
         json_t *item;
         size_t i;
-        int r = workspace_ask(&call, "GET", NULL, &page, err, "/api/v1/sandboxes?limit=%d&offset=%zu", LIST_PAGE, offset);
+        int r;
 
+        buf_addf(&path, "/api/v1/sandboxes?limit=%d&offset=%zu", LIST_PAGE, offset);
+        workspace_add_statuses(&path, NULL);
+        r = workspace_ask(&call, "GET", NULL, &page, err, "%s", path.data);
         if (r < 0)
             return r;
         count = json_array_size(json_object_get(page, "sandboxes"));

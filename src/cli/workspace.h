@@ -41,6 +41,9 @@ void target_done(struct target *target);
 /* "&path=a%20b", with '?' for the first. Nothing for NULL. */
 void workspace_add_query(struct buf *path, const char *name, const char *value);
 
+/* `status`, or for NULL all but those that were deleted. */
+void workspace_add_statuses(struct buf *path, const char *status);
+
 /* A path of a word or an option, made absolute by where we are. To be freed. */
 char *workspace_absolute(const char *path);
 

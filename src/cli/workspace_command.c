@@ -106,7 +106,7 @@ static int start_it(struct api_call *call, const char *id, json_t *body, struct 
     return r;
 }
 
-int workspace_exec(struct api_call *call, const char *id, const struct workspace_command *command, struct err *err)
+int command_in_workspace(struct api_call *call, const char *id, const struct workspace_command *command, struct err *err)
 {
     json_t *body = NULL;
     int r = make_body(command, &body, err);
@@ -183,7 +183,7 @@ static int follow_log(struct api_call *call, const char *path, struct err *err)
     return r;
 }
 
-int workspace_logs(struct api_call *call, const char *id, const char *pid, int64_t tail, bool follows, struct err *err)
+int logs_of_workspace(struct api_call *call, const char *id, const char *pid, int64_t tail, bool follows, struct err *err)
 {
     autofree char *tail_text = xprintf("%" PRId64, tail);
     autodone(buf) struct buf path = BUF_EMPTY;

@@ -16,7 +16,7 @@ struct workspace_command {
 };
 
 /* Its output, and its exit code; in the background its id. */
-int workspace_exec(struct api_call *call, const char *id, const struct workspace_command *command, struct err *err);
+int command_in_workspace(struct api_call *call, const char *id, const struct workspace_command *command, struct err *err);
 
 /* What a process in the background printed: the last `tail` lines, or all for -1; `follows` goes on to its end. `pid` NULL: a list of logs. */
-int workspace_logs(struct api_call *call, const char *id, const char *pid, int64_t tail, bool follows, struct err *err);
+int logs_of_workspace(struct api_call *call, const char *id, const char *pid, int64_t tail, bool follows, struct err *err);

@@ -53,7 +53,7 @@ static int load(struct api_call *call, const char *status, const char *owner, js
         int r;
 
         buf_addf(&path, "/api/v1/sandboxes?limit=%d&offset=%zu", PAGE, total);
-        workspace_add_query(&path, "status", status);
+        workspace_add_statuses(&path, status);
         workspace_add_query(&path, "owner", owner);
         r = workspace_ask(call, "GET", NULL, &page, err, "%s", path.data);
         if (r < 0)
