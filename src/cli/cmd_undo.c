@@ -75,9 +75,10 @@ static int take_back(const struct pick *pick, const struct undo_words *w, const 
     if (r >= 0 && w->json) {
         output_json(json_pack("{s:s, s:s, s:I, s:O, s:b}", "sandbox", pick->name, "approval", id, "undone",
                               (json_int_t) undo.done_count, "changed_since", moved, "dry_run", w->is_dry));
+    } else if (r == 0 && w->is_dry) {
+        printf("would take back approval %s\n", id);
     } else if (r == 0) {
-        printf("%s %zu path%s of approval %s\n", w->is_dry ? "would take back" : "took back", undo.done_count,
-               undo.done_count == 1 ? "" : "s", id);
+        printf("took back %zu path%s of approval %s\n", undo.done_count, undo.done_count == 1 ? "" : "s", id);
     } else if (r > 0) {
         fputs("agentfense undo: nothing was written; these were changed since:\n", stderr);
         for (size_t i = 0; i < undo.moved_count; i++) {

@@ -171,9 +171,10 @@ static int run_undo(struct api_call *call, struct err *err)
         return r;
     if (call->options.is_json)
         workspace_print(call, answer, NULL);
+    else if (!call->options.is_quiet && json_is_true(json_object_get(answer, "dryRun")))
+        printf("would take back approval %s\n", json_text(answer, "approvalId"));
     else if (!call->options.is_quiet)
-        printf("%s %lld path%s of approval %s\n",
-               json_is_true(json_object_get(answer, "dryRun")) ? "would take back" : "took back", json_number(answer, "undone"),
+        printf("took back %lld path%s of approval %s\n", json_number(answer, "undone"),
                json_number(answer, "undone") == 1 ? "" : "s", json_text(answer, "approvalId"));
     return 0;
 }

@@ -21,6 +21,7 @@ from typing import Optional
 from ._failure import Subject
 from ._rpc import DEFAULT_ENDPOINT, Call, Options, Transport
 from ._schema import messages
+from ._web import DEFAULT_URL, Ask, Site, perform
 from .exceptions import ConnectionError, SandboxError
 
 PROBE_SECONDS = 2.0
@@ -38,6 +39,7 @@ class PrivateServer:
             top = "/tmp"
         self.directory = tempfile.mkdtemp(prefix="agentfense-", dir=top)
         self.endpoint = f"unix:{self.directory}/grpc.sock"
+        self.url = f"unix:{self.directory}/http.sock"
         self.pid = os.getpid()
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])}
@@ -130,6 +132,30 @@ def ensure(options: Options, given: Optional[str]) -> Options:
                 return options
             _server = PrivateServer(binary)
         return options._replace(endpoint=_server.endpoint)
+
+
+def _answers_web(site: Site) -> bool:
+    try:
+        perform(site, Ask("GET", "/sandboxes", query={"limit": 1}, seconds=PROBE_SECONDS))
+    except SandboxError:
+        return False
+    return True
+
+
+def ensure_web(site: Site, given: Optional[str]) -> Site:
+    """As `ensure`, for REST."""
+    global _server
+    is_default = given is None and site.url == DEFAULT_URL and not site.token
+    if not is_default:
+        return site
+    with _lock:
+        if _server is None or not _server.is_alive():
+            binary = find_binary()
+            is_off = os.environ.get("AGENTFENSE_AUTOSTART", "1").lower() in ("0", "no", "off", "false")
+            if is_off or binary is None or _answers_web(site):
+                return site
+            _server = PrivateServer(binary)
+        return site._replace(url=_server.url)
 
 
 def stop() -> None:
