@@ -167,8 +167,8 @@ static int write_chosen(const struct pick *pick, const struct approve_words *w, 
 static int say_nothing_to_do(const struct approve_words *w)
 {
     if (w->json)
-        output_json(json_pack("{s:s, s:[], s:i, s:i, s:i}", "sandbox", w->name, "files", "applied", 0, "conflicts", 0,
-                              "remaining", 0));
+        output_json(
+            json_pack("{s:s, s:[], s:i, s:i, s:i}", "sandbox", w->name, "files", "applied", 0, "conflicts", 0, "remaining", 0));
     else if (!w->is_quiet)
         puts(w->asks ? "nothing was chosen" : "nothing to approve");
     return 0;

@@ -32,8 +32,8 @@ static const char help[] =
     "  --expires SPAN         stop it after this time (2h)\n"
     "  --no-sync              commands' changes stay in it, and do not go into the codebase\n"
     "  --sync                 they do, whatever the server is configured to\n" API_OPTIONS_HELP
-    "\nWith --scope it is a workspace, a sandbox over a live directory: the options for rules, and\n\n"
-    CREATE_WORKSPACE_OPTIONS_HELP;
+    "\nWith --scope it is a workspace, a sandbox over a live directory: the options for rules, "
+    "and\n\n" CREATE_WORKSPACE_OPTIONS_HELP;
 
 enum {
     OPT_START = 1,

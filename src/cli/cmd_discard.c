@@ -10,12 +10,12 @@
 #include "review/approve.h"
 #include "service/home.h"
 
-static const char help[] = DISCARD_HELP
-    "The directories stay as they are. A sandbox of 'agentfense run' that runs is refused.\n"
-    "\n"
-    "  --json                 JSON on standard output\n"
-    "  --server URL and others  of a workspace; as for 'agentfense create'\n"
-    "  -h, --help             this text\n";
+static const char help[] =
+    DISCARD_HELP "The directories stay as they are. A sandbox of 'agentfense run' that runs is refused.\n"
+                 "\n"
+                 "  --json                 JSON on standard output\n"
+                 "  --server URL and others  of a workspace; as for 'agentfense create'\n"
+                 "  -h, --help             this text\n";
 
 static const struct option long_options[] = {
     { "json", no_argument, NULL, 'j' },

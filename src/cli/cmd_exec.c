@@ -38,16 +38,33 @@ static const char help[] =
     "\nExit codes: the command's own; 128+N when signal N ended it, 124 after a timeout, 137 when it ran out of memory,\n"
     "125 when we failed, 2 for a bad call.\n";
 
-enum { OPT_ENV_FILE = 1, OPT_TTY, OPT_NAME, OPT_MAX_MEMORY, OPT_CPU_TIME, OPT_MAX_PROCS, OPT_MAX_FILES, OPT_NETWORK, OPT_PROFILE };
+enum {
+    OPT_ENV_FILE = 1,
+    OPT_TTY,
+    OPT_NAME,
+    OPT_MAX_MEMORY,
+    OPT_CPU_TIME,
+    OPT_MAX_PROCS,
+    OPT_MAX_FILES,
+    OPT_NETWORK,
+    OPT_PROFILE
+};
 
 static const struct option options[] = {
-    { "env", required_argument, NULL, 'e' },     { "env-file", required_argument, NULL, OPT_ENV_FILE },
-    { "workdir", required_argument, NULL, 'w' }, { "timeout", required_argument, NULL, 't' },
-    { "interactive", no_argument, NULL, 'i' },   { "tty", no_argument, NULL, OPT_TTY },
-    { "no-stdin", no_argument, NULL, 'n' },      { "detach", no_argument, NULL, 'd' },
-    { "name", required_argument, NULL, OPT_NAME }, { "memory", required_argument, NULL, OPT_MAX_MEMORY },
-    { "cpu-time", required_argument, NULL, OPT_CPU_TIME }, { "max-procs", required_argument, NULL, OPT_MAX_PROCS },
-    { "max-files", required_argument, NULL, OPT_MAX_FILES }, { "network", no_argument, NULL, OPT_NETWORK },
+    { "env", required_argument, NULL, 'e' },
+    { "env-file", required_argument, NULL, OPT_ENV_FILE },
+    { "workdir", required_argument, NULL, 'w' },
+    { "timeout", required_argument, NULL, 't' },
+    { "interactive", no_argument, NULL, 'i' },
+    { "tty", no_argument, NULL, OPT_TTY },
+    { "no-stdin", no_argument, NULL, 'n' },
+    { "detach", no_argument, NULL, 'd' },
+    { "name", required_argument, NULL, OPT_NAME },
+    { "memory", required_argument, NULL, OPT_MAX_MEMORY },
+    { "cpu-time", required_argument, NULL, OPT_CPU_TIME },
+    { "max-procs", required_argument, NULL, OPT_MAX_PROCS },
+    { "max-files", required_argument, NULL, OPT_MAX_FILES },
+    { "network", no_argument, NULL, OPT_NETWORK },
     { "profile", required_argument, NULL, OPT_PROFILE },
     API_LONG_OPTIONS,
 };

@@ -10,8 +10,9 @@
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 
-static const char help[] = "usage: agentfense inspect [options] ID...\n\n"
-                           "Tells all there is to tell about sandboxes, workspaces, codebases and sessions.\n\n" API_OPTIONS_HELP;
+static const char help[] =
+    "usage: agentfense inspect [options] ID...\n\n"
+    "Tells all there is to tell about sandboxes, workspaces, codebases and sessions.\n\n" API_OPTIONS_HELP;
 
 static const struct option options[] = { API_LONG_OPTIONS };
 

@@ -18,8 +18,11 @@ static const char help[] = UNDO_HELP "  --json                 JSON on standard 
                                      "\nExits with 1 when something was changed since, and nothing was written.\n";
 
 static const struct option long_options[] = {
-    { "list", no_argument, NULL, 'l' }, { "dry-run", no_argument, NULL, 'n' }, { "json", no_argument, NULL, 'j' },
-    { "help", no_argument, NULL, 'h' }, { 0 },
+    { "list", no_argument, NULL, 'l' },
+    { "dry-run", no_argument, NULL, 'n' },
+    { "json", no_argument, NULL, 'j' },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
 };
 
 #define EXIT_MOVED 1

@@ -215,8 +215,7 @@ static void print_files(FILE *out, const json_t *files)
     const json_t *file;
     size_t i;
 
-    json_array_foreach(files, i, file)
-        print_file(out, file);
+    json_array_foreach(files, i, file) print_file(out, file);
 }
 
 /* What the reason means in the words of these verbs. */

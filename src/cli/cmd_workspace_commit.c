@@ -321,20 +321,22 @@ COMMIT_VERB(provenance, 1,
             "usage: agentfense provenance [options] PATH\n\n"
             "Tells which workspaces changed a file, who approved it, and in which commit it went.\n\n"
             "  --project DIR          the project that PATH counts from; without: PATH counts from here\n")
-COMMIT_VERB(commit, -1,
-            "usage: agentfense commit [options] [WORKSPACE...]\n\n"
-            "Commits what was approved and is not committed yet: of the workspaces that are named, or of the project here. What\n"
-            "else is staged or changed stays out.\n\n"
-            "  -m, --message TEXT     the message; without: one that tells what is in it\n"
-            "  --project DIR          the project; without: that of the first workspace, or the directory here\n"
-            "  --actor NAME           who says so: 'Name <mail>'\n"
-            "  -n, --dry-run          only tell what would be committed\n")
-COMMIT_VERB(gc, 0,
-            "usage: agentfense gc [options]\n\n"
-            "Removes workspaces that nobody needs any more, with their changes. Those that are active stay. Without options: as\n"
-            "the server is configured.\n\n"
-            "  --older-than SPAN      those made longer ago (24h, 90m)\n"
-            "  --idle SPAN            those not used for so long\n"
-            "  --include-terminal     those approved or rejected, too, however new\n"
-            "  --limit N              at most so many, the oldest first\n"
-            "  -n, --dry-run          only tell which\n")
+COMMIT_VERB(
+    commit, -1,
+    "usage: agentfense commit [options] [WORKSPACE...]\n\n"
+    "Commits what was approved and is not committed yet: of the workspaces that are named, or of the project here. What\n"
+    "else is staged or changed stays out.\n\n"
+    "  -m, --message TEXT     the message; without: one that tells what is in it\n"
+    "  --project DIR          the project; without: that of the first workspace, or the directory here\n"
+    "  --actor NAME           who says so: 'Name <mail>'\n"
+    "  -n, --dry-run          only tell what would be committed\n")
+COMMIT_VERB(
+    gc, 0,
+    "usage: agentfense gc [options]\n\n"
+    "Removes workspaces that nobody needs any more, with their changes. Those that are active stay. Without options: as\n"
+    "the server is configured.\n\n"
+    "  --older-than SPAN      those made longer ago (24h, 90m)\n"
+    "  --idle SPAN            those not used for so long\n"
+    "  --include-terminal     those approved or rejected, too, however new\n"
+    "  --limit N              at most so many, the oldest first\n"
+    "  -n, --dry-run          only tell which\n")

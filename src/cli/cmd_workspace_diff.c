@@ -157,7 +157,8 @@ static int print_patch(struct api_call *call, const char *id, const char *path, 
     r = client_web(call->client, &request, &status, &refusal, err);
     if (r == 0 && status != 200) {
         autojson told = json_loadb(refusal.data ? refusal.data : "", refusal.len, 0, NULL);
-        return err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_FAILED_PRECONDITION, -EREMOTEIO, "%s", json_text(told, "error"));
+        return err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_FAILED_PRECONDITION, -EREMOTEIO, "%s",
+                       json_text(told, "error"));
     }
     return r;
 }

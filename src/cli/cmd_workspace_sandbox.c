@@ -91,8 +91,8 @@ static int configure(int argc, char **argv)
     int r = 0;
 
     if (argc == 1) {
-        output_json(json_pack("{s:s, s:b}", "api_base", json_text(config, "api_base"), "token",
-                              *json_text(config, "token") != '\0'));
+        output_json(
+            json_pack("{s:s, s:b}", "api_base", json_text(config, "api_base"), "token", *json_text(config, "token") != '\0'));
         return EXIT_SUCCESS;
     }
     if (argc != 3 || (strcmp(argv[1], "api_base") != 0 && strcmp(argv[1], "token") != 0)) {

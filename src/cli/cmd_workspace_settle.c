@@ -248,17 +248,19 @@ static int run_rebase(struct api_call *call, struct err *err)
         return api_verb_run(&self, argc, argv);                                                                                \
     }
 
-SETTLE_VERB(reject, 1, -1,
-            "usage: agentfense reject [options] WORKSPACE...\n\n"
-            "Ends a workspace: its processes and its mount go, nothing of it is written, and its changes stay on disk until it\n"
-            "is collected ('agentfense gc').\n\n"
-            "  --actor NAME           who says so\n")
+SETTLE_VERB(
+    reject, 1, -1,
+    "usage: agentfense reject [options] WORKSPACE...\n\n"
+    "Ends a workspace: its processes and its mount go, nothing of it is written, and its changes stay on disk until it\n"
+    "is collected ('agentfense gc').\n\n"
+    "  --actor NAME           who says so\n")
 SETTLE_VERB(discard, 2, -1, DISCARD_HELP)
 SETTLE_VERB(undo, 1, 2, UNDO_HELP)
-SETTLE_VERB(conflicts, 1, 1,
-            "usage: agentfense conflicts [options] WORKSPACE\n\n"
-            "Tells how the changes of a workspace stand to the project as it is now: what can be written as it is, what would be\n"
-            "merged, and what is in conflict. Exits with 1 when there are conflicts.\n\n")
+SETTLE_VERB(
+    conflicts, 1, 1,
+    "usage: agentfense conflicts [options] WORKSPACE\n\n"
+    "Tells how the changes of a workspace stand to the project as it is now: what can be written as it is, what would be\n"
+    "merged, and what is in conflict. Exits with 1 when there are conflicts.\n\n")
 SETTLE_VERB(rebase, 1, 1,
             "usage: agentfense rebase [options] WORKSPACE\n\n"
             "Brings the changes of a workspace onto the project as it is now. Exits with 1 when conflicts are left.\n\n"

@@ -9,8 +9,8 @@
 /* Those that take a value in the next word. */
 static bool takes_value(const char *option)
 {
-    static const char *const known[] = { "-m",       "--message", "--server", "--token-file", "--ca",
-                                         "--config", "--actor",   "--strategy" };
+    static const char *const known[] = { "-m",   "--message", "--server", "--token-file",
+                                         "--ca", "--config",  "--actor",  "--strategy" };
 
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (strcmp(option, known[i]) == 0)

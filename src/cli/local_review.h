@@ -13,7 +13,7 @@ struct local_review {
     struct change_set set;
     size_t *places; /* owned: those that are meant, in the set */
     size_t count, cap;
-    json_t *files; /* owned: with local_review_ask() */
+    json_t *files;                 /* owned: with local_review_ask() */
     struct selection_file *chosen; /* owned */
     struct selection selection;
 };

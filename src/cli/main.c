@@ -23,9 +23,8 @@ static const struct group {
     const char *heading;
     const struct verb *const *verbs; /* ended by NULL */
 } groups[] = {
-    { "a command over a directory here",
-      (const struct verb *const[]){ &verb_run, &verb_ls, &verb_diff, &verb_approve, &verb_apply, &verb_discard,
-                                    &verb_undo, NULL } },
+    { "a command over a directory here", (const struct verb *const[]){ &verb_run, &verb_ls, &verb_diff, &verb_approve,
+                                                                       &verb_apply, &verb_discard, &verb_undo, NULL } },
     { "workspaces: sandboxes over a live directory, made by 'create --scope'; diff, approve, discard, undo, and",
       (const struct verb *const[]){
           &(const struct verb){ "reject", "end a workspace, and keep nothing of it", NULL, CLIENT },
@@ -149,7 +148,8 @@ int main(int argc, char **argv)
     }
     verb = find(name);
     if (verb && verb->run && verb->program)
-        return verb_is_of_workspace(argc - 1, argv + 1) ? become(verb->program, argv + 1) : finish(verb->run(argc - 1, argv + 1));
+        return verb_is_of_workspace(argc - 1, argv + 1) ? become(verb->program, argv + 1)
+                                                        : finish(verb->run(argc - 1, argv + 1));
     if (verb)
         return verb->program ? become(verb->program, argv + 1) : finish(verb->run(argc - 1, argv + 1));
     if (*name)

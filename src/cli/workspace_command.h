@@ -6,9 +6,9 @@
 #include "cli/setting_options.h"
 
 struct workspace_command {
-    char *const *words;          /* ended by NULL; a single one is a line for the shell */
-    const char *workdir, *name;  /* NULL: none */
-    int64_t timeout_sec;         /* 0: what the server has */
+    char *const *words;         /* ended by NULL; a single one is a line for the shell */
+    const char *workdir, *name; /* NULL: none */
+    int64_t timeout_sec;        /* 0: what the server has */
     const struct buf *input;
     const struct entry_list *env;
     json_t *more; /* further fields of the request; borrowed; NULL: none */

@@ -19,7 +19,8 @@
 #define DIFF_HELP                                                                                                              \
     "usage: agentfense diff SANDBOX [PATH...] [options]\n"                                                                     \
     "\n"                                                                                                                       \
-    "Shows what a sandbox of 'agentfense run', or a workspace of 'agentfense create --scope', changes, as a unified diff: all\n" \
+    "Shows what a sandbox of 'agentfense run', or a workspace of 'agentfense create --scope', changes, as a unified diff: "    \
+    "all\n"                                                                                                                    \
     "of it, or what is at and below each PATH. What could mislead a terminal is written out. `.git` is never shown.\n"         \
     "\n"                                                                                                                       \
     "  --stat                 how many lines changed in each file\n"                                                           \
@@ -57,6 +58,7 @@
     "usage: agentfense discard NAME... [options]\n"                                                                            \
     "       agentfense discard WORKSPACE PATH... [options]\n"                                                                  \
     "\n"                                                                                                                       \
-    "Removes sandboxes of 'agentfense run' with everything they changed. Of a workspace: takes the changes at and below each\n" \
+    "Removes sandboxes of 'agentfense run' with everything they changed. Of a workspace: takes the changes at and below "      \
+    "each\n"                                                                                                                   \
     "PATH out of it; the agent sees the project's files there again.\n"                                                        \
     "\n"

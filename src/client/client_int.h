@@ -36,7 +36,8 @@ int embedded_open(const struct service_options *options, int cancel_fd, struct e
 void embedded_close(struct embedded *embedded);
 DEFINE_AUTOPTR(embedded, embedded_close);
 int embedded_call(struct embedded *embedded, const struct method *method, const struct client_call *call, struct err *err);
-int embedded_web(struct embedded *embedded, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err);
+int embedded_web(struct embedded *embedded, const struct client_web *request, int *ret_status, struct buf *ret,
+                 struct err *err);
 int embedded_health(struct embedded *embedded, struct buf *out, struct err *err);
 
 /* Whether a server that is ours or root's answers at "localhost:8080": on a shared host anybody may listen there. */
