@@ -225,14 +225,16 @@ void events_stop(struct service *service)
 }
 
 /* Whoever would wait for a database that is away or full would wait for long, and keep a thread. */
-void events_flush(struct service *service)
+bool events_flush(struct service *service)
 {
     struct recorder *recorder = service->recorder;
 
     pthread_mutex_lock(&recorder->lock);
     while ((recorder->count > 0 || recorder->at_work > 0) && !recorder->is_stuck)
         pthread_cond_wait(&recorder->went, &recorder->lock);
+    bool is_done = recorder->count == 0 && recorder->at_work == 0;
     pthread_mutex_unlock(&recorder->lock);
+    return is_done;
 }
 
 /* ---- asked for ---- */

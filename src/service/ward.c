@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "service/greeting.h"
 #include "wire/ctl_client.h"
 
 #define HELLO_MS 10000
@@ -182,21 +183,9 @@ bool ward_end_running(struct ward *ward)
     return was_running;
 }
 
-static int await_hello(int fd, struct err *err)
-{
-    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
-    struct ctl_reply reply;
-    struct frame frame;
-    int r = payload ? ctl_client_receive(fd, payload, HELLO_MS, &frame, &reply) : -ENOMEM;
-
-    if (r < 0)
-        return err_errno(err, r, "greeting the sandbox's supervisor");
-    frame_close_fds(&frame);
-    return reply.type == CTL_REPLY_HELLO ? 0 : err_set(err, ERR_INTERNAL, -EPROTO, "the sandbox's supervisor did not greet us");
-}
-
 int ward_take_fd(struct ward *ward, int *ret_fd, struct err *err)
 {
+    enum ctl_state state; /* what it will not do any more it says itself */
     autofd int fd = -1;
     int r = 0;
 
@@ -214,7 +203,7 @@ int ward_take_fd(struct ward *ward, int *ret_fd, struct err *err)
     r = ctl_client_connect(ward->dir_fd, &fd, err);
     pthread_mutex_unlock(&ward->lock);
     if (r == 0)
-        r = await_hello(fd, err);
+        r = greeting_await(fd, HELLO_MS, &state, err);
     if (r < 0)
         return r;
     *ret_fd = steal_fd(&fd);
