@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "service/greeting.h"
 #include "wire/ctl_client.h"
@@ -43,19 +44,9 @@ void wards_done(struct wards *wards)
     pthread_mutex_destroy(&wards->lock);
 }
 
-/* FNV-1a. */
-static uint64_t hash_of(const char *id)
-{
-    uint64_t hash = 14695981039346656037u;
-
-    for (; *id; id++)
-        hash = (hash ^ (unsigned char) *id) * 1099511628211u;
-    return hash;
-}
-
 static struct ward **bucket_of(struct wards *wards, const char *id)
 {
-    return &wards->buckets[hash_of(id) % WARD_BUCKETS];
+    return &wards->buckets[hash_text(id) % WARD_BUCKETS];
 }
 
 static struct ward *look_up(struct wards *wards, const char *id)
@@ -225,13 +216,13 @@ void ward_give_fd(struct ward *ward, int fd)
 void ward_note_exec(struct ward *ward, const char *name)
 {
     pthread_mutex_lock(&ward->lock);
-    ward->execs[ward->exec_next++ % WARD_EXECS_KEPT] = hash_of(name);
+    ward->execs[ward->exec_next++ % WARD_EXECS_KEPT] = hash_text(name);
     pthread_mutex_unlock(&ward->lock);
 }
 
 bool ward_knows_exec(struct ward *ward, const char *name)
 {
-    uint64_t hash = hash_of(name);
+    uint64_t hash = hash_text(name);
     bool is_known = false;
 
     pthread_mutex_lock(&ward->lock);

@@ -36,6 +36,12 @@ def test_a_sandbox_whose_changes_have_no_room_goes_by_force_only(make):
     assert place.run("rm", "--no-such", box, code=2)
 
 
+def test_processors_are_counted_to_the_last_hundredth(cli, codebase):
+    made = cli.say("create", "--cpus", "0.29", codebase)
+    assert cli.json("inspect", made)["resources"]["cpuQuota"] == "29000"
+    cli.run("rm", made)
+
+
 def test_ps_tells_what_there_is(cli, codebase, sandbox):
     lines = [line.split() for line in cli.say("ps").splitlines()]
     assert lines[0] == ["ID", "NAME", "STATUS", "CODEBASE", "AGE", "REASON"]
