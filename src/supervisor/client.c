@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "supervisor/file_ops.h"
 #include "supervisor/holding.h"
+#include "supervisor/process.h"
 #include "supervisor/request.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sync.h"
@@ -262,6 +263,7 @@ void client_free(struct client *client)
     watch_stop(&client->watch);
     lose_runs(client);
     shell_lose_client(sandbox, client);
+    process_lose_client(sandbox, client);
     sync_lose_client(sandbox, client);
     holding_lose_client(sandbox, client);
     file_ops_lose_client(sandbox, client);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -129,16 +130,19 @@ static void on_spawned(struct task *task, int pty_fd)
         close(pty_fd);
 }
 
-/* As a shell would say it: 127 for what is not there, 126 for what cannot be run. */
-static void on_failed(struct task *task, int error, enum init_step step)
+void command_tell_failure(struct ctl_finished *result, int error, enum init_step step)
 {
-    struct command *command = command_of_task(task);
-    struct ctl_finished *result = &command->result;
-
     result->end = CTL_END_NOT_STARTED;
     result->error = error;
     result->status = step != INIT_STEP_EXEC ? 125 : error == ENOENT || error == ENOTDIR ? 127 : 126;
     snprintf(result->text, sizeof(result->text), "%s: %s", init_step_text(step), strerror(error));
+}
+
+static void on_failed(struct task *task, int error, enum init_step step)
+{
+    struct command *command = command_of_task(task);
+
+    command_tell_failure(&command->result, error, step);
     command->is_over = command->has_exited = true;
     for (int i = 0; i < 2; i++)
         tap_close(&command->taps[i]);
@@ -255,12 +259,14 @@ static int check_stdin(const struct sandbox *sandbox, int fd, struct err *err)
     return 0;
 }
 
-static char *join_text(const char *const *argv)
+char *command_text(const char *const *argv, size_t max)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
 
-    for (; *argv && text.len < CHRONICLE_TEXT_MAX; argv++)
-        buf_addf(&text, "%s%.*s", text.len ? " " : "", CHRONICLE_TEXT_MAX, *argv);
+    for (; *argv && text.len < max; argv++)
+        buf_addf(&text, "%s%.*s", text.len ? " " : "", (int) max, *argv);
+    if (text.len > max)
+        text.data[max] = '\0';
     return buf_dup_take(&text);
 }
 
@@ -286,10 +292,28 @@ static int open_pipes(struct command *command, bool is_tty, int fds[3], struct e
     return 0;
 }
 
-static int spawn(struct command *command, const struct ctl_run *asked, const struct ctl_command *wanted, const int fds[3],
-                 struct err *err)
+static void add_limit(struct init_spawn *spawn, uint32_t resource, uint64_t soft, uint64_t hard)
 {
-    struct sandbox *sandbox = command->run.sandbox;
+    if (soft > 0)
+        spawn->rlimits[spawn->rlimit_count++] = (struct init_rlimit){ resource, soft, hard };
+}
+
+/* A process that is out of its time gets SIGXCPU first, and a second later what cannot be caught. */
+static void add_limits(struct init_spawn *spawn, const struct ctl_run *asked)
+{
+    const struct ctl_limits *limits = &asked->limits;
+
+    if (!(asked->flags & CTL_RUN_LIMITS))
+        return;
+    add_limit(spawn, RLIMIT_AS, limits->memory_bytes, limits->memory_bytes);
+    add_limit(spawn, RLIMIT_CPU, limits->cpu_sec, limits->cpu_sec < UINT32_MAX ? limits->cpu_sec + 1 : limits->cpu_sec);
+    add_limit(spawn, RLIMIT_NPROC, limits->processes, limits->processes);
+    add_limit(spawn, RLIMIT_NOFILE, limits->files, limits->files);
+}
+
+int command_spawn(struct sandbox *sandbox, struct task *task, const struct task_ops *ops, const struct ctl_run *asked,
+                  const struct ctl_command *wanted, const int fds[3], struct err *err)
+{
     bool is_tty = asked->flags & CTL_RUN_TTY;
     struct init_spawn request = { .flags = is_tty ? INIT_SPAWN_TTY : INIT_SPAWN_SESSION,
                                   .rows = asked->rows,
@@ -303,9 +327,10 @@ static int spawn(struct command *command, const struct ctl_run *asked, const str
     };
     int r;
 
+    add_limits(&request, asked);
     environment_init(&environment, sandbox->spec, wanted->envp);
     what.envp = (const char *const *) environment.vars;
-    r = task_start(&command->task, &sandbox->link, &task_ops, &request, &what);
+    r = task_start(task, &sandbox->link, ops, &request, &what);
     if (r == -E2BIG)
         return err_set(err, ERR_INVALID_ARGUMENT, r, "arguments and environment are too long");
     return r < 0 ? err_errno(err, r, "asking the sandbox to start a command") : 0;
@@ -327,12 +352,12 @@ int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, 
         free(command);
         return err_set(err, ERR_ALREADY_EXISTS, r, "there is a command named '%s' already", wanted->name);
     }
-    command->text = join_text(wanted->argv);
+    command->text = command_text(wanted->argv, CHRONICLE_TEXT_MAX);
     /* Before it can write anything. */
     roster_set(&sandbox->roster, command, 0, command->run.name);
     r = open_pipes(command, asked->flags & CTL_RUN_TTY, fds, err);
     if (r == 0)
-        r = spawn(command, asked, wanted, fds, err);
+        r = command_spawn(sandbox, &command->task, &task_ops, asked, wanted, fds, err);
     for (int i = 0; i < 3; i++) {
         if (fds[i] >= 0 && fds[i] != stdin_fd)
             close(fds[i]);

@@ -247,6 +247,23 @@ void init_link_shut_down(struct init_link *link)
         frame_send(link->fd, &frame, FRAME_NOWAIT);
 }
 
+/* The lower of the sandbox's and the task's own. */
+static void add_nproc(struct init_spawn *spawn, uint32_t most)
+{
+    struct init_rlimit limit = { RLIMIT_NPROC, most, most };
+
+    if (most == 0)
+        return;
+    for (uint32_t i = 0; i < spawn->rlimit_count; i++) {
+        if (spawn->rlimits[i].resource != RLIMIT_NPROC)
+            continue;
+        if (spawn->rlimits[i].hard > most)
+            spawn->rlimits[i] = limit;
+        return;
+    }
+    spawn->rlimits[spawn->rlimit_count++] = limit;
+}
+
 int task_start(struct task *task, struct init_link *link, const struct task_ops *ops, const struct init_spawn *spawn,
                const struct init_command *command)
 {
@@ -259,8 +276,7 @@ int task_start(struct task *task, struct init_link *link, const struct task_ops 
 
     if (link->fd < 0 || !link->is_ready)
         return -ENOTCONN;
-    if (link->nproc_rlimit)
-        full.rlimits[full.rlimit_count++] = (struct init_rlimit){ RLIMIT_NPROC, link->nproc_rlimit, link->nproc_rlimit };
+    add_nproc(&full, link->nproc_rlimit);
     r = init_spawn_encode(id, &full, command, payload, &frame, &strings_fd);
     if (r == 0)
         r = send_request(link, &frame, INIT_LINK_SPAWNS_MAX);

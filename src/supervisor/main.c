@@ -35,6 +35,7 @@
 #include "supervisor/ctl_server.h"
 #include "supervisor/leftovers.h"
 #include "supervisor/namespace.h"
+#include "supervisor/process.h"
 #include "supervisor/sandbox.h"
 
 #define LOCK_TRIES 50
@@ -165,6 +166,7 @@ static int supervise(const char *dir_path, int parent_fd, bool is_owner, struct 
     if (r < 0)
         return r;
     open_log(sandbox.dir_fd);
+    process_settle(&sandbox);
     r = namespace_enter(err);
     if (r < 0)
         sandbox_fail(&sandbox, err);

@@ -14,6 +14,7 @@
 #include "supervisor/command.h"
 #include "supervisor/file_ops.h"
 #include "supervisor/holding.h"
+#include "supervisor/process.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sync.h"
 
@@ -39,6 +40,8 @@ static int run_command(struct client *client, const struct ctl_request *request,
         return shell_open(sandbox, client, request->tag, run, command, err);
     if (request->type == CTL_REQUEST_SESSION_EXEC)
         return shell_run(sandbox, client, request->tag, run, command, err);
+    if (run->flags & CTL_RUN_LOGGED)
+        return process_start(sandbox, client, request->tag, run, command, err);
     return command_start(sandbox, client, request->tag, run, command, run->flags & CTL_RUN_STDIN ? frame->fds[0] : -1, err);
 }
 
@@ -95,6 +98,34 @@ static void take_kill(struct client *client, const struct ctl_request *request)
 
     if (run)
         run->ops->kill(run, request->kill.signal, request->kill.scope);
+}
+
+/* For one that has ended meanwhile FINISHED is on its way. Where there is no terminal, or what was typed before is not taken yet, the
+ * client does not keep to the protocol. */
+static int take_input(struct client *client, const struct ctl_request *request)
+{
+    struct run *run = run_find_tag(client->sandbox, client, request->tag);
+
+    if (!run || run->phase >= RUN_ENDED)
+        return 0;
+    return run->ops->input ? run->ops->input(run, request->input.bytes, request->input.len) : -EPROTO;
+}
+
+static void take_resize(struct client *client, const struct ctl_request *request)
+{
+    struct run *run = run_find_tag(client->sandbox, client, request->tag);
+
+    /* Without: the client holds the terminal's master and sets its size itself. */
+    if (run && run->ops->resize)
+        run->ops->resize(run, request->resize.rows, request->resize.cols);
+}
+
+static void take_end(struct client *client, const struct ctl_request *request)
+{
+    struct err err = ERR_NONE;
+
+    if (process_end(client->sandbox, client, request->tag, request->end.name, request->end.grace_ms, &err) < 0)
+        client_error(client, request->tag, &err);
 }
 
 static int read_rules(int fd, struct buf *out)
@@ -167,7 +198,13 @@ int request_take(struct client *client, struct frame *frame)
         take_kill(client, &request);
         return 0;
     case CTL_REQUEST_RESIZE:
-        return 0; /* the client holds the terminal's master and sets its size itself */
+        take_resize(client, &request);
+        return 0;
+    case CTL_REQUEST_INPUT:
+        return take_input(client, &request);
+    case CTL_REQUEST_END:
+        take_end(client, &request);
+        return 0;
     case CTL_REQUEST_SET_RULES:
         take_rules(client, &request, frame);
         return 0;

@@ -234,6 +234,8 @@ void run_end(struct run *run, const struct ctl_finished *result)
 void run_lose_client(struct run *run)
 {
     run->client = NULL;
+    if (run->ops->leave)
+        run->ops->leave(run);
     if (run->is_detached) {
         run_flush(run);
         return;
@@ -252,6 +254,8 @@ void run_attach(struct run *run, struct client *client, uint64_t tag)
 {
     run->client = client;
     run->tag = tag;
+    if (run->ops->replay)
+        run->ops->replay(run);
     if (run->phase != RUN_WAITING)
         tell_started(run, -1);
     run_flush(run);

@@ -23,6 +23,11 @@ struct run_ops {
     void (*kill)(struct run *run, int signal, enum ctl_kill_scope scope);
     void (*resume)(struct run *run); /* output is taken again */
     void (*drop)(struct run *run);   /* nobody wants to hear more: free it, now or when what runs is gone */
+    /* These may be NULL. */
+    void (*replay)(struct run *run);                              /* a client has come: the spool is what it is shown first */
+    int (*input)(struct run *run, const void *bytes, size_t len); /* the client is told when it is taken */
+    void (*resize)(struct run *run, uint16_t rows, uint16_t cols);
+    void (*leave)(struct run *run); /* its client has gone */
 };
 
 enum run_phase {

@@ -49,6 +49,7 @@ int sandbox_init(struct sandbox *sandbox, const char *dir_path, int dir_fd, int 
         .roster = ROSTER_EMPTY,
         .listen_fd = -1,
         .signal_fd = -1,
+        .process_dir_fd = -1,
         .reactor = { .epoll_fd = -1 },
     };
     sandbox->chronicle.fn = on_chronicle;
@@ -69,7 +70,7 @@ static void drop_runs(struct sandbox *sandbox)
 
 void sandbox_done(struct sandbox *sandbox)
 {
-    int fds[] = { sandbox->signal_fd, sandbox->lock_fd, sandbox->dir_fd };
+    int fds[] = { sandbox->signal_fd, sandbox->lock_fd, sandbox->dir_fd, sandbox->process_dir_fd };
 
     sandbox->owner = NULL;
     while (sandbox->clients)

@@ -32,6 +32,7 @@ struct client;
 struct file_ops;
 struct holding;
 struct keeper;
+struct process;
 struct sync_job;
 
 /* Of sync.c. */
@@ -79,6 +80,8 @@ struct sandbox {
     uint64_t flush_turn;
     struct shell *shells;
     unsigned shell_count;
+    struct process *processes; /* in the background; each is one of the runs */
+    int process_dir_fd;        /* owned: where their records and logs are; -1: there are none */
     struct roster roster;
     struct chronicle chronicle;
 

@@ -44,6 +44,20 @@ static void on_readable(uint32_t events, void *cookie)
     settle(tap, read_once(tap));
 }
 
+int tap_adopt(struct tap *tap, struct reactor *reactor, tap_fn sink, void (*at_end)(void *), void *cookie, int fd)
+{
+    autofd int ours = fd;
+    int r = fd_set_nonblock(ours, true);
+
+    *tap = (struct tap){ .fd = -1, .reactor = reactor, .sink = sink, .at_end = at_end, .cookie = cookie };
+    if (r == 0)
+        r = watch_start(&tap->watch, reactor, ours, EPOLLIN, on_readable, tap);
+    if (r < 0)
+        return r;
+    tap->fd = steal_fd(&ours);
+    return 0;
+}
+
 int tap_open(struct tap *tap, struct reactor *reactor, tap_fn sink, void (*at_end)(void *), void *cookie, int *ret_write_fd)
 {
     int pair[2];
@@ -52,14 +66,10 @@ int tap_open(struct tap *tap, struct reactor *reactor, tap_fn sink, void (*at_en
     *tap = TAP_NONE;
     if (pipe2(pair, O_CLOEXEC) < 0)
         return -errno;
-    autofd int ours = pair[0], theirs = pair[1];
-    r = fd_set_nonblock(ours, true);
-    *tap = (struct tap){ .fd = -1, .reactor = reactor, .sink = sink, .at_end = at_end, .cookie = cookie };
-    if (r == 0)
-        r = watch_start(&tap->watch, reactor, ours, EPOLLIN, on_readable, tap);
+    autofd int theirs = pair[1];
+    r = tap_adopt(tap, reactor, sink, at_end, cookie, pair[0]);
     if (r < 0)
         return r;
-    tap->fd = steal_fd(&ours);
     *ret_write_fd = steal_fd(&theirs);
     return 0;
 }

@@ -27,6 +27,8 @@ struct tap {
 
 /* Makes a pipe, keeps the end to read from and gives the other. */
 int tap_open(struct tap *tap, struct reactor *reactor, tap_fn sink, void (*at_end)(void *), void *cookie, int *ret_write_fd);
+/* The same of a descriptor that there is already, a terminal's master: taken, also on failure. */
+int tap_adopt(struct tap *tap, struct reactor *reactor, tap_fn sink, void (*at_end)(void *), void *cookie, int fd);
 void tap_close(struct tap *tap);
 
 /* Takes what is in the pipe now, but no more than the sink does. */

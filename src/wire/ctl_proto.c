@@ -115,6 +115,10 @@ static bool request_is_valid(const struct ctl_request *m)
         return ctl_drop_is_valid(m);
     case CTL_REQUEST_FILE:
         return ctl_file_request_is_valid(&m->file);
+    case CTL_REQUEST_INPUT:
+        return m->input.bytes && m->input.len > 0 && m->input.len <= CTL_INPUT_MAX;
+    case CTL_REQUEST_END:
+        return name_is_valid(m->end.name);
     case CTL_REQUEST_RELEASE:
     case CTL_REQUEST_RESIZE:
     case CTL_REQUEST_SET_RULES:
@@ -169,6 +173,14 @@ static void write_request(struct writer *w, const struct ctl_request *m)
         break;
     case CTL_REQUEST_FILE:
         ctl_write_file_request(w, &m->file);
+        break;
+    case CTL_REQUEST_INPUT:
+        writer_u32(w, (uint32_t) m->input.len);
+        writer_bytes(w, m->input.bytes, m->input.len);
+        break;
+    case CTL_REQUEST_END:
+        writer_string(w, m->end.name);
+        writer_u32(w, m->end.grace_ms);
         break;
     default:
         break;
@@ -228,6 +240,14 @@ static void read_request(struct reader *r, struct ctl_request *m)
         break;
     case CTL_REQUEST_FILE:
         ctl_read_file_request(r, &m->file);
+        break;
+    case CTL_REQUEST_INPUT:
+        m->input.len = reader_u32(r);
+        m->input.bytes = reader_bytes(r, m->input.len);
+        break;
+    case CTL_REQUEST_END:
+        ctl_read_text(r, m->end.name, CTL_NAME_MAX);
+        m->end.grace_ms = reader_u32(r);
         break;
     default:
         break;

@@ -10,16 +10,22 @@
  *       │────────────────────────────────────────▶
  *       │                          KILL, RESIZE  │   with the tag of the exec they are for; no answer
  *       ◀────────────────────────────────────────│
+ *       │                                 INPUT  │   with that tag too; OK when the terminal has taken it, and then the next may come
+ *       ◀────────────────────────────────────────│
  *       │       STATUS, SET_RULES, SYNC, WATCH   │   one OK, STATUS, SYNCED or ERROR with their tag; WATCH then EVENTs
  *       │                          BASE_CHANGED  │
  *       │                   HOLD, DROP, RELEASE  │   one OK or ERROR each: see below
  *       │                                  FILE  │   one FILE, LISTING, OK or ERROR; of a READ a FILE, then OK or ERROR
+ *       │                                   END  │   OK or ERROR
  *       │                                  STOP  │   STATE stopping, STATE stopped, end of the connection
  *
  * Output is sent as fast as the client reads: who does not read makes the command wait, and every other exec that was started
  * on the same connection, so a client that wants them independent opens a connection for each. When a connection ends, the
  * execs started on it are killed, except those marked CTL_RUN_DETACHED: what they print is kept, up to a bound, for whoever
  * attaches later.
+ *
+ * A logged exec (CTL_RUN_LOGGED) is a process in the background: it always goes on, what it prints goes to a file (process_record.h says
+ * where), and with a terminal also to whoever is attached, who is first shown the end of what there was. It is known by its name.
  *
  * Only pipes and sockets are taken as a command's standard input: a file of the host never enters the sandbox.
  *
@@ -76,6 +82,8 @@ enum ctl_request_type {
                                  whose file in the delta gets that content */
     CTL_REQUEST_RELEASE = 47, /* OK when they are gone, everything goes on, and the sandbox sees it */
     CTL_REQUEST_FILE = 48,
+    CTL_REQUEST_INPUT = 60, /* bytes for the terminal of a logged exec; the tag is that of the exec */
+    CTL_REQUEST_END = 61, /* a logged exec is ended: SIGTERM to its tree, SIGKILL after the grace. OK when nothing of it runs */
 };
 
 /* A hold ends by itself after its limit, and with the connection; then nothing leaves the delta. There is one at a time. */
@@ -109,8 +117,21 @@ enum ctl_run_flag {
     CTL_RUN_DETACHED = 1 << 1, /* goes on when the connection ends */
     CTL_RUN_STDIN = 1 << 2,    /* EXEC only: the frame's first descriptor is its standard input; otherwise there is none */
     CTL_RUN_STRINGS_FD = 1 << 3, /* set by ctl_run_encode() */
-    CTL_RUN_ALL = (1 << 4) - 1,
+    CTL_RUN_LOGGED = 1 << 4,     /* EXEC only: see above. With a terminal, its master stays with the supervisor */
+    CTL_RUN_LIMITS = 1 << 5,     /* EXEC only: `limits` hold */
+    CTL_RUN_ALL = (1 << 6) - 1,
 };
+
+/* Of each process of an exec; 0: none. They are rlimits, which children inherit. */
+struct ctl_limits {
+    uint64_t memory_bytes; /* of address space */
+    uint64_t cpu_sec;
+    uint64_t processes; /* of the sandbox's user, whichever exec they belong to */
+    uint64_t files;     /* open at a time */
+};
+
+#define CTL_NOTE_MAX 1024 /* with its NUL */
+#define CTL_INPUT_MAX 8192
 
 /* EXEC, SESSION_OPEN, SESSION_EXEC. */
 struct ctl_run {
@@ -118,6 +139,7 @@ struct ctl_run {
     uint32_t timeout_ms;   /* of an exec, or idle time of a session; 0: none */
     uint64_t output_limit; /* bytes of each stream; what comes after is read and dropped, and FINISHED says so. 0: none */
     uint16_t rows, cols;
+    struct ctl_limits limits; /* with CTL_RUN_LIMITS */
     uint32_t argc;
     uint32_t envc;
     uint32_t strings_len;
@@ -127,9 +149,10 @@ struct ctl_run {
 /* The strings of a ctl_run: name, session, cwd, arguments, environment, each ended by a NUL, in that order. A sender may leave
  * pointers NULL where there is nothing to say. */
 struct ctl_command {
-    const char *name;    /* of the exec, or "" for one that the supervisor makes up; of SESSION_OPEN: likewise, the session's */
-    const char *session; /* SESSION_EXEC: its name; otherwise "" */
-    const char *cwd;     /* "": the workspace */
+    const char *name; /* of the exec, or "" for one that the supervisor makes up; of SESSION_OPEN: likewise, the session's */
+    const char
+        *session; /* SESSION_EXEC: its name; of a logged exec what its record is to keep beside, CTL_NOTE_MAX; otherwise "" */
+    const char *cwd; /* "": the workspace */
     const char *const
         *argv; /* EXEC: at least one; SESSION_OPEN: the shell's path, or none; SESSION_EXEC: exactly the command */
     const char *const *envp; /* "NAME=value" beside those of the sandbox */
@@ -193,6 +216,14 @@ struct ctl_request {
             uint32_t replaces;      /* 0 or 1: descriptors */
         } drop;
         struct ctl_file_request file;
+        struct {
+            char name[CTL_NAME_MAX];
+            uint32_t grace_ms;
+        } end;
+        struct {
+            size_t len;        /* 1 to CTL_INPUT_MAX */
+            const void *bytes; /* borrowed */
+        } input;
     };
 };
 
@@ -366,7 +397,7 @@ int ctl_reply_encode(const struct ctl_reply *reply, void *buf, size_t cap, struc
 int ctl_request_decode(const struct frame *frame, struct ctl_request *ret);
 int ctl_reply_decode(const struct frame *frame, struct ctl_reply *ret);
 
-/* `buf` holds FRAME_PAYLOAD_MAX bytes. Of `run` flags, timeout_ms, output_limit, rows and cols count. `stdin_fd` is put first
+/* `buf` holds FRAME_PAYLOAD_MAX bytes. Of `run` flags, timeout_ms, output_limit, rows, cols and limits count. `stdin_fd` is put first
  * into the frame when CTL_RUN_STDIN is set. `ret_fd` is a sealed memfd with the strings when they do not fit, to be closed by
  * the caller when the frame was sent, or -1. -E2BIG: more than the limits above; -EINVAL. */
 int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_run *run, const struct ctl_command *command,

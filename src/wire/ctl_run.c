@@ -10,11 +10,13 @@
  *
  *     u32 flags, u32 timeout_ms, u64 output_limit, u16 rows, u16 cols
  *     u32 argc, u32 envc, u32 length of the strings
+ *     with CTL_RUN_LIMITS: u64 memory_bytes, cpu_sec, processes, files
  *     the strings, unless they are in a memfd
  */
 #define FIXED_LEN 32
+#define LIMITS_LEN 32
 
-/* Before the arguments: the exec's or session's name, the session of a SESSION_EXEC, the working directory. */
+/* Before the arguments: the exec's or session's name, the session of a SESSION_EXEC or the note of a logged exec, the working directory. */
 #define HEAD_COUNT 3
 
 static const char *const no_strings[] = { NULL };
@@ -36,7 +38,7 @@ static bool flags_are_valid(enum ctl_request_type type, uint32_t flags)
     uint32_t allowed = CTL_RUN_ALL;
 
     if (type != CTL_REQUEST_EXEC)
-        allowed &= ~(uint32_t) (CTL_RUN_TTY | CTL_RUN_STDIN);
+        allowed &= ~(uint32_t) (CTL_RUN_TTY | CTL_RUN_STDIN | CTL_RUN_LOGGED | CTL_RUN_LIMITS);
     return (flags & ~allowed) == 0;
 }
 
@@ -47,9 +49,13 @@ static bool argc_is_valid(enum ctl_request_type type, uint32_t argc)
     return type == CTL_REQUEST_SESSION_OPEN ? argc <= 1 : argc == 1;
 }
 
-static bool names_are_valid(enum ctl_request_type type, const char *name, const char *session)
+static bool names_are_valid(enum ctl_request_type type, uint32_t flags, const char *name, const char *session)
 {
-    if (strlen(name) >= CTL_NAME_MAX || strlen(session) >= CTL_NAME_MAX)
+    if (strlen(name) >= CTL_NAME_MAX)
+        return false;
+    if (flags & CTL_RUN_LOGGED)
+        return strlen(session) < CTL_NOTE_MAX;
+    if (strlen(session) >= CTL_NAME_MAX)
         return false;
     return (session[0] != '\0') == (type == CTL_REQUEST_SESSION_EXEC);
 }
@@ -69,6 +75,17 @@ static void write_fixed(struct writer *w, const struct ctl_run *run)
     writer_u32(w, run->argc);
     writer_u32(w, run->envc);
     writer_u32(w, run->strings_len);
+    if (!has(run, CTL_RUN_LIMITS))
+        return;
+    writer_u64(w, run->limits.memory_bytes);
+    writer_u64(w, run->limits.cpu_sec);
+    writer_u64(w, run->limits.processes);
+    writer_u64(w, run->limits.files);
+}
+
+static size_t fixed_len(const struct ctl_run *run)
+{
+    return FIXED_LEN + (has(run, CTL_RUN_LIMITS) ? LIMITS_LEN : 0);
 }
 
 static const char *or_empty(const char *text)
@@ -86,7 +103,7 @@ static int measure_command(enum ctl_request_type type, struct string_block *bloc
     run->argc = block->argc;
     run->envc = block->envc;
     run->strings_len = block->len;
-    return argc_is_valid(type, run->argc) && names_are_valid(type, block->heads[0], block->heads[1]) ? 0 : -EINVAL;
+    return argc_is_valid(type, run->argc) && names_are_valid(type, run->flags, block->heads[0], block->heads[1]) ? 0 : -EINVAL;
 }
 
 static void borrow_fds(struct frame *frame, int stdin_fd, int strings_fd)
@@ -116,7 +133,7 @@ int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_ru
     r = measure_command(type, &block, &m);
     if (r < 0)
         return r;
-    if (m.strings_len > FRAME_PAYLOAD_MAX - FIXED_LEN) {
+    if (m.strings_len > FRAME_PAYLOAD_MAX - fixed_len(&m)) {
         fd = string_block_seal(&block);
         if (fd < 0)
             return steal_fd(&fd);
@@ -133,9 +150,9 @@ int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_ru
 }
 
 /* Of strings that are known to be as many as announced. */
-static bool strings_are_valid(enum ctl_request_type type, const char *strings)
+static bool strings_are_valid(enum ctl_request_type type, uint32_t flags, const char *strings)
 {
-    return names_are_valid(type, strings, strings + strlen(strings) + 1);
+    return names_are_valid(type, flags, strings, strings + strlen(strings) + 1);
 }
 
 static void read_strings(struct reader *r, enum ctl_request_type type, struct ctl_run *run)
@@ -143,8 +160,8 @@ static void read_strings(struct reader *r, enum ctl_request_type type, struct ct
     if (has(run, CTL_RUN_STRINGS_FD))
         return;
     run->strings = reader_bytes(r, run->strings_len);
-    if (run->strings &&
-        (!string_block_is_valid(run->strings, run->strings_len, string_count(run)) || !strings_are_valid(type, run->strings)))
+    if (run->strings && (!string_block_is_valid(run->strings, run->strings_len, string_count(run)) ||
+                         !strings_are_valid(type, run->flags, run->strings)))
         reader_fail(r);
 }
 
@@ -158,6 +175,12 @@ static void read_fixed(struct reader *r, struct ctl_run *run)
     run->argc = reader_u32(r);
     run->envc = reader_u32(r);
     run->strings_len = reader_u32(r);
+    if (!has(run, CTL_RUN_LIMITS))
+        return;
+    run->limits.memory_bytes = reader_u64(r);
+    run->limits.cpu_sec = reader_u64(r);
+    run->limits.processes = reader_u64(r);
+    run->limits.files = reader_u64(r);
 }
 
 int ctl_run_decode(const struct frame *frame, struct ctl_run *ret)
@@ -190,7 +213,7 @@ int ctl_run_map_strings(struct ctl_run *run, const struct frame *frame)
     r = string_block_map(frame->fds[frame->fd_count - 1], run->strings_len, string_count(run), &strings);
     if (r < 0)
         return r;
-    if (!strings_are_valid((enum ctl_request_type) frame->type, strings)) {
+    if (!strings_are_valid((enum ctl_request_type) frame->type, run->flags, strings)) {
         string_block_unmap(strings, run->strings_len);
         return -EPROTO;
     }

@@ -29,7 +29,8 @@ HELLO, STATE, OK, ERROR, STARTED, OUTPUT, FINISHED, STATUS_REPLY, EVENT, SYNCED,
 STAT, LIST, READ, WRITE, MKDIR, REMOVE = range(1, 7)
 PARENTS, RECURSIVE, EXCLUSIVE = 1, 2, 4
 KINDS = {1: "file", 2: "dir", 3: "link", 4: "other"}
-TTY, DETACHED, STDIN, STRINGS_FD = 1, 2, 4, 8
+INPUT, END = 60, 61
+TTY, DETACHED, STDIN, STRINGS_FD, LOGGED, LIMITS = 1, 2, 4, 8, 16, 32
 MAIN, TREE = 0, 1
 EXITED, SIGNALED, TIMED_OUT, NOT_STARTED, LOST, SESSION_END = range(1, 7)
 OUT_CUT, ERR_CUT, OOM, SESSION_CLOSED = 1, 2, 4, 8
@@ -56,11 +57,13 @@ def sealed(content):
     return fd
 
 
-def run_payload(argv, env=(), cwd="", name="", session="", flags=0, timeout_ms=0, limit=0, size=(24, 80)):
+def run_payload(argv, env=(), cwd="", name="", session="", flags=0, timeout_ms=0, limit=0, size=(24, 80),
+                limits=None):
     """The fixed part and the strings of EXEC, SESSION_OPEN and SESSION_EXEC."""
     env = [as_bytes(k) + b"=" + as_bytes(v) for k, v in env.items()] if isinstance(env, dict) else list(env)
     strings = b"".join(as_bytes(s) + b"\0" for s in [name, session, cwd, *argv, *env])
-    return struct.pack("<IIQHHIII", flags, timeout_ms, limit, *size, len(argv), len(env), len(strings)), strings
+    fixed = struct.pack("<IIQHHIII", flags, timeout_ms, limit, *size, len(argv), len(env), len(strings))
+    return fixed + (struct.pack("<QQQQ", *limits) if limits else b""), strings
 
 
 # The file of a sandbox.
@@ -197,6 +200,7 @@ class Run:
         self.client, self.tag = client, tag
         self.out = self.err = b""
         self.lost = [0, 0]
+        self.typed = 0
         self.started = self.finished = self.error = self.master = None
         self.chunks = {1: [], 2: []}
 
@@ -215,6 +219,8 @@ class Run:
             self.out, self.err = b"".join(self.chunks[1]), b"".join(self.chunks[2])
         elif reply.kind == ERROR:
             self.error = reply
+        elif reply.kind == OK and self.started:
+            self.typed += 1
         else:
             raise AssertionError(f"{reply} is no news of a command")
 
@@ -388,6 +394,7 @@ class Client:
         if isinstance(argv, (str, bytes)) and kind == EXEC:
             argv = ["/bin/sh", "-c", argv]
         flags |= STDIN if stdin is not None else 0
+        flags |= LIMITS if options.get("limits") else 0
         fixed, strings = run_payload(argv, flags=flags, **options)
         fds = [stdin] if stdin is not None else []
         memfd = None

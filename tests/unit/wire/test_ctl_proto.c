@@ -32,6 +32,8 @@ static const struct ctl_request requests[] = {
       .tag = 13,
       .file = { .op = CTL_FILE_MKDIR, .flags = 1, .mode = 0777, .path = "a", .after = "" } },
     { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_REMOVE, .flags = 2, .path = "a", .after = "" } },
+    { .type = CTL_REQUEST_END, .tag = 10, .end = { .name = "pr_0123456789abcdef", .grace_ms = UINT32_MAX } },
+    { .type = CTL_REQUEST_INPUT, .tag = 11, .input = { .len = 3, .bytes = "a\0b" } },
 };
 
 /* Two entries, as ctl_listing_add() writes them. */

@@ -34,6 +34,37 @@ static void assert_same_strings(const char *const *got, const char *const *expec
     assert_null(*got);
 }
 
+static void limits_and_a_note_survive_the_way(void **state)
+{
+    const struct ctl_run run = { .flags = CTL_RUN_LOGGED | CTL_RUN_LIMITS,
+                                 .limits = { .memory_bytes = 1, .cpu_sec = 2, .processes = 3, .files = UINT64_MAX } };
+    struct ctl_command command = small;
+    char note[CTL_NOTE_MAX + 1];
+    struct ctl_request got;
+    struct frame frame;
+
+    (void) state;
+    memset(note, 'x', sizeof(note));
+    note[CTL_NOTE_MAX - 1] = '\0';
+    command.session = note;
+    assert_int_equal(encode(CTL_REQUEST_EXEC, &run, &command, -1, &frame), 0);
+    assert_int_equal(ctl_request_decode(&frame, &got), 0);
+    assert_true(got.run.limits.memory_bytes == 1 && got.run.limits.cpu_sec == 2 && got.run.limits.processes == 3 &&
+                got.run.limits.files == UINT64_MAX);
+    ctl_run_command(&got.run, room, &command);
+    assert_string_equal(command.session, note);
+    assert_same_strings(command.argv, argv_small);
+    /* Neither is for a session's command, and a note is no longer than that. */
+    assert_int_equal(encode(CTL_REQUEST_SESSION_EXEC, &run, &in_session, -1, &frame), -EINVAL);
+    note[CTL_NOTE_MAX - 1] = 'x';
+    note[CTL_NOTE_MAX] = '\0';
+    command = small;
+    command.session = note;
+    assert_int_equal(encode(CTL_REQUEST_EXEC, &run, &command, -1, &frame), -EINVAL);
+    command.session = "a note";
+    assert_int_equal(encode(CTL_REQUEST_EXEC, &plain, &command, -1, &frame), -EINVAL);
+}
+
 static void every_field_survives_the_way(void **state)
 {
     const struct ctl_run run = { .flags = CTL_RUN_TTY | CTL_RUN_DETACHED | CTL_RUN_STDIN,
@@ -392,6 +423,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_survives_the_way),
+        cmocka_unit_test(limits_and_a_note_survive_the_way),
         cmocka_unit_test(what_is_not_said_is_empty),
         cmocka_unit_test(a_standard_input_needs_its_flag),
         cmocka_unit_test(strings_too_long_for_a_frame_come_in_a_memfd),
