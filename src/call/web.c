@@ -112,6 +112,28 @@ int web_event(struct web *web, const char *event, const char *id, const char *te
     return web_write(web, out.data, out.len);
 }
 
+int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret,
+                struct err *err)
+{
+    struct web_socket raw = { .fd = -1 };
+    int r = web->ops->upgrade(web, &raw, err);
+
+    if (r < 0)
+        return r;
+    web->has_begun = true;
+    r = websocket_new(raw.fd, raw.tls, raw.early.data, raw.early.len, options, fn, cookie, ret);
+    buf_done(&raw.early);
+    if (r < 0)
+        web->ops->hang_up(web);
+    return r < 0 ? err_errno(err, r, "making a WebSocket") : 0;
+}
+
+void web_hang_up(struct web *web, struct websocket *socket)
+{
+    websocket_free(socket);
+    web->ops->hang_up(web);
+}
+
 /* What a message quotes may be a stranger's bytes. */
 static json_t *text_of(const char *text)
 {

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "call/call.h"
+#include "call/websocket.h"
 
 struct web;
 
@@ -69,11 +70,21 @@ struct web_response {
     size_t header_count;
 };
 
+/* What a connection has become. */
+struct web_socket {
+    int fd;                         /* borrowed until it is hung up */
+    struct gnutls_session_int *tls; /* likewise; NULL: none */
+    struct buf early;               /* owned: what came behind the request */
+};
+
 struct web_ops {
     /* Sends status and headers as they are in the response now. -ECANCELED. */
     int (*begin)(struct web *web);
     /* Waits while the client does not read. -ECANCELED when nobody does any more. */
     int (*write)(struct web *web, const void *bytes, size_t len);
+    /* See web_upgrade(). */
+    int (*upgrade)(struct web *web, struct web_socket *ret, struct err *err);
+    void (*hang_up)(struct web *web);
 };
 
 struct web {
@@ -108,6 +119,12 @@ int web_begin(struct web *web);
 int web_write(struct web *web, const void *bytes, size_t len);
 /* One event, begun if it is the first. Lines of `text` become lines of data, whatever ends them. `event`, `id` may be NULL. */
 int web_event(struct web *web, const char *event, const char *id, const char *text, size_t len);
+
+/* The connection becomes a WebSocket; there is no other answer then. To be given back with web_hang_up(), whatever happens. -EPROTONOSUPPORT
+ * when none was asked for, -ECANCELED. `options` may be NULL. */
+int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret,
+                struct err *err);
+void web_hang_up(struct web *web, struct websocket *socket);
 
 /* {"error", "code", "success": false, "hint"?, "retryable"?, "details"?}. `hint` and `details` may be NULL. */
 void web_add_error(struct buf *out, int status, const char *message, const char *hint, bool is_retryable, json_t *details);

@@ -67,6 +67,8 @@ void exchange_unref(struct exchange *exchange)
     buf_done(&exchange->inbox);
     buf_done(&exchange->answer);
     buf_done(&exchange->outbox);
+    buf_done(&exchange->early);
+    free(exchange->upgrade_accept);
     rest_response_done(&exchange->page);
     cleanup_fd(&exchange->cancel_fd);
     free(exchange->body_refusal);
@@ -262,7 +264,7 @@ enum MHD_Result exchange_take_body(struct exchange *exchange, const char *bytes,
 
 enum MHD_Result exchange_proceed(struct exchange *exchange)
 {
-    enum { WAIT, FINAL, STREAM } next = WAIT;
+    enum { WAIT, FINAL, STREAM, UPGRADE } next = WAIT;
 
     if (exchange->is_answered)
         return MHD_YES;
@@ -283,11 +285,19 @@ enum MHD_Result exchange_proceed(struct exchange *exchange)
         next = STREAM;
     else if (exchange->has_ended)
         next = FINAL;
+    else if (exchange->upgrade_accept)
+        next = UPGRADE;
     else
         exchange_suspend(exchange);
+    pthread_cond_broadcast(&exchange->changed);
+    bool is_taken = exchange->is_taken;
     pthread_mutex_unlock(&exchange->lock);
+    if (is_taken && next != WAIT)
+        return MHD_NO;
     if (next == WAIT)
         return MHD_YES;
+    if (next == UPGRADE)
+        return exchange_send_upgrade(exchange);
     return next == FINAL ? exchange_send_final(exchange) : exchange_send_stream(exchange);
 }
 

@@ -72,7 +72,7 @@ static void add_for_data(struct MHD_Response *response, const char *content_type
     MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
 }
 
-static enum MHD_Result send_response(struct exchange *exchange, int status, struct MHD_Response *response)
+enum MHD_Result exchange_send_response(struct exchange *exchange, int status, struct MHD_Response *response)
 {
     enum MHD_Result result;
 
@@ -130,7 +130,7 @@ enum MHD_Result exchange_send_refusal(struct exchange *exchange)
     /* When what follows the headers has not been looked at, nothing behind it can be trusted to be a request. */
     if (!exchange->body_is_complete && exchange->has_body)
         MHD_add_response_header(response, "Connection", "close");
-    return send_response(exchange, exchange->refusal_status, response);
+    return exchange_send_response(exchange, exchange->refusal_status, response);
 }
 
 static bool must_refuse_now(const struct exchange *exchange)
@@ -191,7 +191,7 @@ static enum MHD_Result send_page(struct exchange *exchange)
     if (!response)
         return MHD_NO;
     add_page_headers(page, response);
-    return send_response(exchange, page->status, response);
+    return exchange_send_response(exchange, page->status, response);
 }
 
 static void add_for_method(struct MHD_Response *response, const char *content_type)
@@ -215,7 +215,7 @@ enum MHD_Result exchange_send_final(struct exchange *exchange)
         autofree char *name = xprintf("Grpc-Trailer-%s", exchange->trailers[i].name);
         MHD_add_response_header(response, name, exchange->trailers[i].value);
     }
-    return send_response(exchange, exchange->status, response);
+    return exchange_send_response(exchange, exchange->status, response);
 }
 
 /* A client of HTTP/1.0 takes the end of the connection for the end of the content: only a reset tells it otherwise, which is what TCP
@@ -272,5 +272,5 @@ enum MHD_Result exchange_send_stream(struct exchange *exchange)
         add_for_method(response, is_events ? "text/event-stream" : "application/octet-stream");
     if (is_events)
         MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* proxies pass events on at once */
-    return send_response(exchange, is_web ? exchange->page.status : 200, response);
+    return exchange_send_response(exchange, is_web ? exchange->page.status : 200, response);
 }

@@ -6,6 +6,7 @@
  *   exchange_call.c    the handler's side
  *   exchange_answer.c  the answer
  *   exchange_web.c     a web route's handler
+ *   exchange_upgrade.c a connection that becomes a WebSocket
  *
  * Locks, in this order: the watch's, an exchange's, the watch's timer and libmicrohttpd's own.
  */
@@ -126,6 +127,12 @@ struct exchange {
     struct pair trailers[EXCHANGE_TRAILERS_MAX];
     size_t trailer_count;
     int64_t started_ns, begin_by_ns, beat_ns;
+
+    char *upgrade_accept;                      /* owned: the handler wants a WebSocket, and this is the answer to its key */
+    struct MHD_UpgradeResponseHandle *upgrade; /* it has it; NULL: not yet, or no more */
+    int upgrade_fd;
+    bool is_taken;    /* with TLS: the connection stays suspended, and its session is the handler's; afterwards it is closed */
+    struct buf early; /* what came behind the request */
 };
 
 extern const struct call_ops exchange_call_ops;
@@ -149,6 +156,15 @@ void exchange_count_answer(struct exchange *exchange);
 
 /* A piece of an answer. -ECANCELED when nobody takes it any more. */
 int exchange_send_piece(struct exchange *exchange, const struct buf *piece);
+
+/* Of exchange_upgrade.c. In the handler's thread: the socket is its own until it hangs up; -EPROTONOSUPPORT when the request asks for no
+ * WebSocket, or for another version. In the event thread: the answer. */
+int exchange_upgrade(struct exchange *exchange, struct web_socket *ret, struct err *err);
+void exchange_hang_up(struct exchange *exchange);
+enum MHD_Result exchange_send_upgrade(struct exchange *exchange);
+
+/* With the headers of every answer. Takes the response. */
+enum MHD_Result exchange_send_response(struct exchange *exchange, int status, struct MHD_Response *response);
 
 /* Of exchange_web.c: in the handler's thread. */
 void exchange_run_web(struct exchange *exchange);

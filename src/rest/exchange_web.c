@@ -51,7 +51,18 @@ static int op_write(struct web *web, const void *bytes, size_t len)
     return exchange_send_piece(of_web(web), &piece);
 }
 
-static const struct web_ops ops = { .begin = op_begin, .write = op_write };
+static int op_upgrade(struct web *web, struct web_socket *ret, struct err *err)
+{
+    web_add_header(web, "Sec-WebSocket-Version", "13"); /* of a refusal */
+    return exchange_upgrade(of_web(web), ret, err);
+}
+
+static void op_hang_up(struct web *web)
+{
+    exchange_hang_up(of_web(web));
+}
+
+static const struct web_ops ops = { .begin = op_begin, .write = op_write, .upgrade = op_upgrade, .hang_up = op_hang_up };
 
 static void free_pairs(struct web_pair *pairs, size_t count)
 {
@@ -88,8 +99,7 @@ static int take_queries(const struct exchange *exchange, struct web_pair **ret, 
         if (*ret_count == QUERIES_MAX)
             return err_invalid(err, "the query has more than %d parameters", QUERIES_MAX);
         vec_room(ret, &cap, *ret_count);
-        (*ret)[(*ret_count)++] =
-            (struct web_pair){ .name = xdup(name.data ? name.data : ""), .value = xdup(value.data ? value.data : "") };
+        (*ret)[(*ret_count)++] = (struct web_pair){ .name = xdupn(name.data, name.len), .value = xdupn(value.data, value.len) };
     }
     return r;
 }

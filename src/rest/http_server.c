@@ -204,7 +204,8 @@ static void on_log(void *cookie, const char *fmt, va_list ap)
 static int start_daemon(struct http_server *server, const struct https *https, struct MHD_Daemon **ret, struct err *err)
 {
     const struct http_server_options *options = &server->options;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
+                     MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {
         { MHD_OPTION_HTTPS_MEM_KEY, 0, https ? https->key.data : NULL },
         { MHD_OPTION_HTTPS_MEM_CERT, 0, https ? https->certificate.data : NULL },

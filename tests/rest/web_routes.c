@@ -69,6 +69,7 @@ static const struct web_route routes[] = {
     { .verb = "POST", .path = "/api/echo/{id}", .run = echo, .has_body = true, .body_max = 1000 },
     { .verb = "GET", .path = "/api/events", .run = events, .answer = WEB_ANSWER_EVENTS },
     { .verb = "GET", .path = "/api/bytes", .run = bytes, .answer = WEB_ANSWER_BYTES },
+    { .verb = "GET", .path = "/api/socket", .run = web_run_socket },
 };
 
 const struct web_table web_routes = { .routes = routes, .count = ARRAY_LEN(routes) };
