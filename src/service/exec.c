@@ -64,11 +64,18 @@ static void feed(struct exec *exec)
     close(steal_fd(&exec->input_fd));
 }
 
+static bool has_limits(const struct ctl_limits *limits)
+{
+    return limits->memory_bytes || limits->cpu_sec || limits->processes || limits->files;
+}
+
 static int ask(struct exec *exec, const struct exec_request *request, struct err *err)
 {
     enum ctl_request_type type = request->session ? CTL_REQUEST_SESSION_EXEC : CTL_REQUEST_EXEC;
     struct ctl_run run = {
-        .flags = CTL_RUN_DETACHED | (request->input_len > 0 ? CTL_RUN_STDIN : 0u),
+        .flags = CTL_RUN_DETACHED | (request->input_len > 0 ? CTL_RUN_STDIN : 0u) |
+                 (has_limits(&request->limits) ? CTL_RUN_LIMITS : 0u),
+        .limits = request->limits,
         .timeout_ms = request->timeout_ms,
         .output_limit = request->output_limit,
     };
@@ -98,6 +105,10 @@ static int take(struct exec *exec, const struct ctl_reply *reply, struct err *er
             exec->sink->fn(reply->output.stream, reply->output.bytes, reply->output.len, exec->sink->cookie) >= 0)
             return 0;
         return err_set(err, ERR_CANCELLED, -ECANCELED, "nobody reads the output any more");
+    case CTL_REPLY_STARTED:
+        if (reply->tag == TAG)
+            exec->result->pid = reply->started.pid;
+        return 0;
     case CTL_REPLY_FINISHED:
         if (reply->tag != TAG)
             return 0;

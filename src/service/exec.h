@@ -21,9 +21,11 @@ struct exec_request {
     size_t input_len;
     uint32_t timeout_ms;
     uint64_t output_limit; /* bytes of each stream */
+    struct ctl_limits limits;
 };
 
 struct exec_result {
+    uint32_t pid; /* inside; 0: not known */
     struct ctl_finished finished;
 };
 

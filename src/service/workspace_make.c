@@ -12,6 +12,7 @@
 #include "policy/ruleset.h"
 #include "service/git_head.h"
 #include "service/life.h"
+#include "service/profiles.h"
 #include "service/row_info.h"
 #include "service/workspace_int.h"
 #include "service/workspace_scope.h"
@@ -157,6 +158,7 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
 {
     autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
     const struct sandbox_limits *limits = &service->options.limits;
+    autodone(profile) struct profile profile = { 0 };
     char name[WORKSPACE_NAME_MAX];
     int r;
 
@@ -177,6 +179,10 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
         (uint64_t) (service->options.workspace_bytes_max ? (int64_t) service->options.workspace_bytes_max : limits->disk_bytes);
     spec->quota_inodes = (uint64_t) limits->disk_inodes;
     r = sandbox_spec_rules_decode(spec, row->rules.data, row->rules.len, err);
+    if (r == 0)
+        r = profiles_get(service, "", &profile, err);
+    if (r == 0)
+        r = profile_apply(&profile, service->options.allows_host_network, spec, err);
     if (r == 0)
         *ret = steal_ptr(&spec);
     return r;

@@ -1,0 +1,236 @@
+/* Commands in workspaces: what they run with, and those that are waited for. */
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "service/commands.h"
+#include "service/profiles.h"
+#include "service/service_int.h"
+#include "service/workspace_run_int.h"
+#include "service/workspaces.h"
+
+#define WORKSPACE "/workspace"
+#define ARGS_MAX 4096
+#define TIMEOUT_EXIT_CODE 124
+
+void prepared_done(struct prepared *prepared)
+{
+    free(prepared->argv);
+    commands_free_env(&prepared->env);
+    free(prepared->cwd);
+    *prepared = (struct prepared){ 0 };
+}
+
+static int make_argv(const struct workspace_command *command, struct prepared *ret, struct err *err)
+{
+    size_t count = 0;
+
+    if (!command->command || !*command->command)
+        return err_invalid(err, "command is required");
+    while (command->args && command->args[count])
+        count++;
+    if (count > ARGS_MAX)
+        return err_invalid(err, "a command has at most %d arguments", ARGS_MAX);
+    ret->argv = xalloc((count + 2) * sizeof(*ret->argv));
+    ret->argv[0] = command->command;
+    for (size_t i = 0; i < count; i++)
+        ret->argv[i + 1] = command->args[i];
+    return 0;
+}
+
+/* The profile's variables win, so that a request cannot have another PATH or HOME than who confines it wants. */
+static int make_env(const struct workspace_command *command, const struct profile *profile, struct prepared *ret,
+                    struct err *err)
+{
+    struct pair_list pairs = PAIR_LIST_EMPTY;
+    autoptr(sandbox_spec) expanded = xnew(struct sandbox_spec);
+    int r;
+
+    pair_list_add(&pairs, "PROJECT_PATH", WORKSPACE);
+    for (size_t i = 0; command->env && i < command->env->count; i++)
+        pair_list_add(&pairs, command->env->items[i].key, command->env->items[i].value);
+    r = profile_expand_env(profile, expanded);
+    for (size_t i = 0; r == 0 && i < expanded->env_count; i++) {
+        char *value = strchr(expanded->env[i], '=');
+
+        *value = '\0';
+        pair_list_add(&pairs, expanded->env[i], value + 1);
+    }
+    if (r == 0)
+        r = commands_make_env(&pairs, &ret->env, err);
+    pair_list_done(&pairs);
+    return r;
+}
+
+static int load_spec(struct ward *ward, struct sandbox_spec **ret, struct err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&ward->lock);
+    r = ward->dir_fd < 0 ? err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox is not active")
+                         : sandbox_spec_load(ward->dir_fd, ret, err);
+    pthread_mutex_unlock(&ward->lock);
+    return r;
+}
+
+/* Confinement is the sandbox's, given to it when it started. A command that asks for another is refused: it would run with less, or with
+ * more, than its caller thinks. */
+static int check_confinement(struct service *service, struct ward *ward, const struct workspace_command *command,
+                             const struct profile *profile, struct err *err)
+{
+    autoptr(sandbox_spec) spec = NULL;
+    autoptr(sandbox_spec) wanted = NULL;
+    bool names_profile = *command->profile != '\0';
+    int r;
+
+    if (!names_profile && command->network == WISH_NONE)
+        return 0;
+    r = load_spec(ward, &spec, err);
+    if (r < 0)
+        return r;
+    if (command->network != WISH_NONE && (command->network == WISH_YES) != (spec->net == SANDBOX_NET_HOST))
+        return err_invalid(err, "allowNetwork is decided when a sandbox starts, and this one has %s network",
+                           spec->net == SANDBOX_NET_HOST ? "the host's" : "no");
+    if (!names_profile)
+        return 0;
+    wanted = xnew(struct sandbox_spec);
+    r = profile_apply(profile, service->options.allows_host_network, wanted, err);
+    if (r == 0 && !profile_confines_like(wanted, spec))
+        r = err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                    "the sandbox is not confined as profile '%s' is, and that is decided when it starts", profile->id);
+    return r;
+}
+
+static void set_limits(const struct execution_limits *limits, struct prepared *ret)
+{
+    int64_t ms = limits->timeout_sec > INT_MAX / 1000 ? INT_MAX : limits->timeout_sec * 1000;
+
+    ret->limits = (struct ctl_limits){ .memory_bytes = (uint64_t) limits->memory_mb << 20,
+                                       .cpu_sec = (uint64_t) limits->cpu_sec,
+                                       .processes = (uint64_t) limits->processes,
+                                       .files = (uint64_t) limits->open_files };
+    ret->timeout_ms = (uint32_t) ms;
+}
+
+int prepared_make(struct service *service, struct ward *ward, const struct workspace_command *command, struct prepared *ret,
+                  struct err *err)
+{
+    autodone(profile) struct profile profile = { 0 };
+    autodone(execution_config) struct execution_config config = { 0 };
+    struct execution_limits limits;
+    int r = make_argv(command, ret, err);
+
+    if (r == 0)
+        r = profiles_get(service, command->profile, &profile, err);
+    if (r == -ENOENT)
+        err->code = ERR_INVALID_ARGUMENT;
+    if (r == 0)
+        r = check_confinement(service, ward, command, &profile, err);
+    if (r == 0)
+        r = execution_config_get(service, &config, err);
+    if (r == 0)
+        r = make_env(command, &profile, ret, err);
+    if (r < 0)
+        return r;
+    execution_config_clamp(&config, &command->limits, &limits);
+    set_limits(&limits, ret);
+    ret->cwd = commands_make_workdir(command->working_dir);
+    return 0;
+}
+
+static void tell_why(const struct ctl_finished *finished, const char *command, exec_output_fn fn, void *cookie)
+{
+    autofree char *text = NULL;
+
+    if (finished->end != CTL_END_NOT_STARTED)
+        return;
+    text = xprintf("agentfense: cannot run '%s': %s\n", command, finished->text);
+    fn(CTL_STREAM_ERR, text, strlen(text), cookie);
+}
+
+static int judge(const struct exec_result *result, struct workspace_exec_result *ret, struct err *err)
+{
+    const struct ctl_finished *finished = &result->finished;
+
+    *ret = (struct workspace_exec_result){
+        .pid = result->pid,
+        .exit_code = exec_exit_code(finished),
+        .signal = finished->end == CTL_END_SIGNALED ? finished->status : 0,
+        .out_cut = finished->flags & CTL_FINISHED_OUT_CUT,
+        .err_cut = finished->flags & CTL_FINISHED_ERR_CUT,
+        .ran_out_of_memory = finished->flags & CTL_FINISHED_OOM,
+        .duration_ns = (int64_t) finished->wall_us * 1000,
+    };
+    switch (finished->end) {
+    case CTL_END_EXITED:
+    case CTL_END_SIGNALED:
+    case CTL_END_NOT_STARTED: /* 126 or 127, as a shell has it */
+        return 0;
+    case CTL_END_TIMED_OUT:
+        ret->timed_out = true;
+        ret->exit_code = TIMEOUT_EXIT_CODE;
+        return 0;
+    default:
+        return err_set(err, ERR_UNAVAILABLE, -ECONNRESET, "the command has no end: %s",
+                       *finished->text ? finished->text : "the sandbox ended first");
+    }
+}
+
+bool workspace_is_ending(struct service *service)
+{
+    int64_t at = atomic_load(&service->ends_at_ns);
+
+    return at != 0 && clock_now_ns() >= at;
+}
+
+static bool is_ending(void *cookie)
+{
+    return workspace_is_ending(cookie);
+}
+
+int workspace_exec(struct service *service, const struct caller *caller, const char *id,
+                   const struct workspace_command *command, exec_output_fn fn, void *cookie, struct workspace_exec_result *ret,
+                   struct err *err)
+{
+    struct exec_sink sink = {
+        .fn = fn, .cookie = cookie, .cancel_fd = caller->cancel_fd, .spare = is_ending, .spare_cookie = service
+    };
+    autodone(prepared) struct prepared prepared = { 0 };
+    struct exec_result result = { 0 };
+    autoptr(ward) ward = NULL;
+    char name[ID_TEXT_MAX];
+    autofd int fd = -1;
+    int r = workspaces_find_ward(service, caller, id, &ward, err);
+
+    if (r == 0)
+        r = prepared_make(service, ward, command, &prepared, err);
+    if (r == 0)
+        r = ward_take_fd(ward, &fd, err);
+    if (r < 0)
+        return r;
+    id_new("ex_", name);
+    ward_note_exec(ward, name);
+    const struct exec_request request = {
+        .name = name,
+        .argv = prepared.argv,
+        .cwd = prepared.cwd,
+        .envp = (const char *const *) prepared.env,
+        .input = command->input,
+        .input_len = command->input_len,
+        .timeout_ms = prepared.timeout_ms,
+        .output_limit = command->output_limit ? command->output_limit : WORKSPACE_OUTPUT_MAX,
+        .limits = prepared.limits,
+    };
+    r = exec_run(fd, &request, &sink, &result, err);
+    if (r < 0)
+        return r == -EREMOTEIO || r == -ECANCELED ? r : err_wrap(err, r, "running '%s'", command->command);
+    ward_give_fd(ward, steal_fd(&fd));
+    tell_why(&result.finished, command->command, fn, cookie);
+    return judge(&result, ret, err);
+}

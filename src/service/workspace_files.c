@@ -1,0 +1,254 @@
+#include "service/workspace_files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "service/ward.h"
+#include "service/workspaces.h"
+#include "wire/ctl_file_client.h"
+
+#define TAG 1
+#define ASK_MS 60000
+#define PIECE ((size_t) 64 << 10)
+
+void workspace_file_done(struct workspace_file *file)
+{
+    free(file->name);
+    free(file->target);
+    *file = (struct workspace_file){ 0 };
+}
+
+void workspace_file_list_done(struct workspace_file_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        workspace_file_done(&list->items[i]);
+    free(list->items);
+    *list = (struct workspace_file_list){ 0 };
+}
+
+/* One question, and what it is asked with. */
+struct asking {
+    struct ward *ward; /* owned */
+    int fd;            /* owned */
+    char *payload;     /* owned; FRAME_PAYLOAD_MAX */
+    struct buf clean;
+    const char *path; /* relative, as the supervisor takes it */
+};
+
+static void asking_done(struct asking *asking)
+{
+    cleanup_fd(&asking->fd);
+    ward_unref(asking->ward);
+    free(asking->payload);
+    buf_done(&asking->clean);
+}
+
+/* ".." is refused as text: what it would mean in a tree with links is nobody's guess. */
+static int clean_path(struct asking *asking, const char *path, struct err *err)
+{
+    const char *end = path + strlen(path);
+    struct path_component component;
+
+    for (const char *at = path; path_next_component(&at, end, &component);) {
+        if (path_component_is(&component, ".."))
+            return err_refuse(err, -EINVAL, path, "leaves the workspace, or might");
+    }
+    if (strlen(path) >= CTL_PATH_MAX || path_clean(*path ? path : "/", *path ? strlen(path) : 1, &asking->clean) < 0)
+        return err_refuse(err, -EINVAL, path, "is no path");
+    asking->path = asking->clean.data[1] ? asking->clean.data + 1 : ".";
+    return 0;
+}
+
+static int begin(struct service *service, const struct caller *caller, const char *id, const char *path, struct asking *ret,
+                 struct err *err)
+{
+    int r;
+
+    *ret = (struct asking){ .fd = -1 };
+    r = clean_path(ret, path, err);
+    if (r == 0)
+        r = workspaces_find_ward(service, caller, id, &ret->ward, err);
+    if (r == 0)
+        r = ward_take_fd(ret->ward, &ret->fd, err);
+    ret->payload = r == 0 ? malloc(FRAME_PAYLOAD_MAX) : NULL;
+    return r == 0 && !ret->payload ? err_errno(err, -ENOMEM, "asking the sandbox") : r;
+}
+
+/* A connection on which the answer came, a refusal too, is as good as new. */
+static int finish(struct asking *asking, int r)
+{
+    if (r >= 0 || r == -EREMOTEIO)
+        ward_give_fd(asking->ward, steal_fd(&asking->fd));
+    return r;
+}
+
+static struct workspace_file make_file(const struct ctl_file *file)
+{
+    return (struct workspace_file){
+        .kind = (enum workspace_file_kind) file->kind, .mode = file->mode, .size_bytes = file->size, .mtime_ns = file->mtime_ns
+    };
+}
+
+int workspace_file_stat(struct service *service, const struct caller *caller, const char *id, const char *path,
+                        struct workspace_file *ret, struct err *err)
+{
+    autodone(asking) struct asking asking = { .fd = -1 };
+    struct ctl_file file;
+    int r = begin(service, caller, id, path, &asking, err);
+
+    if (r == 0)
+        r = finish(&asking, ctl_client_file_stat(asking.fd, TAG, asking.path, &file, asking.payload, ASK_MS, err));
+    if (r < 0)
+        return r;
+    *ret = make_file(&file);
+    ret->target = xdup(file.text);
+    return 0;
+}
+
+static int add_page(struct workspace_file_list *list, const struct ctl_listing *listing, struct err *err)
+{
+    struct ctl_file file;
+
+    for (size_t at = 0; ctl_listing_next(listing, &at, &file);) {
+        if (list->count >= WORKSPACE_LISTING_MAX)
+            return err_set(err, ERR_OUT_OF_RANGE, -EOVERFLOW, "the directory has more than %d entries", WORKSPACE_LISTING_MAX);
+        vec_room(&list->items, &list->cap, list->count);
+        list->items[list->count] = make_file(&file);
+        list->items[list->count++].name = xdup(file.text);
+    }
+    return 0;
+}
+
+int workspace_file_list(struct service *service, const struct caller *caller, const char *id, const char *path,
+                        struct workspace_file_list *ret, struct err *err)
+{
+    autodone(workspace_file_list) struct workspace_file_list list = { 0 };
+    autodone(asking) struct asking asking = { .fd = -1 };
+    struct ctl_listing listing = { .has_more = true };
+    int r = begin(service, caller, id, path, &asking, err);
+
+    while (r == 0 && listing.has_more) {
+        const char *after = list.count ? list.items[list.count - 1].name : "";
+        size_t before = list.count;
+
+        r = ctl_client_file_list(asking.fd, TAG, asking.path, after, &listing, asking.payload, ASK_MS, err);
+        if (r == 0)
+            r = add_page(&list, &listing, err);
+        if (r == 0 && list.count == before)
+            break;
+    }
+    if (asking.payload)
+        finish(&asking, r);
+    if (r < 0)
+        return r;
+    *ret = list;
+    list = (struct workspace_file_list){ 0 };
+    return 0;
+}
+
+static int pass_on(int pipe_fd, workspace_file_fn fn, void *cookie, struct err *err)
+{
+    autofree char *piece = xalloc(PIECE);
+
+    for (;;) {
+        ssize_t n = read(pipe_fd, piece, PIECE);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, -errno, "reading a file");
+        if (n == 0)
+            return 0;
+        int r = fn(piece, (size_t) n, cookie);
+        if (r < 0)
+            return r;
+    }
+}
+
+int workspace_file_read(struct service *service, const struct caller *caller, const char *id, const char *path,
+                        workspace_file_begin_fn begin_fn, workspace_file_fn fn, void *cookie, struct err *err)
+{
+    autodone(asking) struct asking asking = { .fd = -1 };
+    struct workspace_file told = { 0 };
+    struct ctl_reply reply;
+    struct ctl_file file;
+    autofd int pipe_fd = -1;
+    int r = begin(service, caller, id, path, &asking, err);
+
+    if (r < 0)
+        return r;
+    r = ctl_client_file_read(asking.fd, TAG, asking.path, 0, 0, &file, &pipe_fd, asking.payload, ASK_MS, err);
+    if (r < 0)
+        return finish(&asking, r);
+    told = make_file(&file);
+    r = begin_fn ? begin_fn(&told, cookie) : 0;
+    if (r == 0)
+        r = pass_on(pipe_fd, fn, cookie, err);
+    if (r < 0)
+        return r;
+    return finish(&asking, ctl_client_await(asking.fd, TAG, &reply, asking.payload, ASK_MS, err));
+}
+
+/* A memory file: a descriptor of ours goes there, and nothing else of ours. */
+static int make_content(const void *bytes, size_t len)
+{
+    autofd int fd = memfd_create("content", MFD_CLOEXEC);
+    int r = fd < 0 ? -errno : len ? fd_write_full(fd, bytes, len) : 0;
+
+    if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+        r = -errno;
+    return r < 0 ? r : steal_fd(&fd);
+}
+
+int workspace_file_write(struct service *service, const struct caller *caller, const char *id, const char *path, uint32_t mode,
+                         const void *bytes, size_t len, bool *ret_is_new, struct err *err)
+{
+    autodone(asking) struct asking asking = { .fd = -1 };
+    autofd int content_fd = make_content(bytes, len);
+    struct ctl_file file;
+    int r = content_fd < 0 ? err_errno(err, content_fd, "keeping the content") : begin(service, caller, id, path, &asking, err);
+
+    if (r < 0)
+        return r;
+    r = ctl_client_file_stat(asking.fd, TAG, asking.path, &file, asking.payload, ASK_MS, err);
+    if (r < 0 && (r != -EREMOTEIO || err->code != ERR_NOT_FOUND))
+        return finish(&asking, r);
+    *ret_is_new = r < 0;
+    *err = ERR_NONE;
+    return finish(&asking, ctl_client_file_write(asking.fd, TAG, asking.path, CTL_FILE_PARENTS, mode, len, content_fd,
+                                                 asking.payload, ASK_MS, err));
+}
+
+int workspace_file_mkdir(struct service *service, const struct caller *caller, const char *id, const char *path,
+                         struct err *err)
+{
+    autodone(asking) struct asking asking = { .fd = -1 };
+    int r = begin(service, caller, id, path, &asking, err);
+
+    if (r < 0 || strcmp(asking.path, ".") == 0)
+        return r;
+    return finish(&asking,
+                  ctl_client_file_mkdir(asking.fd, TAG, asking.path, CTL_FILE_PARENTS, 0777, asking.payload, ASK_MS, err));
+}
+
+int workspace_file_remove(struct service *service, const struct caller *caller, const char *id, const char *path,
+                          bool recursive, struct err *err)
+{
+    autodone(asking) struct asking asking = { .fd = -1 };
+    int r = begin(service, caller, id, path, &asking, err);
+
+    if (r < 0)
+        return r;
+    if (strcmp(asking.path, ".") == 0)
+        return err_invalid(err, "the workspace itself is not to be deleted");
+    r = finish(&asking, ctl_client_file_remove(asking.fd, TAG, asking.path, recursive ? CTL_FILE_RECURSIVE : 0, asking.payload,
+                                               ASK_MS, err));
+    return r == -EREMOTEIO && err->code == ERR_NOT_FOUND ? -ENOENT : r;
+}

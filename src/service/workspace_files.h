@@ -1,0 +1,65 @@
+/*
+ * Files of an active workspace, as its sandbox sees them: its rules hold, and links are told of, never followed. The supervisor does all of it
+ * beneath its own mount; what comes back is bytes.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "service/caller.h"
+
+struct service;
+
+enum workspace_file_kind {
+    WORKSPACE_FILE_REGULAR = 1,
+    WORKSPACE_FILE_DIRECTORY = 2,
+    WORKSPACE_FILE_SYMLINK = 3,
+    WORKSPACE_FILE_OTHER = 4,
+};
+
+/* Texts owned. */
+struct workspace_file {
+    enum workspace_file_kind kind;
+    uint32_t mode; /* permission bits */
+    uint64_t size_bytes;
+    int64_t mtime_ns;
+    char *name;   /* in a listing */
+    char *target; /* of a link, when it is asked for alone */
+};
+
+void workspace_file_done(struct workspace_file *file);
+
+struct workspace_file_list {
+    struct workspace_file *items; /* owned; in the order of their names' bytes */
+    size_t count, cap;
+};
+
+void workspace_file_list_done(struct workspace_file_list *list);
+
+#define WORKSPACE_LISTING_MAX 100000 /* entries */
+
+/* Paths count from the workspace, with a slash before them or not; "/" and "" are itself. ".." is refused. */
+int workspace_file_stat(struct service *service, const struct caller *caller, const char *id, const char *path,
+                        struct workspace_file *ret, struct err *err);
+int workspace_file_list(struct service *service, const struct caller *caller, const char *id, const char *path,
+                        struct workspace_file_list *ret, struct err *err);
+
+/* Content in pieces. A negative answer ends it, and is returned. */
+typedef int (*workspace_file_fn)(const void *bytes, size_t len, void *cookie);
+/* `begin` hears of the file before the first piece; either may be NULL. */
+typedef int (*workspace_file_begin_fn)(const struct workspace_file *file, void *cookie);
+int workspace_file_read(struct service *service, const struct caller *caller, const char *id, const char *path,
+                        workspace_file_begin_fn begin, workspace_file_fn fn, void *cookie, struct err *err);
+
+/* Directories above are made. Before all of it is there the sandbox sees nothing of it. `ret_is_new`: there was none. */
+int workspace_file_write(struct service *service, const struct caller *caller, const char *id, const char *path, uint32_t mode,
+                         const void *bytes, size_t len, bool *ret_is_new, struct err *err);
+int workspace_file_mkdir(struct service *service, const struct caller *caller, const char *id, const char *path,
+                         struct err *err);
+/* -ENOENT when it is not there. */
+int workspace_file_remove(struct service *service, const struct caller *caller, const char *id, const char *path,
+                          bool recursive, struct err *err);
