@@ -34,3 +34,35 @@ int ws_driver_options(struct ws *ws, struct err *err);
 int ws_driver_select(struct ws *ws, struct err *err);
 int ws_driver_preference(struct ws *ws, struct err *err);
 int ws_driver_bwrap(struct ws *ws, struct err *err);
+
+/* ws_exec.c */
+int ws_exec(struct ws *ws, struct err *err);
+
+/* ws_process.c */
+int ws_process_start(struct ws *ws, struct err *err);
+int ws_process_list(struct ws *ws, struct err *err);
+int ws_process_end(struct ws *ws, struct err *err);
+int ws_process_end_all(struct ws *ws, struct err *err);
+int ws_process_stats(struct ws *ws, struct err *err);
+int ws_log_list(struct ws *ws, struct err *err);
+int ws_log_read(struct ws *ws, struct err *err);
+int ws_log_follow(struct ws *ws, struct err *err);
+
+/* ws_terminal.c */
+int ws_terminal(struct ws *ws, struct err *err);
+
+/* ws_files.c */
+int ws_file_list(struct ws *ws, struct err *err);
+int ws_file_read(struct ws *ws, struct err *err);
+int ws_file_write(struct ws *ws, struct err *err);
+int ws_file_delete(struct ws *ws, struct err *err);
+int ws_file_mkdir(struct ws *ws, struct err *err);
+int ws_file_download(struct ws *ws, struct err *err);
+
+/* ws_execution.c */
+int ws_profile_list(struct ws *ws, struct err *err);
+int ws_profile_get(struct ws *ws, struct err *err);
+int ws_profile_put(struct ws *ws, struct err *err);
+int ws_profile_delete(struct ws *ws, struct err *err);
+int ws_execution_get(struct ws *ws, struct err *err);
+int ws_execution_put(struct ws *ws, struct err *err);

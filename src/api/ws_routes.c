@@ -41,6 +41,32 @@ static const struct ws_route routes[] = {
       .keys = ws_gc_keys },
 
     /* commands, processes, logs, terminals, files */
+    { "POST", ONE "/exec", ws_exec, "Runs a command and waits for its end.", .flags = WS_NEEDS_BODY },
+    { "POST", ONE "/processes", ws_process_start, "Starts a process in the background.", .flags = WS_NEEDS_BODY },
+    { "POST", ONE "/start-process", ws_process_start, "Starts a process in the background.", .flags = WS_NEEDS_BODY },
+    { "GET", ONE "/processes", ws_process_list, "Lists the processes in the background.", .flags = 0 },
+    { "DELETE", ONE "/processes", ws_process_end_all, "Ends all processes in the background.", .flags = 0 },
+    { "POST", ONE "/processes/kill-all", ws_process_end_all, "Ends all processes in the background.", .flags = WS_BODY },
+    { "DELETE", ONE "/processes/{pid}", ws_process_end, "Ends a process.", .flags = 0 },
+    { "GET", ONE "/processes/{pid}/logs", ws_log_read, "What a process printed.", .flags = 0 },
+    { "GET", ONE "/processes/{pid}/logs/stream", ws_log_follow, "What a process prints, as events.", .flags = 0,
+      .answer = WEB_ANSWER_EVENTS },
+    { "GET", ONE "/logs", ws_log_list, "Lists the logs of processes.", .flags = 0 },
+    { "GET", ONE "/exec-interactive", ws_terminal, "A terminal, over a WebSocket.", .flags = 0 },
+    { "GET", ONE "/files", ws_file_list, "Lists a directory.", .flags = 0 },
+    { "GET", ONE "/files/content", ws_file_read, "A file, as JSON.", .flags = 0 },
+    { "PUT", ONE "/files/content", ws_file_write, "Makes a file, or replaces it.", .flags = WS_NEEDS_BODY,
+      .body_max = (size_t) 16 << 20 },
+    { "DELETE", ONE "/files/content", ws_file_delete, "Deletes a file, or a directory.", .flags = 0 },
+    { "POST", ONE "/files/mkdir", ws_file_mkdir, "Makes a directory, and those above it.", .flags = WS_NEEDS_BODY },
+    { "GET", ONE "/files/download", ws_file_download, "A file, as it is.", .flags = 0, .answer = WEB_ANSWER_BYTES },
+    { "GET", V1 "/stats/processes", ws_process_stats, "How many processes there are.", .flags = 0 },
+    { "GET", V1 "/config/execution", ws_execution_get, "Limits of commands, and the default profile.", .flags = 0 },
+    { "PUT", V1 "/config/execution", ws_execution_put, "Replaces these.", .flags = WS_NEEDS_BODY },
+    { "GET", V1 "/config/profiles", ws_profile_list, "Lists the isolation profiles.", .flags = 0 },
+    { "GET", V1 "/config/profiles/{profile}", ws_profile_get, "One of them.", .flags = 0 },
+    { "PUT", V1 "/config/profiles/{profile}", ws_profile_put, "Makes one, or replaces it.", .flags = WS_NEEDS_BODY },
+    { "DELETE", V1 "/config/profiles/{profile}", ws_profile_delete, "Removes one.", .flags = 0 },
 
     /* review */
 };
