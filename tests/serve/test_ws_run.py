@@ -1,8 +1,11 @@
 """Commands, processes and logs of workspaces over HTTP."""
 
 import os
+import pathlib
+import shutil
 import signal
 import socket
+import tempfile
 
 import pytest
 from server import eventually
@@ -329,6 +332,40 @@ def test_custom_profiles_last(make):
     assert server.http("DELETE", "/api/v1/config/profiles/mine")[0] == 204
     refused(server.http("GET", "/api/v1/config/profiles/mine"), 404)
     refused(server.http("DELETE", "/api/v1/config/profiles/mine"), 400)
+
+
+@pytest.fixture
+def place():
+    """A directory that the user of a sandbox can reach."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="af-bind-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def test_a_bind_is_seen_where_it_says(make, place):
+    server = make().start()
+    for name in ("tools", "data"):
+        (place / name).mkdir()
+        (place / name).chmod(0o777)
+        (place / name / "file").write_text(name + "\n")
+    profile = {"networkAccess": "none", "hostname": "bench", "readOnlyBinds": {str(place / "tools"): "/opt/host/tools"},
+               "readWriteBinds": {str(place / "data"): "/data"}}
+    assert server.http("PUT", "/api/v1/config/profiles/bound", profile)[0] == 200
+    assert server.http("PUT", "/api/v1/config/execution", {"defaultIsolationProfile": "bound"})[0] == 200
+    refused(server.http("DELETE", "/api/v1/config/profiles/bound"), 409)
+    workspace = Workspace(server)
+    try:
+        assert workspace.sh("cat /opt/host/tools/file /data/file; hostname", isolationLevel="bound")["stdout"] == "tools\ndata\nbench\n"
+        assert workspace.sh("echo x > /opt/host/tools/new")["exitCode"] != 0
+        assert workspace.sh("echo x > /data/new")["exitCode"] == 0 and (place / "data" / "new").exists()
+        assert workspace.sh(f"test -e {place}")["exitCode"] != 0, "nowhere else"
+        refused(workspace.http("POST", "/exec", {"command": "true", "isolationLevel": "full"}), 409)
+        (place / "tools").rename(place / "moved")
+        status, answer = server.http("POST", "/api/v1/sandboxes", {"scopePath": str(place / "moved"), "projectRoot": str(place / "moved")})
+        assert status in (409, 500) and "which is not there" in answer["error"], "never passed over"
+    finally:
+        workspace.remove()
 
 
 @pytest.mark.parametrize("body", [
