@@ -222,9 +222,6 @@ static int live(struct container *c, struct err *err)
 /* A container whose id did not reach us, because we were told to stop meanwhile, has its name. */
 static void take_away(struct container *c)
 {
-    autodone(buf) struct buf name = BUF_EMPTY;
-
-    blueprint_name(c->order, &name);
     engine_ignore_stop(c->engine);
     if (c->id[0] != '\0')
         relic_remove(c->engine, c->id, REMOVE_MS, NULL);
@@ -244,6 +241,8 @@ int container_run(struct docker_order *order, struct container_ends *ends, struc
         r = engine_new(order->container.engine, ends->stop_fd, &c.engine, err);
     if (r == 0) {
         r = live(&c, err);
+        /* Before the engine is asked for anything, which takes its time. */
+        place_forsake(order, ends->parent);
         if (r != -ENOTCONN)
             take_away(&c);
     }

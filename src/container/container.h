@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "base/err.h"
 #include "runtime/docker_order.h"
 
@@ -14,6 +16,7 @@ struct container_ends {
     int init_fd;   /* owned: for init */
     int report_fd; /* borrowed */
     int stop_fd;   /* borrowed; readable: remove it */
+    pid_t parent;  /* our supervisor; when it is not our parent any more, it is dead */
 };
 
 /* Returns when the container is gone. -ECANCELED: it was told to stop before there was one that runs. */

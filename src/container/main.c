@@ -60,9 +60,12 @@ static int serve(pid_t parent, struct err *err)
     if (r < 0)
         return r;
     ends.stop_fd = stop_fd;
+    ends.parent = parent;
     r = container_run(order, &ends, err);
     cleanup_fd(&ends.init_fd);
-    place_remove(order, getppid() != parent);
+    /* Once more: threads of a supervisor that is killed end one by one, and the first end brings the signal. */
+    place_forsake(order, parent);
+    place_remove(order, parent);
     return r;
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -81,14 +82,32 @@ int place_make(struct docker_order *order, int *ret_fd, struct err *err)
     return 0;
 }
 
-void place_remove(const struct docker_order *order, bool is_orphaned)
+/* Whether it is ours to take away: our supervisor lives, or we have its lock, which is then in `ret_lock`. */
+static bool is_ours(int dir, pid_t parent, int *ret_lock)
 {
-    autofd int dir = open(order->container.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    autofd int lock = dir < 0 ? -1 : openat(dir, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    autofd int lock = -1;
 
-    if (dir < 0 || (is_orphaned && (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)))
-        return;
-    if (is_orphaned)
+    if (getppid() == parent)
+        return true;
+    lock = openat(dir, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
+        return false;
+    *ret_lock = steal_fd(&lock);
+    return true;
+}
+
+void place_forsake(const struct docker_order *order, pid_t parent)
+{
+    autofd int dir = open(order->container.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock = -1;
+
+    if (dir >= 0 && is_ours(dir, parent, &lock) && lock >= 0)
         umount2(order->spec.workspace, MNT_DETACH | UMOUNT_NOFOLLOW);
-    file_remove_tree(dir, BLUEPRINT_DIR);
+}
+
+void place_remove(const struct docker_order *order, pid_t parent)
+{
+    autofd int dir = open(order->container.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock = -1;
+
+    if (dir >= 0 && is_ours(dir, parent, &lock))
+        file_remove_tree(dir, BLUEPRINT_DIR);
 }

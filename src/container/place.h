@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -14,6 +13,9 @@
  * the copy. */
 int place_make(struct docker_order *order, int *ret_fd, struct err *err);
 
-/* The directory goes. And when our supervisor does no longer live, the mount too, which it cannot have taken along: unless another has
- * the sandbox by now. */
-void place_remove(const struct docker_order *order, bool is_orphaned);
+/* When our supervisor, `parent`, does no longer live, its mount goes, which it cannot have taken along; unless another supervisor has the
+ * sandbox by now. */
+void place_forsake(const struct docker_order *order, pid_t parent);
+
+/* The directory goes, unless another supervisor has it. */
+void place_remove(const struct docker_order *order, pid_t parent);
