@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/program.h"
 #include "runtime/docker_order.h"
@@ -28,6 +27,7 @@ struct docker_cookie {
     /* owned; both ends are kept: a program that has ended would otherwise make ours readable for ever */
     int report_fd, report_theirs;
     struct err failure;
+    struct docker_report last; /* whose text is lent */
 };
 
 static int write_order(const struct runtime_spec *spec)
@@ -114,28 +114,35 @@ static void take_failure(struct docker_cookie *cookie, const struct docker_repor
     err_set(&cookie->failure, code == ERR_OK ? ERR_UNKNOWN : code, -EIO, "%s", report->text);
 }
 
+static struct runtime_event event_of(const struct runtime_process *process, const struct docker_report *report)
+{
+    switch (report->kind) {
+    case DOCKER_REPORT_MEMORY:
+        return (struct runtime_event){ RUNTIME_EVENT_MEMORY, report->number, process->limits.memory_bytes, NULL };
+    case DOCKER_REPORT_PIDS:
+        return (struct runtime_event){ RUNTIME_EVENT_PIDS, report->number, process->limits.pids, NULL };
+    default:
+        return (struct runtime_event){ .kind = RUNTIME_EVENT_PROGRESS, .text = report->text };
+    }
+}
+
 static int on_next_event(struct runtime_process *process, struct runtime_event *ret)
 {
     struct docker_cookie *cookie = process->cookie;
-    struct docker_report report;
+    struct docker_report *report = &cookie->last;
     int r;
 
-    while ((r = docker_report_receive(cookie->report_fd, &report)) > 0) {
-        if (report.kind == DOCKER_REPORT_STARTED) {
-            take_pid(process, report.number);
-        } else if (report.kind == DOCKER_REPORT_FAILED) {
-            take_failure(cookie, &report);
-        } else if (report.kind == DOCKER_REPORT_PROGRESS) {
-            log_info("the container", LOG_STR("does", report.text));
+    while ((r = docker_report_receive(cookie->report_fd, report)) > 0) {
+        if (report->kind == DOCKER_REPORT_STARTED) {
+            take_pid(process, report->number);
+        } else if (report->kind == DOCKER_REPORT_FAILED) {
+            take_failure(cookie, report);
         } else {
-            bool is_memory = report.kind == DOCKER_REPORT_MEMORY;
-
-            *ret = (struct runtime_event){ is_memory ? RUNTIME_EVENT_MEMORY : RUNTIME_EVENT_PIDS, report.number,
-                                           is_memory ? process->limits.memory_bytes : process->limits.pids };
+            *ret = event_of(process, report);
             return 1;
         }
     }
-    return r < 0 ? r : 0;
+    return r;
 }
 
 static int event_fd(const struct runtime_process *process)

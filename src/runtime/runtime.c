@@ -119,13 +119,13 @@ int runtime_next_event(struct runtime_process *process, struct runtime_event *re
     cgroup_watch_read(process->watch, &now);
     if (now.memory_kills > process->reported.memory_kills) {
         *ret = (struct runtime_event){ RUNTIME_EVENT_MEMORY, now.memory_kills - process->reported.memory_kills,
-                                       process->limits.memory_bytes };
+                                       process->limits.memory_bytes, NULL };
         process->reported.memory_kills = now.memory_kills;
         return 1;
     }
     if (now.pids_refused > process->reported.pids_refused) {
         *ret = (struct runtime_event){ RUNTIME_EVENT_PIDS, now.pids_refused - process->reported.pids_refused,
-                                       process->limits.pids };
+                                       process->limits.pids, NULL };
         process->reported.pids_refused = now.pids_refused;
         return 1;
     }

@@ -26,13 +26,14 @@ enum runtime_mount_scope {
     RUNTIME_MOUNT_HOST_VISIBLE, /* another program does the mounting and must see it */
 };
 
-enum runtime_event_kind { RUNTIME_EVENT_MEMORY, RUNTIME_EVENT_PIDS };
+enum runtime_event_kind { RUNTIME_EVENT_MEMORY, RUNTIME_EVENT_PIDS, RUNTIME_EVENT_PROGRESS };
 
-/* A limit was run into: the data of `resource_limit_exceeded`. */
+/* A limit was run into: the data of `resource_limit_exceeded`. Or PROGRESS: what a start that takes its time is at. */
 struct runtime_event {
     enum runtime_event_kind kind;
-    uint64_t count; /* processes ended, forks refused, since the last event of this kind */
-    uint64_t limit; /* bytes, processes */
+    uint64_t count;   /* processes ended, forks refused, since the last event of this kind */
+    uint64_t limit;   /* bytes, processes */
+    const char *text; /* of PROGRESS; lent until the next is asked for */
 };
 
 struct runtime;

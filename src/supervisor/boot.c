@@ -178,6 +178,10 @@ void boot_take_limits(struct sandbox *sandbox)
     while (runtime_next_event(sandbox->process, &event) > 0) {
         bool is_memory = event.kind == RUNTIME_EVENT_MEMORY;
 
+        if (event.kind == RUNTIME_EVENT_PROGRESS) {
+            sandbox_tell_progress(sandbox, event.text);
+            continue;
+        }
         sandbox->oom_count += is_memory ? event.count : 0;
         chronicle_add(&sandbox->chronicle, &(struct ctl_event){
                                                .kind = CTL_EVENT_LIMIT,

@@ -94,6 +94,9 @@ void sandbox_done(struct sandbox *sandbox);
 /* Goes to another state, says so to all clients and in the state file. A step that the drawing above has not is our mistake. */
 void sandbox_enter(struct sandbox *sandbox, enum ctl_state state);
 
+/* What a start that takes its time is at: to all clients, as the state it is in, and to the log. */
+void sandbox_tell_progress(struct sandbox *sandbox, const char *text);
+
 /* It cannot go on: `sandbox->failure` says why. */
 void sandbox_fail(struct sandbox *sandbox, const struct err *err);
 
