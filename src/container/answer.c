@@ -26,7 +26,7 @@ void answer_add_text(struct buf *out, const char *text)
     size_t len = strlen(text), most = ANSWER_TEXT_MAX;
 
     for (size_t i = 0; i < len && i < most; i++)
-        buf_add_char(&line, text[i] == '\n' || text[i] == '\r' || text[i] == '\t' ? ' ' : text[i]);
+        buf_add_char(&line, strchr("\n\r\t", text[i]) ? (char) ' ' : text[i]);
     if (len > most)
         while (line.len > 0 && ((unsigned char) text[line.len] & 0xc0) == 0x80)
             line.len--;
