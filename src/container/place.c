@@ -82,25 +82,18 @@ int place_make(struct docker_order *order, int *ret_fd, struct err *err)
     return 0;
 }
 
-/* Whether it is ours to take away: our supervisor lives, or we have its lock, which is then in `ret_lock`. */
-static bool is_ours(int dir, pid_t parent, int *ret_lock)
+/* Whether no other supervisor has the sandbox, nor gets it while `ret_lock` is held. One that has no lock any more is being removed. */
+static bool is_free(int dir, int *ret_lock)
 {
-    autofd int lock = -1;
-
-    if (getppid() == parent)
-        return true;
-    lock = openat(dir, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
-        return false;
-    *ret_lock = steal_fd(&lock);
-    return true;
+    *ret_lock = openat(dir, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return *ret_lock < 0 ? errno == ENOENT : flock(*ret_lock, LOCK_EX | LOCK_NB) == 0;
 }
 
 void place_forsake(const struct docker_order *order, pid_t parent)
 {
     autofd int dir = open(order->container.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock = -1;
 
-    if (dir >= 0 && is_ours(dir, parent, &lock) && lock >= 0)
+    if (dir >= 0 && getppid() != parent && is_free(dir, &lock))
         umount2(order->spec.workspace, MNT_DETACH | UMOUNT_NOFOLLOW);
 }
 
@@ -108,6 +101,6 @@ void place_remove(const struct docker_order *order, pid_t parent)
 {
     autofd int dir = open(order->container.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock = -1;
 
-    if (dir >= 0 && is_ours(dir, parent, &lock))
+    if (dir >= 0 && (getppid() == parent || is_free(dir, &lock)))
         file_remove_tree(dir, BLUEPRINT_DIR);
 }
