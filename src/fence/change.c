@@ -295,11 +295,13 @@ int change_settle(const char *delta_path, struct err *err)
 {
     struct delta_about about;
     struct stat st;
+    bool is_begun;
     int r = delta_about_open(delta_path, &about, err);
 
     if (r < 0)
         return r;
-    if (fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0) {
+    is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
+    if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0) {
         r = replay(delta_path, about.base_path, err);
         r = r == -EBUSY ? 0 : r;
     }

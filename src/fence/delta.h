@@ -4,7 +4,7 @@
  *     <delta>/meta/format    says that it is one, and of which version
  *     <delta>/meta/base      the base it was made over
  *     <delta>/meta/lock      held while a fence uses it
- *     <delta>/meta/...       journal, changes (record.h), pre-images, roots, numbers, origins, handover
+ *     <delta>/meta/...       journal, changes (record.h), pre-images, roots, numbers, origins, handover, drop
  *     <delta>/work           what is being made; emptied at mount
  *     <delta>/data           the changes: plain files and markers (whiteout.h)
  */

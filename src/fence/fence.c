@@ -12,6 +12,7 @@
 #include "base/path.h"
 #include "fence/audit.h"
 #include "fence/delta.h"
+#include "fence/drop.h"
 #include "fence/handle.h"
 #include "fence/handover_int.h"
 #include "fence/inode.h"
@@ -149,6 +150,9 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     r = journal_replay(f);
     if (r < 0)
         return err_errno(err, r, "finishing what was begun in the delta");
+    r = drop_settle(&(struct drop_place){ f->base_fd, f->data_fd, f->work_fd, f->meta_fd });
+    if (r < 0)
+        return err_errno(err, r, "finishing a release of the delta");
     r = delta_make_roots(f, err);
     if (r < 0)
         return r;

@@ -2,7 +2,7 @@
  * What the files of the fence share.
  *
  * Lock order. Take them in this order, release them before replying:
- *   0. fence.handing     one hand-over at a time
+ *   0. fence.handing     one hand-over or hold at a time
  *   1. fence.gate        read side: every operation, for its whole length; write side: swapping rules, handing over. No
  *                        notification to the kernel under it: the kernel may hold a directory that a client keeps while it
  *                        waits for the gate.
@@ -195,7 +195,7 @@ struct fence {
     _Atomic uint64_t ops[NEED_OPS], denied[NEED_OPS];
     _Atomic uint64_t copied_up;
     _Atomic uint64_t changes; /* counts what changed the tree, so that a hand-over of nothing costs nothing */
-    pthread_mutex_t handing;  /* 0: one hand-over at a time */
+    pthread_mutex_t handing;  /* 0: one hand-over or hold at a time */
     uint64_t handed;          /* `changes` at the last one; guarded by handing */
 };
 

@@ -27,7 +27,7 @@
  * told to, but does not wait for our answers (nor would we want it to wait for a client that never ends). Those that come too
  * late, or are changed again meanwhile, are a later change: when the kernel writes them, the file is copied up anew.
  */
-static void fetch_pages(struct fence *f)
+void handover_fetch_pages(struct fence *f)
 {
     autofd int fd = f->mount_point ? open(f->mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
@@ -42,9 +42,8 @@ static void write_back(struct fence *f)
         syncfs(f->data_fd);
 }
 
-static int close_gate(struct fence *f, struct err *err)
+int handover_close_gate(struct fence *f, int64_t patience_ns, struct err *err)
 {
-    int64_t patience_ns = fault_is("handover-impatient") ? IMPATIENT_NS : GATE_NS;
     struct timespec until = clock_timespec_of_ns(clock_now_ns() + patience_ns);
     int r = pthread_rwlock_clockwrlock(&f->gate, CLOCK_MONOTONIC, &until);
 
@@ -134,12 +133,12 @@ int fence_hand_over(struct fence *f, handover_fn take, void *cookie, struct hand
     if (!f->hands_over)
         return err_set(err, ERR_FAILED_PRECONDITION, -EPERM, "this delta is not for handing over");
     autolock(&f->handing);
-    fetch_pages(f);
+    handover_fetch_pages(f);
     *ret = (struct handover_result){ 0 };
     if (atomic_load(&f->changes) == f->handed)
         return 0;
     write_back(f);
-    r = close_gate(f, err);
+    r = handover_close_gate(f, fault_is("handover-impatient") ? IMPATIENT_NS : GATE_NS, err);
     if (r < 0)
         return r;
     uint64_t changes = atomic_load(&f->changes);

@@ -52,7 +52,7 @@ static void expire_what_is_there(struct fence *f, struct inode *dir)
     listing_unref(listing);
 }
 
-static void news_done(struct fence *f, struct news *news)
+void news_drop(struct fence *f, struct news *news)
 {
     for (size_t i = 0; i < news->name_count; i++) {
         inode_unref(f, news->names[i].dir);
@@ -85,5 +85,5 @@ void news_send(struct fence *f, struct news *news, bool and_waits)
         else
             notify_pages(f, news->dirs[i]);
     }
-    news_done(f, news);
+    news_drop(f, news);
 }

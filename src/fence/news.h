@@ -28,3 +28,6 @@ void news_add_listing(struct fence *f, struct news *news, struct inode *dir); /*
 
 /* Tells it and empties it. With `and_waits` also answers that are on their way count for nothing when this returns. */
 void news_send(struct fence *f, struct news *news, bool and_waits);
+
+/* Empties it: there is nobody to tell. */
+void news_drop(struct fence *f, struct news *news);

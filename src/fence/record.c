@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "fence/copyup.h"
+#include "fence/drop.h"
 #include "fence/inode.h"
 
 #define HASH_MOST ((off_t) 64 << 20) /* larger files are told by size, time and number alone */
@@ -50,6 +51,11 @@ void record_clear(struct record *record)
 {
     if (ftruncate(record->fd, 0) < 0)
         return;
+}
+
+int record_dropped(struct record *record, const char *const *paths, size_t count)
+{
+    return drop_tell(record->fd, paths, count);
 }
 
 int record_sync(struct record *record)

@@ -35,6 +35,9 @@ void record_copyup(struct fence *f, struct inode *inode, const struct stat *base
 /* Keeps a copy of a base file that is about to be covered; live bases only. Writes its name in <delta>/meta/pre to `out`. */
 int record_keep_pre_image(struct fence *f, int base_fd, char out[32]);
 
+/* What was told of these paths, no leading slash, does not count from here on: they left the delta. */
+int record_dropped(struct record *record, const char *const *paths, size_t count);
+
 /* What it tells of is in the base by now. */
 void record_clear(struct record *record);
 

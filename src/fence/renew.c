@@ -111,11 +111,31 @@ static void search_anew(struct fence *f, struct inode *dir, const char *name, st
     inode_unref(f, found);
 }
 
+static bool is_of_type(const struct inode *inode, mode_t mode)
+{
+    return (atomic_load(&inode->mode) & S_IFMT) == (mode & S_IFMT);
+}
+
+/* Word of what we have looked at since, as after a release (hold.h), whose holder wrote the base: who has the file open has this
+ * one. */
+static bool was_seen(struct fence *f, struct inode *dir, const char *name, const struct inode *child)
+{
+    struct stat st;
+
+    return child && !inode_is_dir(child) && layer_base_has(f, dir, name, &st) == 1 && is_of_type(child, st.st_mode) &&
+           !(seen_differs(atomic_load(&child->seen), &st) & (SEEN_OTHER_FILE | SEEN_OTHER_CONTENT));
+}
+
 static void replace(struct fence *f, struct inode *dir, const char *name, struct inode *child, uint8_t flags, enum sight sight,
                     struct news *news)
 {
     bool is_dir = child && inode_is_dir(child);
 
+    if (flags == 0 && sight == SIGHT_FULL && was_seen(f, dir, name, child)) {
+        news_add_pages(f, news, child);
+        news_add_listing(f, news, dir);
+        return;
+    }
     if ((flags & ENTRY_UP) && is_dir)
         renew_merged(f, dir, child, name);
     else if (flags == 0)
@@ -222,11 +242,6 @@ static void keep_dir(struct fence *f, struct inode *dir, const char *name, struc
         search_kept(f, dir, name, child, news);
     else if (sight == SIGHT_FULL && is_other && is_told)
         renew_touch(f, dir);
-}
-
-static bool is_of_type(const struct inode *inode, mode_t mode)
-{
-    return (atomic_load(&inode->mode) & S_IFMT) == (mode & S_IFMT);
 }
 
 /* Compares a loaded name with what the base has under it. `is_told`: somebody says that it changed. */

@@ -57,31 +57,36 @@ bool whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1])
     return *out != 0 && strcmp(out, ".") != 0 && strcmp(out, "..") != 0;
 }
 
-static int create_hashed(struct fence *f, int dirfd, const char *marker, const char *name)
+static int create_hashed(int work_fd, const char *temp, int dirfd, const char *marker, const char *name)
 {
-    char temp[32];
-    autofd int fd = -1;
+    autofd int fd = openat(work_fd, temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r;
 
-    snprintf(temp, sizeof(temp), "w%" PRIu64, atomic_fetch_add(&f->temp_counter, 1));
-    fd = openat(f->work_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
     r = fd_write_full(fd, name, strlen(name));
-    if (r == 0 && renameat(f->work_fd, temp, dirfd, marker) < 0)
+    if (r == 0 && renameat(work_fd, temp, dirfd, marker) < 0)
         r = -errno;
     if (r < 0)
-        unlinkat(f->work_fd, temp, 0);
+        unlinkat(work_fd, temp, 0);
     return r;
 }
 
 int whiteout_create(struct fence *f, int dirfd, const char *name)
 {
+    char temp[32];
+
+    snprintf(temp, sizeof(temp), "w%" PRIu64, atomic_fetch_add(&f->temp_counter, 1));
+    return whiteout_create_by(f->work_fd, temp, dirfd, name);
+}
+
+int whiteout_create_by(int work_fd, const char *temp, int dirfd, const char *name)
+{
     char marker[NAME_MAX + 1];
 
     whiteout_name(name, marker);
     if (is_long(name))
-        return create_hashed(f, dirfd, marker, name);
+        return create_hashed(work_fd, temp, dirfd, marker, name);
     if (mknodat(dirfd, marker, S_IFREG | 0600, 0) < 0 && errno != EEXIST)
         return -errno;
     return 0;

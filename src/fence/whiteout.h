@@ -22,6 +22,8 @@ bool whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1]);
 
 /* 0 also when it is there already. The marker appears whole or not at all. */
 int whiteout_create(struct fence *f, int dirfd, const char *name);
+int whiteout_create_by(int work_fd, const char *temp, int dirfd,
+                       const char *name);         /* without a fence; `temp` is nobody else's */
 int whiteout_remove(int dirfd, const char *name); /* 0 also when it is not there */
 int whiteout_make_opaque(int dirfd);
 bool whiteout_is_opaque(int dirfd);

@@ -240,6 +240,8 @@ static bool take_entry(struct diary *diary, const struct entry_text *e)
         else
             page->base = DIARY_BASE_ABSENT;
         page->is_reset = true;
+    } else if (strcmp(change, "dropped") == 0) {
+        page->is_reset = true;
     } else {
         diary->count--;
         page_done(page);
@@ -276,10 +278,12 @@ static int by_path_and_line(const void *a, const void *b)
  * longer saw it; except where a copy says it exactly, which happens once, or where it was applied. */
 static void fold(struct diary_page *page, const struct diary_page *later)
 {
-    bool was_removed = page->was_removed || later->was_removed;
+    bool is_dropped = later->is_reset && later->base == DIARY_BASE_UNKNOWN;
+    bool was_dropped = page->is_reset && page->base == DIARY_BASE_UNKNOWN;
+    bool was_removed = (page->was_removed && !is_dropped) || later->was_removed;
     char *path = page->path;
 
-    if (later->is_reset || later->base == DIARY_BASE_PRESENT) {
+    if (later->is_reset || later->base == DIARY_BASE_PRESENT || (was_dropped && later->base != DIARY_BASE_UNKNOWN)) {
         *page = *later;
         page->path = path;
     }

@@ -29,7 +29,7 @@ struct diary_page {
     size_t line;
     enum diary_base base;
     bool was_removed; /* deleted, moved or copied by the agent, who therefore saw it */
-    bool is_reset;    /* it was applied: what was before does not count */
+    bool is_reset;    /* it was applied, or left the delta (DIARY_BASE_UNKNOWN): what was before does not count */
     /* Of DIARY_BASE_PRESENT: */
     bool has_moved_on; /* it was not what the agent had read any more */
     bool has_hash;

@@ -18,6 +18,8 @@
 #include "runtime/docker.h"
 #include "runtime/mock.h"
 #include "supervisor/boot_place.h"
+#include "supervisor/file_ops.h"
+#include "supervisor/holding.h"
 #include "supervisor/keeper.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
@@ -437,10 +439,12 @@ void boot_undo(struct sandbox *sandbox)
     watch_stop(&sandbox->limit_watch);
     watch_stop(&sandbox->output_watch);
     boot_take_limits(sandbox);
+    holding_stop(sandbox);
     init_link_shut_down(&sandbox->link);
     init_link_close(&sandbox->link);
     runtime_process_free(steal_ptr(&sandbox->process));
     runtime_free(steal_ptr(&sandbox->runtime));
+    file_ops_stop(sandbox);
     sync_stop(sandbox);
     fencing_free(steal_ptr(&sandbox->fencing));
     keeper_close(steal_ptr(&sandbox->keeper));

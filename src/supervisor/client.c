@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "supervisor/file_ops.h"
+#include "supervisor/holding.h"
 #include "supervisor/request.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sync.h"
@@ -261,6 +263,8 @@ void client_free(struct client *client)
     lose_runs(client);
     shell_lose_client(sandbox, client);
     sync_lose_client(sandbox, client);
+    holding_lose_client(sandbox, client);
+    file_ops_lose_client(sandbox, client);
     while (client->queue) {
         struct client_reply *reply = client->queue;
         client->queue = reply->next;

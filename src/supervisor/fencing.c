@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -135,7 +137,11 @@ static void on_wake(uint32_t events, void *cookie)
 static void exec_of(pid_t pid, char out[FENCE_EXEC_MAX], void *cookie)
 {
     _Static_assert(FENCE_EXEC_MAX == CTL_NAME_MAX, "an exec's name fits both");
-    roster_name_of(((struct fencing *) cookie)->roster, pid, out);
+    /* One of our own threads, for a client (file_ops.h). */
+    if (pid > 0 && syscall(SYS_tgkill, getpid(), pid, 0) == 0)
+        snprintf(out, FENCE_EXEC_MAX, "%s", FENCING_FILE_OP);
+    else
+        roster_name_of(((struct fencing *) cookie)->roster, pid, out);
 }
 
 static void *serve(void *cookie)

@@ -13,6 +13,9 @@
 #include "supervisor/roster.h"
 #include "wire/sandbox_spec.h"
 
+/* In the delta's diary, in the place of an exec: a client changed the file, not a command. No exec can be called so. */
+#define FENCING_FILE_OP "@file"
+
 struct fencing;
 
 /* Called in the main thread when the fence has stopped without being asked to. */

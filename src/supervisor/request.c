@@ -12,6 +12,8 @@
 #include "base/mem.h"
 #include "supervisor/client.h"
 #include "supervisor/command.h"
+#include "supervisor/file_ops.h"
+#include "supervisor/holding.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sync.h"
 
@@ -113,7 +115,10 @@ static void take_rules(struct client *client, const struct ctl_request *request,
     struct err err = ERR_NONE;
     int r = read_rules(frame->fds[0], &bytes);
 
-    if (r < 0)
+    /* They would wait for the gate, in the thread that hears of the release. */
+    if (holding_is_on(client->sandbox))
+        r = err_set(&err, ERR_UNAVAILABLE, -EBUSY, "the sandbox's files are held still: try again");
+    else if (r < 0)
         err_errno(&err, r, "reading the new rules");
     else
         r = sandbox_set_rules(client->sandbox, bytes.data, bytes.len, &err);
@@ -172,6 +177,14 @@ int request_take(struct client *client, struct frame *frame)
     case CTL_REQUEST_SYNC:
     case CTL_REQUEST_BASE_CHANGED:
         sync_ask(client->sandbox, client, &request);
+        return 0;
+    case CTL_REQUEST_HOLD:
+    case CTL_REQUEST_DROP:
+    case CTL_REQUEST_RELEASE:
+        holding_ask(client->sandbox, client, &request, frame);
+        return 0;
+    case CTL_REQUEST_FILE:
+        file_ops_ask(client->sandbox, client, &request, frame);
         return 0;
     case CTL_REQUEST_WATCH:
         take_watch(client, &request);

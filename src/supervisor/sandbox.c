@@ -13,6 +13,7 @@
 #include "supervisor/boot.h"
 #include "supervisor/client.h"
 #include "supervisor/ctl_server.h"
+#include "supervisor/holding.h"
 #include "supervisor/leftovers.h"
 #include "supervisor/state_file.h"
 
@@ -90,7 +91,10 @@ void sandbox_done(struct sandbox *sandbox)
 
 static void at_sweep(void *cookie)
 {
-    leftovers_sweep(((struct sandbox *) cookie)->dir_path);
+    struct sandbox *sandbox = cookie;
+
+    sandbox->has_swept = true;
+    leftovers_sweep(sandbox->dir_path);
 }
 
 void sandbox_enter(struct sandbox *sandbox, enum ctl_state state)
@@ -191,6 +195,7 @@ void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms)
     if (sandbox->state != CTL_STATE_BOOTING && sandbox->state != CTL_STATE_RUNNING)
         return;
     sandbox_enter(sandbox, CTL_STATE_STOPPING);
+    holding_give_up(sandbox);
     sandbox->stop_until_ns = clock_now_ns() + (int64_t) grace_ms * CLOCK_NS_PER_MS;
     if (grace_ms) {
         for (struct run *run = sandbox->runs; run; run = run->next) {

@@ -6,7 +6,7 @@
  *
  * boot.h makes what is below in this order: mount namespace, identity, fence and runtime, link; shutdown takes it down in the
  * reverse. Everything runs in the main thread, except the fence's workers, which see only `roster` and the fence's own mailbox, and
- * a sync, which sees the fence and `keeper`.
+ * a sync, which sees the fence and `keeper`, a hold, which sees the fence, and operations on files, which see the mount.
  */
 #pragma once
 
@@ -29,6 +29,8 @@
 #include "wire/sandbox_spec.h"
 
 struct client;
+struct file_ops;
+struct holding;
 struct keeper;
 struct sync_job;
 
@@ -56,7 +58,8 @@ struct sandbox {
     int64_t started_ns; /* wall clock */
     struct timer boot_timer, stop_timer, sweep_timer;
     int64_t stop_until_ns;
-    bool is_down; /* nothing of it runs any more */
+    bool is_down;   /* nothing of it runs any more */
+    bool has_swept; /* what others left behind */
 
     struct identity identity;
     char *mount_point;       /* owned: of the fence, in our mount namespace or, for a container, the host's */
@@ -64,6 +67,8 @@ struct sandbox {
     struct keeper *keeper;   /* owned; NULL: changes stay in the delta */
     struct fencing *fencing; /* owned */
     struct syncs syncs;
+    struct holding *holding;         /* owned; NULL: nobody holds the files */
+    struct file_ops *file_ops;       /* owned; NULL: none was asked for yet */
     struct runtime *runtime;         /* owned */
     struct runtime_process *process; /* owned */
     struct watch process_watch, limit_watch, output_watch;

@@ -174,10 +174,12 @@ static int judge(const struct ctl_reply *reply, uint64_t tag, struct err *err)
         return 0;
     if (reply->type == CTL_REPLY_ERROR)
         return err_set(err, reply->error.code, -EREMOTEIO, "%s", reply->error.text);
-    return reply->type == CTL_REPLY_OK || reply->type == CTL_REPLY_STATUS || reply->type == CTL_REPLY_SYNCED;
+    return reply->type == CTL_REPLY_OK || reply->type == CTL_REPLY_STATUS || reply->type == CTL_REPLY_SYNCED ||
+           reply->type == CTL_REPLY_FILE || reply->type == CTL_REPLY_LISTING;
 }
 
-static int await_until(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, int64_t deadline_ns, struct err *err)
+static int await_until(int fd, uint64_t tag, struct ctl_reply *ret, int *ret_fd, void *buf, int64_t deadline_ns,
+                       struct err *err)
 {
     struct ctl_reply reply;
     struct frame frame;
@@ -187,8 +189,10 @@ static int await_until(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, i
         r = receive_until(fd, buf, deadline_ns, &frame, &reply);
         if (r < 0)
             return explain(r, err);
-        frame_close_fds(&frame);
         r = judge(&reply, tag, err);
+        if (r == 1 && ret_fd)
+            *ret_fd = frame.fd_count ? frame_take_fd(&frame, 0) : -1;
+        frame_close_fds(&frame);
         if (r == 0 && left_ms(deadline_ns) == 0)
             return explain(-ETIMEDOUT, err);
     } while (r == 0);
@@ -200,11 +204,17 @@ static int await_until(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, i
 
 int ctl_client_await(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, int timeout_ms, struct err *err)
 {
-    return await_until(fd, tag, ret, buf, deadline_of(timeout_ms), err);
+    return await_until(fd, tag, ret, NULL, buf, deadline_of(timeout_ms), err);
 }
 
 int ctl_client_call(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, void *buf, int timeout_ms,
                     struct err *err)
+{
+    return ctl_client_call_taking(fd, request, send_fd, ret, NULL, buf, timeout_ms, err);
+}
+
+int ctl_client_call_taking(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, int *ret_fd,
+                           void *buf, int timeout_ms, struct err *err)
 {
     int64_t deadline_ns = deadline_of(timeout_ms);
     struct frame frame;
@@ -216,7 +226,7 @@ int ctl_client_call(int fd, const struct ctl_request *request, int send_fd, stru
     if (send_fd >= 0)
         frame.fds[frame.fd_count++] = send_fd;
     r = send_until(fd, &frame, deadline_ns, err);
-    return r < 0 ? r : await_until(fd, request->tag, ret, buf, deadline_ns, err);
+    return r < 0 ? r : await_until(fd, request->tag, ret, ret_fd, buf, deadline_ns, err);
 }
 
 int ctl_client_sync(int fd, uint64_t tag, const char *by, struct ctl_synced *ret, void *buf, int timeout_ms, struct err *err)

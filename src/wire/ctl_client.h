@@ -19,7 +19,7 @@ int ctl_client_receive(int fd, void *buf, int timeout_ms, struct frame *frame, s
 /* Sends a frame, for instance one of ctl_run_encode(). -ETIMEDOUT when the supervisor does not read. */
 int ctl_client_send(int fd, const struct frame *frame, int timeout_ms, struct err *err);
 
-/* Waits for the OK, STATUS, SYNCED or ERROR with this tag; what comes meanwhile is dropped. An ERROR is -EREMOTEIO, and `err` is what
+/* Waits for the OK, STATUS, SYNCED, FILE, LISTING or ERROR with this tag; what comes meanwhile is dropped. An ERROR is -EREMOTEIO, and `err` is what
  * the supervisor said. `buf` as above. */
 int ctl_client_await(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, int timeout_ms, struct err *err);
 
@@ -27,6 +27,10 @@ int ctl_client_await(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, int
  * STOP), nor for those that ctl_run_encode() makes. */
 int ctl_client_call(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, void *buf, int timeout_ms,
                     struct err *err);
+
+/* The same, and the answer's descriptor is the caller's: -1 when there is none. */
+int ctl_client_call_taking(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, int *ret_fd,
+                           void *buf, int timeout_ms, struct err *err);
 
 /* SYNC: what the sandbox changed is in its codebase when this returns 0. `by` may be NULL. `ret` borrows from `buf`; it is zeroed
  * for a sandbox without a codebase, whose changes are safe in its delta then. */

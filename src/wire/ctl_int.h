@@ -26,3 +26,17 @@ void ctl_read_paths(struct reader *r, struct ctl_paths *paths);
 
 bool ctl_type_is_run(enum ctl_request_type type);
 int ctl_run_decode(const struct frame *frame, struct ctl_run *ret);
+
+/* HOLD, DROP, RELEASE and FILE (ctl_file.c). */
+bool ctl_drop_is_valid(const struct ctl_request *m);
+bool ctl_hold_is_valid(const struct ctl_request *m);
+bool ctl_file_request_is_valid(const struct ctl_file_request *m);
+void ctl_write_file_request(struct writer *w, const struct ctl_file_request *m);
+void ctl_read_file_request(struct reader *r, struct ctl_file_request *m);
+
+bool ctl_file_is_valid(const struct ctl_file *m, bool is_entry);
+bool ctl_listing_is_valid(const struct ctl_listing *m);
+void ctl_write_file(struct writer *w, const struct ctl_file *m);
+void ctl_read_file(struct reader *r, struct ctl_file *m);
+void ctl_write_listing(struct writer *w, const struct ctl_listing *m);
+void ctl_read_listing(struct reader *r, struct ctl_listing *m);

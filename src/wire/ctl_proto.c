@@ -109,6 +109,13 @@ static bool request_is_valid(const struct ctl_request *m)
         return ctl_text_is_ended(m->sync.by, CTL_NAME_MAX);
     case CTL_REQUEST_BASE_CHANGED:
         return ctl_paths_are_valid(&m->base_changed, CTL_PATHS_BYTES_MAX);
+    case CTL_REQUEST_HOLD:
+        return ctl_hold_is_valid(m);
+    case CTL_REQUEST_DROP:
+        return ctl_drop_is_valid(m);
+    case CTL_REQUEST_FILE:
+        return ctl_file_request_is_valid(&m->file);
+    case CTL_REQUEST_RELEASE:
     case CTL_REQUEST_RESIZE:
     case CTL_REQUEST_SET_RULES:
     case CTL_REQUEST_STATUS:
@@ -151,6 +158,17 @@ static void write_request(struct writer *w, const struct ctl_request *m)
         break;
     case CTL_REQUEST_BASE_CHANGED:
         ctl_write_paths(w, &m->base_changed);
+        break;
+    case CTL_REQUEST_HOLD:
+        writer_u32(w, m->hold.wait_ms);
+        writer_u32(w, m->hold.limit_ms);
+        break;
+    case CTL_REQUEST_DROP:
+        writer_u32(w, m->drop.replaces);
+        ctl_write_paths(w, &m->drop.paths);
+        break;
+    case CTL_REQUEST_FILE:
+        ctl_write_file_request(w, &m->file);
         break;
     default:
         break;
@@ -200,8 +218,33 @@ static void read_request(struct reader *r, struct ctl_request *m)
     case CTL_REQUEST_BASE_CHANGED:
         ctl_read_paths(r, &m->base_changed);
         break;
+    case CTL_REQUEST_HOLD:
+        m->hold.wait_ms = reader_u32(r);
+        m->hold.limit_ms = reader_u32(r);
+        break;
+    case CTL_REQUEST_DROP:
+        m->drop.replaces = reader_u32(r);
+        ctl_read_paths(r, &m->drop.paths);
+        break;
+    case CTL_REQUEST_FILE:
+        ctl_read_file_request(r, &m->file);
+        break;
     default:
         break;
+    }
+}
+
+static size_t fds_of(const struct ctl_request *m)
+{
+    switch (m->type) {
+    case CTL_REQUEST_SET_RULES:
+        return 1;
+    case CTL_REQUEST_DROP:
+        return m->drop.replaces;
+    case CTL_REQUEST_FILE:
+        return m->file.op == CTL_FILE_WRITE;
+    default:
+        return 0;
     }
 }
 
@@ -209,11 +252,9 @@ static int decode_plain(const struct frame *frame, struct ctl_request *m)
 {
     struct reader r;
 
-    if (frame->fd_count != (m->type == CTL_REQUEST_SET_RULES ? 1 : 0))
-        return -EPROTO;
     reader_init(&r, frame->payload, frame->len);
     read_request(&r, m);
-    return reader_end(&r) < 0 || !request_is_valid(m) ? -EPROTO : 0;
+    return reader_end(&r) < 0 || !request_is_valid(m) || frame->fd_count != fds_of(m) ? -EPROTO : 0;
 }
 
 int ctl_request_decode(const struct frame *frame, struct ctl_request *ret)

@@ -14,6 +14,8 @@
  *       ◀────────────────────────────────────────│
  *       │       STATUS, SET_RULES, SYNC, WATCH   │   one OK, STATUS, SYNCED or ERROR with their tag; WATCH then EVENTs
  *       │                          BASE_CHANGED  │
+ *       │                   HOLD, DROP, RELEASE  │   one OK or ERROR each: see below
+ *       │                                  FILE  │   one FILE, LISTING, OK or ERROR; of a READ a FILE, then OK or ERROR
  *       │                                  STOP  │   STATE stopping, STATE stopped, end of the connection
  *
  * Output is sent as fast as the client reads: who does not read makes the command wait, and every other exec that was started
@@ -31,6 +33,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,7 +71,40 @@ enum ctl_request_type {
     CTL_REQUEST_WATCH = 42,
     CTL_REQUEST_STOP = 43,
     CTL_REQUEST_BASE_CHANGED = 44, /* somebody else changed the base: OK when the sandbox sees it */
+    /* A supervisor of an earlier release does not know what follows, and hangs up. */
+    CTL_REQUEST_HOLD = 45, /* OK when no file operation is under way and new ones wait */
+    CTL_REQUEST_DROP =
+        46, /* paths that are to leave the delta at the RELEASE; with a descriptor, a regular file, it is one path,
+                                 whose file in the delta gets that content */
+    CTL_REQUEST_RELEASE = 47, /* OK when they are gone, everything goes on, and the sandbox sees it */
+    CTL_REQUEST_FILE = 48,
 };
+
+/* A hold ends by itself after its limit, and with the connection; then nothing leaves the delta. There is one at a time. */
+#define CTL_HOLD_MS_MAX 60000
+#define CTL_DROPS_MAX 65536             /* paths in one hold */
+#define CTL_DROPS_BYTES_MAX (16u << 20) /* of these */
+#define CTL_REPLACEMENTS_MAX 512
+
+enum ctl_file_op {
+    CTL_FILE_STAT = 1, /* FILE */
+    CTL_FILE_LIST = 2, /* LISTING: names behind `after`, in the order of their bytes */
+    CTL_FILE_READ = 3, /* FILE, whose descriptor is a pipe with the content; OK when all was written to it, or ERROR */
+    CTL_FILE_WRITE =
+        4, /* the frame's one descriptor is a pipe or a regular file with `size` bytes; the file is made, or emptied first */
+    CTL_FILE_MKDIR = 5,
+    CTL_FILE_REMOVE = 6,
+};
+
+enum ctl_file_flag {
+    CTL_FILE_PARENTS = 1 << 0,   /* WRITE, MKDIR: directories above are made; MKDIR of one that is there is no error */
+    CTL_FILE_RECURSIVE = 1 << 1, /* REMOVE: with all that is in it */
+    CTL_FILE_EXCLUSIVE = 1 << 2, /* WRITE: must not be there */
+    CTL_FILE_ALL = (1 << 3) - 1,
+};
+
+#define CTL_PATH_MAX 4096 /* with its NUL */
+#define CTL_FILE_SIZE_MAX ((uint64_t) 1 << 40)
 
 enum ctl_run_flag {
     CTL_RUN_TTY = 1 << 0,      /* EXEC only: a terminal; its master is the descriptor of STARTED, and nothing comes as OUTPUT */
@@ -115,6 +151,16 @@ struct ctl_paths {
 /* The next one, or NULL: for (const char *p = NULL; (p = ctl_paths_next(&paths, p));) */
 const char *ctl_paths_next(const struct ctl_paths *paths, const char *last);
 
+/* An operation on a file as the sandbox sees it: its rules hold. Links are told of, never followed. */
+struct ctl_file_request {
+    enum ctl_file_op op;
+    uint32_t flags;
+    uint32_t mode;         /* WRITE, MKDIR: of what is made; permission bits */
+    uint64_t offset, size; /* READ: a range, size 0: to the end; WRITE: exactly so many bytes come, offset 0 */
+    const char *path;      /* borrowed; relative to the workspace, "." is itself; not empty */
+    const char *after;     /* LIST: the last name of the page before, or "" */
+};
+
 struct ctl_request {
     enum ctl_request_type type;
     uint64_t tag;
@@ -140,6 +186,15 @@ struct ctl_request {
         struct {
             uint32_t grace_ms; /* between SIGTERM and SIGKILL */
         } stop;
+        struct {
+            uint32_t wait_ms;  /* how long for operations under way */
+            uint32_t limit_ms; /* how long it lasts at most; 1 to CTL_HOLD_MS_MAX */
+        } hold;
+        struct {
+            struct ctl_paths paths; /* absolute */
+            uint32_t replaces;      /* 0 or 1: descriptors */
+        } drop;
+        struct ctl_file_request file;
     };
 };
 
@@ -154,7 +209,38 @@ enum ctl_reply_type {
     CTL_REPLY_STATUS = 71,
     CTL_REPLY_EVENT = 72,
     CTL_REPLY_SYNCED = 73,
+    CTL_REPLY_FILE = 74, /* of a READ the frame's one descriptor is the pipe */
+    CTL_REPLY_LISTING = 75,
 };
+
+enum ctl_file_kind {
+    CTL_FILE_REGULAR = 1,
+    CTL_FILE_DIRECTORY = 2,
+    CTL_FILE_SYMLINK = 3,
+    CTL_FILE_OTHER = 4,
+};
+
+struct ctl_file {
+    enum ctl_file_kind kind;
+    uint32_t mode; /* permission bits, as shown inside */
+    uint64_t size;
+    int64_t mtime_ns;
+    const char *text; /* borrowed; in a FILE a symlink's target, otherwise ""; in a LISTING the name */
+};
+
+#define CTL_LISTING_BYTES_MAX 15360
+
+struct ctl_listing {
+    uint8_t has_more;
+    uint32_t count, len;
+    const uint8_t *bytes; /* borrowed */
+};
+
+/* The next one: for (size_t at = 0; ctl_listing_next(&listing, &at, &file);) */
+bool ctl_listing_next(const struct ctl_listing *listing, size_t *at, struct ctl_file *ret);
+
+/* Adds an entry behind `len` bytes of `buf`, of CTL_LISTING_BYTES_MAX; false when there is no room. */
+bool ctl_listing_add(struct ctl_listing *listing, uint8_t *buf, const struct ctl_file *file);
 
 enum ctl_stream { CTL_STREAM_OUT = 1, CTL_STREAM_ERR = 2 };
 
@@ -264,10 +350,12 @@ struct ctl_reply {
         struct ctl_status status;
         struct ctl_synced synced;
         struct ctl_event event;
+        struct ctl_file file;
+        struct ctl_listing listing;
     };
 };
 
-/* Room for any payload but those of ctl_run, BASE_CHANGED and OUTPUT, which need FRAME_PAYLOAD_MAX. */
+/* Room for any payload but those of ctl_run, BASE_CHANGED, DROP and OUTPUT, which need FRAME_PAYLOAD_MAX. */
 #define CTL_PROTO_SMALL_MAX 16384
 #define CTL_OUTPUT_MAX (FRAME_PAYLOAD_MAX - 64) /* bytes in one OUTPUT */
 

@@ -78,6 +78,10 @@ static bool reply_is_valid(const struct ctl_reply *m)
         return event_is_valid(&m->event);
     case CTL_REPLY_SYNCED:
         return synced_is_valid(&m->synced);
+    case CTL_REPLY_FILE:
+        return ctl_file_is_valid(&m->file, false);
+    case CTL_REPLY_LISTING:
+        return ctl_listing_is_valid(&m->listing);
     }
     return false;
 }
@@ -246,6 +250,12 @@ static void write_reply(struct writer *w, const struct ctl_reply *m)
     case CTL_REPLY_SYNCED:
         write_synced(w, &m->synced);
         break;
+    case CTL_REPLY_FILE:
+        ctl_write_file(w, &m->file);
+        break;
+    case CTL_REPLY_LISTING:
+        ctl_write_listing(w, &m->listing);
+        break;
     }
 }
 
@@ -308,6 +318,12 @@ static void read_reply(struct reader *r, struct ctl_reply *m)
     case CTL_REPLY_SYNCED:
         read_synced(r, &m->synced);
         break;
+    case CTL_REPLY_FILE:
+        ctl_read_file(r, &m->file);
+        break;
+    case CTL_REPLY_LISTING:
+        ctl_read_listing(r, &m->listing);
+        break;
     }
 }
 
@@ -316,7 +332,8 @@ int ctl_reply_decode(const struct frame *frame, struct ctl_reply *ret)
     struct ctl_reply m = { .type = (enum ctl_reply_type) frame->type, .tag = frame->id };
     struct reader r;
 
-    if (frame->fd_count > (frame->type == CTL_REPLY_STARTED ? 1 : 0) || frame->len > payload_max(m.type))
+    if (frame->fd_count > (frame->type == CTL_REPLY_STARTED || frame->type == CTL_REPLY_FILE ? 1 : 0) ||
+        frame->len > payload_max(m.type))
         return -EPROTO;
     reader_init(&r, frame->payload, frame->len);
     read_reply(&r, &m);

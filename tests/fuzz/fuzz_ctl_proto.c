@@ -16,6 +16,19 @@ static void require_text(const char *text, size_t cap)
     require(memchr(text, '\0', cap) != NULL);
 }
 
+/* What a listing says is there, is there, and made again it is the same. */
+static void check_listing(const struct ctl_listing *listing)
+{
+    static uint8_t bytes[CTL_LISTING_BYTES_MAX];
+    struct ctl_listing copy = { .has_more = listing->has_more };
+    struct ctl_file file;
+
+    for (size_t at = 0; ctl_listing_next(listing, &at, &file);)
+        require(ctl_listing_add(&copy, bytes, &file));
+    require(copy.count == listing->count && copy.len == listing->len);
+    require(copy.len == 0 || memcmp(copy.bytes, listing->bytes, copy.len) == 0);
+}
+
 static void check_reply(const struct frame *frame)
 {
     struct ctl_reply reply;
@@ -27,6 +40,8 @@ static void check_reply(const struct frame *frame)
         require_text(reply.finished.text, CTL_TEXT_MAX);
     else if (reply.type == CTL_REPLY_EVENT)
         require(strlen(ctl_event_kind_name(reply.event.kind)) > 0);
+    else if (reply.type == CTL_REPLY_LISTING)
+        check_listing(&reply.listing);
     require(ctl_reply_encode(&reply, again, sizeof(again), &made) == 0);
     require(reply.type == CTL_REPLY_OUTPUT || made.len <= CTL_PROTO_SMALL_MAX);
     require_same(frame, &made);
@@ -64,7 +79,7 @@ static void check_request(const struct frame *frame)
         return;
     }
     require(ctl_request_encode(&request, again, sizeof(again), &made) == 0);
-    require(request.type == CTL_REQUEST_BASE_CHANGED || made.len <= CTL_PROTO_SMALL_MAX);
+    require(request.type == CTL_REQUEST_BASE_CHANGED || request.type == CTL_REQUEST_DROP || made.len <= CTL_PROTO_SMALL_MAX);
     require_same(frame, &made);
 }
 

@@ -15,6 +15,7 @@ import stat
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 HEADER = struct.Struct("<3sBHHQI")
@@ -22,8 +23,12 @@ PAYLOAD_MAX = 65536
 OUTPUT_MAX = PAYLOAD_MAX - 64
 WAIT = float(os.environ.get("AGENTFENSE_TEST_WAIT", "120"))  # longer than anything takes on a machine that is busy with other things
 
-(EXEC, SESSION_OPEN, SESSION_EXEC, SESSION_CLOSE, ATTACH, KILL, RESIZE, SET_RULES, STATUS, SYNC, WATCH, STOP, BASE_CHANGED) = range(32, 45)
-HELLO, STATE, OK, ERROR, STARTED, OUTPUT, FINISHED, STATUS_REPLY, EVENT, SYNCED = range(64, 74)
+(EXEC, SESSION_OPEN, SESSION_EXEC, SESSION_CLOSE, ATTACH, KILL, RESIZE, SET_RULES, STATUS, SYNC, WATCH, STOP, BASE_CHANGED,
+ HOLD, DROP, RELEASE, FILE) = range(32, 49)
+HELLO, STATE, OK, ERROR, STARTED, OUTPUT, FINISHED, STATUS_REPLY, EVENT, SYNCED, FILE_REPLY, LISTING = range(64, 76)
+STAT, LIST, READ, WRITE, MKDIR, REMOVE = range(1, 7)
+PARENTS, RECURSIVE, EXCLUSIVE = 1, 2, 4
+KINDS = {1: "file", 2: "dir", 3: "link", 4: "other"}
 TTY, DETACHED, STDIN, STRINGS_FD = 1, 2, 4, 8
 MAIN, TREE = 0, 1
 EXITED, SIGNALED, TIMED_OUT, NOT_STARTED, LOST, SESSION_END = range(1, 7)
@@ -31,7 +36,7 @@ OUT_CUT, ERR_CUT, OOM, SESSION_CLOSED = 1, 2, 4, 8
 STATES = {1: "booting", 2: "running", 3: "stopping", 4: "stopped", 5: "failed"}
 EVENTS = {1: "exec_started", 2: "exec_finished", 3: "denied", 4: "limit", 5: "session_opened", 6: "session_closed",
           7: "sync_conflict"}
-INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION = 3, 5, 6, 9
+INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, UNAVAILABLE = 3, 5, 6, 7, 9, 10, 14
 SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:")
 LEVELS = {"none": 0, "view": 1, "read": 2, "write": 3}
 
@@ -84,10 +89,10 @@ def rules_file(rules):
 
 
 def spec_file(name, base, rules, env=(), runtime="bwrap", memory=0, pids=0, quota=0, own_cgroup=False, mounts=(),
-              codebase=None, keep_versions=0):
+              codebase=None, keep_versions=0, is_live=False):
     """In the earliest format that can say it."""
     body = b"".join(as_bytes(s) + b"\0" for s in [name, base, runtime, ""])
-    body += struct.pack("<BBBQQQQIIIQ", 0, own_cgroup, 0, time.time_ns(), quota, 0, memory, 0, 0, pids, 0)
+    body += struct.pack("<BBBQQQQIIIQ", is_live, own_cgroup, 0, time.time_ns(), quota, 0, memory, 0, 0, pids, 0)
     if codebase is not None:
         body += as_bytes(codebase) + b"\0" + struct.pack("<QQQ", 0, keep_versions, 0)
     body += rules_body(rules)
@@ -105,6 +110,20 @@ def take_paths(payload):
     return [p.decode(errors="surrogateescape") for p in paths[:-1]], payload[8 + length :]
 
 
+class File:
+    def __init__(self, kind, mode, size, mtime_ns, text):
+        self.kind, self.mode, self.size, self.mtime_ns, self.text = KINDS[kind], mode, size, mtime_ns, text
+
+    def __repr__(self):
+        return f"<{self.kind} {self.mode:o} {self.size} {self.text!r}>"
+
+
+def take_file(payload):
+    fixed = struct.unpack("<BIQq", payload[:21])
+    end = payload.index(b"\0", 21)
+    return File(*fixed, payload[21:end].decode(errors="surrogateescape")), payload[end + 1 :]
+
+
 def text_of(payload):
     assert payload.endswith(b"\0") and payload.count(b"\0") == 1, payload
     return payload[:-1].decode()
@@ -116,7 +135,7 @@ class Reply:
     def __init__(self, kind, tag, payload, fds):
         self.kind, self.tag, self.fds = kind, tag, fds
         assert (tag == 0) == (kind in (HELLO, STATE))
-        assert len(fds) <= (1 if kind == STARTED else 0)
+        assert len(fds) <= (1 if kind in (STARTED, FILE_REPLY) else 0)
         if kind == HELLO:
             self.version, state = struct.unpack("<IB", payload[:5])
             self.state, self.name = STATES[state], text_of(payload[5:])
@@ -153,6 +172,17 @@ class Reply:
             self.changes, rest = take_paths(payload[32:])
             self.conflicts, rest = take_paths(rest)
             assert not rest
+        elif kind == FILE_REPLY:
+            self.file, rest = take_file(payload)
+            assert not rest
+        elif kind == LISTING:
+            self.has_more, count, length = struct.unpack("<BII", payload[:9])
+            rest, self.files = payload[9:], []
+            assert length == len(rest)
+            while rest:
+                file, rest = take_file(rest)
+                self.files.append(file)
+            assert len(self.files) == count
         else:
             raise AssertionError(f"unknown reply {kind}")
 
@@ -296,6 +326,62 @@ class Client:
         self.until(lambda: tag in self.replies)
         (reply,) = self.replies.pop(tag)
         return reply
+
+    def hold(self, wait_ms=10000, limit_ms=60000):
+        return self.ask(HOLD, struct.pack("<II", wait_ms, limit_ms))
+
+    def drop(self, *paths, fd=None):
+        block = b"".join(os.fsencode(p) + b"\0" for p in paths)
+        return self.ask(DROP, struct.pack("<III", fd is not None, len(paths), len(block)) + block, [fd] if fd is not None else [])
+
+    def release(self):
+        return self.ask(RELEASE)
+
+    def file(self, op, path, flags=0, mode=0, offset=0, size=0, after="", fds=(), tag=None):
+        payload = struct.pack("<BIIQQ", op, flags, mode, offset, size) + os.fsencode(path) + b"\0" + os.fsencode(after) + b"\0"
+        return self.ask(FILE, payload, fds, tag)
+
+    def read_file(self, path, **options):
+        """The bytes, or the error."""
+        tag = self.tag()
+        reply = self.file(READ, path, tag=tag, **options)
+        if reply.kind == ERROR:
+            return reply
+        with os.fdopen(reply.fds[0], "rb") as pipe:
+            content = pipe.read()
+        self.until(lambda: tag in self.replies)
+        (end,) = self.replies.pop(tag)
+        return content if end.kind == OK else end
+
+    def write_file(self, path, content, flags=0, mode=0o644, size=None):
+        size = len(content) if size is None else size
+        read_fd, write_fd = os.pipe()
+
+        def pour():
+            with contextlib.suppress(BrokenPipeError), os.fdopen(write_fd, "wb") as pipe:
+                pipe.write(content)
+
+        thread = threading.Thread(target=pour)
+        thread.start()
+        tag = self.tag()
+        payload = struct.pack("<BIIQQ", WRITE, flags, mode, 0, size) + os.fsencode(path) + b"\0\0"
+        self.send(frame(FILE, tag, payload, 1), [read_fd])
+        os.close(read_fd)
+        self.until(lambda: tag in self.replies)
+        thread.join()
+        (reply,) = self.replies.pop(tag)
+        return reply
+
+    def list_files(self, path="."):
+        found, after = [], ""
+        while True:
+            reply = self.file(LIST, path, after=after)
+            if reply.kind == ERROR:
+                return reply
+            found += reply.files
+            if not reply.has_more:
+                return found
+            after = found[-1].text
 
     def start(self, argv, kind=EXEC, stdin=None, flags=0, tag=None, **options):
         """Sends a command; a string is for the shell. `stdin` is a descriptor."""

@@ -28,6 +28,7 @@ struct fixture {
     char dir[64];
     int fd;
     bool hands_over;
+    bool is_live;
     struct fence *fence;
 };
 
@@ -72,9 +73,12 @@ static inline void fixture_open(struct fixture *x, const char *const *rules, uin
     for (; *rules; rules++)
         assert_int_equal(rule_list_add_short(&list, *rules, &err), 0);
     assert_int_equal(ruleset_new(&list, NULL, &set, &err), 0);
-    struct fence_config config = {
-        .base_path = base, .delta_path = delta, .rules = set, .quota_bytes = quota_bytes, .hands_over = x->hands_over
-    };
+    struct fence_config config = { .base_path = base,
+                                   .delta_path = delta,
+                                   .rules = set,
+                                   .quota_bytes = quota_bytes,
+                                   .hands_over = x->hands_over,
+                                   .is_live = x->is_live };
     if (fence_new(&config, &x->fence, &err) < 0)
         fail_msg("%s", err.text);
 }

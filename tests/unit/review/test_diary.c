@@ -68,6 +68,11 @@ static void the_first_word_about_the_base_counts(void **state)
         "{\"time_ns\":1,\"change\":\"created\",\"path\":\"e\"}\n"
         "{\"time_ns\":2,\"change\":\"applied\",\"path\":\"e\",\"base\":{\"size\":1,\"mtime_ns\":2,\"mode\":420}}\n"
         "{\"time_ns\":3,\"change\":\"applied\",\"path\":\"c\"}\n"
+        "{\"time_ns\":1,\"change\":\"copied-up\",\"path\":\"f\",\"base\":{\"size\":1,\"mtime_ns\":2,\"mode\":420}}\n"
+        "{\"time_ns\":2,\"change\":\"dropped\",\"path\":\"f\"}\n"
+        "{\"time_ns\":1,\"change\":\"deleted\",\"path\":\"g\"}\n"
+        "{\"time_ns\":2,\"change\":\"dropped\",\"path\":\"g\"}\n"
+        "{\"time_ns\":3,\"change\":\"created\",\"path\":\"g\"}\n"
         "{\"time_ns\":1,\"change\":\"copied-up\",\"path\":\"torn");
     assert_int_equal(diary_load(w->f.fd, &diary, &err), 0);
     assert_int_equal(diary_find(&diary, "a")->base, DIARY_BASE_UNKNOWN);
@@ -78,6 +83,10 @@ static void the_first_word_about_the_base_counts(void **state)
     assert_int_equal(diary_find(&diary, "e")->base, DIARY_BASE_PRESENT);
     assert_int_equal(diary_find(&diary, "e")->size_bytes, 1);
     assert_null(diary_find(&diary, "torn"));
+    assert_int_equal(diary_find(&diary, "f")->base, DIARY_BASE_UNKNOWN);
+    assert_false(diary_find(&diary, "f")->was_removed);
+    assert_int_equal(diary_find(&diary, "g")->base, DIARY_BASE_ABSENT);
+    assert_false(diary_find(&diary, "g")->was_removed);
 }
 
 static void what_is_no_line_is_passed_over(void **state)

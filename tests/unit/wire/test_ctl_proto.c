@@ -18,7 +18,25 @@ static const struct ctl_request requests[] = {
     { .type = CTL_REQUEST_BASE_CHANGED, .tag = 7, .base_changed = { .count = 2, .len = 9, .bytes = "/a\0/b/\xff\n" } },
     { .type = CTL_REQUEST_WATCH, .tag = 8, .watch = { .after = UINT64_MAX } },
     { .type = CTL_REQUEST_STOP, .tag = 9, .stop = { .grace_ms = 5000 } },
+    { .type = CTL_REQUEST_HOLD, .tag = 10, .hold = { .wait_ms = 0, .limit_ms = CTL_HOLD_MS_MAX } },
+    { .type = CTL_REQUEST_DROP, .tag = 11, .drop = { .paths = { .count = 2, .len = 6, .bytes = "/a\0/b" } } },
+    { .type = CTL_REQUEST_DROP, .tag = 11, .drop = { .paths = { .count = 1, .len = 3, .bytes = "/a" }, .replaces = 1 } },
+    { .type = CTL_REQUEST_RELEASE, .tag = 12 },
+    { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_STAT, .path = ".", .after = "" } },
+    { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_LIST, .path = "a/\xff", .after = "m" } },
+    { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_READ, .offset = 9, .size = 8, .path = "a", .after = "" } },
+    { .type = CTL_REQUEST_FILE,
+      .tag = 13,
+      .file = { .op = CTL_FILE_WRITE, .flags = 5, .mode = 0640, .size = CTL_FILE_SIZE_MAX, .path = "a", .after = "" } },
+    { .type = CTL_REQUEST_FILE,
+      .tag = 13,
+      .file = { .op = CTL_FILE_MKDIR, .flags = 1, .mode = 0777, .path = "a", .after = "" } },
+    { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_REMOVE, .flags = 2, .path = "a", .after = "" } },
 };
+
+/* Two entries, as ctl_listing_add() writes them. */
+#define ENTRY(kind, name) kind "\xa4\1\0\0\7\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0" name "\0"
+static const uint8_t entries[] = ENTRY("\1", "a") ENTRY("\2", "b.");
 
 static const struct ctl_reply replies[] = {
     { .type = CTL_REPLY_HELLO, .hello = { .version = CTL_PROTO_VERSION, .state = CTL_STATE_BOOTING, .name = "shop" } },
@@ -78,6 +96,12 @@ static const struct ctl_reply replies[] = {
                   .left_count = 1,
                   .changes = { .count = 2, .len = 6, .bytes = "/a\0/b" },
                   .conflicts = { .count = 2, .len = 8, .bytes = "-/a\0+/b" } } },
+    { .type = CTL_REPLY_FILE,
+      .tag = 8,
+      .file = { .kind = CTL_FILE_SYMLINK, .mode = 0777, .size = UINT64_MAX, .mtime_ns = INT64_MIN, .text = "../target" } },
+    { .type = CTL_REPLY_FILE, .tag = 8, .file = { .kind = CTL_FILE_REGULAR, .mode = 0644, .text = "" } },
+    { .type = CTL_REPLY_LISTING, .tag = 9 },
+    { .type = CTL_REPLY_LISTING, .tag = 9, .listing = { 1, 2, sizeof(entries) - 1, entries } },
 };
 
 static char first[FRAME_PAYLOAD_MAX + 1], second[FRAME_PAYLOAD_MAX];
@@ -85,7 +109,8 @@ static char first[FRAME_PAYLOAD_MAX + 1], second[FRAME_PAYLOAD_MAX];
 static void encode_request(const struct ctl_request *request, struct frame *ret)
 {
     assert_int_equal(ctl_request_encode(request, first, CTL_PROTO_SMALL_MAX, ret), 0);
-    if (request->type == CTL_REQUEST_SET_RULES)
+    if (request->type == CTL_REQUEST_SET_RULES || (request->type == CTL_REQUEST_DROP && request->drop.replaces) ||
+        (request->type == CTL_REQUEST_FILE && request->file.op == CTL_FILE_WRITE))
         ret->fds[ret->fd_count++] = 0;
 }
 
@@ -236,7 +261,7 @@ static void descriptors_belong_to_rules_and_terminals_only(void **state)
 
         encode_reply(&replies[i], &frame);
         frame.fd_count = 1;
-        if (frame.type == CTL_REPLY_STARTED)
+        if (frame.type == CTL_REPLY_STARTED || frame.type == CTL_REPLY_FILE)
             assert_int_equal(ctl_reply_decode(&frame, &got), 0);
         else
             refuse_reply(&frame);
@@ -253,9 +278,9 @@ static void unknown_types_are_refused_in_both_directions(void **state)
         struct frame frame = { .type = (uint16_t) type, .id = 1, .payload = first };
 
         for (frame.len = 0; frame.len < 9; frame.len++) {
-            if (type < CTL_REQUEST_EXEC || type > CTL_REQUEST_BASE_CHANGED)
+            if (type < CTL_REQUEST_EXEC || type > CTL_REQUEST_FILE)
                 refuse_request(&frame);
-            if (type < CTL_REPLY_HELLO || type > CTL_REPLY_SYNCED)
+            if (type < CTL_REPLY_HELLO || type > CTL_REPLY_LISTING)
                 refuse_reply(&frame);
         }
     }
@@ -306,6 +331,22 @@ static void bad_requests_are_not_encoded(void **state)
         { .type = 45, .tag = 1 },
         { .type = CTL_REQUEST_SYNC, .tag = 1, .sync = { FULL("123") } },
         { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1 } },
+        { .type = CTL_REQUEST_HOLD, .tag = 1, .hold = { .wait_ms = 1 } },
+        { .type = CTL_REQUEST_HOLD, .tag = 1, .hold = { .limit_ms = CTL_HOLD_MS_MAX + 1 } },
+        { .type = CTL_REQUEST_HOLD, .tag = 1, .hold = { .wait_ms = CTL_HOLD_MS_MAX + 1, .limit_ms = 1 } },
+        { .type = CTL_REQUEST_DROP, .tag = 1 },
+        { .type = CTL_REQUEST_DROP, .tag = 1, .drop = { .paths = { 2, 6, "/a\0/b" }, .replaces = 1 } },
+        { .type = CTL_REQUEST_DROP, .tag = 1, .drop = { .paths = { 1, 3, "/a" }, .replaces = 2 } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = 0, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = 7, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_STAT, .path = "", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_STAT, .path = "a", .after = "b" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_STAT, .mode = 1, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_STAT, .size = 1, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_WRITE, .offset = 1, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_WRITE, .mode = 01777, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_WRITE, .flags = 2, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_REMOVE, .flags = 1, .path = "a", .after = "" } },
         { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1, .len = 2, .bytes = "/a" } }, /* no NUL */
         { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1, .len = 6, .bytes = "/a\0/b" } },
         { .type = CTL_REQUEST_BASE_CHANGED,

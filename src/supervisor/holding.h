@@ -1,0 +1,31 @@
+/*
+ * Holding the sandbox's files still for a client (HOLD, DROP, RELEASE of wire/ctl_proto.h), in a thread beside the reactor, which closes
+ * the fence's gate and opens it again.
+ *
+ *     none ──HOLD──▶ closing ──▶ held ──RELEASE, limit, client gone, sandbox_stop()──▶ releasing ──▶ none
+ *
+ * Whoever holds cannot stop a sandbox for longer than his limit, whatever becomes of him.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "wire/ctl_proto.h"
+
+struct client;
+struct sandbox;
+
+/* Answers now or later. */
+void holding_ask(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame);
+
+/* The client is going: what it holds goes on, and nothing leaves the delta unless that has begun. */
+void holding_lose_client(struct sandbox *sandbox, const struct client *client);
+
+/* Ends soon, as if the holder had gone. */
+void holding_give_up(struct sandbox *sandbox);
+
+/* The same, and waits for it. Before processes of the sandbox are waited for: they may be waiting for their files. */
+void holding_stop(struct sandbox *sandbox);
+
+/* Between HOLD and the end: what waits for the fence's gate must not be done in the reactor. */
+bool holding_is_on(const struct sandbox *sandbox);

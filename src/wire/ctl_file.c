@@ -1,0 +1,155 @@
+#include <limits.h>
+#include <string.h>
+
+#include "wire/ctl_int.h"
+
+bool ctl_hold_is_valid(const struct ctl_request *m)
+{
+    return m->hold.wait_ms <= CTL_HOLD_MS_MAX && m->hold.limit_ms >= 1 && m->hold.limit_ms <= CTL_HOLD_MS_MAX;
+}
+
+bool ctl_drop_is_valid(const struct ctl_request *m)
+{
+    return ctl_paths_are_valid(&m->drop.paths, CTL_PATHS_BYTES_MAX) && m->drop.paths.count > 0 && m->drop.replaces <= 1 &&
+           (!m->drop.replaces || m->drop.paths.count == 1);
+}
+
+static uint32_t flags_of(enum ctl_file_op op)
+{
+    switch (op) {
+    case CTL_FILE_WRITE:
+        return CTL_FILE_PARENTS | CTL_FILE_EXCLUSIVE;
+    case CTL_FILE_MKDIR:
+        return CTL_FILE_PARENTS;
+    case CTL_FILE_REMOVE:
+        return CTL_FILE_RECURSIVE;
+    default:
+        return 0;
+    }
+}
+
+/* A field that an operation has no use for is zero. */
+bool ctl_file_request_is_valid(const struct ctl_file_request *m)
+{
+    bool makes = m->op == CTL_FILE_WRITE || m->op == CTL_FILE_MKDIR;
+
+    if (m->op < CTL_FILE_STAT || m->op > CTL_FILE_REMOVE || (m->flags & ~flags_of(m->op)) || m->mode > (makes ? 0777u : 0u))
+        return false;
+    if (m->offset > (m->op == CTL_FILE_READ ? CTL_FILE_SIZE_MAX : 0) ||
+        m->size > (m->op == CTL_FILE_READ || m->op == CTL_FILE_WRITE ? CTL_FILE_SIZE_MAX : 0))
+        return false;
+    return m->path && *m->path && strnlen(m->path, CTL_PATH_MAX) < CTL_PATH_MAX && m->after &&
+           strnlen(m->after, NAME_MAX + 1) <= (m->op == CTL_FILE_LIST ? NAME_MAX : 0);
+}
+
+void ctl_write_file_request(struct writer *w, const struct ctl_file_request *m)
+{
+    writer_u8(w, (uint8_t) m->op);
+    writer_u32(w, m->flags);
+    writer_u32(w, m->mode);
+    writer_u64(w, m->offset);
+    writer_u64(w, m->size);
+    writer_string(w, m->path);
+    writer_string(w, m->after);
+}
+
+void ctl_read_file_request(struct reader *r, struct ctl_file_request *m)
+{
+    m->op = (enum ctl_file_op) reader_u8(r);
+    m->flags = reader_u32(r);
+    m->mode = reader_u32(r);
+    m->offset = reader_u64(r);
+    m->size = reader_u64(r);
+    m->path = reader_string(r, CTL_PATH_MAX);
+    m->after = reader_string(r, NAME_MAX + 1);
+}
+
+bool ctl_file_is_valid(const struct ctl_file *m, bool is_entry)
+{
+    if (m->kind < CTL_FILE_REGULAR || m->kind > CTL_FILE_OTHER || m->mode > 07777 || !m->text)
+        return false;
+    if (!is_entry)
+        return strnlen(m->text, CTL_PATH_MAX) < CTL_PATH_MAX && (m->kind == CTL_FILE_SYMLINK || !*m->text);
+    return *m->text && strnlen(m->text, NAME_MAX + 1) <= NAME_MAX && !strchr(m->text, '/');
+}
+
+void ctl_write_file(struct writer *w, const struct ctl_file *m)
+{
+    writer_u8(w, (uint8_t) m->kind);
+    writer_u32(w, m->mode);
+    writer_u64(w, m->size);
+    writer_u64(w, (uint64_t) m->mtime_ns);
+    writer_string(w, m->text);
+}
+
+void ctl_read_file(struct reader *r, struct ctl_file *m)
+{
+    m->kind = (enum ctl_file_kind) reader_u8(r);
+    m->mode = reader_u32(r);
+    m->size = reader_u64(r);
+    m->mtime_ns = (int64_t) reader_u64(r);
+    m->text = reader_string(r, CTL_PATH_MAX);
+}
+
+bool ctl_listing_next(const struct ctl_listing *listing, size_t *at, struct ctl_file *ret)
+{
+    struct reader r;
+
+    if (*at >= listing->len)
+        return false;
+    reader_init(&r, listing->bytes + *at, listing->len - *at);
+    ctl_read_file(&r, ret);
+    if (r.failed || !ctl_file_is_valid(ret, true))
+        return false;
+    *at = listing->len - r.left;
+    return true;
+}
+
+bool ctl_listing_add(struct ctl_listing *listing, uint8_t *buf, const struct ctl_file *file)
+{
+    struct writer w;
+
+    writer_init(&w, buf + listing->len, CTL_LISTING_BYTES_MAX - listing->len);
+    ctl_write_file(&w, file);
+    if (writer_end(&w) < 0)
+        return false;
+    listing->bytes = buf;
+    listing->len += (uint32_t) w.len;
+    listing->count++;
+    return true;
+}
+
+/* Exactly as many as it says, in their order, each once. */
+bool ctl_listing_is_valid(const struct ctl_listing *m)
+{
+    struct ctl_file file;
+    const char *last = "";
+    size_t at = 0;
+    uint32_t count = 0;
+
+    if (m->len > CTL_LISTING_BYTES_MAX || m->has_more > 1 || (m->len > 0 && !m->bytes) || (m->has_more && m->count == 0))
+        return false;
+    while (ctl_listing_next(m, &at, &file)) {
+        if (strcmp(last, file.text) >= 0)
+            return false;
+        last = file.text;
+        count++;
+    }
+    return at == m->len && count == m->count;
+}
+
+void ctl_write_listing(struct writer *w, const struct ctl_listing *m)
+{
+    writer_u8(w, m->has_more);
+    writer_u32(w, m->count);
+    writer_u32(w, m->len);
+    writer_bytes(w, m->bytes, m->len);
+}
+
+void ctl_read_listing(struct reader *r, struct ctl_listing *m)
+{
+    m->has_more = reader_u8(r);
+    m->count = reader_u32(r);
+    m->len = reader_u32(r);
+    m->bytes = reader_bytes(r, m->len);
+}
