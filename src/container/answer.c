@@ -19,22 +19,29 @@ int answer_json(const struct engine_answer *answer, json_type type, json_t **ret
     return 0;
 }
 
-/* Cut between characters: what follows a cut inside one would be shown as if it were wrong. */
+/* Not more than so many bytes, and whole characters: what follows a cut inside one would be shown as if it were wrong. */
+static size_t cut(const char *text, size_t len, size_t most)
+{
+    if (len <= most)
+        return len;
+    while (most > 0 && ((unsigned char) text[most] & 0xc0) == 0x80)
+        most--;
+    return most;
+}
+
 void answer_add_text(struct buf *out, const char *text)
 {
     autodone(buf) struct buf line = BUF_EMPTY, shown = BUF_EMPTY;
-    size_t len = strlen(text), most = ANSWER_TEXT_MAX;
+    size_t whole = strlen(text), len = cut(text, whole, ANSWER_TEXT_MAX);
 
-    for (size_t i = 0; i < len && i < most; i++)
+    for (size_t i = 0; i < len; i++)
         buf_add_char(&line, strchr("\n\r\t", text[i]) ? (char) ' ' : text[i]);
-    if (len > most)
-        while (line.len > 0 && ((unsigned char) text[line.len] & 0xc0) == 0x80)
-            line.len--;
     while (line.len > 0 && line.data[line.len - 1] == ' ')
         line.len--;
     buf_add_escaped(&shown, line.data ? line.data : "", line.len);
-    buf_add(out, shown.data ? shown.data : "", shown.len < 4 * most ? shown.len : 4 * most);
-    if (len > most)
+    len = cut(shown.data ? shown.data : "", shown.len, ANSWER_SHOWN_MAX);
+    buf_add(out, shown.data ? shown.data : "", len);
+    if (whole > ANSWER_TEXT_MAX || len < shown.len)
         buf_add_str(out, " ...");
 }
 

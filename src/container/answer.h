@@ -12,7 +12,9 @@
 #include "base/err.h"
 #include "container/engine.h"
 
-#define ANSWER_TEXT_MAX 400 /* of a stranger's text in a message, escaped */
+/* Of a stranger's text in a message: so much of it, and so much when it is escaped. */
+#define ANSWER_TEXT_MAX 400
+#define ANSWER_SHOWN_MAX 600
 
 DEFINE_AUTOPTR(json_t, json_decref);
 
@@ -27,7 +29,7 @@ const char *answer_string(const json_t *object, const char *key, const char *oth
 json_int_t answer_number(const json_t *object, const char *key, json_int_t otherwise);
 bool answer_is_true(const json_t *object, const char *key);
 
-/* Adds it escaped and on one line, not more than ANSWER_TEXT_MAX bytes of it. */
+/* Adds it escaped and on one line, with " ..." where it was cut. */
 void answer_add_text(struct buf *out, const char *text);
 
 /* Whether it can be an id in a path of the API: 1 to 128 of [0-9a-f]. */

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "container/answer.h"
 
 #define MEGA 1000000
 

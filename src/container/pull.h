@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "container/answer.h"
 
 #define PULL_LINE_MAX 65536
 #define PULL_LAYERS_MAX 128
@@ -30,7 +31,7 @@ struct pull {
     struct buf line; /* what came of it */
     bool is_skipping;
     bool has_failed;
-    char error[512]; /* escaped */
+    char error[ANSWER_SHOWN_MAX + 8]; /* escaped */
     int64_t told_ns;
     pull_fn fn;
     void *cookie;
