@@ -27,13 +27,15 @@
 #define INIT_MS 30000
 #define STEP_MS 250
 #define ID_MAX 129
+#define CREATE_TRIES 3
 
 struct container {
-    const struct docker_order *order; /* borrowed */
-    struct container_ends *ends;      /* borrowed */
-    struct engine *engine;            /* owned */
+    struct docker_order *order;  /* borrowed */
+    struct container_ends *ends; /* borrowed */
+    struct engine *engine;       /* owned */
     struct ability ability;
-    int door_fd; /* owned: where init is expected */
+    int door_fd;       /* owned: where init is expected */
+    bool is_asked_for; /* there may be one, whether or not its id has reached us */
     char id[ID_MAX];
     pid_t init_pid;
     int init_pidfd;             /* owned */
@@ -69,10 +71,26 @@ static int prepare(struct container *c, struct err *err)
     return r < 0 ? r : image_require(c->engine, order->container.image, !order->container.no_pull, on_progress, c, err);
 }
 
-/* A name that is taken, by whatever has not our labels, is the engine's to complain of. */
-static int create(struct container *c, struct err *err)
+static int ask_for_it(struct container *c, const char *body, struct engine_answer *answer, struct err *err)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
+    int r = 0;
+
+    buf_add_str(&path, "/containers/create?name=");
+    blueprint_name(c->order, &path);
+    c->is_asked_for = true;
+    /* 409: the name is taken. An engine may still have been at what one before us, killed meanwhile, asked it for. What has not our
+     * labels stays, and is the engine's to complain of. */
+    for (int i = 0; r == 0 && i < CREATE_TRIES && (i == 0 || answer->status == 409); i++) {
+        r = i == 0 ? 0 : relic_sweep(c->engine, c->order, err);
+        if (r == 0)
+            r = ask(c, "POST", path.data, body, answer, err);
+    }
+    return r < 0 ? r : answer_check(answer, err);
+}
+
+static int create(struct container *c, struct err *err)
+{
     autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
     autoptr(json_t) blueprint = blueprint_new(c->order, &c->ability);
     autofree char *body = blueprint ? json_dumps(blueprint, JSON_COMPACT) : NULL;
@@ -82,11 +100,7 @@ static int create(struct container *c, struct err *err)
 
     if (!body)
         return err_set(err, ERR_INVALID_ARGUMENT, -EILSEQ, "a path or name is no UTF-8, which an engine cannot be told");
-    buf_add_str(&path, "/containers/create?name=");
-    blueprint_name(c->order, &path);
-    r = ask(c, "POST", path.data, body, &answer, err);
-    if (r == 0)
-        r = answer_check(&answer, err);
+    r = ask_for_it(c, body, &answer, err);
     if (r == 0)
         r = answer_json(&answer, JSON_OBJECT, &made, err);
     if (r < 0)
@@ -204,47 +218,47 @@ static void watch(struct container *c)
     tell_limits(c);
 }
 
+/* After those that were left behind are gone: one of them might be about to start, and its init would come to this doorstep. */
+static int open_doorstep(struct container *c, struct err *err)
+{
+    autofd int dir_fd = -1;
+    int r = place_make(c->order, &dir_fd, err);
+
+    return r < 0 ? r : doorstep_open(dir_fd, &c->door_fd, err);
+}
+
 static int live(struct container *c, struct err *err)
 {
-    int r = prepare(c, err);
+    static int (*const steps[])(struct container *, struct err *) = { prepare, open_doorstep, create, start, welcome_init };
+    int r = 0;
 
-    if (r == 0)
-        r = create(c, err);
-    if (r == 0)
-        r = start(c, err);
-    if (r == 0)
-        r = welcome_init(c, err);
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(steps); i++)
+        r = steps[i](c, err);
     if (r == 0)
         watch(c);
     return r;
 }
 
-/* A container whose id did not reach us, because we were told to stop meanwhile, has its name. */
+/* A container whose id did not reach us, because we were told to stop meanwhile, is known by its labels. */
 static void take_away(struct container *c)
 {
     engine_ignore_stop(c->engine);
     if (c->id[0] != '\0')
         relic_remove(c->engine, c->id, REMOVE_MS, NULL);
-    else
+    else if (c->is_asked_for)
         relic_sweep(c->engine, c->order, NULL);
 }
 
 int container_run(struct docker_order *order, struct container_ends *ends, struct err *err)
 {
     struct container c = { .order = order, .ends = ends, .door_fd = -1, .init_pidfd = -1 };
-    autofd int dir_fd = -1;
-    int r = place_make(order, &dir_fd, err);
+    int r = engine_new(order->container.engine, ends->stop_fd, &c.engine, err);
 
-    if (r == 0)
-        r = doorstep_open(dir_fd, &c.door_fd, err);
-    if (r == 0)
-        r = engine_new(order->container.engine, ends->stop_fd, &c.engine, err);
     if (r == 0) {
         r = live(&c, err);
         /* Before the engine is asked for anything, which takes its time. */
         place_forsake(order, ends->parent);
-        if (r != -ENOTCONN)
-            take_away(&c);
+        take_away(&c);
     }
     engine_free(c.engine);
     cgroup_watch_free(c.watch);

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import signal
+import socket
 import time
 
 import pytest
@@ -189,6 +190,18 @@ def test_an_image_that_cannot_be_fetched(make):
 def test_an_engine_that_is_not_there(make, tmp_path):
     state = failure(make("x", engine=tmp_path / "sock"))
     assert state.code == FAILED_PRECONDITION and f"no Docker engine answers at '{tmp_path}/sock'" in state.text
+
+
+def test_an_engine_that_does_not_answer_keeps_nobody_from_stopping(make, tmp_path):
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "sock"))
+        silent.listen(8)
+        box = make("x", engine=tmp_path / "sock").launch()
+        box.owner.greet()
+        silent.accept()[0].recv(1)  # it was asked
+        box.process.terminate()
+        assert box.wait() == 0
+    assert not box.mounts()
 
 
 def test_an_ordinary_user_has_no_containers(make):
