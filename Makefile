@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 MESON = meson setup --wipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test san fmt lint fuzz bench bench-fs bench-exec bench-serve install clean
+.PHONY: help setup build run test san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,9 @@ bench-exec: setup ## sandboxes and commands in them against fork+exec, bwrap and
 
 bench-serve: setup ## the server under load; a call against fork+exec, an upload against cp
 	@tools/bench-serve
+
+bench-diff: setup ## looking at an agent's changes against git diff --no-index
+	@tools/bench-diff
 
 install: build ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson configure $(BUILD) -Dprefix=$(PREFIX)

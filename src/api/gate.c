@@ -29,6 +29,9 @@ static int pass_by_token(const struct api *api, struct call *call, const char *h
         return r;
     call->owner = steal_ptr(&info.owner);
     call->is_admin = info.is_admin;
+    /* An administrator who was given no directories may have all. */
+    if (!info.is_admin || info.allowed_roots[0])
+        call->allowed_roots = steal_ptr(&info.allowed_roots);
     token_info_done(&info);
     return 0;
 }

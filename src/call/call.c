@@ -61,6 +61,10 @@ void call_done(struct call *call)
     drop_details(call);
     free(call->owner);
     call->owner = NULL;
+    for (size_t i = 0; call->allowed_roots && call->allowed_roots[i]; i++)
+        free(call->allowed_roots[i]);
+    free(call->allowed_roots);
+    call->allowed_roots = NULL;
 }
 
 int call_ms_left(const struct call *call)

@@ -38,6 +38,8 @@ struct call {
     size_t detail_count;
     char *owner;   /* owned: who this is, as the authentication found; NULL before */
     bool is_admin; /* sees what belongs to others */
+    char *
+        *allowed_roots; /* owned, ended by NULL: directories that they may have live sandboxes over; NULL: they need no leave */
 };
 
 struct call_ops {

@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cli/output.h"
 #include "cli/pick.h"
 #include "cli/verb.h"
-#include "review/apply.h"
+#include "review/approve.h"
 
 static const char help[] = "usage: agentfense apply NAME [PATH...] [options]\n"
                            "\n"
@@ -41,7 +42,9 @@ static const struct option long_options[] = {
 
 struct apply_words {
     const char *name;
-    struct apply_options options;
+    const char *const *paths; /* borrowed from argv */
+    size_t path_count;
+    bool is_forced;
     bool keep;
     bool json;
     bool wants_help;
@@ -78,29 +81,35 @@ static json_t *edits_json(const struct edit_list *edits)
     return all;
 }
 
-static void print_json(const struct pick *pick, const struct apply *apply, const struct outcome *outcome)
+static void print_json(const struct pick *pick, const struct approve *approve, const struct outcome *outcome)
 {
     json_t *conflicts = json_array(), *unseen = json_array();
 
-    for (size_t i = 0; i < apply->conflict_count; i++)
-        json_array_append_new(conflicts, json_pack("{s:o, s:s}", "path", output_json_name(apply->conflicts[i].path), "reason",
-                                                   apply->conflicts[i].reason));
-    for (size_t i = 0; i < apply->edits.unseen_count; i++)
-        json_array_append_new(unseen, output_json_name(apply->edits.unseen[i]));
+    for (size_t i = 0; i < approve->edits.count && approve->conflict_count > 0; i++) {
+        const struct approve_file *file = &approve->files[i];
+        if (file->outcome == APPROVE_CONFLICT)
+            json_array_append_new(conflicts,
+                                  json_pack("{s:o, s:s}", "path", output_json_name(file->edit->path), "reason", file->reason));
+    }
+    for (size_t i = 0; i < approve->edits.unseen_count; i++)
+        json_array_append_new(unseen, output_json_name(approve->edits.unseen[i]));
     output_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:b}", "sandbox", pick->name, "directory",
                           output_json_name(pick->spec->base_path), "applied",
-                          apply->conflict_count ? json_array() : edits_json(&apply->edits), "conflicts", conflicts, "unseen",
-                          unseen, "remaining", (json_int_t) outcome->remaining, "removed", outcome->is_removed));
+                          approve->conflict_count ? json_array() : edits_json(&approve->edits), "conflicts", conflicts,
+                          "unseen", unseen, "remaining", (json_int_t) outcome->remaining, "removed", outcome->is_removed));
 }
 
-static void print_conflicts(const struct apply *apply)
+static void print_conflicts(const struct approve *approve)
 {
     fprintf(stderr, "agentfense apply: %zu conflict%s, nothing was written; --force writes in spite of %s\n",
-            apply->conflict_count, apply->conflict_count == 1 ? "" : "s", apply->conflict_count == 1 ? "it" : "them");
-    for (size_t i = 0; i < apply->conflict_count; i++) {
+            approve->conflict_count, approve->conflict_count == 1 ? "" : "s", approve->conflict_count == 1 ? "it" : "them");
+    for (size_t i = 0; i < approve->edits.count; i++) {
+        const struct approve_file *file = &approve->files[i];
+        if (file->outcome != APPROVE_CONFLICT)
+            continue;
         fputs("  ", stderr);
-        output_escaped(stderr, apply->conflicts[i].path);
-        fprintf(stderr, ": %s\n", apply->conflicts[i].reason);
+        output_escaped(stderr, file->edit->path);
+        fprintf(stderr, ": %s\n", file->reason);
     }
 }
 
@@ -117,10 +126,10 @@ static void print_left(const struct edit_list *edits)
         printf("%zu FIFOs or sockets were not applied\n", edits->special_count);
 }
 
-static void print_text(const struct pick *pick, const struct apply *apply, const struct outcome *outcome)
+static void print_text(const struct pick *pick, const struct approve *approve, const struct outcome *outcome)
 {
     static const char *const words[] = { "added", "modified", "with another mode", "deleted" };
-    const struct edit_list *edits = &apply->edits;
+    const struct edit_list *edits = &approve->edits;
     size_t files = edit_list_files(edits);
     const char *separator = " (";
 
@@ -154,7 +163,18 @@ static int refuse_running(const struct pick *pick, struct err *err)
     return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "sandbox '%s' is running; stop it first", pick->name);
 }
 
-static int apply_locked(const struct pick *pick, const struct apply_words *w, struct apply *apply, struct outcome *outcome,
+static int approve_chosen(const struct pick *pick, const struct apply_words *w, struct approve *approve, struct err *err)
+{
+    autofree struct selection_file *files = xalloc((w->path_count + 1) * sizeof(*files));
+    struct selection selection = { files, w->path_count };
+    struct approve_options options = { .selection = &selection, .is_forced = w->is_forced };
+
+    for (size_t i = 0; i < w->path_count; i++)
+        files[i].path = w->paths[i];
+    return approve_run(pick->delta_path, &options, approve, err);
+}
+
+static int apply_locked(const struct pick *pick, const struct apply_words *w, struct approve *approve, struct outcome *outcome,
                         struct err *err)
 {
     autodone(edit_list) struct edit_list rest = EDIT_LIST_EMPTY;
@@ -163,12 +183,12 @@ static int apply_locked(const struct pick *pick, const struct apply_words *w, st
 
     if (r < 0)
         return r == -EBUSY ? refuse_running(pick, err) : err_errno(err, r, "locking sandbox '%s'", pick->name);
-    if (!pick->has_delta && w->options.path_count > 0)
+    if (!pick->has_delta && w->path_count > 0)
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' has no changes", pick->name);
     outcome->is_complete = !pick->has_delta;
     if (!pick->has_delta)
         return 0;
-    r = apply_run(pick->delta_path, &w->options, apply, err);
+    r = approve_chosen(pick, w, approve, err);
     if (r != 0)
         return r;
     r = pick_load_edits(pick, NULL, 0, &rest, err);
@@ -180,12 +200,12 @@ static int apply_locked(const struct pick *pick, const struct apply_words *w, st
 static int apply_to_base(const struct apply_words *w, struct err *err)
 {
     autodone(pick) struct pick pick = PICK_NONE;
-    autodone(apply) struct apply apply = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct outcome outcome = { 0 };
     int r = pick_open(w->name, &pick, err);
 
     if (r == 0)
-        r = apply_locked(&pick, w, &apply, &outcome, err);
+        r = apply_locked(&pick, w, &approve, &outcome, err);
     /* What is left below .git, and FIFOs, go with the sandbox. */
     if (r == 0 && !w->keep && outcome.is_complete) {
         r = home_remove(&pick.home, pick.name, err);
@@ -194,11 +214,11 @@ static int apply_to_base(const struct apply_words *w, struct err *err)
     if (r < 0)
         return r;
     if (w->json)
-        print_json(&pick, &apply, &outcome);
+        print_json(&pick, &approve, &outcome);
     else if (r > 0)
-        print_conflicts(&apply);
+        print_conflicts(&approve);
     else
-        print_text(&pick, &apply, &outcome);
+        print_text(&pick, &approve, &outcome);
     return r;
 }
 
@@ -208,7 +228,7 @@ static int parse(int argc, char **argv, struct apply_words *w, struct err *err)
 
     while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
         if (option == OPT_FORCE)
-            w->options.is_forced = true;
+            w->is_forced = true;
         else if (option == OPT_KEEP)
             w->keep = true;
         else if (option == OPT_JSON)
@@ -223,8 +243,8 @@ static int parse(int argc, char **argv, struct apply_words *w, struct err *err)
     if (optind == argc)
         return err_invalid(err, "say which sandbox; 'agentfense ls' lists them");
     w->name = argv[optind];
-    w->options.paths = (const char *const *) argv + optind + 1;
-    w->options.path_count = (size_t) (argc - optind - 1);
+    w->paths = (const char *const *) argv + optind + 1;
+    w->path_count = (size_t) (argc - optind - 1);
     return 0;
 }
 

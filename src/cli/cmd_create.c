@@ -1,4 +1,3 @@
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +5,10 @@
 #include "base/mem.h"
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
+#include "cli/cpus_text.h"
 #include "cli/lookup.h"
 #include "cli/rule_options.h"
 #include "cli/setting_options.h"
-
-#define CPU_PERIOD_US 100000
 
 static const char help[] =
     "usage: agentfense create [options] CODEBASE\n\n"
@@ -76,15 +74,13 @@ struct create_options {
     Sandbox__V1__SyncMode sync;
 };
 
-static int parse_cpus(const char *text, int64_t *ret, struct err *err)
+static int take_cpus(const char *text, int64_t *ret, struct err *err)
 {
-    char *end;
-    double n = strtod(text, &end);
+    uint32_t quota_us = 0;
+    int r = cpus_text_parse(text, &quota_us, err);
 
-    if (end == text || *end || !isdigit((unsigned char) *text) || !(n >= 0.01 && n <= 1024))
-        return err_invalid(err, "--cpus '%s' is not a number from 0.01 to 1024", text);
-    *ret = (int64_t) (n * CPU_PERIOD_US);
-    return 0;
+    *ret = quota_us;
+    return r;
 }
 
 static int take_limit(struct create_options *o, int option, const char *argument, struct err *err)
@@ -94,7 +90,7 @@ static int take_limit(struct create_options *o, int option, const char *argument
     case 'm':
         return parse_size_above_0("memory", argument, &o->limits.memory_bytes, err);
     case OPT_CPUS:
-        return parse_cpus(argument, &o->limits.cpu_quota, err);
+        return take_cpus(argument, &o->limits.cpu_quota, err);
     case OPT_CPU_SHARES:
         return parse_number("--cpu-shares", argument, 2, 262144, &o->limits.cpu_shares, err);
     case OPT_PIDS:

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "review/apply.h"
+#include "review/approve.h"
 #include "service/home.h"
 
 static const char help[] = "usage: agentfense discard NAME... [--json]\n"
@@ -30,14 +30,14 @@ struct discard_options {
     bool wants_help;
 };
 
-/* What an apply that was killed left in the base goes with it. */
+/* An apply that was killed is finished or taken back first: nobody could later. */
 static void clean_up(const struct home *home, const char *name, int dir_fd)
 {
     autofree char *delta_path = home_path(home, name, "delta");
     autofd int lock = -1;
 
     if (home_lock(dir_fd, &lock) == 0)
-        apply_clean_up(delta_path);
+        approve_recover(delta_path, false, NULL);
 }
 
 /* Its spec is not read: a damaged sandbox can be discarded too. */

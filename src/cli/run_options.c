@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/size.h"
+#include "cli/cpus_text.h"
 #include "cli/env_text.h"
 #include "runtime/runtime_spec.h"
 
@@ -105,17 +106,6 @@ static int parse_count(const char *name, const char *text, uint32_t least, uint3
     return 0;
 }
 
-static int parse_cpus(const char *text, uint32_t *ret, struct err *err)
-{
-    char *end;
-    double n = strtod(text, &end);
-
-    if (end == text || *end || !isdigit((unsigned char) *text) || !(n >= 0.01 && n <= 1024))
-        return err_invalid(err, "--cpus '%s' is not a number from 0.01 to 1024", text);
-    *ret = (uint32_t) (n * RUNTIME_CPU_PERIOD_US);
-    return 0;
-}
-
 /* 0 would mean no limit at all, which is not what anybody means who asks for one. */
 static int parse_bytes(const char *name, const char *text, uint64_t *ret, struct err *err)
 {
@@ -174,7 +164,7 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
     case 'm':
         return parse_bytes("memory", arg, &spec->memory_bytes, err);
     case OPT_CPUS:
-        return parse_cpus(arg, &spec->cpu_quota_us, err);
+        return cpus_text_parse(arg, &spec->cpu_quota_us, err);
     case OPT_CPU_SHARES:
         return parse_count("cpu-shares", arg, 2, 262144, &spec->cpu_shares, err);
     case OPT_PIDS:

@@ -171,8 +171,8 @@ static int on_directory(struct walk *w, int dirfd, const char *name, const struc
     struct stat was;
     int r = 0;
 
-    if (fd < 0)
-        return fd;
+    if (fd < 0) /* the delta may be in use: what went meanwhile, also elsewhere (EXDEV), is no change */
+        return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV ? 0 : fd;
     if (!in_base(w, &was))
         r = is_promised(w, fd) ? 0 : tell(w, CHANGE_ADDED, st);
     else if (!S_ISDIR(was.st_mode))

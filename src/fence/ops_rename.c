@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "fence/attr.h"
 #include "fence/copyup.h"
 #include "fence/guard.h"
@@ -20,6 +21,7 @@
 #include "fence/quota.h"
 #include "fence/record.h"
 #include "fence/remove.h"
+#include "fence/renew.h"
 #include "fence/resolve.h"
 #include "fence/whiteout.h"
 
@@ -47,11 +49,19 @@ struct end {
     bool is_up;
 };
 
+/* What was looked at, so that it can be looked at again. */
+static void end_forget(struct fence *f, struct end *e)
+{
+    inode_unref(f, e->inode);
+    handle_put(f, e->delta);
+    e->inode = NULL;
+    e->delta = NULL;
+}
+
 static void end_done(struct fence *f, struct end *e)
 {
     place_unref(e->place);
-    inode_unref(f, e->inode);
-    handle_put(f, e->delta);
+    end_forget(f, e);
 }
 
 static int end_look(struct fence *f, struct end *e, bool must_exist)
@@ -214,6 +224,7 @@ static void note_move(struct inode *moved)
 
 static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
 {
+    int64_t below = to->is_up && to->inode ? remove_count_below(f, to->inode) : 0;
     struct entry *old, *moved;
 
     remove_from_tree(f, to->dir, to->name, false);
@@ -231,7 +242,7 @@ static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
     tree_unlock(f);
     numbers_note(f, from->dir, from->name, 0);
     numbers_note(f, to->dir, to->name, from->inode->ino);
-    quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0));
+    quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0) - below);
 }
 
 static void swap_in_tree(struct fence *f, struct end *a, struct end *b)
@@ -277,12 +288,24 @@ static void touch_both(struct fence *f, struct end *from, struct end *to)
         attr_touch_dir(f, to->dir, to->delta->fd);
 }
 
+/* Under the directories' locks. Whoever watches the base may have taken a name out of the tree since it was looked at, because the base
+ * has another file there, or none: what was brought up is then a file without a name. */
+static bool is_still_there(struct fence *f, const struct end *e)
+{
+    tree_lock(f);
+    const struct entry *entry = entry_find(e->dir, e->name, strlen(e->name));
+    bool is_there = entry && entry->inode == e->inode && (entry->flags & ENTRY_UP);
+    tree_unlock(f);
+    return is_there;
+}
+
 static int replace_one(struct fence *f, struct end *from, struct end *to)
 {
-    int r = 0;
+    int r;
 
     dir_lock_two(f, from->dir, to->dir);
-    if (to->inode && to->is_up)
+    r = is_still_there(f, from) ? 0 : -EAGAIN;
+    if (r == 0 && to->inode && to->is_up)
         r = remove_keep_open(f, to->inode, to->delta->fd, to->name);
     if (r == 0)
         r = move_in_delta(f, from, to);
@@ -303,7 +326,9 @@ static int exchange(struct fence *f, struct end *from, struct end *to)
     if (r != 0)
         return r;
     dir_lock_two(f, from->dir, to->dir);
-    if (renameat2(from->delta->fd, from->name, to->delta->fd, to->name, RENAME_EXCHANGE) < 0)
+    if (!is_still_there(f, from) || !is_still_there(f, to))
+        r = -EAGAIN;
+    if (r == 0 && renameat2(from->delta->fd, from->name, to->delta->fd, to->name, RENAME_EXCHANGE) < 0)
         r = -errno;
     if (r == 0) {
         swap_in_tree(f, from, to);
@@ -311,6 +336,13 @@ static int exchange(struct fence *f, struct end *from, struct end *to)
     }
     dir_unlock_two(f, from->dir, to->dir);
     return r;
+}
+
+/* For a test: what is_still_there() is about. */
+static void lose_name(struct fence *f, const struct end *e)
+{
+    if (fault_is("rename-loses-name"))
+        renew_cut(f, e->dir, e->name, NULL);
 }
 
 static int rename_looked(struct fence *f, struct end *from, struct end *to, unsigned flags)
@@ -321,6 +353,7 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
         return r;
     if (from->inode == to->inode)
         return 0;
+    lose_name(f, from);
     r = end_prepare(f, to);
     if (r == 0 && to->inode && !(flags & RENAME_EXCHANGE))
         r = remove_keep_covered(f, to->inode);
@@ -337,6 +370,31 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
     return flags & RENAME_EXCHANGE ? exchange(f, from, to) : replace_one(f, from, to);
 }
 
+static int rename_once(struct fence *f, struct end *from, struct end *to, unsigned flags)
+{
+    int r = inode_has(to->dir, INODE_DEAD) ? -ENOENT : end_look(f, from, true);
+
+    if (r == 0)
+        r = end_look(f, to, false);
+    return r == 0 ? rename_looked(f, from, to, flags) : r;
+}
+
+/* A base that never holds still is not waited for: the kernel looks the names up once more, and then the caller hears of it. */
+static int rename_again_and_again(struct fence *f, struct end *from, struct end *to, unsigned flags)
+{
+    enum { TRIES = 8 };
+    int r = -EAGAIN;
+
+    for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
+        if (i > 0) {
+            end_forget(f, from);
+            end_forget(f, to);
+        }
+        r = rename_once(f, from, to, flags);
+    }
+    return r == -EAGAIN ? -ESTALE : r;
+}
+
 int op_rename(struct fence *f, const struct caller *who, struct inode *from_dir, const char *from_name, struct inode *to_dir,
               const char *to_name, unsigned flags)
 {
@@ -350,14 +408,7 @@ int op_rename(struct fence *f, const struct caller *who, struct inode *from_dir,
         r = -EINVAL;
     if (r == 0) {
         autolock(&f->moves);
-        if (inode_has(to_dir, INODE_DEAD))
-            r = -ENOENT;
-        if (r == 0)
-            r = end_look(f, &from, true);
-        if (r == 0)
-            r = end_look(f, &to, false);
-        if (r == 0)
-            r = rename_looked(f, &from, &to, flags);
+        r = rename_again_and_again(f, &from, &to, flags);
     }
     if (r == 0) {
         tree_path_of(f, to_dir, to_name, &to_path);

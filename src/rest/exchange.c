@@ -198,7 +198,7 @@ static enum MHD_Result discard(struct exchange *exchange, size_t *len)
 
 static enum MHD_Result keep_whole(struct exchange *exchange, const char *bytes, size_t *len)
 {
-    if (exchange->body.len + *len > EXCHANGE_JSON_MAX) {
+    if (exchange->body.len + *len > exchange->body_max) {
         exchange->body_is_too_large = true;
         buf_done(&exchange->body);
         exchange->body = BUF_EMPTY;
@@ -321,7 +321,8 @@ static void check_body(struct exchange *exchange, int64_t now_ns)
 
 static void check_events(struct exchange *exchange, int64_t now_ns)
 {
-    if (!exchange->has_begun && now_ns >= exchange->begin_by_ns) {
+    /* A web route's handler begins by itself. */
+    if (!exchange->has_begun && !exchange->match.route->web && now_ns >= exchange->begin_by_ns) {
         exchange->has_begun = true;
         exchange_wake(exchange);
     }
@@ -341,8 +342,7 @@ static int64_t earlier(int64_t a, int64_t b)
 
 int64_t exchange_tick(struct exchange *exchange, int64_t now_ns)
 {
-    bool is_events =
-        exchange->match.route && exchange->match.route->way && exchange->match.route->way->answer == METHOD_ANSWER_EVENTS;
+    bool is_events = route_answers_events(exchange->match.route);
     int64_t next = INT64_MAX;
 
     pthread_mutex_lock(&exchange->lock);
@@ -354,7 +354,8 @@ int64_t exchange_tick(struct exchange *exchange, int64_t now_ns)
             exchange_cancel_locked(exchange);
         } else if (is_events) {
             check_events(exchange, now_ns);
-            next = exchange->has_begun ? exchange->beat_ns : exchange->begin_by_ns;
+            if (exchange->has_begun || !exchange->match.route->web)
+                next = exchange->has_begun ? exchange->beat_ns : exchange->begin_by_ns;
         }
         if (!exchange->is_cancelled)
             next = earlier(next, exchange->call.deadline_ns);

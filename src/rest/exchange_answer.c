@@ -90,24 +90,42 @@ static void add_preflight(const struct exchange *exchange, struct MHD_Response *
 {
     MHD_add_response_header(response, "Access-Control-Allow-Methods", exchange->match.allow);
     MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                            "Authorization, Content-Type, X-Request-Id, X-Request-Timeout, Grpc-Timeout");
+                            "Authorization, Content-Type, If-Match, X-Request-Id, X-Request-Timeout, Grpc-Timeout");
     MHD_add_response_header(response, "Access-Control-Max-Age", "600");
+}
+
+static const char *hint_of_refusal(const struct exchange *exchange)
+{
+    switch (exchange->refusal_status) {
+    case 404:
+        return "GET /api lists what is served; /openapi.json describes it";
+    case 405:
+        return "the header Allow tells what this path takes";
+    case 413:
+        return "send less at once";
+    case 429:
+        return "try again in a moment";
+    default:
+        return NULL;
+    }
 }
 
 enum MHD_Result exchange_send_refusal(struct exchange *exchange)
 {
     autodone(buf) struct buf body = BUF_EMPTY;
 
-    if (exchange->refusal_status != 204)
+    if (exchange->refusal_status != 204 && web_is_path(exchange->path, exchange->path_len))
+        web_add_error(&body, exchange->refusal_status, exchange->refusal, hint_of_refusal(exchange), false, NULL);
+    else if (exchange->refusal_status != 204)
         exchange_add_error(&body, exchange->refusal_code, exchange->refusal, NULL);
     struct MHD_Response *response = response_of(&body);
     if (!response)
         return MHD_NO;
-    if (exchange->refusal_status == 204)
+    if (exchange->refusal_status == 204 && exchange->allowed_origin)
         add_preflight(exchange, response);
-    else
+    else if (exchange->refusal_status != 204)
         add_for_data(response, "application/json");
-    if (exchange->match.allow[0] && exchange->refusal_status != 204)
+    if (exchange->match.allow[0] && (exchange->refusal_status != 204 || !exchange->allowed_origin))
         MHD_add_response_header(response, "Allow", exchange->match.allow);
     /* When what follows the headers has not been looked at, nothing behind it can be trusted to be a request. */
     if (!exchange->body_is_complete && exchange->has_body)
@@ -146,6 +164,18 @@ static bool has_header(const struct rest_response *page, const char *name)
     return false;
 }
 
+static void add_page_headers(const struct rest_response *page, struct MHD_Response *response)
+{
+    for (size_t i = 0; i < page->header_count; i++)
+        MHD_add_response_header(response, page->headers[i].name, page->headers[i].value);
+    if (page->status != 204)
+        MHD_add_response_header(response, "Content-Type", page->content_type);
+    if (!has_header(page, "Cache-Control"))
+        MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (!has_header(page, "Content-Security-Policy"))
+        MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+}
+
 static enum MHD_Result send_page(struct exchange *exchange)
 {
     struct rest_response *page = &exchange->page;
@@ -160,13 +190,7 @@ static enum MHD_Result send_page(struct exchange *exchange)
     }
     if (!response)
         return MHD_NO;
-    for (size_t i = 0; i < page->header_count; i++)
-        MHD_add_response_header(response, page->headers[i].name, page->headers[i].value);
-    MHD_add_response_header(response, "Content-Type", page->content_type);
-    if (!has_header(page, "Cache-Control"))
-        MHD_add_response_header(response, "Cache-Control", "no-store");
-    if (!has_header(page, "Content-Security-Policy"))
-        MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    add_page_headers(page, response);
     return send_response(exchange, page->status, response);
 }
 
@@ -235,15 +259,18 @@ static void release(void *cookie)
 
 enum MHD_Result exchange_send_stream(struct exchange *exchange)
 {
-    bool is_events = exchange->match.route->way->answer == METHOD_ANSWER_EVENTS;
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, read_outbox, exchange, release);
+    bool is_events = route_answers_events(exchange->match.route), is_web = exchange->match.route->web;
+    uint64_t size = is_web && exchange->page_size_bytes >= 0 ? (uint64_t) exchange->page_size_bytes : MHD_SIZE_UNKNOWN;
+    struct MHD_Response *response = MHD_create_response_from_callback(size, STREAM_BLOCK_BYTES, read_outbox, exchange, release);
 
     if (!response)
         return MHD_NO;
     exchange_ref(exchange);
-    add_for_method(response, is_events ? "text/event-stream" : "application/octet-stream");
+    if (is_web)
+        add_page_headers(&exchange->page, response);
+    else
+        add_for_method(response, is_events ? "text/event-stream" : "application/octet-stream");
     if (is_events)
         MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* proxies pass events on at once */
-    return send_response(exchange, 200, response);
+    return send_response(exchange, is_web ? exchange->page.status : 200, response);
 }

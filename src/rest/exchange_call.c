@@ -156,19 +156,17 @@ static void drop_sent(struct exchange *exchange)
     exchange->outbox_at = 0;
 }
 
-static int send_piece(struct exchange *exchange, enum method_answer answer, const ProtobufCMessage *message)
+int exchange_send_piece(struct exchange *exchange, const struct buf *piece)
 {
-    autodone(buf) struct buf piece = BUF_EMPTY;
     int r = -ECANCELED;
 
-    if (!exchange->is_head)
-        add_piece(&piece, answer, message);
     pthread_mutex_lock(&exchange->lock);
     while (!exchange->is_cancelled && exchange->outbox.len - exchange->outbox_at >= EXCHANGE_OUTBOX_MAX)
         pthread_cond_wait(&exchange->changed, &exchange->lock);
     if (!exchange->is_cancelled) {
         drop_sent(exchange);
-        buf_add(&exchange->outbox, piece.data, piece.len);
+        if (!exchange->is_head)
+            buf_add(&exchange->outbox, piece->data, piece->len);
         exchange->has_begun = true;
         exchange->beat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
         /* Nobody wants what follows the headers. */
@@ -180,6 +178,15 @@ static int send_piece(struct exchange *exchange, enum method_answer answer, cons
     }
     pthread_mutex_unlock(&exchange->lock);
     return r;
+}
+
+static int send_piece(struct exchange *exchange, enum method_answer answer, const ProtobufCMessage *message)
+{
+    autodone(buf) struct buf piece = BUF_EMPTY;
+
+    if (!exchange->is_head)
+        add_piece(&piece, answer, message);
+    return exchange_send_piece(exchange, &piece);
 }
 
 static int op_send(struct call *call, const ProtobufCMessage *message)
@@ -377,6 +384,8 @@ static void run(void *arg)
 
     if (exchange->call.method)
         run_method(exchange);
+    else if (exchange->match.route->web)
+        exchange_run_web(exchange);
     else
         run_page(exchange);
     pthread_mutex_lock(&exchange->lock);
@@ -391,6 +400,7 @@ int exchange_submit(struct exchange *exchange)
 {
     struct http_server *server = exchange->server;
     int64_t now_ns = clock_now_ns(), begin_by_ns = now_ns + BEGIN_MS * CLOCK_NS_PER_MS;
+    bool lasts = exchange->match.route->method && method_lasts(exchange->match.route->method);
     int r;
 
     pthread_mutex_lock(&server->lock);
@@ -407,13 +417,13 @@ int exchange_submit(struct exchange *exchange)
     exchange->beat_ns = now_ns + server->options.heartbeat_ms * CLOCK_NS_PER_MS;
     pthread_mutex_unlock(&exchange->lock);
     exchange_ref(exchange);
-    r = pool_submit(server->options.pool, run, exchange);
+    r = pool_submit(server->options.pool, lasts ? POOL_LASTING : POOL_BRIEF, run, exchange);
     if (r < 0) {
         exchange_unref(exchange);
         count_down(server, &server->calls);
         return r;
     }
-    if (exchange->match.route->way && exchange->match.route->way->answer == METHOD_ANSWER_EVENTS)
+    if (route_answers_events(exchange->match.route) && !exchange->match.route->web)
         watch_arm(server->watch, begin_by_ns);
     if (exchange->call.deadline_ns)
         watch_arm(server->watch, exchange->call.deadline_ns);

@@ -5,6 +5,7 @@
  *   exchange_body.c    the request's body
  *   exchange_call.c    the handler's side
  *   exchange_answer.c  the answer
+ *   exchange_web.c     a web route's handler
  *
  * Locks, in this order: the watch's, an exchange's, the watch's timer and libmicrohttpd's own.
  */
@@ -68,6 +69,7 @@ struct exchange {
 
     /* Set by exchange_open() and not changed afterwards. */
     enum body_mode body_mode;
+    size_t body_max;                   /* of one that is kept whole */
     struct MHD_Connection *connection; /* valid until exchange_close() */
     char *target;                      /* owned; path and query point into it */
     const char *path, *query;          /* the path is not ended by a NUL */
@@ -119,7 +121,8 @@ struct exchange {
     struct buf answer; /* JSON: the message; then the final text, of an error too */
     struct buf outbox; /* streamed, from outbox_at */
     size_t outbox_at;
-    struct rest_response page;
+    struct rest_response page; /* of a page; of a web route's answer, whole or as it was begun */
+    int64_t page_size_bytes;   /* of a web route's pieces; -1: not known */
     struct pair trailers[EXCHANGE_TRAILERS_MAX];
     size_t trailer_count;
     int64_t started_ns, begin_by_ns, beat_ns;
@@ -143,6 +146,12 @@ void exchange_cancel_locked(struct exchange *exchange);
 /* The handler's thread is started; -EAGAIN when there is none. Once is_submitted, exchange_count_answer() is due when all is over. */
 int exchange_submit(struct exchange *exchange);
 void exchange_count_answer(struct exchange *exchange);
+
+/* A piece of an answer. -ECANCELED when nobody takes it any more. */
+int exchange_send_piece(struct exchange *exchange, const struct buf *piece);
+
+/* Of exchange_web.c: in the handler's thread. */
+void exchange_run_web(struct exchange *exchange);
 
 /* A refusal instead of an answer, from the event thread: sent when the body has been read, for only then the connection can go on and the
  * client is sure to see it; at once when that would be long, or the client waits to hear whether it shall send a body. */

@@ -195,6 +195,8 @@ static enum body_mode mode_of(const struct exchange *exchange)
 {
     const struct method_route *way = exchange->match.route->way;
 
+    if (exchange->match.route->web)
+        return exchange->match.route->web->has_body ? BODY_WHOLE : BODY_IGNORED;
     if (!way)
         return BODY_IGNORED;
     if (way->body == METHOD_BODY_BYTES)
@@ -221,6 +223,12 @@ static enum MHD_Result start_stream(struct exchange *exchange)
     return MHD_YES;
 }
 
+/* Of these paths everybody is told what they are for; the others tell pages of other origins only. */
+static bool is_web(const struct exchange *exchange)
+{
+    return web_is_path(exchange->path, exchange->path_len);
+}
+
 void exchange_admit(struct exchange *exchange, enum MHD_Result *ret)
 {
     enum err_code code;
@@ -241,16 +249,20 @@ void exchange_admit(struct exchange *exchange, enum MHD_Result *ret)
     if (!exchange->match.route) {
         bool is_path = exchange->match.allow[0] != '\0';
 
-        if (is_path && exchange->allowed_origin && strcmp(exchange->verb, "OPTIONS") == 0)
+        if (is_path && (exchange->allowed_origin || is_web(exchange)) && strcmp(exchange->verb, "OPTIONS") == 0)
             *ret = exchange_refuse_status(exchange, 204, ERR_OK, "");
         else
-            *ret = is_path ? exchange_refuse(exchange, ERR_UNIMPLEMENTED, "Method Not Allowed")
-                           : exchange_refuse(exchange, ERR_NOT_FOUND, "Not Found");
+            *ret = !is_path           ? exchange_refuse(exchange, ERR_NOT_FOUND, "Not Found")
+                   : is_web(exchange) ? exchange_refuse_status(exchange, 405, ERR_UNIMPLEMENTED, "Method Not Allowed")
+                                      : exchange_refuse(exchange, ERR_UNIMPLEMENTED, "Method Not Allowed");
         return;
     }
     exchange->call.method = exchange->match.route->method;
     exchange->body_mode = mode_of(exchange);
-    if (exchange->body_mode != BODY_STREAMED && exchange->total_size > (int64_t) EXCHANGE_JSON_MAX) {
+    exchange->body_max = EXCHANGE_JSON_MAX;
+    if (exchange->match.route->web && exchange->match.route->web->body_max > 0)
+        exchange->body_max = exchange->match.route->web->body_max;
+    if (exchange->body_mode != BODY_STREAMED && exchange->total_size > (int64_t) exchange->body_max) {
         *ret = exchange_refuse_status(exchange, 413, ERR_RESOURCE_EXHAUSTED, "the body is too large");
         return;
     }

@@ -111,11 +111,11 @@ int http_server_new(const struct http_server_options *options, struct http_serve
     if (count > 0)
         memcpy(server->extras, options->extras, count * sizeof(*server->extras));
     if (options->openapi_title) {
-        openapi_add(&server->openapi, options->methods, options->openapi_title, options->openapi_version);
+        openapi_add(&server->openapi, options->methods, options->web, options->openapi_title, options->openapi_version);
         server->extras[count++] =
             (struct rest_extra){ .verb = "GET", .path = "/openapi.json", .fn = serve_openapi, .cookie = server };
     }
-    r = route_table_new(options->methods, server->extras, count, &server->routes, err);
+    r = route_table_new(options->methods, options->web, server->extras, count, &server->routes, err);
     if (r == 0)
         r = make_watch(server, err);
     if (r < 0)

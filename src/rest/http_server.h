@@ -20,6 +20,7 @@
 #include "call/method.h"
 #include "call/pool.h"
 #include "call/tls.h"
+#include "call/web.h"
 #include "rest/extra.h"
 
 /* Called in the handler's thread when a call is over, before the client hears of it. */
@@ -28,6 +29,7 @@ typedef void (*http_call_end_fn)(const struct method *method, enum err_code code
 /* Everything is borrowed and lives longer than the server. Numbers: 0 is the default in brackets. */
 struct http_server_options {
     const struct method_table *methods;
+    const struct web_table *web; /* NULL: none */
     struct pool *pool;
     const struct rest_extra *extras;
     size_t extra_count;

@@ -277,13 +277,88 @@ static int append(const char *bytes, size_t len, void *out)
     return 0;
 }
 
-void openapi_add(struct buf *out, const struct method_table *methods, const char *title, const char *version)
+/* "GET /api/v1/sandboxes/{id}/diff" is get_api_v1_sandboxes_id_diff. */
+static char *dup_operation(const struct web_route *route)
+{
+    autodone(buf) struct buf name = BUF_EMPTY;
+
+    if (route->operation)
+        return xdup(route->operation);
+    for (const char *at = route->verb; *at; at++)
+        buf_add_char(&name, (char) (*at | 0x20));
+    for (const char *at = route->path; *at; at++) {
+        if (*at == '/' || *at == '-')
+            buf_add_char(&name, '_');
+        else if (*at != '{' && *at != '}' && *at != '=' && *at != '*')
+            buf_add_char(&name, *at);
+    }
+    return buf_dup_take(&name);
+}
+
+static json_t *web_parameters(const char *path)
+{
+    json_t *list = json_array();
+
+    for (const char *at = path; (at = strchr(at, '{')); at++) {
+        size_t len = strcspn(at + 1, "}=");
+
+        json_array_append_new(list, json_pack("{s:s%, s:s, s:b, s:o}", "name", at + 1, len, "in", "path", "required", 1,
+                                              "schema", type("string", NULL)));
+    }
+    return list;
+}
+
+static json_t *web_operation(const struct web_route *route)
+{
+    autofree char *id = dup_operation(route);
+    const char *media = route->answer == WEB_ANSWER_EVENTS  ? "text/event-stream"
+                        : route->answer == WEB_ANSWER_BYTES ? "application/octet-stream"
+                                                            : "application/json";
+    json_t *answer = json_pack("{s:s, s:o}", "description", "It was done.", "content", content(media, json_object()));
+    json_t *failure = json_pack("{s:s, s:o}", "description", "It failed, or was refused.", "content",
+                                content("application/json", json_pack("{s:s}", "$ref", "#/components/schemas/WorkspaceError")));
+    json_t *operation = json_pack("{s:s, s:[s], s:o, s:{s:o, s:o}}", "operationId", id, "tags", "Workspaces", "parameters",
+                                  web_parameters(route->path), "responses", "2XX", answer, "default", failure);
+
+    if (route->summary)
+        json_object_set_new(operation, "summary", text(route->summary));
+    if (route->has_body)
+        json_object_set_new(operation, "requestBody",
+                            json_pack("{s:o}", "content", content("application/json", type("object", NULL))));
+    return operation;
+}
+
+static void add_web(struct openapi *api, const struct web_table *web)
+{
+    for (size_t i = 0; i < web->count; i++) {
+        autofree char *path = dup_path(web->routes[i].path), *verb = xdup(web->routes[i].verb);
+        json_t *item = json_object_get(api->paths, path);
+
+        for (char *at = verb; *at; at++)
+            *at = (char) (*at | 0x20);
+        if (!item) {
+            item = json_object();
+            json_object_set_new(api->paths, path, item);
+        }
+        json_object_set_new(item, verb, web_operation(&web->routes[i]));
+    }
+    json_object_set_new(api->schemas, "WorkspaceError",
+                        json_pack("{s:s, s:{s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s}}, s:[s, s, s]}", "type",
+                                  "object", "properties", "error", "type", "string", "code", "type", "integer", "success",
+                                  "type", "boolean", "hint", "type", "string", "retryable", "type", "boolean", "details",
+                                  "type", "object", "required", "error", "code", "success"));
+}
+
+void openapi_add(struct buf *out, const struct method_table *methods, const struct web_table *web, const char *title,
+                 const char *version)
 {
     struct openapi api = { .paths = json_object(), .schemas = json_object() };
 
     for (size_t i = 0; i < methods->count; i++)
         for (size_t j = 0; j < METHOD_ROUTES_MAX && methods->methods[i].routes[j].verb; j++)
             add_way(&api, &methods->methods[i], &methods->methods[i].routes[j], j);
+    if (web)
+        add_web(&api, web);
     json_object_set_new(api.schemas, "Error", schema_of_error());
     json_t *responses = json_pack("{s:{s:s,s:o}}", "Error", "description", "It failed, or was refused.", "content",
                                   content("application/json", json_pack("{s:s}", "$ref", "#/components/schemas/Error")));

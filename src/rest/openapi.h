@@ -3,5 +3,8 @@
 
 #include "base/buf.h"
 #include "call/method.h"
+#include "call/web.h"
 
-void openapi_add(struct buf *out, const struct method_table *methods, const char *title, const char *version);
+/* `web` may be NULL. Of its routes the paths and parameters are told, and no schemas. */
+void openapi_add(struct buf *out, const struct method_table *methods, const struct web_table *web, const char *title,
+                 const char *version);

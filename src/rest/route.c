@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "rest/extra.h"
 
@@ -35,10 +36,8 @@ struct route_table {
 
 static size_t hash_of(uint32_t from, const char *name, size_t len)
 {
-    uint64_t hash = UINT64_C(14695981039346656037) ^ from;
+    uint64_t hash = hash_add(HASH_START ^ from, name, len);
 
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char) name[i]) * UINT64_C(1099511628211);
     return (size_t) (hash ^ hash >> 32);
 }
 
@@ -179,16 +178,22 @@ static int add_methods(struct route_table *table, const struct method_table *met
     return 0;
 }
 
-int route_table_new(const struct method_table *methods, const struct rest_extra *extras, size_t extra_count,
-                    struct route_table **ret, struct err *err)
+int route_table_new(const struct method_table *methods, const struct web_table *web, const struct rest_extra *extras,
+                    size_t extra_count, struct route_table **ret, struct err *err)
 {
     autoptr(route_table) table = xnew(struct route_table);
+    size_t web_count = web ? web->count : 0;
     int r;
 
-    table->routes = xalloc((methods->count * METHOD_ROUTES_MAX + extra_count + 1) * sizeof(*table->routes));
+    table->routes = xalloc((methods->count * METHOD_ROUTES_MAX + web_count + extra_count + 1) * sizeof(*table->routes));
     add_node(table);
     grow_steps(table);
     r = add_methods(table, methods, err);
+    for (size_t i = 0; r == 0 && i < web_count; i++) {
+        const struct web_route *route = &web->routes[i];
+
+        r = add_route(table, (struct route){ .verb = route->verb, .path = route->path, .web = route }, err);
+    }
     for (size_t i = 0; r == 0 && i < extra_count; i++)
         r = add_route(table, (struct route){ .verb = extras[i].verb, .path = extras[i].path, .extra = &extras[i] }, err);
     if (r < 0)
@@ -274,6 +279,13 @@ static bool walk(struct search *search, uint32_t from, const char *part)
         search->capture_count--;
     }
     return false;
+}
+
+bool route_answers_events(const struct route *route)
+{
+    if (!route)
+        return false;
+    return route->web ? route->web->answer == WEB_ANSWER_EVENTS : route->way && route->way->answer == METHOD_ANSWER_EVENTS;
 }
 
 void route_find(const struct route_table *table, const char *verb, const char *path, size_t len, struct route_match *ret)

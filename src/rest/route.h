@@ -17,19 +17,21 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "call/method.h"
+#include "call/web.h"
 
 struct rest_extra;
 
 #define ROUTE_CAPTURES_MAX 8
 #define ROUTE_ALLOW_MAX 128
 
-/* Where a way leads: either a method with the route that was taken to it, or a plain page. */
+/* Where a way leads: a method with the route that was taken to it, a web route, or a plain page. */
 struct route {
     const char *verb;               /* borrowed, as are the others */
     const char *path;               /* the template */
-    const struct method *method;    /* NULL: a page */
+    const struct method *method;    /* NULL: no method */
     const struct method_route *way; /* with a method */
-    const struct rest_extra *extra; /* without */
+    const struct web_route *web;    /* NULL: no web route */
+    const struct rest_extra *extra; /* without both */
     size_t capture_count;
     char *names[ROUTE_CAPTURES_MAX]; /* owned: the fields that take what the path says, in its order */
 };
@@ -44,10 +46,14 @@ struct route_match {
 struct route_table;
 
 /* Refuses templates that are malformed, or two that are the same for one verb. */
-int route_table_new(const struct method_table *methods, const struct rest_extra *extras, size_t extra_count,
-                    struct route_table **ret, struct err *err);
+/* `web` may be NULL. */
+int route_table_new(const struct method_table *methods, const struct web_table *web, const struct rest_extra *extras,
+                    size_t extra_count, struct route_table **ret, struct err *err);
 void route_table_free(struct route_table *table);
 DEFINE_AUTOPTR(route_table, route_table_free);
+
+/* Whether what is answered is a stream of events. `route` may be NULL. */
+bool route_answers_events(const struct route *route);
 
 /* `path` is raw, up to the question mark. HEAD is served by GET. */
 void route_find(const struct route_table *table, const char *verb, const char *path, size_t len, struct route_match *ret);

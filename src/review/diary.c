@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -19,10 +20,10 @@
 
 /* One line, taken apart. Jansson would not do: it refuses the lone surrogates that stand for bytes which are no UTF-8. */
 struct entry_text {
-    struct buf change, path, to, hash;
+    struct buf change, path, to, hash, kept;
     bool has_base, has_moved_on;
     uint64_t size_bytes, mode;
-    int64_t mtime_ns;
+    int64_t mtime_ns, time_ns;
 };
 
 struct scan {
@@ -123,6 +124,8 @@ static bool take_number_value(struct scan *s, const char *key, struct entry_text
         return false;
     if (strcmp(key, "mtime_ns") == 0)
         e->mtime_ns = n;
+    else if (strcmp(key, "time_ns") == 0)
+        e->time_ns = n;
     else if (strcmp(key, "size") == 0)
         e->size_bytes = (uint64_t) n;
     else if (strcmp(key, "mode") == 0)
@@ -143,6 +146,8 @@ static bool take_string_value(struct scan *s, const char *key, struct entry_text
         out = &e->to;
     else if (strcmp(key, "sha256") == 0)
         out = &e->hash;
+    else if (strcmp(key, "kept") == 0)
+        out = &e->kept;
     return take_string(s, out);
 }
 
@@ -195,6 +200,7 @@ static bool parse_hash(const struct buf *text, uint8_t out[DIARY_HASH_BYTES])
 static void page_done(struct diary_page *page)
 {
     free(page->path);
+    free(page->kept);
 }
 
 static struct diary_page *add_page(struct diary *diary, const char *path)
@@ -214,6 +220,9 @@ static void describe_base(struct diary_page *page, const struct entry_text *e)
     page->size_bytes = e->size_bytes;
     page->mtime_ns = e->mtime_ns;
     page->mode = (mode_t) e->mode & 07777;
+    /* A name in one directory, whatever the line says. */
+    if (e->kept.len > 0 && !strchr(e->kept.data, '/') && e->kept.data[0] != '.')
+        page->kept = xdup(e->kept.data);
 }
 
 /* What each line tells is a page of its own first; join() folds those of one path. */
@@ -242,6 +251,7 @@ static bool take_entry(struct diary *diary, const struct entry_text *e)
         page->is_reset = true;
     } else if (strcmp(change, "dropped") == 0) {
         page->is_reset = true;
+        page->since_ns = e->time_ns;
     } else {
         diary->count--;
         page_done(page);
@@ -263,6 +273,7 @@ bool diary_take_line(struct diary *diary, const char *line, size_t len)
     buf_done(&e.path);
     buf_done(&e.to);
     buf_done(&e.hash);
+    buf_done(&e.kept);
     return taken;
 }
 
@@ -276,17 +287,21 @@ static int by_path_and_line(const void *a, const void *b)
 
 /* Later than `page`, of the same path. The first word about what the base had is the right one, because from then on the agent no
  * longer saw it; except where a copy says it exactly, which happens once, or where it was applied. */
-static void fold(struct diary_page *page, const struct diary_page *later)
+static void fold(struct diary_page *page, struct diary_page *later)
 {
     bool is_dropped = later->is_reset && later->base == DIARY_BASE_UNKNOWN;
     bool was_dropped = page->is_reset && page->base == DIARY_BASE_UNKNOWN;
     bool was_removed = (page->was_removed && !is_dropped) || later->was_removed;
+    int64_t since_ns = later->since_ns ? later->since_ns : page->since_ns;
     char *path = page->path;
 
-    if (later->is_reset || later->base == DIARY_BASE_PRESENT || (was_dropped && later->base != DIARY_BASE_UNKNOWN)) {
+    if (later->is_reset || later->base == DIARY_BASE_PRESENT || was_dropped) {
+        free(page->kept);
         *page = *later;
         page->path = path;
+        later->kept = NULL;
     }
+    page->since_ns = since_ns;
     page->was_removed = was_removed;
 }
 
@@ -355,25 +370,73 @@ const struct diary_page *diary_find(const struct diary *diary, const char *path)
 
 /* ---- writing ---- */
 
+static void add_base(struct buf *line, const struct diary_page *page, uint64_t ino)
+{
+    buf_addf(line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u", ino,
+             page->size_bytes, page->mtime_ns, (unsigned) page->mode & 07777);
+    if (page->has_hash) {
+        buf_add_str(line, ",\"sha256\":\"");
+        for (size_t i = 0; i < DIARY_HASH_BYTES; i++)
+            buf_addf(line, "%02x", page->hash[i]);
+        buf_add_char(line, '"');
+    }
+    if (page->has_moved_on)
+        buf_add_str(line, ",\"moved_on\":true");
+    if (page->kept) {
+        buf_add_str(line, ",\"kept\":");
+        record_add_string(line, page->kept);
+    }
+    buf_add_char(line, '}');
+}
+
+static void add_line(struct buf *line, const struct diary_page *page, uint64_t ino)
+{
+    buf_addf(line, "{\"time_ns\":%" PRId64 ",\"change\":\"applied\",\"path\":", clock_wall_ns());
+    record_add_string(line, page->path);
+    if (page->base == DIARY_BASE_PRESENT)
+        add_base(line, page, ino);
+    buf_add_str(line, "}\n");
+}
+
+void diary_add_line(struct buf *out, const struct diary_page *page)
+{
+    add_line(out, page, 0);
+}
+
+/* The line before it may be torn, by a disk that was full: a line of its own then. */
+int diary_append(int meta_fd, const char *lines, size_t len)
+{
+    autofd int fd = path_open_beneath(meta_fd, "changes", O_RDWR | O_CREAT | O_APPEND, 0600);
+    struct stat st;
+    char last = '\n';
+    int r;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0 || (st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) < 0))
+        return -errno;
+    r = last == '\n' ? 0 : fd_write_full(fd, "\n", 1);
+    if (r == 0)
+        r = fd_write_full(fd, lines, len);
+    if (r == 0 && fdatasync(fd) < 0)
+        r = -errno;
+    return r;
+}
+
 int diary_note_applied(int fd, const char *path, const struct stat *base, const uint8_t *hash)
 {
     autodone(buf) struct buf line = BUF_EMPTY;
+    struct diary_page page = { .path = (char *) (uintptr_t) path, .base = base ? DIARY_BASE_PRESENT : DIARY_BASE_ABSENT };
 
-    buf_addf(&line, "{\"time_ns\":%" PRId64 ",\"change\":\"applied\",\"path\":", clock_wall_ns());
-    record_add_string(&line, path);
     if (base) {
-        int64_t mtime_ns = (int64_t) base->st_mtim.tv_sec * CLOCK_NS_PER_SEC + base->st_mtim.tv_nsec;
-        buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
-                 (uint64_t) base->st_ino, (uint64_t) base->st_size, mtime_ns, (unsigned) base->st_mode & 07777);
-        if (hash) {
-            buf_add_str(&line, ",\"sha256\":\"");
-            for (size_t i = 0; i < DIARY_HASH_BYTES; i++)
-                buf_addf(&line, "%02x", hash[i]);
-            buf_add_char(&line, '"');
-        }
-        buf_add_char(&line, '}');
+        page.size_bytes = (uint64_t) base->st_size;
+        page.mtime_ns = (int64_t) base->st_mtim.tv_sec * CLOCK_NS_PER_SEC + base->st_mtim.tv_nsec;
+        page.mode = base->st_mode & 07777;
+        page.has_hash = hash;
+        if (hash)
+            memcpy(page.hash, hash, sizeof(page.hash));
     }
-    buf_add_str(&line, "}\n");
+    add_line(&line, &page, base ? (uint64_t) base->st_ino : 0);
     return fd_write_full(fd, line.data, line.len);
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 
@@ -30,6 +31,7 @@ struct diary_page {
     enum diary_base base;
     bool was_removed; /* deleted, moved or copied by the agent, who therefore saw it */
     bool is_reset;    /* it was applied, or left the delta (DIARY_BASE_UNKNOWN): what was before does not count */
+    int64_t since_ns; /* when it last left the delta, wall clock; 0: never */
     /* Of DIARY_BASE_PRESENT: */
     bool has_moved_on; /* it was not what the agent had read any more */
     bool has_hash;
@@ -37,6 +39,7 @@ struct diary_page {
     uint64_t size_bytes;
     int64_t mtime_ns;
     mode_t mode; /* permission bits */
+    char *kept;  /* owned: the copy of it in <delta>/meta/pre, or NULL */
 };
 
 struct diary {
@@ -56,6 +59,12 @@ const struct diary_page *diary_find(const struct diary *diary, const char *path)
 /* Appends what the base has at a path from now on (NULL: nothing), because it was applied. `fd` is open for appending; `hash` is
  * NULL for what has none. */
 int diary_note_applied(int fd, const char *path, const struct stat *base, const uint8_t *hash);
+
+/* The same as text: adds a line that makes the page's the path's base from now on. */
+void diary_add_line(struct buf *out, const struct diary_page *page);
+
+/* Writes such lines to <delta>/meta/changes, durably. */
+int diary_append(int meta_fd, const char *lines, size_t len);
 
 /* Of a regular file of at most DIARY_HASH_MOST bytes; -EFBIG. */
 int diary_hash(int fd, uint8_t out[DIARY_HASH_BYTES]);

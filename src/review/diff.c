@@ -1,29 +1,13 @@
 #include "review/diff.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <git2.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/mem.h"
-#include "base/path.h"
-#include "base/utf8.h"
-
-#define BINARY_LOOK 8000 /* as far as git looks for a NUL */
-
-/* One side of a comparison. */
-struct side {
-    mode_t mode; /* 0: nothing there */
-    uint64_t size_bytes;
-    struct buf bytes;
-};
+#include "review/diff_text.h"
+#include "review/hunk.h"
+#include "review/side.h"
 
 struct making {
     const struct edit_list *list;
@@ -32,235 +16,20 @@ struct making {
     struct diff out;
 };
 
-/* ---- text ---- */
-
-static bool is_plain(const char *name)
-{
-    autodone(buf) struct buf escaped = BUF_EMPTY;
-
-    buf_add_escaped(&escaped, name, strlen(name));
-    return strcmp(escaped.data, name) == 0 && !strpbrk(name, "\"\\");
-}
-
-/* "a/src/x.c", or in quotes with C escapes as git writes names it finds unusual. */
-static void add_name(struct buf *out, const char *prefix, const char *name)
-{
-    if (is_plain(name)) {
-        buf_addf(out, "%s%s", prefix, name);
-        return;
-    }
-    buf_addf(out, "\"%s", prefix);
-    for (const unsigned char *p = (const unsigned char *) name; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            buf_addf(out, "\\%c", *p);
-        else if (*p == '\n' || *p == '\t')
-            buf_add_str(out, *p == '\n' ? "\\n" : "\\t");
-        else if (*p < 0x20 || *p >= 0x7F)
-            buf_addf(out, "\\%03o", *p);
-        else
-            buf_add_char(out, (char) *p);
-    }
-    buf_add_char(out, '"');
-}
-
-/* Runs of plain ASCII go in one piece; the backslash stands for itself here, as nobody will read the escapes back. */
-static void add_safe(struct buf *out, const char *s, size_t len)
-{
-    while (len > 0) {
-        size_t n = 0;
-        uint32_t c;
-
-        while (n < len && ((s[n] >= 0x20 && s[n] < 0x7F) || s[n] == '\t' || s[n] == '\n'))
-            n++;
-        buf_add(out, s, n);
-        s += n;
-        len -= n;
-        if (len == 0)
-            return;
-        n = utf8_decode(s, len, &c);
-        n = n ? n : 1;
-        if (len >= 2 && s[0] == '\r' && s[1] == '\n')
-            buf_add_char(out, '\r');
-        else
-            buf_add_escaped(out, s, n);
-        s += n;
-        len -= n;
-    }
-}
-
-static void add_line(struct making *m, const git_diff_line *line)
-{
-    struct buf *out = &m->out.text;
-
-    m->out.added += line->origin == GIT_DIFF_LINE_ADDITION;
-    m->out.removed += line->origin == GIT_DIFF_LINE_DELETION;
-    if (line->origin == GIT_DIFF_LINE_CONTEXT || line->origin == GIT_DIFF_LINE_ADDITION ||
-        line->origin == GIT_DIFF_LINE_DELETION)
-        buf_add_char(out, line->origin);
-    if (m->is_exact)
-        buf_add(out, line->content, line->content_len);
-    else
-        add_safe(out, line->content, line->content_len);
-}
-
 /* ---- hunks ---- */
 
-/*
- * libgit2 comes with TLS, SSH and more, whose relocated pages every process of this program would carry: a mount, for instance,
- * of which there may be many. So it is loaded when the first text is compared, and not before.
- */
-#define GIT_FUNCTIONS(X)                                                                                                       \
-    X(git_libgit2_init)                                                                                                        \
-    X(git_error_last)                                                                                                          \
-    X(git_diff_options_init)                                                                                                   \
-    X(git_patch_from_buffers)                                                                                                  \
-    X(git_patch_num_hunks)                                                                                                     \
-    X(git_patch_get_hunk)                                                                                                      \
-    X(git_patch_get_line_in_hunk)                                                                                              \
-    X(git_patch_free)
-
-#define LIBRARY "libgit2.so." LIBGIT2_SOVERSION
-
-static struct {
-    pthread_once_t once;
-    char *failure; /* why it could not be loaded */
-#define X(name) __typeof__(name) *name;
-    GIT_FUNCTIONS(X)
-#undef X
-} git = { .once = PTHREAD_ONCE_INIT };
-
-/* POSIX has a function pointer fit into what dlsym() gives; C does not, so it is copied. */
-static bool find_function(void *library, const char *name, void *ret_function)
+static void add_hunks(struct making *m, const struct hunk_list *list)
 {
-    void *found = dlsym(library, name);
-
-    memcpy(ret_function, &found, sizeof(found));
-    return found;
-}
-
-static void load_git(void)
-{
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    bool found = library;
-
-#define X(name) found = found && find_function(library, #name, &git.name);
-    GIT_FUNCTIONS(X)
-#undef X
-    if (found && git.git_libgit2_init() >= 0)
-        return;
-    const char *reason = dlerror();
-    git.failure = xdup(reason ? reason : "it does not start");
-}
-
-static int start_git(struct err *err)
-{
-    pthread_once(&git.once, load_git);
-    return git.failure ? err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "comparing needs the library %s: %s", LIBRARY, git.failure)
-                       : 0;
-}
-
-static int git_failed(struct err *err)
-{
-    const git_error *e = git.git_error_last();
-
-    return err_set(err, ERR_INTERNAL, -EIO, "comparing: %s", e ? e->message : "libgit2 failed");
-}
-
-static int add_hunk(struct making *m, git_patch *patch, size_t i)
-{
-    const git_diff_hunk *hunk;
-    const git_diff_line *line;
-    size_t lines;
-    int r = git.git_patch_get_hunk(&hunk, &lines, patch, i);
-
-    if (r < 0)
-        return r;
-    /* Without the function's name that git puts behind it: the numbers suffice, and it is one more text of a stranger's. */
-    buf_addf(&m->out.text, "@@ -%d", hunk->old_start);
-    if (hunk->old_lines != 1)
-        buf_addf(&m->out.text, ",%d", hunk->old_lines);
-    buf_addf(&m->out.text, " +%d", hunk->new_start);
-    if (hunk->new_lines != 1)
-        buf_addf(&m->out.text, ",%d", hunk->new_lines);
-    buf_add_str(&m->out.text, " @@\n");
-    for (size_t k = 0; k < lines && r == 0; k++) {
-        r = git.git_patch_get_line_in_hunk(&line, patch, i, k);
-        if (r == 0)
-            add_line(m, line);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct hunk *hunk = &list->items[i];
+        m->out.added += hunk->added;
+        m->out.removed += hunk->removed;
+        buf_addf(&m->out.text, "%s\n", hunk->header);
+        if (m->is_exact)
+            buf_add(&m->out.text, hunk->lines.data, hunk->lines.len);
+        else
+            diff_text_add_safe(&m->out.text, hunk->lines.data, hunk->lines.len);
     }
-    return r;
-}
-
-/* libgit2 takes NULL for a file that is not there, and never for an empty one. */
-static const char *bytes_of(const struct side *side)
-{
-    if (!side->mode)
-        return NULL;
-    return side->bytes.data ? side->bytes.data : "";
-}
-
-static int add_hunks(struct making *m, const struct side *old, const struct side *new, struct err *err)
-{
-    git_diff_options options;
-    git_patch *patch = NULL;
-    int r = start_git(err);
-
-    if (r < 0)
-        return r;
-    git.git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION);
-    options.flags |= GIT_DIFF_FORCE_TEXT;
-    r = git.git_patch_from_buffers(&patch, bytes_of(old), old->bytes.len, "a", bytes_of(new), new->bytes.len, "b", &options);
-    for (size_t i = 0; r == 0 && i < git.git_patch_num_hunks(patch); i++)
-        r = add_hunk(m, patch, i);
-    git.git_patch_free(patch);
-    return r < 0 ? git_failed(err) : 0;
-}
-
-/* ---- the sides ---- */
-
-static int read_link(int dirfd, const char *path, struct buf *out)
-{
-    autofd int fd = path_open_beneath(dirfd, path, O_PATH, 0);
-    char target[PATH_MAX];
-    ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target));
-
-    if (n < 0)
-        return fd < 0 ? fd : -errno;
-    buf_add(out, target, (size_t) n);
-    return 0;
-}
-
-static int read_side(int dirfd, const char *path, struct side *side, struct err *err)
-{
-    int r = 0;
-
-    if (S_ISLNK(side->mode))
-        r = read_link(dirfd, path, &side->bytes);
-    else if (S_ISREG(side->mode) && side->size_bytes <= DIFF_FILE_MAX)
-        r = file_read(dirfd, path, DIFF_FILE_MAX, &side->bytes);
-    if (r == -EFBIG) { /* it has grown */
-        side->size_bytes = DIFF_FILE_MAX + 1;
-        buf_clear(&side->bytes);
-        r = 0;
-    }
-    if (r == 0)
-        return 0;
-    autodone(buf) struct buf shown = BUF_EMPTY;
-    buf_add_excerpt(&shown, path, strlen(path));
-    return err_errno(err, r, "reading '%s'", shown.data);
-}
-
-static bool is_binary(const struct side *side)
-{
-    return side->bytes.data && memchr(side->bytes.data, 0, side->bytes.len < BINARY_LOOK ? side->bytes.len : BINARY_LOOK);
-}
-
-/* Git knows three modes of files. */
-static const char *mode_text(mode_t mode)
-{
-    if (S_ISLNK(mode))
-        return "120000";
-    return mode & 0111 ? "100755" : "100644";
 }
 
 static void add_head(struct making *m, const struct side *old, const struct side *new)
@@ -268,16 +37,16 @@ static void add_head(struct making *m, const struct side *old, const struct side
     struct buf *out = &m->out.text;
 
     buf_add_str(out, "diff --git ");
-    add_name(out, "a/", m->edit->path);
+    diff_text_add_name(out, "a/", m->edit->path);
     buf_add_char(out, ' ');
-    add_name(out, "b/", m->edit->path);
+    diff_text_add_name(out, "b/", m->edit->path);
     buf_add_char(out, '\n');
     if (!old->mode)
-        buf_addf(out, "new file mode %s\n", mode_text(new->mode));
+        buf_addf(out, "new file mode %s\n", diff_text_mode(new->mode));
     else if (!new->mode)
-        buf_addf(out, "deleted file mode %s\n", mode_text(old->mode));
-    else if (strcmp(mode_text(old->mode), mode_text(new->mode)) != 0)
-        buf_addf(out, "old mode %s\nnew mode %s\n", mode_text(old->mode), mode_text(new->mode));
+        buf_addf(out, "deleted file mode %s\n", diff_text_mode(old->mode));
+    else if (strcmp(diff_text_mode(old->mode), diff_text_mode(new->mode)) != 0)
+        buf_addf(out, "old mode %s\nnew mode %s\n", diff_text_mode(old->mode), diff_text_mode(new->mode));
     else if (((old->mode ^ new->mode) & 0777) && !m->is_exact) /* finer than git tells, and nothing it would take */
         buf_addf(out, "# mode %04o, was %04o\n", (unsigned) new->mode & 0777, (unsigned) old->mode & 0777);
 }
@@ -289,79 +58,101 @@ static void add_names(struct making *m, const struct side *old, const struct sid
 
     buf_add_str(out, before_old);
     if (old->mode)
-        add_name(out, "a/", m->edit->path);
+        diff_text_add_name(out, "a/", m->edit->path);
     else
         buf_add_str(out, "/dev/null");
     buf_add_str(out, between);
     if (new->mode)
-        add_name(out, "b/", m->edit->path);
+        diff_text_add_name(out, "b/", m->edit->path);
     else
         buf_add_str(out, "/dev/null");
     buf_add_str(out, after);
 }
 
+static int tell_sizes(struct making *m, const struct side *old, const struct side *new)
+{
+    m->out.is_too_large = true;
+    add_names(m, old, new, "Files ", " and ", " are too large to compare");
+    buf_addf(&m->out.text, ": %" PRIu64 " and %" PRIu64 " bytes\n", old->size_bytes, new->size_bytes);
+    return 0;
+}
+
 static int compare(struct making *m, const struct side *old, const struct side *new, struct err *err)
 {
+    autodone(hunk_list) struct hunk_list list = HUNK_LIST_EMPTY;
+    int r;
+
     add_head(m, old, new);
-    if (old->size_bytes > DIFF_FILE_MAX || new->size_bytes > DIFF_FILE_MAX) {
-        m->out.is_too_large = true;
-        add_names(m, old, new, "Files ", " and ", " are too large to compare");
-        buf_addf(&m->out.text, ": %" PRIu64 " and %" PRIu64 " bytes\n", old->size_bytes, new->size_bytes);
+    if (old->is_too_large || new->is_too_large)
+        return tell_sizes(m, old, new);
+    if (side_equals(old, new))
         return 0;
-    }
-    if (old->bytes.len == new->bytes.len &&
-        (old->bytes.len == 0 || memcmp(old->bytes.data, new->bytes.data, old->bytes.len) == 0))
-        return 0;
-    if (is_binary(old) || is_binary(new)) {
+    if (side_is_binary(old) || side_is_binary(new)) {
         m->out.is_binary = true;
         add_names(m, old, new, "Binary files ", " and ", " differ\n");
         return 0;
     }
+    r = hunk_list_make(old->bytes.data, old->bytes.len, new->bytes.data, new->bytes.len, &list, err);
+    if (r == -EFBIG) /* too many lines */
+        return tell_sizes(m, old, new);
+    if (r < 0)
+        return r;
     add_names(m, old, new, "--- ", "\n+++ ", "\n");
-    return add_hunks(m, old, new, err);
+    add_hunks(m, &list);
+    return 0;
 }
 
 /* The mode alone: no content is read for that. */
 static void compare_modes(struct making *m, const struct side *old, const struct side *new)
 {
-    if (!m->is_exact || strcmp(mode_text(old->mode), mode_text(new->mode)) != 0)
+    if (!m->is_exact || strcmp(diff_text_mode(old->mode), diff_text_mode(new->mode)) != 0)
         add_head(m, old, new);
 }
 
-/* A file that became a link is one file deleted and another added, as git has it. */
-static int make(struct making *m, struct side *old, struct side *new, struct err *err)
+static int read_side(int dirfd, const char *path, mode_t mode, struct side *ret, struct err *err)
 {
-    const struct side nothing = { .mode = 0 };
-    int r = read_side(m->list->base_fd, m->edit->path, old, err);
+    int r = side_read(dirfd, path, mode, DIFF_FILE_MAX, NULL, ret);
 
     if (r == 0)
-        r = read_side(m->list->delta.data_fd, m->edit->path, new, err);
+        return 0;
+    autodone(buf) struct buf shown = BUF_EMPTY;
+    buf_add_excerpt(&shown, path, strlen(path));
+    return err_errno(err, r, "reading '%s'", shown.data);
+}
+
+/* A file that became a link is one file deleted and another added, as git has it. */
+static int make(struct making *m, mode_t was, mode_t now, struct err *err)
+{
+    autodone(side) struct side old = SIDE_NONE, new = SIDE_NONE;
+    const struct side nothing = SIDE_NONE;
+    int r = read_side(m->list->base_fd, m->edit->path, was, &old, err);
+
+    if (r == 0)
+        r = read_side(m->list->delta.data_fd, m->edit->path, now, &new, err);
     if (r < 0)
         return r;
-    if (!old->mode || !new->mode || !((old->mode ^ new->mode) & S_IFMT))
-        return old->mode || new->mode ? compare(m, old, new, err) : 0;
-    r = compare(m, old, &nothing, err);
-    return r == 0 ? compare(m, &nothing, new, err) : r;
+    if (!was || !now || !((was ^ now) & S_IFMT))
+        return was || now ? compare(m, &old, &new, err) : 0;
+    r = compare(m, &old, &nothing, err);
+    return r == 0 ? compare(m, &nothing, &new, err) : r;
+}
+
+/* Git knows no directories. */
+static mode_t file_mode(mode_t mode)
+{
+    return S_ISREG(mode) || S_ISLNK(mode) ? mode : 0;
 }
 
 int diff_make(const struct edit_list *list, const struct edit *edit, bool is_exact, struct diff *ret, struct err *err)
 {
     struct making m = { list, edit, is_exact, DIFF_NONE };
-    struct side old = { edit->was.st_mode, (uint64_t) edit->was.st_size, BUF_EMPTY };
-    struct side new = { edit->now, edit->now_bytes, BUF_EMPTY };
+    mode_t was = file_mode(edit->was.st_mode), now = file_mode(edit->now);
     int r = 0;
 
-    /* Git knows no directories. */
-    if (!S_ISREG(old.mode) && !S_ISLNK(old.mode))
-        old = (struct side){ .mode = 0 };
-    if (!S_ISREG(new.mode) && !S_ISLNK(new.mode))
-        new = (struct side){ .mode = 0 };
     if (edit->kind != CHANGE_MODE)
-        r = make(&m, &old, &new, err);
-    else if (old.mode && new.mode)
-        compare_modes(&m, &old, &new);
-    buf_done(&old.bytes);
-    buf_done(&new.bytes);
+        r = make(&m, was, now, err);
+    else if (was && now)
+        compare_modes(&m, &(struct side){ .mode = was }, &(struct side){ .mode = now });
     if (r < 0) {
         diff_done(&m.out);
         return r;

@@ -116,7 +116,7 @@ static int expand(struct load *l, const char *path)
     struct err err = ERR_NONE;
     int r = file_walk(l->list->base_fd, path, on_deleted, &x, &err);
 
-    return r == -ENOENT ? 0 : r;
+    return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV ? 0 : r;
 }
 
 /* A marker of its own, as against a directory that nothing of the base shows through any more. */

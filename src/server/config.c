@@ -104,8 +104,46 @@ static int read_file(struct config *config, const char *path, struct err *err)
 
 /* ---- environment and command line ---- */
 
+/* Names that settings have for those who come from another server of the workspace API. Ours win. */
+static const struct {
+    const char *variable, *key;
+    const char *before, *behind; /* what is put around the value */
+} aliases[] = {
+    { "API_PORT", "server.http_addr", "localhost:", "" },
+    { "WORKSPACE_SANDBOX_CORS_ORIGINS", "server.allowed_origins", "", "" },
+    { "WORKSPACE_SANDBOX_SHUTDOWN_TIMEOUT", "server.drain_timeout", "", "" },
+    { "WORKSPACE_SANDBOX_MAX_SANDBOXES", "workspace.max", "", "" },
+    { "WORKSPACE_SANDBOX_MAX_SIZE_MB", "workspace.max_size", "", "M" },
+    { "WORKSPACE_SANDBOX_MAX_TOTAL_SIZE_MB", "workspace.max_total_size", "", "M" },
+    { "WORKSPACE_SANDBOX_DEFAULT_TTL", "workspace.ttl", "", "" },
+    { "WORKSPACE_SANDBOX_IDLE_TTL", "workspace.idle_ttl", "", "" },
+    { "WORKSPACE_SANDBOX_TERMINAL_CLEANUP_DELAY", "workspace.terminal_delay", "", "" },
+    { "WORKSPACE_SANDBOX_GC_INTERVAL", "sandbox.cleanup_interval", "", "" },
+    { "WORKSPACE_SANDBOX_AUTO_CLEANUP_TERMINAL", "workspace.auto_cleanup_terminal", "", "" },
+    { "PROJECT_ROOT", "workspace.project_root", "", "" },
+};
+
+static int read_aliases(struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
+        const char *value = getenv(aliases[i].variable);
+
+        if (!value || !*value)
+            continue;
+        autofree char *whole = xprintf("%s%s%s", aliases[i].before, value, aliases[i].behind);
+        int r = setting_set(setting_find(aliases[i].key), config, whole, err);
+        if (r < 0)
+            return err_wrap(err, r, "$%s", aliases[i].variable);
+    }
+    return 0;
+}
+
 static int read_environment(struct config *config, struct err *err)
 {
+    int wrong = read_aliases(config, err);
+
+    if (wrong < 0)
+        return wrong;
     for (size_t i = 0; i < setting_count; i++) {
         autodone(buf) struct buf name = BUF_EMPTY;
         const char *value;

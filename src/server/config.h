@@ -54,6 +54,11 @@ struct config {
     uint64_t codebase_quota_bytes;
     uint64_t archive_bytes_max;
 
+    char *project_root;
+    uint64_t workspaces_max, workspace_bytes_max, workspace_total_bytes_max;
+    int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns;
+    bool cleans_terminal;
+
     int64_t events_age_ns;
 
     char *log_level, *log_format;

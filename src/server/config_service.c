@@ -38,5 +38,13 @@ struct service_options config_service(const struct config *config)
         .archive_bytes_max = config->archive_bytes_max,
         .events_age_ns = config->events_age_ns,
         .docker_image = config->docker_image,
+        .project_root = config->project_root,
+        .workspaces_max = (unsigned) (config->workspaces_max < UINT32_MAX ? config->workspaces_max : UINT32_MAX),
+        .workspace_bytes_max = config->workspace_bytes_max,
+        .workspace_total_bytes_max = config->workspace_total_bytes_max,
+        .workspace_ttl_ns = config->workspace_ttl_ns,
+        .workspace_idle_ns = config->workspace_idle_ns,
+        .workspace_terminal_ns = config->workspace_terminal_ns,
+        .collects_terminal_workspaces = config->cleans_terminal,
     };
 }

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "api/ws_routes.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "server/server.h"
@@ -60,6 +61,7 @@ static void show_metrics(const struct rest_request *request, struct rest_respons
     metrics_add_calls(server->metrics, &response->body);
     add_carriers(server, &response->body);
     stats_add(server->service, &response->body);
+    ws_metrics_add(server->service, &response->body);
 }
 
 const struct rest_extra *pages_make(struct server *server, size_t *ret_count)

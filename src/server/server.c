@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/methods.h"
+#include "api/ws_routes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -163,6 +164,7 @@ static int start_rest(struct server *server, struct err *err)
     const struct rest_extra *pages = pages_make(server, &page_count);
     struct http_server_options options = {
         .methods = &server->methods,
+        .web = ws_routes_make(&server->api),
         .pool = server->pool,
         .extras = pages,
         .extra_count = page_count,

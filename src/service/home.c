@@ -210,6 +210,15 @@ bool home_is_running(int sandbox_dir_fd)
     return is_locked(sandbox_dir_fd, "lock");
 }
 
+bool home_lives(const struct home *home, const char *name)
+{
+    char found[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+
+    return home_find(home, name, found, &dir_fd, &ignored) == 0 && home_is_running(dir_fd);
+}
+
 /* ---- making one ---- */
 
 static int refuse_name(const char *name, struct err *err)

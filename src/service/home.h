@@ -49,6 +49,8 @@ int home_lock(int sandbox_dir_fd, int *ret_fd);
 
 /* Whether its supervisor lives. */
 bool home_is_running(int sandbox_dir_fd);
+/* The same by name, which may be an id; false also when there is no such sandbox. */
+bool home_lives(const struct home *home, const char *name);
 
 /* Removes a sandbox with its delta. -EBUSY while its supervisor lives. */
 int home_remove(struct home *home, const char *name, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * At the start of a server: what the last one left. Sandboxes that still run are adopted; what was begun is finished or undone;
- * what is nobody's is removed; a sandbox that ran and does not any more is in ERROR, with the reason. Other hosts' are not looked at.
+ * At the start of a server: what the last one left. Sandboxes that still run are adopted (adoption.h); what was begun is finished or
+ * undone; what is nobody's is removed. Other hosts' are not looked at.
  */
 #pragma once
 
@@ -9,6 +9,3 @@
 struct service;
 
 int recovery_run(struct service *service, struct err *err);
-
-/* By and by: rows that say something else than is so, because the database was away when it came to be. */
-void recovery_reconcile(struct service *service);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/events.h"
+#include "service/janitor.h"
 #include "service/launch.h"
 #include "service/life.h"
 #include "service/row_info.h"
@@ -188,9 +189,11 @@ void life_end(struct service *service, struct ward *ward)
     }
     ward_end_running(ward);
     err = ERR_NONE;
-    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0)
+    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0) {
         log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id),
                  LOG_STR("error", err.text));
+        janitor_doubt(service);
+    }
 }
 
 int life_stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -15,6 +16,7 @@
 #include "service/recovery.h"
 #include "service/service_int.h"
 #include "service/watch.h"
+#include "service/workspace_int.h"
 
 #define LOCK_FILE "server-lock"
 #define HOST_ID_FILE "host-id"
@@ -27,6 +29,7 @@ static void copy_options(struct service_options *to, const struct service_option
     to->mount_path = xdup(from->mount_path);
     to->db_url = xdup(from->db_url);
     to->docker_image = xdup(from->docker_image ? from->docker_image : "");
+    to->project_root = xdup(from->project_root ? from->project_root : "");
 }
 
 /* Made once, and kept where the sandboxes are: they are what it tells apart. */
@@ -88,6 +91,8 @@ static int open_all(struct service *service, struct err *err)
         r = watch_start_thread(service, err);
     if (r == 0)
         r = recovery_run(service, err);
+    if (r == 0)
+        r = workspaces_recover(service, err);
     return r < 0 ? r : janitor_start(service, err);
 }
 
@@ -100,6 +105,7 @@ int service_new(const struct service_options *options, struct service **ret, str
     service->lock_fd = -1;
     wards_init(&service->wards);
     copy_options(&service->options, options);
+    service->workspace_totals.started_ns = clock_now_ns();
     r = open_all(service, err);
     if (r < 0)
         return r;
@@ -124,6 +130,7 @@ void service_free(struct service *service)
     free((char *) service->options.mount_path);
     free((char *) service->options.db_url);
     free((char *) service->options.docker_image);
+    free((char *) service->options.project_root);
     free(service);
 }
 

@@ -32,6 +32,11 @@ struct service_options {
     uint64_t codebase_quota_bytes, archive_bytes_max;
     int64_t events_age_ns;
     const char *docker_image;
+    const char *project_root; /* of workspaces that name none */
+    unsigned workspaces_max;
+    uint64_t workspace_bytes_max, workspace_total_bytes_max;
+    int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns; /* what is collected when a request says nothing */
+    bool collects_terminal_workspaces;                                  /* without being asked */
 };
 
 /* Opens store and directories, adopts the sandboxes that still run, finishes what was begun, and starts what goes on by itself

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "codebase/codebase.h"
 #include "service/caller.h"
 #include "service/home.h"
 #include "service/service.h"
 #include "service/ward.h"
+#include "service/workspaces.h"
 #include "store/codebase_row.h"
 #include "store/sandbox_row.h"
 #include "store/store.h"
@@ -29,7 +31,9 @@ struct service {
     struct recorder *recorder;       /* events.c */
     struct watch_thread *watch;      /* watch.c */
     struct janitor *_Atomic janitor; /* janitor.c */
-    _Atomic int64_t ends_at_ns;      /* monotonic clock: from then on who is cancelled is so because we end; 0: we do not */
+    struct workspace_totals workspace_totals;
+    _Atomic bool is_unsure;     /* something could not be written or asked: the janitor looks again soon; see janitor_doubt() */
+    _Atomic int64_t ends_at_ns; /* monotonic clock: from then on who is cancelled is so because we end; 0: we do not */
 };
 
 /* "sandbox not found" and so on, with their reasons. */

@@ -21,6 +21,9 @@ void token_info_done(struct token_info *info)
     free(info->id);
     free(info->owner);
     free(info->name);
+    for (size_t i = 0; info->allowed_roots && info->allowed_roots[i]; i++)
+        free(info->allowed_roots[i]);
+    free(info->allowed_roots);
     *info = (struct token_info){ 0 };
 }
 
@@ -30,6 +33,19 @@ void token_list_done(struct token_list *list)
         token_info_done(&list->items[i]);
     free(list->items);
     *list = (struct token_list){ 0 };
+}
+
+static char **dup_roots(char *const *roots)
+{
+    size_t count = 0;
+    char **copy;
+
+    while (roots && roots[count])
+        count++;
+    copy = xalloc((count + 1) * sizeof(*copy));
+    for (size_t i = 0; i < count; i++)
+        copy[i] = xdup(roots[i]);
+    return copy;
 }
 
 static struct token_info info_of(const struct token_row *row)
@@ -43,6 +59,7 @@ static struct token_info info_of(const struct token_row *row)
         .expires_ns = row->expires_ns,
         .revoked_ns = row->revoked_ns,
         .used_ns = row->last_used_ns,
+        .allowed_roots = dup_roots(row->allowed_roots),
     };
 }
 

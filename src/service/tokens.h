@@ -19,6 +19,7 @@ struct token_info {
     char *id, *owner, *name;
     bool is_admin;
     int64_t created_ns, expires_ns, revoked_ns, used_ns;
+    char **allowed_roots; /* owned, ended by NULL */
 };
 
 struct token_list {

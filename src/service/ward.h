@@ -17,6 +17,7 @@
 #include "base/proc.h"
 
 #define WARD_IDLE_MAX 8
+#define WARD_ID_MAX 48 /* a sandbox's id, a workspace's name */
 #define WARD_BUCKETS 1024
 #define WARD_EXECS_KEPT 256
 
@@ -26,7 +27,7 @@ struct ward {
     struct wards *wards;
     struct ward *next; /* in its bucket */
     unsigned refs;     /* under the wards' lock */
-    char id[ID_TEXT_MAX];
+    char id[WARD_ID_MAX];
 
     /* Whoever starts, stops, removes it or changes its rules; taken before everything else. */
     pthread_mutex_t life;

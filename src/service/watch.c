@@ -14,8 +14,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/events.h"
+#include "service/janitor.h"
 #include "service/service_int.h"
 #include "service/sync.h"
+#include "service/workspace_int.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
 
@@ -154,7 +156,10 @@ static void on_session_closed(struct service *service, const struct watched *wat
 {
     struct err err = ERR_NONE;
 
-    session_row_close(service->store, event->subject, clock_wall_ns(), &err);
+    int r = session_row_close(service->store, event->subject, clock_wall_ns(), &err);
+
+    if (r < 0 && r != -ESTALE && r != -ENOENT)
+        janitor_doubt(service);
     tell(service, watched, "session_closed", event->wall_ns,
          json_pack("{s:s, s:o, s:I, s:I}", "session_id", event->subject, "cause", text_of(event->detail), "duration_ms",
                    (json_int_t) (event->numbers[0] / 1000), "event", (json_int_t) event->number));
@@ -199,6 +204,7 @@ static void on_event(struct service *service, struct watched *watched, const str
 static void on_end(struct service *service, struct watched *watched)
 {
     struct ward *ward = watched->ward;
+    char id[UUID_TEXT_MAX];
     bool is_surprise;
     struct err err = ERR_NONE;
     autofree char *reason = NULL;
@@ -209,15 +215,22 @@ static void on_end(struct service *service, struct watched *watched)
     if (!is_surprise || !ward_end_running(ward))
         return;
     reason = *watched->last_words ? xdup(watched->last_words) : xdup("the sandbox ended unexpectedly; it can be started again");
-    session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err);
+    if (workspace_id_of_name(ward->id, id)) {
+        workspace_ended(service, ward, reason);
+        return;
+    }
+    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0)
+        janitor_doubt(service);
     if (sandbox_row_move(service->store,
                          &(struct sandbox_move){ .id = ward->id,
                                                  .from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING),
                                                  .to = SANDBOX_STATUS_ERROR,
                                                  .reason = reason,
                                                  .now_ns = clock_wall_ns() },
-                         NULL, NULL, &err) < 0)
+                         NULL, NULL, &err) < 0) {
         log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        janitor_doubt(service);
+    }
     tell(service, watched, "sandbox_failed", 0, json_pack("{s:o}", "reason", text_of(reason)));
 }
 
@@ -327,13 +340,14 @@ int watch_add(struct service *service, struct ward *ward, int fd, uint64_t after
     struct watch_thread *watch = service->watch;
     struct watched *watched = xnew(struct watched);
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = watched };
+    char id[UUID_TEXT_MAX];
     int r;
 
     watched->fd = fd;
     watched->ward = ward_get(&service->wards, ward->id);
     pthread_mutex_lock(&ward->lock);
     watched->generation = ward->generation;
-    watched->sandbox_id = xdup(ward->id);
+    watched->sandbox_id = xdup(workspace_id_of_name(ward->id, id) ? id : ward->id);
     watched->codebase_id = xdup(ward->codebase_id);
     watched->owner = xdup(ward->owner);
     pthread_mutex_unlock(&ward->lock);

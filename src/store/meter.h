@@ -38,6 +38,16 @@
     X(CLAIM_FINISH, "claim_finish")                                                                                            \
     X(CLAIM_LIST, "claim_list")                                                                                                \
     X(CLAIM_TRIM, "claim_trim")                                                                                                \
+    X(WORKSPACE_INSERT, "workspace_insert")                                                                                    \
+    X(WORKSPACE_GET, "workspace_get")                                                                                          \
+    X(WORKSPACE_LIST, "workspace_list")                                                                                        \
+    X(WORKSPACE_COUNT, "workspace_count")                                                                                      \
+    X(WORKSPACE_MOVE, "workspace_move")                                                                                        \
+    X(WORKSPACE_UPDATE, "workspace_update")                                                                                    \
+    X(WORKSPACE_NOTE, "workspace_note")                                                                                        \
+    X(APPLIED_INSERT, "applied_insert")                                                                                        \
+    X(APPLIED_LIST, "applied_list")                                                                                            \
+    X(APPLIED_UPDATE, "applied_update")                                                                                        \
     X(META_GET, "meta_get")                                                                                                    \
     X(META_SET, "meta_set")
 

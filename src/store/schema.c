@@ -54,6 +54,32 @@
     " created_ns " INT " NOT NULL, expires_ns " INT " NOT NULL, PRIMARY KEY (owner_id, idempotency_key))" END ";"              \
     "CREATE INDEX claims_by_end ON claims (expires_ns);"
 
+/* Workspaces, and what was applied of them. What a workspace reserves is with it, so that no lock outlives its holder. */
+#define STEP_2(INT, TEXT, BYTES, SERIAL, END)                                                                                  \
+    "CREATE TABLE workspaces ("                                                                                                \
+    " id " TEXT " PRIMARY KEY, account_id " TEXT " NOT NULL, host_id " TEXT " NOT NULL, scope_path " BYTES " NOT NULL,"        \
+    " project_root " BYTES " NOT NULL, reserved_paths " BYTES " NOT NULL, no_lock " INT " NOT NULL,"                           \
+    " owner " TEXT " NOT NULL, owner_type " TEXT " NOT NULL, status " INT " NOT NULL, reason " TEXT " NOT NULL,"               \
+    " driver " TEXT " NOT NULL, preset " TEXT " NOT NULL, rules " BYTES " NOT NULL, tags " TEXT " NOT NULL,"                   \
+    " metadata " TEXT " NOT NULL, behavior " TEXT " NOT NULL, idempotency_key " TEXT " NOT NULL,"                              \
+    " request_hash " BYTES " NOT NULL, base_commit " TEXT " NOT NULL, size_bytes " INT " NOT NULL,"                            \
+    " file_count " INT " NOT NULL, created_ns " INT " NOT NULL, used_ns " INT " NOT NULL, updated_ns " INT " NOT NULL,"        \
+    " stopped_ns " INT " NOT NULL, approved_ns " INT " NOT NULL, closed_ns " INT " NOT NULL, deleted_ns " INT " NOT NULL,"     \
+    " extra " BYTES " NOT NULL, row_version " INT " NOT NULL)" END ";"                                                         \
+    "CREATE UNIQUE INDEX workspaces_by_time ON workspaces (created_ns, id);"                                                   \
+    "CREATE INDEX workspaces_by_status ON workspaces (host_id, status);"                                                       \
+    "CREATE UNIQUE INDEX workspaces_by_key ON workspaces (account_id, idempotency_key) WHERE idempotency_key <> '';"           \
+    "CREATE TABLE applied_changes ("                                                                                           \
+    " id " TEXT " PRIMARY KEY, approval_id " TEXT " NOT NULL, workspace_id " TEXT " NOT NULL, account_id " TEXT " NOT NULL,"   \
+    " host_id " TEXT " NOT NULL, owner " TEXT " NOT NULL, owner_type " TEXT " NOT NULL, actor " TEXT " NOT NULL,"              \
+    " file_path " BYTES " NOT NULL, relative_path " BYTES " NOT NULL, project_root " BYTES " NOT NULL,"                        \
+    " change_type " TEXT " NOT NULL, size_bytes " INT " NOT NULL, mode " INT " NOT NULL, content_hash " TEXT " NOT NULL,"      \
+    " applied_ns " INT " NOT NULL, undone_ns " INT " NOT NULL, committed_ns " INT " NOT NULL, commit_hash " TEXT " NOT NULL,"  \
+    " commit_message " TEXT " NOT NULL)" END ";"                                                                               \
+    "CREATE INDEX applied_changes_by_path ON applied_changes (file_path, applied_ns);"                                         \
+    "CREATE INDEX applied_changes_by_workspace ON applied_changes (workspace_id, applied_ns);"                                 \
+    "CREATE INDEX applied_changes_open ON applied_changes (project_root, committed_ns, applied_ns);"
+
 #define FOR_SQLITE(step) step("INTEGER", "TEXT", "BLOB", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT")
 #define FOR_POSTGRES(step) step("BIGINT", "TEXT COLLATE \"C\"", "BYTEA", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "")
 
@@ -62,6 +88,7 @@ static const struct {
     const char *postgres;
 } steps[] = {
     { FOR_SQLITE(STEP_1), FOR_POSTGRES(STEP_1) },
+    { FOR_SQLITE(STEP_2), FOR_POSTGRES(STEP_2) },
 };
 
 int schema_latest(void)

@@ -20,6 +20,7 @@
 #include "call/call.h"
 #include "rest/http_server.h"
 #include "rest/json_message.h"
+#include "web_routes.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
@@ -444,6 +445,7 @@ int main(int argc, char **argv)
     const struct method_table table = { .methods = methods, .count = ARRAY_LEN(methods) };
     struct http_server_options options = {
         .methods = &table,
+        .web = &web_routes,
         .extras = extras,
         .extra_count = ARRAY_LEN(extras),
         .openapi_title = "echo",

@@ -162,7 +162,7 @@ def test_who_hangs_up_kills_the_command(shared, http):
 def test_refusals(http):
     codebase = make(http)
     failed(http("GET", "/v1/nothing"), 404, 5, "Not Found")
-    failed(http("GET", "/"), 404, 5, "Not Found")
+    failed(http("GET", "/nothing"), 404, 5, "Not Found")
     failed(http("PATCH", "/v1/sandboxes"), 501, 12, "Method Not Allowed")
     failed(http("POST", "/v1/codebases", {"ownerId": "x"}), 400, 3, "name is required")
     failed(http("POST", "/v1/codebases", ""), 400, 3, "name is required")

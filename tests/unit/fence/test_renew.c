@@ -1,5 +1,8 @@
 #include "fence_fixture.h"
 
+#include <linux/fs.h>
+#include <stdlib.h>
+
 #include "fence/renew.h"
 
 /* The kernel is not asked here: what matters is what the next operation finds. */
@@ -204,6 +207,24 @@ static void only_clean_absolute_paths_are_taken(void **state)
     assert_content(x, walk(x, "a", NULL), "new a");
 }
 
+/* Each try loses it again, and then the kernel is asked to look once more; nothing is moved, and nothing is lost. */
+static void a_name_that_is_lost_while_it_is_renamed(void **state)
+{
+    struct fixture *x = *state;
+    struct inode *root = x->fence->root, *d = walk(x, "d", NULL);
+
+    walk(x, "a", NULL);
+    setenv("AGENTFENSE_FAULT", "rename-loses-name", 1);
+    assert_int_equal(op_rename(x->fence, &nobody, root, "a", root, "moved", 0), -ESTALE);
+    assert_int_equal(op_rename(x->fence, &nobody, root, "a", d, "b", 0), -ESTALE);
+    assert_int_equal(op_rename(x->fence, &nobody, root, "a", d, "b", RENAME_EXCHANGE), -ESTALE);
+    unsetenv("AGENTFENSE_FAULT");
+    assert_content(x, walk(x, "a", NULL), "old a");
+    assert_content(x, walk(x, "d/b", NULL), "old b");
+    assert_int_equal(op_rename(x->fence, &nobody, root, "a", root, "moved", 0), 0);
+    assert_content(x, walk(x, "moved", NULL), "old a");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +236,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_directory_of_the_delta_gets_and_loses_its_part_of_the_base, setup, teardown),
         cmocka_unit_test_setup_teardown(hidden_paths_move_no_time_and_visible_ones_do, setup, teardown),
         cmocka_unit_test_setup_teardown(a_passage_follows_what_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_name_that_is_lost_while_it_is_renamed, setup, teardown),
         cmocka_unit_test_setup_teardown(only_clean_absolute_paths_are_taken, setup, teardown),
     };
 

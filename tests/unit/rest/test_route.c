@@ -33,7 +33,7 @@ static struct route_table *make_table(void)
     const struct method_table table = { .methods = methods, .count = ARRAY_LEN(methods) };
     struct route_table *routes = NULL;
 
-    assert_int_equal(route_table_new(&table, extras, ARRAY_LEN(extras), &routes, NULL), 0);
+    assert_int_equal(route_table_new(&table, NULL, extras, ARRAY_LEN(extras), &routes, NULL), 0);
     return routes;
 }
 
@@ -139,7 +139,7 @@ static void test_a_thousand_routes_are_all_found(void **state)
         snprintf(paths[i], sizeof(paths[i]), "/v%d/a%d/{id}/b%d", i % 7, i, i % 13);
         many[i] = (struct method){ .name = paths[i], .routes = { { .verb = "GET", .path = paths[i] } } };
     }
-    assert_int_equal(route_table_new(&all, NULL, 0, &table, NULL), 0);
+    assert_int_equal(route_table_new(&all, NULL, NULL, 0, &table, NULL), 0);
     for (int i = 0; i < COUNT; i++) {
         char path[40];
 
@@ -161,14 +161,14 @@ static void test_templates_that_make_no_sense_are_refused(void **state)
         struct route_table *routes = NULL;
         struct err err = ERR_NONE;
 
-        assert_int_equal(route_table_new(&table, NULL, 0, &routes, &err), -EINVAL);
+        assert_int_equal(route_table_new(&table, NULL, NULL, 0, &routes, &err), -EINVAL);
         assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
     }
     const struct method twice[] = { { .name = "X", .routes = { { .verb = "GET", .path = "/a/{b}" } } },
                                     { .name = "Y", .routes = { { .verb = "GET", .path = "/a/{c}" } } } };
     const struct method_table table = { .methods = twice, .count = 2 };
     struct route_table *routes = NULL;
-    assert_int_equal(route_table_new(&table, NULL, 0, &routes, NULL), -EINVAL);
+    assert_int_equal(route_table_new(&table, NULL, NULL, 0, &routes, NULL), -EINVAL);
 }
 
 int main(void)

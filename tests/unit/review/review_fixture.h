@@ -4,10 +4,19 @@
 #include "../fence/fence_fixture.h"
 
 #include <dirent.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include "base/path.h"
 #include "review/edit.h"
+
+/* For tests with thousands of worlds: in memory, where we may, so that nobody waits for a disk. Called before there are any. */
+static inline void use_memory(void)
+{
+    if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
+        (void) !mount("none", "/tmp", "tmpfs", 0, "mode=1777");
+}
 
 struct world {
     struct fixture f;
@@ -237,4 +246,71 @@ static inline void assert_edits(struct world *w, const char *expected)
     load_edits(w, &list);
     describe_edits(&list, &text);
     assert_string_equal(text.data ? text.data : "", expected);
+}
+
+/* ---- an agent that did all there is to do ---- */
+
+static inline void a_busy_agent(struct world *w)
+{
+    base_put(w, "a", "a\n");
+    base_put(w, "b", "b\n");
+    base_put_mode(w, "script", "s\n", 0755);
+    base_put(w, "d/e/f", "f\n");
+    base_put(w, "d/g", "g\n");
+    base_put(w, "kept", "kept\n");
+    base_put(w, "was-dir/x", "x\n");
+    base_put(w, "was-file", "x\n");
+    base_put(w, "target", "t\n");
+    base_put(w, "mv", "moved\n");
+    base_put(w, "over", "old\n");
+    agent_begin(w);
+    agent_write(w, "a", "changed\n");
+    agent_write(w, "script", "changed\n");
+    agent_unlink(w, "b");
+    agent_unlink(w, "d/e/f");
+    agent_rmdir(w, "d/e");
+    agent_mkdir(w, "n");
+    agent_mkdir(w, "n/m");
+    agent_create(w, "n/m/deep", "deep\n", 0600);
+    agent_create(w, "n-beside", "beside\n", 0644);
+    agent_symlink(w, "../a", "n/link");
+    agent_unlink(w, "was-dir/x");
+    agent_rmdir(w, "was-dir");
+    agent_create(w, "was-dir", "file now\n", 0644);
+    agent_unlink(w, "was-file");
+    agent_mkdir(w, "was-file");
+    agent_create(w, "was-file/in", "in\n", 0644);
+    agent_chmod(w, "target", 0600);
+    agent_rename(w, "mv", "d/moved");
+    agent_create(w, "tmp", "new\n", 0644);
+    agent_rename(w, "tmp", "over");
+    agent_chmod(w, "d", 0750);
+    agent_end(w);
+}
+
+static inline void assert_busy_work(struct world *w)
+{
+    char target[16] = "";
+
+    assert_base(w, "a", "changed\n");
+    assert_base(w, "script", "changed\n");
+    assert_int_equal(base_mode(w, "script"), S_IFREG | 0755);
+    assert_false(base_has(w, "b"));
+    assert_false(base_has(w, "d/e"));
+    assert_base(w, "d/g", "g\n");
+    assert_base(w, "kept", "kept\n");
+    assert_base(w, "n/m/deep", "deep\n");
+    assert_int_equal(base_mode(w, "n/m/deep"), S_IFREG | 0600);
+    assert_int_equal(base_mode(w, "n/m"), S_IFDIR | 0755);
+    assert_int_equal(base_mode(w, "n"), S_IFDIR | 0755);
+    assert_base(w, "n-beside", "beside\n");
+    assert_int_equal(readlinkat(w->f.fd, "base/n/link", target, sizeof(target) - 1), 4);
+    assert_string_equal(target, "../a");
+    assert_base(w, "was-dir", "file now\n");
+    assert_base(w, "was-file/in", "in\n");
+    assert_int_equal(base_mode(w, "target"), S_IFREG | 0600);
+    assert_false(base_has(w, "mv"));
+    assert_base(w, "d/moved", "moved\n");
+    assert_base(w, "over", "new\n");
+    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0750);
 }

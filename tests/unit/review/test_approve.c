@@ -1,4 +1,4 @@
-#include "review/apply.h"
+#include "review/approve.h"
 
 #include "review_fixture.h"
 
@@ -9,10 +9,22 @@
 
 #include "base/id.h"
 
-static int try_apply(struct world *w, const struct apply_options *options, struct apply *ret, struct err *err)
+/* All, or these paths. */
+struct wanted {
+    bool is_forced;
+    const char *const *paths;
+    size_t path_count;
+};
+
+static int try_approve(struct world *w, const struct wanted *wanted, struct approve *ret, struct err *err)
 {
-    *ret = APPLY_NONE;
-    return apply_run(w->delta, options, ret, err);
+    autofree struct selection_file *files = xalloc((wanted->path_count + 1) * sizeof(*files));
+    struct selection selection = { files, wanted->path_count };
+    struct approve_options options = { .selection = &selection, .is_forced = wanted->is_forced };
+
+    for (size_t i = 0; i < wanted->path_count; i++)
+        files[i].path = wanted->paths[i];
+    return approve_run(w->delta, &options, ret, err);
 }
 
 static int count_temps(int dirfd)
@@ -34,24 +46,39 @@ static int count_temps(int dirfd)
     return temps;
 }
 
-/* Nothing temporary is left, neither in the base nor in the notes about it. */
+/* Nothing temporary is left. */
 static void assert_tidy(struct world *w)
 {
     autofd int base = open(w->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     assert_int_equal(count_temps(base), 0);
-    assert_false(is_there(&w->f, "delta/meta/apply"));
 }
 
-static void must_apply(struct world *w)
+static const struct approve_file *first_conflict(const struct approve *approve)
 {
-    autodone(apply) struct apply apply = APPLY_NONE;
+    for (size_t i = 0; approve->files && i < approve->edits.count; i++) {
+        if (approve->files[i].outcome == APPROVE_CONFLICT)
+            return &approve->files[i];
+    }
+    return NULL;
+}
+
+static const char *first_reason(const struct approve *approve)
+{
+    const struct approve_file *file = first_conflict(approve);
+
+    return file ? file->reason : "";
+}
+
+static void must_approve(struct world *w)
+{
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
-    int r = try_apply(w, &(struct apply_options){ 0 }, &apply, &err);
+    int r = try_approve(w, &(struct wanted){ 0 }, &approve, &err);
 
     if (r != 0)
-        fail_msg("%d: %s %s", r, err.text, apply.conflict_count ? apply.conflicts[0].reason : "");
-    assert_int_equal(apply.done, apply.edits.count);
+        fail_msg("%d: %s %s", r, err.text, first_reason(&approve));
+    assert_int_equal(approve.taken_count, approve.edits.count);
     assert_edits(w, "");
     assert_tidy(w);
 }
@@ -59,24 +86,24 @@ static void must_apply(struct world *w)
 /* Nothing was written: `path` is among the conflicts, for a reason that has `word` in it. Then --force writes. */
 static void assert_conflict(struct world *w, const char *path, const char *word)
 {
-    autodone(apply) struct apply apply = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
-    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), 1);
-    assert_int_equal(apply.conflict_count, 1);
-    assert_string_equal(apply.conflicts[0].path, path);
-    if (!strstr(apply.conflicts[0].reason, word))
-        fail_msg("'%s' has no '%s'", apply.conflicts[0].reason, word);
-    assert_int_equal(apply.done, 0);
+    assert_int_equal(try_approve(w, &(struct wanted){ 0 }, &approve, &err), 1);
+    assert_int_equal(approve.conflict_count, 1);
+    const struct approve_file *file = first_conflict(&approve);
+    assert_string_equal(file->edit->path, path);
+    if (!strstr(file->reason, word))
+        fail_msg("'%s' has no '%s'", file->reason, word);
     assert_tidy(w);
 }
 
 static void force(struct world *w)
 {
-    autodone(apply) struct apply apply = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
-    if (try_apply(w, &(struct apply_options){ .is_forced = true }, &apply, &err) != 0)
+    if (try_approve(w, &(struct wanted){ .is_forced = true }, &approve, &err) != 0)
         fail_msg("%s", err.text);
     assert_edits(w, "");
     assert_tidy(w);
@@ -90,79 +117,14 @@ static void later(void)
 
 /* ---- what is written ---- */
 
-static void a_busy_agent(struct world *w)
-{
-    base_put(w, "a", "a\n");
-    base_put(w, "b", "b\n");
-    base_put_mode(w, "script", "s\n", 0755);
-    base_put(w, "d/e/f", "f\n");
-    base_put(w, "d/g", "g\n");
-    base_put(w, "kept", "kept\n");
-    base_put(w, "was-dir/x", "x\n");
-    base_put(w, "was-file", "x\n");
-    base_put(w, "target", "t\n");
-    base_put(w, "mv", "moved\n");
-    base_put(w, "over", "old\n");
-    agent_begin(w);
-    agent_write(w, "a", "changed\n");
-    agent_write(w, "script", "changed\n");
-    agent_unlink(w, "b");
-    agent_unlink(w, "d/e/f");
-    agent_rmdir(w, "d/e");
-    agent_mkdir(w, "n");
-    agent_mkdir(w, "n/m");
-    agent_create(w, "n/m/deep", "deep\n", 0600);
-    agent_create(w, "n-beside", "beside\n", 0644);
-    agent_symlink(w, "../a", "n/link");
-    agent_unlink(w, "was-dir/x");
-    agent_rmdir(w, "was-dir");
-    agent_create(w, "was-dir", "file now\n", 0644);
-    agent_unlink(w, "was-file");
-    agent_mkdir(w, "was-file");
-    agent_create(w, "was-file/in", "in\n", 0644);
-    agent_chmod(w, "target", 0600);
-    agent_rename(w, "mv", "d/moved");
-    agent_create(w, "tmp", "new\n", 0644);
-    agent_rename(w, "tmp", "over");
-    agent_chmod(w, "d", 0750);
-    agent_end(w);
-}
-
-static void assert_busy_work(struct world *w)
-{
-    char target[16] = "";
-
-    assert_base(w, "a", "changed\n");
-    assert_base(w, "script", "changed\n");
-    assert_int_equal(base_mode(w, "script"), S_IFREG | 0755);
-    assert_false(base_has(w, "b"));
-    assert_false(base_has(w, "d/e"));
-    assert_base(w, "d/g", "g\n");
-    assert_base(w, "kept", "kept\n");
-    assert_base(w, "n/m/deep", "deep\n");
-    assert_int_equal(base_mode(w, "n/m/deep"), S_IFREG | 0600);
-    assert_int_equal(base_mode(w, "n/m"), S_IFDIR | 0755);
-    assert_int_equal(base_mode(w, "n"), S_IFDIR | 0755);
-    assert_base(w, "n-beside", "beside\n");
-    assert_int_equal(readlinkat(w->f.fd, "base/n/link", target, sizeof(target) - 1), 4);
-    assert_string_equal(target, "../a");
-    assert_base(w, "was-dir", "file now\n");
-    assert_base(w, "was-file/in", "in\n");
-    assert_int_equal(base_mode(w, "target"), S_IFREG | 0600);
-    assert_false(base_has(w, "mv"));
-    assert_base(w, "d/moved", "moved\n");
-    assert_base(w, "over", "new\n");
-    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0750);
-}
-
 static void every_kind_of_change_is_applied(void **state)
 {
     struct world *w = *state;
 
     a_busy_agent(w);
-    must_apply(w);
+    must_approve(w);
     assert_busy_work(w);
-    must_apply(w); /* again: nothing to do */
+    must_approve(w); /* again: nothing to do */
     assert_busy_work(w);
 }
 
@@ -177,7 +139,7 @@ static void a_mask_changes_no_mode(void **state)
     agent_create(w, "g", "g\n", 0666);
     agent_end(w);
     mask = umask(077);
-    must_apply(w);
+    must_approve(w);
     umask(mask);
     assert_int_equal(base_mode(w, "d"), S_IFDIR | 0755);
     assert_int_equal(base_mode(w, "d/f"), S_IFREG | 0666);
@@ -195,7 +157,7 @@ static void dangerous_bits_are_not_applied(void **state)
     /* The fence gives no such bits; somebody else could. */
     assert_int_equal(fchmodat(w->f.fd, "delta/data/suid", 06755, 0), 0);
     assert_int_equal(fchmodat(w->f.fd, "delta/data/d", 07755, 0), 0);
-    must_apply(w);
+    must_approve(w);
     assert_int_equal(base_mode(w, "suid"), S_IFREG | 0755);
     assert_int_equal(base_mode(w, "d"), S_IFDIR | 0755);
 }
@@ -218,7 +180,7 @@ static void owners_are_those_of_the_base(void **state)
     agent_create(w, "d/e/f", "f\n", 0644);
     agent_symlink(w, "x", "d/l");
     agent_end(w);
-    must_apply(w);
+    must_approve(w);
     assert_int_equal(fstatat(w->f.fd, "base/old", &st, 0), 0);
     assert_int_equal(st.st_uid, 1234);
     assert_int_equal(st.st_gid, 1235);
@@ -233,7 +195,7 @@ static void owners_are_those_of_the_base(void **state)
 static void only_chosen_paths_are_applied(void **state)
 {
     struct world *w = *state;
-    autodone(apply) struct apply apply = APPLY_NONE, none = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE, none = APPROVE_NONE;
     struct err err = ERR_NONE;
 
     base_put(w, "a", "a\n");
@@ -245,8 +207,8 @@ static void only_chosen_paths_are_applied(void **state)
     agent_create(w, "n/x", "x\n", 0644);
     agent_create(w, "n/y", "y\n", 0644);
     agent_end(w);
-    struct apply_options options = { .paths = (const char *const[]){ "a", "n/x" }, .path_count = 2 };
-    assert_int_equal(try_apply(w, &options, &apply, &err), 0);
+    struct wanted options = { .paths = (const char *const[]){ "a", "n/x" }, .path_count = 2 };
+    assert_int_equal(try_approve(w, &options, &approve, &err), 0);
     assert_base(w, "a", "changed\n");
     assert_base(w, "b", "b\n");
     assert_base(w, "n/x", "x\n");
@@ -254,9 +216,9 @@ static void only_chosen_paths_are_applied(void **state)
     assert_edits(w, "modified b, added n/y");
     options.paths = (const char *const[]){ "nowhere" };
     options.path_count = 1;
-    assert_int_equal(try_apply(w, &options, &none, &err), -ENOENT);
+    assert_int_equal(try_approve(w, &options, &none, &err), -ENOENT);
     assert_non_null(strstr(err.text, "'nowhere'"));
-    must_apply(w);
+    must_approve(w);
 }
 
 static void git_is_never_written(void **state)
@@ -278,7 +240,7 @@ static void git_is_never_written(void **state)
     agent_create(w, "n/.git/config", "evil\n", 0644);
     agent_create(w, "n/f", "f\n", 0644);
     agent_end(w);
-    must_apply(w);
+    must_approve(w);
     assert_base(w, ".git/config", "c\n");
     assert_false(base_has(w, ".git/hook"));
     assert_base(w, "sub/.git/HEAD", "h\n");
@@ -290,7 +252,7 @@ static void git_is_never_written(void **state)
 static void hidden_files_are_never_deleted(void **state)
 {
     struct world *w = *state;
-    autodone(apply) struct apply apply = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
     base_put(w, "d/a", "a\n");
@@ -303,13 +265,13 @@ static void hidden_files_are_never_deleted(void **state)
     agent_create(w, "e", "a file now\n", 0644);
     agent_end(w);
     assert_conflict(w, "e", "never saw");
-    struct apply_options options = { .is_forced = true };
-    assert_int_equal(try_apply(w, &options, &apply, &err), 1); /* not even then */
+    struct wanted options = { .is_forced = true };
+    assert_int_equal(try_approve(w, &options, &approve, &err), 1); /* not even then */
     assert_base(w, "e/secret.key", "s\n");
-    apply_done(&apply);
+    approve_done(&approve);
     options.paths = (const char *const[]){ "d" };
     options.path_count = 1;
-    assert_int_equal(try_apply(w, &options, &apply, &err), 0);
+    assert_int_equal(try_approve(w, &options, &approve, &err), 0);
     assert_false(base_has(w, "d/a"));
     assert_base(w, "d/secret.key", "s\n");
     assert_tidy(w);
@@ -348,7 +310,7 @@ static void a_file_touched_in_the_base_is_none(void **state)
     agent_end(w);
     later();
     base_put(w, "a", "a\n");
-    must_apply(w);
+    must_approve(w);
     assert_base(w, "a", "agent\n");
 }
 
@@ -430,7 +392,7 @@ static void in_a_live_base_the_kept_hash_decides(void **state)
     base_put(w, "over", "b\n");
     assert_conflict(w, "over", "changed");
     base_put(w, "over", "a\n");
-    must_apply(w);
+    must_approve(w);
     assert_base(w, "over", "agent\n");
     assert_false(base_has(w, "gone"));
 }
@@ -460,12 +422,12 @@ static void what_was_applied_is_the_new_ground(void **state)
     agent_unlink(w, "gone");
     agent_create(w, "n", "one\n", 0644);
     agent_end(w);
-    must_apply(w);
+    must_approve(w);
     agent_begin(w); /* the sandbox goes on */
     agent_write(w, "a", "two\n");
     agent_write(w, "n", "two\n");
     agent_end(w);
-    must_apply(w);
+    must_approve(w);
     assert_base(w, "a", "two\n");
     assert_base(w, "n", "two\n");
     base_put(w, "a", "owner\n");
@@ -480,7 +442,7 @@ static void what_was_applied_is_the_new_ground(void **state)
 static void links_in_the_base_are_not_followed(void **state)
 {
     struct world *w = *state;
-    autodone(apply) struct apply apply = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
     assert_int_equal(mkdirat(w->f.fd, "outside", 0755), 0);
@@ -491,9 +453,9 @@ static void links_in_the_base_are_not_followed(void **state)
     agent_end(w);
     assert_int_equal(renameat(w->f.fd, "base/d", w->f.fd, "elsewhere"), 0);
     assert_int_equal(symlinkat("../outside", w->f.fd, "base/d"), 0);
-    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), 1);
-    apply_done(&apply);
-    assert_int_equal(try_apply(w, &(struct apply_options){ .is_forced = true }, &apply, &err), 0);
+    assert_int_equal(try_approve(w, &(struct wanted){ 0 }, &approve, &err), 1);
+    approve_done(&approve);
+    assert_int_equal(try_approve(w, &(struct wanted){ .is_forced = true }, &approve, &err), 0);
     assert_base(w, "d/f", "agent\n");
     assert_int_equal(base_mode(w, "d") & S_IFMT, S_IFDIR); /* the link is gone, not followed */
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -504,29 +466,29 @@ static void links_in_the_base_are_not_followed(void **state)
 static void a_delta_in_use_is_refused(void **state)
 {
     struct world *w = *state;
-    autodone(apply) struct apply apply = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
     agent_begin(w);
     agent_create(w, "n", "n\n", 0644);
-    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), -EBUSY);
+    assert_int_equal(try_approve(w, &(struct wanted){ 0 }, &approve, &err), -EBUSY);
     assert_false(base_has(w, "n"));
     agent_end(w);
     autofd int base = open(w->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(flock(base, LOCK_EX | LOCK_NB), 0);
-    apply_done(&apply);
-    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), -EBUSY);
+    approve_done(&approve);
+    assert_int_equal(try_approve(w, &(struct wanted){ 0 }, &approve, &err), -EBUSY);
     assert_non_null(strstr(err.text, w->base));
 }
 
-static pid_t apply_and_die(struct world *w, const char *fault, int *ret_status)
+static pid_t approve_and_die(struct world *w, const char *fault, int *ret_status)
 {
     pid_t pid = fork();
 
     if (pid == 0) {
-        autodone(apply) struct apply apply = APPLY_NONE;
+        autodone(approve) struct approve approve = APPROVE_NONE;
         setenv("AGENTFENSE_FAULT", fault, 1);
-        _exit(try_apply(w, &(struct apply_options){ 0 }, &apply, NULL) == 0 ? 0 : 1);
+        _exit(try_approve(w, &(struct wanted){ 0 }, &approve, NULL) == 0 ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, ret_status, 0), pid);
     return pid;
@@ -535,7 +497,7 @@ static pid_t apply_and_die(struct world *w, const char *fault, int *ret_status)
 /* Every file of the base is old or new, whichever step was the last; then a second run finishes. */
 static void killed_at_any_step_it_is_finished_by_the_next(void **state)
 {
-    static const char *const points[] = { "apply-staging", "apply-staged", "apply-placed", "apply-deleted" };
+    static const char *const points[] = { "landing-staging", "landing-staged", "landing-step", "landing-cleaned-one" };
     struct world *w = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(points); i++) {
@@ -545,7 +507,7 @@ static void killed_at_any_step_it_is_finished_by_the_next(void **state)
             int status;
             assert_int_equal(world_setup((void **) &inner), 0);
             a_busy_agent(inner);
-            apply_and_die(inner, fault, &status);
+            approve_and_die(inner, fault, &status);
             if (WIFSIGNALED(status)) {
                 autodone(buf) struct buf text = BUF_EMPTY;
                 assert_int_equal(file_read(inner->f.fd, "base/a", 100, &text), 0);
@@ -554,7 +516,7 @@ static void killed_at_any_step_it_is_finished_by_the_next(void **state)
                 if (i < 2)
                     assert_base(inner, "a", "a\n");
             }
-            must_apply(inner);
+            must_approve(inner);
             assert_busy_work(inner);
             assert_int_equal(world_teardown((void **) &inner), 0);
             if (!WIFSIGNALED(status)) {
@@ -573,12 +535,12 @@ static void what_a_killed_run_staged_can_be_cleaned_up(void **state)
     int status;
 
     a_busy_agent(w);
-    apply_and_die(w, "apply-staged", &status);
+    approve_and_die(w, "landing-staged", &status);
     if (!WIFSIGNALED(status))
         skip();
     autofd int base = open(w->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(count_temps(base) > 0);
-    apply_clean_up(w->delta);
+    assert_int_equal(approve_recover(w->delta, false, NULL), 0);
     assert_tidy(w);
     assert_base(w, "a", "a\n");
 }
@@ -586,7 +548,7 @@ static void what_a_killed_run_staged_can_be_cleaned_up(void **state)
 /* In a child, which has a small file system of its own below the base. Returns the line that is not as it should be. */
 static int fill_a_small_disk(struct world *w)
 {
-    autodone(apply) struct apply apply = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
     autofree char *d = xprintf("%s/d", w->base), *big = xalloc(300 << 10);
     struct stat st;
@@ -604,7 +566,7 @@ static int fill_a_small_disk(struct world *w)
     agent_create(w, "d/small", "small\n", 0644);
     agent_create(w, "d/zbig", big, 0644);
     agent_end(w);
-    if (try_apply(w, &(struct apply_options){ 0 }, &apply, &err) != -ENOSPC)
+    if (try_approve(w, &(struct wanted){ 0 }, &approve, &err) != -ENOSPC)
         return __LINE__;
     if (!strstr(err.text, "nothing was changed") || !strstr(err.text, "'d/zbig'"))
         return __LINE__;
@@ -638,7 +600,7 @@ static void a_full_disk_changes_nothing(void **state)
 static void a_directory_we_may_not_write_changes_nothing(void **state)
 {
     struct world *w = *state;
-    autodone(apply) struct apply apply = APPLY_NONE;
+    autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
     base_put(w, "a", "a\n");
@@ -650,7 +612,7 @@ static void a_directory_we_may_not_write_changes_nothing(void **state)
     if (geteuid() == 0)
         skip();
     assert_int_equal(fchmodat(w->f.fd, "base/d", 0555, 0), 0);
-    assert_int_equal(try_apply(w, &(struct apply_options){ 0 }, &apply, &err), -EACCES);
+    assert_int_equal(try_approve(w, &(struct wanted){ 0 }, &approve, &err), -EACCES);
     assert_int_equal(fchmodat(w->f.fd, "base/d", 0755, 0), 0);
     assert_base(w, "a", "a\n");
     assert_tidy(w);

@@ -1,0 +1,199 @@
+#include "api/ws_call.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/gate.h"
+#include "base/mem.h"
+
+#define HINT_MAX 512
+
+void ws_hint(struct ws *ws, const char *fmt, ...)
+{
+    char text[HINT_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    free(ws->hint);
+    ws->hint = xdup(text);
+}
+
+void ws_detail(struct ws *ws, const char *key, json_t *value)
+{
+    if (!ws->details)
+        ws->details = json_object();
+    json_object_set_new(ws->details, key, value);
+}
+
+int ws_answer(struct ws *ws, int status, json_t *value)
+{
+    web_answer_json(ws->web, status, value);
+    return 0;
+}
+
+int ws_answer_empty(struct ws *ws, int status)
+{
+    ws->web->response.status = status;
+    return 0;
+}
+
+int ws_status_of(enum err_code code)
+{
+    switch (code) {
+    case ERR_FAILED_PRECONDITION:
+    case ERR_ALREADY_EXISTS:
+    case ERR_ABORTED:
+        return 409;
+    case ERR_RESOURCE_EXHAUSTED:
+        return 429;
+    default:
+        return err_code_http_status(code);
+    }
+}
+
+static const char *hint_of(int status)
+{
+    switch (status) {
+    case 400:
+        return "see docs/workspace.md for what this request takes";
+    case 401:
+        return "send 'Authorization: Bearer TOKEN'; 'agentfense token create' makes one";
+    case 403:
+        return "ask for a token that allows this";
+    case 404:
+        return "GET /api/v1/sandboxes lists those that there are";
+    case 409:
+        return "look at the sandbox again: GET /api/v1/sandboxes/{id} tells its status and version";
+    case 413:
+        return "send less at once";
+    case 429:
+        return "delete what is not needed any more, or ask for a higher limit";
+    default:
+        return NULL;
+    }
+}
+
+static void answer_error(struct ws *ws, int r, struct err *err)
+{
+    struct web_response *response = &ws->web->response;
+
+    if (err->code == ERR_OK)
+        err_errno(err, r, "the request failed");
+    int status = ws->status ? ws->status : ws_status_of(err->code);
+    bool is_retryable = ws->is_retryable || err->code == ERR_ABORTED || err->code == ERR_UNAVAILABLE;
+
+    if (ws->web->has_begun) {
+        ws->web->is_broken = true;
+        return;
+    }
+    response->status = status;
+    response->content_type = "application/json";
+    response->size_bytes = -1;
+    buf_clear(&response->body);
+    if (status == 401)
+        web_add_header(ws->web, "WWW-Authenticate", "Bearer");
+    web_add_error(&response->body, status, err->text, ws->hint ? ws->hint : hint_of(status), is_retryable, ws->details);
+}
+
+static bool is_known(const char *const *keys, const char *key)
+{
+    for (; *keys; keys++)
+        if (strcmp(*keys, key) == 0)
+            return true;
+    return false;
+}
+
+static int check_keys(struct ws *ws, struct err *err)
+{
+    autodone(buf) struct buf known = BUF_EMPTY;
+    const char *key;
+    json_t *value;
+
+    if (!ws->route->keys)
+        return 0;
+    json_object_foreach(ws->body, key, value)
+    {
+        (void) value;
+        if (is_known(ws->route->keys, key))
+            continue;
+        for (const char *const *at = ws->route->keys; *at; at++)
+            buf_addf(&known, "%s%s", at == ws->route->keys ? "" : ", ", *at);
+        ws_hint(ws, "this request takes %s", known.len ? known.data : "no keys");
+        return err_refuse(err, -EINVAL, key, "is no key of this request");
+    }
+    return 0;
+}
+
+static int take_body(struct ws *ws, struct err *err)
+{
+    const struct web *web = ws->web;
+    json_error_t wrong;
+
+    if (!(ws->route->flags & (WS_BODY | WS_NEEDS_BODY)))
+        return 0;
+    size_t blank = 0;
+    while (blank < web->body_len && strchr(" \t\r\n", web->body[blank]) && web->body[blank])
+        blank++;
+    if (blank == web->body_len)
+        return ws->route->flags & WS_NEEDS_BODY ? err_invalid(err, "the request needs a body") : 0;
+    ws->body = json_loadb(web->body, web->body_len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &wrong);
+    if (!ws->body) {
+        ws_hint(ws, "the body is one JSON object, with each key once");
+        return err_invalid(err, "the body is malformed at line %d, column %d: %s", wrong.line, wrong.column, wrong.text);
+    }
+    if (!json_is_object(ws->body))
+        return err_invalid(err, "the body is no JSON object");
+    return check_keys(ws, err);
+}
+
+static int take_id(struct ws *ws, struct err *err)
+{
+    const char *id = web_capture(ws->web, "id");
+
+    if (!strstr(ws->route->path, "/sandboxes/{id}"))
+        return 0;
+    if (uuid_parse(id, ws->id) < 0) {
+        ws_hint(ws, "ids look like 83300d2c-bd63-41e4-853b-58b605352f6b");
+        return err_refuse(err, -EINVAL, id, "is no id of a sandbox");
+    }
+    return 0;
+}
+
+static int admit(struct ws *ws, const struct api *api, struct err *err)
+{
+    struct call *call = ws->web->call;
+    int r = ws->route->flags & WS_PUBLIC ? 0 : gate_pass(api, call, err);
+
+    if (r < 0)
+        return r;
+    ws->caller = (struct caller){ .owner = call->owner ? call->owner : "",
+                                  .is_admin = call->is_admin,
+                                  .cancel_fd = call_cancel_fd(call),
+                                  .allowed_roots = (const char *const *) call->allowed_roots };
+    return 0;
+}
+
+void ws_run(struct web *web, void *cookie)
+{
+    const struct api *api = cookie;
+    struct ws ws = { .web = web, .service = api->service, .route = web->route->detail };
+    struct err err = ERR_NONE;
+    int r = admit(&ws, api, &err);
+
+    if (r == 0)
+        r = take_id(&ws, &err);
+    if (r == 0)
+        r = take_body(&ws, &err);
+    if (r == 0)
+        r = ws.route->fn(&ws, &err);
+    if (r < 0)
+        answer_error(&ws, r, &err);
+    free(ws.hint);
+    json_decref(ws.body);
+    json_decref(ws.details);
+}

@@ -1,0 +1,69 @@
+/*
+ * One request to the workspace routes (/api/v1), as its handler sees it: let in by the same gate as a method, its id and its body read. The
+ * table of routes is in ws_routes.c; every handler is a `ws_fn` in a ws_*.c.
+ *
+ * A handler answers with ws_answer() or the functions of call/web.h and returns 0; or it returns a negative errno with `err` filled in, and
+ * maybe a hint, details or a status of its own choosing, and the error body is made of those. A hint that nobody gave comes from the
+ * error's code.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/uuid.h"
+#include "call/web.h"
+#include "service/caller.h"
+
+struct ws_route;
+
+struct ws {
+    struct web *web;
+    struct service *service;
+    struct caller caller;
+    const struct ws_route *route;
+    char id[UUID_TEXT_MAX]; /* of "{id}", as we write it; "" when the path has none */
+    json_t *body;           /* owned: an object; NULL: there was none */
+
+    /* Of an error. */
+    int status; /* 0: what the code says */
+    char *hint; /* owned; NULL: what the code says */
+    bool is_retryable;
+    json_t *details; /* owned */
+};
+
+typedef int (*ws_fn)(struct ws *ws, struct err *err);
+
+enum ws_flag {
+    WS_PUBLIC = 1 << 0, /* for everybody, without authentication */
+    WS_BODY = 1 << 1,   /* may have a JSON body */
+    WS_NEEDS_BODY = 1 << 2,
+    WS_RAW_BODY = 1 << 3, /* the body is not JSON: web->body */
+};
+
+struct ws_route {
+    const char *verb, *path;
+    ws_fn fn;
+    const char *summary;
+    unsigned flags;
+    const char *const *keys; /* ended by NULL: any other key of the body is 400; NULL: any key goes */
+    size_t body_max;         /* 0: 4 MiB */
+    enum web_answer answer;
+};
+
+/* The web_fn of all of them: `web->route->detail` is the ws_route, the cookie the api. */
+void ws_run(struct web *web, void *cookie);
+
+/* What is said of an error beside its text. The hint replaces one that is there. */
+void ws_hint(struct ws *ws, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ws_detail(struct ws *ws, const char *key, json_t *value); /* takes the value */
+
+/* Takes the value. Returns 0. */
+int ws_answer(struct ws *ws, int status, json_t *value);
+int ws_answer_empty(struct ws *ws, int status);
+
+/* The status of an error's code: unlike in /v1, what cannot be done now is a conflict, 409. */
+int ws_status_of(enum err_code code);

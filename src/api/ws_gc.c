@@ -1,0 +1,159 @@
+/* Collecting workspaces. */
+#include <string.h>
+
+#include "api/ws_handlers.h"
+#include "api/ws_json.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "service/workspaces.h"
+
+const char *const ws_gc_keys[] = { "policy", "dryRun", "limit", "actor", "olderThan", "maxAge", "idleTimeout", NULL };
+
+static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
+{
+    autofree const char **names = NULL;
+    size_t count = 0;
+    int r = ws_get_texts(policy, "statuses", 16, &names, &count, err);
+
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        enum workspace_status status;
+
+        if (!workspace_status_parse(names[i], &status))
+            return err_refuse(err, -EINVAL, names[i], "is no status");
+        *ret |= WORKSPACE_STATUS_BIT(status);
+    }
+    return r;
+}
+
+static int check_policy_keys(struct ws *ws, const json_t *policy, struct err *err)
+{
+    static const char *const keys[] = { "maxAge",          "idleTimeout",   "maxTotalSizeBytes",
+                                        "includeTerminal", "terminalDelay", "statuses" };
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *) (uintptr_t) policy, key, value)
+    {
+        bool is_known = false;
+
+        (void) value;
+        for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+            is_known |= strcmp(keys[i], key) == 0;
+        if (!is_known) {
+            ws_hint(ws, "a policy takes maxAge, idleTimeout, maxTotalSizeBytes, includeTerminal, terminalDelay, statuses");
+            return err_refuse(err, -EINVAL, key, "is no key of a policy");
+        }
+    }
+    return 0;
+}
+
+/* A policy that is given holds for all: what it does not name is no criterion. */
+static int take_policy(struct ws *ws, const json_t *policy, struct workspace_gc *gc, struct err *err)
+{
+    int64_t terminal = -1;
+    int r = check_policy_keys(ws, policy, err);
+
+    *gc = (struct workspace_gc){ .max_age_ns = -1, .idle_ns = -1, .terminal_delay_ns = -1 };
+    if (r == 0)
+        r = ws_get_duration(policy, "maxAge", &gc->max_age_ns, err);
+    if (r == 0)
+        r = ws_get_duration(policy, "idleTimeout", &gc->idle_ns, err);
+    if (r == 0)
+        r = ws_get_duration(policy, "terminalDelay", &terminal, err);
+    if (r == 0)
+        r = ws_get_int(policy, "maxTotalSizeBytes", 0, INT64_MAX, &gc->max_total_bytes, err);
+    if (r == 0)
+        r = ws_get_bool(policy, "includeTerminal", &gc->with_terminal, err);
+    gc->terminal_delay_ns = terminal < 0 && gc->with_terminal ? 0 : terminal;
+    gc->with_terminal |= terminal >= 0;
+    return r < 0 ? r : take_statuses(policy, &gc->statuses, err);
+}
+
+/* `olderThan` and its like beside the policy are short for one that says only that. */
+static int take_short(struct ws *ws, struct workspace_gc *gc, struct err *err)
+{
+    int64_t age = -1, idle = -1;
+    int r = ws_get_duration(ws->body, "maxAge", &age, err);
+
+    if (r == 0)
+        r = ws_get_duration(ws->body, "olderThan", &age, err);
+    if (r == 0)
+        r = ws_get_duration(ws->body, "idleTimeout", &idle, err);
+    if (r == 0 && (age >= 0 || idle >= 0))
+        *gc = (struct workspace_gc){ .max_age_ns = age, .idle_ns = idle, .terminal_delay_ns = -1, .with_terminal = true };
+    return r;
+}
+
+static json_t *answer_of(const struct workspace_gc_result *result, bool is_dry, int64_t began_ns)
+{
+    json_t *collected = json_array(), *errors = json_array(), *reasons = json_object(), *answer;
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < result->count; i++) {
+        const struct workspace_gc_one *one = &result->items[i];
+
+        if (*one->error) {
+            json_array_append_new(
+                errors, json_pack("{s:s, s:o}", "sandboxId", one->row.id, "error", ws_text(one->error, strlen(one->error))));
+            continue;
+        }
+        json_t *item = json_pack("{s:s, s:o, s:s, s:I, s:s}", "id", one->row.id, "scopePath",
+                                 ws_text(one->row.scope_path, strlen(one->row.scope_path)), "status",
+                                 workspace_status_name((enum workspace_status) one->row.status), "sizeBytes",
+                                 (json_int_t) one->row.size_bytes, "reason", one->reason);
+        ws_set_time(item, "createdAt", one->row.created_ns);
+        json_array_append_new(collected, item);
+        json_object_set_new(reasons, one->row.id, json_pack("[s]", one->reason));
+        bytes += one->row.size_bytes;
+    }
+    answer = json_pack("{s:o, s:I, s:I, s:b}", "collected", collected, "totalCollected",
+                       (json_int_t) json_array_size(collected), "totalBytesReclaimed", (json_int_t) bytes, "dryRun", is_dry);
+    if (json_array_size(errors) > 0)
+        json_object_set(answer, "errors", errors);
+    if (json_object_size(reasons) > 0)
+        json_object_set(answer, "reasons", reasons);
+    json_decref(errors);
+    json_decref(reasons);
+    ws_set_time(answer, "startedAt", began_ns);
+    ws_set_time(answer, "completedAt", clock_wall_ns());
+    return answer;
+}
+
+static int collect(struct ws *ws, bool is_preview, struct err *err)
+{
+    struct workspace_gc gc = workspaces_gc_default(ws->service);
+    struct workspace_gc_result result = { 0 };
+    const json_t *policy = NULL;
+    int64_t limit = 100, began_ns = clock_wall_ns();
+    bool is_dry = false;
+    const char *actor = "";
+    int r = ws_get_object(ws->body, "policy", &policy, err);
+
+    if (r == 0)
+        r = policy ? take_policy(ws, policy, &gc, err) : take_short(ws, &gc, err);
+    if (r == 0)
+        r = ws_get_bool(ws->body, "dryRun", &is_dry, err);
+    if (r == 0)
+        r = ws_get_int(ws->body, "limit", 1, 100000, &limit, err);
+    if (r == 0)
+        r = ws_get_text(ws->body, "actor", 256, &actor, err);
+    if (r < 0)
+        return r;
+    gc.is_dry = is_dry || is_preview;
+    gc.limit = (size_t) limit;
+    r = workspaces_gc(ws->service, &ws->caller, &gc, &result, err);
+    if (r == 0)
+        r = ws_answer(ws, 200, answer_of(&result, gc.is_dry, began_ns));
+    workspace_gc_result_done(&result);
+    return r;
+}
+
+int ws_gc(struct ws *ws, struct err *err)
+{
+    return collect(ws, false, err);
+}
+
+int ws_gc_preview(struct ws *ws, struct err *err)
+{
+    return collect(ws, true, err);
+}

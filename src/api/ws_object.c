@@ -1,0 +1,153 @@
+#include "api/ws_object.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/ws_json.h"
+#include "base/mem.h"
+
+static void set_paths(struct ws *ws, json_t *object, const struct workspace_row *row)
+{
+    autofree char *upper = workspaces_path(ws->service, row->id, "delta/data"),
+                  *work = workspaces_path(ws->service, row->id, "delta/meta"),
+                  *merged = workspaces_path(ws->service, row->id, "mnt");
+
+    if (row->status == WORKSPACE_STATUS_DELETED || row->status == WORKSPACE_STATUS_ERROR)
+        return;
+    ws_set_text(object, "lowerDir", row->scope_path);
+    ws_set_text(object, "upperDir", upper);
+    ws_set_text(object, "workDir", work);
+    if (row->status == WORKSPACE_STATUS_ACTIVE)
+        ws_set_text(object, "mergedDir", merged);
+}
+
+static void set_reserved(json_t *object, const struct workspace_row *row)
+{
+    char **paths = row->reserved_paths;
+    json_t *list = json_array();
+
+    for (; paths && *paths; paths++)
+        json_array_append_new(list, ws_text(*paths, strlen(*paths)));
+    json_object_set_new(object, "reservedPath", json_array_size(list) ? json_incref(json_array_get(list, 0)) : json_string(""));
+    if (json_array_size(list) > 0)
+        json_object_set(object, "reservedPaths", list);
+    json_decref(list);
+    if (row->no_lock)
+        json_object_set_new(object, "noLock", json_true());
+}
+
+/* JSON that is kept as text. Empty ones are left out. */
+static void set_kept(json_t *object, const char *key, const char *text, bool always)
+{
+    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+
+    if (value && (always || json_array_size(value) > 0 || json_object_size(value) > 0))
+        json_object_set(object, key, value);
+    json_decref(value);
+}
+
+static void set_times(json_t *object, const struct workspace_row *row)
+{
+    ws_set_time(object, "createdAt", row->created_ns);
+    ws_set_time(object, "lastUsedAt", row->used_ns);
+    ws_set_time(object, "updatedAt", row->updated_ns);
+    ws_set_time(object, "stoppedAt", row->stopped_ns);
+    ws_set_time(object, "approvedAt", row->approved_ns);
+    ws_set_time(object, "deletedAt", row->deleted_ns);
+}
+
+static json_t *health_of(const struct workspace_health *health)
+{
+    json_t *object = json_pack("{s:b, s:b}", "healthy", health->is_healthy, "verified", 1);
+
+    if (!health->is_healthy) {
+        ws_set_text(object, "error", health->error);
+        json_object_set_new(object, "hint", json_string("stop the sandbox and start it again; its changes are kept"));
+    }
+    return object;
+}
+
+json_t *ws_object(struct ws *ws, const struct workspace_row *row, const struct workspace_health *health)
+{
+    json_t *object = json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:[], s:I, s:I}", "id", row->id, "scopePath",
+                               ws_text(row->scope_path, strlen(row->scope_path)), "projectRoot",
+                               ws_text(row->project_root, strlen(row->project_root)), "ownerType", row->owner_type, "status",
+                               workspace_status_name((enum workspace_status) row->status), "driver", row->driver,
+                               "driverVersion", AGENTFENSE_VERSION, "sizeBytes", (json_int_t) row->size_bytes, "fileCount",
+                               (json_int_t) row->file_count, "activePids", "sessionCount",
+                               (json_int_t) (health ? health->sessions : 0), "version", (json_int_t) row->row_version);
+
+    set_reserved(object, row);
+    ws_set_text(object, "owner", row->owner);
+    ws_set_text(object, "errorMessage", row->reason);
+    ws_set_text(object, "idempotencyKey", row->idempotency_key);
+    ws_set_text(object, "baseCommitHash", row->base_commit);
+    set_paths(ws, object, row);
+    set_times(object, row);
+    set_kept(object, "tags", row->tags, false);
+    set_kept(object, "metadata", row->metadata, false);
+    set_kept(object, "behavior", row->behavior, true);
+    if (health && row->status == WORKSPACE_STATUS_ACTIVE)
+        json_object_set_new(object, "mountHealth", health_of(health));
+    return object;
+}
+
+int ws_answer_object(struct ws *ws, int status, const struct workspace_row *row)
+{
+    struct workspace_health health;
+    bool is_active = row->status == WORKSPACE_STATUS_ACTIVE;
+    char tag[32];
+
+    if (is_active)
+        workspaces_check(ws->service, row->id, &health);
+    snprintf(tag, sizeof(tag), "\"%" PRId64 "\"", row->row_version);
+    web_add_header(ws->web, "ETag", tag);
+    return ws_answer(ws, status, ws_object(ws, row, is_active ? &health : NULL));
+}
+
+/* Whose it is, of others' accounts, is not told to those who may not see them. */
+static json_t *conflicts_of(const struct ws *ws, const struct workspace_conflicts *conflicts)
+{
+    static const char *const overlaps[] = { "exact", "existing_contains_new", "new_contains_existing" };
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < conflicts->count; i++) {
+        const struct workspace_conflict *one = &conflicts->items[i];
+        bool is_seen = caller_sees(&ws->caller, one->account_id);
+        json_t *item =
+            json_pack("{s:s, s:o, s:s, s:o}", "sandboxId", is_seen ? one->id : "", "scope",
+                      is_seen ? ws_text(one->path, strlen(one->path)) : ws_text(one->wanted, strlen(one->wanted)),
+                      "conflictType", overlaps[one->overlap], "requested", ws_text(one->wanted, strlen(one->wanted)));
+
+        if (is_seen) {
+            ws_set_text(item, "owner", one->owner);
+            json_object_set_new(item, "status", json_string(workspace_status_name(one->status)));
+        }
+        json_array_append_new(list, item);
+    }
+    return list;
+}
+
+int ws_explain(struct ws *ws, int r, const struct err *err, const struct workspace_conflicts *conflicts)
+{
+    const char *reason = err->reason ? err->reason : "";
+
+    if (strcmp(reason, "SCOPE_CONFLICT") == 0 && conflicts) {
+        ws_detail(ws, "conflicts", conflicts_of(ws, conflicts));
+        ws_hint(ws, "approve, reject or delete the other sandbox, reserve another path, or ask for noLock");
+    } else if (strcmp(reason, "IDEMPOTENCY_KEY_REUSED") == 0) {
+        ws_hint(ws, "use a new idempotencyKey for a new request");
+    } else if (strcmp(reason, "VERSION_MISMATCH") == 0) {
+        ws_hint(ws, "get the sandbox again and decide by its new version");
+    } else if (strcmp(reason, "INVALID_STATE") == 0) {
+        ws_hint(ws, "GET /api/v1/sandboxes/%s tells what it is now; a stopped one can be started", ws->id[0] ? ws->id : "{id}");
+    } else if (strcmp(reason, "DRIVER_FAILED") == 0) {
+        ws->is_retryable = true;
+        ws_hint(ws, "'agentfense doctor' tells what this host lacks; then try again");
+    } else if (strcmp(reason, "ROOT_NOT_ALLOWED") == 0) {
+        ws_hint(ws, "'agentfense token create --root DIR' makes a token that allows it");
+    }
+    return r;
+}

@@ -1,0 +1,300 @@
+/* The life of a workspace. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/ws_handlers.h"
+#include "api/ws_json.h"
+#include "api/ws_object.h"
+#include "base/mem.h"
+#include "policy/level.h"
+#include "policy/rule.h"
+#include "service/workspaces.h"
+
+#define LIST_DEFAULT 100
+#define LIST_MAX 10000
+#define TAGS_MAX 100
+#define METADATA_BYTES_MAX (64u << 10)
+
+/* ---- create ---- */
+
+static int take_rule(const json_t *given, size_t number, struct rule_list *rules, struct err *err)
+{
+    const char *pattern = NULL, *type_name = "", *level_name = NULL;
+    enum rule_type type = RULE_UNSPECIFIED;
+    int64_t priority = 0;
+    enum level level;
+    int r = json_is_object(given) ? 0 : err_invalid(err, "rules[%zu] must be an object", number);
+
+    if (r == 0)
+        r = ws_get_text(given, "pattern", 0, &pattern, err);
+    if (r == 0)
+        r = ws_get_text(given, "type", 0, &type_name, err);
+    if (r == 0)
+        r = ws_get_text(given, "permission", 0, &level_name, err);
+    if (r == 0)
+        r = ws_get_int(given, "priority", INT32_MIN, INT32_MAX, &priority, err);
+    if (r < 0)
+        return err_wrap(err, r, "rules[%zu]", number);
+    if (!pattern || !level_name || !level_parse(level_name, &level))
+        return err_invalid(err, "rules[%zu] needs a pattern and a permission: none, view, read or write", number);
+    if (*type_name && !rule_type_parse(type_name, &type))
+        return err_invalid(err, "rules[%zu]: '%s' is no type of a rule", number, type_name);
+    return rule_list_add(rules, pattern, strlen(pattern), type, level, (int32_t) priority, err);
+}
+
+static int take_rules_of(const json_t *body, struct rule_list *rules, struct err *err)
+{
+    const json_t *list = NULL;
+    int r = ws_get_array(body, "rules", RULES_MAX, &list, err);
+
+    for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
+        r = take_rule(json_array_get(list, i), i, rules, err);
+    return r;
+}
+
+static int take_tags(const json_t *body, const json_t **ret, struct err *err)
+{
+    autofree const char **texts = NULL;
+    size_t count = 0;
+    int r = ws_get_texts(body, "tags", TAGS_MAX, &texts, &count, err);
+
+    if (r == 0 && texts)
+        *ret = json_object_get(body, "tags");
+    return r;
+}
+
+static int take_metadata(const json_t *body, const json_t **ret, struct err *err)
+{
+    int r = ws_get_object(body, "metadata", ret, err);
+
+    if (r == 0 && *ret && json_dumpb(*ret, NULL, 0, JSON_COMPACT) > METADATA_BYTES_MAX)
+        return err_invalid(err, "metadata is larger than %u bytes", METADATA_BYTES_MAX);
+    return r;
+}
+
+/* What the texts and lists of a request are in: borrowed from the body, but for these. */
+struct wanted {
+    struct workspace_request request;
+    struct rule_list rules;
+    const char **reserved; /* owned array */
+    json_t *behavior;      /* owned */
+};
+
+static void wanted_done(struct wanted *wanted)
+{
+    rule_list_done(&wanted->rules);
+    free(wanted->reserved);
+    json_decref(wanted->behavior);
+}
+
+static int take_texts(const json_t *body, struct workspace_request *request, struct err *err)
+{
+    const struct {
+        const char *key;
+        const char **ret;
+    } texts[] = {
+        { "projectRoot", &request->project_root },      { "scopePath", &request->scope_path }, { "owner", &request->owner },
+        { "ownerType", &request->owner_type },          { "driver", &request->driver },        { "preset", &request->preset },
+        { "idempotencyKey", &request->idempotency_key }
+    };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(texts); i++) {
+        *texts[i].ret = "";
+        r = ws_get_text(body, texts[i].key, 0, texts[i].ret, err);
+    }
+    return r;
+}
+
+/* `reservedPaths`, else `reservedPath`, else neither. */
+static int take_reserved(const json_t *body, struct wanted *wanted, struct err *err)
+{
+    const char *one = "";
+    size_t count = 0;
+    int r = ws_get_texts(body, "reservedPaths", 0, &wanted->reserved, &count, err);
+
+    if (r == 0)
+        r = ws_get_text(body, "reservedPath", 0, &one, err);
+    if (r == 0 && count == 0 && *one) {
+        free(wanted->reserved);
+        wanted->reserved = xalloc(2 * sizeof(*wanted->reserved));
+        wanted->reserved[0] = one;
+    }
+    wanted->request.reserved_paths = wanted->reserved;
+    return r;
+}
+
+static int take_request(const json_t *body, struct wanted *wanted, struct err *err)
+{
+    struct workspace_request *request = &wanted->request;
+    const json_t *behavior = NULL;
+    int r = take_texts(body, request, err);
+
+    if (r == 0)
+        r = take_reserved(body, wanted, err);
+    if (r == 0)
+        r = ws_get_bool(body, "noLock", &request->no_lock, err);
+    if (r == 0)
+        r = take_tags(body, &request->tags, err);
+    if (r == 0)
+        r = take_metadata(body, &request->metadata, err);
+    if (r == 0)
+        r = ws_get_object(body, "behavior", &behavior, err);
+    if (r == 0)
+        r = behavior_normalise(behavior, &wanted->behavior, err);
+    request->behavior = wanted->behavior;
+    request->rules = &wanted->rules;
+    return r < 0 ? r : take_rules_of(body, &wanted->rules, err);
+}
+
+int ws_create(struct ws *ws, struct err *err)
+{
+    autodone(wanted) struct wanted wanted = { 0 };
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(workspace_conflicts) struct workspace_conflicts conflicts = { 0 };
+    int r = take_request(ws->body, &wanted, err);
+
+    if (r == 0)
+        r = workspaces_create(ws->service, &ws->caller, &wanted.request, &row, &conflicts, err);
+    return r < 0 ? ws_explain(ws, r, err, &conflicts) : ws_answer_object(ws, 201, &row);
+}
+
+/* ---- get and list ---- */
+
+int ws_get(struct ws *ws, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct err ignored = ERR_NONE;
+    int r = workspaces_get(ws->service, &ws->caller, ws->id, &row, err);
+
+    if (r < 0)
+        return ws_explain(ws, r, err, NULL);
+    if (row.status == WORKSPACE_STATUS_ACTIVE)
+        workspaces_measure(ws->service, &row, &ignored);
+    return ws_answer_object(ws, 200, &row);
+}
+
+static int take_statuses(struct ws *ws, unsigned *ret, struct err *err)
+{
+    for (size_t i = 0; i < ws->web->query_count; i++) {
+        const struct web_pair *pair = &ws->web->queries[i];
+        enum workspace_status status;
+
+        if (strcmp(pair->name, "status") != 0 || !*pair->value)
+            continue;
+        if (!workspace_status_parse(pair->value, &status)) {
+            ws_hint(ws, "there are creating, active, stopped, approved, rejected, deleted, error");
+            return err_refuse(err, -EINVAL, pair->value, "is no status");
+        }
+        *ret |= WORKSPACE_STATUS_BIT(status);
+    }
+    return 0;
+}
+
+static const char *query_or_null(const struct ws *ws, const char *name)
+{
+    const char *value = web_query(ws->web, name);
+
+    return value && *value ? value : NULL;
+}
+
+int ws_list(struct ws *ws, struct err *err)
+{
+    autodone(workspace_rows) struct workspace_rows rows = { 0 };
+    struct workspace_filter filter = { .owner = query_or_null(ws, "owner"),
+                                       .project_root = query_or_null(ws, "projectRoot"),
+                                       .scope_path = query_or_null(ws, "scopePath") };
+    int64_t limit = LIST_DEFAULT, offset = 0, total = 0;
+    int r = take_statuses(ws, &filter.statuses, err);
+
+    if (r == 0)
+        r = ws_query_int(ws, "limit", 0, INT64_MAX, &limit, err);
+    if (r == 0)
+        r = ws_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+    limit = limit == 0 ? LIST_DEFAULT : limit > LIST_MAX ? LIST_MAX : limit;
+    if (r == 0)
+        r = workspaces_list(ws->service, &ws->caller, &filter, (size_t) limit, (size_t) offset, &rows, &total, err);
+    if (r < 0)
+        return r;
+    json_t *list = json_array();
+    for (size_t i = 0; i < rows.count; i++) {
+        struct workspace_health health;
+        bool is_active = rows.rows[i].status == WORKSPACE_STATUS_ACTIVE;
+
+        if (is_active)
+            workspaces_check(ws->service, rows.rows[i].id, &health);
+        json_array_append_new(list, ws_object(ws, &rows.rows[i], is_active ? &health : NULL));
+    }
+    return ws_answer(ws, 200,
+                     json_pack("{s:o, s:I, s:I, s:I}", "sandboxes", list, "totalCount", (json_int_t) total, "limit",
+                               (json_int_t) limit, "offset", (json_int_t) offset));
+}
+
+/* ---- steps ---- */
+
+typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, int64_t version,
+                       struct workspace_row *ret, struct err *err);
+
+static int take_step(struct ws *ws, step_fn fn, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    int64_t version = 0;
+    int r = ws_get_version(ws, &version, err);
+
+    if (r == 0)
+        r = fn(ws->service, &ws->caller, ws->id, version, &row, err);
+    return r < 0 ? ws_explain(ws, r, err, NULL) : ws_answer_object(ws, 200, &row);
+}
+
+int ws_stop(struct ws *ws, struct err *err)
+{
+    return take_step(ws, workspaces_stop, err);
+}
+
+int ws_start(struct ws *ws, struct err *err)
+{
+    return take_step(ws, workspaces_start, err);
+}
+
+int ws_delete(struct ws *ws, struct err *err)
+{
+    int64_t version = 0;
+    int r = ws_get_version(ws, &version, err);
+
+    if (r == 0)
+        r = workspaces_delete(ws->service, &ws->caller, ws->id, version, err);
+    return r < 0 ? ws_explain(ws, r, err, NULL) : ws_answer_empty(ws, 204);
+}
+
+int ws_workspace(struct ws *ws, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    int r = workspaces_get(ws->service, &ws->caller, ws->id, &row, err);
+
+    if (r == 0 && row.status != WORKSPACE_STATUS_ACTIVE)
+        r = err_because(err,
+                        err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not mounted", row.id,
+                                workspace_status_name((enum workspace_status) row.status)),
+                        "INVALID_STATE");
+    if (r < 0)
+        return ws_explain(ws, r, err, NULL);
+    autofree char *path = workspaces_path(ws->service, ws->id, "mnt");
+    return ws_answer(ws, 200, json_pack("{s:o, s:s}", "path", ws_text(path, strlen(path)), "pathInside", "/workspace"));
+}
+
+int ws_validate_path(struct ws *ws, struct err *err)
+{
+    const char *path = query_or_null(ws, "path"), *root = query_or_null(ws, "projectRoot");
+    struct workspace_place place;
+
+    if (!path)
+        return err_invalid(err, "path is required");
+    workspaces_check_path(ws->service, &ws->caller, path, root ? root : "", &place);
+    const char *shown_root = root ? root : workspaces_project_root(ws->service);
+    json_t *answer = json_pack("{s:o, s:b, s:b, s:b, s:b}", "path", ws_text(path, strlen(path)), "valid", place.is_valid,
+                               "exists", place.exists, "isDirectory", place.is_directory, "withinProjectRoot", place.is_within);
+    ws_set_text(answer, "projectRoot", shown_root);
+    ws_set_text(answer, "error", place.error);
+    return ws_answer(ws, 200, answer);
+}

@@ -1,0 +1,255 @@
+/* How the service is, and what has happened. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/ws_handlers.h"
+#include "api/ws_json.h"
+#include "api/ws_routes.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "service/events.h"
+#include "service/service.h"
+#include "service/workspaces.h"
+
+#define AUDIT_DEFAULT 100
+#define AUDIT_MAX 1000
+#define AUDIT_LOOK_MAX 20000 /* events that one request looks through */
+#define AUDIT_PREFIX "workspace_"
+
+/* ---- health ---- */
+
+int ws_health(struct ws *ws, struct err *err)
+{
+    struct err failure = ERR_NONE;
+    int64_t asked_ns = clock_now_ns();
+    bool is_up = service_check(ws->service, &failure) == 0;
+    double latency_ms = (double) (clock_now_ns() - asked_ns) / CLOCK_NS_PER_MS;
+    (void) err;
+
+    const char *root = workspaces_project_root(ws->service);
+    int64_t started_ns = workspaces_totals(ws->service)->started_ns;
+    json_t *database = json_pack("{s:b, s:f}", "connected", is_up, "latency_ms", latency_ms);
+    if (!is_up)
+        json_object_set_new(database, "error", json_string("the database does not answer"));
+    json_t *answer = json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}}", "status", is_up ? "healthy" : "unhealthy",
+                               "service", "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds",
+                               (json_int_t) ((clock_now_ns() - started_ns) / CLOCK_NS_PER_SEC), "dependencies", "database",
+                               database, "driver", WORKSPACE_DRIVER, "config", "projectRoot", ws_text(root, strlen(root)));
+    ws_set_time(answer, "timestamp", clock_wall_ns());
+    return ws_answer(ws, is_up ? 200 : 503, answer);
+}
+
+/* ---- counters ---- */
+
+static int64_t total_of(const struct workspace_count counts[WORKSPACE_STATUS_COUNT], bool of_bytes)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < WORKSPACE_STATUS_COUNT; i++)
+        if (!of_bytes || i != WORKSPACE_STATUS_DELETED)
+            sum += of_bytes ? counts[i].size_bytes : counts[i].count;
+    return sum;
+}
+
+int ws_stats(struct ws *ws, struct err *err)
+{
+    struct workspace_count counts[WORKSPACE_STATUS_COUNT];
+    int r = workspaces_count(ws->service, &ws->caller, counts, err);
+
+    if (r < 0)
+        return r;
+    int64_t count = total_of(counts, false), bytes = total_of(counts, true);
+    int64_t kept = count - counts[WORKSPACE_STATUS_DELETED].count;
+    json_t *stats = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "totalCount", (json_int_t) count, "activeCount",
+                              (json_int_t) counts[WORKSPACE_STATUS_ACTIVE].count, "stoppedCount",
+                              (json_int_t) counts[WORKSPACE_STATUS_STOPPED].count, "errorCount",
+                              (json_int_t) counts[WORKSPACE_STATUS_ERROR].count, "approvedCount",
+                              (json_int_t) counts[WORKSPACE_STATUS_APPROVED].count, "rejectedCount",
+                              (json_int_t) counts[WORKSPACE_STATUS_REJECTED].count, "deletedCount",
+                              (json_int_t) counts[WORKSPACE_STATUS_DELETED].count, "totalSizeBytes", (json_int_t) bytes,
+                              "avgSizeBytes", kept > 0 ? (double) bytes / (double) kept : 0.0);
+    json_t *answer = json_pack("{s:o}", "stats", stats);
+    ws_set_time(answer, "timestamp", clock_wall_ns());
+    return ws_answer(ws, 200, answer);
+}
+
+/* ---- metrics ---- */
+
+#define METRICS 15
+
+struct metric {
+    const char *name, *json_name, *type, *help;
+    double value;
+};
+
+static void add_text(struct buf *out, const struct metric *metric)
+{
+    buf_addf(out, "# HELP workspace_sandbox_%s %s\n# TYPE workspace_sandbox_%s %s\nworkspace_sandbox_%s %.15g\n", metric->name,
+             metric->help, metric->name, metric->type, metric->name, metric->value);
+}
+
+static double average_ms(uint64_t sum_ns, uint64_t count)
+{
+    return count > 0 ? (double) sum_ns / (double) count / CLOCK_NS_PER_MS : 0;
+}
+
+static int take_metrics(struct service *service, const struct caller *caller, struct metric ret[METRICS], struct err *err)
+{
+    const struct workspace_totals *t = workspaces_totals(service);
+    struct workspace_count counts[WORKSPACE_STATUS_COUNT];
+    int r = workspaces_count(service, caller, counts, err);
+
+    if (r < 0)
+        return r;
+    const struct metric list[METRICS] = {
+        { "created_total", "sandbox_created_total", "counter", "Sandboxes that were made.", (double) t->created },
+        { "stopped_total", "sandbox_stopped_total", "counter", "Sandboxes that were stopped.", (double) t->stopped },
+        { "approved_total", "sandbox_approved_total", "counter", "Sandboxes that were approved.", (double) t->approved },
+        { "rejected_total", "sandbox_rejected_total", "counter", "Sandboxes that were rejected.", (double) t->rejected },
+        { "deleted_total", "sandbox_deleted_total", "counter", "Sandboxes that were deleted.", (double) t->deleted },
+        { "errors_total", "sandbox_errors_total", "counter", "Sandboxes that failed.", (double) t->errors },
+        { "gc_runs_total", "gc_runs_total", "counter", "Collections.", (double) t->gc_runs },
+        { "gc_sandboxes_deleted_total", "gc_sandboxes_deleted_total", "counter", "Sandboxes that were collected.",
+          (double) t->gc_deleted },
+        { "diff_generations_total", "diff_generations_total", "counter", "Diffs that were made.", (double) t->diffs },
+        { "patch_applications_total", "patch_applications_total", "counter", "Approvals that were applied.",
+          (double) t->patches },
+        { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[WORKSPACE_STATUS_ACTIVE].count },
+        { "disk_usage_bytes", "total_disk_usage_bytes", "gauge", "Bytes of their changes.", (double) total_of(counts, true) },
+        { "processes", "process_count", "gauge", "Commands that run in them.", (double) workspaces_processes(service) },
+        { "create_latency_ms", "create_latency_ms", "gauge", "How long making one took, on average.",
+          average_ms(t->create_ns, t->created) },
+        { "diff_latency_ms", "diff_latency_ms", "gauge", "How long a diff took, on average.",
+          average_ms(t->diff_ns, t->diffs) },
+    };
+    memcpy(ret, list, sizeof(list));
+    return 0;
+}
+
+int ws_metrics(struct ws *ws, struct err *err)
+{
+    const char *format = web_query(ws->web, "format");
+    struct metric metrics[METRICS];
+    int r = take_metrics(ws->service, &ws->caller, metrics, err);
+
+    if (r < 0)
+        return r;
+    if (format && strcmp(format, "json") == 0) {
+        json_t *answer = json_object();
+        for (size_t i = 0; i < METRICS; i++)
+            json_object_set_new(answer, metrics[i].json_name, json_real(metrics[i].value));
+        return ws_answer(ws, 200, answer);
+    }
+    ws->web->response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    for (size_t i = 0; i < METRICS; i++)
+        add_text(&ws->web->response.body, &metrics[i]);
+    return 0;
+}
+
+void ws_metrics_add(struct service *service, struct buf *out)
+{
+    const struct caller all = { .owner = "", .is_admin = true, .cancel_fd = -1 };
+    struct metric metrics[METRICS];
+    struct err ignored = ERR_NONE;
+
+    if (take_metrics(service, &all, metrics, &ignored) < 0)
+        return;
+    for (size_t i = 0; i < METRICS; i++)
+        add_text(out, &metrics[i]);
+}
+
+/* ---- audit ---- */
+
+static json_t *event_of(const struct event_info *event)
+{
+    const char *type = event->type;
+    json_t *payload = json_loads(event->payload, 0, NULL), *item;
+
+    if (strncmp(type, AUDIT_PREFIX, strlen(AUDIT_PREFIX)) == 0)
+        type += strlen(AUDIT_PREFIX);
+    autofree char *id = xprintf("%" PRId64, event->sequence);
+    item = json_pack("{s:s, s:s}", "id", id, "eventType", type);
+    ws_set_text(item, "sandboxId", event->sandbox_id);
+    ws_set_time(item, "eventTime", event->time_ns);
+    const json_t *actor = json_object_get(payload, "actor"), *kind = json_object_get(payload, "actorType");
+    json_object_set_new(item, "actorType", kind ? json_incref((json_t *) (uintptr_t) kind) : json_string("system"));
+    if (actor)
+        json_object_set(item, "actor", (json_t *) (uintptr_t) actor);
+    json_t *state = json_object_get(payload, "sandboxState"), *details = json_object_get(payload, "details");
+    if (state)
+        json_object_set_new(item, "sandboxState", json_pack("{s:O}", "status", state));
+    if (details)
+        json_object_set(item, "details", details);
+    else if (payload && !actor && json_object_size(payload) > 0)
+        json_object_set(item, "details", payload); /* of what happened inside */
+    json_decref(payload);
+    return item;
+}
+
+static bool is_of_workspace(const struct event_info *event)
+{
+    char id[UUID_TEXT_MAX];
+
+    return uuid_parse(event->sandbox_id, id) == 0;
+}
+
+static int audit(struct ws *ws, const char *id, struct err *err)
+{
+    int64_t limit = AUDIT_DEFAULT, offset = 0, total = 0, looked = 0;
+    autofree char *token = xdup("");
+    int r = ws_query_int(ws, "limit", 0, INT64_MAX, &limit, err);
+
+    if (r == 0)
+        r = ws_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+    if (r < 0)
+        return r;
+    limit = limit == 0 ? AUDIT_DEFAULT : limit > AUDIT_MAX ? AUDIT_MAX : limit;
+    json_t *list = json_array();
+    do {
+        struct event_query query = {
+            .sandbox_id = id, .codebase_id = "", .type = "", .page_size = 1000, .page_token = token, .newest_first = true
+        };
+        autodone(event_page) struct event_page page = { 0 };
+
+        r = events_list(ws->service, &ws->caller, &query, &page, err);
+        for (size_t i = 0; r == 0 && i < page.count; i++) {
+            if (!is_of_workspace(&page.items[i]))
+                continue;
+            if (total >= offset && total < offset + limit)
+                json_array_append_new(list, event_of(&page.items[i]));
+            total++;
+        }
+        looked += (int64_t) page.count;
+        free(token);
+        token = xdup(r == 0 && page.next_token ? page.next_token : "");
+    } while (r == 0 && *token && looked < AUDIT_LOOK_MAX);
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    json_t *answer =
+        json_pack("{s:o, s:I, s:I, s:I, s:b, s:s}", "events", list, "total", (json_int_t) total, "limit", (json_int_t) limit,
+                  "offset", (json_int_t) offset, "hasMore", total > offset + limit, "sandboxId", id);
+    ws_set_time(answer, "timestamp", clock_wall_ns());
+    return ws_answer(ws, 200, answer);
+}
+
+int ws_audit(struct ws *ws, struct err *err)
+{
+    const char *given = web_query(ws->web, "sandbox_id");
+    char id[UUID_TEXT_MAX] = "";
+
+    if (given && *given && uuid_parse(given, id) < 0)
+        return err_refuse(err, -EINVAL, given, "is no id of a sandbox");
+    return audit(ws, id, err);
+}
+
+int ws_audit_one(struct ws *ws, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    int r = workspaces_get(ws->service, &ws->caller, ws->id, &row, err);
+
+    return r < 0 ? r : audit(ws, ws->id, err);
+}

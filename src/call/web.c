@@ -1,0 +1,148 @@
+#include "call/web.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+bool web_is_path(const char *path, size_t len)
+{
+    return (len >= 5 && memcmp(path, "/api/", 5) == 0) || (len == 4 && memcmp(path, "/api", 4) == 0);
+}
+
+static const char *find(const struct web_pair *pairs, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(pairs[i].name, name) == 0)
+            return pairs[i].value;
+    return NULL;
+}
+
+const char *web_capture(const struct web *web, const char *name)
+{
+    const char *value = find(web->captures, web->capture_count, name);
+
+    return value ? value : "";
+}
+
+const char *web_query(const struct web *web, const char *name)
+{
+    return find(web->queries, web->query_count, name);
+}
+
+const char *web_header(const struct web *web, const char *name)
+{
+    return call_header(web->call, name);
+}
+
+void web_add_header(struct web *web, const char *name, const char *value)
+{
+    struct web_response *response = &web->response;
+
+    if (response->header_count < WEB_HEADERS_MAX)
+        response->headers[response->header_count++] = (struct web_header){ .name = name, .value = xdup(value) };
+}
+
+static int append(const char *bytes, size_t len, void *out)
+{
+    buf_add(out, bytes, len);
+    return 0;
+}
+
+void web_answer_json(struct web *web, int status, json_t *value)
+{
+    web->response.status = status;
+    web->response.content_type = "application/json";
+    buf_clear(&web->response.body);
+    if (!value) {
+        /* json_pack() gives nothing for a text that is no UTF-8: a mistake of ours, and not worth the whole server. */
+        web->response.status = 500;
+        web_add_error(&web->response.body, 500, "the answer cannot be written as JSON", NULL, false, NULL);
+        return;
+    }
+    json_dump_callback(value, append, &web->response.body, JSON_COMPACT);
+    buf_add_char(&web->response.body, '\n');
+    json_decref(value);
+}
+
+int web_begin(struct web *web)
+{
+    int r = web->has_begun ? 0 : web->ops->begin(web);
+
+    web->has_begun |= r == 0;
+    return r;
+}
+
+int web_write(struct web *web, const void *bytes, size_t len)
+{
+    int r = web_begin(web);
+
+    return r < 0 || len == 0 ? r : web->ops->write(web, bytes, len);
+}
+
+static void add_lines(struct buf *out, const char *text, size_t len)
+{
+    const char *end = text + len;
+
+    for (;;) {
+        const char *stop = text;
+
+        while (stop < end && *stop != '\n' && *stop != '\r')
+            stop++;
+        buf_add_str(out, "data: ");
+        buf_add(out, text, (size_t) (stop - text));
+        buf_add_char(out, '\n');
+        if (stop == end)
+            return;
+        text = stop + 1 + (*stop == '\r' && stop + 1 < end && stop[1] == '\n');
+    }
+}
+
+int web_event(struct web *web, const char *event, const char *id, const char *text, size_t len)
+{
+    autodone(buf) struct buf out = BUF_EMPTY;
+
+    if (event)
+        buf_addf(&out, "event: %s\n", event);
+    if (id)
+        buf_addf(&out, "id: %s\n", id);
+    add_lines(&out, text, len);
+    buf_add_char(&out, '\n');
+    return web_write(web, out.data, out.len);
+}
+
+/* What a message quotes may be a stranger's bytes. */
+static json_t *text_of(const char *text)
+{
+    autodone(buf) struct buf escaped = BUF_EMPTY;
+    json_t *value = json_string(text);
+
+    if (value)
+        return value;
+    buf_add_escaped(&escaped, text, strlen(text));
+    return json_string(escaped.data ? escaped.data : "");
+}
+
+void web_add_error(struct buf *out, int status, const char *message, const char *hint, bool is_retryable, json_t *details)
+{
+    json_t *error = json_pack("{s:o, s:i, s:b}", "error", text_of(message), "code", status, "success", 0);
+
+    if (hint)
+        json_object_set_new(error, "hint", text_of(hint));
+    if (is_retryable)
+        json_object_set_new(error, "retryable", json_true());
+    if (details)
+        json_object_set(error, "details", details);
+    json_dump_callback(error, append, out, JSON_COMPACT);
+    buf_add_char(out, '\n');
+    json_decref(error);
+}
+
+void web_response_done(struct web_response *response)
+{
+    for (size_t i = 0; i < response->header_count; i++)
+        free(response->headers[i].value);
+    buf_done(&response->body);
+    *response = (struct web_response){ 0 };
+}

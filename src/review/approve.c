@@ -1,0 +1,292 @@
+#include "review/approve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "review/approve_int.h"
+
+const char *approve_outcome_name(enum approve_outcome outcome)
+{
+    static const char *const names[] = { "applied", "partly", "nothing", "conflict", "stale" };
+
+    return names[outcome];
+}
+
+/* ---- locks ---- */
+
+void approve_locks_done(struct approve_locks *locks)
+{
+    delta_about_done(&locks->delta);
+    cleanup_fd(&locks->delta_fd);
+    cleanup_fd(&locks->base_fd);
+    cleanup_fd(&locks->records_fd);
+    *locks = APPROVE_LOCKS_NONE;
+}
+
+/* Two who write to one base at a time would not see each other's changes. Where directories cannot be locked, they can't. */
+static int lock_base(struct approve_locks *locks, struct err *err)
+{
+    const char *path = locks->delta.base_path;
+
+    locks->base_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (locks->base_fd < 0)
+        return err_errno(err, -errno, "opening '%s', which the sandbox was made over", path);
+    if (flock(locks->base_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "changes are being applied to '%s' by somebody else; try again",
+                       path);
+    return 0;
+}
+
+static int lock_delta(const char *delta_path, struct approve_locks *locks, struct err *err)
+{
+    locks->delta_fd = path_open_beneath(locks->delta.meta_fd, "lock", O_RDWR | O_CREAT, 0600);
+    if (locks->delta_fd < 0)
+        return err_errno(err, locks->delta_fd, "locking delta '%s'", delta_path);
+    if (flock(locks->delta_fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "delta '%s' is in use", delta_path);
+    return 0;
+}
+
+static int open_records(struct approve_locks *locks, struct err *err)
+{
+    int r = path_mkdirs_beneath(locks->delta.meta_fd, "approvals", 0700);
+
+    if (r == 0)
+        locks->records_fd = path_open_beneath(locks->delta.meta_fd, "approvals", O_RDONLY | O_DIRECTORY, 0);
+    if (r == 0 && locks->records_fd < 0)
+        r = locks->records_fd;
+    return r < 0 ? err_errno(err, r, "opening the records of approvals") : 0;
+}
+
+static int note(const char *notes, size_t len, void *cookie)
+{
+    return diary_append(*(int *) cookie, notes, len);
+}
+
+struct landing_site approve_site(struct approve_locks *locks)
+{
+    return (struct landing_site){ locks->base_fd, locks->records_fd, note, &locks->delta.meta_fd };
+}
+
+int approve_locks_take(const char *delta_path, bool is_held, struct approve_locks *ret, struct err *err)
+{
+    struct approve_locks *locks = ret;
+    /* This needs the delta for itself, so it comes first. */
+    int r = is_held ? 0 : change_settle(delta_path, err);
+
+    *locks = APPROVE_LOCKS_NONE;
+    if (r == 0)
+        r = delta_about_open(delta_path, &locks->delta, err);
+    if (r == 0 && !is_held)
+        r = lock_delta(delta_path, locks, err);
+    if (r == 0)
+        r = lock_base(locks, err);
+    if (r == 0)
+        r = open_records(locks, err);
+    if (r < 0)
+        return r;
+    struct landing_site site = approve_site(locks);
+    return landing_recover(&site, err);
+}
+
+int approve_recover(const char *delta_path, bool is_held, struct err *err)
+{
+    autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
+
+    return approve_locks_take(delta_path, is_held, &locks, err);
+}
+
+/* ---- a run ---- */
+
+struct approval {
+    const struct approve_options *options;
+    struct approve *out;
+    struct approve_locks *locks;
+    struct taking *takings; /* owned; one for each edit */
+    struct landing *landing;
+};
+
+static int judge_all(struct approval *a, struct err *err)
+{
+    struct approve *out = a->out;
+
+    out->files = xalloc((out->edits.count + 1) * sizeof(*out->files));
+    a->takings = xalloc((out->edits.count + 1) * sizeof(*a->takings));
+    for (size_t i = 0; i < out->edits.count; i++) {
+        struct approve_file *file = &out->files[i];
+        int r = taking_make(&out->edits, &out->edits.items[i], a->options, file, &a->takings[i], err);
+        if (r < 0)
+            return r;
+        out->conflict_count += file->outcome == APPROVE_CONFLICT;
+        out->stale_count += file->outcome == APPROVE_STALE;
+        out->taken_count += file->outcome == APPROVE_WHOLE || file->outcome == APPROVE_PARTLY;
+    }
+    return 0;
+}
+
+/* A directory that is there stays in the delta: nothing of it shows, and dropping it would drop what is left in it. */
+static void list_drops(struct approve *out)
+{
+    for (size_t i = out->edits.count; i-- > 0;) {
+        const struct edit *edit = &out->edits.items[i];
+        if (out->files[i].outcome != APPROVE_WHOLE || S_ISDIR(edit->now))
+            continue;
+        vec_room(&out->drops, &out->drop_cap, out->drop_count);
+        out->drops[out->drop_count++] = xprintf("/%s", edit->path);
+    }
+}
+
+static void add_wishes(struct approval *a)
+{
+    for (size_t i = 0; i < a->out->edits.count; i++) {
+        struct taking *taking = &a->takings[i];
+        const char *path = a->out->edits.items[i].path;
+        if (!taking->is_taken || !taking->has_wish)
+            continue;
+        struct landing_wish wish = {
+            .path = path,
+            .now = taking->now,
+            .is_mode_only = taking->is_mode_only,
+            .was = taking->was,
+            .source_fd = a->out->edits.delta.data_fd,
+            .source_path = path,
+            .bytes = taking->has_bytes ? &taking->bytes : NULL,
+            .hash = S_ISREG(taking->now) && !taking->is_mode_only ? taking->hash : NULL,
+        };
+        taking->wish = landing_add(a->landing, &wish);
+    }
+}
+
+/* Not synced: it counts only if it hashes to what the diary says of it. */
+static int keep_grounds(struct approval *a, struct err *err)
+{
+    for (size_t i = 0; i < a->out->edits.count; i++) {
+        struct taking *taking = &a->takings[i];
+        char name[ID_TEXT_MAX];
+        if (!taking->is_taken || !taking->keeps_ground)
+            continue;
+        id_new("kept-", name);
+        autofree char *path = xprintf("pre/%s", name);
+        int r = path_mkdirs_beneath(a->locks->delta.meta_fd, "pre", 0700);
+        if (r == 0)
+            r = file_put(a->locks->delta.meta_fd, path, taking->ground_bytes.data ? taking->ground_bytes.data : "",
+                         taking->ground_bytes.len, 0600);
+        if (r < 0)
+            return err_errno(err, r, "keeping what the agent worked from; nothing was changed");
+        taking->ground.kept = xdup(name);
+    }
+    return 0;
+}
+
+/* Directories have no pages. A link is known by the time it will have in its place. */
+static void write_notes(struct approval *a, struct buf *notes, struct buf *back)
+{
+    for (size_t i = 0; i < a->out->edits.count; i++) {
+        struct taking *taking = &a->takings[i];
+        const struct edit *edit = &a->out->edits.items[i];
+        if (!taking->is_taken || !edit_is_file(edit))
+            continue;
+        if (S_ISDIR(edit->now))
+            taking->ground.base = DIARY_BASE_ABSENT;
+        if (taking->has_wish && S_ISLNK(edit->now)) {
+            struct timespec mtime = landing_staged(a->landing, taking->wish)->st_mtim;
+            taking->ground.mtime_ns = (int64_t) mtime.tv_sec * 1000000000LL + mtime.tv_nsec;
+        }
+        diary_add_line(notes, &taking->ground);
+        if (!S_ISDIR(edit->was.st_mode))
+            diary_add_line(back, &taking->before);
+    }
+}
+
+static void write_drops(const struct approve *out, struct buf *drops)
+{
+    for (size_t i = 0; i < out->drop_count; i++)
+        buf_add(drops, out->drops[i], strlen(out->drops[i]) + 1);
+}
+
+static int land(struct approval *a, struct err *err)
+{
+    autodone(buf) struct buf notes = BUF_EMPTY, back = BUF_EMPTY, drops = BUF_EMPTY;
+    struct err later = ERR_NONE;
+    int r = landing_stage(a->landing, err);
+
+    if (r == 0)
+        r = keep_grounds(a, err);
+    fault("approve-grounds-kept");
+    if (r < 0)
+        return r;
+    write_notes(a, &notes, &back);
+    write_drops(a->out, &drops);
+    r = landing_commit(a->landing, &notes, &back, &drops, err);
+    if (r < 0)
+        return r;
+    memcpy(a->out->id, landing_id(a->landing), sizeof(a->out->id));
+    /* It is done. What cannot be tidied up now is when the records are opened the next time. */
+    landing_settle(a->landing, &later);
+    return 0;
+}
+
+static int perform(struct approval *a, struct err *err)
+{
+    struct landing_site site = approve_site(a->locks);
+    int r = landing_new(&site, NULL, &a->landing, err);
+
+    if (r < 0)
+        return r;
+    add_wishes(a);
+    return land(a, err);
+}
+
+static int run_locked(struct approval *a, const char *delta_path, struct err *err)
+{
+    static const struct selection all = { 0 };
+    const struct selection *selection = a->options->selection ? a->options->selection : &all;
+    int r = selection_load(selection, delta_path, &a->out->edits, err);
+
+    if (r == 0)
+        r = judge_all(a, err);
+    if (r < 0)
+        return r;
+    if (a->out->conflict_count + a->out->stale_count > 0)
+        return 1;
+    list_drops(a->out);
+    return a->out->taken_count > 0 && !a->options->is_dry ? perform(a, err) : 0;
+}
+
+int approve_run(const char *delta_path, const struct approve_options *options, struct approve *ret, struct err *err)
+{
+    autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
+    struct approval a = { .options = options, .out = ret, .locks = &locks };
+    int r;
+
+    *ret = APPROVE_NONE;
+    r = approve_locks_take(delta_path, options->is_held, &locks, err);
+    if (r == 0)
+        r = run_locked(&a, delta_path, err);
+    for (size_t i = 0; a.takings && i < ret->edits.count; i++)
+        taking_done(&a.takings[i]);
+    free(a.takings);
+    landing_free(a.landing);
+    return r;
+}
+
+void approve_done(struct approve *approve)
+{
+    for (size_t i = 0; approve->files && i < approve->edits.count; i++)
+        threeway_done(&approve->files[i].merge);
+    for (size_t i = 0; i < approve->drop_count; i++)
+        free(approve->drops[i]);
+    free(approve->files);
+    free(approve->drops);
+    edit_list_done(&approve->edits);
+    *approve = APPROVE_NONE;
+}

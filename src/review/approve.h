@@ -1,0 +1,72 @@
+/*
+ * Writing what was reviewed of a delta into its base: all, files, or hunks of files, and the rest stays where it is.
+ *
+ * Each chosen edit is reconciled with the project (reconcile.h). One conflict, or one change that is not any more what was reviewed,
+ * means that nothing is written. Then all of it lands as one transaction (landing.h), whose record is kept in
+ * <delta>/meta/approvals/<id> and can be undone.
+ *
+ * A delta is not rewritten for what was taken from it. Its diary gets a line per path with the new ground, such that merging on it
+ * gives what is left and nothing else. What was taken whole can leave the delta: `drops` says which paths, for whoever can do that (the
+ * fence, behind its closed gate); until then it is no change, because it is on the ground it was noted with.
+ *
+ * Killed at any moment, the project is as before or as after, and approve_recover() makes it definite. Every run does that first.
+ */
+#pragma once
+
+#include "base/id.h"
+#include "review/landing.h"
+#include "review/reconcile.h"
+#include "review/selection.h"
+
+/* Whether the change is what was reviewed. 1 yes, 0 no, or -errno. */
+typedef int (*approve_check_fn)(const struct edit_list *list, const struct edit *edit, void *cookie, struct err *err);
+
+struct approve_options {
+    const struct selection *selection; /* NULL: all */
+    bool is_forced;                    /* conflicts and stale changes are overridden, except for files the agent never saw */
+    bool is_dry;                       /* the same answer, and nothing is written */
+    bool is_held;           /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
+    bool is_dropping;       /* the caller will drop what was taken whole: no copy of it is kept as ground */
+    approve_check_fn check; /* NULL: whatever is there is meant */
+    void *cookie;
+};
+
+enum approve_outcome {
+    APPROVE_WHOLE,    /* all of the change is in the project, or would be */
+    APPROVE_PARTLY,   /* the chosen hunks are */
+    APPROVE_NOTHING,  /* it is as the project has it already, or no hunk was chosen */
+    APPROVE_CONFLICT, /* `reason` says why */
+    APPROVE_STALE,    /* it is not what was reviewed */
+};
+
+struct approve_file {
+    const struct edit *edit; /* of `edits` */
+    enum approve_outcome outcome;
+    enum reconcile_state state;
+    const char *reason;             /* of a conflict */
+    struct threeway merge;          /* of a conflict in text: its hunks */
+    size_t hunk_count, hunks_taken; /* where hunks were asked for */
+};
+
+struct approve {
+    struct edit_list edits;     /* what was chosen */
+    struct approve_file *files; /* owned; one for each edit */
+    size_t conflict_count, stale_count;
+    size_t taken_count;   /* WHOLE and PARTLY */
+    char id[ID_TEXT_MAX]; /* of the record; empty if nothing was written */
+    char **drops;         /* owned: paths that can leave the delta, as fence/hold.h takes them: "/a/b" */
+    size_t drop_count, drop_cap;
+};
+
+#define APPROVE_NONE ((struct approve){ .edits = EDIT_LIST_EMPTY })
+
+/* 0: done, or it would be. 1: conflicts or stale changes, nothing was written. -EBUSY: the delta is in use, or somebody else writes to
+ * the same project. `ret` is filled also on failure. */
+int approve_run(const char *delta_path, const struct approve_options *options, struct approve *ret, struct err *err);
+void approve_done(struct approve *approve);
+
+/* Finishes or takes back what was cut short, and removes what it left behind. To be called when a service starts; each run does it too.
+ * -EBUSY as above. */
+int approve_recover(const char *delta_path, bool is_held, struct err *err);
+
+const char *approve_outcome_name(enum approve_outcome outcome);

@@ -1,0 +1,97 @@
+/*
+ * All that a review shows of a sandbox: its changes as files, with what they were and what they are to be.
+ *
+ * Loading walks the delta once and pairs renames. It reads no text: lines are counted, contents hashed and hunks made when they are
+ * asked for (file_diff.h), so that a page of a large set costs a page. What is found stays in the set.
+ *
+ * The agent may be at work meanwhile. A file that has gone or changed its kind since the set was loaded has a `failure` instead of
+ * lines; it has no hash, and the hash of the set is then one that no other set has.
+ */
+#pragma once
+
+#include "review/acknowledge.h"
+#include "review/edit.h"
+
+#define CHANGE_HASH_BYTES 32
+#define CHANGE_HASH_TEXT_MAX (2 * CHANGE_HASH_BYTES + 1)
+
+enum file_change_kind {
+    FILE_CHANGE_ADDED,
+    FILE_CHANGE_MODIFIED, /* content, mode, a link's target; a file that became a link or the other way round */
+    FILE_CHANGE_DELETED,
+    FILE_CHANGE_RENAMED, /* and perhaps modified */
+};
+
+struct file_change {
+    enum file_change_kind kind;
+    const struct edit *edit;   /* borrowed from the set */
+    const struct edit *from;   /* FILE_CHANGE_RENAMED: the deletion it takes in; else NULL */
+    char *path;                /* owned; from the project's root */
+    const char *scope_path;    /* borrowed; from the sandbox's root: what file ids are made of */
+    char *old_path;            /* owned; FILE_CHANGE_RENAMED, from the project's root */
+    unsigned percent;          /* FILE_CHANGE_RENAMED: how much is the same */
+    bool is_dir;               /* a directory before and after, or made or removed: no file to show */
+    mode_t old_mode, new_mode; /* with the kind; 0: nothing there */
+    uint64_t old_bytes, new_bytes;
+    char *old_target, *new_target; /* owned; links */
+    enum acknowledge acknowledge;
+
+    bool is_measured; /* by file_diff_make() or change_set_measure() */
+    bool is_binary, is_too_large;
+    size_t added, removed; /* lines */
+    bool is_hashed;
+    uint8_t hash[CHANGE_HASH_BYTES]; /* of what would be at `path`: kind, mode, bytes */
+    int failure;                     /* a negative errno: it could not be read when it was last tried */
+};
+
+struct change_set {
+    struct file_change *items; /* owned; by path, in bytes */
+    size_t count;
+    struct edit_list edits;
+};
+
+#define CHANGE_SET_EMPTY ((struct change_set){ .edits = EDIT_LIST_EMPTY })
+
+struct change_set_options {
+    const char *prefix; /* the sandbox's root from the project's: "services/api"; NULL or "": the same */
+    bool without_renames;
+};
+
+int change_set_load(const char *delta_path, const struct change_set_options *options, struct change_set *ret, struct err *err);
+void change_set_done(struct change_set *set);
+
+/* NULL: none. `path` from the project's root, or a scope path. */
+struct file_change *change_set_find(struct change_set *set, const char *project_path);
+struct file_change *change_set_find_scoped(struct change_set *set, const char *scope_path);
+
+/* A part of it: what is at or below `path` (from the project's root; NULL: all), from `offset` on, at most `limit` (0: no limit). Returns the
+ * places in `items`, to be freed, and how many there would be without offset and limit. */
+struct change_set_query {
+    const char *path;
+    size_t offset, limit;
+    bool with_directories;
+};
+
+size_t *change_set_page(const struct change_set *set, const struct change_set_query *query, size_t *ret_count,
+                        size_t *ret_total);
+
+/* Counts lines and hashes, for those of `places` (NULL: all) that are not measured yet, in a few threads. */
+int change_set_measure(struct change_set *set, const size_t *places, size_t count, struct err *err);
+
+/* The hash of all changes with their paths, in hex; the same with and without renames. Reads each file that has no hash yet, and
+ * compares nothing. */
+int change_set_hash(struct change_set *set, char out[CHANGE_HASH_TEXT_MAX], struct err *err);
+
+struct change_totals {
+    size_t files, added, modified, deleted, renamed; /* directories are not counted */
+    size_t directories;
+    size_t lines_added, lines_removed;
+    uint64_t bytes;    /* of the files as they will be */
+    size_t unmeasured; /* files whose lines are not in the sums: not measured, too large or not readable */
+    size_t to_acknowledge;
+};
+
+struct change_totals change_set_totals(const struct change_set *set);
+
+const char *file_change_kind_name(enum file_change_kind kind); /* "added", "modified", "deleted", "renamed" */
+void change_hash_text(const uint8_t hash[CHANGE_HASH_BYTES], char out[CHANGE_HASH_TEXT_MAX]);

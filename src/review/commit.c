@@ -1,0 +1,309 @@
+#include "review/commit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "review/commit_int.h"
+#include "review/landing.h"
+
+/* One path, before and after. */
+struct committed {
+    char *path;            /* owned; from the work tree's root */
+    bool is_gone;          /* there is nothing any more */
+    git_index_entry entry; /* borrows the path */
+    bool had_staged;       /* what the project's index had before */
+    git_index_entry staged;
+    bool is_changed; /* against HEAD */
+};
+
+struct committing {
+    const struct commit_request *request;
+    struct worktree wt;
+    bool is_dry;             /* no objects are written */
+    git_oid head, head_tree; /* zero: none yet */
+    git_index *index;        /* owned: ours, in memory */
+    git_index *project;      /* owned: the project's */
+    struct committed *items; /* owned */
+};
+
+static void committing_done(struct committing *c)
+{
+    for (size_t i = 0; c->items && i < c->request->path_count; i++)
+        free(c->items[i].path);
+    free(c->items);
+    if (c->index)
+        c->wt.git->git_index_free(c->index);
+    if (c->project)
+        c->wt.git->git_index_free(c->project);
+    worktree_done(&c->wt);
+}
+
+/* ---- the index of our own ---- */
+
+static int read_head(struct committing *c, struct err *err)
+{
+    const struct libgit *git = c->wt.git;
+    git_tree *tree = NULL;
+    int r = worktree_head(&c->wt, &c->head, &c->head_tree, err);
+
+    if (r < 0)
+        return r;
+    r = git->git_index_new(&c->index);
+    if (r == 0 && !git->git_oid_is_zero(&c->head_tree)) {
+        r = git->git_tree_lookup(&tree, c->wt.repo, &c->head_tree);
+        if (r == 0)
+            r = git->git_index_read_tree(c->index, tree);
+        git->git_tree_free(tree);
+    }
+    return r < 0 ? libgit_failed(git, "reading the tree of HEAD", err) : 0;
+}
+
+/* A directory of a submodule is an entry of its own kind: nothing can be added below it. */
+static int check_submodules(struct committing *c, const char *path, struct err *err)
+{
+    for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
+        autofree char *above = xdupn(path, (size_t) (slash - path));
+        const git_index_entry *entry = c->wt.git->git_index_get_bypath(c->index, above, 0);
+        if (!entry || entry->mode != GIT_FILEMODE_COMMIT)
+            continue;
+        autofree char *shown = landing_quote(path);
+        return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "%s is in a submodule; commit it there", shown);
+    }
+    return 0;
+}
+
+static int take_path(struct committing *c, size_t i, struct err *err)
+{
+    const struct libgit *git = c->wt.git;
+    struct committed *item = &c->items[i];
+    int r = worktree_path(&c->wt, c->request->paths[i], &item->path, err);
+
+    if (r == 0)
+        r = check_submodules(c, item->path, err);
+    if (r == 0)
+        r = worktree_entry(&c->wt, item->path, c->is_dry, &item->entry, err);
+    if (r < 0)
+        return r;
+    item->is_gone = r == 1;
+    const git_index_entry *was = git->git_index_get_bypath(c->index, item->path, 0);
+    item->is_changed =
+        item->is_gone ? was != NULL : !was || was->mode != item->entry.mode || git->git_oid_cmp(&was->id, &item->entry.id) != 0;
+    if (!item->is_changed)
+        return 0;
+    r = item->is_gone ? git->git_index_remove(c->index, item->path, 0) : git->git_index_add(c->index, &item->entry);
+    return r < 0 ? libgit_failed(git, "adding to the commit", err) : 0;
+}
+
+static int prepare(struct committing *c, struct err *err)
+{
+    int r = worktree_open(c->request->project_path, &c->wt, err);
+
+    if (r < 0)
+        return r;
+    if (c->wt.git->git_repository_state(c->wt.repo) != GIT_REPOSITORY_STATE_NONE)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                       "the repository is in the middle of a merge, rebase or the like; "
+                       "finish that first");
+    r = read_head(c, err);
+    c->items = xalloc((c->request->path_count + 1) * sizeof(*c->items));
+    for (size_t i = 0; i < c->request->path_count && r == 0; i++)
+        r = take_path(c, i, err);
+    return r;
+}
+
+/* ---- the project's index ---- */
+
+static int open_project_index(struct committing *c, struct err *err)
+{
+    int r = c->wt.git->git_repository_index(&c->project, c->wt.repo);
+
+    if (r == 0)
+        r = c->wt.git->git_index_read(c->project, true);
+    return r < 0 ? libgit_failed(c->wt.git, "reading the project's index", err) : 0;
+}
+
+static int stage_items(struct committing *c, struct err *err)
+{
+    const struct libgit *git = c->wt.git;
+    int r = 0;
+
+    for (size_t i = 0; i < c->request->path_count && r == 0; i++) {
+        struct committed *item = &c->items[i];
+        const git_index_entry *was = git->git_index_get_bypath(c->project, item->path, 0);
+        item->had_staged = was;
+        if (was) {
+            item->staged = *was;
+            item->staged.path = item->path;
+        }
+        if (!item->is_gone)
+            r = git->git_index_add(c->project, &item->entry);
+        else if (was)
+            r = git->git_index_remove(c->project, item->path, 0);
+    }
+    if (r == 0)
+        r = git->git_index_write(c->project);
+    if (r == GIT_ELOCKED)
+        return err_set(err, ERR_UNAVAILABLE, -EBUSY, "the project's index is locked by another git; try again");
+    return r < 0 ? libgit_failed(git, "writing the project's index", err) : 0;
+}
+
+/* The branch did not move: what was staged is staged again. */
+static void unstage_items(struct committing *c)
+{
+    const struct libgit *git = c->wt.git;
+
+    for (size_t i = 0; i < c->request->path_count; i++) {
+        struct committed *item = &c->items[i];
+        if (item->had_staged)
+            git->git_index_add(c->project, &item->staged);
+        else
+            git->git_index_remove(c->project, item->path, 0);
+    }
+    git->git_index_write(c->project);
+}
+
+/* ---- the commit ---- */
+
+static int sign(const struct libgit *git, const struct person *person, git_signature **ret, struct err *err)
+{
+    return git->git_signature_new(ret, person->name.data, person->mail.data, (git_time_t) time(NULL), 0) < 0
+               ? libgit_failed(git, "naming the author", err)
+               : 0;
+}
+
+static int write_commit(struct committing *c, const git_signature *author, const git_signature *committer, git_oid *ret,
+                        struct err *err)
+{
+    const struct libgit *git = c->wt.git;
+    git_commit *parent = NULL;
+    git_tree *tree = NULL;
+    git_oid tree_id;
+    int r = git->git_index_write_tree_to(&tree_id, c->index, c->wt.repo);
+
+    if (r == 0)
+        r = git->git_tree_lookup(&tree, c->wt.repo, &tree_id);
+    if (r == 0 && !git->git_oid_is_zero(&c->head))
+        r = git->git_commit_lookup(&parent, c->wt.repo, &c->head);
+    const git_commit *parents[] = { parent };
+    if (r == 0)
+        r = git->git_commit_create(ret, c->wt.repo, NULL, author, committer, NULL, c->request->message, tree, parent ? 1 : 0,
+                                   parents);
+    git->git_tree_free(tree);
+    git->git_commit_free(parent);
+    return r < 0 ? libgit_failed(git, "writing the commit", err) : 0;
+}
+
+/* Where the new commit goes: the branch that HEAD names, or HEAD itself. */
+static int find_branch(struct committing *c, char *out, size_t cap, struct err *err)
+{
+    const struct libgit *git = c->wt.git;
+    git_reference *head = NULL;
+    int r = git->git_reference_lookup(&head, c->wt.repo, "HEAD");
+
+    if (r < 0)
+        return libgit_failed(git, "reading HEAD", err);
+    const char *target =
+        git->git_reference_type(head) == GIT_REFERENCE_SYMBOLIC ? git->git_reference_symbolic_target(head) : NULL;
+    int n = snprintf(out, cap, "%s", target ? target : "HEAD");
+    git->git_reference_free(head);
+    return n < 0 || (size_t) n >= cap ? err_invalid(err, "the name of the branch is too long") : 0;
+}
+
+static int move_branch(struct committing *c, const char *branch, const git_oid *to, struct err *err)
+{
+    const struct libgit *git = c->wt.git;
+    git_reference *moved = NULL;
+    bool is_first = git->git_oid_is_zero(&c->head);
+    autofree char *subject = xdupn(c->request->message, strcspn(c->request->message, "\n"));
+    autofree char *log = xprintf("commit%s: %s", is_first ? " (initial)" : "", subject);
+    int r = git->git_reference_create_matching(&moved, c->wt.repo, branch, to, !is_first, is_first ? NULL : &c->head, log);
+
+    git->git_reference_free(moved);
+    if (r == GIT_EMODIFIED || r == GIT_EEXISTS)
+        return err_set(err, ERR_ABORTED, -ESTALE, "somebody else has committed meanwhile; try again");
+    return r < 0 ? libgit_failed(git, "moving the branch", err) : 0;
+}
+
+static int commit_changed(struct committing *c, struct commit *ret, struct err *err)
+{
+    const struct libgit *git = c->wt.git;
+    git_signature *author = NULL, *committer = NULL;
+    struct person by, of;
+    git_oid id;
+    int r;
+
+    attribution_author(c->request->attribution, &by);
+    attribution_committer(c->request->attribution, &of);
+    r = find_branch(c, ret->branch, sizeof(ret->branch), err);
+    if (r == 0)
+        r = sign(git, &by, &author, err);
+    if (r == 0)
+        r = sign(git, &of, &committer, err);
+    if (r == 0 && git->git_repository_set_ident(c->wt.repo, of.name.data, of.mail.data) < 0)
+        r = libgit_failed(git, "naming the committer", err);
+    if (r == 0)
+        r = write_commit(c, author, committer, &id, err);
+    /* The index first: cut short, these paths are staged and not committed, which loses nothing. The other way round, the index would
+     * take the commit back. */
+    if (r == 0)
+        r = stage_items(c, err);
+    if (r == 0) {
+        r = move_branch(c, ret->branch, &id, err);
+        if (r < 0)
+            unstage_items(c);
+    }
+    if (r == 0)
+        git->git_oid_tostr(ret->hash, sizeof(ret->hash), &id);
+    git->git_signature_free(author);
+    git->git_signature_free(committer);
+    person_done(&by);
+    person_done(&of);
+    return r;
+}
+
+int commit_make(const struct commit_request *request, struct commit *ret, struct err *err)
+{
+    struct committing c = { .request = request, .wt = WORKTREE_NONE };
+    int r = prepare(&c, err);
+
+    *ret = COMMIT_NONE;
+    if (r == 0)
+        r = open_project_index(&c, err);
+    for (size_t i = 0; r == 0 && i < request->path_count; i++)
+        ret->changed_count += c.items[i].is_changed;
+    if (r == 0 && ret->changed_count > 0)
+        r = commit_changed(&c, ret, err);
+    committing_done(&c);
+    return r;
+}
+
+int commit_look(const struct commit_request *request, bool *ret, struct err *err)
+{
+    struct committing c = { .request = request, .wt = WORKTREE_NONE, .is_dry = true };
+    int r = prepare(&c, err);
+
+    for (size_t i = 0; r == 0 && i < request->path_count; i++)
+        ret[i] = c.items[i].is_changed;
+    committing_done(&c);
+    return r;
+}
+
+int commit_head(const char *project_path, char ret[COMMIT_HASH_MAX], struct err *err)
+{
+    autodone(worktree) struct worktree wt = WORKTREE_NONE;
+    git_oid commit, tree;
+    int r = worktree_open(project_path, &wt, err);
+
+    *ret = 0;
+    if (r == -ENOENT)
+        return 0;
+    if (r == 0)
+        r = worktree_head(&wt, &commit, &tree, err);
+    if (r == 0 && !wt.git->git_oid_is_zero(&commit))
+        wt.git->git_oid_tostr(ret, COMMIT_HASH_MAX, &commit);
+    return r;
+}

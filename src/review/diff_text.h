@@ -1,0 +1,16 @@
+/* How names, modes and lines are written in a diff that is laid out as git does it. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+
+/* "a/src/x.c", or in quotes with C escapes as git writes names it finds unusual. */
+void diff_text_add_name(struct buf *out, const char *prefix, const char *name);
+
+/* Lines of a stranger's, for people: whatever could mislead a terminal (control characters, bidi overrides, bytes that are no UTF-8)
+ * becomes an escape, except tabs, newlines, and a carriage return at the end of a line. */
+void diff_text_add_safe(struct buf *out, const char *s, size_t len);
+
+/* Git knows three modes of files. */
+const char *diff_text_mode(mode_t mode);

@@ -1,0 +1,135 @@
+#include "review/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <nettle/sha2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+
+#define BINARY_LOOK 8000 /* as far as git looks for a NUL */
+#define PIECE 65536
+
+static void hash_bytes(const void *bytes, size_t len, uint8_t out[IMAGE_HASH_BYTES])
+{
+    struct sha256_ctx ctx;
+
+    sha256_init(&ctx);
+    sha256_update(&ctx, len, bytes);
+    sha256_digest(&ctx, IMAGE_HASH_BYTES, out);
+}
+
+int image_hash_fd(int fd, uint8_t out[IMAGE_HASH_BYTES])
+{
+    autofree uint8_t *piece = malloc(PIECE);
+    struct sha256_ctx ctx;
+    off_t at = 0;
+    ssize_t n;
+
+    if (!piece)
+        return -ENOMEM;
+    sha256_init(&ctx);
+    while ((n = fd_pread_full(fd, piece, PIECE, at)) > 0) {
+        sha256_update(&ctx, (size_t) n, piece);
+        at += n;
+    }
+    if (n < 0)
+        return (int) n;
+    sha256_digest(&ctx, IMAGE_HASH_BYTES, out);
+    return 0;
+}
+
+static int read_link(int fd, struct image *image)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(fd, "", target, sizeof(target));
+
+    if (n < 0)
+        return -errno;
+    buf_add(&image->bytes, target, (size_t) n);
+    image->has_bytes = true;
+    hash_bytes(target, (size_t) n, image->hash);
+    return 0;
+}
+
+/* The descriptor is opened anew for reading; if that is another file by now, the stat is the one that belongs to the bytes. */
+static int read_file(int dirfd, const char *path, struct image *image)
+{
+    autofd int fd = path_open_beneath(dirfd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    int r;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &image->st) < 0)
+        return -errno;
+    if (!S_ISREG(image->st.st_mode))
+        return -ESTALE;
+    if ((uint64_t) image->st.st_size > IMAGE_BYTES_MAX)
+        return image_hash_fd(fd, image->hash);
+    r = fd_read_all(fd, IMAGE_BYTES_MAX, &image->bytes);
+    if (r == -EFBIG)
+        return -ESTALE;
+    if (r < 0)
+        return r;
+    image->has_bytes = true;
+    hash_bytes(image->bytes.data ? image->bytes.data : "", image->bytes.len, image->hash);
+    return 0;
+}
+
+int image_read(int dirfd, const char *path, struct image *ret)
+{
+    autodone(image) struct image image = IMAGE_NONE;
+    autofd int fd = path_open_beneath(dirfd, path, O_PATH, 0);
+    int r = 0;
+
+    /* A link or a file where a directory on the way was: nothing can be at the path. */
+    if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR && fd != -ELOOP)
+        return fd;
+    if (fd >= 0 && fstat(fd, &image.st) < 0)
+        return -errno;
+    if (fd >= 0 && S_ISLNK(image.st.st_mode))
+        r = read_link(fd, &image);
+    else if (fd >= 0 && S_ISREG(image.st.st_mode))
+        r = read_file(dirfd, path, &image);
+    if (r < 0)
+        return r;
+    *ret = image;
+    image = IMAGE_NONE;
+    return 0;
+}
+
+void image_of_bytes(const void *bytes, size_t len, mode_t mode, struct image *ret)
+{
+    *ret = IMAGE_NONE;
+    ret->st.st_mode = S_IFREG | (mode & 0777);
+    ret->st.st_size = (off_t) len;
+    buf_add(&ret->bytes, bytes, len);
+    ret->has_bytes = true;
+    hash_bytes(len ? bytes : "", len, ret->hash);
+}
+
+void image_done(struct image *image)
+{
+    buf_done(&image->bytes);
+    *image = IMAGE_NONE;
+}
+
+bool image_is_same(const struct image *a, const struct image *b)
+{
+    if ((a->st.st_mode & S_IFMT) != (b->st.st_mode & S_IFMT))
+        return false;
+    if (!S_ISREG(a->st.st_mode) && !S_ISLNK(a->st.st_mode))
+        return true;
+    return a->st.st_size == b->st.st_size && memcmp(a->hash, b->hash, IMAGE_HASH_BYTES) == 0;
+}
+
+bool image_is_binary(const struct image *image)
+{
+    size_t look = image->bytes.len < BINARY_LOOK ? image->bytes.len : BINARY_LOOK;
+
+    return !image->has_bytes || (look > 0 && memchr(image->bytes.data, 0, look));
+}

@@ -1,0 +1,94 @@
+/*
+ * Changes to a project's directory as one transaction: all of them, or none.
+ *
+ *     landing_new      a record of its own beneath the directory of records
+ *     landing_add      what shall be there, path by path, and what must be there until then
+ *     landing_stage    every new file beside its place, and a copy of everything that goes, all of it on disk
+ *     landing_commit   the journal, on disk; then renames; then the journal says that it is done
+ *     landing_settle   what was moved aside goes, and the caller's notes are taken down
+ *
+ * The journal on disk is the moment at which it happens. Killed before, the project is as it was, and landing_recover() removes what was
+ * staged; killed after, landing_recover() finishes. A step that cannot be made, because somebody changed the file since it was
+ * looked at or the disk is full, takes all steps back: what a rename replaced is moved aside and stays until the end.
+ *
+ * Nothing is reached through a symlink. A directory that is new comes into its place whole, by one rename. Modes lose set-user-ID,
+ * set-group-ID and the sticky bit. As root, files keep the owner they had, and new ones get that of the directory they come into.
+ *
+ * The record stays, as what an undo needs. It knows nothing of deltas: the notes are the caller's text.
+ */
+#pragma once
+
+#include "review/image.h"
+
+#define LANDING_ID_PREFIX "ap_"
+
+/* What shall be at a path. */
+struct landing_wish {
+    const char *path;         /* copied */
+    mode_t now;               /* kind and permission bits; 0: nothing */
+    bool is_mode_only;        /* the content stays as it is */
+    struct stat was;          /* what must be there until then; st_mode 0: nothing. A directory need only be one */
+    int source_fd;            /* borrowed: the directory where the content is found as `source_path`; -1: it is `bytes` */
+    const char *source_path;  /* borrowed until it is staged */
+    const struct buf *bytes;  /* borrowed until it is staged; a file's content or a link's target */
+    const uint8_t *hash;      /* borrowed until it is staged: what the staged bytes must hash to (-ESTALE); NULL: whatever */
+    const struct stat *dress; /* owner and times it shall have; NULL: as said above */
+};
+
+struct landing;
+
+/* Takes lines down. Called again with the same ones after a kill. */
+typedef int (*landing_note_fn)(const char *notes, size_t len, void *cookie);
+
+/* Where it lands and where its record is; all borrowed. */
+struct landing_site {
+    int base_fd, records_fd;
+    landing_note_fn note;
+    void *cookie;
+};
+
+/* `undoes` is the id of the record it takes back, or NULL. */
+int landing_new(const struct landing_site *site, const char *undoes, struct landing **ret, struct err *err);
+
+/* Removes what was staged and not committed. */
+void landing_free(struct landing *landing);
+DEFINE_AUTOPTR(landing, landing_free);
+
+const char *landing_id(const struct landing *landing);
+
+/* Paths in ascending order, each once: parents before what is in them. Returns its index. */
+size_t landing_add(struct landing *landing, const struct landing_wish *wish);
+
+/* After a failure nothing in the project has changed. */
+int landing_stage(struct landing *landing, struct err *err);
+
+/* What was staged for a wish: its times and number are those it will have in its place. st_mode 0: nothing. */
+const struct stat *landing_staged(const struct landing *landing, size_t wish);
+
+/* `notes`: the text to be taken down when it is done; `back`: when it is taken back, now or by an undo; `drops`: strings ended by NUL, the caller's. After a
+ * failure (-ESTALE: somebody changed a file meanwhile) the project is as it was, unless the text says what could not be taken back. */
+int landing_commit(struct landing *landing, const struct buf *notes, const struct buf *back, const struct buf *drops,
+                   struct err *err);
+
+int landing_settle(struct landing *landing, struct err *err);
+
+/* ---- records ---- */
+
+enum landing_state {
+    LANDING_STAGING,
+    LANDING_INTENT,
+    LANDING_DONE,
+    LANDING_NOTED, /* all is said and done */
+    LANDING_TAKEN_BACK,
+};
+
+/* Finishes or removes what was cut short. Nobody else may be at work on these records or this project. */
+int landing_recover(const struct landing_site *site, struct err *err);
+
+/* Calls `fn` for each record, the oldest first. A nonzero answer ends it and is returned. */
+typedef int (*landing_each_fn)(const char *id, int64_t time_ns, enum landing_state state, void *cookie);
+
+int landing_each(int records_fd, landing_each_fn fn, void *cookie);
+
+/* "'src/x'" for messages, not all of a long one; free it. */
+char *landing_quote(const char *path);

@@ -1,0 +1,121 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "review/landing_int.h"
+
+struct found_record {
+    char id[ID_TEXT_MAX];
+    int64_t time_ns;
+    enum landing_state state;
+};
+
+struct record_list {
+    struct found_record *items;
+    size_t count, cap;
+};
+
+static int on_record(const struct file_entry *entry, void *cookie)
+{
+    struct record_list *list = cookie;
+    struct step_log log = STEP_LOG_EMPTY;
+
+    if (!S_ISDIR(entry->st->st_mode) || !id_is_valid(LANDING_ID_PREFIX, entry->name))
+        return FILE_WALK_SKIP;
+    autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return fd;
+    int r = step_log_read(fd, &log);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    vec_room(&list->items, &list->cap, list->count);
+    struct found_record *found = &list->items[list->count++];
+    *found = (struct found_record){ .time_ns = log.time_ns, .state = log.state };
+    snprintf(found->id, sizeof(found->id), "%s", entry->name);
+    step_log_done(&log);
+    return FILE_WALK_SKIP;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct found_record *x = a, *y = b;
+
+    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns ? 1 : strcmp(x->id, y->id);
+}
+
+static int list_records(int records_fd, struct record_list *ret)
+{
+    struct err err = ERR_NONE;
+    int r = file_walk(records_fd, ".", on_record, ret, &err);
+
+    if (ret->count > 0)
+        qsort(ret->items, ret->count, sizeof(*ret->items), by_time);
+    return r;
+}
+
+int landing_each(int records_fd, landing_each_fn fn, void *cookie)
+{
+    struct record_list list = { 0 };
+    int r = list_records(records_fd, &list);
+
+    for (size_t i = 0; i < list.count && r == 0; i++)
+        r = fn(list.items[i].id, list.items[i].time_ns, list.items[i].state, cookie);
+    free(list.items);
+    return r;
+}
+
+struct recovery {
+    const struct landing_site *site;
+    struct err *err;
+};
+
+static int recover_log(struct recovery *re, const char *id, int record_fd, struct step_log *log)
+{
+    int r = 0;
+
+    if (log->state == LANDING_INTENT)
+        r = landing_land(re->site, record_fd, log, re->err);
+    /* Given up for good: the project is as it was before. */
+    if (r < 0 && log->state == LANDING_TAKEN_BACK)
+        r = 0;
+    if (r == 0 && log->state == LANDING_DONE)
+        r = landing_settle_log(re->site, record_fd, log, re->err);
+    if (r == 0 && landing_is_spent(log))
+        r = landing_remove_spent(re->site, id, log);
+    return r;
+}
+
+static int on_recover(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+{
+    struct recovery *re = cookie;
+    struct step_log log = STEP_LOG_EMPTY;
+    autofd int fd = path_open_beneath(re->site->records_fd, id, O_RDONLY | O_DIRECTORY, 0);
+    int r = fd;
+
+    (void) time_ns;
+    if (state == LANDING_NOTED)
+        return 0;
+    if (fd >= 0)
+        r = step_log_read(fd, &log);
+    if (r == -ENOENT) /* killed before the first word */
+        return file_remove_tree(re->site->records_fd, id);
+    if (r == 0)
+        r = recover_log(re, id, fd, &log);
+    step_log_done(&log);
+    return r;
+}
+
+int landing_recover(const struct landing_site *site, struct err *err)
+{
+    struct recovery re = { site, err };
+    int r = landing_each(site->records_fd, on_recover, &re);
+
+    if (r < 0 && err && err->code == ERR_OK)
+        err_errno(err, r, "finishing what was cut short");
+    return r;
+}

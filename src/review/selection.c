@@ -1,0 +1,122 @@
+#include "review/selection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "review/landing.h"
+
+static bool is_about_hunks(const struct selection_file *file)
+{
+    return file->hunk_id_count > 0 || file->range_count > 0;
+}
+
+/* As edits have their paths: without a leading slash, clean. */
+static bool is_path(const char *given, const char *path)
+{
+    autodone(buf) struct buf clean = BUF_EMPTY;
+
+    return path_clean(given, strlen(given), &clean) == 0 && strcmp(clean.data + 1, path) == 0;
+}
+
+const struct selection_file *selection_hunks_of(const struct selection *selection, const char *path)
+{
+    for (size_t i = 0; i < selection->file_count; i++) {
+        const struct selection_file *file = &selection->files[i];
+        if (is_about_hunks(file) && is_path(file->path, path))
+            return file;
+    }
+    return NULL;
+}
+
+/* Hunks of a path, and beside them the path or something above it as a whole, cannot both be meant. */
+static int check_entries(const struct selection *selection, struct err *err)
+{
+    for (size_t i = 0; i < selection->file_count; i++) {
+        autodone(buf) struct buf path = BUF_EMPTY;
+        const char *given = selection->files[i].path;
+        if (!is_about_hunks(&selection->files[i]) || path_clean(given, strlen(given), &path) < 0)
+            continue;
+        for (size_t k = 0; k < selection->file_count; k++) {
+            autodone(buf) struct buf other = BUF_EMPTY;
+            const char *too = selection->files[k].path;
+            if (k == i || path_clean(too, strlen(too), &other) < 0 || !path_is_beneath(other.data, path.data))
+                continue;
+            autofree char *shown = landing_quote(given);
+            return err_invalid(err, "%s is named twice, as a whole and by hunks", shown);
+        }
+    }
+    return 0;
+}
+
+/* Hunks are parts of a file that is one before and after, or is not there at all on one side. */
+static int check_hunks(const struct selection *selection, const struct edit_list *list, struct err *err)
+{
+    for (size_t i = 0; i < selection->file_count; i++) {
+        const struct selection_file *file = &selection->files[i];
+        bool found = !is_about_hunks(file);
+        for (size_t k = 0; k < list->count && !found; k++) {
+            const struct edit *edit = &list->items[k];
+            found = is_path(file->path, edit->path) && (!edit->now || S_ISREG(edit->now)) &&
+                    (!edit->was.st_mode || S_ISREG(edit->was.st_mode));
+        }
+        if (found)
+            continue;
+        autofree char *shown = landing_quote(file->path);
+        return err_invalid(err, "%s is no file that has hunks", shown);
+    }
+    return 0;
+}
+
+int selection_load(const struct selection *selection, const char *delta_path, struct edit_list *ret, struct err *err)
+{
+    autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
+    autofree const char **paths = xalloc((selection->file_count + 1) * sizeof(*paths));
+    int r = check_entries(selection, err);
+
+    for (size_t i = 0; i < selection->file_count; i++)
+        paths[i] = selection->files[i].path;
+    if (r == 0)
+        r = edit_list_load(delta_path, paths, selection->file_count, &list, err);
+    if (r < 0)
+        return r;
+    if (list.unmatched) {
+        autofree char *shown = landing_quote(list.unmatched);
+        return err_set(err, ERR_NOT_FOUND, -ENOENT, "%s has no changes", shown);
+    }
+    r = check_hunks(selection, &list, err);
+    if (r < 0)
+        return r;
+    *ret = list;
+    list = EDIT_LIST_EMPTY;
+    return 0;
+}
+
+static int choose_ids(const struct selection_file *file, const struct hunk_list *hunks, bool *chosen, struct err *err)
+{
+    for (size_t i = 0; i < file->hunk_id_count; i++) {
+        const struct hunk *hunk = hunk_list_find(hunks, file->hunk_ids[i]);
+        if (!hunk) {
+            autofree char *shown = landing_quote(file->path), *id = landing_quote(file->hunk_ids[i]);
+            err_set(err, ERR_ABORTED, -ESTALE, "%s has no hunk %s; look at it again", shown, id);
+            return err_because(err, -ESTALE, "HUNK_UNKNOWN");
+        }
+        chosen[hunk - hunks->items] = true;
+    }
+    return 0;
+}
+
+int selection_choose(const struct selection_file *file, const struct hunk_list *hunks, bool *chosen, struct err *err)
+{
+    int count = 0, r = choose_ids(file, hunks, chosen, err);
+
+    for (size_t i = 0; i < hunks->count && r == 0; i++) {
+        uint32_t line = hunks->items[i].new_start;
+        for (size_t k = 0; k < file->range_count; k++)
+            chosen[i] |= line >= file->ranges[k].first && line <= file->ranges[k].last;
+        count += chosen[i];
+    }
+    return r < 0 ? r : count;
+}

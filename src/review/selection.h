@@ -1,0 +1,44 @@
+/*
+ * Which of a delta's changes are meant: all, whole files, or hunks of files; and which version of them was reviewed.
+ *
+ * A struct of borrowed strings that a request is turned into. Paths count from the root of the base. One that names a directory means
+ * all in it, and then it can have no hunks.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "review/edit.h"
+#include "review/hunk.h"
+
+/* Lines of the new text, from 1, both included. A hunk is meant if its first line on the new side is among them. */
+struct selection_range {
+    uint32_t first, last;
+};
+
+struct selection_file {
+    const char *path;
+    const char *const *hunk_ids; /* with neither ids nor ranges: the whole file */
+    size_t hunk_id_count;
+    const struct selection_range *ranges;
+    size_t range_count;
+};
+
+struct selection {
+    const struct selection_file *files; /* none: all changes */
+    size_t file_count;
+};
+
+#define SELECTION_ALL ((struct selection){ .files = NULL })
+
+/* Those chosen. A path without changes is ERR_NOT_FOUND, two entries for a path or hunks of a directory are ERR_INVALID_ARGUMENT. */
+int selection_load(const struct selection *selection, const char *delta_path, struct edit_list *ret, struct err *err);
+
+/* The entry that speaks of hunks of this path; NULL: all of the edit is meant. */
+const struct selection_file *selection_hunks_of(const struct selection *selection, const char *path);
+
+/* Fills `chosen`, one for each hunk of the list; how many. An id that none has is ERR_ABORTED with the reason HUNK_UNKNOWN: the file
+ * was changed since it was looked at. */
+int selection_choose(const struct selection_file *file, const struct hunk_list *hunks, bool *chosen, struct err *err);

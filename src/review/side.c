@@ -1,0 +1,125 @@
+#include "review/side.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+
+#define PIECE ((size_t) 256 << 10)
+
+static int read_link(int dirfd, const char *path, struct side *side)
+{
+    autofd int fd = path_open_beneath(dirfd, path, O_PATH, 0);
+    char target[PATH_MAX];
+    struct stat st;
+    ssize_t n;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0 || !S_ISLNK(st.st_mode))
+        return -ESTALE;
+    n = readlinkat(fd, "", target, sizeof(target));
+    if (n < 0)
+        return -errno;
+    buf_add(&side->bytes, target, (size_t) n);
+    side->size_bytes = (uint64_t) n;
+    return 0;
+}
+
+/* All at once, into memory of the size that is known: most files are small. */
+static int read_whole(int fd, size_t size, struct side *side)
+{
+    buf_room(&side->bytes, size);
+    ssize_t n = fd_read_full(fd, side->bytes.data, size);
+
+    if (n < 0)
+        return (int) n;
+    side->bytes.len = (size_t) n;
+    side->bytes.data[n] = 0;
+    side->size_bytes = (uint64_t) n;
+    return 0;
+}
+
+/* Not further than the size it had when it was opened: a file that somebody appends to as fast as it is read has no end. */
+static int read_past(int fd, uint64_t size, struct sha256_ctx *sha, struct side *side)
+{
+    const size_t most = size < PIECE ? (size_t) size : PIECE;
+    autofree char *piece = xalloc(most);
+    uint64_t at = 0;
+
+    side->is_too_large = true;
+    while (at < size) {
+        ssize_t n = fd_read_full(fd, piece, size - at < most ? (size_t) (size - at) : most);
+        if (n < 0)
+            return (int) n;
+        if (n == 0)
+            break;
+        if (at == 0)
+            buf_add(&side->bytes, piece, n < SIDE_LOOK ? (size_t) n : SIDE_LOOK);
+        if (!sha) /* the beginning was enough */
+            break;
+        sha256_update(sha, (size_t) n, (const uint8_t *) piece);
+        at += (uint64_t) n;
+    }
+    side->size_bytes = sha ? at : size;
+    return 0;
+}
+
+static int read_file(int dirfd, const char *path, uint64_t max, struct sha256_ctx *sha, struct side *side)
+{
+    autofd int fd = path_open_beneath(dirfd, path, O_RDONLY | O_NONBLOCK, 0);
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return -ESTALE;
+    if ((uint64_t) st.st_size > max)
+        return read_past(fd, (uint64_t) st.st_size, sha, side);
+    int r = st.st_size > 0 ? read_whole(fd, (size_t) st.st_size, side) : 0;
+    if (r == 0 && sha)
+        sha256_update(sha, side->bytes.len, (const uint8_t *) side->bytes.data);
+    return r;
+}
+
+int side_read(int dirfd, const char *path, mode_t mode, uint64_t max, struct sha256_ctx *sha, struct side *ret)
+{
+    struct side side = { .mode = mode };
+    int r = 0;
+
+    if (S_ISREG(mode)) {
+        r = read_file(dirfd, path, max, sha, &side);
+    } else if (S_ISLNK(mode)) {
+        r = read_link(dirfd, path, &side);
+        if (r == 0 && sha)
+            sha256_update(sha, side.bytes.len, (const uint8_t *) side.bytes.data);
+    }
+    if (r < 0) {
+        side_done(&side);
+        return r;
+    }
+    *ret = side;
+    return 0;
+}
+
+bool side_is_binary(const struct side *side)
+{
+    return side->bytes.data && memchr(side->bytes.data, 0, side->bytes.len < SIDE_LOOK ? side->bytes.len : SIDE_LOOK);
+}
+
+bool side_equals(const struct side *a, const struct side *b)
+{
+    return !a->is_too_large && !b->is_too_large && a->bytes.len == b->bytes.len &&
+           (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
+}
+
+void side_done(struct side *side)
+{
+    buf_done(&side->bytes);
+    *side = SIDE_NONE;
+}

@@ -1,0 +1,257 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "review/landing_int.h"
+
+#define FORMAT "agentfense-landing-1"
+#define LOG_MAX ((size_t) 1 << 30)
+
+static const char *const state_names[] = {
+    [LANDING_STAGING] = "staging", [LANDING_INTENT] = "intent",         [LANDING_DONE] = "done",
+    [LANDING_NOTED] = "noted",     [LANDING_TAKEN_BACK] = "taken-back",
+};
+
+static const char *const kind_names[] = {
+    [STEP_PUT] = "put", [STEP_PART] = "part", [STEP_REMOVE] = "remove", [STEP_RMDIR] = "rmdir", [STEP_MODE] = "mode",
+};
+
+struct step_file step_file_of(const struct stat *st)
+{
+    return (struct step_file){ .mode = st->st_mode,
+                               .uid = st->st_uid,
+                               .gid = st->st_gid,
+                               .ino = st->st_ino,
+                               .size_bytes = (uint64_t) st->st_size,
+                               .mtime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec };
+}
+
+struct step *step_log_add(struct step_log *log, enum step_kind kind, const char *path, const char *temp)
+{
+    vec_room(&log->steps, &log->cap, log->count);
+    struct step *step = &log->steps[log->count++];
+    *step = (struct step){ .kind = kind, .path = xdup(path), .temp = temp ? xdup(temp) : NULL };
+    return step;
+}
+
+void step_log_done(struct step_log *log)
+{
+    for (size_t i = 0; i < log->count; i++) {
+        free(log->steps[i].path);
+        free(log->steps[i].temp);
+    }
+    free(log->steps);
+    buf_done(&log->notes);
+    buf_done(&log->back);
+    buf_done(&log->drops);
+    *log = STEP_LOG_EMPTY;
+}
+
+/* ---- writing: strings ended by NUL, because a path may have any other byte; whatever has NULs in it by its length ---- */
+
+static void put(struct buf *out, const char *text)
+{
+    buf_add(out, text, strlen(text) + 1);
+}
+
+static void put_number(struct buf *out, int64_t n)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRId64, n);
+    put(out, text);
+}
+
+static void put_bytes(struct buf *out, const struct buf *bytes)
+{
+    put_number(out, (int64_t) bytes->len);
+    buf_add(out, bytes->data ? bytes->data : "", bytes->len);
+}
+
+static void put_file(struct buf *out, const struct step_file *file)
+{
+    put_number(out, file->mode);
+    put_number(out, file->uid);
+    put_number(out, file->gid);
+    put_number(out, (int64_t) file->ino);
+    put_number(out, (int64_t) file->size_bytes);
+    put_number(out, file->mtime_ns);
+}
+
+int step_log_write(int record_fd, struct step_log *log)
+{
+    autodone(buf) struct buf out = BUF_EMPTY;
+
+    put(&out, FORMAT);
+    put(&out, state_names[log->state]);
+    put_number(&out, log->time_ns);
+    put(&out, log->undoes);
+    put_bytes(&out, &log->notes);
+    put_bytes(&out, &log->back);
+    put_bytes(&out, &log->drops);
+    put_number(&out, (int64_t) log->count);
+    for (size_t i = 0; i < log->count; i++) {
+        const struct step *step = &log->steps[i];
+        put(&out, kind_names[step->kind]);
+        put(&out, step->path);
+        put(&out, step->temp ? step->temp : "");
+        put_file(&out, &step->was);
+        put_file(&out, &step->now);
+        put(&out, step->hash);
+        put(&out, step->kept);
+    }
+    put(&out, "end");
+    return file_replace(record_fd, "journal", out.data, out.len, 0600);
+}
+
+/* ---- reading ---- */
+
+struct log_scan {
+    const char *at, *end;
+    bool is_bad;
+};
+
+static const char *get(struct log_scan *s)
+{
+    const char *text = s->at, *nul = s->is_bad ? NULL : memchr(s->at, 0, (size_t) (s->end - s->at));
+
+    if (!nul) {
+        s->is_bad = true;
+        return "";
+    }
+    s->at = nul + 1;
+    return text;
+}
+
+static int64_t get_number(struct log_scan *s)
+{
+    const char *text = get(s);
+    char *rest = NULL;
+
+    errno = 0;
+    long long n = strtoll(text, &rest, 10);
+    s->is_bad |= errno || rest == text || *rest;
+    return n;
+}
+
+static void get_bytes(struct log_scan *s, struct buf *out)
+{
+    int64_t len = get_number(s);
+
+    s->is_bad |= len < 0 || len > s->end - s->at;
+    if (s->is_bad)
+        return;
+    buf_add(out, s->at, (size_t) len);
+    s->at += len;
+}
+
+static void get_short(struct log_scan *s, char *out, size_t cap)
+{
+    const char *text = get(s);
+
+    s->is_bad |= strlen(text) >= cap;
+    if (!s->is_bad)
+        memcpy(out, text, strlen(text) + 1);
+}
+
+static struct step_file get_file(struct log_scan *s)
+{
+    struct step_file file;
+
+    file.mode = (mode_t) get_number(s);
+    file.uid = (uid_t) get_number(s);
+    file.gid = (gid_t) get_number(s);
+    file.ino = (uint64_t) get_number(s);
+    file.size_bytes = (uint64_t) get_number(s);
+    file.mtime_ns = get_number(s);
+    return file;
+}
+
+static size_t get_name(struct log_scan *s, const char *const *names, size_t count)
+{
+    const char *text = get(s);
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0)
+            return i;
+    }
+    s->is_bad = true;
+    return 0;
+}
+
+/* The record is ours, but what it makes us rename and remove is checked to be named as only we name. */
+static bool is_temp(const char *temp)
+{
+    const char *slash = strrchr(temp, '/');
+
+    return id_is_valid(FILE_TEMP_PREFIX, slash ? slash + 1 : temp);
+}
+
+static void get_step(struct log_scan *s, struct step_log *log)
+{
+    enum step_kind kind = (enum step_kind) get_name(s, kind_names, ARRAY_LEN(kind_names));
+    const char *path = get(s), *temp = get(s);
+
+    s->is_bad |= !*path || (*temp && !is_temp(temp)) || (!*temp && kind != STEP_PART && kind != STEP_MODE);
+    if (s->is_bad)
+        return;
+    struct step *step = step_log_add(log, kind, path, *temp ? temp : NULL);
+    step->was = get_file(s);
+    step->now = get_file(s);
+    get_short(s, step->hash, sizeof(step->hash));
+    get_short(s, step->kept, sizeof(step->kept));
+    s->is_bad |= strspn(step->kept, "0123456789") != strlen(step->kept);
+}
+
+static bool parse(struct log_scan *s, struct step_log *log)
+{
+    s->is_bad |= strcmp(get(s), FORMAT) != 0;
+    log->state = (enum landing_state) get_name(s, state_names, ARRAY_LEN(state_names));
+    log->time_ns = get_number(s);
+    get_short(s, log->undoes, sizeof(log->undoes));
+    get_bytes(s, &log->notes);
+    get_bytes(s, &log->back);
+    get_bytes(s, &log->drops);
+    int64_t count = get_number(s);
+    for (int64_t i = 0; i < count && !s->is_bad; i++)
+        get_step(s, log);
+    s->is_bad |= strcmp(get(s), "end") != 0;
+    return !s->is_bad;
+}
+
+/* By a name, not by what is in it: a disk that is full lets a file be renamed. */
+int step_log_mark_back(int record_fd, struct step_log *log)
+{
+    if (renameat(record_fd, "journal", record_fd, "back") < 0)
+        return -errno;
+    log->state = LANDING_TAKEN_BACK;
+    file_fsync_dir(record_fd);
+    return 0;
+}
+
+int step_log_read(int record_fd, struct step_log *ret)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    struct step_log log = STEP_LOG_EMPTY;
+    int r = file_read(record_fd, "journal", LOG_MAX, &text);
+    bool is_back = r == -ENOENT;
+
+    if (is_back)
+        r = file_read(record_fd, "back", LOG_MAX, &text);
+    if (r < 0)
+        return r;
+    struct log_scan s = { text.data, text.data + text.len, text.len == 0 };
+    if (!parse(&s, &log)) {
+        step_log_done(&log);
+        return -EBADMSG;
+    }
+    if (is_back)
+        log.state = LANDING_TAKEN_BACK;
+    *ret = log;
+    return 0;
+}

@@ -1,0 +1,247 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "review/commit_int.h"
+#include "review/edit.h"
+#include "review/landing.h"
+
+#define BLOB_MAX ((size_t) 256 << 20)
+
+/* ---- opening ---- */
+
+/* A repository's objects must be its owner's, or he could not add to the same directories later. The thread's file system identity is
+ * enough for that, and leaves the rights of other threads alone. */
+static int use_rights_of(struct worktree *wt)
+{
+    struct stat st;
+
+    if (geteuid() != 0 || stat(wt->git->git_repository_path(wt->repo), &st) < 0 || st.st_uid == 0)
+        return 0;
+    wt->gid = (gid_t) setfsgid(st.st_gid);
+    wt->uid = (uid_t) setfsuid(st.st_uid);
+    wt->has_changed_rights = true;
+    return 0;
+}
+
+void worktree_done(struct worktree *wt)
+{
+    if (wt->repo)
+        wt->git->git_repository_free(wt->repo);
+    if (wt->has_changed_rights) {
+        setfsuid(wt->uid);
+        setfsgid(wt->gid);
+    }
+    free(wt->prefix);
+    cleanup_fd(&wt->root_fd);
+    *wt = WORKTREE_NONE;
+}
+
+static int refuse(struct err *err, const char *project_path, const char *why)
+{
+    autofree char *shown = landing_quote(project_path);
+
+    return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "%s %s", shown, why);
+}
+
+static int find_prefix(struct worktree *wt, const char *project_path, struct err *err)
+{
+    const char *workdir = wt->git->git_repository_workdir(wt->repo);
+    autofree char *root = realpath(workdir, NULL), *project = realpath(project_path, NULL);
+
+    if (!root || !project)
+        return err_errno(err, -errno, "finding the work tree");
+    if (!path_is_beneath(root, project))
+        return refuse(err, project_path, "is not in the work tree of its repository");
+    const char *below = project + strlen(root);
+    below += *below == '/';
+    wt->prefix = *below ? xprintf("%s/", below) : xdup("");
+    wt->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return wt->root_fd < 0 ? err_errno(err, -errno, "opening the work tree") : 0;
+}
+
+int worktree_open(const char *project_path, struct worktree *ret, struct err *err)
+{
+    autodone(worktree) struct worktree wt = WORKTREE_NONE;
+    int r = libgit_get(&wt.git, err);
+
+    if (r < 0)
+        return r;
+    r = wt.git->git_repository_open_ext(&wt.repo, project_path, 0, NULL);
+    if (r == GIT_ENOTFOUND) {
+        refuse(err, project_path, "is in no git repository");
+        return -ENOENT;
+    }
+    if (r < 0)
+        return libgit_failed(wt.git, "opening the repository", err);
+    if (wt.git->git_repository_is_bare(wt.repo))
+        return refuse(err, project_path, "is a repository without a work tree");
+    r = find_prefix(&wt, project_path, err);
+    if (r == 0)
+        r = use_rights_of(&wt);
+    if (r < 0)
+        return r;
+    *ret = wt;
+    wt = WORKTREE_NONE;
+    return 0;
+}
+
+/* ---- paths ---- */
+
+/* A directory on the way with a `.git` of its own is a submodule's or another repository's. */
+static bool is_foreign(const struct worktree *wt, const char *repo_path)
+{
+    for (const char *slash = repo_path; (slash = strchr(slash, '/')); slash++) {
+        autofree char *git = xprintf("%.*s/.git", (int) (slash - repo_path), repo_path);
+        autofd int fd = path_open_beneath(wt->root_fd, git, O_PATH, 0);
+        if (fd >= 0)
+            return true;
+    }
+    return false;
+}
+
+int worktree_path(const struct worktree *wt, const char *path, char **ret, struct err *err)
+{
+    autodone(buf) struct buf clean = BUF_EMPTY;
+    autofree char *shown = landing_quote(path);
+
+    if (path_clean(path, strlen(path), &clean) < 0 || clean.len < 2)
+        return err_invalid(err, "%s is no path in the project", shown);
+    if (edit_is_git(clean.data))
+        return err_invalid(err, "%s is git's own", shown);
+    autofree char *repo_path = xprintf("%s%s", wt->prefix, clean.data + 1);
+    if (is_foreign(wt, repo_path))
+        return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "%s is in a submodule or in another repository; commit it there",
+                       shown);
+    *ret = steal_ptr(&repo_path);
+    return 0;
+}
+
+int worktree_head(const struct worktree *wt, git_oid *ret_commit, git_oid *ret_tree, struct err *err)
+{
+    git_commit *commit = NULL;
+    git_tree *tree = NULL;
+    int r = wt->git->git_reference_name_to_id(ret_commit, wt->repo, "HEAD");
+
+    memset(ret_tree, 0, sizeof(*ret_tree));
+    if (r == GIT_ENOTFOUND || r == GIT_EUNBORNBRANCH) {
+        memset(ret_commit, 0, sizeof(*ret_commit));
+        return 0;
+    }
+    if (r == 0)
+        r = wt->git->git_commit_lookup(&commit, wt->repo, ret_commit);
+    if (r == 0)
+        r = wt->git->git_commit_tree(&tree, commit);
+    if (r == 0)
+        *ret_tree = *wt->git->git_tree_id(tree);
+    wt->git->git_tree_free(tree);
+    wt->git->git_commit_free(commit);
+    return r < 0 ? libgit_failed(wt->git, "reading HEAD", err) : 0;
+}
+
+/* ---- blobs ---- */
+
+/* A filter by name is a program of the user's configuration. Without it, git would find something else in the file than we commit. */
+static int check_filter(const struct worktree *wt, const char *repo_path, struct err *err)
+{
+    const char *value = NULL;
+
+    if (wt->git->git_attr_get(&value, wt->repo, GIT_ATTR_CHECK_FILE_THEN_INDEX, repo_path, "filter") < 0)
+        return libgit_failed(wt->git, "reading attributes", err);
+    if (wt->git->git_attr_value(value) != GIT_ATTR_VALUE_STRING)
+        return 0;
+    autofree char *shown = landing_quote(repo_path), *filter = landing_quote(value);
+    return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                   "%s needs the filter %s, a program that is not run here; commit it "
+                   "yourself",
+                   shown, filter);
+}
+
+static int put_object(const struct worktree *wt, const void *data, size_t len, bool is_dry, git_oid *ret)
+{
+    return is_dry ? wt->git->git_odb_hash(ret, data, len, GIT_OBJECT_BLOB)
+                  : wt->git->git_blob_create_from_buffer(ret, wt->repo, data, len);
+}
+
+/* Line ends as the repository keeps them. */
+static int write_blob(const struct worktree *wt, const char *repo_path, const struct buf *bytes, bool is_dry, git_oid *ret,
+                      struct err *err)
+{
+    const struct libgit *git = wt->git;
+    git_filter_list *filters = NULL;
+    git_buf out = { 0 };
+    const char *data = bytes->data ? bytes->data : "";
+    int r = git->git_filter_list_load(&filters, wt->repo, NULL, repo_path, GIT_FILTER_TO_ODB, GIT_FILTER_DEFAULT);
+
+    if (r == 0 && filters)
+        r = git->git_filter_list_apply_to_buffer(&out, filters, data, bytes->len);
+    if (r == 0)
+        r = put_object(wt, filters ? out.ptr : data, filters ? out.size : bytes->len, is_dry, ret);
+    git->git_buf_dispose(&out);
+    git->git_filter_list_free(filters);
+    return r < 0 ? libgit_failed(git, "writing an object", err) : 0;
+}
+
+static int read_link(int fd, struct buf *out)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(fd, "", target, sizeof(target));
+
+    if (n < 0)
+        return -errno;
+    buf_add(out, target, (size_t) n);
+    return 0;
+}
+
+static void describe(git_index_entry *entry, const struct stat *st)
+{
+    entry->ctime = (git_index_time){ (int32_t) st->st_ctim.tv_sec, (uint32_t) st->st_ctim.tv_nsec };
+    entry->mtime = (git_index_time){ (int32_t) st->st_mtim.tv_sec, (uint32_t) st->st_mtim.tv_nsec };
+    entry->dev = (uint32_t) st->st_dev;
+    entry->ino = (uint32_t) st->st_ino;
+    entry->uid = st->st_uid;
+    entry->gid = st->st_gid;
+    entry->file_size = (uint32_t) st->st_size;
+    entry->mode = S_ISLNK(st->st_mode) ? GIT_FILEMODE_LINK
+                  : st->st_mode & 0100 ? GIT_FILEMODE_BLOB_EXECUTABLE
+                                       : GIT_FILEMODE_BLOB;
+}
+
+int worktree_entry(const struct worktree *wt, const char *repo_path, bool is_dry, git_index_entry *ret, struct err *err)
+{
+    autofd int fd = path_open_beneath(wt->root_fd, repo_path, O_PATH, 0);
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    struct stat st = { 0 };
+    int r = 0;
+
+    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+        return 1;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        r = fd < 0 ? fd : -errno;
+    if (r == 0 && S_ISDIR(st.st_mode))
+        return 1;
+    if (r == 0 && !S_ISLNK(st.st_mode))
+        r = file_read(wt->root_fd, repo_path, BLOB_MAX, &bytes);
+    else if (r == 0)
+        r = read_link(fd, &bytes);
+    if (r < 0) {
+        autofree char *shown = landing_quote(repo_path);
+        return err_errno(err, r, "reading %s", shown);
+    }
+    r = S_ISLNK(st.st_mode) ? 0 : check_filter(wt, repo_path, err);
+    *ret = (git_index_entry){ .path = repo_path };
+    describe(ret, &st);
+    if (r == 0 && S_ISLNK(st.st_mode) && put_object(wt, bytes.data, bytes.len, is_dry, &ret->id) < 0)
+        r = libgit_failed(wt->git, "writing an object", err);
+    else if (r == 0 && !S_ISLNK(st.st_mode))
+        r = write_blob(wt, repo_path, &bytes, is_dry, &ret->id, err);
+    return r;
+}

@@ -1,0 +1,35 @@
+/*
+ * How a workspace lives and what an approval may take of it, as its maker asked: a JSON object, checked and put in order once.
+ *
+ *     {"lifecycle": {"stopOn": [event], "deleteOn": [event], "ttl": ns, "idleTimeout": ns},
+ *      "acceptance": {"mode": "allowlist", "allow": {"pathGlobs": [], "extensions": []}, "deny": {...}, "ignoreBinary": bool,
+ *                     "autoApprove": bool, "autoReject": bool}}
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum behavior_event {
+    BEHAVIOR_RUN_COMPLETED = 1 << 0,
+    BEHAVIOR_RUN_FAILED = 1 << 1,
+    BEHAVIOR_RUN_CANCELLED = 1 << 2,
+    BEHAVIOR_APPROVED = 1 << 3,
+    BEHAVIOR_REJECTED = 1 << 4,
+    BEHAVIOR_TERMINAL = 1 << 5, /* each of the two before it */
+};
+
+/* `given` may be NULL. Durations may be nanoseconds or texts, and are nanoseconds afterwards; globs and extensions are trimmed, each once;
+ * extensions begin with a dot and are lower case. ERR_INVALID_ARGUMENT. */
+int behavior_normalise(const json_t *given, json_t **ret, struct err *err);
+
+struct behavior {
+    unsigned stop_on, delete_on; /* bits */
+    int64_t ttl_ns, idle_ns;     /* 0: none */
+};
+
+/* Of what behavior_normalise() gave, as text. What is none is no behaviour. */
+struct behavior behavior_parse(const char *text);

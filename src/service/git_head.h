@@ -1,0 +1,9 @@
+/* Which commit a project stands at, read from the files of its repository; git itself is not run, nor any of its configuration. */
+#pragma once
+
+#include <stdbool.h>
+
+#define GIT_HEAD_MAX 72 /* with the NUL; room for SHA-256 */
+
+/* Of the repository that `path` is in. False when there is none, or it has no commit. */
+bool git_head_read(const char *path, char ret[GIT_HEAD_MAX]);

@@ -1,0 +1,34 @@
+/*
+ * Inside the room: steps of a workspace's life. The ward's `life` is held by whoever calls these, unless it says otherwise.
+ */
+#pragma once
+
+#include "service/service_int.h"
+#include "service/workspaces.h"
+
+struct workspace_totals;
+
+/* Starts its supervisor over the delta that is there; the row is the caller's to write. */
+int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int cancel_fd, struct err *err);
+
+/* Writes the step, in the store and in the row. */
+int workspace_step(struct service *service, struct workspace_row *row, unsigned from, int64_t version, enum workspace_status to,
+                   const char *reason, struct err *err);
+
+/* Whatever it is, it is deleted afterwards, its processes, its mount and its changes gone. */
+int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);
+
+/* Likewise stopped, if it was active. */
+int workspace_halt(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);
+
+/* With `life` taken and the row read again; the ward in `ret_ward` is to be unlocked and let go by workspace_release(). */
+int workspace_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
+                   struct workspace_row *ret, struct err *err);
+void workspace_release(struct ward *ward);
+
+/* Without the lock: it ended, and nobody asked for that. */
+void workspace_ended(struct service *service, struct ward *ward, const char *reason);
+
+/* At the start, and by the janitor. */
+int workspaces_recover(struct service *service, struct err *err);
+void workspaces_tend(struct service *service);

@@ -1,0 +1,330 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/adoption.h"
+#include "service/launch.h"
+#include "service/life.h"
+#include "service/watch.h"
+#include "service/workspace_int.h"
+
+#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+
+int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int cancel_fd, struct err *err)
+{
+    autodone(launch) struct launch launched = LAUNCH_NONE;
+    char name[SANDBOX_NAME_MAX];
+    autofd int dir_fd = -1;
+    int r = home_find(&service->home, ward->id, name, &dir_fd, err);
+
+    if (r == 0)
+        r = launch(&service->home, ward->id, LAUNCH_DETACHED, cancel_fd, &launched, err);
+    if (r < 0)
+        return r;
+    ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->account_id, "", false);
+    r = watch_add(service, ward, steal_fd(&launched.ctl_fd), 0, err);
+    if (r < 0)
+        life_end(service, ward);
+    return r;
+}
+
+int workspace_step(struct service *service, struct workspace_row *row, unsigned from, int64_t version, enum workspace_status to,
+                   const char *reason, struct err *err)
+{
+    struct workspace_move move = {
+        .id = row->id, .from = from, .row_version = version, .to = to, .reason = reason, .now_ns = clock_wall_ns()
+    };
+    autodone(workspace_row) struct workspace_row fresh = { 0 };
+    int r = workspace_row_move(service->store, &move, err);
+
+    if (r == 0)
+        r = workspace_row_get(service->store, row->id, &fresh, err);
+    if (r < 0)
+        return r;
+    workspace_row_done(row);
+    *row = fresh;
+    fresh = (struct workspace_row){ 0 };
+    return 0;
+}
+
+static int check_version(const struct workspace_row *row, int64_t version, struct err *err)
+{
+    if (!version || version == row->row_version)
+        return 0;
+    return err_because(err,
+                       err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile (version %lld, now %lld)", row->id,
+                               (long long) version, (long long) row->row_version),
+                       "VERSION_MISMATCH");
+}
+
+/* ---- with the lock ---- */
+
+int workspace_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
+                   struct workspace_row *ret, struct err *err)
+{
+    char name[WORKSPACE_NAME_MAX];
+    /* Looked at before anything is locked: strangers' ids make no wards. */
+    int r = workspaces_get(service, caller, id, ret, err);
+
+    if (r < 0)
+        return r;
+    if (strcmp(ret->host_id, service->host_id) != 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox %s lives on another host", id);
+    workspace_name(id, name);
+    struct ward *ward = ward_get(&service->wards, name);
+    pthread_mutex_lock(&ward->life);
+    workspace_row_done(ret);
+    r = workspace_row_get(service->store, id, ret, err);
+    if (r < 0) {
+        workspace_release(ward);
+        return r;
+    }
+    *ret_ward = ward;
+    return 0;
+}
+
+void workspace_release(struct ward *ward)
+{
+    pthread_mutex_unlock(&ward->life);
+    ward_unref(ward);
+}
+
+int workspace_halt(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
+{
+    int r = check_version(row, version, err);
+
+    if (r < 0)
+        return r;
+    if (row->status != WORKSPACE_STATUS_ACTIVE)
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be stopped", row->id,
+                                   workspace_status_name((enum workspace_status) row->status)),
+                           "INVALID_STATE");
+    life_end(service, ward);
+    r = workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, NULL, err);
+    if (r < 0)
+        return r;
+    workspaces_measure(service, row, &(struct err){ 0 });
+    workspaces_totals(service)->stopped++;
+    return 0;
+}
+
+/* Its processes end first, then it is deleted as far as anybody can see, then its files go: what is left of those when the server is killed
+ * is removed by the next. */
+int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
+{
+    struct err left = ERR_NONE;
+    int r = check_version(row, version, err);
+
+    if (r < 0)
+        return r;
+    life_end(service, ward);
+    r = workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_DELETED, NULL, err);
+    if (r < 0)
+        return r;
+    fault("workspace_deleted");
+    if (home_remove(&service->home, ward->id, &left) < 0 && left.code != ERR_NOT_FOUND)
+        log_warn("files of a deleted sandbox stay until the next start", LOG_STR("sandbox_id", row->id),
+                 LOG_STR("error", left.text));
+    workspaces_totals(service)->deleted++;
+    return 0;
+}
+
+/* ---- as they are called ---- */
+
+int workspaces_stop(struct service *service, const struct caller *caller, const char *id, int64_t version,
+                    struct workspace_row *ret, struct err *err)
+{
+    struct ward *ward = NULL;
+    int r = workspace_hold(service, caller, id, &ward, ret, err);
+
+    if (r < 0)
+        return r;
+    if (ret->status == WORKSPACE_STATUS_STOPPED) {
+        r = check_version(ret, version, err);
+    } else {
+        r = workspace_halt(service, ward, ret, version, err);
+        if (r == 0)
+            workspaces_tell(service, caller, ret, "workspace_stopped", NULL, NULL);
+    }
+    workspace_release(ward);
+    return r;
+}
+
+static int start(struct service *service, const struct caller *caller, struct ward *ward, struct workspace_row *row,
+                 struct err *err)
+{
+    int r;
+
+    if (row->status != WORKSPACE_STATUS_STOPPED)
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be started", row->id,
+                                   workspace_status_name((enum workspace_status) row->status)),
+                           "INVALID_STATE");
+    r = workspace_boot(service, ward, row, caller->cancel_fd, err);
+    if (r < 0) {
+        err_wrap(err, r, "failed to start sandbox %s", row->id);
+        err->code = ERR_INTERNAL;
+        return err_because(err, r, "DRIVER_FAILED");
+    }
+    r = workspace_step(service, row, BIT(STOPPED), 0, WORKSPACE_STATUS_ACTIVE, NULL, err);
+    if (r < 0)
+        life_end(service, ward);
+    else
+        workspaces_tell(service, caller, row, "workspace_started", NULL, NULL);
+    return r;
+}
+
+int workspaces_start(struct service *service, const struct caller *caller, const char *id, int64_t version,
+                     struct workspace_row *ret, struct err *err)
+{
+    struct ward *ward = NULL;
+    int r = workspace_hold(service, caller, id, &ward, ret, err);
+
+    if (r < 0)
+        return r;
+    r = check_version(ret, version, err);
+    if (r == 0 && ret->status != WORKSPACE_STATUS_ACTIVE)
+        r = start(service, caller, ward, ret, err);
+    workspace_release(ward);
+    return r;
+}
+
+int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct ward *ward = NULL;
+    int r = workspace_hold(service, caller, id, &ward, &row, err);
+
+    if (r == -ENOENT)
+        return 0;
+    if (r < 0)
+        return r;
+    if (row.status != WORKSPACE_STATUS_DELETED) {
+        r = workspace_remove(service, ward, &row, version, err);
+        if (r == 0)
+            workspaces_tell(service, caller, &row, "workspace_deleted", NULL, NULL);
+    }
+    workspace_release(ward);
+    return r;
+}
+
+/* ---- ends that nobody asked for ---- */
+
+/* What was done in it is still there, and so is what it reserved: it can be started again. */
+void workspace_ended(struct service *service, struct ward *ward, const char *reason)
+{
+    const struct caller nobody = { .owner = "", .is_admin = true, .cancel_fd = -1 };
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    char id[UUID_TEXT_MAX];
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!workspace_id_of_name(ward->id, id))
+        return;
+    r = workspace_row_get(service->store, id, &row, &err);
+    if (r == 0)
+        r = workspace_step(service, &row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, reason, &err);
+    if (r < 0) {
+        log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
+        return;
+    }
+    workspaces_totals(service)->errors++;
+    workspaces_tell(service, &nobody, &row, "workspace_failed", "system", json_pack("{s:s}", "reason", row.reason));
+}
+
+/* ---- what the last server left ---- */
+
+/* Nobody was told of it. */
+static void undo_creation(struct service *service, struct ward *ward, struct workspace_row *row)
+{
+    struct workspace_move move = { .id = row->id,
+                                   .from = BIT(CREATING),
+                                   .to = WORKSPACE_STATUS_DELETED,
+                                   .reason = "the server ended while it was being made",
+                                   .forgets_key = true,
+                                   .now_ns = clock_wall_ns() };
+    struct err err = ERR_NONE;
+
+    if (adoption_take(service, ward, &(struct adoption){ .owner = row->account_id, .codebase_id = "" }, &err) == 0)
+        life_end(service, ward);
+    err = ERR_NONE;
+    home_remove(&service->home, ward->id, &err);
+    err = ERR_NONE;
+    if (workspace_row_move(service->store, &move, &err) < 0)
+        log_warn("a half-made sandbox could not be taken back", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
+    else
+        log_info("half-made sandbox taken back", LOG_STR("sandbox_id", row->id));
+}
+
+static void revive(struct service *service, struct ward *ward, struct workspace_row *row)
+{
+    struct adoption as = { .owner = row->account_id, .codebase_id = "", .event_id = row->id, .since_ns = row->updated_ns };
+    struct err err = ERR_NONE;
+
+    if (adoption_take(service, ward, &as, &err) == 0) {
+        log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
+        return;
+    }
+    err = ERR_NONE;
+    if (workspace_boot(service, ward, row, -1, &err) == 0) {
+        log_info("sandbox started again", LOG_STR("sandbox_id", row->id));
+        return;
+    }
+    autofree char *why = xprintf("it ended while no server was there, and does not start again: %s", err.text);
+    workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, why, &(struct err){ 0 });
+    log_warn("a sandbox could not be started again", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
+}
+
+static void recover_one(struct service *service, struct workspace_row *row)
+{
+    char name[WORKSPACE_NAME_MAX];
+
+    workspace_name(row->id, name);
+    struct ward *ward = ward_get(&service->wards, name);
+    pthread_mutex_lock(&ward->life);
+    if (row->status == WORKSPACE_STATUS_CREATING)
+        undo_creation(service, ward, row);
+    else
+        revive(service, ward, row);
+    workspace_release(ward);
+}
+
+/* Directories whose workspace is gone, or was never known. One that somebody worked in and that the database does not know is left: the
+ * database may be an older copy. */
+static int sweep_one(const char *name, int dir_fd, void *cookie)
+{
+    struct service *service = cookie;
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct err err = ERR_NONE;
+    char id[UUID_TEXT_MAX];
+
+    if (!workspace_id_of_name(name, id))
+        return 0;
+    int r = workspace_row_get(service->store, id, &row, &err);
+    bool is_over = r == 0 ? row.status == WORKSPACE_STATUS_DELETED || row.status == WORKSPACE_STATUS_ERROR
+                          : r == -ENOENT && !home_has_changes(dir_fd);
+    if (!is_over || home_is_running(dir_fd))
+        return 0;
+    err = ERR_NONE;
+    if (home_remove(&service->home, name, &err) < 0)
+        log_warn("files of a deleted sandbox could not be removed", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
+    return 0;
+}
+
+int workspaces_recover(struct service *service, struct err *err)
+{
+    struct workspace_filter filter = { .host_id = service->host_id, .statuses = BIT(CREATING) | BIT(ACTIVE) };
+    autodone(workspace_rows) struct workspace_rows rows = { 0 };
+    int r = workspace_row_list(service->store, &filter, INT32_MAX, 0, true, &rows, NULL, err);
+
+    for (size_t i = 0; r == 0 && i < rows.count; i++)
+        recover_one(service, &rows.rows[i]);
+    if (r == 0)
+        r = home_each(&service->home, sweep_one, service, err);
+    return r < 0 ? r : 0;
+}

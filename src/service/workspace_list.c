@@ -1,0 +1,209 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/events.h"
+#include "service/workspace_int.h"
+#include "wire/ctl_client.h"
+
+#define ASK_MS 2000
+
+struct workspace_totals *workspaces_totals(struct service *service)
+{
+    return &service->workspace_totals;
+}
+
+int workspaces_get(struct service *service, const struct caller *caller, const char *id, struct workspace_row *ret,
+                   struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    int r = workspace_row_get(service->store, id, &row, err);
+
+    if (r == 0 && !caller_sees(caller, row.account_id))
+        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'", id);
+    if (r < 0)
+        return r == -ENOENT ? err_because(err, r, "SANDBOX_NOT_FOUND") : r;
+    *ret = row;
+    row = (struct workspace_row){ 0 };
+    return 0;
+}
+
+int workspaces_list(struct service *service, const struct caller *caller, const struct workspace_filter *filter, size_t limit,
+                    size_t offset, struct workspace_rows *ret, int64_t *ret_total, struct err *err)
+{
+    struct workspace_filter own = *filter;
+
+    own.account_id = caller->is_admin ? NULL : caller->owner;
+    return workspace_row_list(service->store, &own, limit, offset, false, ret, ret_total, err);
+}
+
+void workspaces_check(struct service *service, const char *id, struct workspace_health *ret)
+{
+    struct ctl_request request = { .type = CTL_REQUEST_STATUS, .tag = 1 };
+    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
+    char name[WORKSPACE_NAME_MAX];
+    struct err err = ERR_NONE;
+    struct ctl_reply reply;
+    autofd int fd = -1;
+
+    *ret = (struct workspace_health){ 0 };
+    workspace_name(id, name);
+    autoptr(ward) ward = ward_find_running(&service->wards, name);
+    if (!ward || !payload) {
+        snprintf(ret->error, sizeof(ret->error), "its supervisor does not run");
+        return;
+    }
+    int r = ward_take_fd(ward, &fd, &err);
+    if (r == 0)
+        r = ctl_client_call(fd, &request, -1, &reply, payload, ASK_MS, &err);
+    if (r < 0 || reply.type != CTL_REPLY_STATUS) {
+        snprintf(ret->error, sizeof(ret->error), "its supervisor does not answer: %s", err.text);
+        return;
+    }
+    ward_give_fd(ward, steal_fd(&fd));
+    *ret = (struct workspace_health){ .is_healthy = true,
+                                      .execs = (int64_t) reply.status.execs,
+                                      .sessions = (int64_t) reply.status.sessions };
+}
+
+int workspaces_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,
+                         struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    char name[WORKSPACE_NAME_MAX];
+    int r = workspaces_get(service, caller, id, &row, err);
+
+    if (r < 0)
+        return r;
+    workspace_name(id, name);
+    struct ward *ward = row.status == WORKSPACE_STATUS_ACTIVE ? ward_find_running(&service->wards, name) : NULL;
+    if (!ward)
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not active", id,
+                                   row.status == WORKSPACE_STATUS_ACTIVE
+                                       ? "not mounted"
+                                       : workspace_status_name((enum workspace_status) row.status)),
+                           "INVALID_STATE");
+    workspaces_touch(service, id);
+    *ret = ward;
+    return 0;
+}
+
+void workspaces_touch(struct service *service, const char *id)
+{
+    struct err err = ERR_NONE;
+
+    if (workspace_row_touch(service->store, id, clock_wall_ns(), &err) < 0)
+        log_warn("the use of a sandbox could not be noted", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
+}
+
+/* ---- how large ---- */
+
+struct size {
+    int64_t bytes, files;
+};
+
+static int add_size(const struct file_entry *entry, void *cookie)
+{
+    struct size *size = cookie;
+
+    if (S_ISDIR(entry->st->st_mode))
+        return FILE_WALK_ON;
+    size->files++;
+    size->bytes += S_ISREG(entry->st->st_mode) || S_ISLNK(entry->st->st_mode) ? entry->st->st_size : 0;
+    return FILE_WALK_ON;
+}
+
+int workspaces_measure(struct service *service, struct workspace_row *row, struct err *err)
+{
+    char name[WORKSPACE_NAME_MAX], found[SANDBOX_NAME_MAX];
+    struct size size = { 0 };
+    autofd int dir_fd = -1;
+    int r;
+
+    workspace_name(row->id, name);
+    r = home_find(&service->home, name, found, &dir_fd, err);
+    if (r == 0)
+        r = file_walk(dir_fd, "delta/data", add_size, &size, err);
+    if (r == -ENOENT)
+        r = 0;
+    if (r < 0 || (size.bytes == row->size_bytes && size.files == row->file_count))
+        return r;
+    row->size_bytes = size.bytes;
+    row->file_count = size.files;
+    return workspace_row_measure(service->store, row->id, size.bytes, size.files, err);
+}
+
+/* ---- what is told ---- */
+
+void workspaces_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+                     const char *actor, json_t *details)
+{
+    const char *who = actor && *actor ? actor : *caller->owner ? caller->owner : row->owner;
+    json_t *payload =
+        json_pack("{s:s, s:s, s:s}", "actor", who, "actorType", actor && strcmp(actor, "system") == 0 ? "system" : "user",
+                  "sandboxState", workspace_status_name((enum workspace_status) row->status));
+
+    if (!payload)
+        payload = json_object();
+    if (details)
+        json_object_set_new(payload, "details", details);
+    events_add(service,
+               &(struct event){
+                   .type = type, .sandbox_id = row->id, .codebase_id = "", .owner = row->account_id, .payload = payload });
+}
+
+/* ---- what there is ---- */
+
+const char *workspaces_project_root(const struct service *service)
+{
+    return service->options.project_root;
+}
+
+char *workspaces_path(const struct service *service, const char *id, const char *file)
+{
+    char name[WORKSPACE_NAME_MAX];
+
+    workspace_name(id, name);
+    return home_path(&service->home, name, file);
+}
+
+int workspaces_count(struct service *service, const struct caller *caller, struct workspace_count ret[WORKSPACE_STATUS_COUNT],
+                     struct err *err)
+{
+    struct workspace_filter filter = { .account_id = caller->is_admin ? NULL : caller->owner };
+
+    return workspace_row_count(service->store, &filter, ret, err);
+}
+
+static void add_execs(struct ward *ward, void *cookie)
+{
+    struct {
+        struct service *service;
+        int64_t execs;
+    } *sum = cookie;
+    struct workspace_health health;
+    char id[UUID_TEXT_MAX];
+
+    if (!workspace_id_of_name(ward->id, id))
+        return;
+    workspaces_check(sum->service, id, &health);
+    sum->execs += health.execs;
+}
+
+int64_t workspaces_processes(struct service *service)
+{
+    struct {
+        struct service *service;
+        int64_t execs;
+    } sum = { .service = service };
+
+    wards_each_running(&service->wards, add_execs, &sum);
+    return sum.execs;
+}

@@ -1,0 +1,265 @@
+#include <errno.h>
+#include <nettle/sha2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "policy/preset.h"
+#include "policy/ruleset.h"
+#include "service/git_head.h"
+#include "service/life.h"
+#include "service/row_info.h"
+#include "service/workspace_int.h"
+#include "service/workspace_scope.h"
+
+#define DEFAULT_PRESET "development"
+
+void workspace_name(const char *id, char ret[WORKSPACE_NAME_MAX])
+{
+    size_t len = strlen(WORKSPACE_NAME_PREFIX);
+
+    memcpy(ret, WORKSPACE_NAME_PREFIX, len);
+    for (; *id && len < WORKSPACE_NAME_MAX - 1; id++)
+        if (*id != '-')
+            ret[len++] = *id;
+    ret[len] = '\0';
+}
+
+bool workspace_id_of_name(const char *name, char ret_id[UUID_TEXT_MAX])
+{
+    size_t len = strlen(WORKSPACE_NAME_PREFIX);
+
+    return strncmp(name, WORKSPACE_NAME_PREFIX, len) == 0 && strlen(name) == WORKSPACE_NAME_MAX - 1 &&
+           uuid_parse(name + len, ret_id) == 0;
+}
+
+/* ---- what is made of the request ---- */
+
+static char *dump(const json_t *value, const char *otherwise)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+
+    return text ? text : xdup(otherwise);
+}
+
+static int make_rules(const struct workspace_request *request, const char *scope_path, struct rule_list *ret, struct err *err)
+{
+    autofree char *inner = xprintf("%s/workspace", scope_path);
+    bool has_rules = request->rules && request->rules->count > 0;
+    const char *preset = *request->preset || has_rules ? request->preset : DEFAULT_PRESET;
+    autoptr(ruleset) compiled = NULL;
+    struct ruleset_options options = { 0 };
+    struct stat st;
+    int r = *preset ? preset_add(preset, ret, err) : 0;
+
+    options.workspace_is_real = lstat(inner, &st) == 0 && S_ISDIR(st.st_mode);
+    if (r == 0 && has_rules)
+        r = rule_list_add_all(ret, request->rules, err);
+    return r < 0 ? r : ruleset_new(ret, &options, &compiled, err);
+}
+
+/* What makes two requests the same. */
+static void hash_request(const struct workspace_request *request, struct buf *ret)
+{
+    autofree char *tags = dump(request->tags, ""), *metadata = dump(request->metadata, ""),
+                  *behavior = dump(request->behavior, "");
+    autodone(buf) struct buf text = BUF_EMPTY;
+    unsigned char digest[SHA256_DIGEST_SIZE];
+    struct sha256_ctx sha;
+
+    buf_addf(&text, "%s%c%s%c%d%c%s%c%s%c%s%c%s%c%s%c%s%c", request->project_root, 0, request->scope_path, 0, request->no_lock,
+             0, request->owner, 0, request->owner_type, 0, tags, 0, metadata, 0, behavior, 0, request->preset, 0);
+    for (const char *const *path = request->reserved_paths; path && *path; path++)
+        buf_addf(&text, "%s%c", *path, 0);
+    for (size_t i = 0; request->rules && i < request->rules->count; i++)
+        buf_addf(&text, "%s%c%d %d %d%c", request->rules->items[i].pattern, 0, (int) request->rules->items[i].type,
+                 (int) request->rules->items[i].level, (int) request->rules->items[i].priority, 0);
+    sha256_init(&sha);
+    sha256_update(&sha, text.len, (const uint8_t *) text.data);
+    sha256_digest(&sha, sizeof(digest), digest);
+    buf_add(ret, digest, sizeof(digest));
+}
+
+static int check_request(const struct workspace_request *request, struct err *err)
+{
+    static const char *const types[] = { "agent", "user", "task", "system" };
+    bool is_type = !*request->owner_type;
+
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        is_type |= strcmp(request->owner_type, types[i]) == 0;
+    if (!is_type)
+        return err_refuse(err, -EINVAL, request->owner_type, "is no ownerType; there are agent, user, task, system");
+    if (*request->driver && strcmp(request->driver, WORKSPACE_DRIVER) != 0)
+        return err_refuse(err, -EINVAL, request->driver,
+                          "is no driver that this server has; GET /api/v1/driver/options lists them");
+    return 0;
+}
+
+static int fill(struct service *service, const struct caller *caller, const struct workspace_request *request,
+                struct workspace_row *row, struct err *err)
+{
+    autodone(workspace_scope) struct workspace_scope scope = { 0 };
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    const char *root = *request->project_root ? request->project_root : service->options.project_root;
+    struct workspace_scope_request where = {
+        .project_root = root ? root : "",
+        .scope_path = request->scope_path,
+        .reserved = request->reserved_paths,
+        .no_lock = request->no_lock,
+        .state_path = service->home.path,
+    };
+    char id[UUID_TEXT_MAX], head[GIT_HEAD_MAX];
+    int r = check_request(request, err);
+
+    if (r == 0 && !*where.project_root)
+        r = err_invalid(err, "projectRoot is required: this server has no default (workspace.project_root)");
+    if (r == 0)
+        r = workspace_scope_resolve(&where, caller, &scope, err);
+    if (r == 0)
+        r = make_rules(request, scope.scope_path, &rules, err);
+    if (r < 0)
+        return r;
+    uuid_new(id);
+    *row = (struct workspace_row){
+        .id = xdup(id),
+        .account_id = xdup(caller->owner),
+        .host_id = xdup(service->host_id),
+        .scope_path = steal_ptr(&scope.scope_path),
+        .project_root = steal_ptr(&scope.project_root),
+        .reserved_paths = steal_ptr(&scope.reserved_paths),
+        .no_lock = request->no_lock,
+        .owner = xdup(*request->owner ? request->owner : caller->owner),
+        .owner_type = xdup(*request->owner_type ? request->owner_type : "user"),
+        .status = WORKSPACE_STATUS_CREATING,
+        .reason = xdup(""),
+        .driver = xdup(WORKSPACE_DRIVER),
+        .preset = xdup(request->preset),
+        .tags = dump(request->tags, "[]"),
+        .metadata = dump(request->metadata, "{}"),
+        .behavior = dump(request->behavior, "{}"),
+        .idempotency_key = xdup(request->idempotency_key),
+        .created_ns = clock_wall_ns(),
+    };
+    row->base_commit = xdup(git_head_read(row->project_root, head) ? head : "");
+    row->used_ns = row->updated_ns = row->created_ns;
+    rules_encode(&rules, &row->rules);
+    hash_request(request, &row->request_hash);
+    return 0;
+}
+
+/* ---- making it ---- */
+
+static int make_spec(struct service *service, const struct workspace_row *row, struct sandbox_spec **ret, struct err *err)
+{
+    autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
+    const struct sandbox_limits *limits = &service->options.limits;
+    char name[WORKSPACE_NAME_MAX];
+    int r;
+
+    workspace_name(row->id, name);
+    spec->name = xdup(name);
+    spec->base_path = xdup(row->scope_path);
+    spec->codebase_path = xdup("");
+    spec->runtime = xdup(service->options.runtime == SANDBOX_RUNTIME_MOCK ? "mock" : "bwrap");
+    spec->hostname = xdup("");
+    spec->is_live = true;
+    spec->own_cgroup = true;
+    spec->created_ns = (uint64_t) row->created_ns;
+    spec->memory_bytes = (uint64_t) limits->memory_bytes;
+    spec->cpu_quota_us = (uint32_t) limits->cpu_quota_us;
+    spec->cpu_shares = (uint32_t) limits->cpu_shares;
+    spec->pids = (uint32_t) limits->pids;
+    spec->quota_bytes =
+        (uint64_t) (service->options.workspace_bytes_max ? (int64_t) service->options.workspace_bytes_max : limits->disk_bytes);
+    spec->quota_inodes = (uint64_t) limits->disk_inodes;
+    r = sandbox_spec_rules_decode(spec, row->rules.data, row->rules.len, err);
+    if (r == 0)
+        *ret = steal_ptr(&spec);
+    return r;
+}
+
+static int build(struct service *service, struct ward *ward, struct workspace_row *row, int cancel_fd, struct err *err)
+{
+    autoptr(sandbox_spec) spec = NULL;
+    autofd int dir_fd = -1;
+    int r = make_spec(service, row, &spec, err);
+
+    if (r == 0)
+        r = home_create(&service->home, spec, true, &dir_fd, err);
+    fault("workspace_dir_made");
+    if (r == 0)
+        r = workspace_boot(service, ward, row, cancel_fd, err);
+    fault("workspace_booted");
+    return r < 0 ? r
+                 : workspace_step(service, row, WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_CREATING), 0, WORKSPACE_STATUS_ACTIVE,
+                                  NULL, err);
+}
+
+/* Nothing of it is left but a record of why. */
+static void take_back(struct service *service, struct ward *ward, struct workspace_row *row, const char *why)
+{
+    char name[WORKSPACE_NAME_MAX];
+    struct err ignored = ERR_NONE;
+
+    workspace_name(row->id, name);
+    life_end(service, ward); /* it may run, and only its row could not be written */
+    workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_ERROR, why, &ignored);
+    home_remove(&service->home, name, &ignored);
+}
+
+static int make(struct service *service, const struct caller *caller, struct workspace_row *row, struct err *err)
+{
+    struct workspace_totals *totals = workspaces_totals(service);
+    int64_t began_ns = clock_now_ns();
+    char name[WORKSPACE_NAME_MAX];
+    autoptr(ward) ward = NULL;
+    int r;
+
+    workspace_name(row->id, name);
+    ward = ward_get(&service->wards, name);
+    pthread_mutex_lock(&ward->life);
+    r = build(service, ward, row, caller->cancel_fd, err);
+    if (r < 0) {
+        take_back(service, ward, row, err->text);
+        totals->errors++;
+        err_wrap(err, r, "failed to make sandbox %s", row->id);
+        if (err->code != ERR_RESOURCE_EXHAUSTED && err->code != ERR_UNAVAILABLE)
+            err->code = ERR_INTERNAL;
+        err_because(err, r, "DRIVER_FAILED");
+    }
+    pthread_mutex_unlock(&ward->life);
+    if (r < 0)
+        return r;
+    totals->created++;
+    totals->create_ns += (uint64_t) (clock_now_ns() - began_ns);
+    workspaces_tell(service, caller, row, "workspace_created", NULL, NULL);
+    return 0;
+}
+
+int workspaces_create(struct service *service, const struct caller *caller, const struct workspace_request *request,
+                      struct workspace_row *ret, struct workspace_conflicts *ret_conflicts, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct workspace_insertion insertion = { .max = service->options.workspaces_max };
+    int r = fill(service, caller, request, &row, err);
+
+    if (r == 0)
+        r = workspace_row_insert(service->store, &row, &insertion, err);
+    *ret_conflicts = insertion.conflicts;
+    if (r == -EALREADY) {
+        *err = ERR_NONE;
+        return workspaces_get(service, caller, insertion.known_id, ret, err);
+    }
+    fault("workspace_inserted");
+    if (r == 0)
+        r = make(service, caller, &row, err);
+    if (r < 0)
+        return r;
+    *ret = row;
+    row = (struct workspace_row){ 0 };
+    return 0;
+}

@@ -1,0 +1,221 @@
+#include "service/workspace_scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/path.h"
+
+#define RESERVED_MAX 256
+
+void workspace_scope_done(struct workspace_scope *scope)
+{
+    free(scope->project_root);
+    free(scope->scope_path);
+    for (size_t i = 0; scope->reserved_paths && scope->reserved_paths[i]; i++)
+        free(scope->reserved_paths[i]);
+    free(scope->reserved_paths);
+    *scope = (struct workspace_scope){ 0 };
+}
+
+bool workspace_scope_is_system(const char *path)
+{
+    static const char *const whole[] = { "/proc", "/sys", "/dev" };
+    static const char *const alone[] = { "/",        "/bin",     "/sbin", "/usr",   "/etc",   "/var", "/tmp",
+                                         "/root",    "/home",    "/boot", "/lib",   "/lib64", "/run", "/opt",
+                                         "/usr/bin", "/usr/lib", "/srv",  "/media", "/mnt" };
+
+    for (size_t i = 0; i < ARRAY_LEN(whole); i++)
+        if (path_is_beneath(whole[i], path))
+            return true;
+    for (size_t i = 0; i < ARRAY_LEN(alone); i++)
+        if (strcmp(alone[i], path) == 0)
+            return true;
+    return false;
+}
+
+bool workspace_scope_is_allowed(const struct caller *caller, const char *path)
+{
+    if (!caller->allowed_roots)
+        return true;
+    for (const char *const *root = caller->allowed_roots; *root; root++) {
+        autofree char *real = realpath(*root, NULL);
+
+        if (path_is_beneath(real ? real : *root, path))
+            return true;
+    }
+    return false;
+}
+
+/* The directory as the kernel calls it once it is open: no symlink is left in that. */
+static int open_real(const char *path, const char *what, int *ret_fd, char **ret_path, struct err *err)
+{
+    autofd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+    char link[64], real[PATH_MAX];
+    ssize_t len;
+
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG || errno == EACCES))
+        return err_set(err, ERR_INVALID_ARGUMENT, -errno, "%s '%s' is no directory that can be read: %s", what, path,
+                       strerror(errno));
+    if (fd < 0)
+        return err_errno(err, -errno, "opening %s '%s'", what, path);
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    len = readlink(link, real, sizeof(real));
+    if (len <= 0 || (size_t) len >= sizeof(real) || *real != '/')
+        return err_invalid(err, "%s '%s' has no path", what, path);
+    *ret_path = xdupn(real, (size_t) len);
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+/* Cleaned as text; relative ones count from the root. */
+static int join(const char *root, const char *path, const char *what, struct buf *ret, struct err *err)
+{
+    autofree char *joined = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
+
+    if (strlen(joined) >= PATH_MAX || path_clean(joined, strlen(joined), ret) < 0)
+        return err_refuse(err, -EINVAL, path, "is no path");
+    (void) what;
+    return 0;
+}
+
+/* As realpath(3), also for a path whose end is not there yet. */
+static char *resolve_missing(const char *path)
+{
+    autofree char *part = xdup(path);
+    char *real;
+
+    while (!(real = realpath(part, NULL))) {
+        char *slash = strrchr(part, '/');
+
+        if (!slash || slash == part)
+            return xdup(path);
+        *slash = '\0';
+    }
+    autofree char *above = real;
+    return xprintf("%s%s", strcmp(above, "/") == 0 ? "" : above, path + strlen(part));
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+/* The ancestor stays. Sorted, one comes before what is beneath it, but something else may stand between: "/a", "/a-b", "/a/c". */
+static void prune(char **paths, size_t count)
+{
+    size_t kept = 0;
+
+    qsort(paths, count, sizeof(*paths), compare);
+    for (size_t i = 0; i < count; i++) {
+        bool is_covered = false;
+
+        for (size_t j = 0; j < kept && !is_covered; j++)
+            is_covered = path_is_beneath(paths[j], paths[i]);
+        if (is_covered)
+            free(paths[i]);
+        else
+            paths[kept++] = paths[i];
+    }
+    paths[kept] = NULL;
+}
+
+static bool is_blank(const char *text)
+{
+    return text[strspn(text, " \t\r\n")] == '\0';
+}
+
+static int take_reserved(const struct workspace_scope_request *request, struct workspace_scope *scope, struct err *err)
+{
+    size_t count = 0, given = 0;
+
+    while (request->reserved && request->reserved[given])
+        given++;
+    if (given > RESERVED_MAX)
+        return err_invalid(err, "more than %d reserved paths", RESERVED_MAX);
+    scope->reserved_paths = xalloc((given + 2) * sizeof(*scope->reserved_paths));
+    if (request->no_lock)
+        return 0;
+    for (size_t i = 0; i < given; i++) {
+        autodone(buf) struct buf clean = BUF_EMPTY;
+
+        if (is_blank(request->reserved[i]))
+            continue;
+        int r = join(scope->project_root, request->reserved[i], "reserved path", &clean, err);
+        if (r < 0)
+            return r;
+        char *real = scope->reserved_paths[count++] = resolve_missing(clean.data);
+        if (!path_is_beneath(scope->scope_path, real))
+            return err_invalid(err, "reserved path '%s' is not inside the scope '%s'", real, scope->scope_path);
+    }
+    if (count == 0)
+        scope->reserved_paths[count++] = xdup(scope->scope_path);
+    prune(scope->reserved_paths, count);
+    return 0;
+}
+
+static int check(const struct workspace_scope_request *request, const struct caller *caller,
+                 const struct workspace_scope *scope, struct err *err)
+{
+    if (!path_is_beneath(scope->project_root, scope->scope_path))
+        return err_invalid(err, "scope '%s' is not inside the project root '%s'", scope->scope_path, scope->project_root);
+    if (workspace_scope_is_system(scope->scope_path))
+        return err_invalid(err, "'%s' is a system directory", scope->scope_path);
+    if (path_is_beneath(scope->scope_path, request->state_path) || path_is_beneath(request->state_path, scope->scope_path))
+        return err_invalid(err, "'%s' holds the server's own state, or is within it", scope->scope_path);
+    if (!workspace_scope_is_allowed(caller, scope->scope_path) || !workspace_scope_is_allowed(caller, scope->project_root))
+        return err_because(
+            err, err_set(err, ERR_PERMISSION_DENIED, -EPERM, "this token allows no sandbox over '%s'", scope->scope_path),
+            "ROOT_NOT_ALLOWED");
+    return 0;
+}
+
+/* What the scope's name leads to beneath the root, link by link, must be what was opened by its whole name: one who swaps a directory for
+ * a link in between gets a refusal. */
+static int check_same(int root_fd, int scope_fd, const struct workspace_scope *scope, struct err *err)
+{
+    const char *below = scope->scope_path + strlen(scope->project_root);
+    struct stat a, b;
+
+    while (*below == '/')
+        below++;
+    autofd int fd = path_open_beneath(root_fd, *below ? below : ".", O_PATH | O_DIRECTORY, 0);
+    if (fd < 0 || fstat(fd, &a) < 0 || fstat(scope_fd, &b) < 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+        return err_invalid(err, "scope '%s' changes while it is looked at", scope->scope_path);
+    return 0;
+}
+
+int workspace_scope_resolve(const struct workspace_scope_request *request, const struct caller *caller,
+                            struct workspace_scope *ret, struct err *err)
+{
+    autodone(workspace_scope) struct workspace_scope scope = { 0 };
+    autodone(buf) struct buf clean = BUF_EMPTY;
+    autofd int root_fd = -1, scope_fd = -1;
+    int r;
+
+    if (*request->project_root != '/')
+        return err_invalid(err, "the project root '%s' is no absolute path", request->project_root);
+    r = open_real(request->project_root, "project root", &root_fd, &scope.project_root, err);
+    if (r == 0)
+        r = join(scope.project_root, request->scope_path, "scope", &clean, err);
+    if (r == 0)
+        r = open_real(clean.data, "scope", &scope_fd, &scope.scope_path, err);
+    if (r == 0)
+        r = check(request, caller, &scope, err);
+    if (r == 0)
+        r = check_same(root_fd, scope_fd, &scope, err);
+    if (r == 0)
+        r = take_reserved(request, &scope, err);
+    if (r < 0)
+        return r;
+    *ret = scope;
+    scope = (struct workspace_scope){ 0 };
+    return 0;
+}

@@ -1,0 +1,268 @@
+/* What becomes of workspaces by time, and by what their behaviour says. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/workspace_int.h"
+
+#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define TERMINAL (BIT(APPROVED) | BIT(REJECTED))
+#define LIMIT_DEFAULT 100
+
+static const struct caller system_caller = { .owner = "", .is_admin = true, .cancel_fd = -1 };
+
+/* ---- behaviour ---- */
+
+static void stop_now(struct service *service, const char *id, const char *why)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct ward *ward = NULL;
+    struct err err = ERR_NONE;
+
+    if (workspace_hold(service, &system_caller, id, &ward, &row, &err) < 0)
+        return;
+    if (row.status == WORKSPACE_STATUS_ACTIVE && workspace_halt(service, ward, &row, 0, &err) == 0)
+        workspaces_tell(service, &system_caller, &row, "workspace_stopped", "system", json_pack("{s:s}", "reason", why));
+    workspace_release(ward);
+}
+
+static int remove_now(struct service *service, const struct caller *caller, const char *id, unsigned from, const char *type,
+                      const char *why, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct ward *ward = NULL;
+    int r = workspace_hold(service, caller, id, &ward, &row, err);
+
+    if (r < 0)
+        return r;
+    if (!(from & WORKSPACE_STATUS_BIT(row.status)))
+        r = err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "it is %s now",
+                    workspace_status_name((enum workspace_status) row.status));
+    if (r == 0)
+        r = workspace_remove(service, ward, &row, 0, err);
+    if (r == 0)
+        workspaces_tell(service, caller, &row, type, caller == &system_caller ? "system" : NULL,
+                        json_pack("{s:s}", "reason", why));
+    workspace_release(ward);
+    return r;
+}
+
+void workspaces_happened(struct service *service, const char *id, enum behavior_event event)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct err err = ERR_NONE;
+    unsigned bits = (unsigned) event;
+
+    if (workspace_row_get(service->store, id, &row, &err) < 0)
+        return;
+    struct behavior behavior = behavior_parse(row.behavior);
+    if (bits & (BEHAVIOR_APPROVED | BEHAVIOR_REJECTED))
+        bits |= BEHAVIOR_TERMINAL;
+    if (behavior.delete_on & bits)
+        remove_now(service, &system_caller, id, WORKSPACE_STATUS_ANY, "workspace_deleted", "deleteOn", &err);
+    else if (behavior.stop_on & bits)
+        stop_now(service, id, "stopOn");
+}
+
+static bool is_busy(struct service *service, const char *id)
+{
+    struct workspace_health health;
+
+    workspaces_check(service, id, &health);
+    return health.is_healthy && health.execs > 0;
+}
+
+/* It ended in a moment when that could not be written. */
+static void reconcile(struct service *service, const char *id)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    autoptr(ward) running = NULL;
+    struct ward *ward = NULL;
+    struct err err = ERR_NONE;
+
+    if (workspace_hold(service, &system_caller, id, &ward, &row, &err) < 0)
+        return;
+    running = ward_find_running(&service->wards, ward->id);
+    if (row.status == WORKSPACE_STATUS_ACTIVE && !running)
+        workspace_ended(service, ward, "the sandbox ended unexpectedly; it can be started again");
+    workspace_release(ward);
+}
+
+static bool is_running(struct service *service, const char *id)
+{
+    char name[WORKSPACE_NAME_MAX];
+
+    workspace_name(id, name);
+    autoptr(ward) ward = ward_find_running(&service->wards, name);
+    return ward != NULL;
+}
+
+static void tend_one(struct service *service, const struct workspace_row *row, int64_t now)
+{
+    struct behavior behavior = behavior_parse(row->behavior);
+    unsigned terminal = row->status == WORKSPACE_STATUS_APPROVED   ? BEHAVIOR_APPROVED | BEHAVIOR_TERMINAL
+                        : row->status == WORKSPACE_STATUS_REJECTED ? BEHAVIOR_REJECTED | BEHAVIOR_TERMINAL
+                                                                   : 0;
+    struct err err = ERR_NONE;
+
+    if (row->status == WORKSPACE_STATUS_ACTIVE) {
+        if (!is_running(service, row->id))
+            reconcile(service, row->id);
+        else if (behavior.idle_ns > 0 && now - row->used_ns >= behavior.idle_ns && !is_busy(service, row->id))
+            stop_now(service, row->id, "idleTimeout");
+        return;
+    }
+    if (behavior.delete_on & terminal)
+        remove_now(service, &system_caller, row->id, TERMINAL, "workspace_deleted", "deleteOn", &err);
+    else if (behavior.ttl_ns > 0 && now - row->created_ns >= behavior.ttl_ns)
+        remove_now(service, &system_caller, row->id, WORKSPACE_STATUS_ANY & ~BIT(ACTIVE) & ~BIT(CREATING), "workspace_deleted",
+                   "ttl", &err);
+    if (err.code != ERR_OK)
+        log_warn("a sandbox could not be put away", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
+}
+
+static void collect_terminal(struct service *service)
+{
+    struct workspace_gc gc = { .max_age_ns = -1,
+                               .idle_ns = -1,
+                               .terminal_delay_ns = service->options.workspace_terminal_ns,
+                               .with_terminal = true,
+                               .statuses = TERMINAL };
+    struct workspace_gc_result result = { 0 };
+    struct err err = ERR_NONE;
+
+    if (!service->options.collects_terminal_workspaces)
+        return;
+    if (workspaces_gc(service, &system_caller, &gc, &result, &err) < 0)
+        log_warn("sandboxes could not be collected", LOG_STR("error", err.text));
+    workspace_gc_result_done(&result);
+}
+
+void workspaces_tend(struct service *service)
+{
+    struct workspace_filter filter = { .host_id = service->host_id,
+                                       .statuses = BIT(ACTIVE) | BIT(STOPPED) | BIT(ERROR) | TERMINAL };
+    autodone(workspace_rows) struct workspace_rows rows = { 0 };
+    int64_t now = clock_wall_ns();
+    struct err err = ERR_NONE;
+
+    if (workspace_row_list(service->store, &filter, INT32_MAX, 0, true, &rows, NULL, &err) < 0) {
+        log_warn("sandboxes could not be looked after", LOG_STR("error", err.text));
+        return;
+    }
+    for (size_t i = 0; i < rows.count; i++)
+        tend_one(service, &rows.rows[i], now);
+    collect_terminal(service);
+}
+
+/* ---- collecting ---- */
+
+void workspace_gc_result_done(struct workspace_gc_result *result)
+{
+    for (size_t i = 0; i < result->count; i++)
+        workspace_row_done(&result->items[i].row);
+    free(result->items);
+    *result = (struct workspace_gc_result){ 0 };
+}
+
+struct workspace_gc workspaces_gc_default(const struct service *service)
+{
+    return (struct workspace_gc){
+        .max_age_ns = service->options.workspace_ttl_ns,
+        .idle_ns = service->options.workspace_idle_ns,
+        .terminal_delay_ns = service->options.workspace_terminal_ns,
+        .max_total_bytes = (int64_t) service->options.workspace_total_bytes_max,
+        .with_terminal = true,
+        .limit = LIMIT_DEFAULT,
+    };
+}
+
+/* Why it goes; false: it stays. */
+static bool judge(const struct workspace_gc *gc, const struct workspace_row *row, int64_t now, char reason[128])
+{
+    bool is_terminal = TERMINAL & WORKSPACE_STATUS_BIT(row->status);
+
+    if (is_terminal && gc->terminal_delay_ns >= 0 && now - row->closed_ns >= gc->terminal_delay_ns)
+        snprintf(reason, 128, "%s for longer than the delay", workspace_status_name((enum workspace_status) row->status));
+    else if (gc->max_age_ns >= 0 && now - row->created_ns >= gc->max_age_ns)
+        snprintf(reason, 128, "older than the maximum age");
+    else if (gc->idle_ns >= 0 && now - row->used_ns >= gc->idle_ns)
+        snprintf(reason, 128, "idle for longer than the timeout");
+    else
+        return false;
+    return true;
+}
+
+static void add(struct workspace_gc_result *result, struct workspace_row *row, const char *reason)
+{
+    vec_room(&result->items, &result->cap, result->count);
+    struct workspace_gc_one *one = &result->items[result->count++];
+    *one = (struct workspace_gc_one){ .row = *row };
+    *row = (struct workspace_row){ 0 };
+    snprintf(one->reason, sizeof(one->reason), "%s", reason);
+}
+
+/* The oldest first, until what is left fits. */
+static void choose(const struct workspace_gc *gc, struct workspace_rows *rows, int64_t total, struct workspace_gc_result *ret)
+{
+    int64_t now = clock_wall_ns();
+    size_t limit = gc->limit ? gc->limit : LIMIT_DEFAULT;
+
+    for (size_t i = 0; i < rows->count && ret->count < limit; i++) {
+        char reason[128];
+
+        if (!judge(gc, &rows->rows[i], now, reason))
+            continue;
+        total -= rows->rows[i].size_bytes;
+        add(ret, &rows->rows[i], reason);
+    }
+    for (size_t i = 0; i < rows->count && ret->count < limit && gc->max_total_bytes > 0 && total > gc->max_total_bytes; i++) {
+        if (!rows->rows[i].id || rows->rows[i].size_bytes == 0)
+            continue;
+        total -= rows->rows[i].size_bytes;
+        add(ret, &rows->rows[i], "all together are larger than the limit");
+    }
+}
+
+int workspaces_gc(struct service *service, const struct caller *caller, const struct workspace_gc *gc,
+                  struct workspace_gc_result *ret, struct err *err)
+{
+    struct workspace_filter filter = {
+        .host_id = service->host_id,
+        .account_id = caller->is_admin ? NULL : caller->owner,
+        .statuses = gc->statuses ? gc->statuses : BIT(STOPPED) | BIT(ERROR) | (gc->with_terminal ? TERMINAL : 0),
+    };
+    struct workspace_count counts[WORKSPACE_STATUS_COUNT];
+    autodone(workspace_rows) struct workspace_rows rows = { 0 };
+    int64_t total = 0;
+    int r;
+
+    /* Never what is at work, whatever was asked for. */
+    filter.statuses &= ~(BIT(ACTIVE) | BIT(CREATING) | BIT(DELETED));
+    if (!filter.statuses)
+        return 0;
+    r = workspace_row_list(service->store, &filter, INT32_MAX, 0, true, &rows, NULL, err);
+    if (r == 0)
+        r = workspace_row_count(service->store, &(struct workspace_filter){ .host_id = service->host_id }, counts, err);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < WORKSPACE_STATUS_COUNT; i++)
+        total += i == WORKSPACE_STATUS_DELETED ? 0 : counts[i].size_bytes;
+    choose(gc, &rows, total, ret);
+    for (size_t i = 0; !gc->is_dry && i < ret->count; i++) {
+        struct err failure = ERR_NONE;
+
+        if (remove_now(service, caller, ret->items[i].row.id, filter.statuses, "workspace_gc_collected", ret->items[i].reason,
+                       &failure) < 0)
+            snprintf(ret->items[i].error, sizeof(ret->items[i].error), "%s", failure.text);
+        else
+            service->workspace_totals.gc_deleted++;
+    }
+    if (!gc->is_dry)
+        service->workspace_totals.gc_runs++;
+    return 0;
+}

@@ -1,0 +1,143 @@
+/*
+ * Workspaces: sandboxes over a live directory, whose changes are reviewed. The use cases of their life; reviewing is in others.
+ *
+ * A workspace is a row (store/workspace_row.h), and a sandbox's directory in the home, named workspace_name(). While it is active, its
+ * supervisor runs, and there is a ward of that name: commands.h and sessions.h take the name for a sandbox's id. What the row says is
+ * durable before anybody is told; what a killed server left half done is finished or taken back at the next start.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "policy/rule.h"
+#include "service/behavior.h"
+#include "service/caller.h"
+#include "store/workspace_row.h"
+
+struct service;
+struct ward;
+
+#define WORKSPACE_NAME_PREFIX "ws_"
+#define WORKSPACE_NAME_MAX 36
+#define WORKSPACE_DRIVER "fence"
+
+/* Of the directory and the ward. */
+void workspace_name(const char *id, char ret[WORKSPACE_NAME_MAX]);
+/* The way back; false for what is no workspace's name. */
+bool workspace_id_of_name(const char *name, char ret_id[UUID_TEXT_MAX]);
+
+/* All borrowed; "" and NULL: not given. */
+struct workspace_request {
+    const char *project_root, *scope_path;
+    const char *const *reserved_paths;
+    bool no_lock;
+    const char *owner, *owner_type, *driver;
+    const json_t *tags, *metadata; /* a list of texts, an object */
+    const json_t *behavior;        /* as behavior_normalise() gave it */
+    const char *preset;            /* "": development, unless there are rules */
+    const struct rule_list *rules;
+    const char *idempotency_key;
+};
+
+/* It is active when this returns 0; `ret_conflicts` are those in the way after -EBUSY, and to be done with. A request that was made before
+ * with the same key gives what came of it. */
+int workspaces_create(struct service *service, const struct caller *caller, const struct workspace_request *request,
+                      struct workspace_row *ret, struct workspace_conflicts *ret_conflicts, struct err *err);
+
+/* ERR_NOT_FOUND also for what the caller does not see. */
+int workspaces_get(struct service *service, const struct caller *caller, const char *id, struct workspace_row *ret,
+                   struct err *err);
+/* The filter's account is the caller's matter. */
+int workspaces_list(struct service *service, const struct caller *caller, const struct workspace_filter *filter, size_t limit,
+                    size_t offset, struct workspace_rows *ret, int64_t *ret_total, struct err *err);
+
+/* Whether its supervisor answers. */
+struct workspace_health {
+    bool is_healthy;
+    int64_t execs, sessions; /* that run, as it says */
+    char error[256];         /* when it is not */
+};
+void workspaces_check(struct service *service, const char *id, struct workspace_health *ret);
+
+/* `version` 0: any. What is so already is no error, and nothing is changed then. */
+int workspaces_stop(struct service *service, const struct caller *caller, const char *id, int64_t version,
+                    struct workspace_row *ret, struct err *err);
+int workspaces_start(struct service *service, const struct caller *caller, const char *id, int64_t version,
+                     struct workspace_row *ret, struct err *err);
+/* One that is not there is deleted. */
+int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, struct err *err);
+
+/* The ward of an active one, with a reference, counted as use. ERR_FAILED_PRECONDITION when it is not active. */
+int workspaces_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,
+                         struct err *err);
+/* It was used: the idle clock starts again. */
+void workspaces_touch(struct service *service, const char *id);
+/* How large its changes are now, in the row too. */
+int workspaces_measure(struct service *service, struct workspace_row *row, struct err *err);
+
+/* Something of its life came to be: what its behaviour says of that is done. For runs, approvals, rejections. */
+void workspaces_happened(struct service *service, const char *id, enum behavior_event event);
+
+/* Into the audit. `type` is "workspace_approved" and so on; `actor` NULL: the caller. The payload is taken, NULL: nothing. */
+void workspaces_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+                     const char *actor, json_t *details);
+
+/* ---- collecting ---- */
+
+struct workspace_gc {
+    int64_t max_age_ns, idle_ns, terminal_delay_ns; /* < 0: no criterion */
+    int64_t max_total_bytes;                        /* <= 0: none */
+    bool with_terminal;
+    unsigned statuses; /* bits; 0: stopped, error, and what with_terminal adds */
+    bool is_dry;
+    size_t limit;
+};
+
+struct workspace_gc_one {
+    struct workspace_row row; /* owned */
+    char reason[128];
+    char error[256]; /* "": it was collected, or would be */
+};
+
+struct workspace_gc_result {
+    struct workspace_gc_one *items; /* owned */
+    size_t count, cap;
+};
+
+void workspace_gc_result_done(struct workspace_gc_result *result);
+int workspaces_gc(struct service *service, const struct caller *caller, const struct workspace_gc *gc,
+                  struct workspace_gc_result *ret, struct err *err);
+/* What holds when a request says nothing. */
+struct workspace_gc workspaces_gc_default(const struct service *service);
+
+/* What has happened since the start. */
+struct workspace_totals {
+    int64_t started_ns; /* the service; monotonic clock */
+    _Atomic uint64_t created, stopped, approved, rejected, deleted, errors, gc_runs, gc_deleted, diffs, patches;
+    _Atomic uint64_t create_ns, diff_ns; /* sums */
+};
+struct workspace_totals *workspaces_totals(struct service *service);
+
+/* ---- what there is ---- */
+
+/* The project root of those who name none; "": there is none. */
+const char *workspaces_project_root(const struct service *service);
+/* The path of a file in its directory: "delta/data". Free it. */
+char *workspaces_path(const struct service *service, const char *id, const char *file);
+/* Those that the caller sees, by status. */
+int workspaces_count(struct service *service, const struct caller *caller, struct workspace_count ret[WORKSPACE_STATUS_COUNT],
+                     struct err *err);
+/* How many commands run in those that are active, as their supervisors say. */
+int64_t workspaces_processes(struct service *service);
+
+/* Whether a workspace could be there, without making one. */
+struct workspace_place {
+    bool is_valid, exists, is_directory, is_within;
+    char error[256]; /* when it is not valid */
+};
+void workspaces_check_path(struct service *service, const struct caller *caller, const char *path, const char *project_root,
+                           struct workspace_place *ret);

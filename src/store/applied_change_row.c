@@ -1,0 +1,217 @@
+#include "store/applied_change_row.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/job.h"
+#include "store/row.h"
+
+#define IDS_PER_STATEMENT 64
+
+static const struct column columns[] = {
+    COLUMN_OF(applied_change_row, id, TEXT),           COLUMN_OF(applied_change_row, approval_id, TEXT),
+    COLUMN_OF(applied_change_row, workspace_id, TEXT), COLUMN_OF(applied_change_row, account_id, TEXT),
+    COLUMN_OF(applied_change_row, host_id, TEXT),      COLUMN_OF(applied_change_row, owner, TEXT),
+    COLUMN_OF(applied_change_row, owner_type, TEXT),   COLUMN_OF(applied_change_row, actor, TEXT),
+    COLUMN_OF(applied_change_row, file_path, PATH),    COLUMN_OF(applied_change_row, relative_path, PATH),
+    COLUMN_OF(applied_change_row, project_root, PATH), COLUMN_OF(applied_change_row, change_type, TEXT),
+    COLUMN_OF(applied_change_row, size_bytes, INT),    COLUMN_OF(applied_change_row, mode, INT),
+    COLUMN_OF(applied_change_row, content_hash, TEXT), COLUMN_OF(applied_change_row, applied_ns, INT),
+    COLUMN_OF(applied_change_row, undone_ns, INT),     COLUMN_OF(applied_change_row, committed_ns, INT),
+    COLUMN_OF(applied_change_row, commit_hash, TEXT),  COLUMN_OF(applied_change_row, commit_message, TEXT),
+};
+
+static const struct table changes = {
+    .name = "applied_changes",
+    .noun = "applied change",
+    .columns = columns,
+    .count = ARRAY_LEN(columns),
+    .row_size = sizeof(struct applied_change_row),
+};
+
+void applied_change_row_done(struct applied_change_row *row)
+{
+    table_done_row(&changes, row);
+}
+
+void applied_change_rows_done(struct applied_change_rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++)
+        applied_change_row_done(&rows->rows[i]);
+    free(rows->rows);
+    *rows = (struct applied_change_rows){ 0 };
+}
+
+/* ---- insert ---- */
+
+struct inserting {
+    const struct applied_change_row *rows;
+    size_t count;
+};
+
+static int insert(struct db *db, void *cookie, struct err *err)
+{
+    const struct inserting *in = cookie;
+    int r = db->driver->lock(db, "applied_changes", err);
+
+    for (size_t i = 0; r == 0 && i < in->count; i++) {
+        int64_t known = 0;
+
+        r = db_run_int(db, "SELECT count(*) FROM applied_changes WHERE id = $1", DB_VALUES(db_text(in->rows[i].id)), &known,
+                       err);
+        if (r >= 0 && known == 0)
+            r = table_insert(&changes, db, &in->rows[i], in->rows[i].id, err);
+        r = r > 0 ? 0 : r;
+    }
+    return r;
+}
+
+int applied_change_row_insert(struct store *store, const struct applied_change_row *rows, size_t count, struct err *err)
+{
+    struct inserting in = { .rows = rows, .count = count };
+    int r = 0;
+
+    for (size_t i = 0; i < count && r == 0; i++)
+        r = !rows[i].id || !*rows[i].id ? err_invalid(err, "an applied change has an id")
+                                        : table_check(&changes, &rows[i], err);
+    if (r < 0 || count == 0)
+        return r;
+    return job_write(store, METER_APPLIED_INSERT, JOB_REPEATABLE, insert, &in, err);
+}
+
+/* ---- list ---- */
+
+static void add_path(struct query *query, const char *text, const char *path)
+{
+    if (path)
+        query_add(query, text, db_bytes(path, strlen(path)));
+}
+
+static void add_text(struct query *query, const char *text, const char *value)
+{
+    if (value)
+        query_add(query, text, db_text(value));
+}
+
+static void add_filter(struct query *query, const struct applied_change_filter *filter)
+{
+    query_add_text(query, filter->only_pending ? " WHERE committed_ns = 0 AND undone_ns = 0" : " WHERE 1 = 1");
+    add_text(query, " AND account_id = ", filter->account_id);
+    add_text(query, " AND host_id = ", filter->host_id);
+    add_text(query, " AND workspace_id = ", filter->workspace_id);
+    add_text(query, " AND approval_id = ", filter->approval_id);
+    add_path(query, " AND project_root = ", filter->project_root);
+    add_path(query, " AND file_path = ", filter->file_path);
+}
+
+struct counting {
+    struct query *query;
+    int64_t *ret;
+};
+
+static int count_all(struct db *db, void *cookie, struct err *err)
+{
+    const struct counting *c = cookie;
+
+    return db_run_int(db, c->query->text.data, c->query->values, c->query->count, c->ret, err);
+}
+
+int applied_change_row_list(struct store *store, const struct applied_change_filter *filter, size_t limit, size_t offset,
+                            struct applied_change_rows *ret, int64_t *ret_total, struct err *err)
+{
+    autodone(query) struct query query = QUERY_EMPTY, total = QUERY_EMPTY;
+    struct table_rows rows = { .table = &changes };
+    int r;
+
+    table_select(&changes, &query);
+    add_filter(&query, filter);
+    query_add_text(&query, " ORDER BY applied_ns DESC, id DESC");
+    query_add(&query, " LIMIT ", db_int((int64_t) limit));
+    query_add(&query, " OFFSET ", db_int((int64_t) offset));
+    r = row_collect(store, METER_APPLIED_LIST, &query, &rows, err);
+    if (r < 0)
+        return r;
+    if (ret_total) {
+        query_add_text(&total, "SELECT count(*) FROM applied_changes");
+        add_filter(&total, filter);
+        r = job_read(store, METER_APPLIED_LIST, count_all, &(struct counting){ &total, ret_total }, err);
+    }
+    ret->rows = (struct applied_change_row *) rows.rows;
+    ret->count = rows.count;
+    if (r < 0)
+        applied_change_rows_done(ret);
+    return r;
+}
+
+/* ---- commit, undo ---- */
+
+struct committing {
+    const char *const *ids;
+    size_t count;
+    const char *hash, *message;
+    int64_t now_ns;
+    int done;
+};
+
+static int commit_some(struct db *db, const struct committing *c, size_t at, struct err *err)
+{
+    autodone(query) struct query query = QUERY_EMPTY;
+
+    query_add(&query, "UPDATE applied_changes SET committed_ns = ", db_int(c->now_ns));
+    query_add(&query, ", commit_hash = ", db_text(c->hash));
+    query_add(&query, ", commit_message = ", db_text(c->message));
+    query_add_text(&query, " WHERE committed_ns = 0");
+    for (size_t i = at; i < c->count && i < at + IDS_PER_STATEMENT; i++)
+        query_add(&query, i == at ? " AND id IN (" : ", ", db_text(c->ids[i]));
+    query_add_text(&query, ")");
+    return query_run(&query, db, NULL, NULL, err);
+}
+
+static int commit(struct db *db, void *cookie, struct err *err)
+{
+    struct committing *c = cookie;
+
+    c->done = 0;
+    for (size_t at = 0; at < c->count; at += IDS_PER_STATEMENT) {
+        int r = commit_some(db, c, at, err);
+
+        if (r < 0)
+            return r;
+        c->done += r;
+    }
+    return 0;
+}
+
+int applied_change_row_commit(struct store *store, const char *const *ids, size_t count, const char *hash, const char *message,
+                              int64_t now_ns, struct err *err)
+{
+    struct committing c = { .ids = ids, .count = count, .hash = hash, .message = message, .now_ns = now_ns };
+    int r = count > 0 ? job_write(store, METER_APPLIED_UPDATE, 0, commit, &c, err) : 0;
+
+    return r < 0 ? r : c.done;
+}
+
+struct undoing {
+    const char *approval_id;
+    int64_t now_ns;
+    int done;
+};
+
+static int undo(struct db *db, void *cookie, struct err *err)
+{
+    struct undoing *u = cookie;
+
+    u->done = db_run(db, "UPDATE applied_changes SET undone_ns = $1 WHERE approval_id = $2 AND undone_ns = 0",
+                     DB_VALUES(db_int(u->now_ns), db_text(u->approval_id)), NULL, NULL, err);
+    return u->done < 0 ? u->done : 0;
+}
+
+int applied_change_row_undo(struct store *store, const char *approval_id, int64_t now_ns, struct err *err)
+{
+    struct undoing u = { .approval_id = approval_id, .now_ns = now_ns };
+    int r = job_write(store, METER_APPLIED_UPDATE, JOB_ONE_STATEMENT, undo, &u, err);
+
+    return r < 0 ? r : u.done;
+}

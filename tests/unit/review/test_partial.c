@@ -1,0 +1,406 @@
+/* Approving in parts, on a project that moves, and taking it back. */
+#include "review/approve.h"
+
+#include "review_fixture.h"
+
+#include "review/change_set.h"
+#include "review/conflict.h"
+#include "review/discard.h"
+#include "review/expectation.h"
+#include "review/file_diff.h"
+#include "review/rebase.h"
+#include "review/undo.h"
+
+#define V1 "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n17\n18\n19\n20\n"
+#define MIDDLE "2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n17\n18\n19\n"
+
+static void begin_live(struct world *w)
+{
+    agent_start(w, (const char *const[]){ "**=write", NULL }, true);
+}
+
+static int run(struct world *w, const struct selection_file *file, struct approve_options options, struct approve *ret)
+{
+    struct selection selection = { file, file ? 1 : 0 };
+    struct err err = ERR_NONE;
+
+    options.selection = &selection;
+    int r = approve_run(w->delta, &options, ret, &err);
+    if (r < 0)
+        print_message("%s\n", err.text);
+    return r;
+}
+
+static void expect(struct world *w, const struct selection_file *file, int expected)
+{
+    autodone(approve) struct approve approve = APPROVE_NONE;
+
+    assert_int_equal(run(w, file, (struct approve_options){ 0 }, &approve), expected);
+}
+
+/* Both ends of a text changed by the agent. */
+static void change_both_ends(struct world *w)
+{
+    base_put(w, "f", V1);
+    begin_live(w);
+    agent_write(w, "f", "one\n" MIDDLE "twenty\n");
+    agent_end(w);
+}
+
+static void a_hunk_is_taken_and_the_other_stays(void **state)
+{
+    static const struct selection_range end = { 10, 30 };
+    struct world *w = *state;
+    autodone(approve) struct approve approve = APPROVE_NONE;
+
+    change_both_ends(w);
+    assert_int_equal(run(w, &(struct selection_file){ .path = "f", .ranges = &end, .range_count = 1 },
+                         (struct approve_options){ 0 }, &approve),
+                     0);
+    assert_int_equal(approve.files[0].outcome, APPROVE_PARTLY);
+    assert_int_equal(approve.files[0].hunk_count, 2);
+    assert_int_equal(approve.files[0].hunks_taken, 1);
+    assert_int_equal(approve.drop_count, 0);
+    assert_base(w, "f", "1\n" MIDDLE "twenty\n");
+    assert_edits(w, "modified f");
+    /* The owner goes on where the hunk was taken: the rest merges. */
+    base_put(w, "f", "1\n" MIDDLE "TWENTY\n");
+    expect(w, NULL, 0);
+    assert_base(w, "f", "one\n" MIDDLE "TWENTY\n");
+    assert_edits(w, "");
+}
+
+#define BETWEEN "2\n3\n4\n5\n6\n7\n8\n9\n10\nbetween\n11\n12\n13\n14\n15\n16\n17\n18\n19\n"
+
+/* The owner's line is none of the agent's, neither in what is taken nor in what is left. */
+static void a_hunk_of_a_file_that_moved_on(void **state)
+{
+    static const struct selection_range first = { 1, 5 };
+    struct world *w = *state;
+
+    change_both_ends(w);
+    base_put(w, "f", "1\n" BETWEEN "20\n");
+    expect(w, &(struct selection_file){ .path = "f", .ranges = &first, .range_count = 1 }, 0);
+    assert_base(w, "f", "one\n" BETWEEN "20\n");
+    assert_edits(w, "modified f");
+    expect(w, NULL, 0);
+    assert_base(w, "f", "one\n" BETWEEN "twenty\n");
+    assert_edits(w, "");
+}
+
+static void a_hunk_that_is_not_there_is_stale(void **state)
+{
+    struct world *w = *state;
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    static const char *const ids[] = { "0123456789abcdef" };
+
+    change_both_ends(w);
+    assert_int_equal(run(w, &(struct selection_file){ .path = "f", .hunk_ids = ids, .hunk_id_count = 1 },
+                         (struct approve_options){ 0 }, &approve),
+                     1);
+    assert_int_equal(approve.stale_count, 1);
+    assert_base(w, "f", V1);
+}
+
+static void what_the_owner_changed_elsewhere_is_kept(void **state)
+{
+    struct world *w = *state;
+    autodone(conflict_report) struct conflict_report report = CONFLICT_REPORT_NONE;
+    struct err err = ERR_NONE;
+
+    change_both_ends(w);
+    base_put(w, "f", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\nbetween\n11\n12\n13\n14\n15\n16\n17\n18\n19\n20\n");
+    assert_int_equal(conflict_report_make(w->delta, NULL, &report, &err), 0);
+    assert_int_equal(report.merge_count, 1);
+    assert_int_equal(report.conflict_count, 0);
+    expect(w, NULL, 0);
+    assert_base(w, "f", "one\n2\n3\n4\n5\n6\n7\n8\n9\n10\nbetween\n11\n12\n13\n14\n15\n16\n17\n18\n19\ntwenty\n");
+    assert_edits(w, "");
+}
+
+static void the_same_lines_are_a_conflict_with_its_hunks(void **state)
+{
+    struct world *w = *state;
+    autodone(approve) struct approve approve = APPROVE_NONE;
+
+    change_both_ends(w);
+    base_put(w, "f", "uno\n" MIDDLE "20\n");
+    assert_int_equal(run(w, NULL, (struct approve_options){ 0 }, &approve), 1);
+    assert_int_equal(approve.conflict_count, 1);
+    const struct threeway *merge = &approve.files[0].merge;
+    assert_int_equal(merge->hunk_count, 1);
+    assert_string_equal(merge->hunks[0].project.data, "uno\n");
+    assert_string_equal(merge->hunks[0].base.data, "1\n");
+    assert_string_equal(merge->hunks[0].agent.data, "one\n");
+    assert_non_null(strstr(merge->bytes.data, "<<<<<<< project\nuno\n"));
+    assert_base(w, "f", "uno\n" MIDDLE "20\n");
+}
+
+/* What looks like a marker in a text is none. */
+static void texts_with_markers_in_them(void **state)
+{
+    autodone(threeway) struct threeway merge = THREEWAY_EMPTY;
+    struct buf base = { (char *) (uintptr_t) "<<<<<<< x\na\n", 12, 0 }, one = { (char *) (uintptr_t) "<<<<<<< x\nb\n", 12, 0 },
+               two = { (char *) (uintptr_t) "<<<<<<< x\nc\n", 12, 0 };
+    struct err err = ERR_NONE;
+
+    (void) state;
+    assert_int_equal(threeway_make(&base, &one, &two, THREEWAY_NONE, &merge, &err), 0);
+    assert_false(merge.is_clean);
+    assert_int_equal(merge.hunk_count, 1);
+    assert_string_equal(merge.hunks[0].agent.data, "c\n");
+    threeway_done(&merge);
+    assert_int_equal(threeway_make(&base, &one, &two, THREEWAY_AGENT, &merge, &err), 0);
+    assert_true(merge.is_clean);
+    assert_string_equal(merge.bytes.data, "<<<<<<< x\nc\n");
+}
+
+/* The agent read one version, the owner saved the next, the agent wrote from the first. */
+static void writing_over_what_was_not_read_is_a_conflict(void **state)
+{
+    struct world *w = *state;
+    char bytes[100];
+
+    base_put(w, "f", "1\n");
+    begin_live(w);
+    struct inode *inode = walk(&w->f, "f", NULL);
+    assert_true(op_read(w->f.fence, &nobody, inode, bytes, sizeof(bytes), 0) > 0);
+    base_put(w, "f", "saved by its owner\n");
+    agent_write(w, "f", "from the first\n");
+    agent_end(w);
+    expect(w, NULL, 1);
+    assert_base(w, "f", "saved by its owner\n");
+}
+
+static void a_dry_run_answers_and_writes_nothing(void **state)
+{
+    struct world *w = *state;
+    autodone(approve) struct approve approve = APPROVE_NONE;
+
+    change_both_ends(w);
+    assert_int_equal(run(w, NULL, (struct approve_options){ .is_dry = true }, &approve), 0);
+    assert_int_equal(approve.taken_count, 1);
+    assert_int_equal(approve.drop_count, 1);
+    assert_string_equal(approve.drops[0], "/f");
+    assert_string_equal(approve.id, "");
+    assert_base(w, "f", V1);
+    assert_edits(w, "modified f");
+}
+
+static void only_what_was_reviewed_is_taken(void **state)
+{
+    struct world *w = *state;
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
+    char hash[CHANGE_HASH_TEXT_MAX];
+    struct err err = ERR_NONE;
+
+    change_both_ends(w);
+    assert_int_equal(change_set_load(w->delta, &(struct change_set_options){ 0 }, &set, &err), 0);
+    assert_int_equal(file_diff_hash(&set, &set.items[0], &err), 0);
+    change_hash_text(set.items[0].hash, hash);
+    struct expectation item = { "f", hash };
+    struct expectation_list expected = { &item, 1, true };
+    begin_live(w);
+    agent_write(w, "f", "one\nsomething else\n");
+    agent_create(w, "n", "never shown\n", 0644);
+    agent_end(w);
+    struct approve_options options = { .check = expectation_check, .cookie = &expected };
+    assert_int_equal(run(w, NULL, options, &approve), 1);
+    assert_int_equal(approve.stale_count, 2);
+    assert_base(w, "f", V1);
+    begin_live(w);
+    agent_write(w, "f", "one\n" MIDDLE "twenty\n");
+    agent_end(w);
+    approve_done(&approve);
+    assert_int_equal(run(w, &(struct selection_file){ .path = "f" }, options, &approve), 0);
+    assert_base(w, "f", "one\n" MIDDLE "twenty\n");
+    assert_false(base_has(w, "n"));
+}
+
+/* Somebody holds the fence still, and drops what was taken. */
+static void a_delta_that_is_held(void **state)
+{
+    struct world *w = *state;
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    struct fence_hold *hold = NULL;
+    struct err err = ERR_NONE;
+
+    base_put(w, "f", V1);
+    begin_live(w);
+    agent_write(w, "f", "one\n" MIDDLE "20\n");
+    assert_int_equal(fence_hold(w->f.fence, 1000, &hold, &err), 0);
+    assert_int_equal(run(w, NULL, (struct approve_options){ .is_held = true, .is_dropping = true }, &approve), 0);
+    assert_int_equal(approve.drop_count, 1);
+    assert_int_equal(fence_release(hold, &(struct fence_drop){ approve.drops[0], -1 }, 1, &err), 0);
+    assert_base(w, "f", "one\n" MIDDLE "20\n");
+    assert_false(is_there(&w->f, "delta/data/f"));
+    agent_end(w);
+    assert_edits(w, "");
+}
+
+static void nothing_else_is_touched(void **state)
+{
+    struct world *w = *state;
+    struct stat was, is;
+
+    base_put_mode(w, "other", "o\n", 0640);
+    base_put(w, "d/other", "o\n");
+    assert_int_equal(fstatat(w->f.fd, "base/other", &was, 0), 0);
+    change_both_ends(w);
+    expect(w, NULL, 0);
+    assert_int_equal(fstatat(w->f.fd, "base/other", &is, 0), 0);
+    assert_memory_equal(&was, &is, sizeof(was));
+}
+
+/* ---- taking back ---- */
+
+static void an_approval_is_undone_and_that_is_undone(void **state)
+{
+    struct world *w = *state;
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    autodone(undo) struct undo undo = UNDO_NONE, again = UNDO_NONE;
+    struct undo_options options = { 0 };
+    struct stat was, is;
+    struct err err = ERR_NONE;
+
+    a_busy_agent(w);
+    assert_int_equal(fstatat(w->f.fd, "base/a", &was, 0), 0);
+    assert_int_equal(run(w, NULL, (struct approve_options){ 0 }, &approve), 0);
+    assert_busy_work(w);
+    if (undo_run(w->delta, approve.id, &options, &undo, &err) != 0)
+        fail_msg("%s %s", err.text, undo.moved_count ? undo.moved[0] : "");
+    assert_base(w, "a", "a\n");
+    assert_base(w, "b", "b\n");
+    assert_base(w, "d/e/f", "f\n");
+    assert_base(w, "was-dir/x", "x\n");
+    assert_base(w, "was-file", "x\n");
+    assert_false(base_has(w, "n"));
+    assert_false(base_has(w, "n-beside"));
+    assert_int_equal(base_mode(w, "target"), S_IFREG | 0644);
+    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0755);
+    assert_int_equal(fstatat(w->f.fd, "base/a", &is, 0), 0);
+    assert_memory_equal(&was.st_mtim, &is.st_mtim, sizeof(is.st_mtim));
+    assert_int_equal(undo_run(w->delta, approve.id, &options, &again, &err), -EALREADY);
+    if (undo_run(w->delta, undo.id, &options, &again, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_busy_work(w);
+}
+
+static void what_moved_on_is_not_undone(void **state)
+{
+    struct world *w = *state;
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    autodone(undo) struct undo undo = UNDO_NONE;
+    struct err err = ERR_NONE;
+
+    a_busy_agent(w);
+    assert_int_equal(run(w, NULL, (struct approve_options){ 0 }, &approve), 0);
+    base_put(w, "a", "edited since\n");
+    base_put(w, "b", "made again\n");
+    assert_int_equal(undo_run(w->delta, approve.id, &(struct undo_options){ 0 }, &undo, &err), 1);
+    assert_int_equal(undo.moved_count, 2);
+    assert_base(w, "a", "edited since\n");
+    assert_base(w, "over", "new\n");
+    undo_done(&undo);
+    assert_int_equal(undo_run(w->delta, "ap_0000000000000000", &(struct undo_options){ 0 }, &undo, &err), -ENOENT);
+}
+
+/* ---- giving up, moving along ---- */
+
+static void what_is_discarded_shows_the_project(void **state)
+{
+    struct world *w = *state;
+    autodone(discard) struct discard discard = DISCARD_NONE;
+    struct selection_file file = { .path = "d/e/f" };
+    struct selection selection = { &file, 1 };
+    struct err err = ERR_NONE;
+
+    a_busy_agent(w);
+    assert_true(discard_plan(w->delta, &selection, &discard, &err) < 0);
+    assert_non_null(strstr(err.text, "directory"));
+    file.path = "d/e";
+    assert_int_equal(discard_plan(w->delta, &selection, &discard, &err), 0);
+    assert_int_equal(discard.drop_count, 1);
+    assert_int_equal(delta_drop(w->delta, &(struct fence_drop){ discard.drops[0], -1 }, 1, &err), 0);
+    discard_done(&discard);
+    file.path = "n/m/deep"; /* and not the directories that are on its way */
+    assert_int_equal(discard_plan(w->delta, &selection, &discard, &err), 0);
+    assert_int_equal(discard.drop_count, 1);
+    assert_string_equal(discard.drops[0], "/n/m/deep");
+    expect(w, NULL, 0);
+    assert_base(w, "d/e/f", "f\n");
+}
+
+static void rebase_with(struct world *w, enum rebase_strategy strategy, size_t conflicts)
+{
+    autodone(rebase) struct rebase rb = REBASE_NONE;
+    struct err err = ERR_NONE;
+
+    assert_int_equal(rebase_plan(w->delta, NULL, strategy, &rb, &err), 0);
+    assert_int_equal(rb.conflict_count, conflicts);
+    if (delta_drop(w->delta, rb.changes, rb.change_count, &err) < 0 || rebase_finish(&rb, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void conflicts_are_decided_by_a_rebase(void **state)
+{
+    struct world *w = *state;
+
+    change_both_ends(w);
+    base_put(w, "bin", "b");
+    begin_live(w);
+    agent_unlink(w, "bin");
+    agent_end(w);
+    base_put(w, "f", "uno\n" MIDDLE "20\n");
+    base_put(w, "bin", "changed");
+    rebase_with(w, REBASE_REGENERATE, 2);
+    rebase_with(w, REBASE_MERGE, 2);
+    expect(w, NULL, 1);
+    rebase_with(w, REBASE_OURS, 0);
+    assert_edits(w, "modified f");
+    expect(w, NULL, 0);
+    assert_base(w, "f", "uno\n" MIDDLE "twenty\n");
+    assert_base(w, "bin", "changed");
+}
+
+static void the_agents_side_may_count(void **state)
+{
+    struct world *w = *state;
+
+    change_both_ends(w);
+    base_put(w, "bin", "b");
+    begin_live(w);
+    agent_unlink(w, "bin");
+    agent_end(w);
+    base_put(w, "f", "uno\n" MIDDLE "20\n");
+    base_put(w, "bin", "changed");
+    rebase_with(w, REBASE_THEIRS, 0);
+    expect(w, NULL, 0);
+    assert_base(w, "f", "one\n" MIDDLE "twenty\n");
+    assert_false(base_has(w, "bin"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        world_test(a_hunk_is_taken_and_the_other_stays),
+        world_test(a_hunk_of_a_file_that_moved_on),
+        world_test(a_hunk_that_is_not_there_is_stale),
+        world_test(what_the_owner_changed_elsewhere_is_kept),
+        world_test(the_same_lines_are_a_conflict_with_its_hunks),
+        cmocka_unit_test(texts_with_markers_in_them),
+        world_test(writing_over_what_was_not_read_is_a_conflict),
+        world_test(a_dry_run_answers_and_writes_nothing),
+        world_test(only_what_was_reviewed_is_taken),
+        world_test(a_delta_that_is_held),
+        world_test(nothing_else_is_touched),
+        world_test(an_approval_is_undone_and_that_is_undone),
+        world_test(what_moved_on_is_not_undone),
+        world_test(what_is_discarded_shows_the_project),
+        world_test(conflicts_are_decided_by_a_rebase),
+        world_test(the_agents_side_may_count),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
