@@ -29,12 +29,11 @@ BUILD = HERE.parents[1] / "build" / "src"
 @pytest.fixture(scope="session")
 def programs():
     """Copies that find each other."""
-    place = tempfile.mkdtemp(prefix="af-container-programs-")
-    os.chmod(place, 0o755)
-    for name, room in (("SUPERVISOR", "supervisor"), ("INIT", "init"), ("CONTAINER", "container")):
-        shutil.copy(os.environ.get(f"AGENTFENSE_{name}", BUILD / room / f"agentfense-{room}"), place)
-    yield pathlib.Path(place)
-    shutil.rmtree(place)
+    with tempfile.TemporaryDirectory(prefix="af-container-programs-") as place:
+        os.chmod(place, 0o755)
+        for name, room in (("SUPERVISOR", "supervisor"), ("INIT", "init"), ("CONTAINER", "container")):
+            shutil.copy(os.environ.get(f"AGENTFENSE_{name}", BUILD / room / f"agentfense-{room}"), place)
+        yield pathlib.Path(place)
 
 
 @pytest.fixture
