@@ -31,9 +31,8 @@ static bool is_in_use(const char *cgroup, void *cookie)
     return fd < 0 ? errno != ENOENT : flock(fd, LOCK_SH | LOCK_NB) < 0;
 }
 
-static void *sweep(void *cookie)
+static void sweep_home(char *home)
 {
-    autofree char *home = cookie;
     autoptr(cgroup_tree) tree = NULL;
     struct err err = ERR_NONE;
     int processes = bwrap_orphan_sweep(), cgroups = 0;
@@ -42,13 +41,26 @@ static void *sweep(void *cookie)
         cgroups = cgroup_tree_sweep(tree, "", is_in_use, home);
     if (processes > 0 || cgroups > 0)
         log_info("removed what was left behind", LOG_INT("processes", processes), LOG_INT("cgroups", cgroups));
+}
+
+static void *sweep(void *cookie)
+{
+    autofree char *home = cookie;
+
+    sweep_home(home);
     return NULL;
+}
+
+static char *home_of(const char *dir_path)
+{
+    const char *slash = strrchr(dir_path, '/');
+
+    return xdupn(dir_path, slash ? (size_t) (slash - dir_path) : 0);
 }
 
 void leftovers_sweep(const char *dir_path)
 {
-    const char *slash = strrchr(dir_path, '/');
-    char *home = xdupn(dir_path, slash ? (size_t) (slash - dir_path) : 0);
+    char *home = home_of(dir_path);
     pthread_attr_t attr;
     pthread_t thread;
 
@@ -57,4 +69,16 @@ void leftovers_sweep(const char *dir_path)
     if (pthread_create(&thread, &attr, sweep, home) != 0)
         free(home);
     pthread_attr_destroy(&attr);
+}
+
+/* Reading of all processes takes longer than most of a short sandbox's end, and who started it waits for our process. */
+void leftovers_sweep_apart(const char *dir_path)
+{
+    autofree char *home = home_of(dir_path);
+
+    if (fork() != 0)
+        return;
+    close_range(STDERR_FILENO + 1, ~0U, 0);
+    sweep_home(home);
+    _exit(0);
 }

@@ -1,8 +1,12 @@
 /*
  * What supervisors that were killed have left behind: processes of a bwrap killed at the worst moment, cgroups of sandboxes
- * that do not run. Swept by a thread of its own when a sandbox has started, so that nobody waits for it.
+ * that do not run. Swept when a sandbox has started, and by those that end sooner than that: so the next start of any sandbox ends
+ * it, however short that one is. Nobody waits for it.
  */
 #pragma once
 
 /* `dir_path` is the directory of our sandbox; those of the others lie beside it. */
-void leftovers_sweep(const char *dir_path);
+void leftovers_sweep(const char *dir_path); /* by a thread */
+
+/* By a process of its own that holds nothing of ours, for who is about to end. */
+void leftovers_sweep_apart(const char *dir_path);

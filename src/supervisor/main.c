@@ -33,6 +33,7 @@
 #include "supervisor/boot.h"
 #include "supervisor/client.h"
 #include "supervisor/ctl_server.h"
+#include "supervisor/leftovers.h"
 #include "supervisor/namespace.h"
 #include "supervisor/sandbox.h"
 
@@ -173,6 +174,8 @@ static int supervise(const char *dir_path, int parent_fd, bool is_owner, struct 
     if (r == 0 && sandbox.state == CTL_STATE_FAILED)
         r = -ECANCELED;
     sandbox_done(&sandbox);
+    if (!sandbox.has_swept)
+        leftovers_sweep_apart(dir_path);
     return r < 0 ? err_errno(err, r, "serving the sandbox") : 0;
 }
 

@@ -90,7 +90,10 @@ void sandbox_done(struct sandbox *sandbox)
 
 static void at_sweep(void *cookie)
 {
-    leftovers_sweep(((struct sandbox *) cookie)->dir_path);
+    struct sandbox *sandbox = cookie;
+
+    sandbox->has_swept = true;
+    leftovers_sweep(sandbox->dir_path);
 }
 
 void sandbox_enter(struct sandbox *sandbox, enum ctl_state state)

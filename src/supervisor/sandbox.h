@@ -55,7 +55,8 @@ struct sandbox {
     int64_t started_ns; /* wall clock */
     struct timer boot_timer, stop_timer, sweep_timer;
     int64_t stop_until_ns;
-    bool is_down; /* nothing of it runs any more */
+    bool is_down;   /* nothing of it runs any more */
+    bool has_swept; /* what others left behind */
 
     struct identity identity;
     char *mount_point;       /* owned: of the fence, in our mount namespace */

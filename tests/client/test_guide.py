@@ -1,11 +1,13 @@
-"""The guide's console examples print what they show, without a server and with one. After a change that is meant, UPDATE_DOCS=1 in the
-environment writes the new output into the guide instead."""
+"""The console examples of the guide and of README print what they show, without a server and with one. After a change that is
+meant, UPDATE_DOCS=1 in the environment writes the new output into them instead."""
 
 import os
 import pathlib
 import re
 import shlex
 import subprocess
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "cli.md"
@@ -34,8 +36,9 @@ def played(block, cli):
     return settled(done.stdout)
 
 
-def test_examples_print_what_they_show(cli):
-    text = GUIDE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", [GUIDE, ROOT / "README.md"], ids=lambda page: page.name)
+def test_examples_print_what_they_show(cli, page):
+    text = page.read_text(encoding="utf-8")
     blocks = CONSOLE.findall(text)
     assert blocks
     for block in blocks:
@@ -43,9 +46,9 @@ def test_examples_print_what_they_show(cli):
         if os.environ.get("UPDATE_DOCS"):
             text = text.replace(block, now)
         else:
-            assert now == block, "docs/cli.md: run the tests with UPDATE_DOCS=1 if this change is meant"
+            assert now == block, f"{page.name}: run the tests with UPDATE_DOCS=1 if this change is meant"
     if os.environ.get("UPDATE_DOCS"):
-        GUIDE.write_text(text, encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
 
 
 def test_the_guide_names_every_verb_of_the_program(cli):

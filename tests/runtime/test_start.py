@@ -80,7 +80,7 @@ def test_killing_the_starter_at_any_moment_leaves_nothing(host):
 
 
 def test_the_sweep_leaves_the_living_alone_and_ends_orphans(host):
-    with host.start("echo up; sleep 5; :") as (driver, _, init):
+    with host.start("echo up; sleep 60; :") as (driver, _, init):
         assert driver.stdout.readline() == "up\n"
         host.sweep()
         assert driver.poll() is None and not wait_gone(init, tries=20)
