@@ -8,7 +8,8 @@
  *     <dir>/lock     held by its supervisor as long as that lives
  *     <dir>/ctl      the supervisor's socket: see ctl_proto.h
  *     <dir>/state    what the supervisor last said of itself, as lines "key value"
- *     <dir>/mnt      where the fence is mounted, in the supervisor's own mount namespace, when that is not root's
+ *     <dir>/mnt      where the fence is mounted: in the supervisor's own mount namespace, when that is not root's, or on the host
+ *     <dir>/container  of a container: what is bound into it
  *     <dir>/log      what the supervisor logged
  *
  * The file is written by us for us, in a directory nobody else can write; it is nevertheless read like a stranger's.
