@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/copy_delta.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/fence_int.h"
@@ -298,6 +299,16 @@ static int replay(const char *delta_path, const char *base_path, struct err *err
     return r;
 }
 
+/* A sandbox that works on a copy keeps it beside its delta. */
+static int refresh(const char *delta_path, const char *base_path, struct err *err)
+{
+    const char *slash = strrchr(delta_path, '/');
+    autofree char *dir_path = slash ? xdupn(delta_path, (size_t) (slash - delta_path)) : xdup(".");
+    autofd int dir = open(*dir_path ? dir_path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return dir < 0 ? err_errno(err, -errno, "'%s'", dir_path) : copy_delta_refresh(dir, delta_path, base_path, err);
+}
+
 int change_settle(const char *delta_path, struct err *err)
 {
     struct delta_about about;
@@ -311,6 +322,8 @@ int change_settle(const char *delta_path, struct err *err)
         r = replay(delta_path, about.base_path, err);
         r = r == -EBUSY ? 0 : r;
     }
+    if (r == 0)
+        r = refresh(delta_path, about.base_path, err);
     delta_about_done(&about);
     return r;
 }

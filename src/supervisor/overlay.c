@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
-#include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -17,62 +15,23 @@
 #include "fence/fence.h"
 #include "fence/overlay_delta.h"
 #include "policy/ruleset.h"
-#include "supervisor/owner_map.h"
+#include "supervisor/bind.h"
 
-#define LAYER_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-
-/* The C library's sys/mount.h and the kernel's linux/mount.h do not get along in Debian 12. */
-static int sys_open_tree(const char *path)
-{
-    return (int) syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-}
-
-static int sys_move_mount(int fd, const char *to)
-{
-    return (int) syscall(SYS_move_mount, fd, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH);
-}
-
+/* The C library's sys/mount.h and the kernel's linux/mount.h do not get along everywhere: system calls by number. */
 static int config_string(int fd, const char *key, const char *value)
 {
     return syscall(SYS_fsconfig, fd, FSCONFIG_SET_STRING, key, value, 0) < 0 ? -errno : 0;
 }
 
-/* `path` again, at `to`, with what belongs to `owner` belonging to the sandbox's user. */
-static int mount_layer(const char *path, const char *to, struct owner owner, const struct overlay_config *config, uint64_t more,
-                       struct err *err)
-{
-    struct mount_attr attr = { .attr_set = LAYER_ATTRS | more };
-    autofd int ns = -1, tree = -1;
-    int r = 0;
-
-    if (owner.uid != config->uid || owner.gid != config->gid) {
-        ns = owner_map_new(owner, (struct owner){ config->uid, config->gid });
-        if (ns < 0)
-            return err_errno(err, ns, "mapping the owner of '%s'", path);
-        attr.attr_set |= MOUNT_ATTR_IDMAP;
-        attr.userns_fd = (uint64_t) ns;
-    }
-    tree = sys_open_tree(path);
-    if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 || sys_move_mount(tree, to) < 0)
-        r = -errno;
-    return r < 0 ? err_errno(err, r, "mounting '%s' under another owner", path) : 0;
-}
-
 static int mount_layers(const struct overlay_config *config, struct err *err)
 {
-    struct stat base, delta;
     int r;
 
-    if (stat(config->base_path, &base) < 0 || stat(config->delta_path, &delta) < 0)
-        return err_errno(err, -errno, "'%s'", config->base_path);
     if (mkdir(config->lower_point, 0700) < 0 && errno != EEXIST)
         return err_errno(err, -errno, "'%s'", config->lower_point);
-    r = mount_layer(config->base_path, config->lower_point, (struct owner){ base.st_uid, base.st_gid }, config,
-                    MOUNT_ATTR_RDONLY, err);
+    r = bind_as(config->base_path, config->lower_point, config->uid, config->gid, MOUNT_ATTR_RDONLY, err);
     /* Upper and work directory must be reached by one mount. */
-    return r < 0 ? r
-                 : mount_layer(config->delta_path, config->delta_path, (struct owner){ delta.st_uid, delta.st_gid }, config, 0,
-                               err);
+    return r < 0 ? r : bind_as(config->delta_path, config->delta_path, config->uid, config->gid, 0, err);
 }
 
 /* Paths by one key each: nothing in them means anything. Kernels before 6.8 have only the key whose value is a list. */
@@ -92,9 +51,9 @@ static int mount_overlay(const struct overlay_config *config, struct err *err)
         r = -errno;
     if (r == 0 && syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         r = -errno;
-    if (r == 0 && (mnt = (int) syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, LAYER_ATTRS)) < 0)
+    if (r == 0 && (mnt = (int) syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)) < 0)
         r = -errno;
-    if (r == 0 && sys_move_mount(mnt, config->mount_point) < 0)
+    if (r == 0 && syscall(SYS_move_mount, mnt, "", AT_FDCWD, config->mount_point, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         r = -errno;
     return r < 0 ? err_set(err, ERR_FAILED_PRECONDITION, r,
                            "the kernel's overlayfs cannot be mounted here over '%s' (%s); use the driver fence or copy",
@@ -108,7 +67,9 @@ static int make_delta(const struct overlay_config *config, struct err *err)
     autoptr(ruleset) rules = NULL;
     autoptr(fence) fence = NULL;
     int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
-    struct fence_config fc = { .base_path = config->base_path, .delta_path = config->delta_path, .rules = rules, .is_live = true };
+    struct fence_config fc = {
+        .base_path = config->base_path, .delta_path = config->delta_path, .rules = rules, .is_live = true
+    };
 
     return r < 0 ? r : fence_new(&fc, &fence, err);
 }
@@ -163,6 +124,6 @@ void overlay_unmount(const struct overlay_config *config, int lock_fd)
     const char *const points[] = { config->mount_point, config->delta_path, config->lower_point };
 
     for (size_t i = 0; i < ARRAY_LEN(points); i++)
-        umount2(points[i], MNT_DETACH);
+        bind_undo(points[i]);
     take_back(config, lock_fd);
 }
