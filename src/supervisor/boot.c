@@ -21,6 +21,7 @@
 #include "supervisor/file_ops.h"
 #include "supervisor/holding.h"
 #include "supervisor/keeper.h"
+#include "supervisor/plain.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sync.h"
@@ -77,6 +78,8 @@ static int make_fence(struct sandbox *sandbox, struct err *err)
     int r = keeper_open(sandbox->spec, &sandbox->keeper, err);
     if (r < 0)
         return r;
+    if (plain_is_wanted(sandbox))
+        return plain_start(sandbox, &sandbox->plain, err);
     r = fencing_start(&config, &sandbox->fencing, err);
     return r < 0 ? explain_fuse(r, err) : r;
 }
@@ -447,6 +450,7 @@ void boot_undo(struct sandbox *sandbox)
     file_ops_stop(sandbox);
     sync_stop(sandbox);
     fencing_free(steal_ptr(&sandbox->fencing));
+    plain_free(steal_ptr(&sandbox->plain));
     keeper_close(steal_ptr(&sandbox->keeper));
     identity_done(&sandbox->identity);
     free(steal_ptr(&sandbox->mount_point));

@@ -66,6 +66,7 @@ struct sandbox {
     char *mount_point;       /* owned: of the fence, in our mount namespace or, for a container, the host's */
     char *stage;             /* owned: where the root of the sandbox is made ahead, or NULL */
     struct keeper *keeper;   /* owned; NULL: changes stay in the delta */
+    struct plain *plain;     /* owned; instead of a fence */
     struct fencing *fencing; /* owned */
     struct syncs syncs;
     struct holding *holding;         /* owned; NULL: nobody holds the files */

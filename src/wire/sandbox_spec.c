@@ -37,6 +37,7 @@ void sandbox_spec_free(struct sandbox_spec *spec)
     free(spec->image);
     free(spec->engine);
     free(spec->oci_runtime);
+    free(spec->driver);
     free(spec);
 }
 

@@ -52,6 +52,7 @@ struct sandbox_spec {
     char *codebase_path; /* the codebase that changes are synced to, whose files are the base; "": none is */
     uint64_t codebase_quota_bytes, codebase_keep_versions, codebase_keep_ns; /* as in codebase/codebase.h */
     char *runtime;                                                           /* "bwrap", "docker" or "mock" */
+    char *driver;                                                            /* "fence", "overlayfs" or "copy"; "": fence */
     char *hostname;                                                          /* "": the default */
     bool is_live;                                                            /* the base is edited meanwhile */
     bool own_cgroup;

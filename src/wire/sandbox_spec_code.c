@@ -21,13 +21,14 @@
  *                      u64 quota_bytes, u64 quota_inodes, u64 memory_bytes, u32 cpu_quota_us, u32 cpu_shares, u32 pids,
  *                      u64 tmp_bytes; since version 2: codebase_path, u64 codebase_quota_bytes, u64 codebase_keep_versions,
  *                      u64 codebase_keep_ns; since version 3: image, engine, oci_runtime, u8 read_only_root, u8 no_pull;
+ *                      since version 4: driver;
  *                      rules
  *                      u32 count of mounts, each: src, dst, u8 read_only
  *                      u32 count of the environment, each a string
  *
  * The checksum is against a disk, not against an enemy: a byte that turned over in a pattern would otherwise be another rule.
  */
-#define VERSION 3
+#define VERSION 4
 #define HEADER_LEN 18
 #define MAGIC_LEN 4
 
@@ -96,6 +97,7 @@ static void put_fixed(struct buf *out, const struct sandbox_spec *spec)
     put_string(out, spec->oci_runtime);
     put_number(out, spec->read_only_root, 1);
     put_number(out, spec->no_pull, 1);
+    put_string(out, spec->driver);
 }
 
 static void put_mounts(struct buf *out, const struct sandbox_spec *spec)
@@ -252,10 +254,13 @@ static void read_container(struct reader *r, uint8_t version, struct sandbox_spe
     spec->image = xdup(version < 3 ? "" : read_string(r));
     spec->engine = xdup(version < 3 ? "" : read_string(r));
     spec->oci_runtime = xdup(version < 3 ? "" : read_string(r));
-    if (version < 3)
+    if (version < 3) {
+        spec->driver = xdup("");
         return;
+    }
     spec->read_only_root = read_bool(r);
     spec->no_pull = read_bool(r);
+    spec->driver = xdup(version < 4 ? "" : read_string(r));
 }
 
 static void read_fixed(struct reader *r, uint8_t version, struct sandbox_spec *spec)

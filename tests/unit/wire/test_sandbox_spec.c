@@ -33,6 +33,7 @@ static struct sandbox_spec *full_spec(void)
                                    .image = xdup("debian:12"),
                                    .engine = xdup("/run/docker.sock"),
                                    .oci_runtime = xdup("runsc"),
+                                   .driver = xdup("copy"),
                                    .read_only_root = true,
                                    .no_pull = true };
     sandbox_spec_add_rule(spec, "**", 1, 2, 0);
@@ -67,6 +68,7 @@ static void every_field_survives_the_way(void **state)
     assert_string_equal(got->image, "debian:12");
     assert_string_equal(got->engine, "/run/docker.sock");
     assert_string_equal(got->oci_runtime, "runsc");
+    assert_string_equal(got->driver, "copy");
     assert_true(got->read_only_root && got->no_pull);
     assert_true(got->rule_count == 2 && got->mount_count == 2 && got->env_count == 2);
     assert_string_equal(got->rules[1].pattern, "/.env");
@@ -98,6 +100,7 @@ static void what_is_not_set_is_empty_or_zero(void **state)
     assert_string_equal(got->image, "");
     assert_string_equal(got->engine, "");
     assert_string_equal(got->oci_runtime, "");
+    assert_string_equal(got->driver, "");
     assert_true(!got->read_only_root && !got->no_pull);
     assert_true(!got->is_live && !got->own_cgroup && got->net == SANDBOX_NET_NONE && got->memory_bytes == 0);
     assert_true(got->rule_count == 0 && got->mount_count == 0 && got->env_count == 0);
@@ -351,22 +354,22 @@ static void a_later_format_is_recognised(void **state)
 
     (void) state;
     sandbox_spec_encode(spec, &bytes);
-    bytes.data[4] = 4;
+    bytes.data[4] = 5;
     assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, &err), -EBADMSG);
     assert_int_equal(err.code, ERR_FAILED_PRECONDITION);
-    assert_string_equal(err.text, "format 4 is unknown to this version, which reads up to 3");
+    assert_string_equal(err.text, "format 5 is unknown to this version, which reads up to 4");
 }
 
 /* What a version writes lies between what both write: taken out again, it is a file of the version before. */
 static void earlier_formats_are_read(void **state)
 {
-    static const char container[] = "debian:12\0/run/docker.sock\0runsc\0\1\1";
+    static const char container[] = "debian:12\0/run/docker.sock\0runsc\0\1\1copy";
     static const char codebase[] = "/srv/codebases/cb_1";
     autoptr(sandbox_spec) spec = full_spec();
     autoptr(sandbox_spec) second = NULL;
     autoptr(sandbox_spec) first = NULL;
     autodone(buf) struct buf bytes = BUF_EMPTY, old = BUF_EMPTY;
-    size_t len = sizeof(container) - 1, at;
+    size_t len = sizeof(container), at;
 
     (void) state;
     with(&spec->runtime, spec, "bwrap");
@@ -378,6 +381,7 @@ static void earlier_formats_are_read(void **state)
     set_header(&old);
     assert_int_equal(sandbox_spec_decode(old.data, old.len, &second, NULL), 0);
     assert_true(second->image[0] == '\0' && second->engine[0] == '\0' && second->oci_runtime[0] == '\0');
+    assert_string_equal(second->driver, "");
     assert_true(!second->read_only_root && !second->no_pull && second->net == SANDBOX_NET_HOST);
     assert_true(second->codebase_keep_ns == 9 && second->rule_count == 2 && second->env_count == 2);
 
