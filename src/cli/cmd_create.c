@@ -24,7 +24,9 @@ static const char help[] =
     "  --cpu-shares N         its weight against others\n"
     "  --pids N               most processes at once\n"
     "  --disk SIZE            most bytes of changes\n"
-    "  --net none|host        network\n"
+    "  --net none|host        network; in a container also bridge\n"
+    "  --runtime bwrap|docker confined by bubblewrap or in a container; without it, as the server is configured\n"
+    "  --image IMAGE          of the container; means --runtime docker\n"
     "  --expires SPAN         stop it after this time (2h)\n"
     "  --no-sync              commands' changes stay in it, and do not go into the codebase\n"
     "  --sync                 they do, whatever the server is configured to\n" API_OPTIONS_HELP;
@@ -39,6 +41,8 @@ enum {
     OPT_PIDS,
     OPT_DISK,
     OPT_NET,
+    OPT_RUNTIME,
+    OPT_IMAGE,
     OPT_EXPIRES,
     OPT_NO_SYNC,
     OPT_SYNC,
@@ -57,6 +61,8 @@ static const struct option options[] = {
     { "pids", required_argument, NULL, OPT_PIDS },
     { "disk", required_argument, NULL, OPT_DISK },
     { "net", required_argument, NULL, OPT_NET },
+    { "runtime", required_argument, NULL, OPT_RUNTIME },
+    { "image", required_argument, NULL, OPT_IMAGE },
     { "expires", required_argument, NULL, OPT_EXPIRES },
     { "no-sync", no_argument, NULL, OPT_NO_SYNC },
     { "sync", no_argument, NULL, OPT_SYNC },
@@ -70,7 +76,8 @@ struct create_options {
     Sandbox__V1__ResourceLimits limits;
     Google__Protobuf__Duration expires;
     bool has_limits, has_expires, starts;
-    const char *net;
+    const char *net, *image;
+    Sandbox__V1__RuntimeType runtime;
     Sandbox__V1__SyncMode sync;
 };
 
@@ -100,6 +107,17 @@ static int take_limit(struct create_options *o, int option, const char *argument
     }
 }
 
+static int take_runtime(struct create_options *o, const char *argument, struct err *err)
+{
+    if (strcmp(argument, "bwrap") == 0)
+        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_BWRAP;
+    else if (strcmp(argument, "docker") == 0)
+        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER;
+    else
+        return err_invalid(err, "--runtime '%s' is neither bwrap nor docker", argument);
+    return 0;
+}
+
 static int take(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct create_options *o = call->own;
@@ -121,9 +139,14 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         return entry_list_add_env_file(&o->env, argument, err);
     case OPT_NET:
         o->net = argument;
-        return strcmp(argument, "none") == 0 || strcmp(argument, "host") == 0
+        return strcmp(argument, "none") == 0 || strcmp(argument, "host") == 0 || strcmp(argument, "bridge") == 0
                    ? 0
-                   : err_invalid(err, "--net '%s' is neither none nor host", argument);
+                   : err_invalid(err, "--net '%s' is none of none, host and bridge", argument);
+    case OPT_RUNTIME:
+        return take_runtime(o, argument, err);
+    case OPT_IMAGE:
+        o->image = argument;
+        return 0;
     case OPT_EXPIRES:
         o->has_expires = true;
         return parse_span("expires", argument, &o->expires, err);
@@ -142,6 +165,10 @@ static int check(struct api_call *call, struct err *err)
 
     if (!o->policy.preset && o->policy.file_count == 0 && o->policy.short_count == 0)
         o->policy.preset = "development";
+    if (o->image && o->runtime == SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_BWRAP)
+        return err_invalid(err, "--image is for containers: --runtime docker");
+    if (o->image)
+        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER;
     return rule_messages_load(&o->policy, &o->rules, err);
 }
 
@@ -159,6 +186,8 @@ static void fill(struct create_options *o, Sandbox__V1__CreateSandboxRequest *re
     request->expires_in = o->has_expires ? &o->expires : NULL;
     request->network = o->net ? (char *) o->net : empty;
     request->sync_on_completion = o->sync;
+    request->runtime = o->runtime;
+    request->image = o->image ? (char *) o->image : empty;
     if (o->has_limits) {
         Sandbox__V1__ResourceLimits given = o->limits;
         sandbox__v1__resource_limits__init(&o->limits);

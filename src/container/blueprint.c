@@ -56,7 +56,8 @@ static json_t *tmpfs_of(const struct runtime_spec *spec)
     autofree char *home_options =
         xprintf("rw,exec,nosuid,nodev,size=%" PRIu64 ",mode=0755,uid=%u,gid=%u", home, spec->uid, spec->gid);
 
-    return json_pack("{s:s, s:s}", "/tmp", tmp_options, RUNTIME_HOME, home_options);
+    /* What everybody may write in most images, and nothing would bound. */
+    return json_pack("{s:s, s:s, s:s}", "/tmp", tmp_options, "/var/tmp", tmp_options, RUNTIME_HOME, home_options);
 }
 
 static json_t *security_of(void)
@@ -101,11 +102,12 @@ static void set_limits(json_t *host, const struct runtime_spec *spec, const stru
 static json_t *host_of(const struct docker_order *order, const struct ability *ability)
 {
     const struct runtime_spec *spec = &order->spec;
-    json_t *host = json_pack("{s:o, s:o, s:o, s:s, s:[s], s:b, s:b, s:s, s:s, s:{s:s}, s:{s:s}, s:[{s:s, s:i, s:i}]}", "Mounts",
-                             mounts_of(order), "Tmpfs", tmpfs_of(spec), "SecurityOpt", security_of(), "NetworkMode",
-                             network_of(spec->net), "CapDrop", "ALL", "AutoRemove", 1, "ReadonlyRootfs",
-                             order->container.read_only_root, "IpcMode", "private", "UsernsMode", "host", "LogConfig", "Type",
-                             "none", "RestartPolicy", "Name", "no", "Ulimits", "Name", "core", "Soft", 0, "Hard", 0);
+    json_t *host =
+        json_pack("{s:o, s:o, s:o, s:s, s:[s], s:b, s:b, s:s, s:s, s:s, s:{s:s}, s:{s:s}, s:[{s:s, s:i, s:i}]}", "Mounts",
+                  mounts_of(order), "Tmpfs", tmpfs_of(spec), "SecurityOpt", security_of(), "NetworkMode", network_of(spec->net),
+                  "CapDrop", "ALL", "AutoRemove", 1, "ReadonlyRootfs", order->container.read_only_root, "IpcMode", "private",
+                  "CgroupnsMode", "private", "UsernsMode", "host", "LogConfig", "Type", "none", "RestartPolicy", "Name", "no",
+                  "Ulimits", "Name", "core", "Soft", 0, "Hard", 0);
 
     set_number(host, "ShmSize", spec->shm_bytes ? spec->shm_bytes : RUNTIME_SHM_BYTES);
     if (order->container.oci_runtime[0] != '\0')

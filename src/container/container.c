@@ -171,6 +171,26 @@ static void watch_limits(struct container *c)
         docker_report_send(c->ends->report_fd, DOCKER_REPORT_PROGRESS, 0, err.text);
 }
 
+/* An engine in another mount namespace than ours does not see the fence, and binds the directory beneath it: no secret, but no workspace
+ * either. Nothing but init runs in there yet. */
+static int check_workspace(const struct container *c, struct err *err)
+{
+    autofree char *root = xprintf("/proc/%d/root", (int) c->init_pid);
+    autofd int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat ours, theirs;
+
+    if (root_fd < 0 || stat(c->order->spec.workspace, &ours) < 0 ||
+        fstatat(root_fd, &RUNTIME_WORKSPACE[1], &theirs, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_errno(err, -errno, "looking at the workspace of the container");
+    if (ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino)
+        return 0;
+    return err_set(
+        err, ERR_FAILED_PRECONDITION, -EXDEV,
+        "the engine does not see what is mounted at '%s': it or this program is in a mount namespace of its own; run "
+        "both in the host's (in a unit of systemd without PrivateTmp, ProtectSystem and their like)",
+        c->order->spec.workspace);
+}
+
 /* Told before init is let go on, so that whoever hears from init knows its pid already. */
 static int welcome_init(struct container *c, struct err *err)
 {
@@ -182,6 +202,9 @@ static int welcome_init(struct container *c, struct err *err)
     if (r < 0)
         return r;
     close(steal_fd(&c->door_fd));
+    r = check_workspace(c, err);
+    if (r < 0)
+        return r;
     watch_limits(c);
     docker_report_send(c->ends->report_fd, DOCKER_REPORT_STARTED, (uint64_t) c->init_pid, "");
     r = doorstep_hand_over(guest, c->ends->init_fd, err);

@@ -22,7 +22,7 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
     int r = home_find(&service->home, ward->id, name, &dir_fd, err);
 
     if (r == 0)
-        r = launch(&service->home, ward->id, LAUNCH_DETACHED, cancel_fd, &launched, err);
+        r = launch(&service->home, ward->id, LAUNCH_DETACHED, LAUNCH_MS, cancel_fd, &launched, err);
     if (r < 0)
         return r;
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->account_id, "", false);

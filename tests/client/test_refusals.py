@@ -24,7 +24,7 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ps", "inspect", "ex
     (["logs"], "a word is missing"),
     (["codebase"], "a word is missing"),
     (["codebase", "odd"], "unknown word 'odd'"),
-    (["create", "--net", "odd", "cb"], "neither none nor host"),
+    (["create", "--net", "odd", "cb"], "none of none, host and bridge"),
     (["create", "-m", "0", "cb"], "leaves nothing"),
     (["create", "--cpus", "x", "cb"], "not a number from 0.01"),
     (["create", "--label", "x", "cb"], "KEY=VALUE"),

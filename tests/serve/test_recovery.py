@@ -14,6 +14,8 @@ import pytest
 from server import eventually
 from test_sandboxes import CODE
 
+pytestmark = pytest.mark.docker
+
 ROUNDS = 200 if os.environ.get("AGENTFENSE_LONG") else 12
 
 
