@@ -324,7 +324,7 @@ int change_settle(const char *delta_path, struct err *err)
         r = replay(delta_path, about.base_path, err);
         r = r == -EBUSY ? 0 : r;
     }
-    if (r == 0)
+    if (r == 0 && faccessat(about.meta_fd, COPY_DELTA_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         r = refresh(delta_path, about.base_path, err);
     delta_about_done(&about);
     return r;

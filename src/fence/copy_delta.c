@@ -382,6 +382,8 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
         return err_errno(err, lock < 0 ? lock : -errno, "locking '%s'", delta_path);
     r = comparison_open(&c, sandbox_fd, delta);
     if (r == 0)
+        r = file_put(delta, "meta/" COPY_DELTA_MARK, "", 0, 0600);
+    if (r == 0)
         r = file_walk(c.workspace, ".", on_workspace, &c, err);
     if (r == 0)
         r = file_walk(c.original, ".", on_original, &c, err);

@@ -16,6 +16,7 @@
 #include "base/err.h"
 
 #define COPY_DELTA_WORKSPACE "copy/workspace"
+#define COPY_DELTA_MARK "copied" /* the file in the delta's meta/ that says it is made so */
 
 /* Copies the base, by reference where the file system can, unless that was done. Killed in between it begins again. */
 int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err);

@@ -90,6 +90,8 @@ static int take(struct service *service, struct ward *ward, const struct adoptio
 
     if (r == 0)
         r = greet(dir_fd, timeout_ms, &fd, err);
+    if (r == -ENOTCONN)
+        home_unmount_leftover(dir_fd);
     if (r < 0)
         return r;
     ward_set_running(ward, &nobody, steal_fd(&dir_fd), as->owner, as->codebase_id, as->syncs);

@@ -478,6 +478,14 @@ static void unmount_leftover(int dir_fd)
     umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
 }
 
+void home_unmount_leftover(int sandbox_dir_fd)
+{
+    autofd int lock = -1;
+
+    if (home_lock(sandbox_dir_fd, &lock) == 0)
+        unmount_leftover(sandbox_dir_fd);
+}
+
 /* Under a temporary name from the first step: what has a sandbox's name is whole. */
 static int remove_locked(struct home *home, const char *name, int dir_fd)
 {
