@@ -100,3 +100,19 @@ def test_ten_kills_leave_nothing_behind(make, dock):
 @pytest.mark.long
 def test_a_hundred_kills_leave_nothing_behind(make, dock):
     torment(make, dock, 100)
+
+
+def test_a_server_that_starts_removes_what_all_of_them_left(make, dock):
+    """Nobody is left to clean up, and nobody starts a sandbox afterwards."""
+    one = Torment(make().start(), dock)
+    one.work(0)
+    assert one.written and one.server.mounts()
+    victims = one.victims()
+    assert set(victims) == {"serve", "supervisor", "container"}
+    for name in ("serve", "supervisor", "container"):
+        os.kill(victims[name], signal.SIGKILL)
+    one.server.process.wait(60)
+    one.server.start()
+    eventually(lambda: not dock.containers() and not one.server.mounts())
+    one.client = one.server.client()
+    one.check()
