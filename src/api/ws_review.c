@@ -198,7 +198,7 @@ int ws_undo(struct ws *ws, struct err *err)
                            "PROJECT_MOVED");
     }
     json_t *body = json_pack("{s:b, s:s, s:I, s:s}", "success", 1, "approvalId", undone.undoes, "undone",
-                             (json_int_t) undone.undo.done_count, "status",
+                             (json_int_t) (is_dry ? undone.path_count : undone.undo.done_count), "status",
                              workspace_status_name((enum workspace_status) undone.row.status));
     ws_set_text(body, "undoId", undone.undo.id);
     if (is_dry)

@@ -160,6 +160,7 @@ struct workspace_undone {
     struct workspace_row row;
     char *prefix; /* owned */
     char undoes[ID_TEXT_MAX];
+    size_t path_count; /* that the approval wrote */
     struct undo undo;
 };
 

@@ -316,6 +316,9 @@ static int run(struct approving *a, bool is_dry, struct err *err)
     if (out->approve.conflict_count > 0)
         return refuse(err, ERR_FAILED_PRECONDITION, "CONFLICTS", out->approve.conflict_count,
                       "cannot be applied: the project has changed there, too");
+    /* Without a check only hunks that are not there any more are stale. */
+    if (is_dry)
+        return refuse(err, ERR_ABORTED, "HUNK_UNKNOWN", out->approve.stale_count, "have other hunks than those that are named");
     return refuse(err, ERR_ABORTED, "DIFF_STALE", out->approve.stale_count, "were changed meanwhile");
 }
 
@@ -329,6 +332,28 @@ static int drop_taken(struct approving *a, struct err *err)
     return still_release(a->still, drops, approve->drop_count, err);
 }
 
+/* It ends with this approval, and until its processes had ended they could write: what they wrote then would be left behind. */
+static int end_processes(struct approving *a, struct err *err)
+{
+    autodone(change_set) struct change_set now = CHANGE_SET_EMPTY;
+    struct change_set_options options = { .prefix = a->still->prefix };
+    bool was_active = a->still->row.status == WORKSPACE_STATUS_ACTIVE;
+    char hash[CHANGE_HASH_TEXT_MAX];
+    int r = still_halt(a->still, err);
+
+    if (r < 0 || !was_active || (a->request->is_forced && a->chosen.selection.file_count == 0))
+        return r;
+    r = change_set_load(a->still->delta_path, &options, &now, err);
+    if (r == 0)
+        r = change_set_hash(&now, hash, err);
+    if (r < 0 || strcmp(hash, a->out->hash) == 0)
+        return r;
+    return err_because(err,
+                       err_set(err, ERR_ABORTED, -ESTALE,
+                               "the agent changed something until it was stopped; nothing was applied, and it is stopped now"),
+                       "DIFF_STALE");
+}
+
 /* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
 static int land(struct approving *a, char ***ret_ids, struct err *err)
 {
@@ -336,7 +361,7 @@ static int land(struct approving *a, char ***ret_ids, struct err *err)
         .kind = "approve", .actor = a->request->actor, .ends = a->ends, .drops = !a->ends
     };
     struct err later = ERR_NONE;
-    int r = a->ends ? still_halt(a->still, err) : 0;
+    int r = a->ends ? end_processes(a, err) : 0;
 
     if (r == 0)
         r = review_record_begin(a->still, &record, a->out, err);

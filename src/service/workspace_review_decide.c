@@ -232,19 +232,25 @@ void workspace_undone_done(struct workspace_undone *undone)
     *undone = (struct workspace_undone){ 0 };
 }
 
-static int find_last(const char *delta_path, char ret[ID_TEXT_MAX], struct err *err)
+/* The one of that id, or else the last that was neither undone nor is an undo. What is not found is left to undo_run() to tell of. */
+static int find_approval(const char *delta_path, const char *id, struct workspace_undone *ret, struct err *err)
 {
     autofree struct undo_entry *entries = NULL;
     size_t count = 0;
     int r = undo_list(delta_path, &entries, &count, err);
 
+    snprintf(ret->undoes, sizeof(ret->undoes), "%s", id);
     for (size_t i = count; r == 0 && i-- > 0;) {
-        if (entries[i].is_undone || *entries[i].undoes)
+        const struct undo_entry *entry = &entries[i];
+        if (*id ? strcmp(entry->id, id) != 0 : entry->is_undone || *entry->undoes)
             continue;
-        memcpy(ret, entries[i].id, ID_TEXT_MAX);
+        memcpy(ret->undoes, entry->id, ID_TEXT_MAX);
+        ret->path_count = entry->path_count;
         return 0;
     }
-    return r < 0 ? r : err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no approval to be undone"), "NO_APPROVAL");
+    if (r < 0 || *id)
+        return r;
+    return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no approval to be undone"), "NO_APPROVAL");
 }
 
 static int undo(struct still *still, bool is_dry, const char *actor, struct workspace_undone *ret, struct err *err)
@@ -283,10 +289,7 @@ int workspaces_undo(struct service *service, const struct caller *caller, const 
         return r;
     workspaces_touch(service, id);
     ret->prefix = xdup(still.prefix);
-    if (*approval_id)
-        snprintf(ret->undoes, sizeof(ret->undoes), "%s", approval_id);
-    else
-        r = find_last(still.delta_path, ret->undoes, err);
+    r = find_approval(still.delta_path, approval_id, ret, err);
     if (r == 0)
         r = undo(&still, is_dry, actor, ret, err);
     if (r >= 0)
