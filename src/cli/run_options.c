@@ -31,6 +31,8 @@ const char run_options_help[] =
     "  --disk SIZE            most bytes of changes\n"
     "  --mount SRC:DST[:ro]   show a file or directory of the host too; may be given again\n"
     "  --net none|host        network: none (default), or that of the host\n"
+    "  --driver D             what holds changes back: fence (default), or without checks, for rules that forbid nothing,\n"
+    "                         overlayfs or copy\n"
     "  -i, --interactive      pass on standard input (always so, unless --no-stdin)\n"
     "  -it, --tty             with a terminal; without a command, a shell\n"
     "  -n, --no-stdin         the command's standard input is empty\n"
@@ -51,6 +53,7 @@ enum {
     OPT_DISK,
     OPT_MOUNT,
     OPT_NET,
+    OPT_DRIVER,
     OPT_RM,
     OPT_NAME,
     OPT_IN,
@@ -72,6 +75,7 @@ static const struct option long_options[] = {
     { "disk", required_argument, NULL, OPT_DISK },
     { "mount", required_argument, NULL, OPT_MOUNT },
     { "net", required_argument, NULL, OPT_NET },
+    { "driver", required_argument, NULL, OPT_DRIVER },
     { "interactive", no_argument, NULL, 'i' },
     { "tty", no_argument, NULL, OPT_TTY },
     { "no-stdin", no_argument, NULL, 'n' },
@@ -154,6 +158,15 @@ static int parse_net(const char *text, enum sandbox_net *ret, struct err *err)
     return 0;
 }
 
+static int parse_driver(const char *text, char **ret, struct err *err)
+{
+    if (strcmp(text, "fence") != 0 && strcmp(text, "overlayfs") != 0 && strcmp(text, "copy") != 0)
+        return err_invalid(err, "--driver '%s' is none of fence, overlayfs and copy", text);
+    free(*ret);
+    *ret = xdup(text);
+    return 0;
+}
+
 static int parse_timeout(const char *text, uint32_t *ret_ms, struct err *err)
 {
     int64_t ns;
@@ -185,6 +198,8 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
         return parse_mount(spec, arg, err);
     case OPT_NET:
         return parse_net(arg, &spec->net, err);
+    case OPT_DRIVER:
+        return parse_driver(arg, &spec->driver, err);
     case OPT_NAME:
         if (!sandbox_name_is_valid(arg))
             return err_invalid(err, "--name '%s': letters, digits, '.', '_' and '-', at most 63, not beginning with '.' or '-'",

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/fence_int.h"
+#include "fence/overlay_delta.h"
 
 #define FORMAT "agentfense-delta 1\n"
 
@@ -194,6 +195,8 @@ int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct 
     if (r == 0)
         r = take_lock(f, err);
     if (r == 0)
+        r = overlay_delta_return(fd, err);
+    if (r == 0)
         r = open_part(fd, "work", &f->work_fd, err);
     if (r == 0)
         r = open_part(fd, "data", &f->data_fd, err);
@@ -220,6 +223,7 @@ int delta_about_open(const char *path, struct delta_about *ret_about, struct err
         delta_about_done(&about);
         return r;
     }
+    about.is_unwitnessed = faccessat(about.meta_fd, DELTA_UNWITNESSED, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     *ret_about = about;
     return 0;
 }

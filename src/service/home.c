@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -460,13 +461,24 @@ int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_N
     return 0;
 }
 
+static void unmount_leftover(int dir_fd)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/mnt", dir_fd);
+    umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+}
+
 /* Under a temporary name from the first step: what has a sandbox's name is whole. */
 static int remove_locked(struct home *home, const char *name, int dir_fd)
 {
     char temp[ID_TEXT_MAX];
     int r;
 
-    /* A fence that is mounted here after all shows by EBUSY, before anything is gone. */
+    /* A mount that a killed supervisor left on the host shows by EBUSY, before anything is gone. We have the sandbox's lock and nobody
+     * has the delta's, so it serves nobody. */
+    if (unlinkat(dir_fd, "mnt", AT_REMOVEDIR) < 0 && errno == EBUSY)
+        unmount_leftover(dir_fd);
     if (unlinkat(dir_fd, "mnt", AT_REMOVEDIR) < 0 && errno != ENOENT)
         return -errno;
     id_new(FILE_TEMP_PREFIX, temp);

@@ -203,6 +203,8 @@ int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, st
 
     if (sandbox->state != CTL_STATE_RUNNING)
         return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is not running");
+    if (!sandbox->fencing)
+        return err_set(err, ERR_FAILED_PRECONDITION, -ENOTSUP, "the driver %s checks no rules", sandbox->spec->driver);
     if (r == 0)
         r = sandbox_spec_rules_decode(changed, bytes, len, err);
     if (r == 0)

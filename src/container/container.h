@@ -1,0 +1,20 @@
+/*
+ * One container's life, from the order to its end:
+ *
+ *     sweep ──▶ image ──▶ create ──▶ start ──▶ init at the doorstep ──▶ watch ──▶ remove
+ *
+ * Whatever goes wrong, and whenever it is told to stop, it goes on with the last step: nothing of it is left.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "runtime/docker_order.h"
+
+struct container_ends {
+    int init_fd;   /* owned: for init */
+    int report_fd; /* borrowed */
+    int stop_fd;   /* borrowed; readable: remove it */
+};
+
+/* Returns when the container is gone. -ECANCELED: it was told to stop before there was one that runs. */
+int container_run(struct docker_order *order, struct container_ends *ends, struct err *err);

@@ -1,0 +1,19 @@
+/*
+ * What a container has on the host: a directory in that of its sandbox with the files that are bound into it, and, by its supervisor,
+ * the mount of the fence.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "runtime/docker_order.h"
+
+/* Makes the directory anew, with its files. An init that the sandbox's user could not run is copied there, and the order then names
+ * the copy. */
+int place_make(struct docker_order *order, int *ret_fd, struct err *err);
+
+/* The directory goes. And when our supervisor does no longer live, the mount too, which it cannot have taken along: unless another has
+ * the sandbox by now. */
+void place_remove(const struct docker_order *order, bool is_orphaned);
