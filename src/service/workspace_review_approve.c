@@ -327,9 +327,17 @@ static int drop_taken(struct approving *a, struct err *err)
     const struct approve *approve = &a->out->approve;
     autofree struct fence_drop *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
 
+    autofree const char **partly = xalloc((approve->edits.count + 1) * sizeof(*partly));
+    size_t partly_count = 0;
+    int r;
+
     for (size_t i = 0; i < approve->drop_count; i++)
         drops[i] = (struct fence_drop){ .path = approve->drops[i], .replace_fd = -1 };
-    return still_release(a->still, drops, approve->drop_count, err);
+    for (size_t i = 0; i < approve->edits.count; i++)
+        if (approve->files[i].outcome == APPROVE_PARTLY)
+            partly[partly_count++] = approve->edits.items[i].path;
+    r = still_release(a->still, drops, approve->drop_count, err);
+    return r < 0 ? r : still_follow(a->still, partly, partly_count, true, err);
 }
 
 /* It ends with this approval, and until its processes had ended they could write: what they wrote then would be left behind. */

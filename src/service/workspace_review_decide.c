@@ -178,8 +178,15 @@ void workspace_rebased_done(struct workspace_rebased *rebased)
 /* Texts first, then the notes: see review/rebase.h. */
 static int rebase(struct still *still, enum rebase_strategy strategy, struct workspace_rebased *ret, struct err *err)
 {
-    int r = still_hold(still, err);
+    int r = 0;
 
+    /* Its files are made anew from the copy, which would not have the merged texts. */
+    if (still_is_copy(still) && strategy != REBASE_REGENERATE)
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                                   "a sandbox on a copy cannot be rebased; approve what merges, or force"),
+                           "DRIVER_CANNOT");
+    r = still_hold(still, err);
     if (r == 0)
         r = rebase_plan(still->delta_path, NULL, strategy, &ret->rebase, err);
     if (r < 0 || strategy == REBASE_REGENERATE)

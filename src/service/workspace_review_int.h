@@ -33,6 +33,11 @@ bool still_is_held(const struct still *still);
 /* These leave the delta, and everything goes on. Without any it cannot fail. */
 int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err);
 
+/* The delta of a copy is made anew from two trees: these paths (no leading slash) are as the project has them from now on, in both; or
+ * only in the one that is compared with, so that what is left of them stays a change. Nothing to do for other drivers. */
+int still_follow(struct still *still, const char *const *paths, size_t count, bool keeps_work, struct err *err);
+bool still_is_copy(const struct still *still);
+
 /* Ends its processes and its mount; it is stopped then, if it was active. */
 int still_halt(struct still *still, struct err *err);
 

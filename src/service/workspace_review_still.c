@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "fence/copy_delta.h"
 #include "fence/hold.h"
 #include "service/life.h"
 #include "service/workspace_review_int.h"
@@ -144,9 +145,26 @@ static int release_held(struct still *still, const struct fence_drop *drops, siz
     return r;
 }
 
+bool still_is_copy(const struct still *still)
+{
+    return strcmp(still->row.driver, "copy") == 0;
+}
+
+int still_follow(struct still *still, const char *const *paths, size_t count, bool keeps_work, struct err *err)
+{
+    if (!still_is_copy(still) || count == 0)
+        return 0;
+    return copy_delta_follow(still->dir_fd, still->row.scope_path, paths, count, keeps_work, err);
+}
+
 static int drop_at_rest(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
 {
-    return delta_drop(still->delta_path, drops, count, err);
+    autofree const char **paths = xalloc((count + 1) * sizeof(*paths));
+    int r = delta_drop(still->delta_path, drops, count, err);
+
+    for (size_t i = 0; i < count; i++)
+        paths[i] = drops[i].path + 1;
+    return r < 0 ? r : still_follow(still, paths, count, false, err);
 }
 
 int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
