@@ -70,8 +70,8 @@ static json_t *option(const char *driver)
         json_array_insert_new(needs, 0, requirement("overlayfs", works, "load the module overlay"));
     return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b, s:b}, s:o, s:b, s:b}", "id", driver, "name",
                      is_fence ? "Fence" : driver, "description", describe(driver), "directAccess", 0, "capabilities",
-                     "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0, "rules", is_fence,
-                     "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence);
+                     "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0, "rules",
+                     is_fence, "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence);
 }
 
 int ws_driver_options(struct ws *ws, struct err *err)
@@ -85,7 +85,8 @@ int ws_driver_options(struct ws *ws, struct err *err)
         json_array_append_new(options, option(*at));
     return ws_answer(ws, 200,
                      json_pack("{s:s, s:s, s:s, s:b, s:o}", "os", "linux", "kernel", host.release, "currentDriver",
-                               workspace_driver_choose(ws->service, ""), "inUserNamespace", geteuid() != 0, "options", options));
+                               workspace_driver_choose(ws->service, ""), "inUserNamespace", geteuid() != 0, "options",
+                               options));
 }
 
 int ws_driver_select(struct ws *ws, struct err *err)

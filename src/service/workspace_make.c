@@ -47,8 +47,8 @@ static char *dump(const json_t *value, const char *otherwise)
     return text ? text : xdup(otherwise);
 }
 
-static int make_rules(const struct workspace_request *request, const char *driver, const char *scope_path, struct rule_list *ret,
-                      struct err *err)
+static int make_rules(const struct workspace_request *request, const char *driver, const char *scope_path,
+                      struct rule_list *ret, struct err *err)
 {
     autofree char *inner = xprintf("%s/workspace", scope_path);
     bool has_rules = request->rules && request->rules->count > 0;

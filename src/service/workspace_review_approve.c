@@ -82,8 +82,9 @@ static int check_acceptance(struct approving *a, struct err *err)
         out->verdicts[i] = a->chosen.is_all ? WORKSPACE_VERDICT_SKIPPED : WORKSPACE_VERDICT_REFUSED;
         a->chosen.items[i] = CHOOSING_NOT;
     }
-    return refused ? refuse(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", refused, "may not be applied by the sandbox's acceptance")
-                   : 0;
+    return refused
+               ? refuse(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", refused, "may not be applied by the sandbox's acceptance")
+               : 0;
 }
 
 static bool is_acknowledged(const struct approving *a, const struct file_change *change)
@@ -153,9 +154,9 @@ static int check_reviewed(struct approving *a, struct err *err)
     if (!*given)
         return check_shown(a, err);
     check_shown(a, err); /* says which */
-    return err_because(err,
-                       err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
-                       "DIFF_STALE");
+    return err_because(
+        err, err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
+        "DIFF_STALE");
 }
 
 static int choose(struct approving *a, struct err *err)
@@ -221,7 +222,8 @@ static void judge_one(struct approving *a, size_t i)
     out->files[i] = file;
     out->verdicts[i] = file ? verdict_of(file->outcome) : WORKSPACE_VERDICT_NOTHING;
     /* No hunk of it was chosen. */
-    if (a->chosen.items[i] == CHOOSING_HUNKS && file && file->outcome == APPROVE_NOTHING && file->hunks_taken < file->hunk_count)
+    if (a->chosen.items[i] == CHOOSING_HUNKS && file && file->outcome == APPROVE_NOTHING &&
+        file->hunks_taken < file->hunk_count)
         out->verdicts[i] = WORKSPACE_VERDICT_LEFT;
 }
 
@@ -365,9 +367,7 @@ static int end_processes(struct approving *a, struct err *err)
 /* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
 static int land(struct approving *a, char ***ret_ids, struct err *err)
 {
-    struct review_record record = {
-        .kind = "approve", .actor = a->request->actor, .ends = a->ends, .drops = !a->ends
-    };
+    struct review_record record = { .kind = "approve", .actor = a->request->actor, .ends = a->ends, .drops = !a->ends };
     struct err later = ERR_NONE;
     int r = a->ends ? end_processes(a, err) : 0;
 
@@ -450,8 +450,8 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
 {
     autodone(still) struct still still = STILL_NONE;
     struct approving a = { .request = request, .still = &still, .out = ret };
-    int r = still_begin(service, caller, id, request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved", &still,
-                        err);
+    int r =
+        still_begin(service, caller, id, request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved", &still, err);
 
     ret->applied_ns = clock_wall_ns();
     ret->was_approved_before = r == 0 && still.row.status == WORKSPACE_STATUS_APPROVED;

@@ -120,9 +120,9 @@ static int discard(struct still *still, const struct workspace_choice *choice, c
         return r;
     count_discarded(&set, &chosen, ret);
     if (ret->file_count > 0)
-        workspaces_tell(still->service, still->caller, &still->row, "workspace_discarded", actor,
-                        json_pack("{s:I, s:I}", "discarded", (json_int_t) ret->file_count, "remaining",
-                                  (json_int_t) ret->remaining));
+        workspaces_tell(
+            still->service, still->caller, &still->row, "workspace_discarded", actor,
+            json_pack("{s:I, s:I}", "discarded", (json_int_t) ret->file_count, "remaining", (json_int_t) ret->remaining));
     return 0;
 }
 

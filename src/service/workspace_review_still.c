@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -16,6 +17,8 @@
 #define HOLD_WAIT_MS 10000
 #define ASK_MS 30000
 #define RELEASE_MS 120000
+#define BUSY_TRIES 100
+#define BUSY_WAIT_US 20000
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
 
 char *still_project_path(const char *prefix, const char *scope_path)
@@ -68,10 +71,9 @@ int still_begin(struct service *service, const struct caller *caller, const char
     ret->prefix = workspace_prefix(&ret->row);
     ret->dir_fd = openat(service->home.sandboxes_fd, ret->ward->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (ret->dir_fd < 0)
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -errno, "the changes of sandbox %s are not there any more",
-                                   id),
-                           "INVALID_STATE");
+        return err_because(
+            err, err_set(err, ERR_FAILED_PRECONDITION, -errno, "the changes of sandbox %s are not there any more", id),
+            "INVALID_STATE");
     review_record_recover(ret);
     /* That may have ended it. */
     return check(&ret->row, 0, statuses, verbed, err);
@@ -127,8 +129,7 @@ static int send_drops(struct still *still, const struct fence_drop *drops, size_
         else
             paths[path_count++] = drops[i].path;
     }
-    return r < 0 || path_count == 0 ? r
-                                    : ctl_client_drop(still->fd, TAG, paths, path_count, still->payload, RELEASE_MS, err);
+    return r < 0 || path_count == 0 ? r : ctl_client_drop(still->fd, TAG, paths, path_count, still->payload, RELEASE_MS, err);
 }
 
 /* The connection's end releases without drops; so does an error before the release. */
@@ -160,8 +161,15 @@ int still_follow(struct still *still, const char *const *paths, size_t count, bo
 static int drop_at_rest(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
 {
     autofree const char **paths = xalloc((count + 1) * sizeof(*paths));
-    int r = delta_drop(still->delta_path, drops, count, err);
+    int r = -EBUSY;
 
+    /* A child of ours that is between its fork and its exec has the delta's lock, too, for a moment. */
+    for (int i = 0; i < BUSY_TRIES && r == -EBUSY; i++) {
+        if (i > 0)
+            usleep(BUSY_WAIT_US);
+        *err = ERR_NONE;
+        r = delta_drop(still->delta_path, drops, count, err);
+    }
     for (size_t i = 0; i < count; i++)
         paths[i] = drops[i].path + 1;
     return r < 0 ? r : still_follow(still, paths, count, false, err);

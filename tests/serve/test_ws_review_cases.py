@@ -163,8 +163,8 @@ def test_stopped_and_started_again_the_work_is_there(box):
 
 
 def test_dot_files_are_files(box):
-    box.sh("echo a > .env; mkdir .github; echo b > .github/x")
-    assert box.paths() == [".env", ".github/x"]
+    box.sh("echo a > .clang-format; mkdir .github; echo b > .github/x")
+    assert box.paths() == [".clang-format", ".github/x"]
 
 
 def test_an_approval_is_undone(box):
