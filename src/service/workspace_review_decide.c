@@ -186,7 +186,8 @@ static int rebase(struct still *still, enum rebase_strategy strategy, struct wor
                            err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
                                    "a sandbox on a copy cannot be rebased; approve what merges, or force"),
                            "DRIVER_CANNOT");
-    r = still_hold(still, err);
+    if (strategy != REBASE_REGENERATE)
+        r = still_hold(still, err);
     if (r == 0)
         r = rebase_plan(still->delta_path, NULL, strategy, &ret->rebase, err);
     if (r < 0 || strategy == REBASE_REGENERATE)

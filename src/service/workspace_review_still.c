@@ -79,7 +79,7 @@ int still_begin(struct service *service, const struct caller *caller, const char
     return check(&ret->row, 0, statuses, verbed, err);
 }
 
-static bool can_be_held(const struct still *still)
+bool still_can_hold(const struct still *still)
 {
     return strcmp(still->row.driver, WORKSPACE_DRIVER) == 0;
 }
@@ -97,7 +97,7 @@ int still_hold(struct still *still, struct err *err)
 
     if (still->row.status != WORKSPACE_STATUS_ACTIVE || still->fd >= 0 || still->starts_again)
         return 0;
-    if (!can_be_held(still))
+    if (!still_can_hold(still))
         return stop_for_now(still);
     autofd int fd = -1;
     r = ward_take_fd(still->ward, &fd, err);
@@ -114,7 +114,7 @@ int still_hold(struct still *still, struct err *err)
 
 bool still_is_held(const struct still *still)
 {
-    return still->fd >= 0;
+    return still->fd >= 0 || (still->row.status == WORKSPACE_STATUS_ACTIVE && !still_can_hold(still) && !still->starts_again);
 }
 
 static int send_drops(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)

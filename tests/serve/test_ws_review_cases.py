@@ -152,6 +152,16 @@ def test_a_foreign_edit_is_a_conflict_and_stays(box):
     assert box.approve({"files": ["new"]})["isPartial"]
 
 
+def test_what_is_refused_or_dry_leaves_processes_alone(box):
+    process = box.start_process("sleep 1000")
+    box.sh("echo a > a; echo b > b")
+    assert box.http("POST", "/approve", {"files": ["a"]})[0] == 409  # nobody has looked
+    box.diff()
+    assert box.approve({"dryRun": True})["applied"] == 2
+    assert box.http("POST", "/approve", {"files": ["nothing"]})[0] == 404
+    assert box.process(process["pid"])["running"] and box.state() == "active"
+
+
 def test_stopped_and_started_again_the_work_is_there(box):
     box.sh("echo x > new; rm README; mkdir d; echo y > d/f")
     shown = box.diff()["diffHash"]
