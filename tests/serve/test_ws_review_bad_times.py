@@ -138,6 +138,26 @@ def test_an_agent_that_changes_what_is_looked_at_gains_nothing(server):
     box.remove()
 
 
+def test_an_approval_that_ends_it_leaves_nothing_behind(server):
+    """The agent writes until it is dead: what it writes last is applied, or refuses the approval."""
+    ended = 0
+    for _ in range(6):
+        box = Review(server, {"README": "r\n"})
+        box.start_process("n=0; while sleep 0.03; do n=$((n+1)); echo $n > file$n; done")
+        eventually(lambda box=box: box.paths())
+        for _ in range(20):
+            shown = box.paths()
+            status, answer = box.http("POST", "/approve", {"files": shown} if shown else {})
+            assert status in (200, 409), (status, answer)
+            if box.state() != "active":
+                break
+        if box.state() == "approved":
+            ended += 1
+            assert box.diff()["files"] == []
+        box.remove()
+    print("approved", ended)
+
+
 def test_an_approval_goes_on_in_the_next_server(make):
     """Killed right after it was written down, and after the landing: nothing is lost, nothing doubled."""
     for fault in FAULTS:
