@@ -66,3 +66,26 @@ int ws_profile_put(struct ws *ws, struct err *err);
 int ws_profile_delete(struct ws *ws, struct err *err);
 int ws_execution_get(struct ws *ws, struct err *err);
 int ws_execution_put(struct ws *ws, struct err *err);
+
+/* ws_review_diff.c */
+int ws_diff(struct ws *ws, struct err *err);
+
+/* ws_review_approve.c */
+extern const char *const ws_approve_keys[];
+int ws_approve(struct ws *ws, struct err *err);
+int ws_partial_approve(struct ws *ws, struct err *err);
+
+/* ws_review.c */
+extern const char *const ws_decide_keys[], *const ws_discard_keys[], *const ws_rebase_keys[], *const ws_undo_keys[];
+int ws_reject(struct ws *ws, struct err *err);
+int ws_discard(struct ws *ws, struct err *err);
+int ws_conflicts(struct ws *ws, struct err *err);
+int ws_rebase(struct ws *ws, struct err *err);
+int ws_undo(struct ws *ws, struct err *err);
+
+/* ws_review_commit.c */
+extern const char *const ws_commit_keys[];
+int ws_pending(struct ws *ws, struct err *err);
+int ws_provenance(struct ws *ws, struct err *err);
+int ws_commit_preview(struct ws *ws, struct err *err);
+int ws_commit_pending(struct ws *ws, struct err *err);

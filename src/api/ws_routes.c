@@ -69,6 +69,22 @@ static const struct ws_route routes[] = {
     { "DELETE", V1 "/config/profiles/{profile}", ws_profile_delete, "Removes one.", .flags = 0 },
 
     /* review */
+    { "GET", ONE "/diff", ws_diff, "What the agent changed, as JSON or as a patch.", .flags = 0, .answer = WEB_ANSWER_BYTES },
+    { "POST", ONE "/approve", ws_approve, "Applies changes to the project.", .flags = WS_BODY, .keys = ws_approve_keys },
+    { "POST", ONE "/partial-approve", ws_partial_approve, "Applies some changes to the project.", .flags = WS_NEEDS_BODY,
+      .keys = ws_approve_keys },
+    { "POST", ONE "/reject", ws_reject, "Ends a sandbox, and applies nothing.", .flags = WS_BODY, .keys = ws_decide_keys },
+    { "POST", ONE "/discard", ws_discard, "Gives up changes of files.", .flags = WS_NEEDS_BODY, .keys = ws_discard_keys },
+    { "GET", ONE "/conflicts", ws_conflicts, "How the changes stand to the project as it is now.", .flags = 0 },
+    { "POST", ONE "/rebase", ws_rebase, "Brings the changes onto the project as it is now.", .flags = WS_BODY,
+      .keys = ws_rebase_keys },
+    { "POST", ONE "/undo", ws_undo, "Takes an approval back.", .flags = WS_BODY, .keys = ws_undo_keys },
+    { "GET", V1 "/pending", ws_pending, "What was applied and is not committed.", .flags = 0 },
+    { "GET", V1 "/provenance", ws_provenance, "Which sandboxes changed a file.", .flags = 0 },
+    { "GET", V1 "/commit-preview", ws_commit_preview, "What a commit would contain.", .flags = 0 },
+    { "POST", V1 "/commit-preview", ws_commit_preview, "What a commit would contain.", .flags = WS_BODY,
+      .keys = ws_commit_keys },
+    { "POST", V1 "/commit-pending", ws_commit_pending, "Commits what was applied.", .flags = WS_BODY, .keys = ws_commit_keys },
 };
 
 const struct web_table *ws_routes_make(struct api *api)

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/fence_int.h"
 #include "fence/overlay_delta.h"
 
 #define FORMAT "agentfense-delta 1\n"

@@ -10,7 +10,12 @@
  */
 #pragma once
 
-#include "fence/fence_int.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct fence;
 
 /* Makes or opens it for a fence and fills the fence's descriptors. Refuses a directory that is not empty and no delta, one in
  * use, one of another base. */

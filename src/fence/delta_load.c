@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "fence/attr.h"
 #include "fence/delta.h"
+#include "fence/fence_int.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/number.h"

@@ -17,6 +17,7 @@
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/drop.h"
+#include "fence/fence_int.h"
 #include "fence/record.h"
 #include "fence/whiteout.h"
 

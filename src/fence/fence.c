@@ -13,6 +13,7 @@
 #include "fence/audit.h"
 #include "fence/delta.h"
 #include "fence/drop.h"
+#include "fence/fence_int.h"
 #include "fence/handle.h"
 #include "fence/handover_int.h"
 #include "fence/inode.h"

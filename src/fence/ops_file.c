@@ -8,6 +8,7 @@
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/direct.h"
+#include "fence/fence_int.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
 #include "fence/inode.h"

@@ -122,6 +122,8 @@ static const struct {
     { "WORKSPACE_SANDBOX_TERMINAL_CLEANUP_DELAY", "workspace.terminal_delay", "", "" },
     { "WORKSPACE_SANDBOX_GC_INTERVAL", "sandbox.cleanup_interval", "", "" },
     { "WORKSPACE_SANDBOX_AUTO_CLEANUP_TERMINAL", "workspace.auto_cleanup_terminal", "", "" },
+    { "WORKSPACE_SANDBOX_COMMIT_TEMPLATE", "workspace.commit_template", "", "" },
+    { "WORKSPACE_SANDBOX_COMMIT_AUTHOR_MODE", "workspace.commit_author", "", "" },
     { "PROJECT_ROOT", "workspace.project_root", "", "" },
 };
 

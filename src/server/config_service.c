@@ -52,5 +52,7 @@ struct service_options config_service(const struct config *config)
         .workspace_idle_ns = config->workspace_idle_ns,
         .workspace_terminal_ns = config->workspace_terminal_ns,
         .collects_terminal_workspaces = config->cleans_terminal,
+        .commit_template = config->commit_template,
+        .commit_author = config->commit_author,
     };
 }

@@ -47,6 +47,8 @@ struct service_options {
     uint64_t workspace_bytes_max, workspace_total_bytes_max;
     int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns; /* what is collected when a request says nothing */
     bool collects_terminal_workspaces;                                  /* without being asked */
+    const char *commit_template; /* of messages; "": the usual one */
+    const char *commit_author;   /* "agent", "reviewer", "coauthored" */
 };
 
 /* Opens store and directories, adopts the sandboxes that still run, finishes what was begun, and starts what goes on by itself

@@ -10,7 +10,7 @@
 #include "service/launch.h"
 #include "service/life.h"
 #include "service/watch.h"
-#include "service/workspace_int.h"
+#include "service/workspace_review_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
 
@@ -324,6 +324,8 @@ int workspaces_recover(struct service *service, struct err *err)
 
     for (size_t i = 0; r == 0 && i < rows.count; i++)
         recover_one(service, &rows.rows[i]);
+    if (r == 0)
+        workspaces_recover_reviews(service);
     if (r == 0)
         r = home_each(&service->home, sweep_one, service, err);
     return r < 0 ? r : 0;

@@ -17,6 +17,9 @@
 #include "policy/ruleset.h"
 #include "supervisor/bind.h"
 
+#define LOCK_TRIES 200
+#define LOCK_WAIT_US 10000
+
 /* The C library's sys/mount.h and the kernel's linux/mount.h do not get along everywhere: system calls by number. */
 static int config_string(int fd, const char *key, const char *value)
 {
@@ -100,12 +103,26 @@ static void take_back(const struct overlay_config *config, int lock_fd)
     close(lock_fd);
 }
 
+/* A child that is between its fork and its exec has a copy of every descriptor, of the lock's, too, for a moment. */
+static int lend_patiently(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
+{
+    int r = -EBUSY;
+
+    for (int i = 0; i < LOCK_TRIES && r == -EBUSY; i++) {
+        if (i > 0)
+            usleep(LOCK_WAIT_US);
+        *err = ERR_NONE;
+        r = make_delta(config, err);
+        if (r == 0)
+            r = lend(config, ret_lock_fd, err);
+    }
+    return r;
+}
+
 int overlay_mount(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
 {
-    int r = make_delta(config, err), lock_fd = -1;
+    int lock_fd = -1, r = lend_patiently(config, &lock_fd, err);
 
-    if (r == 0)
-        r = lend(config, &lock_fd, err);
     if (r < 0)
         return r;
     r = mount_layers(config, err);

@@ -1,0 +1,208 @@
+/* Deciding about a workspace otherwise than by approving. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/ws_handlers.h"
+#include "api/ws_json.h"
+#include "api/ws_object.h"
+#include "api/ws_review_choice.h"
+#include "api/ws_review_file.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "service/workspace_review.h"
+
+const char *const ws_decide_keys[] = { "actor", "version", NULL };
+const char *const ws_discard_keys[] = { "fileIds", "filePaths", "files", "actor", "version", NULL };
+const char *const ws_rebase_keys[] = { "strategy", "actor", "version", NULL };
+const char *const ws_undo_keys[] = { "approvalId", "dryRun", "actor", "version", NULL };
+
+static int take_common(struct ws *ws, const char **actor, int64_t *version, struct err *err)
+{
+    int r = ws_get_text(ws->body, "actor", 0, actor, err);
+
+    return r < 0 ? r : ws_get_version(ws, version, err);
+}
+
+int ws_reject(struct ws *ws, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    const char *actor = "";
+    int64_t version = 0;
+    int r = take_common(ws, &actor, &version, err);
+
+    if (r == 0)
+        r = workspaces_reject(ws->service, &ws->caller, ws->id, actor, version, &row, err);
+    return r < 0 ? ws_explain(ws, r, err, NULL) : ws_answer_object(ws, 200, &row);
+}
+
+/* ---- discard ---- */
+
+static json_t *texts_of(char *const *texts, size_t count)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, ws_text(texts[i], strlen(texts[i])));
+    return list;
+}
+
+int ws_discard(struct ws *ws, struct err *err)
+{
+    autodone(ws_review_choice) struct ws_review_choice choice = { 0 };
+    autodone(workspace_discarded) struct workspace_discarded discarded = { 0 };
+    const char *actor = "";
+    int64_t version = 0;
+    int r = ws_review_choice_take(ws->body, json_object_get(ws->body, "filePaths") ? "filePaths" : "files", &choice, err);
+
+    if (r == 0 && json_object_get(ws->body, "filePaths") && json_object_get(ws->body, "files"))
+        r = err_invalid(err, "filePaths and files are the same; send one of them");
+    if (r == 0 && choice.choice.path_count + choice.choice.file_id_count == 0)
+        r = err_invalid(err, "no files are named: fileIds or filePaths is needed");
+    if (r == 0)
+        r = take_common(ws, &actor, &version, err);
+    if (r == 0)
+        r = workspaces_discard(ws->service, &ws->caller, ws->id, &choice.choice, actor, version, &discarded, err);
+    if (r < 0)
+        return ws_explain(ws, r, err, NULL);
+    json_t *body = json_pack("{s:b, s:I, s:I, s:o}", "success", 1, "discarded", (json_int_t) discarded.file_count, "remaining",
+                             (json_int_t) discarded.remaining, "files", texts_of(discarded.files, discarded.file_count));
+    if (discarded.unknown_count > 0)
+        json_object_set_new(body, "notFound", texts_of(discarded.unknown, discarded.unknown_count));
+    return ws_answer(ws, 200, body);
+}
+
+/* ---- conflicts and rebase ---- */
+
+static void append_path(json_t *list, const char *prefix, const char *scope_path)
+{
+    autofree char *path = *prefix ? xprintf("%s/%s", prefix, scope_path) : xdup(scope_path);
+
+    json_array_append_new(list, ws_text(path, strlen(path)));
+}
+
+static json_t *one_of(const char *id, const char *prefix, const struct edit *edit, const char *state, const char *reason,
+                      const struct threeway *merge)
+{
+    json_t *one = json_pack("{s:s}", "state", state);
+
+    ws_review_set_paths(one, id, prefix, edit->path);
+    ws_set_text(one, "reason", reason);
+    if (merge && merge->hunk_count > 0)
+        json_object_set_new(one, "hunks", ws_review_conflict(merge));
+    return one;
+}
+
+int ws_conflicts(struct ws *ws, struct err *err)
+{
+    autodone(workspace_conflict_report) struct workspace_conflict_report found = WORKSPACE_CONFLICT_REPORT_NONE;
+    int r = workspaces_conflicts(ws->service, &ws->caller, ws->id, &found, err);
+
+    if (r < 0)
+        return ws_explain(ws, r, err, NULL);
+    json_t *moved = json_array(), *changed = json_array(), *conflicting = json_array(), *files = json_array();
+    for (size_t i = 0; i < found.report.edits.count; i++) {
+        const struct conflict_file *file = &found.report.files[i];
+
+        if (!edit_is_file(file->edit) && file->state != RECONCILE_CONFLICT)
+            continue;
+        append_path(changed, found.prefix, file->edit->path);
+        if (file->has_moved)
+            append_path(moved, found.prefix, file->edit->path);
+        if (file->state == RECONCILE_CONFLICT)
+            append_path(conflicting, found.prefix, file->edit->path);
+        if (file->has_moved || file->state == RECONCILE_CONFLICT)
+            json_array_append_new(
+                files, one_of(ws->id, found.prefix, file->edit, reconcile_state_name(file->state), file->reason, &file->merge));
+    }
+    const char *base = found.row.base_commit ? found.row.base_commit : "";
+    json_t *body = json_pack("{s:b, s:b, s:o, s:o, s:o, s:o}", "hasConflict", found.report.conflict_count > 0, "headMoved",
+                             strcmp(base, found.head) != 0, "repoChangedFiles", moved, "sandboxChangedFiles", changed,
+                             "conflictingFiles", conflicting, "files", files);
+    ws_set_text(body, "baseCommitHash", base);
+    ws_set_text(body, "currentHash", found.head);
+    ws_set_time(body, "checkedAt", clock_wall_ns());
+    return ws_answer(ws, 200, body);
+}
+
+static json_t *rebase_body(struct ws *ws, const struct workspace_rebased *rebased, const char *strategy)
+{
+    json_t *moved = json_array(), *conflicting = json_array(), *files = json_array();
+
+    for (size_t i = 0; i < rebased->rebase.edits.count; i++) {
+        const struct rebase_file *file = &rebased->rebase.files[i];
+
+        if (file->outcome == REBASE_UNMOVED)
+            continue;
+        append_path(moved, rebased->prefix, file->edit->path);
+        if (file->outcome == REBASE_CONFLICT)
+            append_path(conflicting, rebased->prefix, file->edit->path);
+        json_array_append_new(
+            files, one_of(ws->id, rebased->prefix, file->edit, rebase_outcome_name(file->outcome), file->reason, &file->merge));
+    }
+    json_t *body = json_pack("{s:b, s:s, s:o, s:o, s:o}", "success", rebased->rebase.conflict_count == 0, "strategy", strategy,
+                             "repoChangedFiles", moved, "conflictingFiles", conflicting, "files", files);
+    ws_set_text(body, "previousBaseHash", rebased->old_head);
+    ws_set_text(body, "newBaseHash", rebased->new_head);
+    ws_set_time(body, "rebasedAt", clock_wall_ns());
+    return body;
+}
+
+int ws_rebase(struct ws *ws, struct err *err)
+{
+    autodone(workspace_rebased) struct workspace_rebased rebased = WORKSPACE_REBASED_NONE;
+    enum rebase_strategy strategy = REBASE_REGENERATE;
+    const char *name = "regenerate", *actor = "";
+    int64_t version = 0;
+    int r = ws_get_text(ws->body, "strategy", 0, &name, err);
+
+    if (r == 0)
+        r = rebase_parse_strategy(name, &strategy, err);
+    if (r == 0)
+        r = take_common(ws, &actor, &version, err);
+    if (r == 0)
+        r = workspaces_rebase(ws->service, &ws->caller, ws->id, strategy, actor, version, &rebased, err);
+    if (r < 0)
+        return ws_explain(ws, r, err, NULL);
+    return ws_answer(ws, 200, rebase_body(ws, &rebased, name));
+}
+
+/* ---- undo ---- */
+
+int ws_undo(struct ws *ws, struct err *err)
+{
+    autodone(workspace_undone) struct workspace_undone undone = { .undo = UNDO_NONE };
+    const char *approval_id = "", *actor = "";
+    int64_t version = 0;
+    bool is_dry = false;
+    int r = ws_get_text(ws->body, "approvalId", 0, &approval_id, err);
+
+    if (r == 0)
+        r = ws_get_bool(ws->body, "dryRun", &is_dry, err);
+    if (r == 0)
+        r = take_common(ws, &actor, &version, err);
+    if (r == 0)
+        r = workspaces_undo(ws->service, &ws->caller, ws->id, approval_id, is_dry, actor, version, &undone, err);
+    if (r < 0) {
+        ws_hint(ws, "approvalId is in the answer to an approval; without one the last is meant");
+        return r == -ESTALE ? ws_explain(ws, r, err, NULL) : r;
+    }
+    if (r > 0) {
+        json_t *moved = json_array();
+        for (size_t i = 0; i < undone.undo.moved_count; i++)
+            append_path(moved, undone.prefix, undone.undo.moved[i]);
+        ws_detail(ws, "changedSince", moved);
+        ws_hint(ws, "what was applied has been changed since; nothing was undone");
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "%zu paths have changed since the approval",
+                                   undone.undo.moved_count),
+                           "PROJECT_MOVED");
+    }
+    json_t *body = json_pack("{s:b, s:s, s:I, s:s}", "success", 1, "approvalId", undone.undoes, "undone",
+                             (json_int_t) (is_dry ? undone.path_count : undone.undo.done_count), "status",
+                             workspace_status_name((enum workspace_status) undone.row.status));
+    ws_set_text(body, "undoId", undone.undo.id);
+    if (is_dry)
+        json_object_set_new(body, "dryRun", json_true());
+    return ws_answer(ws, 200, body);
+}

@@ -1,0 +1,210 @@
+/* Applying what was reviewed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/ws_handlers.h"
+#include "api/ws_json.h"
+#include "api/ws_object.h"
+#include "api/ws_review_choice.h"
+#include "api/ws_review_file.h"
+#include "base/mem.h"
+#include "service/workspace_review.h"
+
+const char *const ws_approve_keys[] = {
+    "mode",          "files",     "fileIds",      "hunks", "hunkRanges",         "actor",
+    "commitMessage", "commitMsg", "createCommit", "force", "overrideAcceptance", "acknowledge",
+    "dryRun",        "diffHash",  "version",      NULL
+};
+
+/* ---- the request ---- */
+
+static int take_mode(const json_t *body, const struct ws_review_choice *choice, bool needs_choice, struct err *err)
+{
+    const char *mode = "";
+    bool has_hunks = choice->choice.hunk_count > 0, has_files = choice->choice.path_count + choice->choice.file_id_count > 0;
+    int r = ws_get_text(body, "mode", 0, &mode, err);
+
+    if (r < 0)
+        return r;
+    if (*mode && strcmp(mode, "all") != 0 && strcmp(mode, "files") != 0 && strcmp(mode, "hunks") != 0)
+        return err_refuse(err, -EINVAL, mode, "is no mode; there are all, files, hunks");
+    if (strcmp(mode, "all") == 0 && (has_files || has_hunks))
+        return err_invalid(err, "mode is all, and files or hunks are named");
+    if ((strcmp(mode, "files") == 0 || needs_choice) && !has_files && !has_hunks)
+        return err_invalid(err, "no files are named: files, fileIds or hunks is needed");
+    if (strcmp(mode, "hunks") == 0 && !has_hunks)
+        return err_invalid(err, "mode is hunks, and none are named");
+    /* An empty list is not all. */
+    if (!has_files && !has_hunks &&
+        (json_object_get(body, "files") || json_object_get(body, "fileIds") || json_object_get(body, "hunks") ||
+         json_object_get(body, "hunkRanges")))
+        return err_invalid(err, "the list of what to approve is empty; leave it out to approve all");
+    return 0;
+}
+
+static int take_acknowledge(const json_t *body, struct workspace_approval *ret, const char ***words, struct err *err)
+{
+    const json_t *given = json_object_get(body, "acknowledge");
+    int r = 0;
+
+    if (json_is_boolean(given))
+        ret->acknowledges_all = json_is_true(given);
+    else
+        r = ws_get_texts(body, "acknowledge", 0, words, &ret->acknowledged_count, err);
+    ret->acknowledged = *words;
+    return r;
+}
+
+static int take_request(struct ws *ws, bool needs_choice, struct ws_review_choice *choice, const char ***words,
+                        struct workspace_approval *ret, struct err *err)
+{
+    const struct {
+        const char *key;
+        bool *ret;
+    } flags[] = { { "createCommit", &ret->creates_commit },
+                  { "force", &ret->is_forced },
+                  { "overrideAcceptance", &ret->overrides_acceptance },
+                  { "dryRun", &ret->is_dry } };
+    int r = ws_review_choice_take(ws->body, "files", choice, err);
+
+    ret->diff_hash = ret->actor = ret->message = "";
+    if (r == 0)
+        r = take_mode(ws->body, choice, needs_choice, err);
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(flags); i++)
+        r = ws_get_bool(ws->body, flags[i].key, flags[i].ret, err);
+    if (r == 0)
+        r = take_acknowledge(ws->body, ret, words, err);
+    if (r == 0)
+        r = ws_get_text(ws->body, "diffHash", 0, &ret->diff_hash, err);
+    if (r == 0)
+        r = ws_get_text(ws->body, "actor", 0, &ret->actor, err);
+    if (r == 0)
+        r = ws_get_text(ws->body, "commitMsg", (size_t) 64 << 10, &ret->message, err);
+    if (r == 0)
+        r = ws_get_text(ws->body, "commitMessage", (size_t) 64 << 10, &ret->message, err);
+    if (r == 0)
+        r = ws_get_version(ws, &ret->version, err);
+    ret->choice = choice->choice;
+    return r;
+}
+
+/* ---- the answer ---- */
+
+static json_t *file_of(const struct workspace_approved *approved, size_t i)
+{
+    const struct file_change *change = &approved->set.items[i];
+    const struct approve_file *file = approved->files[i];
+    struct acceptance_verdict verdict = acceptance_judge(&approved->acceptance, change->path, change->is_binary);
+    json_t *one = json_pack("{s:s, s:s}", "status", workspace_verdict_name(approved->verdicts[i]), "changeType",
+                            file_change_kind_name(change->kind));
+    size_t prefix_len = strlen(change->path) - strlen(change->scope_path);
+    autofree char *prefix = xdupn(change->path, prefix_len > 0 ? prefix_len - 1 : 0);
+
+    ws_review_set_paths(one, approved->row.id, prefix, change->scope_path);
+    if (verdict.status != ACCEPTANCE_ACCEPTED)
+        json_object_set_new(one, "acceptance", json_string(acceptance_status_name(verdict.status)));
+    if (approved->verdicts[i] == WORKSPACE_VERDICT_UNACKNOWLEDGED)
+        json_object_set_new(one, "acknowledge",
+                            json_pack("{s:s, s:s}", "reason", acknowledge_name(change->acknowledge), "text",
+                                      acknowledge_text(change->acknowledge)));
+    if (file && file->outcome == APPROVE_CONFLICT) {
+        ws_set_text(one, "reason", file->reason);
+        json_object_set_new(one, "hunks", ws_review_conflict(&file->merge));
+    }
+    if (file && file->state == RECONCILE_MERGES)
+        json_object_set_new(one, "merged", json_true());
+    if (file && file->hunk_count > 0) {
+        json_object_set_new(one, "hunksApplied", json_integer((json_int_t) file->hunks_taken));
+        json_object_set_new(one, "hunksTotal", json_integer((json_int_t) file->hunk_count));
+    }
+    return one;
+}
+
+static json_t *files_of(const struct workspace_approved *approved, bool only_wrong)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; approved->verdicts && i < approved->set.count; i++) {
+        bool is_wrong = approved->verdicts[i] >= WORKSPACE_VERDICT_CONFLICT;
+        if (!approved->set.items[i].is_dir && (is_wrong || !only_wrong) &&
+            (only_wrong || approved->verdicts[i] != WORKSPACE_VERDICT_LEFT))
+            json_array_append_new(list, file_of(approved, i));
+    }
+    return list;
+}
+
+static int answer(struct ws *ws, const struct workspace_approval *request, const struct workspace_approved *approved)
+{
+    bool is_partial = approved->remaining > 0;
+    json_t *body = json_pack(
+        "{s:b, s:I, s:i, s:I, s:b, s:o, s:s, s:I}", "success", 1, "applied", (json_int_t) approved->applied, "failed", 0,
+        "remaining", (json_int_t) approved->remaining, "isPartial", is_partial, "files", files_of(approved, false), "status",
+        workspace_status_name((enum workspace_status) approved->row.status), "version", (json_int_t) approved->row.row_version);
+
+    ws_set_time(body, "appliedAt", approved->applied_ns);
+    ws_set_text(body, "approvalId", approved->approve.id);
+    ws_set_text(body, "diffHash", approved->hash);
+    ws_set_text(body, "commitHash", approved->commit_hash);
+    ws_set_text(body, "commitError", approved->commit_error);
+    if (request->is_dry)
+        json_object_set_new(body, "dryRun", json_true());
+    return ws_answer(ws, 200, body);
+}
+
+static int explain(struct ws *ws, int r, const struct workspace_approved *approved, const struct err *err)
+{
+    static const struct {
+        const char *reason;
+        int status;
+        const char *hint;
+    } known[] = {
+        { "DIFF_STALE", 409, "get the diff again, look at what has changed, and approve that; or send force" },
+        { "DIFF_NOT_SERVED", 409, "get the diff first: GET /api/v1/sandboxes/{id}/diff; or send force" },
+        { "CONFLICTS", 409,
+          "GET .../conflicts tells more, POST .../rebase merges what can be merged; or leave these files out, or send force" },
+        { "HUNK_UNKNOWN", 409, "get the diff again: the file has other hunks now" },
+        { "NOT_ACCEPTED", 400, "leave these files out, or send overrideAcceptance" },
+        { "UNACKNOWLEDGED", 422, "look at these files, then send acknowledge: true, or the list of their paths or reasons" },
+        { "FILE_UNKNOWN", 404, "GET /api/v1/sandboxes/{id}/diff lists what has changed" },
+        { "NO_REPOSITORY", 422, "approve without createCommit" },
+        { "HOOK_FAILED", 422, "details.hooks has what they printed; mend it, and approve again" },
+    };
+    const char *reason = err->reason ? err->reason : "";
+
+    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        if (strcmp(known[i].reason, reason) != 0)
+            continue;
+        ws->status = known[i].status;
+        ws_hint(ws, "%s", known[i].hint);
+        ws_detail(ws, "reason", json_string(reason));
+        ws_detail(ws, "files", files_of(approved, true));
+        if (*approved->hash)
+            ws_detail(ws, "diffHash", json_string(approved->hash));
+        return r;
+    }
+    return ws_explain(ws, r, err, NULL);
+}
+
+static int approve(struct ws *ws, bool needs_choice, struct err *err)
+{
+    autodone(ws_review_choice) struct ws_review_choice choice = { 0 };
+    autodone(workspace_approved) struct workspace_approved approved = WORKSPACE_APPROVED_NONE;
+    autofree const char **words = NULL;
+    struct workspace_approval request = { 0 };
+    int r = take_request(ws, needs_choice, &choice, &words, &request, err);
+
+    if (r == 0)
+        r = workspaces_approve(ws->service, &ws->caller, ws->id, &request, &approved, err);
+    return r < 0 ? explain(ws, r, &approved, err) : answer(ws, &request, &approved);
+}
+
+int ws_approve(struct ws *ws, struct err *err)
+{
+    return approve(ws, false, err);
+}
+
+int ws_partial_approve(struct ws *ws, struct err *err)
+{
+    return approve(ws, true, err);
+}

@@ -1,0 +1,254 @@
+/* What was applied: pending, provenance, commits. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/ws_handlers.h"
+#include "api/ws_json.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "service/workspace_commit.h"
+
+#define PENDING_DEFAULT 100
+#define PROVENANCE_DEFAULT 50
+#define NAMES_MAX 100000
+
+const char *const ws_commit_keys[] = { "projectRoot",   "sandboxIds", "filePaths", "files",
+                                       "commitMessage", "commitMsg",  "actor",     NULL };
+
+static const char *query_or_empty(const struct ws *ws, const char *name)
+{
+    const char *value = web_query(ws->web, name);
+
+    return value ? value : "";
+}
+
+/* A root as rows have it: without links. */
+static char *real_root(const char *root)
+{
+    char *real = *root ? realpath(root, NULL) : NULL;
+
+    return real ? real : xdup(root);
+}
+
+/* ---- pending ---- */
+
+struct group {
+    const struct applied_change_row *newest;
+    size_t files, added, modified, deleted;
+};
+
+/* By sandbox, the one with the newest change first. */
+static size_t group_rows(const struct applied_change_rows *rows, struct group *groups)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct applied_change_row *row = &rows->rows[i];
+        size_t at = 0;
+
+        while (at < count && strcmp(groups[at].newest->workspace_id, row->workspace_id) != 0)
+            at++;
+        if (at == count)
+            groups[count++] = (struct group){ .newest = row };
+        groups[at].files++;
+        groups[at].added += strcmp(row->change_type, "added") == 0;
+        groups[at].modified += strcmp(row->change_type, "modified") == 0;
+        groups[at].deleted += strcmp(row->change_type, "deleted") == 0;
+    }
+    return count;
+}
+
+int ws_pending(struct ws *ws, struct err *err)
+{
+    autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
+    autofree char *root = real_root(query_or_empty(ws, "projectRoot"));
+    struct applied_change_filter filter = { .project_root = *root ? root : NULL, .only_pending = true };
+    int64_t limit = PENDING_DEFAULT, offset = 0, total = 0;
+    int r = ws_query_int(ws, "limit", 1, 10000, &limit, err);
+
+    if (r == 0)
+        r = ws_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+    if (r == 0)
+        r = workspaces_applied(ws->service, &ws->caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, &total, err);
+    if (r < 0)
+        return r;
+    autofree struct group *groups = xalloc((rows.count + 1) * sizeof(*groups));
+    size_t count = group_rows(&rows, groups);
+    json_t *list = json_array();
+    for (size_t i = (size_t) offset; i < count && i < (size_t) (offset + limit); i++) {
+        json_t *one = json_pack("{s:s, s:s, s:I, s:s}", "sandboxId", groups[i].newest->workspace_id, "sandboxOwner",
+                                groups[i].newest->owner, "fileCount", (json_int_t) groups[i].files, "projectRoot",
+                                groups[i].newest->project_root);
+        ws_set_time(one, "latestApplied", groups[i].newest->applied_ns);
+        json_array_append_new(list, one);
+    }
+    return ws_answer(ws, 200,
+                     json_pack("{s:o, s:I, s:I, s:I, s:I}", "summaries", list, "totalFiles", (json_int_t) total, "total",
+                               (json_int_t) count, "limit", (json_int_t) limit, "offset", (json_int_t) offset));
+}
+
+/* ---- provenance ---- */
+
+static json_t *change_of(const struct applied_change_row *row)
+{
+    json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "id", row->id, "sandboxId", row->workspace_id,
+                            "sandboxOwner", row->owner, "sandboxOwnerType", row->owner_type, "filePath", row->file_path,
+                            "relativePath", row->relative_path, "projectRoot", row->project_root, "changeType",
+                            row->change_type, "fileSize", (json_int_t) row->size_bytes);
+
+    ws_set_text(one, "approvalId", row->approval_id);
+    ws_set_text(one, "approvedBy", row->actor);
+    ws_set_text(one, "contentHash", row->content_hash);
+    ws_set_time(one, "appliedAt", row->applied_ns);
+    ws_set_time(one, "undoneAt", row->undone_ns);
+    ws_set_time(one, "committedAt", row->committed_ns);
+    ws_set_text(one, "commitHash", row->commit_hash);
+    ws_set_text(one, "commitMessage", row->commit_message);
+    return one;
+}
+
+int ws_provenance(struct ws *ws, struct err *err)
+{
+    autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
+    autodone(buf) struct buf clean = BUF_EMPTY;
+    const char *path = query_or_empty(ws, "path"), *given = query_or_empty(ws, "projectRoot");
+    autofree char *root = real_root(*given ? given : *path == '/' ? "" : workspaces_project_root(ws->service));
+    autofree char *whole = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
+    struct applied_change_filter filter = { .project_root = *given ? root : NULL };
+    int64_t limit = PROVENANCE_DEFAULT, offset = 0, total = 0;
+    int r = *path ? 0 : err_invalid(err, "path is required");
+
+    if (r == 0 && *path != '/' && !*root)
+        r = err_invalid(err, "a path that is not absolute needs a projectRoot");
+    if (r == 0 && path_clean(whole, strlen(whole), &clean) < 0)
+        r = err_refuse(err, -EINVAL, path, "is no path");
+    if (r == 0)
+        r = ws_query_int(ws, "limit", 1, 10000, &limit, err);
+    if (r == 0)
+        r = ws_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+    filter.file_path = clean.data;
+    if (r == 0)
+        r = workspaces_applied(ws->service, &ws->caller, &filter, (size_t) limit, (size_t) offset, &rows, &total, err);
+    if (r < 0)
+        return r;
+    json_t *list = json_array();
+    for (size_t i = 0; i < rows.count; i++)
+        json_array_append_new(list, change_of(&rows.rows[i]));
+    return ws_answer(ws, 200,
+                     json_pack("{s:s, s:o, s:I}", "filePath", clean.data, "changes", list, "total", (json_int_t) total));
+}
+
+/* ---- commits ---- */
+
+struct wanted {
+    struct workspace_commit_request request;
+    const char **sandbox_ids, **paths; /* owned arrays */
+    char (*ids)[UUID_TEXT_MAX];        /* owned: as we write them */
+};
+
+static void wanted_done(struct wanted *wanted)
+{
+    free(wanted->sandbox_ids);
+    free(wanted->paths);
+    free(wanted->ids);
+}
+
+static int take_wanted(struct ws *ws, struct wanted *ret, struct err *err)
+{
+    struct workspace_commit_request *request = &ret->request;
+    int r;
+
+    request->project_root = query_or_empty(ws, "projectRoot");
+    request->message = request->actor = "";
+    r = ws_get_text(ws->body, "projectRoot", 0, &request->project_root, err);
+    if (r == 0)
+        r = ws_get_text(ws->body, "commitMsg", (size_t) 64 << 10, &request->message, err);
+    if (r == 0)
+        r = ws_get_text(ws->body, "commitMessage", (size_t) 64 << 10, &request->message, err);
+    if (r == 0)
+        r = ws_get_text(ws->body, "actor", 0, &request->actor, err);
+    if (r == 0)
+        r = ws_get_texts(ws->body, "sandboxIds", NAMES_MAX, &ret->sandbox_ids, &request->sandbox_id_count, err);
+    if (r == 0)
+        r = ws_get_texts(ws->body, json_object_get(ws->body, "filePaths") ? "filePaths" : "files", NAMES_MAX, &ret->paths,
+                         &request->file_path_count, err);
+    ret->ids = xalloc((request->sandbox_id_count + 1) * sizeof(*ret->ids));
+    for (size_t i = 0; r == 0 && i < request->sandbox_id_count; i++) {
+        if (uuid_parse(ret->sandbox_ids[i], ret->ids[i]) < 0)
+            r = err_refuse(err, -EINVAL, ret->sandbox_ids[i], "is no id of a sandbox");
+        else
+            ret->sandbox_ids[i] = ret->ids[i];
+    }
+    request->sandbox_ids = ret->sandbox_ids;
+    request->file_paths = ret->paths;
+    return r;
+}
+
+static json_t *file_of(const struct applied_change_row *row, bool is_dirty)
+{
+    json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "filePath", row->file_path, "relativePath", row->relative_path,
+                            "changeType", row->change_type, "sandboxId", row->workspace_id, "sandboxOwner", row->owner,
+                            "status", is_dirty ? "pending" : "already_committed");
+
+    ws_set_time(one, "appliedAt", row->applied_ns);
+    return one;
+}
+
+static json_t *groups_of(const struct workspace_commit_plan *plan)
+{
+    autofree struct group *groups = xalloc((plan->rows.count + 1) * sizeof(*groups));
+    size_t count = group_rows(&plan->rows, groups);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "sandboxId", groups[i].newest->workspace_id,
+                                              "sandboxOwner", groups[i].newest->owner, "fileCount",
+                                              (json_int_t) groups[i].files, "added", (json_int_t) groups[i].added, "modified",
+                                              (json_int_t) groups[i].modified, "deleted", (json_int_t) groups[i].deleted));
+    return list;
+}
+
+static int explain(struct ws *ws, int r, const struct err *err)
+{
+    if (err->code == ERR_FAILED_PRECONDITION || err->code == ERR_NOT_FOUND)
+        ws_hint(ws, "the project must be in a git repository that is not in the middle of something");
+    return r;
+}
+
+int ws_commit_preview(struct ws *ws, struct err *err)
+{
+    autodone(wanted) struct wanted wanted = { 0 };
+    autodone(workspace_commit_plan) struct workspace_commit_plan plan = { 0 };
+    int r = take_wanted(ws, &wanted, err);
+
+    if (r == 0)
+        r = workspaces_commit_plan(ws->service, &ws->caller, &wanted.request, &plan, err);
+    if (r < 0)
+        return explain(ws, r, err);
+    json_t *files = json_array();
+    for (size_t i = 0; i < plan.rows.count; i++)
+        if (plan.is_latest[i])
+            json_array_append_new(files, file_of(&plan.rows.rows[i], plan.is_dirty[i]));
+    return ws_answer(ws, 200,
+                     json_pack("{s:o, s:I, s:I, s:s, s:o, s:s}", "files", files, "committableFiles",
+                               (json_int_t) plan.dirty_count, "alreadyCommittedFiles", (json_int_t) plan.clean_count,
+                               "suggestedMessage", plan.message.data ? plan.message.data : "", "groupedBySandbox",
+                               groups_of(&plan), "projectRoot", plan.project_root));
+}
+
+int ws_commit_pending(struct ws *ws, struct err *err)
+{
+    autodone(wanted) struct wanted wanted = { 0 };
+    char hash[65] = "";
+    size_t count = 0;
+    int r = take_wanted(ws, &wanted, err);
+
+    if (r == 0)
+        r = workspaces_commit(ws->service, &ws->caller, &wanted.request, hash, &count, err);
+    if (r < 0)
+        return explain(ws, r, err);
+    json_t *body = json_pack("{s:b, s:I}", "success", 1, "filesCommitted", (json_int_t) count);
+    ws_set_text(body, "commitHash", hash);
+    return ws_answer(ws, 200, body);
+}

@@ -1,0 +1,210 @@
+/* What the agent changed. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/ws_handlers.h"
+#include "api/ws_json.h"
+#include "api/ws_object.h"
+#include "api/ws_review_file.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "review/patch.h"
+#include "service/workspace_review.h"
+
+#define LIMIT_DEFAULT 1000
+#define LIMIT_MAX 100000
+#define PAGE_TEXT_MAX ((size_t) 32 << 20) /* a page ends early, rather than be longer */
+#define MEASURED_MAX 5000                 /* files whose lines are counted for the totals */
+
+struct page {
+    struct workspace_diff *diff;
+    size_t *places; /* owned */
+    size_t count, total, shown;
+    int64_t offset, limit;
+    int64_t now_ns;
+    json_t *files;
+    struct buf text;
+};
+
+static void page_done(struct page *page)
+{
+    free(page->places);
+    json_decref(page->files);
+    buf_done(&page->text);
+}
+
+/* A path from either root; what is in it, too. */
+static int take_page(struct ws *ws, struct page *page, struct err *err)
+{
+    autodone(buf) struct buf clean = BUF_EMPTY;
+    autofree char *whole = NULL;
+    const char *path = web_query(ws->web, "path"), *prefix = page->diff->prefix;
+    struct change_set_query query = { 0 };
+    int r;
+
+    page->limit = LIMIT_DEFAULT;
+    r = ws_query_int(ws, "limit", 1, LIMIT_MAX, &page->limit, err);
+    if (r == 0)
+        r = ws_query_int(ws, "offset", 0, INT32_MAX, &page->offset, err);
+    if (r < 0)
+        return r;
+    query.offset = (size_t) page->offset;
+    query.limit = (size_t) page->limit;
+    if (path && *path) {
+        if (path_clean(path, strlen(path), &clean) < 0)
+            return err_refuse(err, -EINVAL, path, "is no path");
+        query.path = clean.data[1] ? clean.data + 1 : NULL;
+    }
+    page->places = change_set_page(&page->diff->set, &query, &page->count, &page->total);
+    if (page->total > 0 || !query.path || !*prefix)
+        return 0;
+    whole = xprintf("%s/%s", prefix, query.path);
+    query.path = whole;
+    free(page->places);
+    page->places = change_set_page(&page->diff->set, &query, &page->count, &page->total);
+    return 0;
+}
+
+static int show(struct page *page, struct err *err)
+{
+    struct workspace_diff *diff = page->diff;
+    struct ws_review_file about = { .sandbox_id = diff->row.id, .acceptance = &diff->acceptance, .now_ns = page->now_ns };
+
+    page->files = json_array();
+    for (; page->shown < page->count && page->text.len < PAGE_TEXT_MAX; page->shown++) {
+        struct file_change *change = &diff->set.items[page->places[page->shown]];
+        autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
+        int r = file_diff_make(&diff->set, change, &compared, err);
+
+        if (r < 0)
+            return r;
+        json_array_append_new(page->files, ws_review_file(&about, change, &compared));
+        ws_review_add_text(&page->text, change, &compared);
+    }
+    return 0;
+}
+
+static json_t *directories_of(const struct workspace_diff *diff)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < diff->set.count; i++) {
+        const struct file_change *change = &diff->set.items[i];
+        if (!change->is_dir)
+            continue;
+        json_t *one = json_pack("{s:s}", "changeType", file_change_kind_name(change->kind));
+        ws_review_set_paths(one, diff->row.id, diff->prefix, change->scope_path);
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *stats_of(const struct change_totals *totals)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "filesChanged", (json_int_t) totals->files,
+                     "filesAdded", (json_int_t) totals->added, "filesModified", (json_int_t) totals->modified, "filesDeleted",
+                     (json_int_t) totals->deleted, "filesRenamed", (json_int_t) totals->renamed, "linesAdded",
+                     (json_int_t) totals->lines_added, "linesRemoved", (json_int_t) totals->lines_removed, "totalLines",
+                     (json_int_t) (totals->lines_added + totals->lines_removed), "totalBytes", (json_int_t) totals->bytes,
+                     "complete", totals->unmeasured == 0, "toAcknowledge", (json_int_t) totals->to_acknowledge);
+}
+
+static json_t *body_of(struct page *page)
+{
+    struct workspace_diff *diff = page->diff;
+    struct change_totals totals = change_set_totals(&diff->set);
+    json_t *body =
+        json_pack("{s:s, s:O, s:o, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", diff->row.id, "files",
+                  page->files, "unifiedDiff", ws_text(page->text.data ? page->text.data : "", page->text.len), "totalAdded",
+                  (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted, "totalModified",
+                  (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed, "stats", stats_of(&totals),
+                  "diffHash", diff->hash, "projectRoot", ws_text(diff->row.project_root, strlen(diff->row.project_root)),
+                  "scopePath", ws_text(diff->row.scope_path, strlen(diff->row.scope_path)), "scopePrefix",
+                  ws_text(diff->prefix, strlen(diff->prefix)), "directories", directories_of(diff));
+
+    ws_set_time(body, "generated", page->now_ns);
+    json_object_set_new(body, "total", json_integer((json_int_t) page->total));
+    json_object_set_new(body, "offset", json_integer((json_int_t) page->offset));
+    json_object_set_new(body, "limit", json_integer((json_int_t) page->limit));
+    if ((size_t) page->offset + page->shown < page->total)
+        json_object_set_new(body, "nextOffset", json_integer((json_int_t) page->offset + (json_int_t) page->shown));
+    if (diff->set.edits.git_count > 0)
+        json_object_set_new(body, "gitChangesLeftOut", json_integer((json_int_t) diff->set.edits.git_count));
+    if (diff->set.edits.special_count > 0)
+        json_object_set_new(body, "specialFilesLeftOut", json_integer((json_int_t) diff->set.edits.special_count));
+    return body;
+}
+
+static bool is_known(struct ws *ws, const char *tag)
+{
+    const char *known = web_header(ws->web, "if-none-match");
+
+    return known && (strstr(known, tag) || strcmp(known, "*") == 0);
+}
+
+static int answer_json(struct ws *ws, struct page *page, struct err *err)
+{
+    struct workspace_diff *diff = page->diff;
+    int r = show(page, err);
+    char tag[CHANGE_HASH_TEXT_MAX + 2];
+
+    if (r == 0 && diff->set.count <= MEASURED_MAX)
+        r = change_set_measure(&diff->set, NULL, 0, err);
+    if (r == 0)
+        r = workspaces_diff_served(ws->service, diff, page->places, page->shown, err);
+    if (r < 0)
+        return r;
+    snprintf(tag, sizeof(tag), "\"%s\"", diff->hash);
+    web_add_header(ws->web, "ETag", tag);
+    return is_known(ws, tag) ? ws_answer_empty(ws, 304) : ws_answer(ws, 200, body_of(page));
+}
+
+static int send_piece(const void *bytes, size_t len, void *cookie)
+{
+    return web_write(cookie, bytes, len);
+}
+
+/* It is read while it is sent: the hash in its header is of the moment before, and what was shown is what was sent. */
+static int answer_patch(struct ws *ws, struct page *page, struct err *err)
+{
+    struct workspace_diff *diff = page->diff;
+    char tag[CHANGE_HASH_TEXT_MAX + 2];
+    int r = change_set_hash(&diff->set, diff->hash, err);
+
+    if (r < 0)
+        return r;
+    snprintf(tag, sizeof(tag), "\"%s\"", diff->hash);
+    web_add_header(ws->web, "ETag", tag);
+    if (is_known(ws, tag))
+        return ws_answer_empty(ws, 304);
+    ws->web->response.content_type = "text/x-diff; charset=utf-8";
+    web_add_header(ws->web, "X-Content-Type-Options", "nosniff");
+    r = web_begin(ws->web);
+    if (r == 0)
+        r = patch_write(&diff->set, page->places, page->count, send_piece, ws->web, err);
+    return r < 0 ? r : workspaces_diff_served(ws->service, diff, page->places, page->count, err);
+}
+
+int ws_diff(struct ws *ws, struct err *err)
+{
+    autodone(workspace_diff) struct workspace_diff diff = WORKSPACE_DIFF_NONE;
+    autodone(page) struct page page = { .diff = &diff, .now_ns = clock_wall_ns() };
+    const char *format = web_query(ws->web, "format");
+    bool is_patch = format && strcmp(format, "patch") == 0;
+    int64_t began_ns = clock_now_ns();
+    int r = !format || !*format || is_patch || strcmp(format, "json") == 0
+                ? 0
+                : err_refuse(err, -EINVAL, format, "is no format; there are json and patch");
+
+    if (r == 0)
+        r = workspaces_diff(ws->service, &ws->caller, ws->id, &diff, err);
+    if (r == 0)
+        r = take_page(ws, &page, err);
+    if (r == 0)
+        r = is_patch ? answer_patch(ws, &page, err) : answer_json(ws, &page, err);
+    workspaces_totals(ws->service)->diff_ns += (uint64_t) (clock_now_ns() - began_ns);
+    return r < 0 ? ws_explain(ws, r, err, NULL) : 0;
+}

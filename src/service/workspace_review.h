@@ -1,0 +1,169 @@
+/*
+ * Reviewing workspaces: what the agent changed, and what becomes of it. The use cases on top of review/.
+ *
+ * What was reviewed is what is applied. Whoever approves names the hash of the diff that they saw, or else every change must be as it was
+ * when it was last shown (a record of that is kept with the workspace); `is_forced` overrides that, and is told in the audit.
+ *
+ * Each operation has the workspace for itself. One that decides about all changes ends its processes and its mount first, and the
+ * changes stay on disk until it is collected; one that decides about some of them holds the sandbox still, and its processes live
+ * on. (A driver that cannot be held is stopped, and started again afterwards.)
+ *
+ * Killed at any moment, the project is as before or as after; what was to be written down of it is written down by the next server,
+ * from a record that is there before the first step (workspace_review_record.c).
+ */
+#pragma once
+
+#include "review/acceptance.h"
+#include "review/approve.h"
+#include "review/change_set.h"
+#include "review/conflict.h"
+#include "review/rebase.h"
+#include "review/undo.h"
+#include "service/workspaces.h"
+
+/* ---- looking ---- */
+
+struct workspace_diff {
+    struct workspace_row row;
+    char *delta_path, *prefix; /* owned */
+    struct change_set set;
+    struct acceptance acceptance;
+    char hash[CHANGE_HASH_TEXT_MAX]; /* of all changes; after workspaces_diff_served() */
+};
+
+#define WORKSPACE_DIFF_NONE ((struct workspace_diff){ .set = { .edits = EDIT_LIST_EMPTY } })
+
+/* Walks the delta; contents are the caller's to read (review/file_diff.h). ERR_FAILED_PRECONDITION, INVALID_STATE, for one that is being
+ * made or was deleted. */
+int workspaces_diff(struct service *service, const struct caller *caller, const char *id, struct workspace_diff *ret,
+                    struct err *err);
+
+/* The changes at `places` were shown as they are in the set now: hashes of what was read. Makes the hash of all. */
+int workspaces_diff_served(struct service *service, struct workspace_diff *diff, const size_t *places, size_t count,
+                           struct err *err);
+void workspace_diff_done(struct workspace_diff *diff);
+
+/* ---- approving ---- */
+
+/* Hunks of one file, which is named by either. */
+struct workspace_hunks {
+    const char *file_id, *path; /* "": the other */
+    const char *const *ids;
+    size_t id_count;
+    const struct selection_range *ranges;
+    size_t range_count;
+};
+
+/* All borrowed; paths from the root of the project or of the sandbox, a directory's means all in it. With neither files nor hunks: all. */
+struct workspace_choice {
+    const char *const *file_ids, *const *paths;
+    size_t file_id_count, path_count;
+    const struct workspace_hunks *hunks;
+    size_t hunk_count;
+};
+
+struct workspace_approval {
+    struct workspace_choice choice;
+    const char *diff_hash; /* "": what was shown last */
+    bool is_forced, is_dry, overrides_acceptance, creates_commit;
+    bool acknowledges_all;
+    const char *const *acknowledged; /* reasons, paths or file ids */
+    size_t acknowledged_count;
+    const char *actor, *message; /* "": the caller, the template */
+    int64_t version;
+};
+
+enum workspace_verdict {
+    WORKSPACE_VERDICT_LEFT,    /* not chosen */
+    WORKSPACE_VERDICT_SKIPPED, /* all were chosen, and its acceptance does not let it in */
+    WORKSPACE_VERDICT_APPLIED,
+    WORKSPACE_VERDICT_PARTLY,
+    WORKSPACE_VERDICT_NOTHING, /* the project has it already */
+    WORKSPACE_VERDICT_CONFLICT,
+    WORKSPACE_VERDICT_STALE,          /* it is not what was shown */
+    WORKSPACE_VERDICT_UNSHOWN,        /* it was never shown */
+    WORKSPACE_VERDICT_REFUSED,        /* chosen by name, and not accepted */
+    WORKSPACE_VERDICT_UNACKNOWLEDGED, /* it needs a word of its own */
+};
+
+const char *workspace_verdict_name(enum workspace_verdict verdict);
+
+struct workspace_approved {
+    struct workspace_row row;
+    struct change_set set; /* before it */
+    struct acceptance acceptance;
+    struct approve approve;
+    enum workspace_verdict *verdicts;  /* owned; one for each of the set */
+    const struct approve_file **files; /* owned array; likewise, NULL: none */
+    size_t applied, remaining;         /* files */
+    char hash[CHANGE_HASH_TEXT_MAX];   /* of the set */
+    bool was_approved_before;
+    char commit_hash[65];
+    char commit_error[512]; /* it was applied, and could not be committed */
+    int64_t applied_ns;
+};
+
+#define WORKSPACE_APPROVED_NONE ((struct workspace_approved){ .set = { .edits = EDIT_LIST_EMPTY }, .approve = APPROVE_NONE })
+
+/* Nothing was written when it fails; `ret` then says what of each file, as far as it came, with the reasons DIFF_STALE, DIFF_NOT_SERVED,
+ * CONFLICTS, NOT_ACCEPTED, UNACKNOWLEDGED, FILE_UNKNOWN, HUNK_UNKNOWN, NO_REPOSITORY, HOOK_FAILED. */
+int workspaces_approve(struct service *service, const struct caller *caller, const char *id,
+                       const struct workspace_approval *request, struct workspace_approved *ret, struct err *err);
+void workspace_approved_done(struct workspace_approved *approved);
+
+/* ---- the rest ---- */
+
+int workspaces_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
+                      struct workspace_row *ret, struct err *err);
+
+struct workspace_discarded {
+    char **files; /* owned; from the sandbox's root */
+    size_t file_count, file_cap;
+    char **unknown; /* owned: what was named and has no change */
+    size_t unknown_count, unknown_cap;
+    size_t remaining;
+};
+
+int workspaces_discard(struct service *service, const struct caller *caller, const char *id,
+                       const struct workspace_choice *choice, const char *actor, int64_t version,
+                       struct workspace_discarded *ret, struct err *err);
+void workspace_discarded_done(struct workspace_discarded *discarded);
+
+struct workspace_conflict_report {
+    struct workspace_row row;
+    char *prefix; /* owned */
+    struct conflict_report report;
+    char head[65]; /* of the project's repository now; "": none */
+};
+
+#define WORKSPACE_CONFLICT_REPORT_NONE ((struct workspace_conflict_report){ .report = CONFLICT_REPORT_NONE })
+
+int workspaces_conflicts(struct service *service, const struct caller *caller, const char *id,
+                         struct workspace_conflict_report *ret, struct err *err);
+void workspace_conflict_report_done(struct workspace_conflict_report *report);
+
+struct workspace_rebased {
+    struct workspace_row row;
+    char *prefix; /* owned */
+    struct rebase rebase;
+    char old_head[65], new_head[65];
+};
+
+#define WORKSPACE_REBASED_NONE ((struct workspace_rebased){ .rebase = REBASE_NONE })
+
+int workspaces_rebase(struct service *service, const struct caller *caller, const char *id, enum rebase_strategy strategy,
+                      const char *actor, int64_t version, struct workspace_rebased *ret, struct err *err);
+void workspace_rebased_done(struct workspace_rebased *rebased);
+
+struct workspace_undone {
+    struct workspace_row row;
+    char *prefix; /* owned */
+    char undoes[ID_TEXT_MAX];
+    size_t path_count; /* that the approval wrote */
+    struct undo undo;
+};
+
+/* `approval_id` "": the last that was not undone. 1: the project has moved on, nothing was written. */
+int workspaces_undo(struct service *service, const struct caller *caller, const char *id, const char *approval_id, bool is_dry,
+                    const char *actor, int64_t version, struct workspace_undone *ret, struct err *err);
+void workspace_undone_done(struct workspace_undone *undone);

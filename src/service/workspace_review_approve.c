@@ -1,0 +1,335 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "review/expectation.h"
+#include "service/workspace_commit.h"
+#include "service/workspace_review_int.h"
+
+#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BUSY_TRIES 100
+#define BUSY_WAIT_NS 50000000L
+
+const char *workspace_verdict_name(enum workspace_verdict verdict)
+{
+    static const char *const names[] = { "pending",  "skipped", "applied",   "partly",       "unchanged",
+                                         "conflict", "stale",   "not_shown", "not_accepted", "unacknowledged" };
+
+    return names[verdict];
+}
+
+void workspace_approved_done(struct workspace_approved *approved)
+{
+    workspace_row_done(&approved->row);
+    free(approved->verdicts);
+    free(approved->files);
+    approve_done(&approved->approve);
+    acceptance_done(&approved->acceptance);
+    change_set_done(&approved->set);
+    *approved = WORKSPACE_APPROVED_NONE;
+}
+
+/* ---- running ---- */
+
+static const struct approve_file *file_of(const struct approve *approve, const char *path)
+{
+    size_t low = 0, high = approve->edits.count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(approve->edits.items[middle].path, path);
+        if (order == 0)
+            return &approve->files[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static enum workspace_verdict verdict_of(enum approve_outcome outcome)
+{
+    switch (outcome) {
+    case APPROVE_WHOLE:
+        return WORKSPACE_VERDICT_APPLIED;
+    case APPROVE_PARTLY:
+        return WORKSPACE_VERDICT_PARTLY;
+    case APPROVE_NOTHING:
+        return WORKSPACE_VERDICT_NOTHING;
+    case APPROVE_CONFLICT:
+        return WORKSPACE_VERDICT_CONFLICT;
+    default:
+        return WORKSPACE_VERDICT_STALE;
+    }
+}
+
+/* Of the two edits of a rename the one that went less well counts. */
+static void judge_one(struct approving *a, size_t i)
+{
+    struct workspace_approved *out = a->out;
+    const struct file_change *change = &out->set.items[i];
+    const struct approve_file *file = file_of(&out->approve, change->scope_path),
+                              *from = change->from ? file_of(&out->approve, change->from->path) : NULL;
+
+    if (from && (!file || (from->outcome >= APPROVE_CONFLICT && file->outcome < APPROVE_CONFLICT)))
+        file = from;
+    out->files[i] = file;
+    out->verdicts[i] = file ? verdict_of(file->outcome) : WORKSPACE_VERDICT_NOTHING;
+    /* No hunk of it was chosen. */
+    if (a->chosen.items[i] == CHOOSING_HUNKS && file && file->outcome == APPROVE_NOTHING &&
+        file->hunks_taken < file->hunk_count)
+        out->verdicts[i] = WORKSPACE_VERDICT_LEFT;
+}
+
+static void judge(struct approving *a)
+{
+    struct workspace_approved *out = a->out;
+
+    out->applied = out->remaining = 0;
+    a->ends = true;
+    for (size_t i = 0; out->approve.files && i < out->set.count; i++)
+        if (a->chosen.items[i] != CHOOSING_NOT)
+            judge_one(a, i);
+    for (size_t i = 0; i < out->set.count; i++) {
+        enum workspace_verdict verdict = out->verdicts[i];
+        bool is_done = verdict == WORKSPACE_VERDICT_APPLIED || verdict == WORKSPACE_VERDICT_NOTHING;
+
+        a->ends &= is_done;
+        if (out->set.items[i].is_dir)
+            continue;
+        out->remaining += !is_done;
+        out->applied += verdict == WORKSPACE_VERDICT_APPLIED || verdict == WORKSPACE_VERDICT_PARTLY;
+    }
+}
+
+/* Somebody else may be writing to the same project for a moment. */
+static int run_patiently(struct approving *a, const struct approve_options *options, struct err *err)
+{
+    int r = -EBUSY;
+
+    for (int i = 0; i < BUSY_TRIES && r == -EBUSY; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){ .tv_nsec = BUSY_WAIT_NS }, NULL);
+        *err = ERR_NONE;
+        approve_done(&a->out->approve);
+        r = approve_run(a->still->delta_path, options, &a->out->approve, err);
+    }
+    if (r == -EBUSY)
+        err->code = ERR_ABORTED;
+    return r;
+}
+
+/* Whoever was stopped for it may have written between the last look and the end. `""` is what a rename takes away. */
+static int check_unchanged(const struct edit_list *list, const struct edit *edit, void *cookie, struct err *err)
+{
+    const char *hash = seen_find(cookie, edit->path);
+    struct expectation one = { edit->path, hash };
+
+    if (!edit_is_file(edit))
+        return 1;
+    if (!hash || !*hash)
+        return hash && edit->now == 0;
+    return expectation_check(list, edit, &(struct expectation_list){ .items = &one, .count = 1 }, err);
+}
+
+static void list_expected(const struct change_set *set, struct seen *ret)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        char hash[CHANGE_HASH_TEXT_MAX];
+
+        seen_hash(&set->items[i], hash);
+        if (!set->items[i].is_dir)
+            seen_add(ret, set->items[i].scope_path, hash);
+        if (set->items[i].from)
+            seen_add(ret, set->items[i].from->path, "");
+    }
+    seen_sort(ret);
+}
+
+static int run(struct approving *a, bool is_dry, struct err *err)
+{
+    struct workspace_approved *out = a->out;
+    autodone(seen) struct seen expected = { 0 };
+    struct approve_options options = {
+        .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
+        .is_forced = a->request->is_forced,
+        .is_dry = is_dry,
+        .is_held = still_is_held(a->still),
+        .is_dropping = !a->ends,
+    };
+    int r;
+
+    if (!is_dry && !a->request->is_forced) {
+        list_expected(&out->set, &expected);
+        options.check = check_unchanged;
+        options.cookie = &expected;
+    }
+    r = run_patiently(a, &options, err);
+    if (r >= 0)
+        judge(a);
+    if (r <= 0)
+        return r;
+    if (out->approve.conflict_count > 0)
+        return approving_refuse(err, ERR_FAILED_PRECONDITION, "CONFLICTS", out->approve.conflict_count,
+                                "cannot be applied: the project has changed there, too");
+    /* Without a check only hunks that are not there any more are stale. */
+    if (is_dry)
+        return approving_refuse(err, ERR_ABORTED, "HUNK_UNKNOWN", out->approve.stale_count,
+                                "have other hunks than those that are named");
+    return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", out->approve.stale_count, "were changed meanwhile");
+}
+
+static int drop_taken(struct approving *a, struct err *err)
+{
+    const struct approve *approve = &a->out->approve;
+    autofree struct fence_drop *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
+
+    autofree const char **partly = xalloc((approve->edits.count + 1) * sizeof(*partly));
+    size_t partly_count = 0;
+    int r;
+
+    for (size_t i = 0; i < approve->drop_count; i++)
+        drops[i] = (struct fence_drop){ .path = approve->drops[i], .replace_fd = -1 };
+    for (size_t i = 0; i < approve->edits.count; i++)
+        if (approve->files[i].outcome == APPROVE_PARTLY)
+            partly[partly_count++] = approve->edits.items[i].path;
+    r = still_release(a->still, drops, approve->drop_count, err);
+    return r < 0 ? r : still_follow(a->still, partly, partly_count, true, err);
+}
+
+/* Nothing may change from here on. If it could until now, because it was not held or ends with this approval, what was written meanwhile
+ * would be applied unseen, or be left behind. */
+static int calm(struct approving *a, struct err *err)
+{
+    autodone(change_set) struct change_set now = CHANGE_SET_EMPTY;
+    struct change_set_options options = { .prefix = a->still->prefix };
+    bool could_change = a->still->row.status == WORKSPACE_STATUS_ACTIVE && (a->ends || !still_can_hold(a->still));
+    char hash[CHANGE_HASH_TEXT_MAX];
+    int r = a->ends ? still_halt(a->still, err) : still_hold(a->still, err);
+
+    if (r < 0 || !could_change || (a->request->is_forced && a->chosen.selection.file_count == 0))
+        return r;
+    r = change_set_load(a->still->delta_path, &options, &now, err);
+    if (r == 0)
+        r = change_set_hash(&now, hash, err);
+    if (r < 0 || strcmp(hash, a->out->hash) == 0)
+        return r;
+    return err_because(err,
+                       err_set(err, ERR_ABORTED, -ESTALE,
+                               "the agent changed something until it was stopped; nothing was applied%s",
+                               a->ends ? ", and it is stopped now" : ""),
+                       "DIFF_STALE");
+}
+
+/* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
+static int land(struct approving *a, char ***ret_ids, struct err *err)
+{
+    struct review_record record = { .kind = "approve", .actor = a->request->actor, .ends = a->ends, .drops = !a->ends };
+    struct err later = ERR_NONE;
+    int r = calm(a, err);
+
+    if (r == 0)
+        r = review_record_begin(a->still, &record, a->out, err);
+    if (r < 0)
+        return r;
+    r = run(a, false, err);
+    if (r < 0) {
+        review_record_forget(a->still);
+        return r;
+    }
+    a->out->applied_ns = clock_wall_ns();
+    if (!a->ends)
+        r = drop_taken(a, &later);
+    if (r == 0)
+        r = *a->out->approve.id ? review_record_finish(a->still, a->out->approve.id, ret_ids, err)
+                                : review_record_finish(a->still, "none", ret_ids, err);
+    else
+        r = 0;
+    return r;
+}
+
+static void tell(struct approving *a)
+{
+    struct workspace_approved *out = a->out;
+    json_t *details = json_pack("{s:s, s:I, s:I, s:s}", "approvalId", out->approve.id, "applied", (json_int_t) out->applied,
+                                "remaining", (json_int_t) out->remaining, "diffHash", out->hash);
+
+    if (a->request->is_forced)
+        json_object_set_new(details, "force", json_true());
+    if (a->request->overrides_acceptance)
+        json_object_set_new(details, "overrideAcceptance", json_true());
+    if (a->request->acknowledges_all || a->request->acknowledged_count > 0)
+        json_object_set_new(details, "acknowledged", json_true());
+    if (*out->commit_hash)
+        json_object_set_new(details, "commitHash", json_string(out->commit_hash));
+    workspaces_tell(a->still->service, a->still->caller, &a->still->row,
+                    a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
+}
+
+static int prepare(struct approving *a, struct err *err)
+{
+    /* One that would have to be stopped for it is not, before it is known that there is a reason. */
+    int r = still_can_hold(a->still) ? still_hold(a->still, err) : 0;
+
+    if (r == 0)
+        r = approving_load(a, err);
+    if (r == 0)
+        r = approving_choose(a, err);
+    if (r == 0 && a->chosen.count > 0)
+        r = run(a, true, err);
+    else if (r == 0)
+        judge(a);
+    if (r == 0 && a->request->creates_commit)
+        r = workspace_commit_check(&a->still->row, a->still->prefix, a->out, err);
+    return r;
+}
+
+static int approve(struct approving *a, struct err *err)
+{
+    char **ids = NULL;
+    int r = prepare(a, err);
+
+    if (r < 0 || a->request->is_dry || (a->chosen.count == 0 && !a->ends))
+        return r;
+    r = land(a, &ids, err);
+    if (r == 0 && a->request->creates_commit && ids && ids[0])
+        workspace_commit_approved(a->still, a->request, a->out, (const char *const *) ids);
+    for (size_t i = 0; ids && ids[i]; i++)
+        free(ids[i]);
+    free(ids);
+    if (r == 0)
+        tell(a);
+    return r;
+}
+
+int workspaces_approve(struct service *service, const struct caller *caller, const char *id,
+                       const struct workspace_approval *request, struct workspace_approved *ret, struct err *err)
+{
+    autodone(still) struct still still = STILL_NONE;
+    struct approving a = { .request = request, .still = &still, .out = ret };
+    int r =
+        still_begin(service, caller, id, request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved", &still, err);
+
+    ret->applied_ns = clock_wall_ns();
+    ret->was_approved_before = r == 0 && still.row.status == WORKSPACE_STATUS_APPROVED;
+    if (r == 0 && !ret->was_approved_before) {
+        workspaces_touch(service, id);
+        r = approve(&a, err);
+    }
+    bool has_ended = r == 0 && !ret->was_approved_before && !request->is_dry && still.row.status == WORKSPACE_STATUS_APPROVED;
+    chosen_done(&a.chosen);
+    ret->row = still.row;
+    still.row = (struct workspace_row){ 0 };
+    /* Starting again needs the row. */
+    if (still.starts_again)
+        workspace_row_get(service->store, id, &still.row, &(struct err){ 0 });
+    still_done(&still);
+    if (has_ended)
+        workspaces_happened(service, id, BEHAVIOR_APPROVED);
+    return r;
+}

@@ -1,0 +1,137 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "service/workspace_review_int.h"
+
+#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+
+/* ---- acceptance ---- */
+
+static void take_criteria(const json_t *given, struct acceptance_criteria *ret)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach(json_object_get(given, "pathGlobs"), i, item)
+    {
+        if (json_is_string(item))
+            acceptance_add_glob(ret, json_string_value(item));
+    }
+    json_array_foreach(json_object_get(given, "extensions"), i, item)
+    {
+        if (json_is_string(item))
+            acceptance_add_extension(ret, json_string_value(item));
+    }
+}
+
+void workspace_acceptance(const struct workspace_row *row, struct acceptance *ret)
+{
+    json_t *behavior = json_loads(row->behavior, 0, NULL);
+    const json_t *acceptance = json_object_get(behavior, "acceptance");
+
+    *ret = (struct acceptance){ .ignores_binary = json_is_true(json_object_get(acceptance, "ignoreBinary")) };
+    take_criteria(json_object_get(acceptance, "allow"), &ret->allow);
+    take_criteria(json_object_get(acceptance, "deny"), &ret->deny);
+    json_decref(behavior);
+}
+
+/* ---- looking ---- */
+
+static int check_state(const struct workspace_row *row, struct err *err)
+{
+    if (!(WORKSPACE_STATUS_BIT(row->status) & (BIT(CREATING) | BIT(DELETED))))
+        return 0;
+    return err_because(err,
+                       err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and has no changes to show", row->id,
+                               workspace_status_name((enum workspace_status) row->status)),
+                       "INVALID_STATE");
+}
+
+int workspaces_diff(struct service *service, const struct caller *caller, const char *id, struct workspace_diff *ret,
+                    struct err *err)
+{
+    int r = workspaces_get(service, caller, id, &ret->row, err);
+
+    if (r == 0)
+        r = check_state(&ret->row, err);
+    if (r < 0)
+        return r;
+    ret->delta_path = workspaces_path(service, id, "delta");
+    ret->prefix = workspace_prefix(&ret->row);
+    workspace_acceptance(&ret->row, &ret->acceptance);
+    struct change_set_options options = { .prefix = ret->prefix };
+    r = change_set_load(ret->delta_path, &options, &ret->set, err);
+    if (r == -ENOENT && ret->row.status == WORKSPACE_STATUS_ERROR) {
+        *err = ERR_NONE;
+        ret->set = CHANGE_SET_EMPTY;
+        return 0;
+    }
+    return r;
+}
+
+static int note_served(struct service *service, struct workspace_diff *diff, const size_t *places, size_t count,
+                       struct err *err)
+{
+    autodone(seen) struct seen seen = { 0 };
+    autofd int dir_fd = -1;
+    char name[WORKSPACE_NAME_MAX];
+    size_t known;
+    int r;
+
+    workspace_name(diff->row.id, name);
+    dir_fd = openat(service->home.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir_fd < 0)
+        return 0; /* it was collected meanwhile */
+    r = seen_load(dir_fd, &seen, err);
+    known = seen.count;
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        const struct file_change *change = &diff->set.items[places[i]];
+        struct seen before = { .items = seen.items, .count = known };
+        char hash[CHANGE_HASH_TEXT_MAX];
+        const char *old = seen_find(&before, change->scope_path);
+
+        seen_hash(change, hash);
+        if (old)
+            memcpy((char *) (uintptr_t) old, hash, sizeof(hash));
+        else
+            seen_add(&seen, change->scope_path, hash);
+    }
+    return r < 0 ? r : seen_save(dir_fd, &seen, err);
+}
+
+int workspaces_diff_served(struct service *service, struct workspace_diff *diff, const size_t *places, size_t count,
+                           struct err *err)
+{
+    char name[WORKSPACE_NAME_MAX];
+    int r = change_set_hash(&diff->set, diff->hash, err);
+
+    if (r < 0)
+        return r;
+    workspace_name(diff->row.id, name);
+    /* Two at a time would each forget what the other has shown. */
+    autoptr(ward) ward = ward_get(&service->wards, name);
+    pthread_mutex_lock(&ward->life);
+    r = note_served(service, diff, places, count, err);
+    pthread_mutex_unlock(&ward->life);
+    if (r < 0)
+        return r;
+    workspaces_touch(service, diff->row.id);
+    workspaces_measure(service, &diff->row, &(struct err){ 0 });
+    workspaces_totals(service)->diffs++;
+    return 0;
+}
+
+void workspace_diff_done(struct workspace_diff *diff)
+{
+    workspace_row_done(&diff->row);
+    free(diff->delta_path);
+    free(diff->prefix);
+    change_set_done(&diff->set);
+    acceptance_done(&diff->acceptance);
+    *diff = WORKSPACE_DIFF_NONE;
+}

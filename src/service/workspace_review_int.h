@@ -1,0 +1,139 @@
+/* Inside the room: what the files of the review share. */
+#pragma once
+
+#include "service/workspace_int.h"
+#include "service/workspace_review.h"
+
+/* ---- a workspace that keeps still (workspace_review_still.c) ---- */
+
+struct still {
+    struct service *service;
+    const struct caller *caller;
+    struct ward *ward; /* owned, its `life` locked */
+    struct workspace_row row;
+    char *delta_path, *prefix; /* owned; the scope from the project's root: "services/api", or "" */
+    int dir_fd;                /* owned: the workspace's directory */
+    int fd;                    /* owned: the connection that holds; -1: nothing runs */
+    char *payload;             /* owned */
+    bool starts_again;         /* it was stopped because it cannot be held */
+};
+
+#define STILL_NONE ((struct still){ .dir_fd = -1, .fd = -1 })
+
+/* Takes its lock and reads its row, finishes what was cut short. `statuses` are bits; another is INVALID_STATE, "cannot be VERBED". */
+int still_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned statuses,
+                const char *verbed, struct still *ret, struct err *err);
+
+/* From here on nothing changes the delta. */
+int still_hold(struct still *still, struct err *err);
+
+/* Whether its driver can do that while it runs; another is stopped by still_hold(), and started again by still_done(). */
+bool still_can_hold(const struct still *still);
+
+/* Whether the delta is in use: held, or by a driver that cannot be and that nobody has stopped yet. For `is_held` of review/. */
+bool still_is_held(const struct still *still);
+
+/* These leave the delta, and everything goes on. Without any it cannot fail. */
+int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err);
+
+/* The delta of a copy is made anew from two trees: these paths (no leading slash) are as the project has them from now on, in both; or
+ * only in the one that is compared with, so that what is left of them stays a change. Nothing to do for other drivers. */
+int still_follow(struct still *still, const char *const *paths, size_t count, bool keeps_work, struct err *err);
+bool still_is_copy(const struct still *still);
+
+/* Ends its processes and its mount; it is stopped then, if it was active. */
+int still_halt(struct still *still, struct err *err);
+
+/* Releases, and lets go. */
+void still_done(struct still *still);
+
+/* The scope from the project's root; and a path in it likewise. Free them. */
+char *workspace_prefix(const struct workspace_row *row);
+char *still_project_path(const char *prefix, const char *scope_path);
+
+/* ---- what was shown (workspace_review_seen.c) ---- */
+
+struct seen_one {
+    char *path; /* owned; from the sandbox's root */
+    char hash[CHANGE_HASH_TEXT_MAX];
+};
+
+struct seen {
+    struct seen_one *items; /* owned; by path */
+    size_t count, cap;
+};
+
+int seen_load(int dir_fd, struct seen *ret, struct err *err);
+/* NULL: it was not shown. */
+const char *seen_find(const struct seen *seen, const char *path);
+/* Replaces, or adds at the end: seen_sort() before the next seen_find(). */
+void seen_add(struct seen *seen, const char *path, const char *hash);
+void seen_sort(struct seen *seen);
+int seen_save(int dir_fd, const struct seen *seen, struct err *err);
+void seen_done(struct seen *seen);
+
+/* The hash of a change as it is shown and compared: a rename is both its paths. "": it could not be read. */
+void seen_hash(const struct file_change *change, char out[CHANGE_HASH_TEXT_MAX]);
+
+/* ---- what is chosen (workspace_review_choice.c) ---- */
+
+enum choosing { CHOOSING_NOT, CHOOSING_WHOLE, CHOOSING_HUNKS };
+
+struct chosen {
+    enum choosing *items; /* owned; one for each of the set */
+    const struct workspace_hunks **hunks;
+    bool is_all;
+    size_t count;                 /* how many of them are chosen, at all; this and what follows by chosen_select() */
+    struct selection selection;   /* no files: all */
+    struct selection_file *files; /* owned */
+};
+
+/* Finds what is named. FILE_UNKNOWN, unless `unknown` takes the names. */
+int chosen_make(const struct workspace_choice *choice, struct change_set *set, const char *sandbox_id,
+                struct workspace_discarded *unknown, struct chosen *ret, struct err *err);
+/* What review/ takes, with the directories that go with the files. */
+void chosen_select(struct chosen *chosen, const struct change_set *set);
+void chosen_done(struct chosen *chosen);
+
+/* Of the row's behaviour. */
+void workspace_acceptance(const struct workspace_row *row, struct acceptance *ret);
+
+/* ---- one approval (workspace_review_check.c, workspace_review_approve.c) ---- */
+
+/* All that one approval goes through. */
+struct approving {
+    const struct workspace_approval *request;
+    struct still *still;
+    struct workspace_approved *out;
+    struct chosen chosen;
+    bool ends; /* nothing is left afterwards */
+};
+
+/* The changes, with their hashes. */
+int approving_load(struct approving *a, struct err *err);
+/* What is meant, if it may be: accepted, acknowledged, reviewed. */
+int approving_choose(struct approving *a, struct err *err);
+/* "3 changes WHAT; nothing was applied". */
+int approving_refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what);
+
+/* ---- the record of what is being done (workspace_review_record.c) ---- */
+
+struct review_record {
+    const char *kind;  /* "approve", "undo" */
+    const char *actor; /* "" */
+    const char *undoes;
+    bool ends;  /* the workspace is approved afterwards */
+    bool drops; /* what was taken whole leaves the delta */
+};
+
+/* Durable before anything is written to the project. `approved` says what will be, by a dry run. */
+int review_record_begin(struct still *still, const struct review_record *record, const struct workspace_approved *approved,
+                        struct err *err);
+/* It came to nothing. */
+void review_record_forget(struct still *still);
+/* It is done: rows of provenance, the status, and the record goes. `ret_ids`, if not NULL, are those of the rows, ended by NULL; free all. */
+int review_record_finish(struct still *still, const char *approval_id, char ***ret_ids, struct err *err);
+/* What a killed server left; with the lock. */
+void review_record_recover(struct still *still);
+/* At the start. */
+void workspaces_recover_reviews(struct service *service);
