@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 MESON = meson setup --wipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff install clean
+.PHONY: help setup build run test test-docker san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,9 @@ run: build ## the main job: what an agent may see of the example project, and wh
 
 test: build ## all tests
 	@meson test -C $(BUILD) --print-errorlogs --no-rebuild
+
+test-docker: build ## all tests of sandboxes in containers, also the slow ones
+	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 meson test -C $(BUILD) --suite docker --print-errorlogs --no-rebuild -t 4
 
 san: setup ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer
 	@tools/sanitize address,undefined build-asan

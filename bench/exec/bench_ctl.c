@@ -1,7 +1,8 @@
 /*
  * What bench_exec.py measures from within one small process, so that no interpreter is in the figures:
  *
- *     bench-ctl make DIR NAME BASE      makes the directory of a sandbox over BASE, as home_create() would
+ *     bench-ctl make DIR NAME BASE [IMAGE ENGINE]
+ *                                       makes the directory of a sandbox over BASE, as home_create() would
  *     bench-ctl rounds DIR COUNT        a plain fork and exec of /bin/true, an exec of it in the running sandbox DIR, and the
  *                                       builtin ":" in a session there, in turn; prints the three times of each round in us
  *     bench-ctl first COMMAND...        starts it; prints the time to its first byte of output and to its end, in us
@@ -170,14 +171,17 @@ static int first(char **command)
     return 0;
 }
 
-static int make(const char *dir, const char *name, const char *base)
+static int make(const char *dir, const char *name, const char *base, const char *image, const char *engine)
 {
     autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
     struct err err = ERR_NONE;
 
     spec->name = xdup(name);
     spec->base_path = xdup(base);
-    spec->runtime = xdup("bwrap");
+    spec->runtime = xdup(image ? "docker" : "bwrap");
+    spec->image = xdup(image ? image : "");
+    spec->engine = xdup(engine ? engine : "");
+    spec->no_pull = true;
     spec->hostname = xdup("");
     spec->is_live = true;
     spec->created_ns = (uint64_t) clock_wall_ns();
@@ -231,8 +235,8 @@ int main(int argc, char **argv)
     const char *verb = argc > 1 ? argv[1] : "";
 
     signal(SIGPIPE, SIG_IGN);
-    if (strcmp(verb, "make") == 0 && argc == 5)
-        return make(argv[2], argv[3], argv[4]);
+    if (strcmp(verb, "make") == 0 && (argc == 5 || argc == 7))
+        return make(argv[2], argv[3], argv[4], argv[5], argc == 7 ? argv[6] : NULL);
     if (strcmp(verb, "rounds") == 0 && argc == 4)
         return rounds(argv[2], argv[3]);
     if (strcmp(verb, "first") == 0 && argc > 2)

@@ -7,15 +7,15 @@ machine does hits all alike. Reported are medians, as ratios to the median of th
     tools/bench-exec [--quick] [--rounds N] [--idle N] [--long] [--no-docker] [--results DIR]
 
  - plain: fork and exec of /bin/true. exec: /bin/true in a running sandbox, from asking at its control socket until its end is told.
-   builtin: ":" in a session there.
+   builtin: ":" in a session there. container exec, container builtin: the same where the sandbox is a container.
  - bwrap: `bwrap --unshare-all --ro-bind / / ...`. docker: `docker run --rm` and `docker exec` with an engine of our own, private in all
-   its directories, and an image with nothing but busybox. run: `agentfense run`. For these: from start to the first byte of output.
- - idle sandboxes: private memory of supervisor, bwrap and init together.
+   its directories, and an image of this machine's tools. run: `agentfense run`; run docker: in a container of that image. For these: from
+   start to the first byte of output.
+ - idle sandboxes: private memory of supervisor, bwrap and init together; of containers with the engine's shim for each.
  - --long adds 500 sandboxes started at once, of which each answers an exec.
 """
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
@@ -30,6 +30,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "docker"))
+
+import engine  # noqa: E402
+
 LIMIT = "256M"
 
 # What is compared with what, and the ratio that the project promises; None where it promises nothing.
@@ -42,6 +46,10 @@ RATIOS = [
     ("docker run", "bwrap", None, "docker run to first output / bwrap"),
     ("docker exec", "plain", None, "docker exec to first output / fork+exec"),
     ("run", "docker run", None, "run to first output / docker run"),
+    ("run docker", "docker run", None, "run in a container to first output / docker run"),
+    ("container exec", "plain", None, "exec in a running container / fork+exec"),
+    ("container exec", "docker exec", None, "exec in a running container / docker exec"),
+    ("container builtin", "plain", None, "session builtin in a container / fork+exec"),
 ]
 IDLE_TARGET_MB = 2.0
 
@@ -85,9 +93,9 @@ class Bench:
 
     # ---- sandboxes that stay ----
 
-    def make(self, name):
+    def make(self, name, docker=None):
         path = self.state / "sandboxes" / name
-        self.call(self.ctl, "make", path, name, self.base)
+        self.call(self.ctl, "make", path, name, self.base, *([docker.image("tools"), docker.socket] if docker else []))
         return path
 
     def start(self, paths):
@@ -140,82 +148,24 @@ def private_bytes(pid):
     return total
 
 
-def memory_of(supervisors):
+def contained(path, docker):
+    """Of a sandbox that is a container: the engine's shim, and init with what it keeps."""
+    (container,) = docker.containers(f"label=agentfense.sandbox={path.name}")
+    init = docker.inspect(container)["State"]["Pid"]
+    shim = int(Path(f"/proc/{init}/stat").read_text().rpartition(")")[2].split()[1])
+    return [shim, *descendants(shim)]
+
+
+def memory_of(supervisors, paths=(), docker=None):
     """Private bytes of each sandbox, and of each kind of process in the middle one."""
     totals, parts = [], []
-    for supervisor in supervisors:
-        pids = [supervisor.pid, *descendants(supervisor.pid)]
+    for at, supervisor in enumerate(supervisors):
+        pids = [supervisor.pid, *descendants(supervisor.pid), *(contained(paths[at], docker) if docker else [])]
         each = [(Path(f"/proc/{pid}/comm").read_text().strip(), private_bytes(pid)) for pid in pids]
         totals.append(sum(size for _, size in each))
         parts.append(each)
     middle = sorted(range(len(totals)), key=totals.__getitem__)[len(totals) // 2]
     return totals, parts[middle]
-
-
-# ---- docker ----
-
-class Docker:
-    """An engine of our own, that touches nothing of another."""
-
-    def __init__(self, bench):
-        self.bench = bench
-        self.dir = Path(tempfile.mkdtemp(prefix="af-dock-"))
-        self.host = f"unix://{self.dir}/sock"
-        self.daemon = None
-
-    def docker(self, *words, **options):
-        return self.bench.call("docker", "-H", self.host, *words, **options)
-
-    def start(self):
-        for program in ("dockerd", "docker", "busybox"):
-            if not shutil.which(program):
-                raise RuntimeError(f"{program} is not installed")
-        log = open(self.dir / "log", "wb")
-        self.daemon = subprocess.Popen(
-            ["dockerd", "-H", self.host, "--data-root", str(self.dir / "root"), "--exec-root", str(self.dir / "exec"), "--pidfile",
-             str(self.dir / "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false", "--exec-opt",
-             "native.cgroupdriver=cgroupfs"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        for _ in range(600):
-            if self.daemon.poll() is not None:
-                raise RuntimeError(f"dockerd ended: {self.last_words()}")
-            with contextlib.suppress(RuntimeError):
-                self.docker("version")
-                break
-            time.sleep(0.1)
-        else:
-            raise RuntimeError("dockerd does not answer")
-        self.make_image()
-        self.docker("run", "-d", "--name", "box", "--network", "none", "bench", "sleep", "3600")
-
-    def last_words(self):
-        lines = (self.dir / "log").read_text(errors="replace").strip().splitlines()
-        return lines[-1][-300:] if lines else "it says nothing"
-
-    def make_image(self):
-        tree = self.dir / "image" / "bin"
-        tree.mkdir(parents=True)
-        shutil.copy(shutil.which("busybox"), tree / "busybox")
-        for name in ("sh", "echo", "true", "sleep"):
-            (tree / name).symlink_to("busybox")
-        tar = self.dir / "image.tar"
-        self.bench.call("tar", "-C", self.dir / "image", "-cf", tar, ".")
-        self.docker("import", tar, "bench")
-
-    def stop(self):
-        if self.daemon and self.daemon.poll() is None:
-            with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
-                self.docker("rm", "-f", "box")
-            self.daemon.terminate()
-            try:
-                self.daemon.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.daemon.pid, signal.SIGKILL)
-                self.daemon.wait()
-        with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
-            ours = [line.split()[4] for line in mounts if f" {self.dir}/" in line]
-        for path in sorted(ours, reverse=True):
-            subprocess.run(["umount", "-l", path], check=False)
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 # ---- the rounds ----
@@ -232,9 +182,11 @@ def contestants(bench, docker):
     except RuntimeError as problem:
         bench.skipped["run -m"] = str(problem)
     if docker:
-        base = ["docker", "-H", docker.host]
-        found.append(("docker run", lambda: bench.first("docker run", *base, "run", "--rm", "--network", "none", "bench", "echo", "x")))
+        base, image = ["docker", "-H", docker.host], docker.image("tools")
+        ours = [*run, "--runtime", "docker", "--image", image, bench.base, "--", "echo", "x"]
+        found.append(("docker run", lambda: bench.first("docker run", *base, "run", "--rm", "--network", "none", image, "echo", "x")))
         found.append(("docker exec", lambda: bench.first("docker exec", *base, "exec", "box", "echo", "x")))
+        found.append(("run docker", lambda: bench.first("run docker", *ours)))
     return found
 
 
@@ -242,45 +194,43 @@ def start_docker(bench):
     if bench.args.no_docker:
         bench.skipped["docker"] = "not asked for"
         return None
-    docker = Docker(bench)
     try:
-        docker.start()
-        return docker
-    except (RuntimeError, OSError) as problem:
+        docker = engine.get_engine()
+        docker.docker("run", "-d", "--name", "box", "--network", "none", docker.image("tools"), "sleep", "3600")
+    except (engine.Unavailable, RuntimeError, OSError) as problem:
         bench.skipped["docker"] = str(problem)
-        docker.stop()
         return None
+    bench.env["DOCKER_HOST"] = docker.host
+    return docker
 
 
 def measure(bench):
     """Between two blocks of execs a round of starts, so that both meet the same weather."""
     docker = start_docker(bench)
-    paths = [bench.make("running")]
+    paths = [bench.make("running"), *([bench.make("contained", docker)] if docker else [])]
+    running, _ = bench.start(paths)
     try:
-        running, _ = bench.start(paths)
-        try:
-            turns = contestants(bench, docker)
-            per_round = 10 if bench.args.quick else 20
-            for turn in range(bench.args.rounds):
-                for line in bench.call(bench.ctl, "rounds", paths[0], per_round).splitlines():
-                    for name, value in zip(("plain", "exec", "builtin"), map(float, line.split())):
+        turns = contestants(bench, docker)
+        per_round = 10 if bench.args.quick else 20
+        for turn in range(bench.args.rounds):
+            for path, kind in zip(paths, ("", "container ")):
+                for line in bench.call(bench.ctl, "rounds", path, per_round).splitlines():
+                    for name, value in zip(("plain", f"{kind}exec", f"{kind}builtin"), map(float, line.split())):
                         bench.add(name, value)
-                for at in range(len(turns)):
-                    turns[(turn + at) % len(turns)][1]()
-                say(f"round {turn + 1} of {bench.args.rounds}")
-        finally:
-            bench.end(paths, running)
+            for at in range(len(turns)):
+                turns[(turn + at) % len(turns)][1]()
+            say(f"round {turn + 1} of {bench.args.rounds}")
     finally:
-        if docker:
-            docker.stop()
+        bench.end(paths, running)
+    return docker
 
 
-def measure_idle(bench):
-    paths = [bench.make(f"idle{n}") for n in range(bench.args.idle)]
+def measure_idle(bench, count, docker=None):
+    paths = [bench.make(f"idle{n}", docker) for n in range(count)]
     running, seconds = bench.start(paths)
     try:
         time.sleep(1)
-        totals, parts = memory_of(running)
+        totals, parts = memory_of(running, paths, docker)
     finally:
         bench.end(paths, running)
     return {"count": len(paths), "started_s": round(seconds, 2), "private_mb": round(statistics.median(totals) / 1e6, 3),
@@ -302,7 +252,7 @@ def measure_many(bench, count):
 
 # ---- the report ----
 
-def report(bench, idle, many):
+def report(bench, idle, contained_idle, many):
     medians = {name: statistics.median(values) for name, values in bench.samples.items()}
     rows = []
     for name, reference, target, text in RATIOS:
@@ -314,6 +264,9 @@ def report(bench, idle, many):
         verdict = "pass" if idle["private_mb"] <= IDLE_TARGET_MB else "MISS"
         rows.append({"what": f"private memory of one of {idle['count']} idle sandboxes", "value": idle["private_mb"], "unit": "MB",
                      "target": IDLE_TARGET_MB, "verdict": verdict})
+    if contained_idle:
+        rows.append({"what": f"private memory of one of {contained_idle['count']} idle containers", "value": contained_idle["private_mb"],
+                     "unit": "MB", "target": None, "verdict": ""})
     if many:
         rows.append({"what": f"{many['count']} sandboxes started at once", "value": many["started_s"], "unit": "s", "target": None,
                      "verdict": ""})
@@ -327,6 +280,7 @@ def report(bench, idle, many):
         "medians_us": {name: round(value, 1) for name, value in sorted(medians.items())},
         "best_us": {name: round(min(values), 1) for name, values in sorted(bench.samples.items())},
         "idle": idle,
+        "contained_idle": contained_idle,
         "many": many,
         "skipped": bench.skipped,
     }
@@ -341,6 +295,8 @@ def table(result):
     lines.append("medians in us: " + ", ".join(f"{name} {value:.0f}" for name, value in result["medians_us"].items()))
     if result["idle"]:
         lines.append("an idle sandbox in kB: " + ", ".join(f"{name} {size}" for name, size in result["idle"]["parts_kb"]))
+    if result["contained_idle"]:
+        lines.append("an idle container in kB: " + ", ".join(f"{name} {size}" for name, size in result["contained_idle"]["parts_kb"]))
     lines += [f"without {name}: {reason}" for name, reason in result["skipped"].items()]
     return "\n".join(lines)
 
@@ -367,10 +323,11 @@ def main():
     work.chmod(0o755)
     try:
         bench = Bench(args, work)
-        measure(bench)
-        idle = measure_idle(bench) if args.idle else None
+        docker = measure(bench)
+        idle = measure_idle(bench, args.idle) if args.idle else None
+        contained_idle = measure_idle(bench, min(args.idle, 10), docker) if args.idle and docker else None
         many = measure_many(bench, 500) if args.long else None
-        result = report(bench, idle, many)
+        result = report(bench, idle, contained_idle, many)
     except RuntimeError as problem:
         sys.exit(f"bench-exec: {problem}")
     finally:

@@ -345,10 +345,10 @@ class Loads:
         self.turn = 0
 
     def quiet(self):
-        """What earlier loads left behind must not be paid for by the next: what waits to be written back, and memory that a virtual
-        machine gave back to its host while nothing used it. The host takes about 10 us to give a page again, several times
-        what writing it takes; whoever comes after a slow file system would pay for that."""
-        subprocess.run(["sync", "-f", self.work], check=True)
+        """What earlier loads left behind must not be paid for by the next: what waits to be written back, also below the image that all
+        this is on, and memory that a virtual machine gave back to its host while nothing used it. The host takes about 10 us to
+        give a page again, several times what writing it takes; whoever comes after a slow file system would pay for that."""
+        subprocess.run(["sync"], check=True)
         with mmap.mmap(-1, HOT_MEMORY) as memory:
             for at in range(0, HOT_MEMORY, mmap.PAGESIZE):
                 memory[at] = 1

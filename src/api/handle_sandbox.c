@@ -248,7 +248,7 @@ static int explain(struct call *call, void *cookie, struct err *err)
         r = request_need(in->path, "path", err);
     if (r == 0)
         r = sandboxes_explain(service_of(cookie), &caller, in->sandbox_id, in->path, &rules, &explanation, err);
-    return r < 0 ? r : answer_send(call, &make_explanation(rules, explanation)->base, err);
+    return r < 0 || !explanation ? r : answer_send(call, &make_explanation(rules, explanation)->base, err);
 }
 
 int handle_explain_permission(struct call *call, void *cookie, struct err *err)

@@ -48,9 +48,9 @@ struct ws_route {
     const char *verb, *path;
     ws_fn fn;
     const char *summary;
-    unsigned flags;
     const char *const *keys; /* ended by NULL: any other key of the body is 400; NULL: any key goes */
     size_t body_max;         /* 0: 4 MiB */
+    unsigned flags;
     enum web_answer answer;
 };
 

@@ -1,4 +1,4 @@
-/* By what a workspace's changes are kept apart from its directory. There is one such driver; a workspace names its own. */
+/* By what a workspace's changes are kept apart from its directory. A workspace may name its own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,12 +11,15 @@
 #include "base/mem.h"
 #include "service/workspaces.h"
 
-#define DESCRIPTION "FUSE overlay that checks each file operation against rules"
 #define BWRAP "/usr/bin/bwrap"
 
-static bool has_fuse(void)
+static const char *describe(const char *driver)
 {
-    return access("/dev/fuse", R_OK | W_OK) == 0;
+    if (strcmp(driver, "overlayfs") == 0)
+        return "overlayfs of the kernel; checks nothing, so for sandboxes whose rules forbid nothing";
+    if (strcmp(driver, "copy") == 0)
+        return "a copy of the directory; checks nothing, and works anywhere";
+    return "FUSE overlay that checks each file operation against rules";
 }
 
 static bool has_bwrap(void)
@@ -24,23 +27,25 @@ static bool has_bwrap(void)
     return access(BWRAP, X_OK) == 0;
 }
 
-static json_t *info(void)
+static json_t *info(const char *driver)
 {
     /* The capitalised keys are those that older clients read. */
-    bool ok = has_fuse();
+    bool ok = workspace_driver_works(driver);
 
-    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:b}", "Type", WORKSPACE_DRIVER, "Version", AGENTFENSE_VERSION,
-                     "Description", DESCRIPTION, "Available", ok, "type", WORKSPACE_DRIVER, "version", AGENTFENSE_VERSION,
-                     "description", DESCRIPTION, "available", ok);
+    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:b}", "Type", driver, "Version", AGENTFENSE_VERSION, "Description",
+                     describe(driver), "Available", ok, "type", driver, "version", AGENTFENSE_VERSION, "description",
+                     describe(driver), "available", ok);
 }
 
 int ws_driver_info(struct ws *ws, struct err *err)
 {
-    json_t *answer = json_pack("{s:o, s:b}", "driver", info(), "available", has_fuse());
+    const char *driver = workspace_driver_choose(ws->service, "");
+    bool ok = workspace_driver_works(driver);
+    json_t *answer = json_pack("{s:o, s:b}", "driver", info(driver), "available", ok);
 
     (void) err;
-    if (!has_fuse())
-        json_object_set_new(answer, "error", json_string("/dev/fuse cannot be opened"));
+    if (!ok)
+        json_object_set_new(answer, "error", json_string("this host lacks what it needs; see driver/options"));
     return ws_answer(ws, 200, answer);
 }
 
@@ -53,22 +58,35 @@ static json_t *requirement(const char *name, bool is_met, const char *fix)
     return one;
 }
 
+static json_t *option(const char *driver)
+{
+    bool works = workspace_driver_works(driver), is_fence = strcmp(driver, WORKSPACE_DRIVER) == 0;
+    json_t *needs = json_pack("[o]", requirement("bubblewrap", has_bwrap(), "install the package bubblewrap"));
+
+    if (is_fence)
+        json_array_insert_new(needs, 0,
+                              requirement("/dev/fuse", works, "load the module fuse, and let the server open /dev/fuse"));
+    else if (strcmp(driver, "overlayfs") == 0)
+        json_array_insert_new(needs, 0, requirement("overlayfs", works, "load the module overlay"));
+    return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b, s:b}, s:o, s:b, s:b}", "id", driver, "name",
+                     is_fence ? "Fence" : driver, "description", describe(driver), "directAccess", 0, "capabilities",
+                     "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0, "rules",
+                     is_fence, "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence);
+}
+
 int ws_driver_options(struct ws *ws, struct err *err)
 {
     struct utsname host = { 0 };
+    json_t *options = json_array();
     (void) err;
 
     uname(&host);
-    json_t *fence =
-        json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b}, s:[o, o], s:b, s:b}", "id", WORKSPACE_DRIVER, "name", "Fence",
-                  "description", DESCRIPTION, "directAccess", 0, "capabilities", "filesystemIsolation", 1, "processIsolation",
-                  1, "networkIsolation", 1, "directAccess", 0, "requirements",
-                  requirement("/dev/fuse", has_fuse(), "load the module fuse, and let the server open /dev/fuse"),
-                  requirement("bubblewrap", has_bwrap(), "install the package bubblewrap"), "available",
-                  has_fuse() && has_bwrap(), "recommended", 1);
+    for (const char *const *at = workspace_driver_names; *at; at++)
+        json_array_append_new(options, option(*at));
     return ws_answer(ws, 200,
-                     json_pack("{s:s, s:s, s:s, s:b, s:[o]}", "os", "linux", "kernel", host.release, "currentDriver",
-                               WORKSPACE_DRIVER, "inUserNamespace", geteuid() != 0, "options", fence));
+                     json_pack("{s:s, s:s, s:s, s:b, s:o}", "os", "linux", "kernel", host.release, "currentDriver",
+                               workspace_driver_choose(ws->service, ""), "inUserNamespace", geteuid() != 0, "options",
+                               options));
 }
 
 int ws_driver_select(struct ws *ws, struct err *err)
@@ -76,23 +94,28 @@ int ws_driver_select(struct ws *ws, struct err *err)
     const char *id = "";
     int r = ws_get_text(ws->body, "driverId", 64, &id, err);
 
-    if (r < 0)
+    if (r == 0 && !ws->caller.is_admin)
+        r = err_set(err, ERR_PERMISSION_DENIED, -EPERM, "only administrators choose the driver of others' sandboxes");
+    if (r == 0)
+        r = workspace_driver_prefer(ws->service, id, err);
+    if (r < 0) {
+        ws_hint(ws, "there are fence, overlayfs, copy, auto; each sandbox can also name its own");
         return r;
-    if (strcmp(id, WORKSPACE_DRIVER) != 0) {
-        ws_hint(ws, "this server has the driver '%s'", WORKSPACE_DRIVER);
-        return err_refuse(err, -EINVAL, id, "is no driver that this server has");
     }
     return ws_answer(ws, 200,
-                     json_pack("{s:b, s:s, s:b, s:s}", "success", 1, "selectedDriver", WORKSPACE_DRIVER, "requiresRestart", 0,
-                               "message", "new sandboxes use it; those that are there keep theirs"));
+                     json_pack("{s:b, s:s, s:b, s:s}", "success", 1, "selectedDriver", workspace_driver_choose(ws->service, ""),
+                               "requiresRestart", 0, "message", "new sandboxes use it; those that are there keep theirs"));
 }
 
 int ws_driver_preference(struct ws *ws, struct err *err)
 {
+    char preferred[WORKSPACE_DRIVER_MAX];
     (void) err;
-    return ws_answer(
-        ws, 200,
-        json_pack("{s:s, s:s, s:b}", "preference", WORKSPACE_DRIVER, "currentDriver", WORKSPACE_DRIVER, "isActive", 1));
+
+    workspace_driver_preferred(ws->service, preferred);
+    return ws_answer(ws, 200,
+                     json_pack("{s:s, s:s, s:b}", "preference", preferred, "currentDriver",
+                               workspace_driver_choose(ws->service, ""), "isActive", 1));
 }
 
 /* "0" turns it off; without the file the kernel has no such switch. */
@@ -111,7 +134,7 @@ static bool allows_user_namespaces(void)
 int ws_driver_bwrap(struct ws *ws, struct err *err)
 {
     json_t *answer = json_pack("{s:b, s:b, s:b}", "available", has_bwrap(), "userNamespaceEnabled", allows_user_namespaces(),
-                               "overlayfsInUserNS", 0);
+                               "overlayfsInUserNS", workspace_driver_works("overlayfs"));
 
     (void) err;
     if (has_bwrap())

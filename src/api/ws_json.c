@@ -67,8 +67,10 @@ int ws_get_duration(const json_t *object, const char *key, int64_t *ret_ns, stru
 {
     const json_t *value = get(object, key);
 
-    if (value && json_is_string(value))
-        return parse_duration(key, json_string_value(value), ret_ns, err);
+    const char *text = json_string_value(value);
+
+    if (text)
+        return parse_duration(key, text, ret_ns, err);
     if (value && !json_is_integer(value))
         return err_invalid(err, "%s must be a number of nanoseconds or a text such as \"24h\"", key);
     if (value && json_integer_value(value) < 0)

@@ -112,8 +112,8 @@ int ws_conflicts(struct ws *ws, struct err *err)
         if (file->state == RECONCILE_CONFLICT)
             append_path(conflicting, found.prefix, file->edit->path);
         if (file->has_moved || file->state == RECONCILE_CONFLICT)
-            json_array_append_new(files, one_of(ws->id, found.prefix, file->edit, reconcile_state_name(file->state),
-                                                file->reason, &file->merge));
+            json_array_append_new(
+                files, one_of(ws->id, found.prefix, file->edit, reconcile_state_name(file->state), file->reason, &file->merge));
     }
     const char *base = found.row.base_commit ? found.row.base_commit : "";
     json_t *body = json_pack("{s:b, s:b, s:o, s:o, s:o, s:o}", "hasConflict", found.report.conflict_count > 0, "headMoved",
@@ -137,8 +137,8 @@ static json_t *rebase_body(struct ws *ws, const struct workspace_rebased *rebase
         append_path(moved, rebased->prefix, file->edit->path);
         if (file->outcome == REBASE_CONFLICT)
             append_path(conflicting, rebased->prefix, file->edit->path);
-        json_array_append_new(files, one_of(ws->id, rebased->prefix, file->edit, rebase_outcome_name(file->outcome),
-                                            file->reason, &file->merge));
+        json_array_append_new(
+            files, one_of(ws->id, rebased->prefix, file->edit, rebase_outcome_name(file->outcome), file->reason, &file->merge));
     }
     json_t *body = json_pack("{s:b, s:s, s:o, s:o, s:o}", "success", rebased->rebase.conflict_count == 0, "strategy", strategy,
                              "repoChangedFiles", moved, "conflictingFiles", conflicting, "files", files);
@@ -193,12 +193,13 @@ int ws_undo(struct ws *ws, struct err *err)
             append_path(moved, undone.prefix, undone.undo.moved[i]);
         ws_detail(ws, "changedSince", moved);
         ws_hint(ws, "what was applied has been changed since; nothing was undone");
-        return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "%zu paths have changed since the approval",
-                                        undone.undo.moved_count),
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "%zu paths have changed since the approval",
+                                   undone.undo.moved_count),
                            "PROJECT_MOVED");
     }
     json_t *body = json_pack("{s:b, s:s, s:I, s:s}", "success", 1, "approvalId", undone.undoes, "undone",
-                             (json_int_t) undone.undo.done_count, "status",
+                             (json_int_t) (is_dry ? undone.path_count : undone.undo.done_count), "status",
                              workspace_status_name((enum workspace_status) undone.row.status));
     ws_set_text(body, "undoId", undone.undo.id);
     if (is_dry)

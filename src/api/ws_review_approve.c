@@ -11,17 +11,18 @@
 #include "base/mem.h"
 #include "service/workspace_review.h"
 
-const char *const ws_approve_keys[] = { "mode",          "files",        "fileIds",   "hunks",  "hunkRanges", "actor",
-                                        "commitMessage", "commitMsg",    "createCommit", "force", "overrideAcceptance",
-                                        "acknowledge",   "dryRun",       "diffHash",  "version", NULL };
+const char *const ws_approve_keys[] = {
+    "mode",          "files",     "fileIds",      "hunks", "hunkRanges",         "actor",
+    "commitMessage", "commitMsg", "createCommit", "force", "overrideAcceptance", "acknowledge",
+    "dryRun",        "diffHash",  "version",      NULL
+};
 
 /* ---- the request ---- */
 
 static int take_mode(const json_t *body, const struct ws_review_choice *choice, bool needs_choice, struct err *err)
 {
     const char *mode = "";
-    bool has_hunks = choice->choice.hunk_count > 0,
-         has_files = choice->choice.path_count + choice->choice.file_id_count > 0;
+    bool has_hunks = choice->choice.hunk_count > 0, has_files = choice->choice.path_count + choice->choice.file_id_count > 0;
     int r = ws_get_text(body, "mode", 0, &mode, err);
 
     if (r < 0)
@@ -35,8 +36,9 @@ static int take_mode(const json_t *body, const struct ws_review_choice *choice, 
     if (strcmp(mode, "hunks") == 0 && !has_hunks)
         return err_invalid(err, "mode is hunks, and none are named");
     /* An empty list is not all. */
-    if (!has_files && !has_hunks && (json_object_get(body, "files") || json_object_get(body, "fileIds") ||
-                                     json_object_get(body, "hunks") || json_object_get(body, "hunkRanges")))
+    if (!has_files && !has_hunks &&
+        (json_object_get(body, "files") || json_object_get(body, "fileIds") || json_object_get(body, "hunks") ||
+         json_object_get(body, "hunkRanges")))
         return err_invalid(err, "the list of what to approve is empty; leave it out to approve all");
     return 0;
 }
@@ -135,11 +137,10 @@ static json_t *files_of(const struct workspace_approved *approved, bool only_wro
 static int answer(struct ws *ws, const struct workspace_approval *request, const struct workspace_approved *approved)
 {
     bool is_partial = approved->remaining > 0;
-    json_t *body = json_pack("{s:b, s:I, s:i, s:I, s:b, s:o, s:s, s:I}", "success", 1, "applied", (json_int_t) approved->applied,
-                             "failed", 0, "remaining", (json_int_t) approved->remaining, "isPartial", is_partial, "files",
-                             files_of(approved, false), "status",
-                             workspace_status_name((enum workspace_status) approved->row.status), "version",
-                             (json_int_t) approved->row.row_version);
+    json_t *body = json_pack(
+        "{s:b, s:I, s:i, s:I, s:b, s:o, s:s, s:I}", "success", 1, "applied", (json_int_t) approved->applied, "failed", 0,
+        "remaining", (json_int_t) approved->remaining, "isPartial", is_partial, "files", files_of(approved, false), "status",
+        workspace_status_name((enum workspace_status) approved->row.status), "version", (json_int_t) approved->row.row_version);
 
     ws_set_time(body, "appliedAt", approved->applied_ns);
     ws_set_text(body, "approvalId", approved->approve.id);

@@ -13,8 +13,8 @@
 #define PROVENANCE_DEFAULT 50
 #define NAMES_MAX 100000
 
-const char *const ws_commit_keys[] = { "projectRoot", "sandboxIds", "filePaths", "files", "commitMessage", "commitMsg", "actor",
-                                       NULL };
+const char *const ws_commit_keys[] = { "projectRoot",   "sandboxIds", "filePaths", "files",
+                                       "commitMessage", "commitMsg",  "actor",     NULL };
 
 static const char *query_or_empty(const struct ws *ws, const char *name)
 {
@@ -94,8 +94,8 @@ static json_t *change_of(const struct applied_change_row *row)
 {
     json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "id", row->id, "sandboxId", row->workspace_id,
                             "sandboxOwner", row->owner, "sandboxOwnerType", row->owner_type, "filePath", row->file_path,
-                            "relativePath", row->relative_path, "projectRoot", row->project_root, "changeType", row->change_type,
-                            "fileSize", (json_int_t) row->size_bytes);
+                            "relativePath", row->relative_path, "projectRoot", row->project_root, "changeType",
+                            row->change_type, "fileSize", (json_int_t) row->size_bytes);
 
     ws_set_text(one, "approvalId", row->approval_id);
     ws_set_text(one, "approvedBy", row->actor);
@@ -135,7 +135,8 @@ int ws_provenance(struct ws *ws, struct err *err)
     json_t *list = json_array();
     for (size_t i = 0; i < rows.count; i++)
         json_array_append_new(list, change_of(&rows.rows[i]));
-    return ws_answer(ws, 200, json_pack("{s:s, s:o, s:I}", "filePath", clean.data, "changes", list, "total", (json_int_t) total));
+    return ws_answer(ws, 200,
+                     json_pack("{s:s, s:o, s:I}", "filePath", clean.data, "changes", list, "total", (json_int_t) total));
 }
 
 /* ---- commits ---- */
@@ -187,8 +188,8 @@ static int take_wanted(struct ws *ws, struct wanted *ret, struct err *err)
 static json_t *file_of(const struct applied_change_row *row, bool is_dirty)
 {
     json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "filePath", row->file_path, "relativePath", row->relative_path,
-                            "changeType", row->change_type, "sandboxId", row->workspace_id, "sandboxOwner", row->owner, "status",
-                            is_dirty ? "pending" : "already_committed");
+                            "changeType", row->change_type, "sandboxId", row->workspace_id, "sandboxOwner", row->owner,
+                            "status", is_dirty ? "pending" : "already_committed");
 
     ws_set_time(one, "appliedAt", row->applied_ns);
     return one;

@@ -116,14 +116,14 @@ static json_t *body_of(struct page *page)
 {
     struct workspace_diff *diff = page->diff;
     struct change_totals totals = change_set_totals(&diff->set);
-    json_t *body = json_pack("{s:s, s:O, s:o, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", diff->row.id,
-                             "files", page->files, "unifiedDiff", ws_text(page->text.data ? page->text.data : "", page->text.len),
-                             "totalAdded", (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted,
-                             "totalModified", (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed, "stats",
-                             stats_of(&totals), "diffHash", diff->hash, "projectRoot",
-                             ws_text(diff->row.project_root, strlen(diff->row.project_root)), "scopePath",
-                             ws_text(diff->row.scope_path, strlen(diff->row.scope_path)), "scopePrefix",
-                             ws_text(diff->prefix, strlen(diff->prefix)), "directories", directories_of(diff));
+    json_t *body =
+        json_pack("{s:s, s:O, s:o, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", diff->row.id, "files",
+                  page->files, "unifiedDiff", ws_text(page->text.data ? page->text.data : "", page->text.len), "totalAdded",
+                  (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted, "totalModified",
+                  (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed, "stats", stats_of(&totals),
+                  "diffHash", diff->hash, "projectRoot", ws_text(diff->row.project_root, strlen(diff->row.project_root)),
+                  "scopePath", ws_text(diff->row.scope_path, strlen(diff->row.scope_path)), "scopePrefix",
+                  ws_text(diff->prefix, strlen(diff->prefix)), "directories", directories_of(diff));
 
     ws_set_time(body, "generated", page->now_ns);
     json_object_set_new(body, "total", json_integer((json_int_t) page->total));

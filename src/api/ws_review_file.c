@@ -70,12 +70,12 @@ static json_t *hunks_of(const struct hunk_list *hunks)
 
     for (size_t i = 0; i < hunks->count; i++) {
         const struct hunk *hunk = &hunks->items[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "id", hunk->id, "header",
-                                              hunk->header, "oldStart", (json_int_t) hunk->old_start, "oldLines",
-                                              (json_int_t) hunk->old_lines, "newStart", (json_int_t) hunk->new_start,
-                                              "newLines", (json_int_t) hunk->new_lines, "linesAdded", (json_int_t) hunk->added,
-                                              "linesRemoved", (json_int_t) hunk->removed, "lines",
-                                              ws_review_lines(&hunk->lines)));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "id", hunk->id, "header", hunk->header,
+                                        "oldStart", (json_int_t) hunk->old_start, "oldLines", (json_int_t) hunk->old_lines,
+                                        "newStart", (json_int_t) hunk->new_start, "newLines", (json_int_t) hunk->new_lines,
+                                        "linesAdded", (json_int_t) hunk->added, "linesRemoved", (json_int_t) hunk->removed,
+                                        "lines", ws_review_lines(&hunk->lines)));
     }
     return list;
 }

@@ -10,7 +10,8 @@
 #include "base/mem.h"
 
 /* From the directory of the program that runs. In a build tree each program lies in the directory of its room. */
-static const char *const places[] = { ".", "../libexec/agentfense", "../supervisor", "../init", "../server", "../cli" };
+static const char *const places[] = { ".",      "../libexec/agentfense", "../supervisor", "../init", "../server",
+                                      "../cli", "../container" };
 
 int program_find(const char *name, char **ret_path, struct err *err)
 {

@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <string.h>
+
 static bool is_continuation(unsigned char c)
 {
     return (c & 0xC0) == 0x80;
@@ -67,11 +69,28 @@ size_t utf8_write(uint32_t code_point, char out[4])
     return 4;
 }
 
+/* Most text is, and most of it is long. */
+static size_t count_ascii(const char *bytes, size_t len)
+{
+    size_t i = 0;
+    uint64_t eight;
+
+    for (; len - i >= sizeof(eight); i += sizeof(eight)) {
+        memcpy(&eight, bytes + i, sizeof(eight));
+        if (eight & UINT64_C(0x8080808080808080))
+            break;
+    }
+    return i;
+}
+
 bool utf8_is_valid(const char *bytes, size_t len)
 {
     uint32_t cp;
 
     for (size_t i = 0; i < len;) {
+        i += count_ascii(bytes + i, len - i);
+        if (i == len)
+            break;
         size_t n = utf8_decode(bytes + i, len - i, &cp);
         if (n == 0)
             return false;

@@ -43,10 +43,10 @@ static int take_digits(const char *text, size_t len, char digits[DIGITS])
                 return -EINVAL;
             continue;
         }
-        char c = text[i] >= 'A' && text[i] <= 'F' ? (char) (text[i] - 'A' + 'a') : text[i];
+        int c = text[i] >= 'A' && text[i] <= 'F' ? text[i] - 'A' + 'a' : text[i];
         if (c == '\0' || !strchr(hex, c))
             return -EINVAL;
-        digits[count++] = c;
+        digits[count++] = (char) c;
     }
     return 0;
 }

@@ -23,6 +23,7 @@ enum method_flag {
     METHOD_CLIENT_STREAMS = 1 << 0, /* any number of requests, otherwise exactly one */
     METHOD_SERVER_STREAMS = 1 << 1, /* any number of answers, otherwise exactly one */
     METHOD_PUBLIC = 1 << 2,         /* for everybody, without authentication */
+    METHOD_LASTS = 1 << 3,          /* as long as something of the client's does, such as a command; streams do anyway */
 };
 
 /* How the messages of a method are carried over HTTP. */
@@ -59,6 +60,12 @@ struct method {
     struct method_route routes[METHOD_ROUTES_MAX]; /* those with a verb */
     const char *summary;                           /* one line, for the OpenAPI page */
 };
+
+/* Whether a call is over when the server has done its work, or when the client, or what it started, has. */
+static inline bool method_lasts(const struct method *method)
+{
+    return method->flags & (METHOD_CLIENT_STREAMS | METHOD_SERVER_STREAMS | METHOD_LASTS);
+}
 
 /* Everything a server serves. Borrowed; lives longer than whoever uses it. */
 struct method_table {

@@ -16,8 +16,15 @@
 
 struct job {
     struct job *next;
+    enum pool_kind kind;
+    uint64_t number;
     pool_fn fn;
     void *arg;
+};
+
+struct line {
+    struct job *first, **last;
+    size_t waiting;
 };
 
 struct pool {
@@ -25,9 +32,10 @@ struct pool {
     pthread_cond_t work;  /* something stands in line, or the end has come */
     pthread_cond_t ended; /* a thread is gone */
     pthread_attr_t attr;
-    struct job *first, **last;
-    size_t threads_max, line_max;
-    size_t threads, idle, waiting;
+    struct line lines[2]; /* by kind */
+    size_t threads_max, line_max, lasting_max;
+    size_t threads, idle, lasting;
+    uint64_t submitted;
     bool is_ending;
 };
 
@@ -38,7 +46,9 @@ int pool_new(size_t threads_max, size_t line_max, struct pool **ret, struct err 
 
     pool->threads_max = threads_max ? threads_max : THREADS_MAX;
     pool->line_max = line_max ? line_max : LINE_MAX_DEFAULT;
-    pool->last = &pool->first;
+    pool->lasting_max = pool->threads_max > 1 ? pool->threads_max - (pool->threads_max + 7) / 8 : 1;
+    for (size_t i = 0; i < ARRAY_LEN(pool->lines); i++)
+        pool->lines[i].last = &pool->lines[i].first;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -73,27 +83,40 @@ void pool_free(struct pool *pool)
     free(pool);
 }
 
+/* With the lock held. The line whose first has waited longest, of those that may go on; NULL: none. */
+static struct line *next_line(struct pool *pool)
+{
+    struct line *brief = &pool->lines[POOL_BRIEF], *lasting = &pool->lines[POOL_LASTING];
+
+    if (!lasting->first || pool->lasting >= pool->lasting_max)
+        return brief->first ? brief : NULL;
+    return brief->first && brief->first->number < lasting->first->number ? brief : lasting;
+}
+
 /* With the lock held. NULL after nothing came for a while, or at the end. */
 static struct job *next_job(struct pool *pool)
 {
     struct timespec until;
+    struct line *line;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += IDLE_SECONDS;
-    while (!pool->first) {
+    while (!(line = next_line(pool))) {
+        /* Those that may last and cannot go on yet are taken by whoever ends one. */
         if (pool->is_ending)
             return NULL;
         pool->idle++;
         int r = pthread_cond_timedwait(&pool->work, &pool->lock, &until);
         pool->idle--;
-        if (r == ETIMEDOUT && !pool->first)
+        if (r == ETIMEDOUT && !next_line(pool))
             return NULL;
     }
-    struct job *job = pool->first;
-    pool->first = job->next;
-    if (!pool->first)
-        pool->last = &pool->first;
-    pool->waiting--;
+    struct job *job = line->first;
+    line->first = job->next;
+    if (!line->first)
+        line->last = &line->first;
+    line->waiting--;
+    pool->lasting += job->kind == POOL_LASTING;
     return job;
 }
 
@@ -106,8 +129,9 @@ static void *run_jobs(void *arg)
     while ((job = next_job(pool))) {
         pthread_mutex_unlock(&pool->lock);
         job->fn(job->arg);
-        free(job);
         pthread_mutex_lock(&pool->lock);
+        pool->lasting -= job->kind == POOL_LASTING;
+        free(job);
     }
     pool->threads--;
     /* Signalled with the lock held: whoever waits for the last thread frees the pool as soon as it gets the lock. */
@@ -116,16 +140,22 @@ static void *run_jobs(void *arg)
     return NULL;
 }
 
-int pool_submit(struct pool *pool, pool_fn fn, void *arg)
+static size_t count_waiting(const struct pool *pool)
+{
+    return pool->lines[POOL_BRIEF].waiting + pool->lines[POOL_LASTING].waiting;
+}
+
+int pool_submit(struct pool *pool, enum pool_kind kind, pool_fn fn, void *arg)
 {
     struct job *job = xnew(struct job);
+    struct line *line = &pool->lines[kind];
     int r = 0;
 
-    *job = (struct job){ .fn = fn, .arg = arg };
+    *job = (struct job){ .kind = kind, .fn = fn, .arg = arg };
     pthread_mutex_lock(&pool->lock);
-    if (pool->waiting >= pool->line_max) {
+    if (line->waiting >= pool->line_max) {
         r = -EAGAIN;
-    } else if (pool->idle <= pool->waiting && pool->threads < pool->threads_max) {
+    } else if (pool->idle <= count_waiting(pool) && pool->threads < pool->threads_max) {
         /* Those that are idle are spoken for by what stands in line already. */
         pthread_t thread;
         if (pthread_create(&thread, &pool->attr, run_jobs, pool) == 0)
@@ -134,9 +164,10 @@ int pool_submit(struct pool *pool, pool_fn fn, void *arg)
             r = -EAGAIN;
     }
     if (r == 0) {
-        *pool->last = job;
-        pool->last = &job->next;
-        pool->waiting++;
+        job->number = pool->submitted++;
+        *line->last = job;
+        line->last = &job->next;
+        line->waiting++;
         pthread_cond_signal(&pool->work);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -151,7 +182,7 @@ void pool_stats(struct pool *pool, struct pool_stats *ret)
     *ret = (struct pool_stats){
         .threads = pool->threads,
         .busy = pool->threads - pool->idle,
-        .waiting = pool->waiting,
+        .waiting = count_waiting(pool),
     };
     pthread_mutex_unlock(&pool->lock);
 }

@@ -34,6 +34,12 @@ static bool take_common(struct api_options *o, int option, const char *argument)
     case API_OPT_CA:
         o->ca_file = argument;
         return true;
+    case API_OPT_CERT:
+        o->cert_file = argument;
+        return true;
+    case API_OPT_KEY:
+        o->key_file = argument;
+        return true;
     case API_OPT_CONFIG:
         o->config = argument;
         return true;
@@ -145,6 +151,8 @@ static int open_client(struct api_call *call, struct err *err)
     struct client_options options = {
         .server = o->server ? o->server : from_environment("AGENTFENSE_URL"),
         .ca_file = o->ca_file ? o->ca_file : from_environment("AGENTFENSE_CA"),
+        .cert_file = o->cert_file ? o->cert_file : from_environment("AGENTFENSE_CLIENT_CERT"),
+        .key_file = o->key_file ? o->key_file : from_environment("AGENTFENSE_CLIENT_KEY"),
         .cancel_fd = interrupt_fd(),
     };
     int r = o->token_file ? read_token(o->token_file, &token, err) : 0;

@@ -15,7 +15,7 @@
 
 /* Options that all of them have. */
 struct api_options {
-    const char *server, *token_file, *ca_file, *config; /* NULL: not given */
+    const char *server, *token_file, *ca_file, *cert_file, *key_file, *config; /* NULL: not given */
     bool is_json, is_quiet, wants_help;
 };
 
@@ -23,13 +23,16 @@ enum {
     API_OPT_SERVER = 0x2000,
     API_OPT_TOKEN_FILE,
     API_OPT_CA,
+    API_OPT_CERT,
+    API_OPT_KEY,
     API_OPT_CONFIG,
     API_OPT_JSON,
 };
 
 #define API_LONG_OPTIONS                                                                                                       \
     { "server", required_argument, NULL, API_OPT_SERVER }, { "token-file", required_argument, NULL, API_OPT_TOKEN_FILE },      \
-        { "ca", required_argument, NULL, API_OPT_CA }, { "config", required_argument, NULL, API_OPT_CONFIG },                  \
+        { "ca", required_argument, NULL, API_OPT_CA }, { "cert", required_argument, NULL, API_OPT_CERT },                      \
+        { "key", required_argument, NULL, API_OPT_KEY }, { "config", required_argument, NULL, API_OPT_CONFIG },                \
         { "json", no_argument, NULL, API_OPT_JSON }, { "quiet", no_argument, NULL, 'q' }, { "help", no_argument, NULL, 'h' },  \
     {                                                                                                                          \
         0                                                                                                                      \
@@ -42,6 +45,8 @@ enum {
     "                         the state of this user is used directly\n"                                                       \
     "  --token-file FILE      a file with the token to show ($AGENTFENSE_TOKEN has one itself)\n"                              \
     "  --ca FILE              whose certificates to believe, for https ($AGENTFENSE_CA)\n"                                     \
+    "  --cert FILE            our certificate, for servers that ask for one ($AGENTFENSE_CLIENT_CERT)\n"                       \
+    "  --key FILE             its key, if it is not in the same file ($AGENTFENSE_CLIENT_KEY)\n"                               \
     "  --config FILE          a server's configuration, to do without it as it would ($AGENTFENSE_CONFIG)\n"                   \
     "  -h, --help             this text\n"
 

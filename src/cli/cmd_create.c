@@ -1,4 +1,3 @@
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,12 +5,11 @@
 #include "base/mem.h"
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
+#include "cli/cpus_text.h"
 #include "cli/lookup.h"
 #include "cli/rule_options.h"
 #include "cli/setting_options.h"
 #include "cli/workspace_help.h"
-
-#define CPU_PERIOD_US 100000
 
 static const char help[] =
     "usage: agentfense create [options] CODEBASE\n"
@@ -28,7 +26,9 @@ static const char help[] =
     "  --cpu-shares N         its weight against others\n"
     "  --pids N               most processes at once\n"
     "  --disk SIZE            most bytes of changes\n"
-    "  --net none|host        network\n"
+    "  --net none|host        network; in a container also bridge\n"
+    "  --runtime bwrap|docker confined by bubblewrap or in a container; without it, as the server is configured\n"
+    "  --image IMAGE          of the container; means --runtime docker\n"
     "  --expires SPAN         stop it after this time (2h)\n"
     "  --no-sync              commands' changes stay in it, and do not go into the codebase\n"
     "  --sync                 they do, whatever the server is configured to\n" API_OPTIONS_HELP
@@ -45,6 +45,8 @@ enum {
     OPT_PIDS,
     OPT_DISK,
     OPT_NET,
+    OPT_RUNTIME,
+    OPT_IMAGE,
     OPT_EXPIRES,
     OPT_NO_SYNC,
     OPT_SYNC,
@@ -63,6 +65,8 @@ static const struct option options[] = {
     { "pids", required_argument, NULL, OPT_PIDS },
     { "disk", required_argument, NULL, OPT_DISK },
     { "net", required_argument, NULL, OPT_NET },
+    { "runtime", required_argument, NULL, OPT_RUNTIME },
+    { "image", required_argument, NULL, OPT_IMAGE },
     { "expires", required_argument, NULL, OPT_EXPIRES },
     { "no-sync", no_argument, NULL, OPT_NO_SYNC },
     { "sync", no_argument, NULL, OPT_SYNC },
@@ -76,19 +80,18 @@ struct create_options {
     Sandbox__V1__ResourceLimits limits;
     Google__Protobuf__Duration expires;
     bool has_limits, has_expires, starts;
-    const char *net;
+    const char *net, *image;
+    Sandbox__V1__RuntimeType runtime;
     Sandbox__V1__SyncMode sync;
 };
 
-static int parse_cpus(const char *text, int64_t *ret, struct err *err)
+static int take_cpus(const char *text, int64_t *ret, struct err *err)
 {
-    char *end;
-    double n = strtod(text, &end);
+    uint32_t quota_us = 0;
+    int r = cpus_text_parse(text, &quota_us, err);
 
-    if (end == text || *end || !isdigit((unsigned char) *text) || !(n >= 0.01 && n <= 1024))
-        return err_invalid(err, "--cpus '%s' is not a number from 0.01 to 1024", text);
-    *ret = (int64_t) (n * CPU_PERIOD_US);
-    return 0;
+    *ret = quota_us;
+    return r;
 }
 
 static int take_limit(struct create_options *o, int option, const char *argument, struct err *err)
@@ -98,7 +101,7 @@ static int take_limit(struct create_options *o, int option, const char *argument
     case 'm':
         return parse_size_above_0("memory", argument, &o->limits.memory_bytes, err);
     case OPT_CPUS:
-        return parse_cpus(argument, &o->limits.cpu_quota, err);
+        return take_cpus(argument, &o->limits.cpu_quota, err);
     case OPT_CPU_SHARES:
         return parse_number("--cpu-shares", argument, 2, 262144, &o->limits.cpu_shares, err);
     case OPT_PIDS:
@@ -106,6 +109,17 @@ static int take_limit(struct create_options *o, int option, const char *argument
     default:
         return parse_size_above_0("disk", argument, &o->limits.disk_bytes, err);
     }
+}
+
+static int take_runtime(struct create_options *o, const char *argument, struct err *err)
+{
+    if (strcmp(argument, "bwrap") == 0)
+        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_BWRAP;
+    else if (strcmp(argument, "docker") == 0)
+        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER;
+    else
+        return err_invalid(err, "--runtime '%s' is neither bwrap nor docker", argument);
+    return 0;
 }
 
 static int take(struct api_call *call, int option, const char *argument, struct err *err)
@@ -129,9 +143,14 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         return entry_list_add_env_file(&o->env, argument, err);
     case OPT_NET:
         o->net = argument;
-        return strcmp(argument, "none") == 0 || strcmp(argument, "host") == 0
+        return strcmp(argument, "none") == 0 || strcmp(argument, "host") == 0 || strcmp(argument, "bridge") == 0
                    ? 0
-                   : err_invalid(err, "--net '%s' is neither none nor host", argument);
+                   : err_invalid(err, "--net '%s' is none of none, host and bridge", argument);
+    case OPT_RUNTIME:
+        return take_runtime(o, argument, err);
+    case OPT_IMAGE:
+        o->image = argument;
+        return 0;
     case OPT_EXPIRES:
         o->has_expires = true;
         return parse_span("expires", argument, &o->expires, err);
@@ -150,6 +169,10 @@ static int check(struct api_call *call, struct err *err)
 
     if (!o->policy.preset && o->policy.file_count == 0 && o->policy.short_count == 0)
         o->policy.preset = "development";
+    if (o->image && o->runtime == SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_BWRAP)
+        return err_invalid(err, "--image is for containers: --runtime docker");
+    if (o->image)
+        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER;
     return rule_messages_load(&o->policy, &o->rules, err);
 }
 
@@ -167,6 +190,8 @@ static void fill(struct create_options *o, Sandbox__V1__CreateSandboxRequest *re
     request->expires_in = o->has_expires ? &o->expires : NULL;
     request->network = o->net ? (char *) o->net : empty;
     request->sync_on_completion = o->sync;
+    request->runtime = o->runtime;
+    request->image = o->image ? (char *) o->image : empty;
     if (o->has_limits) {
         Sandbox__V1__ResourceLimits given = o->limits;
         sandbox__v1__resource_limits__init(&o->limits);

@@ -21,13 +21,13 @@ static const char help[] =
     "Runs a command in a sandbox that was started. Its output and exit code are passed on; what it changes goes into the\n"
     "codebase when it ends, unless the sandbox was made with --no-sync. Words arrive as they are typed here; a single word\n"
     "is a line for the shell: agentfense exec SANDBOX -- 'make 2>&1 | tail'.\n\n"
-    "Standard input is passed on when it is a pipe or a file, up to 2 MB of it.\n\n"
+    "Its standard input is empty. With -i it is ours, read to its end before the command starts, up to 2 MB of it.\n\n"
     "  -e, --env NAME[=VALUE] set a variable for the command; without a value, ours\n"
     "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
     "  -w, --workdir DIR      where the command starts; relative to the workspace\n"
     "  -t, --timeout SPAN     kill it after this time (30s, 5m); exit code 124. Without: the server's default (30s)\n"
-    "  -i, --interactive      pass on standard input, whatever it is\n"
-    "  -n, --no-stdin         the command's standard input is empty\n"
+    "  -i, --interactive      pass on standard input\n"
+    "  -n, --no-stdin         do not, as without either\n"
     "In a workspace also:\n"
     "  -d, --detach           start it in the background, and print its id; 'agentfense logs' shows what it prints\n"
     "  --name NAME            what to call it, in the background\n"
@@ -167,12 +167,13 @@ static int read_input(const struct exec_options *o, struct buf *out, struct err 
 {
     int r;
 
-    if (o->no_input || (!o->has_input && !command_has_input()))
+    /* Only when told to: whoever starts us may have left us a pipe that never ends, or a list that the next command is to read. */
+    if (!o->has_input)
         return 0;
     r = read_all(out);
     if (r == -EFBIG)
         return err_set(err, ERR_RESOURCE_EXHAUSTED, r,
-                       "standard input is larger than 2 MB; put it into the codebase with 'agentfense cp', or use -n");
+                       "standard input is larger than 2 MB; put it into the codebase with 'agentfense cp'");
     if (r == -ECANCELED)
         return err_set(err, ERR_CANCELLED, r, "interrupted");
     return r < 0 ? err_errno(err, r, "reading standard input") : 0;

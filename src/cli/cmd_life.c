@@ -1,4 +1,5 @@
 /* start, stop, rm: a step in the life of each sandbox that is named, over a codebase or over a directory. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,12 @@
 
 static const struct option options[] = { API_LONG_OPTIONS };
 
-/* All requests begin with an id, and nothing else is said. */
+static const struct option rm_options[] = {
+    { "force", no_argument, NULL, 'f' },
+    API_LONG_OPTIONS,
+};
+
+/* All requests begin with an id. */
 union request {
     Sandbox__V1__StartSandboxRequest start;
     Sandbox__V1__StopSandboxRequest stop;
@@ -40,10 +46,9 @@ static int step_workspace(struct api_call *call, const char *id, struct err *err
     return 0;
 }
 
-static int step(struct api_call *call, const char *method, const ProtobufCMessageDescriptor *request, const char *text,
-                struct err *err)
+static int step(struct api_call *call, const char *method, const union request *request, const char *text, struct err *err)
 {
-    union request message;
+    union request message = *request;
     autodone(target) struct target target = { .id = NULL };
     automessage answer = NULL;
     int r = target_find(call->client, text, &target, err);
@@ -53,7 +58,6 @@ static int step(struct api_call *call, const char *method, const ProtobufCMessag
         return r;
     if (!id)
         return step_workspace(call, target.workspace, err);
-    protobuf_c_message_init(request, &message);
     message.start.sandbox_id = id;
     r = client_ask(call->client, method, &message.start.base, &answer, err);
     if (r == 0)
@@ -62,7 +66,7 @@ static int step(struct api_call *call, const char *method, const ProtobufCMessag
 }
 
 /* What fails for one is told, and the others have their turn. */
-static int run(struct api_call *call, const char *method, const ProtobufCMessageDescriptor *request, struct err *err)
+static int run(struct api_call *call, const char *method, const union request *request, struct err *err)
 {
     int code = EXIT_SUCCESS;
 
@@ -81,17 +85,29 @@ static int run(struct api_call *call, const char *method, const ProtobufCMessage
 
 static int run_start(struct api_call *call, struct err *err)
 {
-    return run(call, "StartSandbox", &sandbox__v1__start_sandbox_request__descriptor, err);
+    return run(call, "StartSandbox", &(union request){ .start = SANDBOX__V1__START_SANDBOX_REQUEST__INIT }, err);
 }
 
 static int run_stop(struct api_call *call, struct err *err)
 {
-    return run(call, "StopSandbox", &sandbox__v1__stop_sandbox_request__descriptor, err);
+    return run(call, "StopSandbox", &(union request){ .stop = SANDBOX__V1__STOP_SANDBOX_REQUEST__INIT }, err);
 }
 
 static int run_rm(struct api_call *call, struct err *err)
 {
-    return run(call, "DestroySandbox", &sandbox__v1__destroy_sandbox_request__descriptor, err);
+    union request request = { .destroy = SANDBOX__V1__DESTROY_SANDBOX_REQUEST__INIT };
+
+    request.destroy.force = *(const bool *) call->own;
+    return run(call, "DestroySandbox", &request, err);
+}
+
+static int take_force(struct api_call *call, int option, const char *argument, struct err *err)
+{
+    (void) option;
+    (void) argument;
+    (void) err;
+    *(bool *) call->own = true;
+    return 0;
 }
 
 #define LIFE_VERB(verb, text)                                                                                                  \
@@ -110,4 +126,24 @@ static int run_rm(struct api_call *call, struct err *err)
 
 LIFE_VERB(start, "Starts sandboxes, also those that were stopped: what they had changed is there.")
 LIFE_VERB(stop, "Stops sandboxes with all that runs in them. Their changes stay.")
-LIFE_VERB(rm, "Removes sandboxes, also those that run, with their changes that are in no codebase.")
+
+int cmd_rm(int argc, char **argv)
+{
+    static const struct api_verb self = {
+        .name = "rm",
+        .help =
+            "usage: agentfense rm [options] SANDBOX...\n\n"
+            "Removes sandboxes, also those that run. What they changed goes into their codebase first, unless they were made\n"
+            "with --no-sync; if it has no room there, the sandbox stays.\n\n"
+            "  -f, --force            although there is no room for its changes: they are given up\n" API_OPTIONS_HELP,
+        .letters = "f",
+        .options = rm_options,
+        .words_min = 1,
+        .words_max = -1,
+        .own_size = sizeof(bool),
+        .take = take_force,
+        .run = run_rm,
+    };
+
+    return api_verb_run(&self, argc, argv);
+}

@@ -179,7 +179,7 @@ static int run_explain(struct api_call *call, struct err *err)
     request.path = call->words[1];
     if (r == 0)
         r = client_ask(call->client, "ExplainPermission", &request.base, &answer, err);
-    if (r < 0)
+    if (r != 0)
         return r;
     const Sandbox__V1__ExplainPermissionResponse *told = (void *) answer;
     if (call->options.is_json)

@@ -333,7 +333,8 @@ static int start_sandbox(struct run_options *o, struct home *home, const char *n
                          struct err *err)
 {
     struct err ignored = ERR_NONE;
-    int r = launch(home, name, LAUNCH_OWNED, signal_fd, ret, err);
+    bool may_be_container = o->in || strcmp(o->spec->runtime, "docker") == 0;
+    int r = launch(home, name, LAUNCH_OWNED, may_be_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS, signal_fd, ret, err);
 
     if (r < 0 && !o->in)
         home_remove(home, name, &ignored);

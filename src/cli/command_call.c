@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -47,13 +46,6 @@ char *command_line(char *const *words)
         add_quoted(&line, words[i]);
     }
     return buf_dup_take(&line);
-}
-
-bool command_has_input(void)
-{
-    struct stat st;
-
-    return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
 }
 
 /* ---- what comes back ---- */

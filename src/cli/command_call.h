@@ -10,6 +10,3 @@ int command_call(struct api_call *call, const char *unary, const char *stream, c
 
 /* The words after "--" as the one line that a shell runs: each arrives as it was typed. A single word is a line already. */
 char *command_line(char *const *words);
-
-/* Whether our standard input is something that was meant to be passed on: a pipe, a file, a socket. */
-bool command_has_input(void);

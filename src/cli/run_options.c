@@ -10,8 +10,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/size.h"
+#include "cli/cpus_text.h"
 #include "cli/env_text.h"
 #include "runtime/runtime_spec.h"
+#include "service/engine_path.h"
 
 const char run_options_help[] =
     "usage: agentfense run [options] [DIR] -- COMMAND [ARGUMENT...]\n\n"
@@ -30,7 +32,11 @@ const char run_options_help[] =
     "  --pids N               most processes at once (default 1024)\n"
     "  --disk SIZE            most bytes of changes\n"
     "  --mount SRC:DST[:ro]   show a file or directory of the host too; may be given again\n"
-    "  --net none|host        network: none (default), or that of the host\n"
+    "  --net none|host        network: none (default), or that of the host; in a container also bridge\n"
+    "  --runtime bwrap|docker confined by bubblewrap (default), or in a container of the Docker engine\n"
+    "  --image IMAGE          of the container (default " ENGINE_IMAGE_USUAL "); means --runtime docker\n"
+    "  --driver D             what holds changes back: fence (default), or without checks, for rules that forbid nothing,\n"
+    "                         overlayfs or copy\n"
     "  -i, --interactive      pass on standard input (always so, unless --no-stdin)\n"
     "  -it, --tty             with a terminal; without a command, a shell\n"
     "  -n, --no-stdin         the command's standard input is empty\n"
@@ -51,12 +57,14 @@ enum {
     OPT_DISK,
     OPT_MOUNT,
     OPT_NET,
+    OPT_DRIVER,
     OPT_RM,
     OPT_NAME,
     OPT_IN,
     OPT_JSON,
     OPT_TTY,
     OPT_RUNTIME,
+    OPT_IMAGE,
     OPT_HELP,
 };
 
@@ -72,6 +80,9 @@ static const struct option long_options[] = {
     { "disk", required_argument, NULL, OPT_DISK },
     { "mount", required_argument, NULL, OPT_MOUNT },
     { "net", required_argument, NULL, OPT_NET },
+    { "runtime", required_argument, NULL, OPT_RUNTIME },
+    { "image", required_argument, NULL, OPT_IMAGE },
+    { "driver", required_argument, NULL, OPT_DRIVER },
     { "interactive", no_argument, NULL, 'i' },
     { "tty", no_argument, NULL, OPT_TTY },
     { "no-stdin", no_argument, NULL, 'n' },
@@ -102,17 +113,6 @@ static int parse_count(const char *name, const char *text, uint32_t least, uint3
     if (errno || end == text || *end || !isdigit((unsigned char) *text) || n < least || n > most)
         return err_invalid(err, "--%s '%s' is not a number from %u to %u", name, text, least, most);
     *ret = (uint32_t) n;
-    return 0;
-}
-
-static int parse_cpus(const char *text, uint32_t *ret, struct err *err)
-{
-    char *end;
-    double n = strtod(text, &end);
-
-    if (end == text || *end || !isdigit((unsigned char) *text) || !(n >= 0.01 && n <= 1024))
-        return err_invalid(err, "--cpus '%s' is not a number from 0.01 to 1024", text);
-    *ret = (uint32_t) (n * RUNTIME_CPU_PERIOD_US);
     return 0;
 }
 
@@ -148,9 +148,61 @@ static int parse_mount(struct sandbox_spec *spec, const char *text, struct err *
 
 static int parse_net(const char *text, enum sandbox_net *ret, struct err *err)
 {
-    if (strcmp(text, "none") != 0 && strcmp(text, "host") != 0)
-        return err_invalid(err, "--net '%s' is neither none nor host", text);
-    *ret = strcmp(text, "host") == 0 ? SANDBOX_NET_HOST : SANDBOX_NET_NONE;
+    static const char *const names[] = {
+        [SANDBOX_NET_NONE] = "none", [SANDBOX_NET_HOST] = "host", [SANDBOX_NET_BRIDGE] = "bridge"
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret = (enum sandbox_net) i;
+            return 0;
+        }
+    }
+    return err_invalid(err, "--net '%s' is none of none, host and bridge", text);
+}
+
+static int parse_runtime(struct sandbox_spec *spec, const char *text, struct err *err)
+{
+    if (strcmp(text, "bwrap") != 0 && strcmp(text, "docker") != 0)
+        return err_invalid(err, "--runtime '%s' is neither bwrap nor docker", text);
+    free(spec->runtime);
+    spec->runtime = xdup(text);
+    return 0;
+}
+
+static int parse_image(struct sandbox_spec *spec, const char *text, struct err *err)
+{
+    if (!sandbox_image_is_valid(text))
+        return err_invalid(err, "--image '%s' is no name of an image", text);
+    free(spec->image);
+    spec->image = xdup(text);
+    return 0;
+}
+
+/* What of it is for containers, and what a container must have. */
+static int settle_runtime(struct sandbox_spec *spec, struct err *err)
+{
+    bool is_container = spec->runtime ? strcmp(spec->runtime, "docker") == 0 : spec->image != NULL;
+
+    if (!spec->runtime)
+        spec->runtime = xdup(is_container ? "docker" : "bwrap");
+    if (!is_container && spec->image)
+        return err_invalid(err, "--image is for containers: --runtime docker");
+    if (!is_container && spec->net == SANDBOX_NET_BRIDGE)
+        return err_invalid(err, "--net bridge is for containers: --runtime docker");
+    if (!is_container)
+        return 0;
+    if (!spec->image)
+        spec->image = xdup(ENGINE_IMAGE_USUAL);
+    return engine_path_parse("", &spec->engine, err);
+}
+
+static int parse_driver(const char *text, char **ret, struct err *err)
+{
+    if (strcmp(text, "fence") != 0 && strcmp(text, "overlayfs") != 0 && strcmp(text, "copy") != 0)
+        return err_invalid(err, "--driver '%s' is none of fence, overlayfs and copy", text);
+    free(*ret);
+    *ret = xdup(text);
     return 0;
 }
 
@@ -174,7 +226,7 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
     case 'm':
         return parse_bytes("memory", arg, &spec->memory_bytes, err);
     case OPT_CPUS:
-        return parse_cpus(arg, &spec->cpu_quota_us, err);
+        return cpus_text_parse(arg, &spec->cpu_quota_us, err);
     case OPT_CPU_SHARES:
         return parse_count("cpu-shares", arg, 2, 262144, &spec->cpu_shares, err);
     case OPT_PIDS:
@@ -185,6 +237,12 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
         return parse_mount(spec, arg, err);
     case OPT_NET:
         return parse_net(arg, &spec->net, err);
+    case OPT_RUNTIME:
+        return parse_runtime(spec, arg, err);
+    case OPT_IMAGE:
+        return parse_image(spec, arg, err);
+    case OPT_DRIVER:
+        return parse_driver(arg, &spec->driver, err);
     case OPT_NAME:
         if (!sandbox_name_is_valid(arg))
             return err_invalid(err, "--name '%s': letters, digits, '.', '_' and '-', at most 63, not beginning with '.' or '-'",
@@ -285,7 +343,6 @@ int run_options_parse(struct run_options *options, int argc, char **argv, struct
     int split = find_command(argc, argv), option, r;
 
     *options = (struct run_options){ .spec = xnew(struct sandbox_spec) };
-    options->spec->runtime = xdup("bwrap");
     options->spec->hostname = xdup("");
     options->command = argv + (split < argc ? split + 1 : argc);
     translate_it(split, argv);
@@ -298,7 +355,8 @@ int run_options_parse(struct run_options *options, int argc, char **argv, struct
     if (optind + 1 < split)
         return err_invalid(err, "'%s' is one word too many; the command comes after '--'", argv[optind + 1]);
     options->dir = optind < split ? argv[optind] : NULL;
-    return check(options, err);
+    r = settle_runtime(options->spec, err);
+    return r < 0 ? r : check(options, err);
 }
 
 void run_options_done(struct run_options *options)

@@ -49,7 +49,7 @@ static int open_local(const struct client_options *o, struct client *client, str
         if (server_is_ours(o->local_address)) {
             bool is_unix = strncmp(o->local_address, "unix:", 5) == 0;
             autofree char *url = xprintf("%s%s", is_unix ? "" : o->local_is_tls ? "https://" : "http://", o->local_address);
-            return remote_open(url, o->token, o->ca_file, o->cancel_fd, &client->remote, err);
+            return remote_open(url, o, &client->remote, err);
         }
         if (is_cancelled(o->cancel_fd, RETRY_MS))
             return err_set(err, ERR_CANCELLED, -ECANCELED, "interrupted");
@@ -65,7 +65,7 @@ int client_open(const struct client_options *options, struct client **ret, struc
     int r;
 
     if (options->server)
-        r = remote_open(options->server, options->token, options->ca_file, options->cancel_fd, &client->remote, err);
+        r = remote_open(options->server, options, &client->remote, err);
     else
         r = open_local(options, client, err);
     if (r < 0)

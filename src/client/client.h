@@ -27,6 +27,7 @@ struct client_options {
     const char *server;                  /* "http://HOST:PORT", "https://...", "unix:PATH"; NULL: nobody named one */
     const char *token;                   /* NULL: none */
     const char *ca_file;                 /* whom to believe, for https; NULL: whom the system believes */
+    const char *cert_file, *key_file;    /* who we are, for servers that ask by TLS; NULL: nobody. A file may hold both */
     const char *local_address;           /* "localhost:8080", "unix:PATH": where a server of our own state would answer */
     bool local_is_tls;                   /* by https, then */
     const struct service_options *local; /* our own state */

@@ -21,8 +21,8 @@ struct embedded {
     int cancel_fd;    /* borrowed */
 };
 
-int remote_open(const char *server, const char *token, const char *ca_file, int cancel_fd, struct remote **ret,
-                struct err *err);
+/* `server` stands for that of the options. */
+int remote_open(const char *server, const struct client_options *options, struct remote **ret, struct err *err);
 void remote_close(struct remote *remote);
 DEFINE_AUTOPTR(remote, remote_close);
 const char *remote_where(const struct remote *remote);

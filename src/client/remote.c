@@ -22,12 +22,12 @@
 #define KEEPALIVE_SEC 30L
 
 struct remote {
-    CURL *easy;         /* owned */
-    CURLM *multi;       /* owned */
-    char *where, *base; /* owned: as it was given; what a path is put behind */
-    char *socket;       /* owned: of a unix socket; NULL: TCP */
-    char *token, *ca_file;
-    bool is_near; /* nothing stands between */
+    CURL *easy;                                   /* owned */
+    CURLM *multi;                                 /* owned */
+    char *where, *base;                           /* owned: as it was given; what a path is put behind */
+    char *socket;                                 /* owned: of a unix socket; NULL: TCP */
+    char *token, *ca_file, *cert_file, *key_file; /* owned; NULL: none */
+    bool is_near;                                 /* nothing stands between */
     int cancel_fd;
 };
 
@@ -83,18 +83,27 @@ static int take_address(struct remote *remote, const char *server, struct err *e
     return 0;
 }
 
-int remote_open(const char *server, const char *token, const char *ca_file, int cancel_fd, struct remote **ret, struct err *err)
+static char *dup_if(const char *s)
+{
+    return s ? xdup(s) : NULL;
+}
+
+int remote_open(const char *server, const struct client_options *o, struct remote **ret, struct err *err)
 {
     autoptr(remote) remote = xnew(struct remote);
     int r = take_address(remote, server, err);
 
     if (r < 0)
         return r;
-    if (token && (!*token || strpbrk(token, "\r\n")))
+    if (o->token && (!*o->token || strpbrk(o->token, "\r\n")))
         return err_invalid(err, "the token is not one line of text");
-    remote->token = token ? xdup(token) : NULL;
-    remote->ca_file = ca_file ? xdup(ca_file) : NULL;
-    remote->cancel_fd = cancel_fd;
+    if (o->key_file && !o->cert_file)
+        return err_invalid(err, "a key of ours without a certificate says nothing to a server; give both");
+    remote->token = dup_if(o->token);
+    remote->ca_file = dup_if(o->ca_file);
+    remote->cert_file = dup_if(o->cert_file);
+    remote->key_file = dup_if(o->key_file ? o->key_file : o->cert_file);
+    remote->cancel_fd = o->cancel_fd;
     curl_global_init(CURL_GLOBAL_DEFAULT);
     remote->easy = curl_easy_init();
     remote->multi = curl_multi_init();
@@ -115,6 +124,8 @@ void remote_close(struct remote *remote)
         explicit_bzero(remote->token, strlen(remote->token));
     free(remote->token);
     free(remote->ca_file);
+    free(remote->cert_file);
+    free(remote->key_file);
     free(remote->socket);
     free(remote->where);
     free(remote->base);
@@ -299,6 +310,10 @@ static void set_up(struct transfer *t, const char *verb, const char *url, struct
         curl_easy_setopt(easy, CURLOPT_PROXY, "");
     if (t->remote->ca_file)
         curl_easy_setopt(easy, CURLOPT_CAINFO, t->remote->ca_file);
+    if (t->remote->cert_file) {
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, t->remote->cert_file);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, t->remote->key_file);
+    }
     set_body(t);
     /* After the body, which has a verb of its own in mind. */
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, verb);

@@ -14,9 +14,11 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/copy_delta.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/fence_int.h"
+#include "fence/overlay_delta.h"
 #include "fence/whiteout.h"
 
 struct walk {
@@ -179,24 +181,28 @@ static int on_directory(struct walk *w, int dirfd, const char *name, const struc
         r = tell(w, CHANGE_MODIFIED, st);
     else if ((was.st_mode ^ st->st_mode) & 0777)
         r = tell(w, CHANGE_MODE, st);
-    if (r == 0 && whiteout_is_opaque(fd))
+    if (r == 0 && (whiteout_is_opaque(fd) || overlay_delta_is_opaque(fd)))
         r = tell_uncovered(w, fd);
     return r == 0 ? walk_dir(w, steal_fd(&fd), depth + 1) : r;
+}
+
+static int tell_deleted(struct walk *w, const char *name)
+{
+    size_t len = push(w, name);
+    struct stat was;
+    int r = in_base(w, &was) ? tell(w, CHANGE_DELETED, &was) : 0;
+
+    pop(w, len);
+    return r;
 }
 
 static int on_marker(struct walk *w, int dirfd, const char *marker)
 {
     char name[NAME_MAX + 1];
-    struct stat was;
-    int r = 0;
 
     if (!whiteout_target(dirfd, marker, name))
         return 0;
-    size_t len = push(w, name);
-    if (in_base(w, &was))
-        r = tell(w, CHANGE_DELETED, &was);
-    pop(w, len);
-    return r;
+    return tell_deleted(w, name);
 }
 
 static bool has_marker(int dirfd, const char *name)
@@ -217,6 +223,8 @@ static int on_name(struct walk *w, int dirfd, const char *name, unsigned depth)
         return on_marker(w, dirfd, name);
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || has_marker(dirfd, name))
         return 0;
+    if (overlay_delta_is_whiteout(&st))
+        return tell_deleted(w, name);
     size_t len = push(w, name);
     r = S_ISDIR(st.st_mode) ? on_directory(w, dirfd, name, &st, depth) : compare(w, dirfd, name, &st);
     pop(w, len);
@@ -291,6 +299,16 @@ static int replay(const char *delta_path, const char *base_path, struct err *err
     return r;
 }
 
+/* A sandbox that works on a copy keeps it beside its delta. */
+static int refresh(const char *delta_path, const char *base_path, struct err *err)
+{
+    const char *slash = strrchr(delta_path, '/');
+    autofree char *dir_path = slash ? xdupn(delta_path, (size_t) (slash - delta_path)) : xdup(".");
+    autofd int dir = open(*dir_path ? dir_path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return dir < 0 ? err_errno(err, -errno, "'%s'", dir_path) : copy_delta_refresh(dir, delta_path, base_path, err);
+}
+
 int change_settle(const char *delta_path, struct err *err)
 {
     struct delta_about about;
@@ -301,10 +319,13 @@ int change_settle(const char *delta_path, struct err *err)
     if (r < 0)
         return r;
     is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
-    if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+        overlay_delta_is_lent(about.meta_fd)) {
         r = replay(delta_path, about.base_path, err);
         r = r == -EBUSY ? 0 : r;
     }
+    if (r == 0 && faccessat(about.meta_fd, COPY_DELTA_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        r = refresh(delta_path, about.base_path, err);
     delta_about_done(&about);
     return r;
 }

@@ -18,25 +18,47 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/fence_int.h"
+#include "fence/overlay_delta.h"
 
 #define FORMAT "agentfense-delta 1\n"
 
-static int is_empty(int fd)
+/* Whether a directory has nothing but these, which end with NULL. One that is not there has nothing. */
+static int holds_only(int fd, const char *path, const char *const *names)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int copy = path_open_beneath(fd, path, O_RDONLY | O_DIRECTORY, 0);
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    int empty = 1;
+    int holds = 1;
 
     if (!dir) {
-        int r = -errno;
+        int r = copy < 0 ? copy : -errno;
         if (copy >= 0)
             close(copy);
-        return r;
+        return r == -ENOENT ? 1 : r;
     }
-    for (const struct dirent *d; empty && (d = readdir(dir));)
-        empty = strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || strcmp(d->d_name, "lost+found") == 0;
+    for (const struct dirent *d; holds && (d = readdir(dir));) {
+        const char *const *name = names;
+
+        while (*name && strcmp(*name, d->d_name) != 0)
+            name++;
+        holds = *name != NULL;
+    }
     closedir(dir);
-    return empty;
+    return holds;
+}
+
+/* Nothing is in it, or what make_format() put there before whoever called it was killed: no format yet, and no change of anybody's. */
+static int is_blank(int fd)
+{
+    static const char *const parts[] = { ".", "..", "lost+found", "meta", "work", "data", NULL };
+    static const char *const nothing[] = { ".", "..", NULL };
+    int r;
+
+    if (faccessat(fd, "meta/format", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    r = holds_only(fd, ".", parts);
+    if (r > 0)
+        r = holds_only(fd, "data", nothing);
+    return r > 0 ? holds_only(fd, "work", nothing) : r;
 }
 
 static int check_format(int delta_fd, const char *path, struct err *err)
@@ -179,7 +201,7 @@ int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct 
         return err_errno(err, -errno, "opening delta '%s'", path);
     if (fstat(f->base_fd, &base) < 0)
         return err_errno(err, -errno, "base '%s'", f->base_path);
-    r = is_empty(fd);
+    r = is_blank(fd);
     if (r < 0)
         return err_errno(err, r, "reading delta '%s'", path);
     f->is_new = r;
@@ -193,6 +215,8 @@ int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct 
         r = open_part(fd, "meta", &f->meta_fd, err);
     if (r == 0)
         r = take_lock(f, err);
+    if (r == 0)
+        r = overlay_delta_return(fd, err);
     if (r == 0)
         r = open_part(fd, "work", &f->work_fd, err);
     if (r == 0)
@@ -220,6 +244,7 @@ int delta_about_open(const char *path, struct delta_about *ret_about, struct err
         delta_about_done(&about);
         return r;
     }
+    about.is_unwitnessed = faccessat(about.meta_fd, DELTA_UNWITNESSED, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     *ret_about = about;
     return 0;
 }

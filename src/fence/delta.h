@@ -36,7 +36,10 @@ struct delta_about {
     char *base_path; /* owned */
     int64_t made_ns; /* wall clock */
     int data_fd, meta_fd;
+    bool is_unwitnessed; /* no fence saw the changes: the diary says nothing of them */
 };
+
+#define DELTA_UNWITNESSED "unwitnessed" /* the file in meta/ that says so */
 
 #define DELTA_ABOUT_NONE ((struct delta_about){ .data_fd = -1, .meta_fd = -1 })
 

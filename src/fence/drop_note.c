@@ -365,7 +365,7 @@ int delta_drop(const char *delta_path, const struct fence_drop *drops, size_t co
 
     if (r == 0)
         r = delta_about_open(delta_path, &about, err);
-    if (r < 0)
+    if (r != 0)
         return r;
     lock = path_open_beneath(about.meta_fd, "lock", O_RDWR | O_CREAT, 0600);
     top = open(delta_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -224,6 +224,7 @@ static void note_move(struct inode *moved)
 
 static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
 {
+    int64_t below = to->is_up && to->inode ? remove_count_below(f, to->inode) : 0;
     struct entry *old, *moved;
 
     remove_from_tree(f, to->dir, to->name, false);
@@ -241,7 +242,7 @@ static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
     tree_unlock(f);
     numbers_note(f, from->dir, from->name, 0);
     numbers_note(f, to->dir, to->name, from->inode->ino);
-    quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0));
+    quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0) - below);
 }
 
 static void swap_in_tree(struct fence *f, struct end *a, struct end *b)

@@ -157,7 +157,7 @@ void record_inode(struct fence *f, enum record_kind kind, struct inode *inode, c
     end_line(f, &line);
 }
 
-static void add_hash(struct buf *line, int fd)
+void record_add_hash(struct buf *line, int fd)
 {
     autofree uint8_t *bytes = malloc(65536);
     uint8_t digest[SHA256_DIGEST_SIZE];
@@ -202,7 +202,7 @@ void record_copyup(struct fence *f, struct inode *inode, const struct stat *base
     buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
              (uint64_t) base->st_ino, (uint64_t) base->st_size, mtime_ns(base), (unsigned) base->st_mode & 07777);
     if (from && base->st_size <= HASH_MOST)
-        add_hash(&line, from->fd);
+        record_add_hash(&line, from->fd);
     if (from && has_moved_on(from, base))
         buf_add_str(&line, ",\"moved_on\":true");
     if (pre_image) {

@@ -45,3 +45,6 @@ int record_sync(struct record *record);
 
 /* JSON text; a byte that is no UTF-8 becomes the lone surrogate U+DC00 + byte, as Python's surrogateescape has it. */
 void record_add_string(struct buf *out, const char *s);
+
+/* `,"sha256":"..."` of a file's bytes; nothing when it cannot be read. */
+void record_add_hash(struct buf *line, int fd);

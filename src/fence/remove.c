@@ -188,8 +188,26 @@ void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool
         numbers_note(f, dir, name, 0);
 }
 
+static void count_name(struct fence *f, struct entry *e, void *cookie)
+{
+    (void) f;
+    *(int64_t *) cookie += e->flags & (ENTRY_UP | ENTRY_WHITEOUT) ? 1 : 0;
+}
+
+int64_t remove_count_below(struct fence *f, struct inode *dir)
+{
+    int64_t count = 0;
+
+    tree_lock(f);
+    if (dir->dir)
+        tree_each_below(f, dir, count_name, &count);
+    tree_unlock(f);
+    return count;
+}
+
 static int take_away(struct fence *f, struct inode *dir, const char *name, struct removal *re)
 {
+    int64_t below = re->is_up ? remove_count_below(f, re->inode) : 0;
     int r = 0;
 
     if (re->is_up)
@@ -210,7 +228,7 @@ static int take_away(struct fence *f, struct inode *dir, const char *name, struc
     if (r < 0 && !re->in_base)
         return r;
     remove_from_tree(f, dir, name, re->in_base);
-    quota_add(&f->quota, 0, (re->in_base ? 1 : 0) - (re->is_up ? 1 : 0));
+    quota_add(&f->quota, 0, (re->in_base ? 1 : 0) - (re->is_up ? 1 : 0) - below);
     attr_touch_dir(f, dir, re->dir->fd);
     return 0;
 }

@@ -18,3 +18,6 @@ void remove_count_dead(struct fence *f, struct inode *inode);
 
 /* The name is gone from the delta; memory follows. */
 void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool leaves_marker);
+
+/* How many names the delta has below a directory, markers included: what goes with it. */
+int64_t remove_count_below(struct fence *f, struct inode *dir);

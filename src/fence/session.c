@@ -433,8 +433,11 @@ void session_settle(struct session *s)
 {
     int64_t until = clock_now_ns() + SETTLE_NS;
 
-    while (!(is_idle(s) && is_idle(s)) && clock_now_ns() < until && !atomic_load(&s->stopping))
-        usleep(CATCH_UP_STEP_US);
+    for (int in_a_row = 0; in_a_row < 2 && clock_now_ns() < until && !atomic_load(&s->stopping);) {
+        in_a_row = is_idle(s) ? in_a_row + 1 : 0;
+        if (in_a_row == 0)
+            usleep(CATCH_UP_STEP_US);
+    }
 }
 
 /* ---- serving ---- */

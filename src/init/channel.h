@@ -8,10 +8,10 @@
 
 #include "wire/init_proto.h"
 
-/* The socket inherited as `fd`, or one connected to `path`. The descriptor or -errno (-ENOTSOCK, -EPROTOTYPE when it is no
+/* The socket inherited as `fd`, or handed over (SCM_RIGHTS) by whoever listens at `path`. The descriptor or -errno (-ENOTSOCK, -EPROTOTYPE when it is no
  * SOCK_SEQPACKET of the unix kind). */
 int channel_inherit(int fd);
-int channel_connect(const char *path);
+int channel_fetch(const char *path);
 
 /* Sends a report, with one descriptor if `fd` is one. */
 int channel_report(int channel, const struct init_report *report, int fd, enum frame_wait wait);

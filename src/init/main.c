@@ -2,7 +2,7 @@
  * agentfense-init: the process inside a sandbox that starts commands for its supervisor and reports how they end.
  *
  *     agentfense-init --fd N          the supervisor's socket, inherited
- *     agentfense-init --socket PATH   connect to it
+ *     agentfense-init --socket PATH   be given it by whoever listens there, for where nothing can be inherited
  *
  * Best as pid 1. It needs no file of its image, no shell, no /proc (but see hunt.h), no privilege. It keeps nothing that an
  * agent could want: what it says is believed by nobody, and it can do nothing that a command could not.
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--fd") == 0 && parse_fd(argv[2]) >= 0)
         channel = channel_inherit(parse_fd(argv[2]));
     else if (argc == 3 && strcmp(argv[1], "--socket") == 0)
-        channel = channel_connect(argv[2]);
+        channel = channel_fetch(argv[2]);
     else
         return complain(INIT_EXIT_USAGE, "usage: agentfense-init --fd N | --socket PATH", 0);
     if (channel < 0)

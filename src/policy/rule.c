@@ -131,3 +131,27 @@ int rule_list_add_short(struct rule_list *list, const char *text, struct err *er
                            strrchr(shown, '=') + 1);
     return rule_list_add(list, copy, strlen(copy), RULE_UNSPECIFIED, level, priority, err);
 }
+
+/* By how it is written, not by what it comes to: who writes something more clever gets the fence. */
+static bool covers_all(const struct rule *rule)
+{
+    static const char *const patterns[] = { "/**", "**", "/**/*", "**/*", "/" };
+
+    for (size_t i = 0; i < ARRAY_LEN(patterns); i++) {
+        if (strcmp(rule->pattern, patterns[i]) == 0 && rule->type != RULE_FILE)
+            return true;
+    }
+    return false;
+}
+
+bool rule_list_forbids_nothing(const struct rule_list *list)
+{
+    bool has_all = false;
+
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].level != LEVEL_WRITE)
+            return false;
+        has_all |= covers_all(&list->items[i]);
+    }
+    return has_all;
+}

@@ -56,3 +56,6 @@ bool rule_type_parse(const char *name, enum rule_type *ret_type);
 
 /* A priority as decimal text: all of it, within int32. */
 bool rule_priority_parse(const char *text, int32_t *ret_priority);
+
+/* Whether every path may be written: there is a rule for all of them, and none that grants less. */
+bool rule_list_forbids_nothing(const struct rule_list *list);

@@ -400,6 +400,7 @@ int exchange_submit(struct exchange *exchange)
 {
     struct http_server *server = exchange->server;
     int64_t now_ns = clock_now_ns(), begin_by_ns = now_ns + BEGIN_MS * CLOCK_NS_PER_MS;
+    bool lasts = exchange->match.route->method && method_lasts(exchange->match.route->method);
     int r;
 
     pthread_mutex_lock(&server->lock);
@@ -416,7 +417,7 @@ int exchange_submit(struct exchange *exchange)
     exchange->beat_ns = now_ns + server->options.heartbeat_ms * CLOCK_NS_PER_MS;
     pthread_mutex_unlock(&exchange->lock);
     exchange_ref(exchange);
-    r = pool_submit(server->options.pool, run, exchange);
+    r = pool_submit(server->options.pool, lasts ? POOL_LASTING : POOL_BRIEF, run, exchange);
     if (r < 0) {
         exchange_unref(exchange);
         count_down(server, &server->calls);

@@ -102,6 +102,30 @@ static int take_escape(struct json_text *text, struct buf *out, struct err *err)
     return 0;
 }
 
+#define EIGHT(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Whether a byte of eight is 0. */
+static uint64_t find_zero(uint64_t eight)
+{
+    return (eight - EIGHT(1)) & ~eight & EIGHT(0x80);
+}
+
+/* Where what stands for itself ends: at a quote, a backslash, a control character, or the end of the text. Content of files comes as long
+ * strings, so eight at a time. */
+static const char *end_of_plain(const char *at, const char *end)
+{
+    uint64_t eight;
+
+    for (; (size_t) (end - at) >= sizeof(eight); at += sizeof(eight)) {
+        memcpy(&eight, at, sizeof(eight));
+        if (find_zero(eight ^ EIGHT('"')) | find_zero(eight ^ EIGHT('\\')) | ((eight - EIGHT(0x20)) & ~eight & EIGHT(0x80)))
+            break;
+    }
+    while (at < end && *at != '"' && *at != '\\' && (unsigned char) *at >= 0x20)
+        at++;
+    return at;
+}
+
 int json_text_string(struct json_text *text, struct buf *out, struct err *err)
 {
     int r;
@@ -110,8 +134,7 @@ int json_text_string(struct json_text *text, struct buf *out, struct err *err)
     for (;;) {
         const char *run = text->at;
 
-        while (text->at < text->end && *text->at != '"' && *text->at != '\\' && (unsigned char) *text->at >= 0x20)
-            text->at++;
+        text->at = end_of_plain(text->at, text->end);
         if (!utf8_is_valid(run, (size_t) (text->at - run)))
             return refuse(text, "a string that is not UTF-8", err);
         buf_add(out, run, (size_t) (text->at - run));

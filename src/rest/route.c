@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "rest/extra.h"
 
@@ -35,10 +36,8 @@ struct route_table {
 
 static size_t hash_of(uint32_t from, const char *name, size_t len)
 {
-    uint64_t hash = UINT64_C(14695981039346656037) ^ from;
+    uint64_t hash = hash_add(HASH_START ^ from, name, len);
 
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char) name[i]) * UINT64_C(1099511628211);
     return (size_t) (hash ^ hash >> 32);
 }
 

@@ -8,9 +8,11 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/overlay_delta.h"
 #include "fence/whiteout.h"
 
 struct load {
@@ -82,11 +84,15 @@ static void add_deleted(struct load *l, const char *path, const struct stat *st)
 
 /* ---- deleted directories ---- */
 
-static bool has_witness(const struct edit_list *list, const char *path)
+/* Somebody saw the agent remove it; or nothing was hidden from the agent, and it was there before. */
+static bool has_witness(const struct edit_list *list, const char *path, const struct stat *was)
 {
     const struct diary_page *page = diary_find(&list->diary, path);
 
-    return page && page->was_removed;
+    if (page)
+        return page->was_removed;
+    return list->delta.is_unwitnessed &&
+           (int64_t) was->st_ctim.tv_sec * CLOCK_NS_PER_SEC + was->st_ctim.tv_nsec <= list->delta.made_ns;
 }
 
 struct expansion {
@@ -103,7 +109,7 @@ static int on_deleted(const struct file_entry *entry, void *cookie)
         add_unseen(x->l, path);
         return FILE_WALK_SKIP;
     }
-    if (S_ISDIR(entry->st->st_mode) || has_witness(x->l->list, path))
+    if (S_ISDIR(entry->st->st_mode) || has_witness(x->l->list, path, entry->st))
         add_deleted(x->l, path, entry->st);
     else
         add_unseen(x->l, path);
@@ -130,7 +136,8 @@ static bool has_marker(const struct edit_list *list, const char *path)
     if (path_open_parent_beneath(list->delta.data_fd, path, &parent, &name) < 0)
         return false;
     whiteout_name(name, marker);
-    return fstatat(parent, marker, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return fstatat(parent, marker, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+           (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && overlay_delta_is_whiteout(&st));
 }
 
 static int take_deleted(struct load *l, const char *path)
@@ -143,7 +150,7 @@ static int take_deleted(struct load *l, const char *path)
         add_deleted(l, path, &was);
         return expand(l, path);
     }
-    if (has_marker(l->list, path) || has_witness(l->list, path))
+    if (has_marker(l->list, path) || has_witness(l->list, path, &was))
         add_deleted(l, path, &was);
     else
         add_unseen(l, path);

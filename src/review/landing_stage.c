@@ -233,7 +233,7 @@ static int stage_link(struct landing *l, struct wished *w, const char *to)
 
     if (r == 0)
         r = path_open_parent_beneath(l->site.base_fd, to, &parent, &name);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (symlinkat(target, parent, name) < 0)
         return -errno;

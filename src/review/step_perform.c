@@ -57,7 +57,7 @@ static int spot_open(int base_fd, const char *path, struct spot *ret)
 {
     int r = path_open_parent_beneath(base_fd, path, &ret->dirfd, &ret->name);
 
-    return r < 0 ? r : spot_look(ret);
+    return r != 0 ? r : spot_look(ret);
 }
 
 static bool is_not_there(int r)

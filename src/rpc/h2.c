@@ -86,11 +86,28 @@ static void close_stream(struct grpc_call *call)
 
 /* ---- what nghttp2 tells ---- */
 
+/* A header block where the client may not send one any more: the connection ends, as one of the two does not know what it is at. Streams
+ * that are still there are nghttp2's to judge; data on others it passes over without telling us, as the rules permit. */
+static void judge_stream(struct h2 *h2, const nghttp2_frame_hd *hd)
+{
+    enum stream_word word = hd->type == NGHTTP2_HEADERS ? stream_past_open(&h2->past, hd->stream_id) : STREAM_SOUND;
+
+    if (hd->type == NGHTTP2_RST_STREAM || hd->flags & NGHTTP2_FLAG_END_STREAM)
+        stream_past_end(&h2->past, hd->stream_id);
+    if (word == STREAM_SOUND || h2->is_sent_away || nghttp2_session_get_stream_user_data(h2->session, hd->stream_id))
+        return;
+    h2->is_sent_away = true;
+    log_debug("a client sent on a stream that is closed", LOG_STR("peer", h2->link->peer.text));
+    nghttp2_session_terminate_session(h2->session, word == STREAM_SKIPPED ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
 {
     struct h2 *h2 = user;
 
     (void) session;
+    if (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_DATA || hd->type == NGHTTP2_RST_STREAM)
+        judge_stream(h2, hd);
     if (hd->type == NGHTTP2_HEADERS || (hd->type == NGHTTP2_DATA && (hd->length > 0 || hd->flags & NGHTTP2_FLAG_END_STREAM)))
         return 0;
     if (flood_add(&h2->frames, h2->host->now_ns, FRAMES_PER_SECOND, FRAMES_BURST))

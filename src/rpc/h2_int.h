@@ -6,6 +6,7 @@
 #include "rpc/flood.h"
 #include "rpc/grpc_call.h"
 #include "rpc/h2.h"
+#include "rpc/stream_past.h"
 
 struct h2 {
     struct host *host;
@@ -18,6 +19,7 @@ struct h2 {
     unsigned streams;
     struct flood frames; /* that cost the client nothing */
     struct flood resets; /* calls begun for nothing */
+    struct stream_past past;
     int64_t headers_since_ns;
     bool is_greeted;
     bool is_sent_away;        /* for misbehaving */

@@ -56,7 +56,7 @@ static int submit(struct host *host, struct grpc_call *call)
 {
     struct rpc_server *server = (struct rpc_server *) ((char *) host - offsetof(struct rpc_server, host));
 
-    return pool_submit(server->options.pool, grpc_call_run, call);
+    return pool_submit(server->options.pool, method_lasts(call->call.method) ? POOL_LASTING : POOL_BRIEF, grpc_call_run, call);
 }
 
 static void count(struct rpc_server *server, int change, uint64_t *counter)

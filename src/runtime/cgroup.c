@@ -350,3 +350,45 @@ int cgroup_remove(struct cgroup *cgroup)
     }
     return result;
 }
+
+/* What /proc says is relative to our own view of the hierarchy; whether it led to the right place is seen from who is there. */
+static bool has_process(const struct cgroup_place *place, pid_t pid)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    char line[32];
+    const char *at;
+
+    snprintf(line, sizeof(line), "%d\n", (int) pid);
+    if (get(place, "cgroup.procs", &text) < 0 || text.len == 0)
+        return false;
+    at = strstr(text.data, line);
+    while (at && at != text.data && at[-1] != '\n')
+        at = strstr(at + 1, line);
+    return at != NULL;
+}
+
+int cgroup_of_process(pid_t pid, unsigned controllers, struct cgroup **ret, struct err *err)
+{
+    autofree char *self = xprintf("/proc/%d/cgroup", (int) pid);
+    const struct cgroup_sources sources = { "/proc/self/mountinfo", self, false, false };
+    autoptr(cgroup_tree) tree = NULL;
+    autoptr(cgroup) cgroup = xnew(struct cgroup);
+    int r = cgroup_tree_new(&sources, &tree, err);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < tree->count && cgroup->count < CGROUP_DIRS_MAX; i++) {
+        const struct cgroup_hierarchy *h = &tree->items[i];
+        struct cgroup_place place = { .version = h->version, .controllers = h->controllers & controllers, .path = h->base };
+
+        if (place.controllers == 0 || !has_process(&place, pid))
+            continue;
+        place.path = xdup(h->base);
+        place.parent = xdup("");
+        cgroup->dirs[cgroup->count++] = place;
+    }
+    if (cgroup->count == 0)
+        return err_set(err, ERR_NOT_FOUND, -ENOENT, "the cgroup of process %d is not to be seen from here", (int) pid);
+    *ret = steal_ptr(&cgroup);
+    return 0;
+}

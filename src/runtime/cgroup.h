@@ -37,6 +37,9 @@ int cgroup_new(const struct cgroup_tree *tree, const char *name, const struct ru
 /* One that exists, in whatever hierarchies it is found. -ENOENT. */
 int cgroup_find(const struct cgroup_tree *tree, const char *name, struct cgroup **ret);
 
+/* That of a process which somebody else put there, for its counts. -ENOENT where it is in none that has one of these controllers. */
+int cgroup_of_process(pid_t pid, unsigned controllers, struct cgroup **ret, struct err *err);
+
 void cgroup_free(struct cgroup *cgroup);
 DEFINE_AUTOPTR(cgroup, cgroup_free);
 

@@ -140,14 +140,25 @@ void doctor_check_container(const struct doctor_view *view)
     doctor_report(view, "container", DOCTOR_OPTIONAL, DOCTOR_OK, "not in a container", NULL, NULL);
 }
 
+/* What an engine calls itself in its answer: "Docker/20.10.24", or nothing. */
+static void find_version(const char *reply, char *ret, size_t size)
+{
+    const char *line = strcasestr(reply, "\r\nServer: ");
+    size_t len;
+
+    line = line ? line + strlen("\r\nServer: ") : "";
+    len = strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789./+~-");
+    snprintf(ret, size, "%s%.*s", len > 0 ? ": " : "", (int) len, line);
+}
+
 /* The engine's answer to a ping within two seconds, or a negative errno. */
-static int ping(const char *path)
+static int ping(const char *path, char *ret_version, size_t size)
 {
     static const char request[] = "GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n";
     const struct timeval patience = { .tv_sec = 2 };
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char reply[64] = "";
+    char reply[1024] = "";
 
     if (fd < 0)
         return -errno;
@@ -158,6 +169,7 @@ static int ping(const char *path)
     if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0 ||
         send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0 || recv(fd, reply, sizeof(reply) - 1, 0) < 0)
         return -errno;
+    find_version(reply, ret_version, size);
     return strncmp(reply, "HTTP/1.", 7) == 0 && strncmp(reply + 8, " 200", 4) == 0 ? 0 : -EPROTO;
 }
 
@@ -165,14 +177,22 @@ void doctor_check_docker(const struct doctor_view *view)
 {
     const char *host = getenv("DOCKER_HOST");
     autofree char *path =
-        host && strncmp(host, "unix://", 7) == 0 ? xdup(host + 7) : xprintf("%s/var/run/docker.sock", view->root);
+        host && strncmp(host, "unix:///", 8) == 0 ? xdup(host + 7) : xprintf("%s/var/run/docker.sock", view->root);
     autofree char *found = NULL;
-    int r = ping(path);
+    char version[64] = "";
+    int r = ping(path, version, sizeof(version));
 
-    found = r == 0 ? xprintf("the engine answers at %s", path) : xprintf("%s: %s", path, strerror(-r));
+    found = r == 0 ? xprintf("an engine answers at %s%s", path, version) : xprintf("%s: %s", path, strerror(-r));
+    if (r == 0 && geteuid() != 0) {
+        doctor_report(view, "Docker", DOCTOR_OPTIONAL, DOCTOR_DEGRADED, found,
+                      "an ordinary user's sandboxes cannot be containers: the engine does not see their mounts",
+                      "run as root where images are wanted");
+        return;
+    }
     doctor_report(view, "Docker", DOCTOR_OPTIONAL, r == 0 ? DOCTOR_OK : DOCTOR_MISSING, found,
                   r == 0 ? NULL : "only the bwrap runtime can be used",
                   r == 0         ? NULL
                   : r == -EACCES ? "run as root or join the group 'docker', which is as good as root"
-                                 : "install and start a Docker engine, if images are wanted");
+                                 : "install and start a Docker engine (apt install docker.io), if images are wanted; another "
+                                   "socket is named by DOCKER_HOST=unix:///PATH, for a server by runtime.docker.host");
 }

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 
 #define END_WAIT_MS 10000
+#define EXPLAIN_WAIT_MS 1000
 #define OUTPUT_MAX_BYTES 600
 
 void runtime_free(struct runtime *runtime)
@@ -102,6 +103,8 @@ int runtime_freeze(struct runtime_process *process, bool on)
 
 int runtime_event_fd(const struct runtime_process *process)
 {
+    if (process->runtime->ops->event_fd)
+        return process->runtime->ops->event_fd(process);
     return process->watch ? cgroup_watch_fd(process->watch) : -1;
 }
 
@@ -116,13 +119,13 @@ int runtime_next_event(struct runtime_process *process, struct runtime_event *re
     cgroup_watch_read(process->watch, &now);
     if (now.memory_kills > process->reported.memory_kills) {
         *ret = (struct runtime_event){ RUNTIME_EVENT_MEMORY, now.memory_kills - process->reported.memory_kills,
-                                       process->limits.memory_bytes };
+                                       process->limits.memory_bytes, NULL };
         process->reported.memory_kills = now.memory_kills;
         return 1;
     }
     if (now.pids_refused > process->reported.pids_refused) {
         *ret = (struct runtime_event){ RUNTIME_EVENT_PIDS, now.pids_refused - process->reported.pids_refused,
-                                       process->limits.pids };
+                                       process->limits.pids, NULL };
         process->reported.pids_refused = now.pids_refused;
         return 1;
     }
@@ -156,10 +159,12 @@ int runtime_explain(struct runtime_process *process, struct err *err)
     char text[OUTPUT_MAX_BYTES];
     const char *advice;
     ssize_t n;
-    int status = 0;
+    int status = 0, r = 0;
 
-    if (proc_wait_timeout(&process->proc, 1000, &status) < 0)
+    if (proc_wait_timeout(&process->proc, EXPLAIN_WAIT_MS, &status) < 0)
         return err_set(err, ERR_UNAVAILABLE, -ETIMEDOUT, "the sandbox runs, but init does not answer");
+    if (process->runtime->ops->explain && (r = process->runtime->ops->explain(process, err)) < 0)
+        return r;
     n = process->output_fd < 0 ? 0 : read(process->output_fd, text, sizeof(text) - 1);
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';

@@ -26,13 +26,14 @@ enum runtime_mount_scope {
     RUNTIME_MOUNT_HOST_VISIBLE, /* another program does the mounting and must see it */
 };
 
-enum runtime_event_kind { RUNTIME_EVENT_MEMORY, RUNTIME_EVENT_PIDS };
+enum runtime_event_kind { RUNTIME_EVENT_MEMORY, RUNTIME_EVENT_PIDS, RUNTIME_EVENT_PROGRESS };
 
-/* A limit was run into: the data of `resource_limit_exceeded`. */
+/* A limit was run into: the data of `resource_limit_exceeded`. Or PROGRESS: what a start that takes its time is at. */
 struct runtime_event {
     enum runtime_event_kind kind;
-    uint64_t count; /* processes ended, forks refused, since the last event of this kind */
-    uint64_t limit; /* bytes, processes */
+    uint64_t count;   /* processes ended, forks refused, since the last event of this kind */
+    uint64_t limit;   /* bytes, processes */
+    const char *text; /* of PROGRESS; lent until the next is asked for */
 };
 
 struct runtime;
@@ -49,6 +50,7 @@ struct runtime_process {
     struct cgroup_watch *watch;    /* owned; NULL without a cgroup */
     struct cgroup_hits reported;
     struct runtime_limits limits; /* in force */
+    bool keeps_time;              /* it ends by itself, and tells why, when init does not answer */
     uint32_t nproc_rlimit; /* not 0: no cgroup holds the pids limit, so init must set RLIMIT_NPROC to this for its commands */
     void *cookie;          /* the implementation's own */
 };
@@ -59,8 +61,10 @@ struct runtime_ops {
     int (*start)(struct runtime *runtime, const struct runtime_spec *spec, struct runtime_process *process, struct err *err);
     int (*kill)(struct runtime_process *process); /* at once, all of it; does not wait */
     int (*signal_init)(struct runtime_process *process, int signal);
-    void (*release)(struct runtime_process *process); /* after its end: what the implementation owns */
+    void (*release)(struct runtime_process *process);       /* after its end: what the implementation owns */
+    int (*event_fd)(const struct runtime_process *process); /* NULL with next_event: that of the cgroup */
     int (*next_event)(struct runtime_process *process, struct runtime_event *ret);
+    int (*explain)(struct runtime_process *process, struct err *err); /* after its end; 0: it cannot. NULL: never */
     void (*free)(struct runtime *runtime);
 };
 

@@ -119,6 +119,8 @@ int runtime_spec_check(const struct runtime_spec *spec, struct err *err)
         (r = check_name("hostname", runtime_spec_hostname(spec), 63, err)) < 0 || (r = check_ids(spec, err)) < 0 ||
         (r = check_limits(&spec->limits, err)) < 0 || (r = check_env(spec->env, err)) < 0)
         return r;
+    if (spec->net == RUNTIME_NET_BRIDGE && !spec->container)
+        return err_invalid(err, "the network 'bridge' is for containers");
     if (spec->stage && spec->mount_count > 0)
         return err_invalid(err, "a sandbox that is staged has no mounts");
     if (!spec->workspace && spec->workspace_fd < 0 && !spec->stage)

@@ -33,6 +33,7 @@
 enum runtime_net {
     RUNTIME_NET_NONE, /* its own network with nothing but loopback */
     RUNTIME_NET_HOST,
+    RUNTIME_NET_BRIDGE, /* a container engine's network */
 };
 
 struct runtime_mount {
@@ -47,6 +48,18 @@ struct runtime_limits {
     uint32_t cpu_quota_us; /* of each RUNTIME_CPU_PERIOD_US: 150000 is one and a half processors */
     uint32_t cpu_shares;   /* 2 to 262144, where 1024 is an ordinary process group */
     uint32_t pids;         /* 0: RUNTIME_PIDS_DEFAULT, by whatever means there are */
+};
+
+/* What only a container has. */
+struct runtime_container {
+    const char *image;
+    const char *engine;      /* path of its socket; "": the usual */
+    const char *oci_runtime; /* "": the engine's default */
+    const char *sandbox;     /* its name and the mark of its home: labels by which its container is known as ours */
+    const char *home;
+    const char *dir; /* the sandbox's directory, absolute: a place for what is bound, and its lock */
+    bool read_only_root;
+    bool no_pull;
 };
 
 struct runtime_spec {
@@ -74,7 +87,8 @@ struct runtime_spec {
      * made ready side by side. NULL: it is there already. */
     int (*await_workspace)(void *cookie, struct err *err);
     void *cookie;
-    bool outlive_parent; /* go on when the thread that started it ends; the default is to die with it */
+    const struct runtime_container *container; /* NULL: it is to be none */
+    bool outlive_parent;                       /* go on when the thread that started it ends; the default is to die with it */
 };
 
 /* The number of init's socket inside. */

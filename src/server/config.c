@@ -13,7 +13,9 @@
 #include "base/path.h"
 #include "server/config_file.h"
 #include "server/setting.h"
+#include "service/engine_path.h"
 #include "service/home.h"
+#include "wire/sandbox_spec.h"
 
 /* A file that is being read. */
 struct source {
@@ -246,6 +248,28 @@ static bool is_database_url(const char *path)
     return strncmp(path, "postgres://", 11) == 0 || strncmp(path, "postgresql://", 13) == 0 || strncmp(path, "sqlite:", 7) == 0;
 }
 
+/* What a sandbox may not ask for, the configuration may not give to all. */
+static int check_docker(struct config *config, struct err *err)
+{
+    autofree char *path = NULL;
+    int r = engine_path_parse(config->docker_host, &path, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "runtime.docker.host");
+    free(config->docker_host);
+    config->docker_host = steal_ptr(&path);
+    if (!sandbox_image_is_valid(config->docker_image))
+        return err_refuse(err, -EINVAL, config->docker_image, "in runtime.docker.default_image is no name of an image");
+    if (*config->docker_oci_runtime && !sandbox_name_is_valid(config->docker_oci_runtime))
+        return err_refuse(err, -EINVAL, config->docker_oci_runtime, "in runtime.docker.oci_runtime is no name");
+    if (strcmp(config->docker_network_mode, "none") != 0 && !config->docker_enable_networking)
+        return err_invalid(err, "runtime.docker.network_mode is '%s', but runtime.docker.enable_networking is false",
+                           config->docker_network_mode);
+    if (strcmp(config->docker_network_mode, "host") == 0 && !config->allow_host_network)
+        return err_invalid(err, "runtime.docker.network_mode is 'host', but sandbox.allow_host_network is false");
+    return 0;
+}
+
 static int check(struct config *config, struct err *err)
 {
     int r = make_absolute(&config->codebase_path, err);
@@ -272,7 +296,8 @@ static int check(struct config *config, struct err *err)
         return err_invalid(err, "runtime.default_timeout is longer than runtime.max_timeout");
     if (config->cleanup_interval_ns <= 0)
         return err_invalid(err, "sandbox.cleanup_interval must be longer than nothing");
-    return check_uids(config, err);
+    r = check_docker(config, err);
+    return r < 0 ? r : check_uids(config, err);
 }
 
 int config_load(struct config *config, int argc, const char *const *argv, struct err *err)

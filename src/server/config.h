@@ -38,8 +38,8 @@ struct config {
     int64_t default_timeout_ns, max_timeout_ns;
     int64_t session_idle_ns;
     uint64_t max_output_bytes;
-    char *docker_host, *docker_image, *docker_network_mode;
-    bool docker_enable_networking;
+    char *docker_host, *docker_image, *docker_network_mode, *docker_oci_runtime;
+    bool docker_enable_networking, docker_read_only_root, docker_pull;
 
     int64_t default_expiration_ns;
     uint64_t max_per_user;

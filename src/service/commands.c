@@ -149,7 +149,7 @@ static void tell_why(const struct ctl_finished *finished, const char *cwd, exec_
 
     if (finished->end != CTL_END_NOT_STARTED || !*finished->text)
         return;
-    text = xprintf("agentfense: cannot run in '%s': %s\n", *cwd ? cwd : WORKSPACE, finished->text);
+    text = xprintf("agentfense: cannot run /bin/sh in '%s': %s\n", *cwd ? cwd : WORKSPACE, finished->text);
     fn(CTL_STREAM_ERR, text, strlen(text), cookie);
 }
 

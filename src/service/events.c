@@ -122,8 +122,9 @@ static size_t take_batch(struct recorder *recorder, struct event_row batch[BATCH
 
     for (size_t i = 0; i < count; i++)
         batch[i] = recorder->line[(recorder->first + i) % LINE_MAX_EVENTS];
-    recorder->first = (recorder->first + count) % LINE_MAX_EVENTS;
     recorder->count -= count;
+    /* From the beginning again whenever that is possible: the pages of a ring that goes round are all in memory in the end. */
+    recorder->first = recorder->count > 0 ? (recorder->first + count) % LINE_MAX_EVENTS : 0;
     recorder->at_work = count;
     pthread_cond_broadcast(&recorder->went);
     return count;
@@ -224,14 +225,16 @@ void events_stop(struct service *service)
 }
 
 /* Whoever would wait for a database that is away or full would wait for long, and keep a thread. */
-void events_flush(struct service *service)
+bool events_flush(struct service *service)
 {
     struct recorder *recorder = service->recorder;
 
     pthread_mutex_lock(&recorder->lock);
     while ((recorder->count > 0 || recorder->at_work > 0) && !recorder->is_stuck)
         pthread_cond_wait(&recorder->went, &recorder->lock);
+    bool is_done = recorder->count == 0 && recorder->at_work == 0;
     pthread_mutex_unlock(&recorder->lock);
+    return is_done;
 }
 
 /* ---- asked for ---- */

@@ -31,8 +31,8 @@ void events_add(struct service *service, const struct event *event);
 int events_start(struct service *service, struct err *err);
 void events_stop(struct service *service);
 
-/* Waits until what was added so far is in the store. */
-void events_flush(struct service *service);
+/* Waits until what was added so far is in the store. False: the database takes none now, and nobody waits for it. */
+bool events_flush(struct service *service);
 
 struct event_query {
     const char *sandbox_id, *codebase_id, *type; /* "": any */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -207,6 +208,15 @@ bool home_has_changes(int sandbox_dir_fd)
 bool home_is_running(int sandbox_dir_fd)
 {
     return is_locked(sandbox_dir_fd, "lock");
+}
+
+bool home_lives(const struct home *home, const char *name)
+{
+    char found[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+
+    return home_find(home, name, found, &dir_fd, &ignored) == 0 && home_is_running(dir_fd);
 }
 
 /* ---- making one ---- */
@@ -460,13 +470,32 @@ int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_N
     return 0;
 }
 
+static void unmount_leftover(int dir_fd)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/mnt", dir_fd);
+    umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+}
+
+void home_unmount_leftover(int sandbox_dir_fd)
+{
+    autofd int lock = -1;
+
+    if (home_lock(sandbox_dir_fd, &lock) == 0)
+        unmount_leftover(sandbox_dir_fd);
+}
+
 /* Under a temporary name from the first step: what has a sandbox's name is whole. */
 static int remove_locked(struct home *home, const char *name, int dir_fd)
 {
     char temp[ID_TEXT_MAX];
     int r;
 
-    /* A fence that is mounted here after all shows by EBUSY, before anything is gone. */
+    /* A mount that a killed supervisor left on the host shows by EBUSY, before anything is gone. We have the sandbox's lock and nobody
+     * has the delta's, so it serves nobody. */
+    if (unlinkat(dir_fd, "mnt", AT_REMOVEDIR) < 0 && errno == EBUSY)
+        unmount_leftover(dir_fd);
     if (unlinkat(dir_fd, "mnt", AT_REMOVEDIR) < 0 && errno != ENOENT)
         return -errno;
     id_new(FILE_TEMP_PREFIX, temp);

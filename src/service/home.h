@@ -49,6 +49,11 @@ int home_lock(int sandbox_dir_fd, int *ret_fd);
 
 /* Whether its supervisor lives. */
 bool home_is_running(int sandbox_dir_fd);
+/* The same by name, which may be an id; false also when there is no such sandbox. */
+bool home_lives(const struct home *home, const char *name);
+
+/* Takes away what a supervisor that was killed left mounted on the host, as those of containers do. Nothing to do while one lives. */
+void home_unmount_leftover(int sandbox_dir_fd);
 
 /* Removes a sandbox with its delta. -EBUSY while its supervisor lives. */
 int home_remove(struct home *home, const char *name, struct err *err);

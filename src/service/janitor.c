@@ -8,11 +8,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/adoption.h"
 #include "service/claims.h"
 #include "service/events.h"
 #include "service/life.h"
-#include "service/recovery.h"
 #include "service/service_int.h"
+#include "service/sessions.h"
 #include "service/sync.h"
 #include "service/workspace_int.h"
 #include "store/claim_row.h"
@@ -20,7 +21,12 @@
 #include "store/session_row.h"
 
 #define TRIM_STEP 500
+#define DOUBT_NS (5 * CLOCK_NS_PER_SEC)
+#define INTERVAL_MAX_NS (INT64_MAX / 4) /* so that a time can be added */
 #define SESSIONS_KEPT_NS (24 * 3600 * CLOCK_NS_PER_SEC)
+
+/* Set in its own thread, which need not be woken. */
+static _Thread_local bool is_janitor;
 
 struct janitor {
     pthread_t thread;
@@ -100,29 +106,38 @@ static void trim(struct service *service)
         ;
 }
 
+/* How long until the next round. */
+static int64_t do_round(struct service *service)
+{
+    int64_t usual =
+        service->options.cleanup_interval_ns < INTERVAL_MAX_NS ? service->options.cleanup_interval_ns : INTERVAL_MAX_NS;
+    bool was_unsure = atomic_exchange(&service->is_unsure, false);
+
+    sync_all_that_need_it(service);
+    adoption_reconcile(service);
+    if (was_unsure && sessions_reconcile(service) < 0)
+        atomic_store(&service->is_unsure, true);
+    retire_expired(service);
+    workspaces_tend(service);
+    trim(service);
+    return atomic_load(&service->is_unsure) && DOUBT_NS < usual ? DOUBT_NS : usual;
+}
+
 static void *work(void *arg)
 {
     struct service *service = arg;
     struct janitor *janitor = service->janitor;
 
+    is_janitor = true;
     pthread_mutex_lock(&janitor->lock);
     while (!janitor->is_ending) {
         struct timespec until;
+        int64_t pause;
 
         pthread_mutex_unlock(&janitor->lock);
-        sync_all_that_need_it(service);
-        recovery_reconcile(service);
-        retire_expired(service);
-        workspaces_tend(service);
-        trim(service);
+        pause = do_round(service);
         pthread_mutex_lock(&janitor->lock);
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += service->options.cleanup_interval_ns / CLOCK_NS_PER_SEC;
-        until.tv_nsec += service->options.cleanup_interval_ns % CLOCK_NS_PER_SEC;
-        if (until.tv_nsec >= CLOCK_NS_PER_SEC) {
-            until.tv_nsec -= CLOCK_NS_PER_SEC;
-            until.tv_sec++;
-        }
+        until = clock_timespec_of_ns(clock_now_ns() + pause);
         while (!janitor->is_ending && !janitor->is_woken &&
                pthread_cond_timedwait(&janitor->wake, &janitor->lock, &until) != ETIMEDOUT)
             ;
@@ -163,6 +178,13 @@ void janitor_wake(struct service *service)
     janitor->is_woken = true;
     pthread_cond_signal(&janitor->wake);
     pthread_mutex_unlock(&janitor->lock);
+}
+
+void janitor_doubt(struct service *service)
+{
+    atomic_store(&service->is_unsure, true);
+    if (!is_janitor)
+        janitor_wake(service);
 }
 
 void janitor_stop(struct service *service)

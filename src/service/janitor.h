@@ -13,3 +13,7 @@ void janitor_stop(struct service *service);
 
 /* Does what waits now instead of at its next round. */
 void janitor_wake(struct service *service);
+
+/* What came to be could not be written, most likely because the database is away: it looks into it now, and again and again until all that
+ * is written is so. */
+void janitor_doubt(struct service *service);

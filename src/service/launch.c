@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "base/program.h"
 
-#define START_MS 60000
 #define STOP_MS 30000
 #define PARENT_FD 3
 
@@ -45,9 +44,9 @@ static int receive(int fd, int cancel_fd, int64_t until_ns, struct ctl_reply *re
     }
 }
 
-static int await_running(struct launch *launch, const char *name, int cancel_fd, struct err *err)
+static int await_running(struct launch *launch, const char *name, int64_t within_ms, int cancel_fd, struct err *err)
 {
-    int64_t until = clock_now_ns() + START_MS * CLOCK_NS_PER_MS;
+    int64_t until = clock_now_ns() + within_ms * CLOCK_NS_PER_MS;
     struct ctl_reply reply;
 
     for (;;) {
@@ -75,7 +74,8 @@ static int spawn(const char *program, const char *dir, enum launch_kind kind, in
     return proc_spawn(&spec, &ret->supervisor, err);
 }
 
-int launch(const struct home *home, const char *name, enum launch_kind kind, int cancel_fd, struct launch *ret, struct err *err)
+int launch(const struct home *home, const char *name, enum launch_kind kind, int64_t within_ms, int cancel_fd,
+           struct launch *ret, struct err *err)
 {
     autofree char *program = NULL;
     autofree char *spec_path = home_path(home, name, "");
@@ -92,7 +92,7 @@ int launch(const struct home *home, const char *name, enum launch_kind kind, int
     r = spawn(program, spec_path, kind, theirs, ret, err);
     close(steal_fd(&theirs));
     if (r == 0)
-        r = await_running(ret, name, cancel_fd, err);
+        r = await_running(ret, name, within_ms, cancel_fd, err);
     if (r < 0 && kind == LAUNCH_DETACHED)
         proc_signal(&ret->supervisor, SIGTERM);
     if (r < 0)

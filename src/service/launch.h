@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/proc.h"
@@ -15,6 +16,10 @@ enum launch_kind {
     LAUNCH_DETACHED, /* it outlives us */
 };
 
+/* How long a start may take: a container's image may have to be fetched first. */
+#define LAUNCH_MS 60000
+#define LAUNCH_CONTAINER_MS (15 * 60000)
+
 struct launch {
     struct proc supervisor; /* owned */
     int ctl_fd;             /* owned: a control connection; the end of an owner's stops the sandbox */
@@ -24,8 +29,8 @@ struct launch {
 
 /* The sandbox runs when it returns 0. Otherwise the error is the supervisor's own, and nothing is left running. When `cancel_fd`
  * (or -1) becomes readable meanwhile: -EINTR. */
-int launch(const struct home *home, const char *name, enum launch_kind kind, int cancel_fd, struct launch *ret,
-           struct err *err);
+int launch(const struct home *home, const char *name, enum launch_kind kind, int64_t within_ms, int cancel_fd,
+           struct launch *ret, struct err *err);
 
 /* What still comes while it stops: events of the last moments, states. */
 typedef void (*launch_reply_fn)(const struct ctl_reply *reply, void *cookie);

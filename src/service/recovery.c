@@ -4,220 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/adoption.h"
 #include "service/claims.h"
 #include "service/condemned.h"
-#include "service/events.h"
-#include "service/life.h"
 #include "service/service_int.h"
 #include "service/shelf_int.h"
 #include "service/sync.h"
-#include "service/watch.h"
-#include "store/event_row.h"
-#include "store/session_row.h"
-#include "wire/ctl_client.h"
-
-#define EVENTS_BACK 200
-#define HELLO_MS 10000
-#define ACTIVE                                                                                                                 \
-    (SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) |                                \
-     SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_DESTROYING))
-
-/* ---- sandboxes ---- */
-
-/* The number of the last event of its present life that the store has. */
-static uint64_t last_event_of(struct service *service, const char *id, int64_t since_ns)
-{
-    struct event_filter filter = { .sandbox_id = id, .since_ns = since_ns, .newest_first = true };
-    autodone(event_rows) struct event_rows rows = { 0 };
-    struct err ignored = ERR_NONE;
-    uint64_t last = 0;
-
-    if (event_row_query(service->store, &filter, EVENTS_BACK, &rows, &ignored) < 0)
-        return 0;
-    for (size_t i = 0; i < rows.count; i++) {
-        const char *number = strstr(rows.rows[i].payload, "\"event\":");
-        uint64_t n = number ? strtoull(number + strlen("\"event\":"), NULL, 10) : 0;
-
-        last = n > last ? n : last;
-    }
-    return last;
-}
-
-/* 0: it answers, and runs. */
-static int greet(int dir_fd, int *ret_fd, struct err *err)
-{
-    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
-    struct ctl_reply reply;
-    struct frame frame;
-    autofd int fd = -1;
-    int r = payload ? ctl_client_connect(dir_fd, &fd, err) : -ENOMEM;
-
-    if (r < 0)
-        return r;
-    r = ctl_client_receive(fd, payload, HELLO_MS, &frame, &reply);
-    if (r == 0)
-        frame_close_fds(&frame);
-    while (r == 0 && (reply.type == CTL_REPLY_HELLO ? reply.hello.state : reply.state.state) == CTL_STATE_BOOTING) {
-        r = ctl_client_receive(fd, payload, HELLO_MS, &frame, &reply);
-        if (r == 0)
-            frame_close_fds(&frame);
-    }
-    if (r < 0)
-        return err_errno(err, r, "greeting the sandbox's supervisor");
-    if ((reply.type == CTL_REPLY_HELLO ? reply.hello.state : reply.state.state) != CTL_STATE_RUNNING)
-        return err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "the sandbox ends");
-    *ret_fd = steal_fd(&fd);
-    return 0;
-}
-
-int recovery_adopt(struct service *service, struct ward *ward, const struct recovery_ward *as, struct err *err)
-{
-    char name[SANDBOX_NAME_MAX];
-    struct proc nobody = PROC_NONE;
-    autofd int dir_fd = -1;
-    autofd int fd = -1;
-    int r = home_find(&service->home, ward->id, name, &dir_fd, err);
-
-    if (r == 0 && !home_is_running(dir_fd))
-        r = err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "the sandbox does not run");
-    if (r == 0)
-        r = greet(dir_fd, &fd, err);
-    if (r < 0)
-        return r;
-    ward_set_running(ward, &nobody, steal_fd(&dir_fd), as->owner, as->codebase_id, as->syncs);
-    uint64_t last = as->event_id ? last_event_of(service, as->event_id, as->since_ns) : 0;
-    return watch_add(service, ward, steal_fd(&fd), last, err);
-}
-
-static int adopt(struct service *service, struct ward *ward, const struct sandbox_row *row, struct err *err)
-{
-    struct recovery_ward as = { .owner = row->owner_id,
-                                .codebase_id = row->codebase_id,
-                                .syncs = row->sync_on_completion,
-                                .event_id = row->id,
-                                .since_ns = row->started_ns };
-
-    return recovery_adopt(service, ward, &as, err);
-}
-
-static void mark_ended(struct service *service, struct sandbox_row *row, const char *why, struct err *err)
-{
-    session_row_close_all(service->store, row->id, NULL, clock_wall_ns(), err);
-    life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_ERROR, why, err);
-    events_add(service, &(struct event){ .type = "sandbox_failed",
-                                         .sandbox_id = row->id,
-                                         .codebase_id = row->codebase_id,
-                                         .owner = row->owner_id,
-                                         .payload = json_pack("{s:s}", "reason", why) });
-}
-
-static void note_end(struct service *service, struct sandbox_row *row, const char *why, struct err *err)
-{
-    if (row->status == SANDBOX_STATUS_STOPPING)
-        life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_STOPPED, NULL, err);
-    else
-        mark_ended(service, row, why, err);
-}
-
-static void note_running(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
-{
-    if (row->status == SANDBOX_STATUS_STARTING)
-        life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
-    else if (row->status == SANDBOX_STATUS_STOPPING)
-        life_stop(service, ward, row, err);
-}
-
-/* What was meant to run. One whose start was never told to anybody runs all the same: the store had its intent. */
-static void recover_active(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
-{
-    enum sandbox_status was = (enum sandbox_status) row->status;
-    int r = adopt(service, ward, row, err);
-
-    if (r < 0) {
-        note_end(service, row,
-                 was == SANDBOX_STATUS_STARTING ? "the server ended while the sandbox was starting"
-                                                : "the sandbox ended while no server was there",
-                 err);
-        return;
-    }
-    note_running(service, ward, row, err);
-    /* What ended while nobody was there. */
-    sync_later(service, ward);
-    log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
-}
-
-static void recover_one(struct service *service, struct sandbox_row *row)
-{
-    autoptr(ward) ward = ward_get(&service->wards, row->id);
-    struct err err = ERR_NONE;
-
-    pthread_mutex_lock(&ward->life);
-    if (row->status == SANDBOX_STATUS_DESTROYING) {
-        if (adopt(service, ward, row, &err) < 0)
-            err = ERR_NONE;
-        if (life_destroy(service, ward, row, &err) < 0)
-            log_warn("a sandbox could not be removed", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
-    } else {
-        recover_active(service, ward, row, &err);
-    }
-    pthread_mutex_unlock(&ward->life);
-}
-
-/* Whoever is at work with it holds `life`, and will write what came of it. */
-static void reconcile_one(struct service *service, struct sandbox_row *listed)
-{
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    autoptr(ward) running = ward_find_running(&service->wards, listed->id);
-    autoptr(ward) ward = NULL;
-    struct err err = ERR_NONE;
-
-    if (running && listed->status == SANDBOX_STATUS_RUNNING)
-        return;
-    ward = ward_get(&service->wards, listed->id);
-    if (pthread_mutex_trylock(&ward->life) != 0)
-        return;
-    ward_unref(steal_ptr(&running));
-    running = ward_find_running(&service->wards, listed->id);
-    if (sandbox_row_get(service->store, listed->id, &row, &err) == 0) {
-        if (row.status == SANDBOX_STATUS_DESTROYING)
-            life_destroy(service, ward, &row, &err);
-        else if (!(ACTIVE & SANDBOX_STATUS_BIT(row.status)))
-            ; /* it ended, and that was written, in between */
-        else if (running)
-            note_running(service, ward, &row, &err);
-        else
-            note_end(service, &row, "the sandbox ended while the database was away", &err);
-    }
-    pthread_mutex_unlock(&ward->life);
-}
-
-static int each_active(struct service *service, void (*fn)(struct service *service, struct sandbox_row *row), struct err *err)
-{
-    struct sandbox_filter filter = {
-        .host_id = service->host_id,
-        .statuses = ACTIVE,
-    };
-    autofree char *token = NULL;
-
-    do {
-        struct store_page page = { .limit = STORE_PAGE_MAX, .token = token };
-        struct sandbox_rows rows = { 0 };
-        int r = sandbox_row_list(service->store, &filter, &page, &rows, err);
-
-        if (r < 0)
-            return r;
-        for (size_t i = 0; i < rows.count; i++)
-            fn(service, &rows.rows[i]);
-        free(token);
-        token = steal_ptr(&rows.next_token);
-        sandbox_rows_done(&rows);
-    } while (token);
-    return 0;
-}
 
 /* ---- what is nobody's ---- */
 
@@ -345,19 +140,13 @@ int recovery_run(struct service *service, struct err *err)
     int r = recover_codebases(service, err);
 
     if (r == 0)
-        r = each_active(service, recover_one, err);
+        r = adoption_run(service, err);
     if (r == 0)
         r = sweep_sandboxes(service, err);
     if (r == 0)
         r = claims_recover(service, INT64_MAX, err);
     if (r == 0)
         wards_each_running(&service->wards, refresh, service);
+    service->is_unsure = true; /* sessions may have ended unseen */
     return r < 0 ? err_wrap(err, r, "looking at what the last server left") : 0;
-}
-
-void recovery_reconcile(struct service *service)
-{
-    struct err ignored = ERR_NONE;
-
-    each_active(service, reconcile_one, &ignored);
 }

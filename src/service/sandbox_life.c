@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/events.h"
+#include "service/janitor.h"
 #include "service/launch.h"
 #include "service/life.h"
 #include "service/row_info.h"
@@ -68,16 +69,40 @@ static int open_dir(struct service *service, const char *id, int *ret_fd, struct
     return home_find(&service->home, id, name, ret_fd, err);
 }
 
+/* The engine is the host's: where it is now, not where it was when the sandbox was made. */
+static int renew_engine(struct service *service, const struct sandbox_row *row, int dir_fd, struct err *err)
+{
+    const struct container_options *ours = &service->options.container;
+    autoptr(sandbox_spec) spec = NULL;
+    int r;
+
+    if (row->runtime != SANDBOX_RUNTIME_DOCKER)
+        return 0;
+    r = sandbox_spec_load(dir_fd, &spec, err);
+    if (r < 0 || (strcmp(spec->engine, ours->engine) == 0 && strcmp(spec->oci_runtime, ours->oci_runtime) == 0 &&
+                  spec->no_pull == !ours->pulls))
+        return r;
+    free(spec->engine);
+    spec->engine = xdup(ours->engine);
+    free(spec->oci_runtime);
+    spec->oci_runtime = xdup(ours->oci_runtime);
+    spec->no_pull = !ours->pulls;
+    return sandbox_spec_store(dir_fd, spec, true, err);
+}
+
 static int boot(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
+    int64_t within_ms = row->runtime == SANDBOX_RUNTIME_DOCKER ? LAUNCH_CONTAINER_MS : LAUNCH_MS;
     autofd int dir_fd = -1;
     int r = open_dir(service, row->id, &dir_fd, err);
 
     if (r == 0)
+        r = renew_engine(service, row, dir_fd, err);
+    if (r == 0)
         r = settle(service, row->codebase_id, err);
     if (r == 0)
-        r = launch(&service->home, row->id, LAUNCH_DETACHED, cancel_fd, &launched, err);
+        r = launch(&service->home, row->id, LAUNCH_DETACHED, within_ms, cancel_fd, &launched, err);
     if (r < 0)
         return r;
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
@@ -188,9 +213,11 @@ void life_end(struct service *service, struct ward *ward)
     }
     ward_end_running(ward);
     err = ERR_NONE;
-    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0)
+    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0) {
         log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id),
                  LOG_STR("error", err.text));
+        janitor_doubt(service);
+    }
 }
 
 int life_stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)

@@ -67,19 +67,42 @@ static int check_env(const struct pair_list *env, struct err *err)
     return 0;
 }
 
-static int check_network(const struct service *service, const char *network, struct err *err)
+static bool is_container(const struct service *service, const struct sandbox_request *request)
 {
+    return (request->runtime ? request->runtime : service->options.runtime) == SANDBOX_RUNTIME_DOCKER;
+}
+
+static int refuse_network(const char *what, const char *key, struct err *err)
+{
+    return err_because(
+        err, err_set(err, ERR_PERMISSION_DENIED, -EPERM, "this server gives no %s; %s in its configuration would", what, key),
+        "NETWORK_NOT_ALLOWED");
+}
+
+static int check_network(const struct service *service, const struct sandbox_request *request, struct err *err)
+{
+    const char *network = request->network;
+    bool is_host = strcmp(network, "host") == 0, is_bridge = strcmp(network, "bridge") == 0;
+
     if (!*network || strcmp(network, "none") == 0)
         return 0;
-    if (strcmp(network, "host") != 0)
-        return err_refuse(err, -EINVAL, network, "is no network; there are 'none' and 'host'");
-    if (!service->options.allows_host_network)
-        return err_because(
-            err,
-            err_set(err, ERR_PERMISSION_DENIED, -EPERM,
-                    "this server gives no sandbox the host's network; sandbox.allow_host_network in its configuration would"),
-            "NETWORK_NOT_ALLOWED");
+    if (!is_host && !is_bridge)
+        return err_refuse(err, -EINVAL, network, "is no network; there are 'none', 'host' and, in a container, 'bridge'");
+    if (is_bridge && !is_container(service, request))
+        return err_invalid(err, "the network 'bridge' is the Docker engine's, and this sandbox is no container; 'none' and "
+                                "'host' can be had");
+    if (is_host && !service->options.allows_host_network)
+        return refuse_network("sandbox the host's network", "sandbox.allow_host_network", err);
+    if (is_container(service, request) && !service->options.container.allows_network)
+        return refuse_network("container a network", "runtime.docker.enable_networking", err);
     return 0;
+}
+
+static int check_image(const struct service *service, const struct sandbox_request *request, struct err *err)
+{
+    if (!is_container(service, request) || !*request->image || sandbox_image_is_valid(request->image))
+        return 0;
+    return err_refuse(err, -EINVAL, request->image, "is no name of an image");
 }
 
 static int check(const struct service *service, const struct sandbox_request *request, struct err *err)
@@ -89,7 +112,9 @@ static int check(const struct service *service, const struct sandbox_request *re
     if (r == 0)
         r = check_env(request->env, err);
     if (r == 0)
-        r = check_network(service, request->network, err);
+        r = check_network(service, request, err);
+    if (r == 0)
+        r = check_image(service, request, err);
     if (r == 0 && (request->limits.cpu_quota_us > UINT32_MAX || request->limits.cpu_shares > UINT32_MAX ||
                    request->limits.pids > UINT32_MAX))
         r = err_invalid(err, "resources: a limit is too large");
@@ -129,6 +154,19 @@ static const char *runtime_name(int runtime)
     }
 }
 
+static void fill_container(const struct service *service, struct draft *draft)
+{
+    const struct container_options *ours = &service->options.container;
+    bool is = is_container(service, draft->request);
+    struct sandbox_spec *spec = draft->spec;
+
+    spec->image = xdup(is ? draft->row.image : "");
+    spec->engine = xdup(is ? ours->engine : "");
+    spec->oci_runtime = xdup(is ? ours->oci_runtime : "");
+    spec->read_only_root = is && ours->has_read_only_root;
+    spec->no_pull = is && !ours->pulls;
+}
+
 static void fill(struct service *service, struct draft *draft)
 {
     const struct sandbox_request *request = draft->request;
@@ -148,9 +186,10 @@ static void fill(struct service *service, struct draft *draft)
     for (size_t i = 0; i < request->labels->count; i++)
         label_list_add(&row->labels, request->labels->items[i].key, request->labels->items[i].value);
     row->runtime = request->runtime ? request->runtime : service->options.runtime;
-    row->image =
-        xdup(*request->image || row->runtime != SANDBOX_RUNTIME_DOCKER ? request->image : service->options.docker_image);
-    row->network = xdup(*request->network ? request->network : "none");
+    row->image = xdup(*request->image || !is_container(service, request) ? request->image : service->options.container.image);
+    row->network = xdup(*request->network                ? request->network
+                        : is_container(service, request) ? service->options.container.network
+                                                         : "none");
     row->sync_on_completion = request->sync ? request->sync == SANDBOX_SYNC_ON : service->options.syncs;
     row->created_ns = now;
     row->expires_ns = lasts > 0 && lasts < INT64_MAX - now ? now + lasts : 0;
@@ -168,7 +207,10 @@ static void fill(struct service *service, struct draft *draft)
     spec->runtime = xdup(runtime_name(row->runtime));
     spec->hostname = xdup("");
     spec->own_cgroup = false;
-    spec->net = strcmp(row->network, "host") == 0 ? SANDBOX_NET_HOST : SANDBOX_NET_NONE;
+    spec->net = strcmp(row->network, "host") == 0     ? SANDBOX_NET_HOST
+                : strcmp(row->network, "bridge") == 0 ? SANDBOX_NET_BRIDGE
+                                                      : SANDBOX_NET_NONE;
+    fill_container(service, draft);
     spec->created_ns = (uint64_t) now;
     for (size_t i = 0; i < draft->rules.count; i++)
         sandbox_spec_add_rule(spec, draft->rules.items[i].pattern, (uint8_t) draft->rules.items[i].type,

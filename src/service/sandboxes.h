@@ -26,7 +26,7 @@ struct sandbox_request {
     int64_t expires_in_ns; /* 0: the server's default; negative is refused */
     enum sandbox_runtime runtime;
     const char *image;
-    const char *network; /* "", "none", "host" */
+    const char *network; /* "", "none", "bridge", "host" */
     enum sandbox_sync sync;
     struct sandbox_limits limits;
     const char *idempotency_key; /* "": none */

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "service/engine_path.h"
 #include "service/events.h"
 #include "service/janitor.h"
 #include "service/recovery.h"
@@ -28,7 +29,10 @@ static void copy_options(struct service_options *to, const struct service_option
     to->codebase_path = xdup(from->codebase_path);
     to->mount_path = xdup(from->mount_path);
     to->db_url = xdup(from->db_url);
-    to->docker_image = xdup(from->docker_image ? from->docker_image : "");
+    to->container.engine = xdup(from->container.engine ? from->container.engine : ENGINE_PATH_USUAL);
+    to->container.image = xdup(from->container.image ? from->container.image : ENGINE_IMAGE_USUAL);
+    to->container.network = xdup(from->container.network ? from->container.network : "none");
+    to->container.oci_runtime = xdup(from->container.oci_runtime ? from->container.oci_runtime : "");
     to->project_root = xdup(from->project_root ? from->project_root : "");
 }
 
@@ -129,7 +133,10 @@ void service_free(struct service *service)
     free((char *) service->options.codebase_path);
     free((char *) service->options.mount_path);
     free((char *) service->options.db_url);
-    free((char *) service->options.docker_image);
+    free((char *) service->options.container.engine);
+    free((char *) service->options.container.image);
+    free((char *) service->options.container.network);
+    free((char *) service->options.container.oci_runtime);
     free((char *) service->options.project_root);
     free(service);
 }

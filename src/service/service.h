@@ -16,6 +16,16 @@
 
 struct service;
 
+/* Of sandboxes that are containers, where they do not say. Borrowed. */
+struct container_options {
+    const char *engine; /* path of its socket */
+    const char *image, *network;
+    const char *oci_runtime; /* "": the engine's own choice */
+    bool allows_network;     /* any but none */
+    bool has_read_only_root;
+    bool pulls; /* images that are not there */
+};
+
 /* Borrowed for service_new(). 0 and NULL: none, or no bound. */
 struct service_options {
     const char *codebase_path, *mount_path, *db_url;
@@ -31,7 +41,7 @@ struct service_options {
     int64_t versions_age_ns;
     uint64_t codebase_quota_bytes, archive_bytes_max;
     int64_t events_age_ns;
-    const char *docker_image;
+    struct container_options container;
     const char *project_root; /* of workspaces that name none */
     unsigned workspaces_max;
     uint64_t workspace_bytes_max, workspace_total_bytes_max;

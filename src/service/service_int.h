@@ -4,6 +4,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "codebase/codebase.h"
 #include "service/caller.h"
@@ -31,6 +32,7 @@ struct service {
     struct watch_thread *watch;      /* watch.c */
     struct janitor *_Atomic janitor; /* janitor.c */
     struct workspace_totals workspace_totals;
+    _Atomic bool is_unsure;     /* something could not be written or asked: the janitor looks again soon; see janitor_doubt() */
     _Atomic int64_t ends_at_ns; /* monotonic clock: from then on who is cancelled is so because we end; 0: we do not */
 };
 

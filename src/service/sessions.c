@@ -8,7 +8,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "service/commands.h"
+#include "service/events.h"
+#include "service/janitor.h"
 #include "service/service_int.h"
+#include "store/event_row.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
 
@@ -199,7 +202,6 @@ int sessions_destroy(struct service *service, const struct caller *caller, const
 {
     autodone(session_row) struct session_row row = { 0 };
     autoptr(ward) ward = NULL;
-    struct err ignored = ERR_NONE;
     int r = find(service, caller, id, &row, err);
 
     if (r < 0)
@@ -211,6 +213,75 @@ int sessions_destroy(struct service *service, const struct caller *caller, const
         if (r < 0 && r != -ENOTCONN && !(r == -EREMOTEIO && err->code == ERR_NOT_FOUND))
             return r;
     }
-    r = session_row_close(service->store, id, clock_wall_ns(), &ignored);
-    return r == -ESTALE ? 0 : r;
+    r = session_row_close(service->store, id, clock_wall_ns(), err);
+    if (r == -ESTALE) {
+        *err = ERR_NONE;
+        return 0;
+    }
+    if (r < 0)
+        janitor_doubt(service);
+    return r;
+}
+
+/* ---- by and by ---- */
+
+/* The supervisor told of its end, and that is in the store: who wrote it could not write the row. */
+static int has_ended(struct service *service, const struct session_row *row, struct err *err)
+{
+    struct event_filter filter = { .sandbox_id = row->sandbox_id, .type = "session_closed" };
+    autofree char *wanted = xprintf("\"%s\"", row->id);
+
+    for (;;) {
+        autodone(event_rows) struct event_rows rows = { 0 };
+        int r = event_row_query(service->store, &filter, 0, &rows, err);
+
+        if (r < 0 || rows.count == 0)
+            return r < 0 ? r : 0;
+        for (size_t i = 0; i < rows.count; i++) {
+            if (strstr(rows.rows[i].payload, wanted))
+                return 1;
+        }
+        filter.after = rows.rows[rows.count - 1].sequence;
+    }
+}
+
+static int reconcile_one(struct service *service, const struct session_row *row, struct err *err)
+{
+    const unsigned alive = SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) |
+                           SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING);
+    autodone(sandbox_row) struct sandbox_row sandbox = { 0 };
+    int r = sandbox_row_get(service->store, row->sandbox_id, &sandbox, err);
+
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    /* One in ERROR may have a supervisor that only does not answer, and its shells with it. */
+    if (sandbox.status == SANDBOX_STATUS_ERROR)
+        r = !home_lives(&service->home, row->sandbox_id);
+    else
+        r = alive & SANDBOX_STATUS_BIT((unsigned) sandbox.status) ? has_ended(service, row, err) : 1;
+    if (r > 0)
+        r = session_row_close(service->store, row->id, clock_wall_ns(), err);
+    return r == -ESTALE || r == -ENOENT ? 0 : r;
+}
+
+int sessions_reconcile(struct service *service)
+{
+    struct err err = ERR_NONE;
+    autofree char *token = NULL;
+
+    if (!events_flush(service))
+        return -EAGAIN;
+    do {
+        struct store_page page = { .limit = STORE_PAGE_MAX, .token = token };
+        autodone(session_rows) struct session_rows rows = { 0 };
+        int r = session_row_list(service->store, NULL, service->host_id, SESSION_STATUS_ACTIVE, &page, &rows, &err);
+
+        for (size_t i = 0; r == 0 && i < rows.count; i++)
+            r = reconcile_one(service, &rows.rows[i], &err);
+        if (r < 0)
+            return r;
+        free(token);
+        token = steal_ptr(&rows.next_token);
+    } while (token);
+    return 0;
 }

@@ -46,3 +46,6 @@ int sessions_get(struct service *service, const struct caller *caller, const cha
 int sessions_list(struct service *service, const struct caller *caller, const char *sandbox_id, struct session_list *ret,
                   struct err *err);
 int sessions_destroy(struct service *service, const struct caller *caller, const char *id, struct err *err);
+
+/* Closes the rows of shells that are gone: their end could not be written when it came. Negative: not all could be looked at. */
+int sessions_reconcile(struct service *service);

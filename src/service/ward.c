@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
+#include "service/greeting.h"
 #include "wire/ctl_client.h"
 
 #define HELLO_MS 10000
@@ -42,19 +44,9 @@ void wards_done(struct wards *wards)
     pthread_mutex_destroy(&wards->lock);
 }
 
-/* FNV-1a. */
-static uint64_t hash_of(const char *id)
-{
-    uint64_t hash = 14695981039346656037u;
-
-    for (; *id; id++)
-        hash = (hash ^ (unsigned char) *id) * 1099511628211u;
-    return hash;
-}
-
 static struct ward **bucket_of(struct wards *wards, const char *id)
 {
-    return &wards->buckets[hash_of(id) % WARD_BUCKETS];
+    return &wards->buckets[hash_text(id) % WARD_BUCKETS];
 }
 
 static struct ward *look_up(struct wards *wards, const char *id)
@@ -182,21 +174,9 @@ bool ward_end_running(struct ward *ward)
     return was_running;
 }
 
-static int await_hello(int fd, struct err *err)
-{
-    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
-    struct ctl_reply reply;
-    struct frame frame;
-    int r = payload ? ctl_client_receive(fd, payload, HELLO_MS, &frame, &reply) : -ENOMEM;
-
-    if (r < 0)
-        return err_errno(err, r, "greeting the sandbox's supervisor");
-    frame_close_fds(&frame);
-    return reply.type == CTL_REPLY_HELLO ? 0 : err_set(err, ERR_INTERNAL, -EPROTO, "the sandbox's supervisor did not greet us");
-}
-
 int ward_take_fd(struct ward *ward, int *ret_fd, struct err *err)
 {
+    enum ctl_state state; /* what it will not do any more it says itself */
     autofd int fd = -1;
     int r = 0;
 
@@ -214,7 +194,7 @@ int ward_take_fd(struct ward *ward, int *ret_fd, struct err *err)
     r = ctl_client_connect(ward->dir_fd, &fd, err);
     pthread_mutex_unlock(&ward->lock);
     if (r == 0)
-        r = await_hello(fd, err);
+        r = greeting_await(fd, HELLO_MS, &state, err);
     if (r < 0)
         return r;
     *ret_fd = steal_fd(&fd);
@@ -236,13 +216,13 @@ void ward_give_fd(struct ward *ward, int fd)
 void ward_note_exec(struct ward *ward, const char *name)
 {
     pthread_mutex_lock(&ward->lock);
-    ward->execs[ward->exec_next++ % WARD_EXECS_KEPT] = hash_of(name);
+    ward->execs[ward->exec_next++ % WARD_EXECS_KEPT] = hash_text(name);
     pthread_mutex_unlock(&ward->lock);
 }
 
 bool ward_knows_exec(struct ward *ward, const char *name)
 {
-    uint64_t hash = hash_of(name);
+    uint64_t hash = hash_text(name);
     bool is_known = false;
 
     pthread_mutex_lock(&ward->lock);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/events.h"
+#include "service/janitor.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 #include "service/workspace_int.h"
@@ -155,7 +156,10 @@ static void on_session_closed(struct service *service, const struct watched *wat
 {
     struct err err = ERR_NONE;
 
-    session_row_close(service->store, event->subject, clock_wall_ns(), &err);
+    int r = session_row_close(service->store, event->subject, clock_wall_ns(), &err);
+
+    if (r < 0 && r != -ESTALE && r != -ENOENT)
+        janitor_doubt(service);
     tell(service, watched, "session_closed", event->wall_ns,
          json_pack("{s:s, s:o, s:I, s:I}", "session_id", event->subject, "cause", text_of(event->detail), "duration_ms",
                    (json_int_t) (event->numbers[0] / 1000), "event", (json_int_t) event->number));
@@ -215,15 +219,18 @@ static void on_end(struct service *service, struct watched *watched)
         workspace_ended(service, ward, reason);
         return;
     }
-    session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err);
+    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0)
+        janitor_doubt(service);
     if (sandbox_row_move(service->store,
                          &(struct sandbox_move){ .id = ward->id,
                                                  .from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING),
                                                  .to = SANDBOX_STATUS_ERROR,
                                                  .reason = reason,
                                                  .now_ns = clock_wall_ns() },
-                         NULL, NULL, &err) < 0)
+                         NULL, NULL, &err) < 0) {
         log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        janitor_doubt(service);
+    }
     tell(service, watched, "sandbox_failed", 0, json_pack("{s:o}", "reason", text_of(reason)));
 }
 

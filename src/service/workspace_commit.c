@@ -316,8 +316,8 @@ static int make_message(struct still *still, const struct workspace_approval *re
 {
     const char *template = still->service->options.commit_template;
     char number[24];
-    struct attribution_word words[] = { { "SandboxID", still->row.id }, { "FileCount", number },
-                                        { "Actor", still->row.owner },  { "Owner", still->row.owner },
+    struct attribution_word words[] = { { "SandboxID", still->row.id },         { "FileCount", number },
+                                        { "Actor", still->row.owner },          { "Owner", still->row.owner },
                                         { "ScopePath", still->row.scope_path }, { "Text", request->message } };
 
     snprintf(number, sizeof(number), "%zu", count);

@@ -6,9 +6,9 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/adoption.h"
 #include "service/launch.h"
 #include "service/life.h"
-#include "service/recovery.h"
 #include "service/watch.h"
 #include "service/workspace_review_int.h"
 
@@ -22,7 +22,7 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
     int r = home_find(&service->home, ward->id, name, &dir_fd, err);
 
     if (r == 0)
-        r = launch(&service->home, ward->id, LAUNCH_DETACHED, cancel_fd, &launched, err);
+        r = launch(&service->home, ward->id, LAUNCH_DETACHED, LAUNCH_MS, cancel_fd, &launched, err);
     if (r < 0)
         return r;
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->account_id, "", false);
@@ -250,7 +250,7 @@ static void undo_creation(struct service *service, struct ward *ward, struct wor
                                    .now_ns = clock_wall_ns() };
     struct err err = ERR_NONE;
 
-    if (recovery_adopt(service, ward, &(struct recovery_ward){ .owner = row->account_id, .codebase_id = "" }, &err) == 0)
+    if (adoption_take(service, ward, &(struct adoption){ .owner = row->account_id, .codebase_id = "" }, &err) == 0)
         life_end(service, ward);
     err = ERR_NONE;
     home_remove(&service->home, ward->id, &err);
@@ -263,10 +263,10 @@ static void undo_creation(struct service *service, struct ward *ward, struct wor
 
 static void revive(struct service *service, struct ward *ward, struct workspace_row *row)
 {
-    struct recovery_ward as = { .owner = row->account_id, .codebase_id = "", .event_id = row->id, .since_ns = row->updated_ns };
+    struct adoption as = { .owner = row->account_id, .codebase_id = "", .event_id = row->id, .since_ns = row->updated_ns };
     struct err err = ERR_NONE;
 
-    if (recovery_adopt(service, ward, &as, &err) == 0) {
+    if (adoption_take(service, ward, &as, &err) == 0) {
         log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
         return;
     }

@@ -47,11 +47,13 @@ static char *dump(const json_t *value, const char *otherwise)
     return text ? text : xdup(otherwise);
 }
 
-static int make_rules(const struct workspace_request *request, const char *scope_path, struct rule_list *ret, struct err *err)
+static int make_rules(const struct workspace_request *request, const char *driver, const char *scope_path,
+                      struct rule_list *ret, struct err *err)
 {
     autofree char *inner = xprintf("%s/workspace", scope_path);
     bool has_rules = request->rules && request->rules->count > 0;
-    const char *preset = *request->preset || has_rules ? request->preset : DEFAULT_PRESET;
+    bool checks = strcmp(driver, WORKSPACE_DRIVER) == 0;
+    const char *preset = *request->preset || has_rules || !checks ? request->preset : DEFAULT_PRESET;
     autoptr(ruleset) compiled = NULL;
     struct ruleset_options options = { 0 };
     struct stat st;
@@ -60,6 +62,10 @@ static int make_rules(const struct workspace_request *request, const char *scope
     options.workspace_is_real = lstat(inner, &st) == 0 && S_ISDIR(st.st_mode);
     if (r == 0 && has_rules)
         r = rule_list_add_all(ret, request->rules, err);
+    if (r == 0 && !checks && ret->count == 0)
+        r = rule_list_add(ret, "/**", strlen("/**"), RULE_UNSPECIFIED, LEVEL_WRITE, 0, err);
+    if (r == 0 && !checks && !rule_list_forbids_nothing(ret))
+        return err_refuse(err, -EINVAL, driver, "is a driver that checks nothing, and these rules forbid something; use fence");
     return r < 0 ? r : ruleset_new(ret, &options, &compiled, err);
 }
 
@@ -74,6 +80,7 @@ static void hash_request(const struct workspace_request *request, struct buf *re
 
     buf_addf(&text, "%s%c%s%c%d%c%s%c%s%c%s%c%s%c%s%c%s%c", request->project_root, 0, request->scope_path, 0, request->no_lock,
              0, request->owner, 0, request->owner_type, 0, tags, 0, metadata, 0, behavior, 0, request->preset, 0);
+    buf_addf(&text, "%s%c", request->driver, 0);
     for (const char *const *path = request->reserved_paths; path && *path; path++)
         buf_addf(&text, "%s%c", *path, 0);
     for (size_t i = 0; request->rules && i < request->rules->count; i++)
@@ -85,7 +92,7 @@ static void hash_request(const struct workspace_request *request, struct buf *re
     buf_add(ret, digest, sizeof(digest));
 }
 
-static int check_request(const struct workspace_request *request, struct err *err)
+static int check_request(struct service *service, const struct workspace_request *request, struct err *err)
 {
     static const char *const types[] = { "agent", "user", "task", "system" };
     bool is_type = !*request->owner_type;
@@ -94,7 +101,7 @@ static int check_request(const struct workspace_request *request, struct err *er
         is_type |= strcmp(request->owner_type, types[i]) == 0;
     if (!is_type)
         return err_refuse(err, -EINVAL, request->owner_type, "is no ownerType; there are agent, user, task, system");
-    if (*request->driver && strcmp(request->driver, WORKSPACE_DRIVER) != 0)
+    if (!workspace_driver_choose(service, request->driver))
         return err_refuse(err, -EINVAL, request->driver,
                           "is no driver that this server has; GET /api/v1/driver/options lists them");
     return 0;
@@ -114,14 +121,17 @@ static int fill(struct service *service, const struct caller *caller, const stru
         .state_path = service->home.path,
     };
     char id[UUID_TEXT_MAX], head[GIT_HEAD_MAX];
-    int r = check_request(request, err);
+    const char *driver = NULL;
+    int r = check_request(service, request, err);
 
     if (r == 0 && !*where.project_root)
         r = err_invalid(err, "projectRoot is required: this server has no default (workspace.project_root)");
     if (r == 0)
         r = workspace_scope_resolve(&where, caller, &scope, err);
     if (r == 0)
-        r = make_rules(request, scope.scope_path, &rules, err);
+        driver = workspace_driver_choose(service, request->driver);
+    if (r == 0)
+        r = make_rules(request, driver, scope.scope_path, &rules, err);
     if (r < 0)
         return r;
     uuid_new(id);
@@ -137,7 +147,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
         .owner_type = xdup(*request->owner_type ? request->owner_type : "user"),
         .status = WORKSPACE_STATUS_CREATING,
         .reason = xdup(""),
-        .driver = xdup(WORKSPACE_DRIVER),
+        .driver = xdup(driver),
         .preset = xdup(request->preset),
         .tags = dump(request->tags, "[]"),
         .metadata = dump(request->metadata, "{}"),
@@ -178,6 +188,10 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
     spec->quota_bytes =
         (uint64_t) (service->options.workspace_bytes_max ? (int64_t) service->options.workspace_bytes_max : limits->disk_bytes);
     spec->quota_inodes = (uint64_t) limits->disk_inodes;
+    spec->driver = xdup(row->driver);
+    /* Nobody would hold them to it. */
+    if (strcmp(row->driver, WORKSPACE_DRIVER) != 0)
+        spec->quota_bytes = spec->quota_inodes = 0;
     r = sandbox_spec_rules_decode(spec, row->rules.data, row->rules.len, err);
     if (r == 0)
         r = profiles_get(service, "", &profile, err);

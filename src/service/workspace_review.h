@@ -103,8 +103,7 @@ struct workspace_approved {
     int64_t applied_ns;
 };
 
-#define WORKSPACE_APPROVED_NONE                                                                                                \
-    ((struct workspace_approved){ .set = { .edits = EDIT_LIST_EMPTY }, .approve = APPROVE_NONE })
+#define WORKSPACE_APPROVED_NONE ((struct workspace_approved){ .set = { .edits = EDIT_LIST_EMPTY }, .approve = APPROVE_NONE })
 
 /* Nothing was written when it fails; `ret` then says what of each file, as far as it came, with the reasons DIFF_STALE, DIFF_NOT_SERVED,
  * CONFLICTS, NOT_ACCEPTED, UNACKNOWLEDGED, FILE_UNKNOWN, HUNK_UNKNOWN, NO_REPOSITORY, HOOK_FAILED. */
@@ -160,6 +159,7 @@ struct workspace_undone {
     struct workspace_row row;
     char *prefix; /* owned */
     char undoes[ID_TEXT_MAX];
+    size_t path_count; /* that the approval wrote */
     struct undo undo;
 };
 

@@ -2,13 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "review/expectation.h"
-#include "review/file_id.h"
 #include "service/workspace_commit.h"
 #include "service/workspace_review_int.h"
 
@@ -33,144 +31,6 @@ void workspace_approved_done(struct workspace_approved *approved)
     acceptance_done(&approved->acceptance);
     change_set_done(&approved->set);
     *approved = WORKSPACE_APPROVED_NONE;
-}
-
-/* All that one approval goes through. */
-struct approving {
-    const struct workspace_approval *request;
-    struct still *still;
-    struct workspace_approved *out;
-    struct chosen chosen;
-    bool ends; /* nothing is left afterwards */
-};
-
-/* ---- what is chosen, and may be ---- */
-
-static int load_set(struct approving *a, struct err *err)
-{
-    struct workspace_approved *out = a->out;
-    struct change_set_options options = { .prefix = a->still->prefix };
-    int r = change_set_load(a->still->delta_path, &options, &out->set, err);
-
-    if (r < 0)
-        return r;
-    out->verdicts = xalloc((out->set.count + 1) * sizeof(*out->verdicts));
-    out->files = xalloc((out->set.count + 1) * sizeof(*out->files));
-    workspace_acceptance(&a->still->row, &out->acceptance);
-    if (out->acceptance.ignores_binary)
-        r = change_set_measure(&out->set, NULL, 0, err);
-    return r < 0 ? r : change_set_hash(&out->set, out->hash, err);
-}
-
-static int refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what)
-{
-    return err_because(
-        err, err_set(err, code, -EPERM, "%zu change%s %s; nothing was applied", count, count == 1 ? "" : "s", what), reason);
-}
-
-static int check_acceptance(struct approving *a, struct err *err)
-{
-    struct workspace_approved *out = a->out;
-    size_t refused = 0;
-
-    for (size_t i = 0; !a->request->overrides_acceptance && i < out->set.count; i++) {
-        const struct file_change *change = &out->set.items[i];
-        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT ||
-            acceptance_judge(&out->acceptance, change->path, change->is_binary).status == ACCEPTANCE_ACCEPTED)
-            continue;
-        refused += !a->chosen.is_all;
-        out->verdicts[i] = a->chosen.is_all ? WORKSPACE_VERDICT_SKIPPED : WORKSPACE_VERDICT_REFUSED;
-        a->chosen.items[i] = CHOOSING_NOT;
-    }
-    return refused ? refuse(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", refused, "may not be applied by the sandbox's acceptance")
-                   : 0;
-}
-
-static bool is_acknowledged(const struct approving *a, const struct file_change *change)
-{
-    const struct workspace_approval *request = a->request;
-    char id[FILE_ID_LEN + 1] = "";
-
-    file_id_make(a->still->row.id, change->scope_path, id);
-    for (size_t i = 0; i < request->acknowledged_count; i++) {
-        const char *word = request->acknowledged[i];
-        if (strcmp(word, acknowledge_name(change->acknowledge)) == 0 || strcmp(word, change->path) == 0 ||
-            strcmp(word, change->scope_path) == 0 || strcasecmp(word, id) == 0)
-            return true;
-    }
-    return request->acknowledges_all;
-}
-
-static int check_acknowledged(struct approving *a, struct err *err)
-{
-    size_t missing = 0;
-
-    for (size_t i = 0; i < a->out->set.count; i++) {
-        const struct file_change *change = &a->out->set.items[i];
-        if (a->chosen.items[i] == CHOOSING_NOT || change->acknowledge == ACKNOWLEDGE_NOTHING || is_acknowledged(a, change))
-            continue;
-        a->out->verdicts[i] = WORKSPACE_VERDICT_UNACKNOWLEDGED;
-        missing++;
-    }
-    return missing
-               ? refuse(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", missing, "may do something on this host by themselves")
-               : 0;
-}
-
-/* The hash of a file that could not be read is nobody's. */
-static int check_shown(struct approving *a, struct err *err)
-{
-    autodone(seen) struct seen seen = { 0 };
-    size_t stale = 0, unshown = 0;
-    int r = seen_load(a->still->dir_fd, &seen, err);
-
-    for (size_t i = 0; r == 0 && i < a->out->set.count; i++) {
-        const struct file_change *change = &a->out->set.items[i];
-        const char *shown = seen_find(&seen, change->scope_path);
-        char hash[CHANGE_HASH_TEXT_MAX];
-
-        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT)
-            continue;
-        seen_hash(change, hash);
-        if (shown && *hash && strcmp(shown, hash) == 0)
-            continue;
-        a->out->verdicts[i] = shown ? WORKSPACE_VERDICT_STALE : WORKSPACE_VERDICT_UNSHOWN;
-        *(shown ? &stale : &unshown) += 1;
-    }
-    if (r < 0 || stale + unshown == 0)
-        return r;
-    if (stale == 0 && seen.count == 0)
-        return refuse(err, ERR_ABORTED, "DIFF_NOT_SERVED", unshown, "nobody has looked at");
-    return refuse(err, ERR_ABORTED, "DIFF_STALE", stale + unshown, "were made or changed since the diff was shown");
-}
-
-static int check_reviewed(struct approving *a, struct err *err)
-{
-    const char *given = a->request->diff_hash;
-
-    if (a->request->is_forced || (*given && strcasecmp(given, a->out->hash) == 0))
-        return 0;
-    if (!*given)
-        return check_shown(a, err);
-    check_shown(a, err); /* says which */
-    return err_because(err,
-                       err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
-                       "DIFF_STALE");
-}
-
-static int choose(struct approving *a, struct err *err)
-{
-    int r = chosen_make(&a->request->choice, &a->out->set, a->still->row.id, NULL, &a->chosen, err);
-
-    if (r == 0)
-        r = check_acceptance(a, err);
-    if (r == 0)
-        r = check_acknowledged(a, err);
-    if (r == 0)
-        r = check_reviewed(a, err);
-    if (r == 0)
-        chosen_select(&a->chosen, &a->out->set);
-    return r;
 }
 
 /* ---- running ---- */
@@ -221,7 +81,8 @@ static void judge_one(struct approving *a, size_t i)
     out->files[i] = file;
     out->verdicts[i] = file ? verdict_of(file->outcome) : WORKSPACE_VERDICT_NOTHING;
     /* No hunk of it was chosen. */
-    if (a->chosen.items[i] == CHOOSING_HUNKS && file && file->outcome == APPROVE_NOTHING && file->hunks_taken < file->hunk_count)
+    if (a->chosen.items[i] == CHOOSING_HUNKS && file && file->outcome == APPROVE_NOTHING &&
+        file->hunks_taken < file->hunk_count)
         out->verdicts[i] = WORKSPACE_VERDICT_LEFT;
 }
 
@@ -314,9 +175,13 @@ static int run(struct approving *a, bool is_dry, struct err *err)
     if (r <= 0)
         return r;
     if (out->approve.conflict_count > 0)
-        return refuse(err, ERR_FAILED_PRECONDITION, "CONFLICTS", out->approve.conflict_count,
-                      "cannot be applied: the project has changed there, too");
-    return refuse(err, ERR_ABORTED, "DIFF_STALE", out->approve.stale_count, "were changed meanwhile");
+        return approving_refuse(err, ERR_FAILED_PRECONDITION, "CONFLICTS", out->approve.conflict_count,
+                                "cannot be applied: the project has changed there, too");
+    /* Without a check only hunks that are not there any more are stale. */
+    if (is_dry)
+        return approving_refuse(err, ERR_ABORTED, "HUNK_UNKNOWN", out->approve.stale_count,
+                                "have other hunks than those that are named");
+    return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", out->approve.stale_count, "were changed meanwhile");
 }
 
 static int drop_taken(struct approving *a, struct err *err)
@@ -324,19 +189,49 @@ static int drop_taken(struct approving *a, struct err *err)
     const struct approve *approve = &a->out->approve;
     autofree struct fence_drop *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
 
+    autofree const char **partly = xalloc((approve->edits.count + 1) * sizeof(*partly));
+    size_t partly_count = 0;
+    int r;
+
     for (size_t i = 0; i < approve->drop_count; i++)
         drops[i] = (struct fence_drop){ .path = approve->drops[i], .replace_fd = -1 };
-    return still_release(a->still, drops, approve->drop_count, err);
+    for (size_t i = 0; i < approve->edits.count; i++)
+        if (approve->files[i].outcome == APPROVE_PARTLY)
+            partly[partly_count++] = approve->edits.items[i].path;
+    r = still_release(a->still, drops, approve->drop_count, err);
+    return r < 0 ? r : still_follow(a->still, partly, partly_count, true, err);
+}
+
+/* Nothing may change from here on. If it could until now, because it was not held or ends with this approval, what was written meanwhile
+ * would be applied unseen, or be left behind. */
+static int calm(struct approving *a, struct err *err)
+{
+    autodone(change_set) struct change_set now = CHANGE_SET_EMPTY;
+    struct change_set_options options = { .prefix = a->still->prefix };
+    bool could_change = a->still->row.status == WORKSPACE_STATUS_ACTIVE && (a->ends || !still_can_hold(a->still));
+    char hash[CHANGE_HASH_TEXT_MAX];
+    int r = a->ends ? still_halt(a->still, err) : still_hold(a->still, err);
+
+    if (r < 0 || !could_change || (a->request->is_forced && a->chosen.selection.file_count == 0))
+        return r;
+    r = change_set_load(a->still->delta_path, &options, &now, err);
+    if (r == 0)
+        r = change_set_hash(&now, hash, err);
+    if (r < 0 || strcmp(hash, a->out->hash) == 0)
+        return r;
+    return err_because(err,
+                       err_set(err, ERR_ABORTED, -ESTALE,
+                               "the agent changed something until it was stopped; nothing was applied%s",
+                               a->ends ? ", and it is stopped now" : ""),
+                       "DIFF_STALE");
 }
 
 /* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
 static int land(struct approving *a, char ***ret_ids, struct err *err)
 {
-    struct review_record record = {
-        .kind = "approve", .actor = a->request->actor, .ends = a->ends, .drops = !a->ends
-    };
+    struct review_record record = { .kind = "approve", .actor = a->request->actor, .ends = a->ends, .drops = !a->ends };
     struct err later = ERR_NONE;
-    int r = a->ends ? still_halt(a->still, err) : 0;
+    int r = calm(a, err);
 
     if (r == 0)
         r = review_record_begin(a->still, &record, a->out, err);
@@ -378,20 +273,20 @@ static void tell(struct approving *a)
 
 static int prepare(struct approving *a, struct err *err)
 {
-    int r = still_hold(a->still, err);
+    /* One that would have to be stopped for it is not, before it is known that there is a reason. */
+    int r = still_can_hold(a->still) ? still_hold(a->still, err) : 0;
 
     if (r == 0)
-        r = load_set(a, err);
+        r = approving_load(a, err);
     if (r == 0)
-        r = choose(a, err);
+        r = approving_choose(a, err);
+    if (r == 0 && a->chosen.count > 0)
+        r = run(a, true, err);
+    else if (r == 0)
+        judge(a);
     if (r == 0 && a->request->creates_commit)
         r = workspace_commit_check(&a->still->row, a->still->prefix, a->out, err);
-    if (r < 0)
-        return r;
-    if (a->chosen.count > 0 || a->out->set.count == 0)
-        return a->out->set.count ? run(a, true, err) : (judge(a), 0);
-    judge(a);
-    return 0;
+    return r;
 }
 
 static int approve(struct approving *a, struct err *err)
@@ -417,8 +312,8 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
 {
     autodone(still) struct still still = STILL_NONE;
     struct approving a = { .request = request, .still = &still, .out = ret };
-    int r = still_begin(service, caller, id, request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved", &still,
-                        err);
+    int r =
+        still_begin(service, caller, id, request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved", &still, err);
 
     ret->applied_ns = clock_wall_ns();
     ret->was_approved_before = r == 0 && still.row.status == WORKSPACE_STATUS_APPROVED;

@@ -71,7 +71,8 @@ static int find_path(struct choosing_from *from, const char *path, struct buf *c
     struct file_change *scoped = change_set_find_scoped(from->set, clean->data + 1),
                        *whole = change_set_find(from->set, clean->data + 1);
     if (scoped && whole && scoped != whole)
-        return err_refuse(err, -EINVAL, path, "may be two files, from the project's root and from the sandbox's; name it by its id");
+        return err_refuse(err, -EINVAL, path,
+                          "may be two files, from the project's root and from the sandbox's; name it by its id");
     *ret = scoped ? scoped : whole;
     for (size_t i = 0; i < from->set->count && !*ret; i++) {
         struct file_change *change = &from->set->items[i];

@@ -120,9 +120,9 @@ static int discard(struct still *still, const struct workspace_choice *choice, c
         return r;
     count_discarded(&set, &chosen, ret);
     if (ret->file_count > 0)
-        workspaces_tell(still->service, still->caller, &still->row, "workspace_discarded", actor,
-                        json_pack("{s:I, s:I}", "discarded", (json_int_t) ret->file_count, "remaining",
-                                  (json_int_t) ret->remaining));
+        workspaces_tell(
+            still->service, still->caller, &still->row, "workspace_discarded", actor,
+            json_pack("{s:I, s:I}", "discarded", (json_int_t) ret->file_count, "remaining", (json_int_t) ret->remaining));
     return 0;
 }
 
@@ -178,8 +178,16 @@ void workspace_rebased_done(struct workspace_rebased *rebased)
 /* Texts first, then the notes: see review/rebase.h. */
 static int rebase(struct still *still, enum rebase_strategy strategy, struct workspace_rebased *ret, struct err *err)
 {
-    int r = still_hold(still, err);
+    int r = 0;
 
+    /* Its files are made anew from the copy, which would not have the merged texts. */
+    if (still_is_copy(still) && strategy != REBASE_REGENERATE)
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                                   "a sandbox on a copy cannot be rebased; approve what merges, or force"),
+                           "DRIVER_CANNOT");
+    if (strategy != REBASE_REGENERATE)
+        r = still_hold(still, err);
     if (r == 0)
         r = rebase_plan(still->delta_path, NULL, strategy, &ret->rebase, err);
     if (r < 0 || strategy == REBASE_REGENERATE)
@@ -232,19 +240,25 @@ void workspace_undone_done(struct workspace_undone *undone)
     *undone = (struct workspace_undone){ 0 };
 }
 
-static int find_last(const char *delta_path, char ret[ID_TEXT_MAX], struct err *err)
+/* The one of that id, or else the last that was neither undone nor is an undo. What is not found is left to undo_run() to tell of. */
+static int find_approval(const char *delta_path, const char *id, struct workspace_undone *ret, struct err *err)
 {
     autofree struct undo_entry *entries = NULL;
     size_t count = 0;
     int r = undo_list(delta_path, &entries, &count, err);
 
+    snprintf(ret->undoes, sizeof(ret->undoes), "%s", id);
     for (size_t i = count; r == 0 && i-- > 0;) {
-        if (entries[i].is_undone || *entries[i].undoes)
+        const struct undo_entry *entry = &entries[i];
+        if (*id ? strcmp(entry->id, id) != 0 : entry->is_undone || *entry->undoes)
             continue;
-        memcpy(ret, entries[i].id, ID_TEXT_MAX);
+        memcpy(ret->undoes, entry->id, ID_TEXT_MAX);
+        ret->path_count = entry->path_count;
         return 0;
     }
-    return r < 0 ? r : err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no approval to be undone"), "NO_APPROVAL");
+    if (r < 0 || *id)
+        return r;
+    return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no approval to be undone"), "NO_APPROVAL");
 }
 
 static int undo(struct still *still, bool is_dry, const char *actor, struct workspace_undone *ret, struct err *err)
@@ -283,10 +297,7 @@ int workspaces_undo(struct service *service, const struct caller *caller, const 
         return r;
     workspaces_touch(service, id);
     ret->prefix = xdup(still.prefix);
-    if (*approval_id)
-        snprintf(ret->undoes, sizeof(ret->undoes), "%s", approval_id);
-    else
-        r = find_last(still.delta_path, ret->undoes, err);
+    r = find_approval(still.delta_path, approval_id, ret, err);
     if (r == 0)
         r = undo(&still, is_dry, actor, ret, err);
     if (r >= 0)

@@ -27,11 +27,19 @@ int still_begin(struct service *service, const struct caller *caller, const char
 /* From here on nothing changes the delta. */
 int still_hold(struct still *still, struct err *err);
 
-/* Whether the sandbox runs and is held: for `is_held` of review/. */
+/* Whether its driver can do that while it runs; another is stopped by still_hold(), and started again by still_done(). */
+bool still_can_hold(const struct still *still);
+
+/* Whether the delta is in use: held, or by a driver that cannot be and that nobody has stopped yet. For `is_held` of review/. */
 bool still_is_held(const struct still *still);
 
 /* These leave the delta, and everything goes on. Without any it cannot fail. */
 int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err);
+
+/* The delta of a copy is made anew from two trees: these paths (no leading slash) are as the project has them from now on, in both; or
+ * only in the one that is compared with, so that what is left of them stays a change. Nothing to do for other drivers. */
+int still_follow(struct still *still, const char *const *paths, size_t count, bool keeps_work, struct err *err);
+bool still_is_copy(const struct still *still);
 
 /* Ends its processes and its mount; it is stopped then, if it was active. */
 int still_halt(struct still *still, struct err *err);
@@ -89,6 +97,24 @@ void chosen_done(struct chosen *chosen);
 
 /* Of the row's behaviour. */
 void workspace_acceptance(const struct workspace_row *row, struct acceptance *ret);
+
+/* ---- one approval (workspace_review_check.c, workspace_review_approve.c) ---- */
+
+/* All that one approval goes through. */
+struct approving {
+    const struct workspace_approval *request;
+    struct still *still;
+    struct workspace_approved *out;
+    struct chosen chosen;
+    bool ends; /* nothing is left afterwards */
+};
+
+/* The changes, with their hashes. */
+int approving_load(struct approving *a, struct err *err);
+/* What is meant, if it may be: accepted, acknowledged, reviewed. */
+int approving_choose(struct approving *a, struct err *err);
+/* "3 changes WHAT; nothing was applied". */
+int approving_refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what);
 
 /* ---- the record of what is being done (workspace_review_record.c) ---- */
 

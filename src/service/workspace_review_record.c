@@ -297,9 +297,9 @@ static int drop_again(struct still *still, const struct known *known, struct err
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
     autofree struct fence_drop *drops = xalloc((known->drop_count + 1) * sizeof(*drops));
     size_t count = 0;
-    int r = known->drop_count ? change_set_load(still->delta_path, &(struct change_set_options){ .without_renames = true },
-                                                &set, err)
-                              : 0;
+    int r = known->drop_count
+                ? change_set_load(still->delta_path, &(struct change_set_options){ .without_renames = true }, &set, err)
+                : 0;
 
     if (r < 0)
         return r;

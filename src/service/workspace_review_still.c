@@ -2,10 +2,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "fence/copy_delta.h"
 #include "fence/hold.h"
 #include "service/life.h"
 #include "service/workspace_review_int.h"
@@ -15,6 +17,8 @@
 #define HOLD_WAIT_MS 10000
 #define ASK_MS 30000
 #define RELEASE_MS 120000
+#define BUSY_TRIES 100
+#define BUSY_WAIT_US 20000
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
 
 char *still_project_path(const char *prefix, const char *scope_path)
@@ -67,16 +71,15 @@ int still_begin(struct service *service, const struct caller *caller, const char
     ret->prefix = workspace_prefix(&ret->row);
     ret->dir_fd = openat(service->home.sandboxes_fd, ret->ward->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (ret->dir_fd < 0)
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -errno, "the changes of sandbox %s are not there any more",
-                                   id),
-                           "INVALID_STATE");
+        return err_because(
+            err, err_set(err, ERR_FAILED_PRECONDITION, -errno, "the changes of sandbox %s are not there any more", id),
+            "INVALID_STATE");
     review_record_recover(ret);
     /* That may have ended it. */
     return check(&ret->row, 0, statuses, verbed, err);
 }
 
-static bool can_be_held(const struct still *still)
+bool still_can_hold(const struct still *still)
 {
     return strcmp(still->row.driver, WORKSPACE_DRIVER) == 0;
 }
@@ -94,7 +97,7 @@ int still_hold(struct still *still, struct err *err)
 
     if (still->row.status != WORKSPACE_STATUS_ACTIVE || still->fd >= 0 || still->starts_again)
         return 0;
-    if (!can_be_held(still))
+    if (!still_can_hold(still))
         return stop_for_now(still);
     autofd int fd = -1;
     r = ward_take_fd(still->ward, &fd, err);
@@ -111,7 +114,7 @@ int still_hold(struct still *still, struct err *err)
 
 bool still_is_held(const struct still *still)
 {
-    return still->fd >= 0;
+    return still->fd >= 0 || (still->row.status == WORKSPACE_STATUS_ACTIVE && !still_can_hold(still) && !still->starts_again);
 }
 
 static int send_drops(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
@@ -126,8 +129,7 @@ static int send_drops(struct still *still, const struct fence_drop *drops, size_
         else
             paths[path_count++] = drops[i].path;
     }
-    return r < 0 || path_count == 0 ? r
-                                    : ctl_client_drop(still->fd, TAG, paths, path_count, still->payload, RELEASE_MS, err);
+    return r < 0 || path_count == 0 ? r : ctl_client_drop(still->fd, TAG, paths, path_count, still->payload, RELEASE_MS, err);
 }
 
 /* The connection's end releases without drops; so does an error before the release. */
@@ -144,9 +146,33 @@ static int release_held(struct still *still, const struct fence_drop *drops, siz
     return r;
 }
 
+bool still_is_copy(const struct still *still)
+{
+    return strcmp(still->row.driver, "copy") == 0;
+}
+
+int still_follow(struct still *still, const char *const *paths, size_t count, bool keeps_work, struct err *err)
+{
+    if (!still_is_copy(still) || count == 0)
+        return 0;
+    return copy_delta_follow(still->dir_fd, still->row.scope_path, paths, count, keeps_work, err);
+}
+
 static int drop_at_rest(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
 {
-    return delta_drop(still->delta_path, drops, count, err);
+    autofree const char **paths = xalloc((count + 1) * sizeof(*paths));
+    int r = -EBUSY;
+
+    /* A child of ours that is between its fork and its exec has the delta's lock, too, for a moment. */
+    for (int i = 0; i < BUSY_TRIES && r == -EBUSY; i++) {
+        if (i > 0)
+            usleep(BUSY_WAIT_US);
+        *err = ERR_NONE;
+        r = delta_drop(still->delta_path, drops, count, err);
+    }
+    for (size_t i = 0; i < count; i++)
+        paths[i] = drops[i].path + 1;
+    return r < 0 ? r : still_follow(still, paths, count, false, err);
 }
 
 int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)

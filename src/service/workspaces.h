@@ -16,6 +16,7 @@
 #include "policy/rule.h"
 #include "service/behavior.h"
 #include "service/caller.h"
+#include "service/workspace_driver.h"
 #include "store/workspace_row.h"
 
 struct service;
@@ -23,7 +24,6 @@ struct ward;
 
 #define WORKSPACE_NAME_PREFIX "ws_"
 #define WORKSPACE_NAME_MAX 36
-#define WORKSPACE_DRIVER "fence"
 
 /* Of the directory and the ward. */
 void workspace_name(const char *id, char ret[WORKSPACE_NAME_MAX]);

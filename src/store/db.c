@@ -3,18 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-
-/* FNV-1a. */
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 14695981039346656037u;
-
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char) *text) * 1099511628211u;
-    return hash;
-}
 
 static void forget(struct db *db, struct db_statement *s)
 {

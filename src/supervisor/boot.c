@@ -15,11 +15,13 @@
 #include "base/program.h"
 #include "runtime/bwrap.h"
 #include "runtime/cgroup.h"
+#include "runtime/docker.h"
 #include "runtime/mock.h"
 #include "supervisor/boot_place.h"
 #include "supervisor/file_ops.h"
 #include "supervisor/holding.h"
 #include "supervisor/keeper.h"
+#include "supervisor/plain.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sync.h"
@@ -76,6 +78,8 @@ static int make_fence(struct sandbox *sandbox, struct err *err)
     int r = keeper_open(sandbox->spec, &sandbox->keeper, err);
     if (r < 0)
         return r;
+    if (plain_is_wanted(sandbox))
+        return plain_start(sandbox, &sandbox->plain, err);
     r = fencing_start(&config, &sandbox->fencing, err);
     return r < 0 ? explain_fuse(r, err) : r;
 }
@@ -124,8 +128,10 @@ static int choose_runtime(struct sandbox *sandbox, struct err *err)
 {
     if (strcmp(sandbox->spec->runtime, "bwrap") == 0)
         return bwrap_runtime_new(NULL, &sandbox->runtime, err);
+    if (boot_is_host_visible(sandbox))
+        return docker_runtime_new(&sandbox->runtime, err);
     if (strcmp(sandbox->spec->runtime, "mock") != 0)
-        return err_invalid(err, "unknown runtime '%s'; there is bwrap", sandbox->spec->runtime);
+        return err_invalid(err, "unknown runtime '%s'; there are bwrap and docker", sandbox->spec->runtime);
     sandbox->runtime = mock_runtime_new();
     return 0;
 }
@@ -136,6 +142,7 @@ static void name_cgroup(struct sandbox *sandbox)
     autofree char *home = xdupn(sandbox->dir_path, slash ? (size_t) (slash - sandbox->dir_path) : 0);
 
     cgroup_name_make(home, sandbox->spec->name, sandbox->cgroup);
+    memcpy(sandbox->home_mark, sandbox->cgroup, CGROUP_NAME_MARK - 1);
 }
 
 /* What a supervisor of this sandbox that was killed has left. */
@@ -176,6 +183,10 @@ void boot_take_limits(struct sandbox *sandbox)
     while (runtime_next_event(sandbox->process, &event) > 0) {
         bool is_memory = event.kind == RUNTIME_EVENT_MEMORY;
 
+        if (event.kind == RUNTIME_EVENT_PROGRESS) {
+            sandbox_tell_progress(sandbox, event.text);
+            continue;
+        }
         sandbox->oom_count += is_memory ? event.count : 0;
         chronicle_add(&sandbox->chronicle, &(struct ctl_event){
                                                .kind = CTL_EVENT_LIMIT,
@@ -247,6 +258,7 @@ static void on_link(int r, void *cookie)
         return;
     if (r == 0) {
         timer_stop(&sandbox->boot_timer);
+        boot_take_limits(sandbox); /* a container's first news is the pid of its init, which is about to be told */
         if (sandbox->process->output_fd >= 0)
             watch_start(&sandbox->output_watch, &sandbox->reactor, sandbox->process->output_fd, EPOLLIN, on_complaint, sandbox);
         sandbox_enter(sandbox, CTL_STATE_RUNNING);
@@ -277,6 +289,9 @@ static void at_boot_timeout(void *cookie)
 static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mounts, const char **env, struct runtime_spec *ret)
 {
     static const char *const init_argv[] = { "--fd", "3", NULL };
+    static const enum runtime_net nets[] = {
+        [SANDBOX_NET_NONE] = RUNTIME_NET_NONE, [SANDBOX_NET_HOST] = RUNTIME_NET_HOST, [SANDBOX_NET_BRIDGE] = RUNTIME_NET_BRIDGE
+    };
     const struct sandbox_spec *spec = sandbox->spec;
 
     for (size_t i = 0; i < spec->mount_count; i++)
@@ -287,7 +302,7 @@ static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mount
     ret->init_argv = init_argv;
     ret->mounts = mounts;
     ret->mount_count = spec->mount_count;
-    ret->net = spec->net == SANDBOX_NET_HOST ? RUNTIME_NET_HOST : RUNTIME_NET_NONE;
+    ret->net = nets[spec->net];
     ret->hostname = *spec->hostname ? spec->hostname : NULL;
     ret->uid = sandbox->identity.uid;
     ret->gid = sandbox->identity.gid;
@@ -302,9 +317,30 @@ static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mount
     ret->own_cgroup = spec->own_cgroup;
 }
 
+/* As any of its user's processes a container's init is known by that user's number inside too: an engine maps no users. */
+static void fill_container(const struct sandbox *sandbox, struct runtime_container *container, struct runtime_spec *spec)
+{
+    const struct sandbox_spec *from = sandbox->spec;
+
+    *container = (struct runtime_container){
+        .image = from->image,
+        .engine = from->engine,
+        .oci_runtime = from->oci_runtime,
+        .sandbox = from->name,
+        .home = sandbox->home_mark,
+        .dir = sandbox->dir_path,
+        .read_only_root = from->read_only_root,
+        .no_pull = from->no_pull,
+    };
+    spec->container = container;
+    spec->agent_uid = spec->uid;
+    spec->agent_gid = spec->gid;
+}
+
 static int start_runtime(struct sandbox *sandbox, int init_socket, struct fence_start *fence, struct err *err)
 {
     struct runtime_spec spec = RUNTIME_SPEC_NONE;
+    struct runtime_container container;
     struct runtime_mount mounts[RUNTIME_MOUNTS_MAX];
     autofree const char **env = xalloc((sandbox->spec->env_count + 1) * sizeof(*env));
     autofree char *init_path = NULL;
@@ -318,7 +354,9 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct fence_
         return r;
     name_cgroup(sandbox);
     fill_spec(sandbox, mounts, env, &spec);
-    if (is_open_to_all(init_path) || sandbox->identity.uid == geteuid()) {
+    if (boot_is_host_visible(sandbox))
+        fill_container(sandbox, &container, &spec);
+    if (spec.container || is_open_to_all(init_path) || sandbox->identity.uid == geteuid()) {
         spec.init_path = init_path;
     } else {
         init_fd = open(init_path, O_RDONLY | O_CLOEXEC);
@@ -329,7 +367,8 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct fence_
     spec.init_socket = init_socket;
     spec.await_workspace = await_fence;
     spec.cookie = fence;
-    if (spec.limits.memory_bytes || spec.limits.cpu_quota_us || spec.limits.cpu_shares || spec.limits.pids || spec.own_cgroup)
+    if (!spec.container &&
+        (spec.limits.memory_bytes || spec.limits.cpu_quota_us || spec.limits.cpu_shares || spec.limits.pids || spec.own_cgroup))
         remove_old_cgroup(sandbox);
     r = runtime_start(sandbox->runtime, &spec, &sandbox->process, err);
     if (r < 0 && spec.uid != geteuid() && strstr(err->text, "changing the user"))
@@ -374,7 +413,8 @@ static int start_init(struct sandbox *sandbox, struct err *err)
     }
     if (r < 0)
         return err_errno(err, r, "watching the sandbox");
-    timer_start(&sandbox->boot_timer, &sandbox->reactor, HELLO_MS, at_boot_timeout, sandbox);
+    if (!sandbox->process->keeps_time)
+        timer_start(&sandbox->boot_timer, &sandbox->reactor, HELLO_MS, at_boot_timeout, sandbox);
     return 0;
 }
 
@@ -410,6 +450,7 @@ void boot_undo(struct sandbox *sandbox)
     file_ops_stop(sandbox);
     sync_stop(sandbox);
     fencing_free(steal_ptr(&sandbox->fencing));
+    plain_free(steal_ptr(&sandbox->plain));
     keeper_close(steal_ptr(&sandbox->keeper));
     identity_done(&sandbox->identity);
     free(steal_ptr(&sandbox->mount_point));

@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/stage.h"
+#include "supervisor/leftovers.h"
+#include "supervisor/namespace.h"
 #include "supervisor/sandbox.h"
 
 /* Root's sandboxes lock their uids in one place for the whole host, whatever state directories there are. And bwrap, which
@@ -17,6 +19,25 @@
 #define RUN_DIR "/run/agentfense"
 #define RUN_UIDS RUN_DIR "/uids"
 #define RUN_MOUNT_POINT RUN_DIR "/mnt"
+
+/* A container's engine makes its mounts from those of the host, so that is where the fence has to be. */
+bool boot_is_host_visible(const struct sandbox *sandbox)
+{
+    return strcmp(sandbox->spec->runtime, "docker") == 0;
+}
+
+/* The host's mounts are root's to make. And without another user to run commands as, they would run as us. */
+int boot_enter_namespace(struct sandbox *sandbox, struct err *err)
+{
+    if (!boot_is_host_visible(sandbox))
+        return namespace_enter(err);
+    if (!identity_is_host_root())
+        return err_set(
+            err, ERR_FAILED_PRECONDITION, -EPERM,
+            "a container needs a mount that the Docker engine can see, which only root can make; the runtime 'bwrap' "
+            "needs no root");
+    return 0;
+}
 
 /* The mode is set, not only asked for: an umask, or whoever made it first, may have left it closed. */
 static int open_dir_beneath(int root, const char *path, mode_t mode)
@@ -66,7 +87,12 @@ int boot_choose_mount_point(struct sandbox *sandbox, struct err *err)
 {
     autofd int fd = -1;
 
-    if (sandbox->identity.uid == geteuid()) {
+    if (boot_is_host_visible(sandbox)) {
+        if (mkdirat(sandbox->dir_fd, "mnt", 0700) < 0 && errno != EEXIST)
+            return err_errno(err, -errno, "making a mount point");
+        leftovers_unmount(sandbox->dir_path);
+        sandbox->mount_point = xprintf("%s/mnt", sandbox->dir_path);
+    } else if (sandbox->identity.uid == geteuid()) {
         sandbox->mount_point = xprintf("%s/mnt", sandbox->dir_path);
     } else {
         fd = open_run_dir(RUN_MOUNT_POINT, 0711, err);

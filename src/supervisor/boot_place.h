@@ -4,12 +4,20 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct sandbox;
 
 /* sandbox->identity. */
 int boot_take_identity(struct sandbox *sandbox, struct err *err);
+
+/* Whether the fence has to be mounted on the host, for whoever confines the sandbox to see it. */
+bool boot_is_host_visible(const struct sandbox *sandbox);
+
+/* Our own mount namespace; none where the mount has to be the host's. */
+int boot_enter_namespace(struct sandbox *sandbox, struct err *err);
 
 /* sandbox->mount_point and sandbox->stage, for the identity that was taken. A stage is open when it returns. */
 int boot_choose_mount_point(struct sandbox *sandbox, struct err *err);

@@ -5,24 +5,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* FNV-1a. Nobody gains by a collision: both homes are root's or the same user's. */
-static uint32_t add(uint32_t hash, const void *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ ((const unsigned char *) bytes)[i]) * 16777619u;
-    return hash;
-}
+#include "base/hash.h"
 
-/* Of the directory itself too: containers that share a cgroup tree have the same paths for different homes. */
+/* Of the directory itself too: containers that share a cgroup tree have the same paths for different homes. Nobody gains by a collision: both
+ * homes are root's or the same user's. */
 static uint32_t mark_of(const char *home_path)
 {
-    uint32_t hash = add(2166136261u, home_path, strlen(home_path));
+    uint64_t hash = hash_text(home_path);
     struct stat st;
 
-    if (stat(home_path, &st) < 0)
-        return hash;
-    hash = add(hash, &st.st_dev, sizeof(st.st_dev));
-    return add(hash, &st.st_ino, sizeof(st.st_ino));
+    if (stat(home_path, &st) == 0) {
+        hash = hash_add(hash, &st.st_dev, sizeof(st.st_dev));
+        hash = hash_add(hash, &st.st_ino, sizeof(st.st_ino));
+    }
+    return (uint32_t) (hash ^ hash >> 32);
 }
 
 void cgroup_name_make(const char *home_path, const char *sandbox, char out[CGROUP_NAME_MAX])

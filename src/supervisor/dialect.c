@@ -29,7 +29,7 @@ static const struct dialect dialects[] = {
       .args = zsh_args,
       /* NULLCMD: a redirection without a command makes the file and no more, as elsewhere, instead of reading our lines. */
       .preamble = MOVE "unsetopt prompt_cr prompt_sp notify bg_nice; setopt interactive_comments; PS1= PS2= RPS1= NULLCMD=: "
-                  "READNULLCMD=:\n",
+                       "READNULLCMD=:\n",
       .run_line = "\\builtin ." RUN,
       .echo = "\\builtin echo",
       /* A redirection alone, all that an interrupt may leave of the line, is `cat` here, and would eat our lines. */

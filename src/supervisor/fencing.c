@@ -165,23 +165,29 @@ static bool has_workspace_dir(const char *base_path)
     return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-int fencing_compile(const struct sandbox_spec *spec, struct ruleset **ret, struct err *err)
+int fencing_rules(const struct sandbox_spec *spec, struct rule_list *rules, struct err *err)
 {
-    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
-    struct ruleset_options options = { .workspace_is_real = has_workspace_dir(spec->base_path) };
-
     for (size_t i = 0; i < spec->rule_count; i++) {
         const struct sandbox_rule *rule = &spec->rules[i];
         int r;
 
         if (rule->type > RULE_FILE || rule->level > LEVEL_WRITE)
             return err_invalid(err, "rule %zu has an unknown type or level", i + 1);
-        r = rule_list_add(&rules, rule->pattern, strlen(rule->pattern), (enum rule_type) rule->type, (enum level) rule->level,
+        r = rule_list_add(rules, rule->pattern, strlen(rule->pattern), (enum rule_type) rule->type, (enum level) rule->level,
                           rule->priority, err);
         if (r < 0)
             return r;
     }
-    return ruleset_new(&rules, &options, ret, err);
+    return 0;
+}
+
+int fencing_compile(const struct sandbox_spec *spec, struct ruleset **ret, struct err *err)
+{
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    struct ruleset_options options = { .workspace_is_real = has_workspace_dir(spec->base_path) };
+    int r = fencing_rules(spec, &rules, err);
+
+    return r < 0 ? r : ruleset_new(&rules, &options, ret, err);
 }
 
 static int make_fence(struct fencing *fencing, const struct fencing_config *config, struct err *err)

@@ -43,5 +43,9 @@ DEFINE_AUTOPTR(fencing, fencing_free);
 
 struct fence *fencing_fence(struct fencing *fencing);
 
+/* The rules of a spec, checked one by one. */
+struct rule_list;
+int fencing_rules(const struct sandbox_spec *spec, struct rule_list *rules, struct err *err);
+
 /* The rules of a spec, compiled for its base. */
 int fencing_compile(const struct sandbox_spec *spec, struct ruleset **ret, struct err *err);

@@ -2,10 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +18,8 @@
 #include "runtime/bwrap_orphan.h"
 #include "runtime/cgroup_tree.h"
 #include "supervisor/cgroup_name.h"
+
+#define MOUNTS_MAX 16
 
 /* What is of another home may be anybody's. Of this one: a sandbox that has no supervisor has no use for it, nor has one that is
  * gone, for it went under its lock. */
@@ -31,6 +36,46 @@ static bool is_in_use(const char *cgroup, void *cookie)
     return fd < 0 ? errno != ENOENT : flock(fd, LOCK_SH | LOCK_NB) < 0;
 }
 
+void leftovers_unmount(const char *dir_path)
+{
+    autofree char *path = xprintf("%s/mnt", dir_path);
+
+    for (int i = 0; i < MOUNTS_MAX && umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0; i++)
+        log_info("removed a mount that was left behind", LOG_STR("path", path));
+}
+
+/* A sandbox of this home whose supervisor is gone. What is not mounted here, in our namespace, is not there to be unmounted. */
+static void sweep_mount(const char *home, const char *name)
+{
+    autofree char *path = xprintf("%s/%s", home, name), *lock = xprintf("%s/lock", path);
+    autofd int fd = open(lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        leftovers_unmount(path);
+}
+
+/* "36 31 0:33 / /home/x/mnt rw - fuse.agentfense agentfense rw": only those that are mounted are looked at. Names have no character
+ * that would be written otherwise there; a home that has is swept by none but its own sandboxes. */
+static void sweep_mounts(const char *home)
+{
+    autofile FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    autofree char *line = NULL;
+    size_t cap = 0, len = strlen(home);
+
+    while (mounts && getline(&line, &cap, mounts) > 0) {
+        char path[PATH_MAX], *slash;
+
+        if (!strstr(line, " - fuse.agentfense ") || sscanf(line, "%*s %*s %*s %*s %4095s", path) != 1)
+            continue;
+        if (strncmp(path, home, len) != 0 || path[len] != '/' || !(slash = strchr(path + len + 1, '/')) ||
+            strcmp(slash, "/mnt") != 0)
+            continue;
+        *slash = '\0';
+        if (sandbox_name_is_valid(path + len + 1))
+            sweep_mount(home, path + len + 1);
+    }
+}
+
 static void sweep_home(char *home)
 {
     autoptr(cgroup_tree) tree = NULL;
@@ -39,6 +84,7 @@ static void sweep_home(char *home)
 
     if (cgroup_tree_new(NULL, &tree, &err) == 0)
         cgroups = cgroup_tree_sweep(tree, "", is_in_use, home);
+    sweep_mounts(home);
     if (processes > 0 || cgroups > 0)
         log_info("removed what was left behind", LOG_INT("processes", processes), LOG_INT("cgroups", cgroups));
 }

@@ -31,10 +31,10 @@
 #include "base/log.h"
 #include "base/sanitized.h"
 #include "supervisor/boot.h"
+#include "supervisor/boot_place.h"
 #include "supervisor/client.h"
 #include "supervisor/ctl_server.h"
 #include "supervisor/leftovers.h"
-#include "supervisor/namespace.h"
 #include "supervisor/process.h"
 #include "supervisor/sandbox.h"
 
@@ -167,7 +167,7 @@ static int supervise(const char *dir_path, int parent_fd, bool is_owner, struct 
         return r;
     open_log(sandbox.dir_fd);
     process_settle(&sandbox);
-    r = namespace_enter(err);
+    r = boot_enter_namespace(&sandbox, err);
     if (r < 0)
         sandbox_fail(&sandbox, err);
     else

@@ -116,6 +116,18 @@ void sandbox_enter(struct sandbox *sandbox, enum ctl_state state)
         timer_start(&sandbox->sweep_timer, &sandbox->reactor, SWEEP_AFTER_MS, at_sweep, sandbox);
 }
 
+void sandbox_tell_progress(struct sandbox *sandbox, const char *text)
+{
+    struct ctl_reply reply = { .type = CTL_REPLY_STATE, .state = { .state = sandbox->state, .code = ERR_OK } };
+
+    log_info("progress", LOG_STR("text", text));
+    if (sandbox->state != CTL_STATE_BOOTING)
+        return;
+    memcpy(reply.state.text, text, strnlen(text, sizeof(reply.state.text) - 1));
+    for (struct client *client = sandbox->clients; client; client = client->next)
+        client_reply(client, &reply, -1);
+}
+
 static void lose_runs(struct sandbox *sandbox)
 {
     struct ctl_finished lost = { .end = CTL_END_LOST };
@@ -203,6 +215,8 @@ int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, st
 
     if (sandbox->state != CTL_STATE_RUNNING)
         return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is not running");
+    if (!sandbox->fencing)
+        return err_set(err, ERR_FAILED_PRECONDITION, -ENOTSUP, "the driver %s checks no rules", sandbox->spec->driver);
     if (r == 0)
         r = sandbox_spec_rules_decode(changed, bytes, len, err);
     if (r == 0)

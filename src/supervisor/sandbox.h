@@ -52,6 +52,7 @@ struct sandbox {
     int lock_fd;               /* owned: held as long as we live */
     struct sandbox_spec *spec; /* owned */
     char cgroup[CGROUP_NAME_MAX];
+    char home_mark[CGROUP_NAME_MARK]; /* of our home, as in the names of cgroups */
 
     enum ctl_state state;
     struct err failure;
@@ -62,9 +63,10 @@ struct sandbox {
     bool has_swept; /* what others left behind */
 
     struct identity identity;
-    char *mount_point;       /* owned: of the fence, in our mount namespace */
+    char *mount_point;       /* owned: of the fence, in our mount namespace or, for a container, the host's */
     char *stage;             /* owned: where the root of the sandbox is made ahead, or NULL */
     struct keeper *keeper;   /* owned; NULL: changes stay in the delta */
+    struct plain *plain;     /* owned; instead of a fence */
     struct fencing *fencing; /* owned */
     struct syncs syncs;
     struct holding *holding;         /* owned; NULL: nobody holds the files */
@@ -100,6 +102,9 @@ void sandbox_done(struct sandbox *sandbox);
 
 /* Goes to another state, says so to all clients and in the state file. A step that the drawing above has not is our mistake. */
 void sandbox_enter(struct sandbox *sandbox, enum ctl_state state);
+
+/* What a start that takes its time is at: to all clients, as the state it is in, and to the log. */
+void sandbox_tell_progress(struct sandbox *sandbox, const char *text);
 
 /* It cannot go on: `sandbox->failure` says why. */
 void sandbox_fail(struct sandbox *sandbox, const struct err *err);

@@ -2,7 +2,9 @@
  * What a client (serve, run) and the supervisor of one sandbox say to each other, one frame each.
  *
  *     supervisor                               client
- *       │  HELLO, then STATE at each change      │
+ *       │  HELLO, then STATE at each change,     │
+ *       │  and while it boots, with a text, when │
+ *       │  there is something to tell of that    │
  *       │────────────────────────────────────────▶
  *       │             EXEC, SESSION_..., ATTACH  │   the frame's id is a tag of the client's own choosing, not 0
  *       ◀────────────────────────────────────────│

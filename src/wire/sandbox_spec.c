@@ -34,6 +34,10 @@ void sandbox_spec_free(struct sandbox_spec *spec)
     free(spec->codebase_path);
     free(spec->runtime);
     free(spec->hostname);
+    free(spec->image);
+    free(spec->engine);
+    free(spec->oci_runtime);
+    free(spec->driver);
     free(spec);
 }
 
@@ -74,6 +78,17 @@ bool sandbox_name_is_valid(const char *name)
     return len > 0;
 }
 
+bool sandbox_image_is_valid(const char *image)
+{
+    size_t len = 0;
+
+    if (!is_name_char(image[0]) || strchr("._-", image[0]))
+        return false;
+    while (is_name_char(image[len]) || (image[len] && strchr("/:@", image[len])))
+        len++;
+    return image[len] == '\0' && len < SANDBOX_IMAGE_MAX;
+}
+
 /* A stranger's text in quotes, or what to say when there is none. */
 static int refuse(struct err *err, const char *what, const char *text, const char *why)
 {
@@ -111,6 +126,21 @@ static int check_env(const struct sandbox_spec *spec, struct err *err)
     return 0;
 }
 
+static int check_container(const struct sandbox_spec *spec, struct err *err)
+{
+    bool is_container = spec->runtime && strcmp(spec->runtime, "docker") == 0;
+
+    if (spec->net == SANDBOX_NET_BRIDGE && !is_container)
+        return err_invalid(err, "the network 'bridge' is for containers; this sandbox is none");
+    if (spec->engine && spec->engine[0] != '\0' && check_path("engine", spec->engine, err) < 0)
+        return -EINVAL;
+    if (spec->oci_runtime && spec->oci_runtime[0] != '\0' && !sandbox_name_is_valid(spec->oci_runtime))
+        return refuse(err, "OCI runtime", spec->oci_runtime, "is no name");
+    if ((is_container || (spec->image && spec->image[0] != '\0')) && (!spec->image || !sandbox_image_is_valid(spec->image)))
+        return refuse(err, "image", spec->image, "is no name of an image");
+    return 0;
+}
+
 int sandbox_rules_check(const struct sandbox_rule *rules, size_t count, struct err *err)
 {
     for (size_t i = 0; i < count; i++)
@@ -132,6 +162,8 @@ int sandbox_spec_check(const struct sandbox_spec *spec, struct err *err)
         r = sandbox_rules_check(spec->rules, spec->rule_count, err);
     if (r == 0)
         r = check_mounts(spec, err);
+    if (r == 0)
+        r = check_container(spec, err);
     return r == 0 ? check_env(spec, err) : r;
 }
 

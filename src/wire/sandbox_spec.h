@@ -8,7 +8,8 @@
  *     <dir>/lock     held by its supervisor as long as that lives
  *     <dir>/ctl      the supervisor's socket: see ctl_proto.h
  *     <dir>/state    what the supervisor last said of itself, as lines "key value"
- *     <dir>/mnt      where the fence is mounted, in the supervisor's own mount namespace, when that is not root's
+ *     <dir>/mnt      where the fence is mounted: in the supervisor's own mount namespace, when that is not root's, or on the host
+ *     <dir>/container  of a container: what is bound into it
  *     <dir>/log      what the supervisor logged
  *
  * The file is written by us for us, in a directory nobody else can write; it is nevertheless read like a stranger's.
@@ -26,7 +27,10 @@
 #define SANDBOX_SPEC_BYTES_MAX (16u << 20)
 #define SANDBOX_NAME_MAX 64 /* with its NUL */
 
-enum sandbox_net { SANDBOX_NET_NONE = 0, SANDBOX_NET_HOST = 1 };
+#define SANDBOX_IMAGE_MAX 256 /* with its NUL */
+
+/* BRIDGE is the engine's own network of containers, and only a container can have it. */
+enum sandbox_net { SANDBOX_NET_NONE = 0, SANDBOX_NET_HOST = 1, SANDBOX_NET_BRIDGE = 2 };
 
 /* policy's struct rule, in plain numbers, so that this room needs to know nothing of rules. */
 struct sandbox_rule {
@@ -47,7 +51,8 @@ struct sandbox_spec {
     char *base_path;
     char *codebase_path; /* the codebase that changes are synced to, whose files are the base; "": none is */
     uint64_t codebase_quota_bytes, codebase_keep_versions, codebase_keep_ns; /* as in codebase/codebase.h */
-    char *runtime;                                                           /* "bwrap" or "mock" */
+    char *runtime;                                                           /* "bwrap", "docker" or "mock" */
+    char *driver;                                                            /* "fence", "overlayfs" or "copy"; "": fence */
     char *hostname;                                                          /* "": the default */
     bool is_live;                                                            /* the base is edited meanwhile */
     bool own_cgroup;
@@ -57,6 +62,12 @@ struct sandbox_spec {
     uint64_t memory_bytes;
     uint32_t cpu_quota_us, cpu_shares, pids;
     uint64_t tmp_bytes;
+    /* Of a container; without meaning elsewhere. */
+    char *image;         /* never empty for "docker" */
+    char *engine;        /* path of the engine's socket; "": the usual one */
+    char *oci_runtime;   /* as the engine knows it, "runsc"; "": the engine's default */
+    bool read_only_root; /* nothing can be written but the workspace, /tmp and HOME */
+    bool no_pull;        /* an image that is not here is an error */
     struct sandbox_rule *rules;
     size_t rule_count;
     struct sandbox_mount *mounts;
@@ -75,11 +86,14 @@ void sandbox_spec_add_env(struct sandbox_spec *spec, const char *assignment);
 /* Whether it may name a sandbox and its directory: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot or a dash. */
 bool sandbox_name_is_valid(const char *name);
 
+/* Whether an engine could be asked for it: 1 to 255 of [A-Za-z0-9._/:@-], beginning with a letter or digit. */
+bool sandbox_image_is_valid(const char *image);
+
 /* `out` is emptied first. */
 void sandbox_spec_encode(const struct sandbox_spec *spec, struct buf *out);
 
 /* -EBADMSG for whatever is no spec, or not a whole one, or of another version, or has an empty or relative path, a name that is
- * not valid, a pattern without text, an environment that is not NAME=value. Rules are not judged beyond that. */
+ * not valid, a pattern without text, an environment that is not NAME=value, or a container without an image. Rules are not judged beyond that. */
 int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret, struct err *err);
 
 /* Only the rules: for SET_RULES. Decoding replaces those of `spec`, or leaves them on failure. */

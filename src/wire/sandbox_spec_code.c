@@ -20,13 +20,15 @@
  *     a spec's body:   name, base_path, runtime, hostname, u8 is_live, u8 own_cgroup, u8 net, u64 created_ns,
  *                      u64 quota_bytes, u64 quota_inodes, u64 memory_bytes, u32 cpu_quota_us, u32 cpu_shares, u32 pids,
  *                      u64 tmp_bytes; since version 2: codebase_path, u64 codebase_quota_bytes, u64 codebase_keep_versions,
- *                      u64 codebase_keep_ns; rules
+ *                      u64 codebase_keep_ns; since version 3: image, engine, oci_runtime, u8 read_only_root, u8 no_pull;
+ *                      since version 4: driver;
+ *                      rules
  *                      u32 count of mounts, each: src, dst, u8 read_only
  *                      u32 count of the environment, each a string
  *
  * The checksum is against a disk, not against an enemy: a byte that turned over in a pattern would otherwise be another rule.
  */
-#define VERSION 2
+#define VERSION 4
 #define HEADER_LEN 18
 #define MAGIC_LEN 4
 
@@ -90,6 +92,12 @@ static void put_fixed(struct buf *out, const struct sandbox_spec *spec)
     put_number(out, spec->codebase_quota_bytes, 8);
     put_number(out, spec->codebase_keep_versions, 8);
     put_number(out, spec->codebase_keep_ns, 8);
+    put_string(out, spec->image);
+    put_string(out, spec->engine);
+    put_string(out, spec->oci_runtime);
+    put_number(out, spec->read_only_root, 1);
+    put_number(out, spec->no_pull, 1);
+    put_string(out, spec->driver);
 }
 
 static void put_mounts(struct buf *out, const struct sandbox_spec *spec)
@@ -231,6 +239,30 @@ static void read_rules(struct reader *r, struct sandbox_spec *spec)
     }
 }
 
+static void read_codebase(struct reader *r, uint8_t version, struct sandbox_spec *spec)
+{
+    spec->codebase_path = xdup(version < 2 ? "" : read_string(r));
+    if (version < 2)
+        return;
+    spec->codebase_quota_bytes = reader_u64(r);
+    spec->codebase_keep_versions = reader_u64(r);
+    spec->codebase_keep_ns = reader_u64(r);
+}
+
+static void read_container(struct reader *r, uint8_t version, struct sandbox_spec *spec)
+{
+    spec->image = xdup(version < 3 ? "" : read_string(r));
+    spec->engine = xdup(version < 3 ? "" : read_string(r));
+    spec->oci_runtime = xdup(version < 3 ? "" : read_string(r));
+    if (version < 3) {
+        spec->driver = xdup("");
+        return;
+    }
+    spec->read_only_root = read_bool(r);
+    spec->no_pull = read_bool(r);
+    spec->driver = xdup(version < 4 ? "" : read_string(r));
+}
+
 static void read_fixed(struct reader *r, uint8_t version, struct sandbox_spec *spec)
 {
     uint8_t net;
@@ -242,7 +274,7 @@ static void read_fixed(struct reader *r, uint8_t version, struct sandbox_spec *s
     spec->is_live = read_bool(r);
     spec->own_cgroup = read_bool(r);
     net = reader_u8(r);
-    if (net > SANDBOX_NET_HOST)
+    if (net > (version < 3 ? SANDBOX_NET_HOST : SANDBOX_NET_BRIDGE))
         reader_fail(r);
     spec->net = (enum sandbox_net) net;
     spec->created_ns = reader_u64(r);
@@ -253,12 +285,8 @@ static void read_fixed(struct reader *r, uint8_t version, struct sandbox_spec *s
     spec->cpu_shares = reader_u32(r);
     spec->pids = reader_u32(r);
     spec->tmp_bytes = reader_u64(r);
-    spec->codebase_path = xdup(version < 2 ? "" : read_string(r));
-    if (version < 2)
-        return;
-    spec->codebase_quota_bytes = reader_u64(r);
-    spec->codebase_keep_versions = reader_u64(r);
-    spec->codebase_keep_ns = reader_u64(r);
+    read_codebase(r, version, spec);
+    read_container(r, version, spec);
 }
 
 static void read_mounts(struct reader *r, struct sandbox_spec *spec)

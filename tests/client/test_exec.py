@@ -2,6 +2,7 @@
 
 import array
 import fcntl
+import os
 import re
 import signal
 import subprocess
@@ -38,11 +39,30 @@ def test_variables_and_directory_are_given(cli, sandbox, tmp_path):
     assert "no name of a variable" in cli.run("exec", "-e", "1A=2", sandbox, "--", "true", code=2).err
 
 
-def test_standard_input_is_passed_on_when_piped(cli, sandbox):
+def test_standard_input_is_passed_on_when_asked_for(cli, sandbox):
     data = bytes(range(256)) * 1000
-    assert cli.run("exec", sandbox, "--", "cat", input=data).stdout == data
+    assert cli.run("exec", "-i", sandbox, "--", "cat", input=data).stdout == data
+    assert cli.run("exec", sandbox, "--", "cat", input=data).stdout == b""
     assert cli.run("exec", "-n", sandbox, "--", "cat", input=data).stdout == b""
-    assert "larger than 2 MB" in cli.run("exec", sandbox, "--", "cat", input=b"x" * (2 << 20) + b"x", code=125).err
+    assert "larger than 2 MB" in cli.run("exec", "-i", sandbox, "--", "cat", input=b"x" * (2 << 20) + b"x", code=125).err
+
+
+def test_a_pipe_that_never_ends_is_not_waited_for(cli, sandbox):
+    reader, writer = os.pipe()
+    try:
+        done = subprocess.run([cli.program, "exec", sandbox, "--", "cat; echo done"], stdin=reader, capture_output=True,
+                              env=cli.environment(), timeout=60)
+        assert (done.returncode, done.stdout) == (0, b"done\n")
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_a_loop_over_lines_keeps_its_lines(cli, sandbox):
+    script = 'while read -r line; do "$AF" exec "$BOX" -- echo "$line"; done'
+    done = subprocess.run(["/bin/sh", "-c", script], input=b"one\ntwo\n", capture_output=True, timeout=60,
+                          env=cli.environment(AF=cli.program, BOX=sandbox))
+    assert done.stdout == b"one\ntwo\n"
 
 
 def test_a_timeout_is_124(cli, sandbox):

@@ -24,7 +24,7 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ps", "inspect", "ex
     (["logs"], "a word is missing"),
     (["codebase"], "a word is missing"),
     (["codebase", "odd"], "unknown word 'odd'"),
-    (["create", "--net", "odd", "cb"], "neither none nor host"),
+    (["create", "--net", "odd", "cb"], "none of none, host and bridge"),
     (["create", "-m", "0", "cb"], "leaves nothing"),
     (["create", "--cpus", "x", "cb"], "not a number from 0.01"),
     (["create", "--label", "x", "cb"], "KEY=VALUE"),
@@ -211,10 +211,31 @@ def test_a_unix_socket_does_too(make, tmp_path):
     eventually(lambda: place.say("codebase", "ls", "-q"))
 
 
-def test_a_certificate_is_believed_only_when_it_is_vouched_for(make, tmp_path):
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+def certify(where, name):
+    """A key and a certificate that vouches for itself."""
+    key, cert = where / f"{name}.key", where / f"{name}.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out",
-                    cert, "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+                    cert, "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    return key, cert
+
+
+def test_a_server_that_asks_for_a_certificate_gets_ours(make, tmp_path):
+    (key, cert), (my_key, mine), (other_key, other) = (certify(tmp_path, name) for name in ("server", "me", "other"))
+    both = tmp_path / "both.pem"
+    both.write_text(mine.read_text() + my_key.read_text())
+    place = make().serve(f"--server-tls-cert={cert}", f"--server-tls-key={key}", f"--server-tls-client-ca={mine}")
+    place.url = f"https://{place.address}"
+    trust = {"AGENTFENSE_CA": str(cert)}
+    assert place.json("status", "--ca", cert, "--cert", mine, "--key", my_key)["server"] == place.url
+    assert place.json("status", "--ca", cert, "--cert", both)["server"] == place.url
+    assert place.say("codebase", "ls", "-q", env={**trust, "AGENTFENSE_CLIENT_CERT": str(mine), "AGENTFENSE_CLIENT_KEY": str(my_key)}) == ""
+    place.run("codebase", "ls", env=trust, code=125)
+    place.run("codebase", "ls", "--cert", other, "--key", other_key, env=trust, code=125)
+    assert "without a certificate" in place.run("codebase", "ls", "--key", my_key, env=trust, code=2).err
+
+
+def test_a_certificate_is_believed_only_when_it_is_vouched_for(make, tmp_path):
+    key, cert = certify(tmp_path, "test")
     place = make().serve(f"--server-tls-cert={cert}", f"--server-tls-key={key}")
     place.url = f"https://{place.address}"
     assert place.json("status", "--ca", cert)["server"] == place.url

@@ -24,6 +24,24 @@ def test_a_sandbox_lives_and_ends(cli, codebase):
     assert made not in cli.say("ps", "-q").split()
 
 
+def test_a_sandbox_whose_changes_have_no_room_goes_by_force_only(make):
+    place = make().serve("--codebase-quota=100K")
+    codebase = place.say("codebase", "create", "small")
+    box = place.say("create", "--preset", "full-access", "--start", codebase)
+    place.run("exec", box, "--", "head -c 200000 /dev/zero > work")
+    assert "do not fit" in place.run("rm", box, code=125).err
+    assert place.say("exec", box, "--", "wc -c < work") == "200000"
+    assert place.say("rm", "--force", box) == box
+    assert place.say("ps", "-q") == ""
+    assert place.run("rm", "--no-such", box, code=2)
+
+
+def test_processors_are_counted_to_the_last_hundredth(cli, codebase):
+    made = cli.say("create", "--cpus", "0.29", codebase)
+    assert cli.json("inspect", made)["resources"]["cpuQuota"] == "29000"
+    cli.run("rm", made)
+
+
 def test_ps_tells_what_there_is(cli, codebase, sandbox):
     lines = [line.split() for line in cli.say("ps").splitlines()]
     assert lines[0] == ["ID", "NAME", "STATUS", "CODEBASE", "AGE", "REASON"]

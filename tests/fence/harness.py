@@ -458,13 +458,23 @@ def is_mountpoint(path):
 
 # Programs and scripts that commands behind the fence use: copied where the sandbox's user can reach them.
 
+TOOLS = "agentfense-tools-"
 _tools = None
+
+
+def sweep_tools():
+    """Those of runs that were killed outright: whose process their names tell is not there any more."""
+    for left in Path(tempfile.gettempdir()).glob(f"{TOOLS}*"):
+        pid = left.name[len(TOOLS):].split("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def tools_dir():
     global _tools
     if _tools is None:
-        _tools = Path(tempfile.mkdtemp(prefix="agentfense-tools-"))
+        sweep_tools()
+        _tools = Path(tempfile.mkdtemp(prefix=f"{TOOLS}{os.getpid()}-"))
         atexit.register(shutil.rmtree, _tools, ignore_errors=True)
         _tools.chmod(0o755)
         (_tools / "posix").mkdir(mode=0o755)

@@ -24,7 +24,7 @@ static void put_file(struct buf *out, enum kind kind, const uint8_t *body, size_
     for (size_t i = 0; i < len; i++)
         sum = (sum ^ body[i]) * 0x100000001b3u;
     buf_add_str(out, "AFSB");
-    put_number(out, 2, 1);
+    put_number(out, 3, 1);
     put_number(out, kind, 1);
     put_number(out, len, 4);
     put_number(out, sum, 8);

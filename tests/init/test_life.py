@@ -93,17 +93,46 @@ def test_descriptors_left_open_by_the_starter_are_closed():
     sup.close()
 
 
-def test_it_connects_to_a_path(tmp_path):
-    path = str(tmp_path / "s")
+def listen(path):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     listener.listen(1)
+    return listener
+
+
+def test_it_is_given_its_socket_at_a_path(tmp_path):
+    path = str(tmp_path / "s")
+    listener = listen(path)
     process = subprocess.Popen([INIT, "--socket", path])
-    sup = Supervisor(listener.accept()[0], process).greet()
+    door = listener.accept()[0]
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    socket.send_fds(door, [b"x"], [theirs.fileno()])
+    theirs.close()
+    sup = Supervisor(ours, process).greet()
     listener.close()
+    assert door.recv(1) == b""  # it keeps nothing but what it was given
     assert sup.shell("exit 8")[0] == 8
     assert sup.shutdown() == 0
     sup.close()
+    door.close()
+
+
+@pytest.mark.parametrize("answer", ["nothing", "no descriptor", "no socket", "a stream"])
+def test_whoever_gives_it_something_else_ends_it(tmp_path, answer):
+    path = str(tmp_path / "s")
+    listener = listen(path)
+    process = subprocess.Popen([INIT, "--socket", path], stderr=subprocess.DEVNULL)
+    door = listener.accept()[0]
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if answer == "no descriptor":
+        door.send(b"x")
+    elif answer != "nothing":
+        socket.send_fds(door, [b"x"], [0 if answer == "no socket" else pair[0].fileno()])
+    door.close()
+    assert process.wait(20) == SETUP
+    listener.close()
+    for sock in pair:
+        sock.close()
 
 
 @pytest.mark.parametrize("arguments, code", [

@@ -27,7 +27,7 @@ static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 static struct buf notes;
 static bool is_released;
 
-static void note(const char *what, const char *id, long long number)
+void note(const char *what, const char *id, long long number)
 {
     pthread_mutex_lock(&lock);
     buf_addf(&notes, "%s %s %lld\n", what, id, number);

@@ -48,8 +48,8 @@ static void events(struct web *web, void *cookie)
 /* `count` bytes are sent and `size` promised. */
 static void bytes(struct web *web, void *cookie)
 {
-    size_t count = strtoul(web_query(web, "count"), NULL, 10);
-    const char *size = web_query(web, "size");
+    const char *size = web_query(web, "size"), *given = web_query(web, "count");
+    size_t count = given ? strtoul(given, NULL, 10) : 0;
     autofree char *piece = xalloc(PIECE);
     (void) cookie;
 
@@ -69,7 +69,7 @@ static const struct web_route routes[] = {
     { .verb = "POST", .path = "/api/echo/{id}", .run = echo, .has_body = true, .body_max = 1000 },
     { .verb = "GET", .path = "/api/events", .run = events, .answer = WEB_ANSWER_EVENTS },
     { .verb = "GET", .path = "/api/bytes", .run = bytes, .answer = WEB_ANSWER_BYTES },
-    { .verb = "GET", .path = "/api/socket", .run = run_socket },
+    { .verb = "GET", .path = "/api/socket", .run = web_run_socket },
 };
 
 const struct web_table web_routes = { .routes = routes, .count = ARRAY_LEN(routes) };

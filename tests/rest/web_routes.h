@@ -5,5 +5,8 @@
 
 extern const struct web_table web_routes;
 
-/* Of the test server: talks by WebSocket. */
-void run_socket(struct web *web, void *cookie);
+/* web_socket.c */
+void web_run_socket(struct web *web, void *cookie);
+
+/* server.c: what the page /notes tells. */
+void note(const char *what, const char *id, long long number);

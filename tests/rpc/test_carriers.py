@@ -5,10 +5,11 @@ import socket
 import ssl
 import struct
 import subprocess
+import threading
 
 import grpc
 import pytest
-from conftest import TIMEOUT
+from conftest import TIMEOUT, Client
 from hand import ACK, DATA, END_STREAM, GOAWAY, HEADERS, PING, Raw, message
 
 Code = grpc.StatusCode
@@ -168,6 +169,32 @@ def test_only_so_many_may_watch(server, pb):
     with pytest.raises(grpc.RpcError) as caught:
         next(watch(pb.health.HealthCheckRequest(), timeout=TIMEOUT))
     assert caught.value.code() == Code.RESOURCE_EXHAUSTED
+
+
+def test_streams_that_nobody_ends_leave_threads_for_others(start, pb):
+    server = start("--threads", 24)
+    client = server.client()
+    go, calls = threading.Event(), []
+
+    def talk():
+        yield pb.echo.Request(text="x")
+        go.wait()
+
+    for _ in range(4):
+        channel = server.channel(options=[("grpc.use_local_subchannel_pool", 1)])
+        chat = Client(pb, channel).chat
+        calls += [chat(talk()) for _ in range(10)]
+        calls += [health(pb, channel)[1](pb.health.HealthCheckRequest()) for _ in range(10)]
+    try:
+        check, _ = health(pb, server.channel())
+        client.until(lambda facts: facts.running + 16 >= 21)
+        for _ in range(50):
+            assert check(pb.health.HealthCheckRequest(), timeout=TIMEOUT).status == 1
+            assert client.unary(pb.echo.Request(text="x"), timeout=TIMEOUT).text == "x"
+    finally:
+        go.set()
+        for call in calls:
+            call.cancel()
 
 
 # ---- reflection ----

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from conftest import MIB, SANITIZED, TIMEOUT
 from hand import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING, PREFACE, PRIORITY,
-                  RST_STREAM, SETTINGS, WINDOW_UPDATE, Hand, Raw, message)
+                  PROTOCOL_ERROR, RST_STREAM, SETTINGS, STREAM_CLOSED, WINDOW_UPDATE, Hand, Raw, message)
 
 ECHO = "/test.v1.Echo/Unary"
 measures_memory = pytest.mark.skipif(bool(SANITIZED), reason="sanitizers keep what is freed")
@@ -186,6 +186,47 @@ def test_what_is_no_http2_is_hung_up_on(server, others, fault):
     with Raw(server, greet=False) as raw:
         raw.send(fault)
         raw.goaway()  # to the end of the connection
+
+
+def served(raw, stream):
+    """Reads until the stream is answered, the client's side of it being ended already."""
+    for kind, flags, at, _ in raw.frames():
+        if at == stream and ((kind == HEADERS and flags & END_STREAM) or kind == RST_STREAM):
+            return
+
+
+def test_a_stream_that_the_client_ended_is_not_opened_again(server, others, pb):
+    with Raw(server) as raw:
+        raw.send(raw.headers(1, ECHO) + raw.pack(DATA, END_STREAM, 1, message(pb.echo.Request(text="x"))))
+        served(raw, 1)
+        # The first two may still be on their way, by the rules; the third is passed over.
+        raw.send(raw.pack(WINDOW_UPDATE, 0, 1, b"\0\0\0\1") + raw.pack(RST_STREAM, 0, 1, b"\0\0\0\x08") + raw.pack(DATA, 0, 1, b"x"))
+        raw.send(raw.headers(3, ECHO) + raw.pack(DATA, END_STREAM, 3, message(pb.echo.Request(text="x"))))
+        served(raw, 3)
+        raw.send(raw.headers(1, ECHO))
+        assert raw.goaway() == STREAM_CLOSED
+
+
+def test_a_stream_that_the_client_took_back_is_not_opened_again(server, others):
+    with Raw(server) as raw:
+        raw.send(raw.headers(1, ECHO) + raw.pack(RST_STREAM, 0, 1, b"\0\0\0\x08") + raw.headers(1, ECHO))
+        assert raw.goaway() == STREAM_CLOSED
+
+
+def test_streams_are_not_opened_backwards(server, others):
+    with Raw(server) as raw:
+        raw.send(raw.headers(5, ECHO) + raw.headers(3, ECHO))
+        assert raw.goaway() == PROTOCOL_ERROR
+
+
+def test_what_crosses_our_reset_is_no_fault(server, others, pb):
+    with Raw(server) as raw:
+        # Answered before its end: the server resets, and the client may not know yet.
+        raw.send(raw.headers(1, "/test.v1.Echo/Nothing"))
+        served(raw, 1)
+        raw.send(raw.pack(DATA, 0, 1, b"x" * 100) + raw.headers(1, ECHO, flags=END_HEADERS | END_STREAM))
+        raw.send(raw.headers(3, ECHO) + raw.pack(DATA, END_STREAM, 3, message(pb.echo.Request(text="x"))))
+        served(raw, 3)
 
 
 def test_requests_that_are_none_are_told_so(server, others, pb):
@@ -387,7 +428,7 @@ def test_a_full_pool_refuses(start, pb):
     futures = [client.unary.future(request) for _ in range(1500)]
     codes = set()
     for future in futures[-200:]:
-        with contextlib.suppress(grpc.RpcError):
+        with contextlib.suppress(grpc.RpcError, grpc.FutureTimeoutError):
             future.exception(timeout=0.2)
             codes.add(future.code())
         if grpc.StatusCode.RESOURCE_EXHAUSTED in codes:

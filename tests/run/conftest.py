@@ -8,10 +8,15 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 
 import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), os.pardir, "docker"))
+
+import engine  # noqa: E402
 
 # Whoever runs the tests in the background has had these ignored, and what ignores a signal is told nothing of it.
 for ignored in (signal.SIGQUIT, signal.SIGHUP):
@@ -25,6 +30,10 @@ IS_ROOT = os.geteuid() == 0
 IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
 USER = 64000 + os.getpid() % 1000  # nobody's, and apart from that of another run
 TIMEOUT = 120  # of what takes a second on an idle machine
+ENGINE = engine.engine_or_skip() if engine.is_wanted() else None
+RUNTIME = ["--runtime", "docker", "--image", ENGINE.image("tools")] if ENGINE else []
+
+pytest_configure, pytest_collection_modifyitems = engine.pytest_configure, engine.pytest_collection_modifyitems
 
 # In a mount namespace of its own, where everybody may open FUSE, as another user.
 AS_USER = """
@@ -104,6 +113,7 @@ class Host:
                                       PROGRAM.parent.parent / "libexec" / "agentfense" / name) if p.exists())
             shutil.copy(source, bin_dir / name)
             (bin_dir / name).chmod(0o755)
+        engine.place_container_program(bin_dir)
         return bin_dir / "agentfense"
 
     def give(self, path):
@@ -128,7 +138,14 @@ class Host:
 
     def env(self, **more):
         env = {key: value for key, value in os.environ.items() if not key.startswith("AGENTFENSE") and key != "MALLOC_PERTURB_"}
-        return {**env, "AGENTFENSE_STATE_DIR": str(self.state), "HOME": "/nonexistent", **more}
+        container = {"DOCKER_HOST": ENGINE.host} if ENGINE else {}
+        return {**env, "AGENTFENSE_STATE_DIR": str(self.state), "HOME": "/nonexistent", **container, **more}
+
+    def shape(self, options):
+        """What a call says of the sandbox beside its options: the directory, and which runtime."""
+        if "--in" in options:
+            return []
+        return [*([] if "--runtime" in options else RUNTIME), self.base]
 
     def call(self, *args, env=None, **options):
         options.setdefault("timeout", TIMEOUT)
@@ -141,16 +158,14 @@ class Host:
     def run(self, *options, command, **kwargs):
         """`command` is a script, or a list of words."""
         words = ["sh", "-c", command] if isinstance(command, str) else command
-        where = [] if "--in" in options else [self.base]
-        return self.call("run", *options, *where, "--", *words, **kwargs)
+        return self.call("run", *options, *self.shape(options), "--", *words, **kwargs)
 
     def start(self, *options, command, **kwargs):
         words = ["sh", "-c", command] if isinstance(command, str) else command
-        where = [] if "--in" in options else [self.base]
         for stream in ("stdin", "stdout", "stderr"):
             kwargs.setdefault(stream, subprocess.PIPE)
-        return subprocess.Popen(self.words(self.program, "run", *options, *where, "--", *words), env=self.env(), cwd=self.dir,
-                                **kwargs)
+        return subprocess.Popen(self.words(self.program, "run", *options, *self.shape(options), "--", *words), env=self.env(),
+                                cwd=self.dir, **kwargs)
 
     def names(self):
         """The sandboxes that are kept; temporary names too."""
@@ -175,6 +190,8 @@ class Host:
             left += [line for line in mounts if str(self.dir) in line or "/run/agentfense" in line]
         for name in self.names():
             left += map(str, pathlib.Path("/sys/fs/cgroup").glob(f"**/agentfense/????????-{name}"))
+        if ENGINE:
+            left += [f"container {name}" for name in ENGINE.containers_of(self.dir)]
         return left
 
     def settle(self):
@@ -197,6 +214,8 @@ REASONS = {}
 def make_host(kind):
     if kind == "root" and not IS_ROOT:
         pytest.skip("sandboxes with a user of their own need root")
+    if kind == "user" and ENGINE:
+        pytest.skip("an ordinary user's sandbox is no container")
     host = Host(kind)
     if kind not in REASONS:
         REASONS[kind] = why_not(host)
@@ -215,6 +234,10 @@ def end_host(host, checks=True):
                 os.kill(int(pid), signal.SIGKILL)
             except OSError:
                 pass
+        if line.startswith("container "):
+            subprocess.run(["docker", "-H", ENGINE.host, "rm", "-f", line.split()[1]], capture_output=True, check=False)
+        if len(line.split()) > 4 and line.split()[4].startswith(f"{host.dir}/"):
+            subprocess.run(["umount", "-l", line.split()[4]], check=False)
     shutil.rmtree(host.dir)
     if checks:
         assert left == []

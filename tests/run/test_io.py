@@ -9,6 +9,8 @@ import pytest
 
 from conftest import TIMEOUT, hash_tree
 
+pytestmark = pytest.mark.docker
+
 
 def test_output_and_exit_code_are_passed_on_exactly(host):
     host.write("bytes", bytes(range(256)))
@@ -34,7 +36,7 @@ def test_arguments_arrive_as_they_are(one):
     assert one.run("-q", command=words).out == b"<><a b><'><\"><$HOME><*><\n><\xc3\xa4><-x><-->"
 
 
-@pytest.mark.parametrize("given", [b"", b"x", bytes(range(256)) * 4096])
+@pytest.mark.parametrize("given", [b"", b"x", bytes(range(256)) * 4096], ids=["nothing", "a byte", "a mebibyte"])
 def test_standard_input_from_a_pipe(one, given):
     assert one.run("-q", command=["cat"], input=given).out == given
 

@@ -201,6 +201,7 @@ def test_no_network_by_default(host):
         assert [line.split(b":")[0].strip() for line in devices.splitlines()[2:]] == [b"lo"]
 
 
+@pytest.mark.bwrap("the engine of the tests has a network of its own")
 def test_the_hosts_network_on_request(one):
     ours = os.readlink("/proc/self/ns/net").encode()
     assert one.run("-q", "--net", "host", command=["readlink", "/proc/self/ns/net"]).out.strip() == ours

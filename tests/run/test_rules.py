@@ -4,6 +4,8 @@ import pytest
 
 from conftest import SHOP, hash_tree
 
+pytestmark = pytest.mark.docker
+
 SECRETS = (b"-----BEGIN", b"STRIPE", b"PASSWORD")
 
 

@@ -65,6 +65,7 @@ print(db.execute("select sum(n) from t").fetchone()[0], db.execute("pragma integ
               "import sqlite3; print(sqlite3.connect('data.db').execute('select count(*) from t').fetchone()[0])"])) == "1000\n"
 
 
+@pytest.mark.bwrap("a tool of the host")
 def test_make_builds_only_what_is_old(one):
     need("make")
     one.write("Makefile", "out.txt: in.txt\n\tcp in.txt out.txt\n")
@@ -73,12 +74,14 @@ def test_make_builds_only_what_is_old(one):
     assert out == "cp in.txt out.txt\nmake: 'out.txt' is up to date.\ncp in.txt out.txt\n2\n"
 
 
+@pytest.mark.bwrap("a tool of the host")
 def test_a_compiler(one):
     need("gcc")
     one.write("a.c", "#include <stdio.h>\nint main(void) { puts(\"compiled\"); }\n")
     assert ok(one.run("-q", command="gcc -o a a.c && ./a")) == "compiled\n"
 
 
+@pytest.mark.bwrap("a tool of the host")
 def test_pip_installs_a_package_of_the_project(one):
     if subprocess.run(["/usr/bin/python3", "-c", "import venv, ensurepip, setuptools"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no venv or setuptools for /usr/bin/python3")
@@ -90,6 +93,7 @@ def test_pip_installs_a_package_of_the_project(one):
     assert out.endswith("tiny works\n")
 
 
+@pytest.mark.bwrap("a tool of the host")
 def test_npm_runs_a_script_and_installs_a_local_package(one):
     need("npm")
     one.write("package.json", '{"name": "app", "version": "1.0.0", "scripts": {"hi": "echo hi from npm"}}')

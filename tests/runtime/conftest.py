@@ -8,10 +8,16 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), os.pardir, "docker"))
+
+import engine  # noqa: E402
+from installed import install  # noqa: E402
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
@@ -21,6 +27,9 @@ IS_ROOT = os.geteuid() == 0
 SANDBOX_UID = 1879200000 + os.getpid() % 100000  # apart from those of another run
 NOBODY = 65534
 PYTHON = "/usr/bin/python3"
+ENGINE = engine.engine_or_skip() if engine.is_wanted() else None
+
+pytest_configure, pytest_collection_modifyitems = engine.pytest_configure, engine.pytest_collection_modifyitems
 
 
 class Result:
@@ -36,6 +45,8 @@ class Result:
 
 class Host:
     """Where sandboxes are started from: the driver, reachable for any user, a workspace, and who starts them."""
+
+    is_container = False
 
     def __init__(self, kind, staged=False):
         self.kind = kind
@@ -99,6 +110,26 @@ class Host:
         return self.run(f"exec {PYTHON} /workspace/probe.py", *options, **kwargs)
 
 
+class ContainerHost(Host):
+    """Where the same scripts run in containers: as commands of `agentfense run`, so init is where the script is otherwise."""
+
+    is_container = True
+
+    def __init__(self):
+        super().__init__("root")
+        self.state = self.dir / "state"
+        self.state.mkdir(mode=0o700)
+        self.program = install(self.dir / "bin")
+
+    def command(self, *options, script, workspace=True):
+        return [str(self.program), "run", "-q", "-n", "--rm", "--preset", "full-access", "--runtime", "docker", "--image",
+                ENGINE.image("tools"), *map(str, options), str(self.workspace), "--", "sh", "-c", f"exec 2>&1\n{script}"]
+
+    def run(self, script, *options, env=None, **kwargs):
+        state = {"AGENTFENSE_STATE_DIR": str(self.state), "DOCKER_HOST": ENGINE.host}
+        return super().run(script, *options, env={**(env or os.environ), **state}, **kwargs)
+
+
 def cgroups():
     """Our directories in every hierarchy."""
     return [path for path in pathlib.Path("/sys/fs/cgroup").glob("**/agentfense/sbtest_*") if path.is_dir()]
@@ -142,6 +173,14 @@ def check_nothing_left(may_sweep):
 @pytest.fixture(params=["root", "user", "root staged", "user staged"])
 def host(request):
     kind, _, staged = request.param.partition(" ")
+    if ENGINE and request.param != "root":
+        pytest.skip("in a container it is the same")
+    if ENGINE:
+        made = ContainerHost()
+        yield made
+        shutil.rmtree(made.dir)
+        assert not ENGINE.containers()
+        return
     if kind == "root" and not IS_ROOT:
         pytest.skip("a sandbox with a user of its own needs root")
     made = Host(kind, staged == "staged")
@@ -155,6 +194,8 @@ def limited():
     """A host that may make cgroups."""
     if not IS_ROOT:
         pytest.skip("cgroups here are root's")
+    if ENGINE:
+        pytest.skip("in tests/docker")
     made = Host("root")
     yield made
     shutil.rmtree(made.dir)
@@ -164,6 +205,8 @@ def limited():
 @pytest.fixture
 def user():
     """An ordinary user's host."""
+    if ENGINE:
+        pytest.skip("an ordinary user's sandbox is no container")
     made = Host("user")
     yield made
     shutil.rmtree(made.dir)

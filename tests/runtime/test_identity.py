@@ -7,6 +7,8 @@ import pytest
 
 from conftest import IS_ROOT, SANDBOX_UID
 
+pytestmark = pytest.mark.bwrap("about the users that bwrap maps")
+
 
 def test_the_agent_is_agent(host):
     result = host.run("id; whoami; echo $HOME; echo ~; pwd; echo $PATH; hostname; cat /etc/hostname; getent passwd agent")

@@ -9,6 +9,8 @@ import pytest
 
 from conftest import IS_ROOT, PYTHON
 
+pytestmark = pytest.mark.docker
+
 CALL = """
 import ctypes, errno, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -67,6 +69,8 @@ def test_there_are_no_capabilities_and_no_new_ones(host):
 
 @pytest.mark.parametrize("kind", ["user", "pid", "net", "ipc", "uts", "cgroup", "mnt"])
 def test_every_namespace_is_its_own(host, kind):
+    if host.is_container and kind == "user":
+        pytest.skip("the engine decides about user namespaces")
     result = host.run(f"readlink /proc/self/ns/{kind}")
     assert result.out.strip().startswith(f"{kind}:[")
     assert result.out.strip() != os.readlink(f"/proc/self/ns/{kind}")
@@ -79,7 +83,7 @@ def test_host_processes_are_invisible(host):
                               f"kill -0 {witness.pid} && echo reached")
         finally:
             witness.kill()
-    assert "me 1\n" in result.out
+    assert host.is_container or "me 1\n" in result.out
     pids = [int(n) for n in result.out.splitlines()[1].split()[:5] if n.isdigit()]
     assert pids and max(pids) < 50, result
     assert "sleep" not in result.out and "reached" not in result.out
@@ -96,14 +100,15 @@ def test_files_outside_are_not_there(host):
     assert top
     listing = set(result.out[result.out.index("bin\n"):].split("\n")[:20])
     assert {"bin", "dev", "etc", "home", "proc", "run", "tmp", "usr", "var", "workspace"} <= listing
-    assert result.out.count("No such file or directory") >= 11, result
+    assert result.out.count("No such file or directory") >= (8 if host.is_container else 11), result  # /root, /sys are an image's
 
 
 def test_the_way_up_from_the_root_is_the_root(host):
-    result = host.run("ls -di / /.. /../..  /proc/1/root/. /proc/self/root/.. | awk '{print $1}' | sort -u | wc -l")
+    result = host.run("ls -di / /.. /../..  /proc/1/root/. /proc/self/root/.. 2>/dev/null | awk '{print $1}' | sort -u | wc -l")
     assert result.out.strip() == "1"
 
 
+@pytest.mark.bwrap("the engine makes the mounts; tests/docker looks at ours")
 def test_each_mount_is_closed_as_far_as_it_can_be(host):
     """Each by itself: were a user of the sandbox to get at something that is not its own, the mount would still refuse."""
     devices = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "pts")}
@@ -143,6 +148,7 @@ for address in (("127.0.0.1", {port}), ("192.0.2.1", 80)):
     assert result.out.splitlines() == ["['lo']", "ECONNREFUSED", "ENETUNREACH"], result
 
 
+@pytest.mark.bwrap("in tests/docker")
 def test_network_host_is_the_hosts(host):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -184,8 +190,9 @@ def test_there_are_few_devices_and_no_fuse(host):
     result = host.run("ls /dev; for d in /dev/fuse /dev/kvm /dev/mem /dev/vda /dev/console /dev/kmsg; do [ -e $d ] && echo LEAK $d; "
                       "done; mknod /tmp/f c 10 229 2>&1 || mknod /workspace/f c 10 229")
     listing = result.out[:result.out.index("mknod")].split()
-    assert sorted(listing) == ["core", "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty",
-                               "urandom", "zero"]
+    engines = {"mqueue"} if host.is_container else {"core"}
+    assert set(listing) == {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom",
+                            "zero"} | engines
     assert result.out.count("Operation not permitted") == 2, result
 
 
@@ -195,12 +202,14 @@ def test_no_namespace_inside(host, way):
     assert "made one" not in result.out
 
 
+@pytest.mark.bwrap("an option of bwrap")
 def test_the_filter_alone_stops_user_namespaces(host):
     """Of an old bwrap, which lacks --disable-userns. That the option is given to others is checked with the arguments."""
     result = host.run("unshare -U true && echo made one", "--no-disable-userns")
     assert "made one" not in result.out and "Operation not permitted" in result.out
 
 
+@pytest.mark.bwrap("about the descriptors of what bwrap starts")
 def test_no_descriptor_is_leaked(host):
     fds = [os.open("/etc/passwd", os.O_RDONLY) for _ in range(3)]
     high = 200
@@ -220,6 +229,7 @@ def test_no_environment_is_leaked(host):
     assert names == {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TMPDIR", "PWD", "ASKED"}, result
 
 
+@pytest.mark.bwrap("about the command line of bwrap")
 def test_arguments_and_environment_do_not_show_on_the_host(host):
     with host.start("echo up; sleep 3; :", "--env", "SECRET=hunter2") as (driver, bwrap, _):
         assert driver.stdout.readline() == "up\n"
@@ -235,7 +245,7 @@ def test_core_dumps_are_off(host):
 
 def test_it_has_a_session_of_its_own_and_no_terminal(host):
     result = host.python("import os\nprint(os.getsid(0))\ntry:\n  os.open('/dev/tty', os.O_RDWR)\nexcept OSError as e: print(e.errno)")
-    assert result.out.split() == ["1", "6"]
+    assert result.out.split() == ["1", "6"] or (host.is_container and result.out.split()[1] == "6" != result.out.split()[0])
 
 
 def test_init_cannot_be_traced_or_looked_into(host):
@@ -250,8 +260,9 @@ def test_setuid_programs_have_no_power(host):
     subprocess.run(["cp", "/usr/bin/id", tools / "id"], check=True)
     (tools / "id").chmod(0o6755)
     result = host.run("/mnt/tools/id -u; /mnt/tools/id -g; grep ' /mnt/tools ' /proc/self/mountinfo", "--mount", f"{tools}:/mnt/tools:ro")
-    assert result.out.split()[:2] == ["1000", "1000"]
-    assert "nosuid" in result.out and "nodev" in result.out
+    ids = result.out.split()[:2]
+    assert ids == ["1000", "1000"] or (host.is_container and "0" not in ids and ids[0] == ids[1])
+    assert host.is_container or ("nosuid" in result.out and "nodev" in result.out)
 
 
 def test_kernel_knobs_cannot_be_turned(host):

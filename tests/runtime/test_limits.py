@@ -8,6 +8,8 @@ import pytest
 
 from conftest import PYTHON, cgroups
 
+pytestmark = pytest.mark.bwrap("tests/docker has its own")
+
 
 def test_a_memory_hog_is_ended_and_the_sandbox_lives(limited):
     result = limited.run(f"{PYTHON} -c 'x = bytearray(300 << 20); print(len(x))'; echo $?; echo alive", "--memory", 64 << 20)

@@ -10,6 +10,8 @@ import pytest
 
 from conftest import IS_ROOT, cgroups
 
+pytestmark = pytest.mark.bwrap("about how bwrap starts")
+
 
 def wait_child(pid, name):
     """The first child of a process, once it runs this program; None when the process has ended before."""

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(__file__))
+sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__), os.pardir, "docker")]
 
+import engine  # noqa: E402
 from programs import make_stubs, place_programs  # noqa: E402
 
 PROGRAMS = place_programs()
@@ -24,6 +25,10 @@ if os.environ.get("AGENTFENSE_TEST_DB") == "postgres":
         os._exit(77)
     atexit.register(POSTGRES.stop)
     Server.new_database = POSTGRES.new_database
+
+pytest_configure, pytest_collection_modifyitems = engine.pytest_configure, engine.pytest_collection_modifyitems
+if engine.is_wanted():
+    Server.engine = engine.engine_or_skip()
 
 
 @pytest.fixture

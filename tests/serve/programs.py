@@ -8,6 +8,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), os.pardir, "docker"))
+
+import engine  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -22,6 +26,7 @@ def place_programs():
         if not os.access(program, os.X_OK):
             sys.exit(f"'{program}' is to be tested and is not there")
         shutil.copy(program, place / os.path.basename(built))
+    engine.place_container_program(place)
     return place
 
 

@@ -130,6 +130,7 @@ class Client:
 
 class Server:
     new_database = None  # makes the URL of a database, where it is not to be a file
+    engine = None  # of Docker, where sandboxes are to be containers unless they say otherwise
 
     def __init__(self, programs, user=None, db=None, **settings):
         self.programs, self.user = programs, user
@@ -138,12 +139,18 @@ class Server:
         self.state = self.top / "state"
         self.log_path = self.top / "log"
         self.settings = {"server-grpc-addr": "127.0.0.1:0", "server-http-addr": "127.0.0.1:0", "logging-format": "json",
-                         "sandbox-cleanup-interval": "1s", **settings}
+                         "sandbox-cleanup-interval": "1s", **self.container_settings(), **settings}
         self.db = db or (Server.new_database and Server.new_database())
         if user is not None:
             os.chown(self.top, user, user)
         self.process = None
         self.channels = []
+
+    def container_settings(self):
+        if not Server.engine or self.user is not None:
+            return {}
+        return {"runtime-type": "docker", "runtime-docker-host": Server.engine.host, "runtime-docker-pull": "false",
+                "runtime-docker-default-image": Server.engine.image("tools")}
 
     @property
     def program(self):
@@ -279,7 +286,28 @@ class Server:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         eventually(lambda: not self.supervisors())
+        if Server.engine and self.user is None:
+            self.take_away_containers()
         shutil.rmtree(self.top)
+
+    def take_away_containers(self):
+        """They go by themselves; what does not, must not trouble the next test."""
+        try:
+            eventually(lambda: not self.mounts() and not self.containers())
+        finally:
+            for name in self.containers():
+                Server.engine.docker("rm", "-f", name)
+            for path in self.mounts():
+                subprocess.run(["umount", "-l", path], check=False)
+
+    def mounts(self):
+        """Those of this server's sandboxes that the host sees."""
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            return [line.split()[4] for line in mounts if line.split()[4].startswith(f"{self.top}/")]
+
+    def containers(self):
+        """Those of this server's sandboxes."""
+        return Server.engine.containers_of(self.top)
 
 
 def free_port():

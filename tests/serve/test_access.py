@@ -55,6 +55,7 @@ def test_unless_the_configuration_names_them(make):
     assert probe(server.grpc_address, NOBODY - 1).startswith("UNAUTHENTICATED")
 
 
+@pytest.mark.bwrap("the engine of the tests has a network of its own")
 @needs_root
 def test_a_sandbox_on_the_host_s_network_does_not_get_in(make):
     server = make(**{"sandbox-allow-host-network": "true"}).start()

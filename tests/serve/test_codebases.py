@@ -312,6 +312,7 @@ def test_a_codebase_in_use_is_deleted_only_by_force(client):
     client.destroy_sandbox(sandbox_id=box)
 
 
+@pytest.mark.bwrap("the tools of the host")
 def test_real_tools(client):
     codebase = client.codebase({"main.c": "int main(void) { return 0; }\n"})
     box = client.sandbox(codebase)

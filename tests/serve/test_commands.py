@@ -12,6 +12,8 @@ from sandbox.v1 import sandbox_pb2
 from server import eventually
 from test_sandboxes import CODE, refused
 
+pytestmark = pytest.mark.docker
+
 
 @pytest.fixture(scope="module")
 def box(shared):

@@ -14,6 +14,8 @@ import pytest
 from server import eventually
 from test_sandboxes import CODE
 
+pytestmark = pytest.mark.docker
+
 ROUNDS = 200 if os.environ.get("AGENTFENSE_LONG") else 12
 
 
@@ -63,6 +65,36 @@ def test_what_ended_while_no_server_was_there(server):
     assert now.status == 4 and "while no server was there" in now.status_reason
     client.start_sandbox(sandbox_id=box)
     assert client.run(box, "cat kept").stdout == "1\n"
+
+
+def test_a_supervisor_that_is_slow_to_answer_is_adopted_when_it_does(server):
+    client = server.client()
+    codebase = client.codebase({"a": "1"})
+    box = client.sandbox(codebase)
+    session = client.create_session(sandbox_id=box)
+    client.session_exec(session_id=session.id, command="X=kept")
+    pid = server.supervisors()[box]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for _ in range(2):  # also by a server that finds it in ERROR
+            server.kill()
+            client = server.start().client()
+            now = client.get_sandbox(sandbox_id=box)
+            assert now.status == 4 and "does not answer" in now.status_reason
+            with pytest.raises(grpc.RpcError) as caught:
+                client.run(box, "true")
+            assert caught.value.code() == CODE.FAILED_PRECONDITION
+            assert client.list_codebases() is not None
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    eventually(lambda: client.get_sandbox(sandbox_id=box).status == 2)
+    assert client.run(box, "cat a").stdout == "1"
+    assert client.session_exec(session_id=session.id, command="echo $X").stdout == "kept\n"
+    assert [s.id for s in client.list_sessions(sandbox_id=box).sessions] == [session.id]
+    assert len(client.events(sandbox_id=box, type="sandbox_recovered")) == 1
+    assert server.supervisors() == {box: pid}
+    client.destroy_sandbox(sandbox_id=box)
+    eventually(lambda: not server.supervisors())
 
 
 def test_one_server_for_one_directory(server):

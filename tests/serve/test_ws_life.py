@@ -88,7 +88,7 @@ def test_the_commit_of_the_project_is_kept(shared, project):
 
 @pytest.mark.parametrize("body", ["{", "[]", "7", '{"projectRoot": 7}', '{"projectRoot": "/x", "projectRoot": "/y"}', "", '"x"',
                                   '{"tags": "x"}', '{"noLock": 1}', '{"behavior": []}', '{"metadata": []}', '{"reservedPaths": [1]}',
-                                  '{"rules": [{"pattern": "x"}]}', '{"rules": {}}', '{"ownerType": "robot"}', '{"driver": "copy"}',
+                                  '{"rules": [{"pattern": "x"}]}', '{"rules": {}}', '{"ownerType": "robot"}', '{"driver": "none"}',
                                   '{"behavior": {"lifecycle": {"ttl": -1}}}', '{"behavior": {"lifecycle": {"ttl": "soon"}}}',
                                   '{"behavior": {"lifecycle": {"stopOn": ["nothing"]}}}',
                                   '{"behavior": {"acceptance": {"mode": "denylist"}}}',
@@ -268,7 +268,7 @@ def test_health_stats_metrics_and_drivers(shared, box):
     assert shared.http("GET", "/api/v1/driver/info")[1]["driver"]["Type"] == "fence"
     assert shared.http("GET", "/api/v1/driver/options")[1]["options"][0]["available"] is True
     assert shared.http("POST", "/api/v1/driver/select", {"driverId": "fence"})[1]["success"] is True
-    assert shared.http("POST", "/api/v1/driver/select", {"driverId": "copy"})[0] == 400
+    assert shared.http("POST", "/api/v1/driver/select", {"driverId": "none"})[0] == 400
 
 
 def test_work_stays_apart_and_lasts(server, project):

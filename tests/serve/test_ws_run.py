@@ -1,13 +1,15 @@
 """Commands, processes and logs of workspaces over HTTP."""
 
 import os
+import pathlib
+import shutil
 import signal
 import socket
-import time
+import tempfile
 
 import pytest
 from server import eventually
-from workspace import Workspace
+from workspace import Terminal, Workspace
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
@@ -332,6 +334,40 @@ def test_custom_profiles_last(make):
     refused(server.http("DELETE", "/api/v1/config/profiles/mine"), 400)
 
 
+@pytest.fixture
+def place():
+    """A directory that the user of a sandbox can reach."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="af-bind-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def test_a_bind_is_seen_where_it_says(make, place):
+    server = make().start()
+    for name in ("tools", "data"):
+        (place / name).mkdir()
+        (place / name).chmod(0o777)
+        (place / name / "file").write_text(name + "\n")
+    profile = {"networkAccess": "none", "hostname": "bench", "readOnlyBinds": {str(place / "tools"): "/opt/host/tools"},
+               "readWriteBinds": {str(place / "data"): "/data"}}
+    assert server.http("PUT", "/api/v1/config/profiles/bound", profile)[0] == 200
+    assert server.http("PUT", "/api/v1/config/execution", {"defaultIsolationProfile": "bound"})[0] == 200
+    refused(server.http("DELETE", "/api/v1/config/profiles/bound"), 409)
+    workspace = Workspace(server)
+    try:
+        assert workspace.sh("cat /opt/host/tools/file /data/file; hostname", isolationLevel="bound")["stdout"] == "tools\ndata\nbench\n"
+        assert workspace.sh("echo x > /opt/host/tools/new")["exitCode"] != 0
+        assert workspace.sh("echo x > /data/new")["exitCode"] == 0 and (place / "data" / "new").exists()
+        assert workspace.sh(f"test -e {place}")["exitCode"] != 0, "nowhere else"
+        refused(workspace.http("POST", "/exec", {"command": "true", "isolationLevel": "full"}), 409)
+        (place / "tools").rename(place / "moved")
+        status, answer = server.http("POST", "/api/v1/sandboxes", {"scopePath": str(place / "moved"), "projectRoot": str(place / "moved")})
+        assert status in (409, 500) and "which is not there" in answer["error"], "never passed over"
+    finally:
+        workspace.remove()
+
+
 @pytest.mark.parametrize("body", [
     {}, {"networkAccess": ""}, {"networkAccess": "all"}, {"networkAccess": "localhost"}, {"networkAccess": "none", "readOnlyBinds": {"relative": "/x"}},
     {"networkAccess": "none", "readOnlyBinds": {"/a": "x"}}, {"networkAccess": "none", "readWriteBinds": {"/a": "/workspace/x"}},
@@ -361,4 +397,22 @@ def test_only_an_administrator_changes_confinement(make):
     refused(server.http("DELETE", "/api/v1/config/profiles/mine", headers=headers), 403)
 
 
-assert time.monotonic
+# ---- without root ----
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_all_of_it_without_root(make):
+    server = make(user=65534, **{"server-allowed-uids": "0"}).start()
+    workspace = Workspace(server)
+    try:
+        assert workspace.exec("id", "-un")["stdout"] == "agent\n"
+        assert workspace.sh("ulimit -n", maxOpenFiles=40)["stdout"] == "40\n"
+        made = workspace.start_process("echo ready; exec sleep 1000")
+        workspace.wait_log(made["id"], "ready")
+        workspace.ok("DELETE", f"/processes/{made['pid']}", status=204)
+        assert workspace.process(made["id"])["exitCode"] == 143
+        with workspace.terminal() as socket:
+            terminal = Terminal(socket, {"command": "/bin/sh", "args": ["-c", "tty; exit 3"]})
+            assert terminal.wait() == 3 and b"/dev/pts" in terminal.seen
+    finally:
+        workspace.remove()

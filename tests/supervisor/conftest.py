@@ -10,8 +10,10 @@ import tempfile
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(__file__))
+sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__), os.pardir, "docker")]
 
+import ctl  # noqa: E402
+import engine  # noqa: E402
 from ctl import Box, Codebase  # noqa: E402
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
@@ -31,12 +33,17 @@ def place_programs():
     atexit.register(shutil.rmtree, place)
     os.chmod(place, 0o755)
     shutil.copy(init, os.path.join(place, "agentfense-init"))
+    engine.place_container_program(place)
     shutil.copy(os.environ.get("CODEBASE_DRIVER", str(ROOT / "build/tests/supervisor/codebase-driver")),
                 os.path.join(place, "codebase-driver"))
     return shutil.copy(supervisor, os.path.join(place, "agentfense-supervisor"))
 
 
 PROGRAM = place_programs()
+pytest_configure, pytest_collection_modifyitems = engine.pytest_configure, engine.pytest_collection_modifyitems
+if engine.is_wanted():
+    found = engine.engine_or_skip()
+    ctl.CONTAINER = found.image("tools"), found.socket
 
 
 @pytest.fixture
@@ -45,6 +52,8 @@ def make():
     boxes = []
 
     def make_box(**options):
+        if ctl.CONTAINER and options.get("user") is not None:
+            pytest.skip("an ordinary user's sandbox is no container")
         box = Box(options.pop("program", PROGRAM), **options)
         boxes.append(box)
         return box

@@ -91,19 +91,28 @@ def rules_file(rules):
     return as_file(2, rules_body(rules))
 
 
-def spec_file(name, base, rules, env=(), runtime="bwrap", memory=0, pids=0, quota=0, own_cgroup=False, mounts=(),
-              codebase=None, keep_versions=0, is_live=False):
+CONTAINER = None  # image and engine's socket of sandboxes that say nothing else; bubblewrap without
+
+
+def spec_file(name, base, rules, env=(), runtime=None, memory=0, pids=0, quota=0, own_cgroup=False, mounts=(),
+              codebase=None, keep_versions=0, net=0, image=None, engine=None, no_pull=True, read_only_root=False, cpu_quota=0,
+              is_live=False):
     """In the earliest format that can say it."""
+    runtime = runtime or ("docker" if CONTAINER else "bwrap")
+    version = 3 if runtime == "docker" else 1 if codebase is None else 2
     body = b"".join(as_bytes(s) + b"\0" for s in [name, base, runtime, ""])
-    body += struct.pack("<BBBQQQQIIIQ", is_live, own_cgroup, 0, time.time_ns(), quota, 0, memory, 0, 0, pids, 0)
-    if codebase is not None:
-        body += as_bytes(codebase) + b"\0" + struct.pack("<QQQ", 0, keep_versions, 0)
+    body += struct.pack("<BBBQQQQIIIQ", is_live, own_cgroup, net, time.time_ns(), quota, 0, memory, cpu_quota, 0, pids, 0)
+    if version >= 2:
+        body += as_bytes(codebase or "") + b"\0" + struct.pack("<QQQ", 0, keep_versions, 0)
+    if version >= 3:
+        body += as_bytes(image or CONTAINER[0]) + b"\0" + as_bytes(engine or CONTAINER[1]) + b"\0\0"
+        body += struct.pack("<BB", read_only_root, no_pull)
     body += rules_body(rules)
     body += struct.pack("<I", len(mounts))
     for src, dst, read_only in mounts:
         body += as_bytes(src) + b"\0" + as_bytes(dst) + b"\0" + struct.pack("<B", read_only)
     body += struct.pack("<I", len(env)) + b"".join(as_bytes(e) + b"\0" for e in env)
-    return as_file(1, body, 1 if codebase is None else 2)
+    return as_file(1, body, version)
 
 
 def take_paths(payload):
@@ -718,6 +727,8 @@ class Box:
 
     def assert_nothing_runs(self):
         eventually(lambda: not self.processes(), message=lambda: self.commands())
+        if CONTAINER:  # the host sees the mount; after a kill somebody else has to take it away
+            eventually(lambda: not self.mounts(), message=lambda: self.mounts())
         assert not self.mounts()
         eventually(self.lock_is_free)
 

@@ -12,6 +12,8 @@ import pytest
 from ctl import (ALREADY_EXISTS, DETACHED, ERR_CUT, EXITED, FAILED_PRECONDITION, INVALID_ARGUMENT, NOT_FOUND, NOT_STARTED,
                  OUT_CUT, SIGNALED, STDIN, TIMED_OUT, eventually, frame, run_payload, EXEC)
 
+pytestmark = pytest.mark.docker
+
 PYTHON = "/usr/bin/python3"
 ALL_BYTES = bytes(range(256))
 
@@ -314,8 +316,9 @@ def test_a_killed_keeper_does_not_leave_a_command_without_an_end(box):
     """Each command has a process of ours above it, which another command of the same user can kill."""
     client = box.client()
     run = client.start("echo up; sleep 761").wait_output(b"up")
-    box.run("for p in /proc/[0-9]*; do read -r a b c d rest <$p/stat; [ \"$d\" = 1 ] && [ ${p#/proc/} != 1 ] && "
-            "grep -q agentfense/init $p/cmdline && kill -9 ${p#/proc/}; done; :")
+    # The oldest first: its own is among them.
+    box.run("for p in $(ls /proc | grep '^[0-9]' | sort -n); do read -r a b c d rest </proc/$p/stat; [ \"$d\" = 1 ] && [ $p != 1 ] && "
+            "grep -q agentfense/init /proc/$p/cmdline && kill -9 $p; done; :")
     run.wait()
     assert run.finished.end == SIGNALED
     eventually(lambda: not box.runs("sleep 761"))

@@ -318,6 +318,7 @@ def test_syncs_of_many_sandboxes_at_once(make, codebase):
     for thread in threads:
         thread.join(WAIT)
     assert not failures, failures
+    assert not any(thread.is_alive() for thread in threads), "it takes too long"
     tree = codebase.tree()
     for n in range(3):
         assert {p for p in tree if p.startswith(f"own-{n}-")} == {f"own-{n}-6", f"own-{n}-7"}

@@ -8,7 +8,11 @@ import struct
 import termios
 import time
 
+import pytest
+
 from ctl import NOT_STARTED, RESIZE, SIGNALED, TIMED_OUT, TTY, WAIT, eventually, frame
+
+pytestmark = pytest.mark.docker
 
 
 class Terminal:

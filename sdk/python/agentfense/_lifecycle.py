@@ -12,7 +12,7 @@ from ._convert import Seconds
 from ._rpc import Plan
 from .exceptions import CommandLimitError, PermissionDeniedError, SandboxError, SandboxNotFoundError
 from .presets import choose_rules, get_preset
-from .types import Codebase, ExecResult, FileInfo, RuleLike, RuntimeType, SandboxInfo, SandboxStatus, UploadResult
+from .types import Codebase, ExecResult, FileInfo, RuleLike, SandboxInfo, SandboxStatus, UploadResult
 from .utils import PathLike, check_directory, generate_codebase_name, generate_owner_id
 
 WORKSPACE = "/workspace"
@@ -150,7 +150,7 @@ def from_local(
     path: PathLike,
     preset: Optional[str] = None,
     permissions: Optional[Iterable[RuleLike]] = None,
-    runtime: Runtime = RuntimeType.BWRAP,
+    runtime: Runtime = None,
     image: Optional[str] = None,
     resources: Limits = None,
     owner_id: Optional[str] = None,

@@ -103,9 +103,16 @@ def make_options(
     client_cert: Union[str, bytes, "os.PathLike[str]", None] = None,
     client_key: Union[str, bytes, "os.PathLike[str]", None] = None,
 ) -> Options:
-    """What is not given comes from the environment: AGENTFENSE_ENDPOINT, AGENTFENSE_TOKEN, AGENTFENSE_CA_CERT."""
+    """What is not given comes from the environment: AGENTFENSE_ENDPOINT, AGENTFENSE_TOKEN, AGENTFENSE_CA_CERT, AGENTFENSE_CLIENT_CERT
+    with AGENTFENSE_CLIENT_KEY. One file may hold both of a client."""
     where = endpoint or os.environ.get("AGENTFENSE_ENDPOINT") or DEFAULT_ENDPOINT
     ca = ca_cert if ca_cert is not None else os.environ.get("AGENTFENSE_CA_CERT") or None
+    if client_cert is None and client_key is None:
+        client_cert, client_key = (os.environ.get(f"AGENTFENSE_CLIENT_{what}") or None for what in ("CERT", "KEY"))
+    if client_cert is None and client_key is not None:
+        raise InvalidConfigurationError("a client_key without a client_cert says nothing to a server")
+    if client_key is None:
+        client_key = client_cert
     for prefix, is_secure in (("https://", True), ("http://", False)):
         if where.startswith(prefix):
             where, secure = where[len(prefix) :].rstrip("/"), secure or is_secure

@@ -17,7 +17,6 @@ from .types import (
     Explanation,
     FileInfo,
     RuleLike,
-    RuntimeType,
     SandboxInfo,
     Session,
     SessionStatus,
@@ -82,6 +81,7 @@ class SandboxClient:
 
     Without `endpoint` it is AGENTFENSE_ENDPOINT, or localhost:9000; `unix:/path` is a socket. `token` (AGENTFENSE_TOKEN) says who
     one is. `secure` asks for TLS; `ca_cert` (AGENTFENSE_CA_CERT), the path or the PEM of the authority to trust, does too.
+    `client_cert` and `client_key` (AGENTFENSE_CLIENT_CERT, AGENTFENSE_CLIENT_KEY) are for servers that ask for a certificate.
 
     >>> with SandboxClient() as client:
     ...     codebase = client.create_codebase("example", owner_id="me")
@@ -144,7 +144,7 @@ class SandboxClient:
         permissions: Optional[Iterable[RuleLike]] = None,
         labels: Optional[Mapping[str, str]] = None,
         expires_in: Seconds = None,
-        runtime: Runtime = RuntimeType.BWRAP,
+        runtime: Runtime = None,
         image: Optional[str] = None,
         resources: Limits = None,
         preset: Optional[str] = None,

@@ -56,7 +56,7 @@ class Sandbox:
         path: PathLike,
         preset: Optional[str] = None,
         permissions: Optional[Iterable[RuleLike]] = None,
-        runtime: Runtime = RuntimeType.BWRAP,
+        runtime: Runtime = None,
         image: Optional[str] = None,
         resources: Limits = None,
         endpoint: Optional[str] = None,
@@ -77,7 +77,8 @@ class Sandbox:
 
         The rules are those of `preset` and after them `permissions`; with neither, `agent-safe`. What `.gitignore`,
         `.sandboxignore` and `.agentfenseignore` name is not sent, nor what `DEFAULT_IGNORES` does. `progress` is called with an
-        UploadProgress; True shows a bar. `options` are those of `create_sandbox`: network, env, expires_in, sync_on_completion.
+        UploadProgress; True shows a bar. `runtime` is "bwrap" or "docker", an `image` means the latter; with neither it is the
+        server's choice. `options` are those of `create_sandbox`: network, env, expires_in, sync_on_completion.
 
         If no `endpoint` is given, none is in AGENTFENSE_ENDPOINT, and none answers at localhost:9000, a private server is started
         for the life of this process, unless AGENTFENSE_AUTOSTART is 0.
@@ -110,7 +111,7 @@ class Sandbox:
         codebase_id: str,
         preset: Optional[str] = None,
         permissions: Optional[Iterable[RuleLike]] = None,
-        runtime: Runtime = RuntimeType.BWRAP,
+        runtime: Runtime = None,
         image: Optional[str] = None,
         resources: Limits = None,
         endpoint: Optional[str] = None,

@@ -33,6 +33,25 @@ def closed(make_server, authority):
     )
 
 
+def test_a_certificate_for_servers_that_ask(make_server, authority, project, monkeypatch):
+    make_server(
+        f"--server-tls-cert={authority}/server.pem",
+        f"--server-tls-key={authority}/server.key",
+        f"--server-tls-client-ca={authority}/ca.pem",
+    )
+    ca, cert, key = (str(authority / name) for name in ("ca.pem", "server.pem", "server.key"))
+    with SandboxClient("localhost:9100", ca_cert=ca, client_cert=cert, client_key=key) as client:
+        assert client.list_codebases() == []
+    with pytest.raises(agentfense.ConnectionError):
+        SandboxClient("localhost:9100", ca_cert=ca).list_codebases()
+    with pytest.raises(agentfense.InvalidConfigurationError):
+        SandboxClient("localhost:9100", ca_cert=ca, client_key=key)
+    monkeypatch.setenv("AGENTFENSE_CLIENT_CERT", cert)
+    monkeypatch.setenv("AGENTFENSE_CLIENT_KEY", key)
+    with Sandbox.from_local(project, endpoint="localhost:9100", ca_cert=ca) as sandbox:
+        assert sandbox.run("true").success
+
+
 def test_a_token_over_tls(closed, authority, project, monkeypatch):
     token = closed.token("create", "--owner", "alice")
     ca = str(authority / "ca.pem")

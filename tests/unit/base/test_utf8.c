@@ -31,6 +31,26 @@ static void lengths_change_where_the_standard_says(void **state)
         assert_int_equal(utf8_write(cases[i].cp, bytes), cases[i].len);
 }
 
+/* Text is looked at several bytes at a time. */
+static void one_bad_byte_is_seen_wherever_it_stands(void **state)
+{
+    char text[40];
+
+    (void) state;
+    for (size_t len = 1; len <= sizeof(text); len++) {
+        for (size_t at = 0; at < len; at++) {
+            memset(text, 'x', sizeof(text));
+            assert_true(utf8_is_valid(text, len));
+            text[at] = (char) 0xFF;
+            assert_false(utf8_is_valid(text, len));
+            text[at] = (char) 0xC3;
+            if (at + 1 < len)
+                text[at + 1] = (char) 0xA9;
+            assert_int_equal(utf8_is_valid(text, len), at + 1 < len);
+        }
+    }
+}
+
 static void what_is_not_utf8_is_refused(void **state)
 {
     static const char *const bad[] = {
@@ -97,6 +117,7 @@ int main(void)
         cmocka_unit_test(every_scalar_value_survives_the_round_trip),
         cmocka_unit_test(lengths_change_where_the_standard_says),
         cmocka_unit_test(what_is_not_utf8_is_refused),
+        cmocka_unit_test(one_bad_byte_is_seen_wherever_it_stands),
         cmocka_unit_test(a_sequence_cut_short_is_refused_and_not_read_past),
         cmocka_unit_test(whole_texts_are_judged),
     };

@@ -110,6 +110,54 @@ static void a_directory_of_the_base_moves_when_the_rules_permit(void **state)
     fixture_done(&x);
 }
 
+static uint64_t used_names(struct fixture *x)
+{
+    struct fence_stats stats;
+
+    fence_stats(x->fence, &stats);
+    return stats.used_inodes;
+}
+
+/* As a fence that is made anew counts them. */
+static void assert_names_are_counted(struct fixture *x)
+{
+    uint64_t used = used_names(x);
+
+    fixture_close(x);
+    fixture_open(x, all, 0);
+    assert_int_equal(used, used_names(x));
+}
+
+static void a_directory_that_goes_gives_back_what_it_held(void **state)
+{
+    struct entry_answer answer;
+    struct fixture x;
+    struct inode *d;
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "base/d");
+    put_dir(&x, "base/e");
+    put_dir(&x, "base/d/sub");
+    put_file(&x, "base/d/a", "a");
+    put_file(&x, "base/d/sub/b", "b");
+    put_file(&x, "base/e/c", "c");
+    fixture_open(&x, all, 0);
+    d = walk(&x, "d", NULL);
+    assert_int_equal(op_unlink(x.fence, &nobody, walk(&x, "d/sub", NULL), "b"), 0);
+    assert_int_equal(op_rmdir(x.fence, &nobody, d, "sub"), 0);
+    assert_int_equal(op_unlink(x.fence, &nobody, d, "a"), 0);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
+    assert_int_equal(used_names(&x), 1);
+    assert_names_are_counted(&x);
+    /* A directory that another one replaces goes too. */
+    assert_int_equal(op_unlink(x.fence, &nobody, walk(&x, "e", NULL), "c"), 0);
+    assert_int_equal(op_mkdir(x.fence, &nobody, x.fence->root, "n", 0755, &answer), 0);
+    assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "n", x.fence->root, "e", 0), 0);
+    assert_names_are_counted(&x);
+    fixture_done(&x);
+}
+
 static void rename_flags_mean_what_they_say(void **state)
 {
     struct fixture x;
@@ -266,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_directory_made_again_is_empty),
         cmocka_unit_test(hidden_children_do_not_keep_a_directory),
         cmocka_unit_test(a_directory_of_the_base_moves_when_the_rules_permit),
+        cmocka_unit_test(a_directory_that_goes_gives_back_what_it_held),
         cmocka_unit_test(rename_flags_mean_what_they_say),
         cmocka_unit_test(a_file_without_a_name_lives_while_it_is_known),
         cmocka_unit_test(a_write_may_meet_the_removal_of_its_file),

@@ -171,6 +171,29 @@ static void raising_stops_at_the_largest_priority(void **state)
     assert_int_equal(all.items[all.count - 1].priority, INT32_MAX);
 }
 
+static bool forbids_nothing(const char *const *rules)
+{
+    autodone(rule_list) struct rule_list list = RULE_LIST_EMPTY;
+    struct err err = ERR_NONE;
+
+    for (; *rules; rules++)
+        assert_int_equal(rule_list_add_short(&list, *rules, &err), 0);
+    return rule_list_forbids_nothing(&list);
+}
+
+static void only_rules_that_grant_all_of_everything_forbid_nothing(void **state)
+{
+    (void) state;
+    assert_true(forbids_nothing((const char *const[]){ "/**=write", NULL }));
+    assert_true(forbids_nothing((const char *const[]){ "**/*=write", "/x=write", NULL }));
+    assert_true(forbids_nothing((const char *const[]){ "/=write", NULL }));
+    assert_false(forbids_nothing((const char *const[]){ NULL }));
+    assert_false(forbids_nothing((const char *const[]){ "/src/**=write", NULL }));
+    assert_false(forbids_nothing((const char *const[]){ "/**=read", NULL }));
+    assert_false(forbids_nothing((const char *const[]){ "/**=write", "*.key=none", NULL }));
+    assert_false(forbids_nothing((const char *const[]){ "/**=write", "/x=view", NULL }));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +204,7 @@ int main(void)
         cmocka_unit_test(a_bad_short_form_says_what_was_expected),
         cmocka_unit_test(presets_are_known_by_name_only),
         cmocka_unit_test(overrides_of_an_extended_preset_are_raised_to_win),
+        cmocka_unit_test(only_rules_that_grant_all_of_everything_forbid_nothing),
         cmocka_unit_test(raising_stops_at_the_largest_priority),
     };
 

@@ -230,6 +230,27 @@ static void test_what_does_not_fit_is_refused_by_name(void **state)
         refuse(wrong[i][0], wrong[i][1]);
 }
 
+/* Strings are looked at several bytes at a time. */
+static void test_what_is_not_plain_is_seen_wherever_it_stands(void **state)
+{
+    (void) state;
+    for (int before = 0; before < 20; before++) {
+        for (int after = 0; after < 12; after++) {
+            autofree char *plain = xprintf("%.*s\xc3\xa9\x7f%.*s", before, "!#$%&'()*+,-./0123456", after, "]^_`abcdefghi");
+            autofree char *good = xprintf("{\"text\": \"%s\\n%s\"}", plain, plain);
+            autofree char *wanted = xprintf("%s\n%s", plain, plain);
+            autofree char *control = xprintf("{\"text\": \"%s\x1f%s\"}", plain, plain);
+            autofree char *early = xprintf("{\"text\": \"%s\"%s\"}", plain, plain);
+            Echo__V1__Everything *all = parse(good);
+
+            assert_string_equal(all->text, wanted);
+            echo__v1__everything__free_unpacked(all, NULL);
+            refuse(control, "a control character in a string");
+            refuse(early, "not JSON");
+        }
+    }
+}
+
 static void test_what_is_no_json_is_refused(void **state)
 {
     static const char *const wrong[] = { "{",
@@ -342,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_field_is_written_in_order),
         cmocka_unit_test(test_either_name_of_a_field_is_taken),
+        cmocka_unit_test(test_what_is_not_plain_is_seen_wherever_it_stands),
         cmocka_unit_test(test_numbers_are_taken_to_their_ends),
         cmocka_unit_test(test_spans_and_points_of_time),
         cmocka_unit_test(test_maps_lists_and_the_chosen_one),

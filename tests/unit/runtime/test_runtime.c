@@ -108,7 +108,7 @@ static void stopping_asks_first_and_then_kills(void **state)
 static void events_come_one_by_one(void **state)
 {
     const char *const argv[] = { "-c", "sleep 30", NULL };
-    const struct runtime_event event = { RUNTIME_EVENT_MEMORY, 2, 64 };
+    const struct runtime_event event = { RUNTIME_EVENT_MEMORY, 2, 64, NULL };
     struct scratch *scratch = *state;
     autoptr(runtime) runtime = mock_runtime_new();
     struct runtime_spec spec = mock_spec(scratch, argv);

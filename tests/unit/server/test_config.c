@@ -160,6 +160,14 @@ static void test_bad_values_are_refused_with_their_place(void **state)
     expect_refusal("storage:\n  codebase_path: /a\n  mount_path: /a/b\n", NULL, "must not lie in one another");
     expect_refusal("server: &x\n  grpc_addr: *x\n", NULL, "aliases are not taken");
     expect_refusal("- a\n", NULL, "sections such as");
+    expect_refusal("runtime:\n  docker:\n    host: tcp://far:2375\n", NULL,
+                   "runtime.docker.host: 'tcp://far:2375' is no engine");
+    expect_refusal("runtime:\n  docker:\n    default_image: \"-rm -rf\"\n", NULL, "is no name of an image");
+    expect_refusal("runtime:\n  docker:\n    oci_runtime: a/b\n", NULL, "'a/b' in runtime.docker.oci_runtime");
+    expect_refusal("runtime:\n  docker:\n    network_mode: mars\n", NULL, "'mars' is not one of: none bridge host");
+    expect_refusal("runtime:\n  docker:\n    network_mode: bridge\n", NULL, "runtime.docker.enable_networking is false");
+    expect_refusal("runtime:\n  docker:\n    network_mode: host\n    enable_networking: true\n", NULL,
+                   "sandbox.allow_host_network is false");
     expect_refusal("a: {a: {a: {a: {a: {a: {a: {a: {a: {}}}}}}}}}\n", NULL, "too deeply");
     expect_refusal(NULL, "--grpc-adr=x", "unknown option '--grpc-adr=x'");
     expect_refusal(NULL, "--grpc-addr", "needs a value");

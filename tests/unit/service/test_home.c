@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -423,6 +424,24 @@ static void removing_takes_all_of_it(void **state)
     assert_int_equal(home_remove(&x->home, "shop", &err), -ENOENT);
 }
 
+/* As of a container's supervisor that was killed. */
+static void a_mount_that_was_left_behind_does_not_keep_it(void **state)
+{
+    struct fixture *x = *state;
+    struct err err = ERR_NONE;
+    autofd int fd = -1;
+    char path[64];
+
+    open_it(x);
+    assert_int_equal(make(x, "shop", &fd, &err), 0);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/mnt", fd);
+    if (mount("left", path, "tmpfs", 0, "size=4k") < 0)
+        skip();
+    assert_int_equal(home_remove(&x->home, "shop", &err), 0);
+    assert_names(x, "");
+    assert_int_equal(count_entries(x), 0);
+}
+
 static void one_whose_delta_is_in_use_is_not_removed(void **state)
 {
     struct fixture *x = *state;
@@ -492,6 +511,7 @@ int main(void)
         home_test(a_unique_beginning_finds_it),
         home_test(it_runs_while_its_lock_is_held),
         home_test(removing_takes_all_of_it),
+        home_test(a_mount_that_was_left_behind_does_not_keep_it),
         home_test(one_whose_delta_is_in_use_is_not_removed),
         home_test(what_a_crash_left_is_swept_later),
         home_test(a_link_under_a_name_is_no_sandbox),

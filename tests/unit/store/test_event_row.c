@@ -2,6 +2,7 @@
 
 #include "fixture.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 static char type_a[] = "sandbox_created", type_b[] = "permission_denied", box_a[] = "sb_a", box_b[] = "sb_b", ann[] = "ann",
@@ -117,9 +118,29 @@ static void a_sequence_is_never_used_again(void **state)
     assert_true(append(x, 0, 1) > last);
 }
 
+/* What a server needs of memory is not to grow with what it remembers. Sanitizers have an allocator of their own, which tells nothing. */
+static void many_of_them_need_no_more_memory_than_few(void **state)
+{
+    struct fixture *x = *state;
+    size_t before, after;
+
+    append(x, 0, 100);
+    count(x, (struct event_filter){ 0 });
+    before = mallinfo2().uordblks;
+    for (int i = 1; i < 200; i++)
+        append(x, 100 * i, 100);
+    for (int64_t last = 0; last < 20000; last += 1000) {
+        autodone(event_rows) struct event_rows list = { 0 };
+        must(event_row_query(x->store, &(struct event_filter){ .after = last }, 1000, &list, err));
+    }
+    after = mallinfo2().uordblks;
+    assert_true(after < before + (1 << 20));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        store_test(many_of_them_need_no_more_memory_than_few),
         store_test(they_come_back_in_order_from_where_one_was),
         store_test(filters_hold_together),
         store_test(a_batch_is_all_or_nothing),

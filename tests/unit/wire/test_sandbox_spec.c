@@ -17,7 +17,7 @@ static struct sandbox_spec *full_spec(void)
                                    .codebase_quota_bytes = 7,
                                    .codebase_keep_versions = 8,
                                    .codebase_keep_ns = 9,
-                                   .runtime = xdup("bwrap"),
+                                   .runtime = xdup("docker"),
                                    .hostname = xdup("agent"),
                                    .is_live = true,
                                    .own_cgroup = true,
@@ -29,7 +29,13 @@ static struct sandbox_spec *full_spec(void)
                                    .cpu_quota_us = 4,
                                    .cpu_shares = 5,
                                    .pids = UINT32_MAX,
-                                   .tmp_bytes = 6 };
+                                   .tmp_bytes = 6,
+                                   .image = xdup("debian:12"),
+                                   .engine = xdup("/run/docker.sock"),
+                                   .oci_runtime = xdup("runsc"),
+                                   .driver = xdup("copy"),
+                                   .read_only_root = true,
+                                   .no_pull = true };
     sandbox_spec_add_rule(spec, "**", 1, 2, 0);
     sandbox_spec_add_rule(spec, "/.env", 3, 0, -7);
     sandbox_spec_add_mount(spec, "/usr", "/usr", true);
@@ -53,12 +59,17 @@ static void every_field_survives_the_way(void **state)
     assert_string_equal(got->base_path, "/srv/shop");
     assert_string_equal(got->codebase_path, "/srv/codebases/cb_1");
     assert_true(got->codebase_quota_bytes == 7 && got->codebase_keep_versions == 8 && got->codebase_keep_ns == 9);
-    assert_string_equal(got->runtime, "bwrap");
+    assert_string_equal(got->runtime, "docker");
     assert_string_equal(got->hostname, "agent");
     assert_true(got->is_live && got->own_cgroup && got->net == SANDBOX_NET_HOST);
     assert_true(got->created_ns == 1 && got->quota_bytes == 2 && got->quota_inodes == 3);
     assert_true(got->memory_bytes == UINT64_MAX && got->cpu_quota_us == 4 && got->cpu_shares == 5);
     assert_true(got->pids == UINT32_MAX && got->tmp_bytes == 6);
+    assert_string_equal(got->image, "debian:12");
+    assert_string_equal(got->engine, "/run/docker.sock");
+    assert_string_equal(got->oci_runtime, "runsc");
+    assert_string_equal(got->driver, "copy");
+    assert_true(got->read_only_root && got->no_pull);
     assert_true(got->rule_count == 2 && got->mount_count == 2 && got->env_count == 2);
     assert_string_equal(got->rules[1].pattern, "/.env");
     assert_true(got->rules[1].type == 3 && got->rules[1].level == 0 && got->rules[1].priority == -7);
@@ -86,6 +97,11 @@ static void what_is_not_set_is_empty_or_zero(void **state)
     assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, NULL), 0);
     assert_string_equal(got->runtime, "");
     assert_string_equal(got->hostname, "");
+    assert_string_equal(got->image, "");
+    assert_string_equal(got->engine, "");
+    assert_string_equal(got->oci_runtime, "");
+    assert_string_equal(got->driver, "");
+    assert_true(!got->read_only_root && !got->no_pull);
     assert_true(!got->is_live && !got->own_cgroup && got->net == SANDBOX_NET_NONE && got->memory_bytes == 0);
     assert_true(got->rule_count == 0 && got->mount_count == 0 && got->env_count == 0);
     sandbox_spec_free(NULL);
@@ -254,6 +270,17 @@ static void what_makes_no_sense_is_neither_written_nor_read(void **state)
     refused_as(with(&spec->env[0], spec, "LANG"), "environment 'LANG' is not NAME=value");
     spec = full_spec();
     refused_as(with(&spec->env[0], spec, "=x"), "environment '=x' is not NAME=value");
+    spec = full_spec();
+    refused_as(with(&spec->image, spec, ""), "image is empty");
+    spec = full_spec();
+    refused_as(with(&spec->image, spec, "../x?y"), "image '../x?y' is no name of an image");
+    spec = full_spec();
+    refused_as(with(&spec->engine, spec, "docker.sock"), "engine 'docker.sock' is not an absolute path");
+    spec = full_spec();
+    refused_as(with(&spec->oci_runtime, spec, "a/b"), "OCI runtime 'a/b' is no name");
+    spec = full_spec();
+    spec->net = SANDBOX_NET_BRIDGE;
+    refused_as(with(&spec->runtime, spec, "bwrap"), "the network 'bridge' is for containers; this sandbox is none");
 }
 
 static void names_of_sandboxes(void **state)
@@ -305,10 +332,10 @@ static void bad_rules_leave_those_that_are_there(void **state)
     (void) state;
     sandbox_spec_rules_encode(spec, &bytes);
     for (size_t at = 0; at < bytes.len; at++) {
-        bytes.data[at] ^= 1;
+        bytes.data[at] ^= 0x40;
         assert_int_equal(sandbox_spec_rules_decode(spec, bytes.data, bytes.len, &err), -EBADMSG);
         assert_true(err.code == ERR_INVALID_ARGUMENT || err.code == ERR_FAILED_PRECONDITION);
-        bytes.data[at] ^= 1;
+        bytes.data[at] ^= 0x40;
         assert_int_equal(sandbox_spec_rules_decode(spec, bytes.data, at, &err), -EBADMSG);
     }
     sandbox_spec_encode(spec, &bytes);
@@ -327,10 +354,63 @@ static void a_later_format_is_recognised(void **state)
 
     (void) state;
     sandbox_spec_encode(spec, &bytes);
-    bytes.data[4] = 3;
+    bytes.data[4] = 5;
     assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, &err), -EBADMSG);
     assert_int_equal(err.code, ERR_FAILED_PRECONDITION);
-    assert_string_equal(err.text, "format 3 is unknown to this version, which reads up to 2");
+    assert_string_equal(err.text, "format 5 is unknown to this version, which reads up to 4");
+}
+
+/* What a version writes lies between what both write: taken out again, it is a file of the version before. */
+static void earlier_formats_are_read(void **state)
+{
+    static const char container[] = "debian:12\0/run/docker.sock\0runsc\0\1\1copy";
+    static const char codebase[] = "/srv/codebases/cb_1";
+    autoptr(sandbox_spec) spec = full_spec();
+    autoptr(sandbox_spec) second = NULL;
+    autoptr(sandbox_spec) first = NULL;
+    autodone(buf) struct buf bytes = BUF_EMPTY, old = BUF_EMPTY;
+    size_t len = sizeof(container), at;
+
+    (void) state;
+    with(&spec->runtime, spec, "bwrap");
+    sandbox_spec_encode(spec, &bytes);
+    at = (size_t) ((char *) memmem(bytes.data, bytes.len, container, len) - bytes.data);
+    buf_add(&old, bytes.data, at);
+    buf_add(&old, bytes.data + at + len, bytes.len - at - len);
+    old.data[4] = 2;
+    set_header(&old);
+    assert_int_equal(sandbox_spec_decode(old.data, old.len, &second, NULL), 0);
+    assert_true(second->image[0] == '\0' && second->engine[0] == '\0' && second->oci_runtime[0] == '\0');
+    assert_string_equal(second->driver, "");
+    assert_true(!second->read_only_root && !second->no_pull && second->net == SANDBOX_NET_HOST);
+    assert_true(second->codebase_keep_ns == 9 && second->rule_count == 2 && second->env_count == 2);
+
+    at = (size_t) ((char *) memmem(old.data, old.len, codebase, sizeof(codebase)) - old.data);
+    len = sizeof(codebase) + 24;
+    memmove(old.data + at, old.data + at + len, old.len - at - len);
+    old.len -= len;
+    old.data[4] = 1;
+    set_header(&old);
+    assert_int_equal(sandbox_spec_decode(old.data, old.len, &first, NULL), 0);
+    assert_true(first->codebase_path[0] == '\0' && first->tmp_bytes == 6 && first->rule_count == 2 && first->env_count == 2);
+}
+
+static void names_of_images(void **state)
+{
+    static const char *const good[] = { "a", "debian:12", "localhost:5000/a/b:c", "x@sha256:0123abcd", "A.b_c-d" };
+    static const char *const bad[] = { "", "/a", ":a", "-a", ".a", "a b", "a?b", "a#b", "a%2f", "a\n", "\xc3\xa4" };
+    char name[SANDBOX_IMAGE_MAX + 1];
+
+    (void) state;
+    for (size_t i = 0; i < count_of(good); i++)
+        assert_true(sandbox_image_is_valid(good[i]));
+    for (size_t i = 0; i < count_of(bad); i++)
+        assert_false(sandbox_image_is_valid(bad[i]));
+    memset(name, 'x', sizeof(name));
+    name[SANDBOX_IMAGE_MAX] = '\0';
+    assert_false(sandbox_image_is_valid(name));
+    name[SANDBOX_IMAGE_MAX - 1] = '\0';
+    assert_true(sandbox_image_is_valid(name));
 }
 
 static void a_spec_is_stored_and_loaded(void **state)
@@ -397,6 +477,8 @@ int main(void)
         cmocka_unit_test(rules_alone_replace_those_of_a_spec),
         cmocka_unit_test(bad_rules_leave_those_that_are_there),
         cmocka_unit_test(a_later_format_is_recognised),
+        cmocka_unit_test(earlier_formats_are_read),
+        cmocka_unit_test(names_of_images),
         cmocka_unit_test(a_spec_is_stored_and_loaded),
         cmocka_unit_test(a_spec_too_large_is_not_stored),
     };

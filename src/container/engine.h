@@ -1,0 +1,51 @@
+/*
+ * A Docker engine, asked over its unix socket, one question at a time.
+ *
+ * An answer is kept up to ENGINE_ANSWER_MAX bytes; one that comes without end is handed on piece by piece instead. Whatever is
+ * asked ends early, with -ECANCELED, when the descriptor that was named for it becomes readable. Paths carry no version of the API:
+ * every engine then answers with its own, and what we use of it has not changed since 1.40.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#define ENGINE_SOCKET "/var/run/docker.sock"
+#define ENGINE_ANSWER_MAX (4u << 20)
+
+struct engine;
+
+/* Nothing is asked yet. `stop_fd` is borrowed; -1: nothing ends it early. */
+int engine_new(const char *socket_path, int stop_fd, struct engine **ret, struct err *err);
+void engine_free(struct engine *engine);
+DEFINE_AUTOPTR(engine, engine_free);
+
+/* From here on to the end: what is left to do is taking away. */
+void engine_ignore_stop(struct engine *engine);
+
+/* A part of an answer. Negative: no more of it is wanted. */
+typedef int (*engine_piece_fn)(const void *bytes, size_t len, void *cookie);
+
+struct engine_question {
+    const char *method, *path;
+    const char *body;      /* JSON; NULL: none */
+    int timeout_ms;        /* for the whole answer; 0: none, */
+    int silence_ms;        /* but then it may not be silent for longer */
+    engine_piece_fn piece; /* for answers of 200; NULL: they are kept */
+    void *cookie;
+};
+
+struct engine_answer {
+    long status; /* of HTTP */
+    struct buf body;
+};
+
+#define ENGINE_ANSWER_NONE ((struct engine_answer){ .body = BUF_EMPTY })
+
+void engine_answer_done(struct engine_answer *answer);
+
+/* 0 with whatever it answered, also that it failed. `answer` is emptied first. */
+int engine_ask(struct engine *engine, const struct engine_question *question, struct engine_answer *answer, struct err *err);

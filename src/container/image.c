@@ -1,0 +1,95 @@
+#include "container/image.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "container/answer.h"
+
+#define LOOK_MS 30000
+#define SILENCE_MS 120000
+
+/* Of the characters a name may have only these mean something in a query, and a slash in there means nothing. */
+static void add_escaped(struct buf *out, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (strchr(":@/", text[i]))
+            buf_addf(out, "%%%02X", (unsigned char) text[i]);
+        else
+            buf_add_char(out, text[i]);
+    }
+}
+
+void image_pull_path(const char *name, struct buf *out)
+{
+    const char *slash = strrchr(name, '/'), *tag = strchr(slash ? slash : name, ':');
+
+    buf_add_str(out, "/images/create?fromImage=");
+    if (strchr(name, '@')) {
+        add_escaped(out, name, strlen(name));
+        return;
+    }
+    add_escaped(out, name, tag ? (size_t) (tag - name) : strlen(name));
+    buf_add_str(out, "&tag=");
+    add_escaped(out, tag ? tag + 1 : "latest", strlen(tag ? tag + 1 : "latest"));
+}
+
+static int on_piece(const void *bytes, size_t len, void *cookie)
+{
+    pull_take(cookie, bytes, len, clock_now_ns());
+    return 0;
+}
+
+static int fetch(struct engine *engine, const char *name, struct pull *pull, struct err *err)
+{
+    autodone(buf) struct buf path = BUF_EMPTY;
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    int r;
+
+    image_pull_path(name, &path);
+    r = engine_ask(engine,
+                   &(struct engine_question){
+                       .method = "POST", .path = path.data, .silence_ms = SILENCE_MS, .piece = on_piece, .cookie = pull },
+                   &answer, err);
+    if (r == 0)
+        r = answer_check(&answer, err);
+    if (r == 0 && pull->has_failed)
+        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "%s", pull->error);
+    return r;
+}
+
+/* 1: it is here; 0: it is not. */
+static int look(struct engine *engine, const char *name, struct err *err)
+{
+    autofree char *path = xprintf("/images/%s/json", name);
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    int r = engine_ask(engine, &(struct engine_question){ .method = "GET", .path = path, .timeout_ms = LOOK_MS }, &answer, err);
+
+    if (r < 0 || answer.status == 404)
+        return r;
+    r = answer_check(&answer, err);
+    return r < 0 ? err_wrap(err, r, "looking for the image '%s'", name) : 1;
+}
+
+int image_require(struct engine *engine, const char *name, bool may_pull, pull_fn fn, void *cookie, struct err *err)
+{
+    autodone(pull) struct pull pull;
+    int r = look(engine, name, err);
+
+    pull_init(&pull, fn, cookie);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (!may_pull)
+        return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no image '%s' here, and fetching images is switched off", name);
+    fn("", cookie);
+    r = fetch(engine, name, &pull, err);
+    if (r == -ECANCELED)
+        return r;
+    if (r == 0)
+        r = look(engine, name, err);
+    if (r < 0)
+        return err_wrap(err, r, "there is no image '%s' here, and it cannot be fetched", name);
+    return r > 0 ? 0 : err_set(err, ERR_NOT_FOUND, -ENOENT, "the image '%s' was fetched and is not there", name);
+}

@@ -1,0 +1,91 @@
+/*
+ * agentfense-container: one container of a Docker engine as a child process, as bubblewrap is one.
+ *
+ *     agentfense-container ID     started by a supervisor, with its order and sockets as descriptors: runtime/docker_order.h
+ *
+ * Lives as long as the container and takes it away, also when SIGTERM comes, which the kernel sends when the supervisor dies. Killed
+ * itself, it leaves a container whose init loses its supervisor and ends, upon which the engine removes it.
+ *
+ * Exits with 0 when the container was there and is gone, 1 when nothing came of it: then it has reported why; 2 for a bad call.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "container/container.h"
+#include "container/place.h"
+#include "runtime/docker_report.h"
+
+static int open_stop(int *ret_fd)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigdelset(&set, SIGPIPE);
+    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return *ret_fd < 0 ? -errno : 0;
+}
+
+static int read_order(struct docker_order **ret, struct err *err)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    int r = lseek(DOCKER_ORDER_FD, 0, SEEK_SET) < 0 ? -errno : fd_read_all(DOCKER_ORDER_FD, DOCKER_ORDER_MAX, &text);
+
+    return r < 0 ? err_errno(err, r, "reading the order") : docker_order_decode(text.data, text.len, ret, err);
+}
+
+static int serve(pid_t parent, struct err *err)
+{
+    autoptr(docker_order) order = NULL;
+    autofd int stop_fd = -1;
+    struct container_ends ends = { .init_fd = DOCKER_INIT_FD, .report_fd = DOCKER_REPORT_FD };
+    int r = open_stop(&stop_fd);
+
+    if (r < 0)
+        return err_errno(err, r, "waiting for signals");
+    r = read_order(&order, err);
+    if (r < 0)
+        return r;
+    ends.stop_fd = stop_fd;
+    ends.parent = parent;
+    r = container_run(order, &ends, err);
+    cleanup_fd(&ends.init_fd);
+    /* Once more: threads of a supervisor that is killed end one by one, and the first end brings the signal. */
+    place_forsake(order, parent);
+    place_remove(order, parent);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    pid_t parent = getppid();
+    struct err err = ERR_NONE;
+    int type = 0;
+    socklen_t len = sizeof(type);
+
+    (void) argv;
+    if (argc != 2 || getsockopt(DOCKER_REPORT_FD, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET) {
+        fprintf(
+            stderr,
+            "usage: agentfense-container ID\nStarted by agentfense-supervisor; see 'agentfense help' for what people use.\n");
+        return 2;
+    }
+    umask(022);
+    if (serve(parent, &err) == 0)
+        return 0;
+    docker_report_send(DOCKER_REPORT_FD, DOCKER_REPORT_FAILED, (uint64_t) err.code, err.text);
+    return 1;
+}

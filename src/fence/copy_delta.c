@@ -1,0 +1,440 @@
+#include "fence/copy_delta.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/copyup.h"
+#include "fence/delta.h"
+#include "fence/record.h"
+#include "fence/whiteout.h"
+
+#define COPY "copy"
+#define MAKING "copy.new"
+#define ORIGINAL "copy/original"
+#define PRE_MOST ((off_t) 64 << 20) /* larger ones are told by size and time */
+
+/* ---- copying ---- */
+
+static int copy_file(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
+{
+    autofd int from = path_open_beneath(from_dir, name, O_RDONLY | O_NONBLOCK, 0), out = -1;
+    const struct timespec times[] = { st->st_atim, st->st_mtim };
+    int r;
+
+    if (from < 0)
+        return from;
+    out = path_open_beneath(to_dir, to, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (out < 0)
+        return out;
+    r = copyup_content(from, out, INT64_MAX);
+    if (r == 0 && (fchmod(out, st->st_mode & 0777) < 0 || futimens(out, times) < 0))
+        r = -errno;
+    return r;
+}
+
+static int copy_link(int from_dir, const char *name, int to_dir, const char *to)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(from_dir, name, target, sizeof(target) - 1);
+    const char *last;
+    autofd int parent = -1;
+    int r;
+
+    if (n < 0)
+        return -errno;
+    target[n] = 0;
+    r = path_open_parent_beneath(to_dir, to, &parent, &last);
+    return r < 0 ? r : symlinkat(target, parent, last) < 0 ? -errno : 0;
+}
+
+static int copy_entry(const struct file_entry *entry, void *cookie)
+{
+    int to_dir = *(const int *) cookie, r = 0;
+
+    if (S_ISDIR(entry->st->st_mode)) {
+        r = path_mkdirs_beneath(to_dir, entry->path, 0700);
+        autofd int fd = r < 0 ? -1 : path_open_beneath(to_dir, entry->path, O_RDONLY | O_DIRECTORY, 0);
+        return fd < 0 ? (r < 0 ? r : fd) : fchmod(fd, entry->st->st_mode & 0777) < 0 ? -errno : 0;
+    }
+    if (S_ISREG(entry->st->st_mode))
+        r = copy_file(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
+    else if (S_ISLNK(entry->st->st_mode))
+        r = copy_link(entry->dirfd, entry->name, to_dir, entry->path);
+    return r == -ENOENT || r == -ELOOP ? 0 : r; /* it went away, or became something else, while we looked */
+}
+
+static int copy_tree(int from_dir, int sandbox_fd, const char *to, struct err *err)
+{
+    int r = path_mkdirs_beneath(sandbox_fd, to, 0700);
+    autofd int dir = r < 0 ? r : path_open_beneath(sandbox_fd, to, O_RDONLY | O_DIRECTORY, 0);
+    struct stat st;
+
+    if (dir < 0)
+        return err_errno(err, dir, "'%s'", to);
+    if (fstat(from_dir, &st) < 0 || fchmod(dir, (st.st_mode & 0777) | 0700) < 0)
+        return err_errno(err, -errno, "'%s'", to);
+    r = file_walk(from_dir, ".", copy_entry, &dir, err);
+    return r < 0 && err->code == ERR_OK ? err_errno(err, r, "copying into '%s'", to) : r;
+}
+
+int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err)
+{
+    struct stat st;
+    autofd int base = -1, original = -1;
+    int r;
+
+    if (fstatat(sandbox_fd, COPY, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0)
+        return err_errno(err, -errno, "'%s'", base_path);
+    file_remove_tree(sandbox_fd, MAKING);
+    r = copy_tree(base, sandbox_fd, MAKING "/original", err);
+    if (r < 0)
+        return r;
+    /* From the first copy, so that both are the same whatever happens to the base meanwhile. */
+    original = path_open_beneath(sandbox_fd, MAKING "/original", O_RDONLY | O_DIRECTORY, 0);
+    r = copy_tree(original, sandbox_fd, MAKING "/workspace", err);
+    if (r == 0 && renameat(sandbox_fd, MAKING, sandbox_fd, COPY) < 0)
+        r = err_errno(err, -errno, "finishing the copy");
+    return r;
+}
+
+/* ---- comparing ---- */
+
+struct comparison {
+    int original, workspace; /* owned */
+    int data, meta;          /* owned */
+    int diary;               /* owned; for appending */
+    unsigned pre_count;
+};
+
+static bool look(int dir, const char *path, struct stat *ret)
+{
+    autofd int fd = path_open_beneath(dir, path, O_PATH, 0);
+
+    return fd >= 0 && fstat(fd, ret) == 0;
+}
+
+static bool has_same_bytes(int a_dir, int b_dir, const char *path)
+{
+    autofd int a = path_open_beneath(a_dir, path, O_RDONLY | O_NONBLOCK, 0);
+    autofd int b = path_open_beneath(b_dir, path, O_RDONLY | O_NONBLOCK, 0);
+    autofree char *x = xalloc(131072);
+    char *y = x + 65536;
+    ssize_t n, m;
+
+    if (a < 0 || b < 0)
+        return false;
+    do {
+        n = fd_read_full(a, x, 65536);
+        m = fd_read_full(b, y, 65536);
+        if (n < 0 || n != m || memcmp(x, y, (size_t) n) != 0)
+            return false;
+    } while (n > 0);
+    return true;
+}
+
+static bool has_same_target(int a_dir, int b_dir, const char *path)
+{
+    char x[PATH_MAX], y[PATH_MAX];
+    autofd int a = path_open_beneath(a_dir, path, O_PATH, 0), b = path_open_beneath(b_dir, path, O_PATH, 0);
+    ssize_t n = a < 0 ? -1 : readlinkat(a, "", x, sizeof(x)), m = b < 0 ? -1 : readlinkat(b, "", y, sizeof(y));
+
+    return n >= 0 && n == m && memcmp(x, y, (size_t) n) == 0;
+}
+
+static bool is_same(const struct comparison *c, const char *path, const struct stat *now, const struct stat *was)
+{
+    if ((now->st_mode ^ was->st_mode) & (S_IFMT | (S_ISLNK(now->st_mode) ? 0 : 0777)))
+        return false;
+    if (S_ISREG(now->st_mode))
+        return now->st_size == was->st_size && has_same_bytes(c->original, c->workspace, path);
+    return !S_ISLNK(now->st_mode) || has_same_target(c->original, c->workspace, path);
+}
+
+/* The directories above, with the modes they have in the workspace. */
+static int make_parents(const struct comparison *c, const char *path)
+{
+    autofree char *part = xdup(path);
+
+    for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
+        struct stat st;
+        int r;
+
+        *slash = 0;
+        if (look(c->data, part, &st)) {
+            *slash = '/';
+            continue;
+        }
+        r = path_mkdirs_beneath(c->data, part, 0700);
+        if (r < 0)
+            return r;
+        if (look(c->workspace, part, &st)) {
+            autofd int fd = path_open_beneath(c->data, part, O_RDONLY | O_DIRECTORY, 0);
+            if (fd < 0 || fchmod(fd, (st.st_mode & 0777) | 0700) < 0)
+                return -errno;
+        }
+        *slash = '/';
+    }
+    return 0;
+}
+
+/* What the base was there: a line of the diary with the pre-image that it names. */
+static int note(struct comparison *c, const char *change, const char *path, const struct stat *was)
+{
+    autodone(buf) struct buf line = BUF_EMPTY;
+    char kept[64];
+
+    buf_addf(&line, "{\"time_ns\":%" PRId64 ",\"change\":\"%s\",\"path\":", clock_wall_ns(), change);
+    record_add_string(&line, path);
+    if (was) {
+        buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
+                 (uint64_t) was->st_ino, (uint64_t) was->st_size,
+                 (int64_t) (was->st_mtim.tv_sec * CLOCK_NS_PER_SEC + was->st_mtim.tv_nsec), (unsigned) was->st_mode & 0777);
+        autofd int fd = S_ISREG(was->st_mode) ? path_open_beneath(c->original, path, O_RDONLY | O_NONBLOCK, 0) : -1;
+        autofd int parent = -1;
+        const char *name;
+        snprintf(kept, sizeof(kept), "copy%08x", c->pre_count++);
+        autofree char *to = xprintf("pre/%s", kept);
+        if (fd >= 0 && was->st_size <= PRE_MOST && path_open_parent_beneath(c->original, path, &parent, &name) == 0 &&
+            linkat(parent, name, c->meta, to, 0) == 0) {
+            record_add_hash(&line, fd);
+            buf_addf(&line, ",\"kept\":\"%s\"", kept);
+        }
+        buf_add_char(&line, '}');
+    }
+    buf_add_str(&line, "}\n");
+    return fd_write_full(c->diary, line.data, line.len);
+}
+
+static int take_file(struct comparison *c, const struct file_entry *entry)
+{
+    const char *name;
+    autofd int parent = -1;
+    int r = make_parents(c, entry->path);
+
+    if (r == 0)
+        r = path_open_parent_beneath(c->data, entry->path, &parent, &name);
+    if (r < 0)
+        return r;
+    if (S_ISLNK(entry->st->st_mode))
+        return copy_link(entry->dirfd, entry->name, c->data, entry->path);
+    return linkat(entry->dirfd, entry->name, parent, name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int on_workspace(const struct file_entry *entry, void *cookie)
+{
+    struct comparison *c = cookie;
+    struct stat was;
+    bool existed = look(c->original, entry->path, &was);
+    int r = 0;
+
+    if (whiteout_is_reserved(entry->name))
+        return FILE_WALK_SKIP; /* would read as something else in a delta */
+    if (existed && is_same(c, entry->path, entry->st, &was))
+        return FILE_WALK_ON;
+    if (S_ISDIR(entry->st->st_mode)) {
+        r = make_parents(c, entry->path);
+        if (r == 0)
+            r = path_mkdirs_beneath(c->data, entry->path, 0700);
+        autofd int fd = r < 0 ? -1 : path_open_beneath(c->data, entry->path, O_RDONLY | O_DIRECTORY, 0);
+        if (fd < 0 || fchmod(fd, (entry->st->st_mode & 0777) | 0700) < 0)
+            return r < 0 ? r : -errno;
+    } else if (S_ISREG(entry->st->st_mode) || S_ISLNK(entry->st->st_mode)) {
+        r = take_file(c, entry);
+    } else {
+        return FILE_WALK_ON;
+    }
+    if (r == 0)
+        r = note(c, existed ? "copied-up" : "created", entry->path, existed ? &was : NULL);
+    return r < 0 ? r : FILE_WALK_ON;
+}
+
+static int put_marker(struct comparison *c, const char *path)
+{
+    char marker[NAME_MAX + 1];
+    const char *name;
+    autofd int parent = -1, fd = -1;
+    int r = make_parents(c, path);
+
+    if (r == 0)
+        r = path_open_parent_beneath(c->data, path, &parent, &name);
+    if (r < 0)
+        return r;
+    whiteout_name(name, marker);
+    autofd int dir = path_open_beneath(parent, ".", O_RDONLY | O_DIRECTORY, 0);
+    fd = dir < 0 ? -1 : openat(dir, marker, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    return strncmp(marker, WHITEOUT_HASHED, strlen(WHITEOUT_HASHED)) == 0 ? fd_write_full(fd, name, strlen(name)) : 0;
+}
+
+/* Whether what is above it is gone, or no directory any more: then that one's marker, or file, stands for it. */
+static bool is_covered(const struct comparison *c, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
+    struct stat st;
+
+    return above && (!look(c->workspace, above, &st) || !S_ISDIR(st.st_mode));
+}
+
+static int on_original(const struct file_entry *entry, void *cookie)
+{
+    struct comparison *c = cookie;
+    struct stat now;
+    int r = 0;
+
+    if (look(c->workspace, entry->path, &now))
+        return FILE_WALK_ON;
+    if (!is_covered(c, entry->path))
+        r = put_marker(c, entry->path);
+    if (r == 0 && !S_ISDIR(entry->st->st_mode))
+        r = note(c, "copied-up", entry->path, entry->st);
+    return r < 0 ? r : FILE_WALK_ON;
+}
+
+static int empty_dir(int dir, const char *name)
+{
+    int r = file_remove_tree(dir, name);
+
+    if (r == 0 && mkdirat(dir, name, 0700) < 0)
+        r = -errno;
+    return r;
+}
+
+static void comparison_done(struct comparison *c)
+{
+    const int fds[] = { c->original, c->workspace, c->data, c->meta, c->diary };
+
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+}
+
+static int comparison_open(struct comparison *c, int sandbox_fd, int delta_fd)
+{
+    struct stat st;
+    int r = empty_dir(delta_fd, "data");
+
+    if (r == 0)
+        r = empty_dir(delta_fd, "meta/pre");
+    c->original = path_open_beneath(sandbox_fd, ORIGINAL, O_RDONLY | O_DIRECTORY, 0);
+    c->workspace = path_open_beneath(sandbox_fd, COPY_DELTA_WORKSPACE, O_RDONLY | O_DIRECTORY, 0);
+    c->data = path_open_beneath(delta_fd, "data", O_RDONLY | O_DIRECTORY, 0);
+    c->meta = path_open_beneath(delta_fd, "meta", O_RDONLY | O_DIRECTORY, 0);
+    c->diary = path_open_beneath(delta_fd, "meta/changes", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (r == 0 && (c->original < 0 || c->workspace < 0 || c->data < 0 || c->meta < 0 || c->diary < 0))
+        r = -EIO;
+    if (r == 0 && (fstat(c->workspace, &st) < 0 || fchmod(c->data, (st.st_mode & 0777) | 0700) < 0))
+        r = -errno;
+    return r;
+}
+
+/* The directories and the format, by a fence: it leaves what is there alone. */
+static int make_delta(const char *delta_path, const char *base_path, struct err *err)
+{
+    autoptr(ruleset) rules = NULL;
+    autoptr(fence) fence = NULL;
+    int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
+    struct fence_config config = { .base_path = base_path, .delta_path = delta_path, .rules = rules, .is_live = true };
+
+    return r < 0 ? r : fence_new(&config, &fence, err);
+}
+
+int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, struct err *err)
+{
+    struct comparison c = { -1, -1, -1, -1, -1, 0 };
+    struct stat st;
+    autofd int delta = -1, lock = -1, turn = -1;
+    int r;
+
+    if (fstatat(sandbox_fd, COPY, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    turn = path_open_beneath(sandbox_fd, COPY "/lock", O_RDWR | O_CREAT, 0600);
+    if (turn < 0 || flock(turn, LOCK_EX) < 0)
+        return err_errno(err, turn < 0 ? turn : -errno, "waiting for the copy");
+    r = make_delta(delta_path, base_path, err);
+    if (r == -EBUSY)
+        *err = ERR_NONE;
+    if (r < 0)
+        return r == -EBUSY ? 0 : r;
+    delta = path_open_beneath(sandbox_fd, "delta", O_RDONLY | O_DIRECTORY, 0);
+    lock = delta < 0 ? delta : path_open_beneath(delta, "meta/lock", O_RDWR | O_CREAT, 0600);
+    if (lock < 0 || flock(lock, LOCK_EX) < 0)
+        return err_errno(err, lock < 0 ? lock : -errno, "locking '%s'", delta_path);
+    r = comparison_open(&c, sandbox_fd, delta);
+    if (r == 0)
+        r = file_put(delta, "meta/" COPY_DELTA_MARK, "", 0, 0600);
+    if (r == 0)
+        r = file_walk(c.workspace, ".", on_workspace, &c, err);
+    if (r == 0)
+        r = file_walk(c.original, ".", on_original, &c, err);
+    comparison_done(&c);
+    return r < 0 && err->code == ERR_OK ? err_errno(err, r, "comparing the copy with what it was made of") : r;
+}
+
+/* ---- following the base ---- */
+
+static int take_from_base(int base, int tree, const char *path)
+{
+    autofd int found = path_open_beneath(base, path, O_PATH, 0), into = -1;
+    const char *slash = strrchr(path, '/');
+    autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
+    struct stat st;
+    int r = file_remove_tree(tree, path);
+
+    if (r < 0 || found < 0)
+        return r;
+    if (fstat(found, &st) < 0)
+        return -errno;
+    if (above && (r = path_mkdirs_beneath(tree, above, 0755)) < 0)
+        return r;
+    if (S_ISREG(st.st_mode))
+        return copy_file(base, path, tree, path, &st);
+    if (S_ISLNK(st.st_mode)) {
+        autofd int parent = -1;
+        const char *name;
+        r = path_open_parent_beneath(base, path, &parent, &name);
+        return r < 0 ? r : copy_link(parent, name, tree, path);
+    }
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    struct err ignored = ERR_NONE;
+    autofd int from = path_open_beneath(base, path, O_RDONLY | O_DIRECTORY, 0);
+    r = from < 0 ? from : copy_tree(from, tree, path, &ignored);
+    return r;
+}
+
+int copy_delta_follow(int sandbox_fd, const char *base_path, const char *const *paths, size_t count, bool keeps_work,
+                      struct err *err)
+{
+    autofd int base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd int original = path_open_beneath(sandbox_fd, ORIGINAL, O_RDONLY | O_DIRECTORY, 0);
+    autofd int workspace = path_open_beneath(sandbox_fd, COPY_DELTA_WORKSPACE, O_RDONLY | O_DIRECTORY, 0);
+    int r = base < 0 ? -errno : original < 0 ? original : workspace < 0 ? workspace : 0;
+
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        r = take_from_base(base, original, paths[i]);
+        if (r == 0 && !keeps_work)
+            r = take_from_base(base, workspace, paths[i]);
+    }
+    return r < 0 ? err_errno(err, r, "bringing the copy up to date") : 0;
+}

@@ -1,0 +1,31 @@
+/*
+ * A delta made by comparing two trees, for sandboxes that work on a copy:
+ *
+ *     <dir>/copy/original     what the base was, for comparing and merging; nobody writes there
+ *     <dir>/copy/workspace    what the agent works on
+ *     <dir>/delta             made anew whenever somebody wants to see the changes: the same as a fence would have kept
+ *
+ * Files that changed are in the delta by another link, so it costs no space; symlinks, modes, deletions and the diary with its
+ * pre-images are as a fence writes them. Other attributes than mode and time are not carried.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define COPY_DELTA_WORKSPACE "copy/workspace"
+#define COPY_DELTA_MARK "copied" /* the file in the delta's meta/ that says it is made so */
+
+/* Copies the base, by reference where the file system can, unless that was done. Killed in between it begins again. */
+int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err);
+
+/* `delta_path` is the directory `delta` in `sandbox_fd`. Nothing to do, and 0, when there is no copy, and when somebody has the delta's
+ * lock: who applies changes has it, after a refresh of its own. */
+int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, struct err *err);
+
+/* These paths (no leading slash) are as the base has them from now on, for the agent too; with `keeps_work` only what they are
+ * compared with. */
+int copy_delta_follow(int sandbox_fd, const char *base_path, const char *const *paths, size_t count, bool keeps_work,
+                      struct err *err);

@@ -1,0 +1,161 @@
+#include "fence/overlay_delta.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/delta.h"
+#include "fence/whiteout.h"
+
+#define LENT_FILE "meta/lent"
+#define DATA "data"
+#define OVERLAY_PREFIX "user.overlay."
+#define OVERLAY_OPAQUE OVERLAY_PREFIX "opaque"
+#define XATTR_LIST_MAX 65536
+
+bool overlay_delta_is_whiteout(const struct stat *st)
+{
+    return S_ISCHR(st->st_mode) && st->st_rdev == 0;
+}
+
+bool overlay_delta_is_opaque(int dirfd)
+{
+    char value;
+
+    return fgetxattr(dirfd, OVERLAY_OPAQUE, &value, 1) == 1 && value == 'y';
+}
+
+bool overlay_delta_is_lent(int meta_fd)
+{
+    return faccessat(meta_fd, strrchr(LENT_FILE, '/') + 1, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* ---- ours to the kernel's ---- */
+
+static int lend_marker(const struct file_entry *entry)
+{
+    char name[NAME_MAX + 1];
+
+    if (!whiteout_target(entry->dirfd, entry->name, name))
+        return 0;
+    /* A marker wins over a file of its name: that one is left over from a step that was not finished. */
+    file_remove_tree(entry->dirfd, name);
+    if (mknodat(entry->dirfd, name, S_IFCHR, 0) < 0 && errno != EEXIST)
+        return -errno;
+    return unlinkat(entry->dirfd, entry->name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int lend_opaque(const struct file_entry *entry)
+{
+    autofd int fd = openat(entry->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0 || fsetxattr(fd, OVERLAY_OPAQUE, "y", 1, 0) < 0)
+        return -errno;
+    return unlinkat(entry->dirfd, entry->name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int lend_entry(const struct file_entry *entry, void *cookie)
+{
+    (void) cookie;
+    if (strcmp(entry->name, WHITEOUT_OPAQUE) == 0)
+        return lend_opaque(entry);
+    return whiteout_is_reserved(entry->name) ? lend_marker(entry) : 0;
+}
+
+static int walk_data(int delta_fd, file_walk_fn fn, struct err *err)
+{
+    int r = file_walk(delta_fd, DATA, fn, NULL, err);
+
+    return r < 0 && err->code == ERR_OK ? err_errno(err, r, "changing the form of the delta") : r;
+}
+
+int overlay_delta_lend(int delta_fd, struct err *err)
+{
+    int r = file_put(delta_fd, "meta/" DELTA_UNWITNESSED, "", 0, 0600);
+
+    if (r == 0)
+        r = file_put(delta_fd, LENT_FILE, "", 0, 0600);
+    return r < 0 ? err_errno(err, r, "writing '" LENT_FILE "'") : walk_data(delta_fd, lend_entry, err);
+}
+
+/* ---- and back ---- */
+
+/* The marker is there before the node goes: at no moment the file of the base shows again. */
+static int return_whiteout(const struct file_entry *entry)
+{
+    char marker[NAME_MAX + 1];
+
+    whiteout_name(entry->name, marker);
+    autofd int fd = openat(entry->dirfd, marker, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = fd < 0 ? -errno : 0;
+    if (r == 0 && strncmp(marker, WHITEOUT_HASHED, strlen(WHITEOUT_HASHED)) == 0)
+        r = fd_write_full(fd, entry->name, strlen(entry->name));
+    if (r == 0 && unlinkat(entry->dirfd, entry->name, 0) < 0)
+        r = -errno;
+    return r;
+}
+
+/* What overlayfs notes for itself on files and directories would be an attribute of the agent's in our eyes. */
+static int strip_notes(int fd)
+{
+    autofree char *names = xalloc(XATTR_LIST_MAX);
+    ssize_t len = flistxattr(fd, names, XATTR_LIST_MAX);
+
+    for (ssize_t at = 0; at < len; at += (ssize_t) strlen(names + at) + 1) {
+        if (strncmp(names + at, OVERLAY_PREFIX, strlen(OVERLAY_PREFIX)) == 0 && fremovexattr(fd, names + at) < 0 &&
+            errno != ENODATA)
+            return -errno;
+    }
+    return 0;
+}
+
+static int return_dir(int fd)
+{
+    if (overlay_delta_is_opaque(fd)) {
+        int r = whiteout_make_opaque(fd);
+        if (r < 0)
+            return r;
+    }
+    return strip_notes(fd);
+}
+
+static int return_entry(const struct file_entry *entry, void *cookie)
+{
+    (void) cookie;
+    if (overlay_delta_is_whiteout(entry->st))
+        return return_whiteout(entry);
+    if (!S_ISDIR(entry->st->st_mode) && !S_ISREG(entry->st->st_mode))
+        return 0;
+    /* A file that its owner may not read is read by its owner only after a change of mode, which would be a change. */
+    autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_NONBLOCK, 0);
+    if (fd < 0)
+        return fd == -EACCES ? 0 : fd;
+    return S_ISDIR(entry->st->st_mode) ? return_dir(fd) : strip_notes(fd);
+}
+
+int overlay_delta_return(int delta_fd, struct err *err)
+{
+    autofd int data = -1;
+    int r;
+
+    if (faccessat(delta_fd, LENT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    data = path_open_beneath(delta_fd, DATA, O_RDONLY | O_DIRECTORY, 0);
+    r = data < 0 ? data : return_dir(data);
+    if (r < 0)
+        return err_errno(err, r, "changing the form of the delta");
+    r = walk_data(delta_fd, return_entry, err);
+    if (r == 0 && unlinkat(delta_fd, LENT_FILE, 0) < 0 && errno != ENOENT)
+        r = err_errno(err, -errno, "removing '" LENT_FILE "'");
+    return r;
+}

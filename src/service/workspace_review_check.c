@@ -1,0 +1,136 @@
+/* What of a sandbox's changes is chosen, and may be applied. */
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "review/file_id.h"
+#include "service/workspace_review_int.h"
+
+int approving_load(struct approving *a, struct err *err)
+{
+    struct workspace_approved *out = a->out;
+    struct change_set_options options = { .prefix = a->still->prefix };
+    int r = change_set_load(a->still->delta_path, &options, &out->set, err);
+
+    if (r < 0)
+        return r;
+    out->verdicts = xalloc((out->set.count + 1) * sizeof(*out->verdicts));
+    out->files = xalloc((out->set.count + 1) * sizeof(*out->files));
+    workspace_acceptance(&a->still->row, &out->acceptance);
+    if (out->acceptance.ignores_binary)
+        r = change_set_measure(&out->set, NULL, 0, err);
+    return r < 0 ? r : change_set_hash(&out->set, out->hash, err);
+}
+
+int approving_refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what)
+{
+    return err_because(
+        err, err_set(err, code, -EPERM, "%zu change%s %s; nothing was applied", count, count == 1 ? "" : "s", what), reason);
+}
+
+static int check_acceptance(struct approving *a, struct err *err)
+{
+    struct workspace_approved *out = a->out;
+    size_t refused = 0;
+
+    for (size_t i = 0; !a->request->overrides_acceptance && i < out->set.count; i++) {
+        const struct file_change *change = &out->set.items[i];
+        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT ||
+            acceptance_judge(&out->acceptance, change->path, change->is_binary).status == ACCEPTANCE_ACCEPTED)
+            continue;
+        refused += !a->chosen.is_all;
+        out->verdicts[i] = a->chosen.is_all ? WORKSPACE_VERDICT_SKIPPED : WORKSPACE_VERDICT_REFUSED;
+        a->chosen.items[i] = CHOOSING_NOT;
+    }
+    return refused ? approving_refuse(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", refused,
+                                      "may not be applied by the sandbox's acceptance")
+                   : 0;
+}
+
+static bool is_acknowledged(const struct approving *a, const struct file_change *change)
+{
+    const struct workspace_approval *request = a->request;
+    char id[FILE_ID_LEN + 1] = "";
+
+    file_id_make(a->still->row.id, change->scope_path, id);
+    for (size_t i = 0; i < request->acknowledged_count; i++) {
+        const char *word = request->acknowledged[i];
+        if (strcmp(word, acknowledge_name(change->acknowledge)) == 0 || strcmp(word, change->path) == 0 ||
+            strcmp(word, change->scope_path) == 0 || strcasecmp(word, id) == 0)
+            return true;
+    }
+    return request->acknowledges_all;
+}
+
+static int check_acknowledged(struct approving *a, struct err *err)
+{
+    size_t missing = 0;
+
+    for (size_t i = 0; i < a->out->set.count; i++) {
+        const struct file_change *change = &a->out->set.items[i];
+        if (a->chosen.items[i] == CHOOSING_NOT || change->acknowledge == ACKNOWLEDGE_NOTHING || is_acknowledged(a, change))
+            continue;
+        a->out->verdicts[i] = WORKSPACE_VERDICT_UNACKNOWLEDGED;
+        missing++;
+    }
+    return missing ? approving_refuse(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", missing,
+                                      "may do something on this host by themselves")
+                   : 0;
+}
+
+/* The hash of a file that could not be read is nobody's. */
+static int check_shown(struct approving *a, struct err *err)
+{
+    autodone(seen) struct seen seen = { 0 };
+    size_t stale = 0, unshown = 0;
+    int r = seen_load(a->still->dir_fd, &seen, err);
+
+    for (size_t i = 0; r == 0 && i < a->out->set.count; i++) {
+        const struct file_change *change = &a->out->set.items[i];
+        const char *shown = seen_find(&seen, change->scope_path);
+        char hash[CHANGE_HASH_TEXT_MAX];
+
+        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT)
+            continue;
+        seen_hash(change, hash);
+        if (shown && *hash && strcmp(shown, hash) == 0)
+            continue;
+        a->out->verdicts[i] = shown ? WORKSPACE_VERDICT_STALE : WORKSPACE_VERDICT_UNSHOWN;
+        *(shown ? &stale : &unshown) += 1;
+    }
+    if (r < 0 || stale + unshown == 0)
+        return r;
+    if (stale == 0 && seen.count == 0)
+        return approving_refuse(err, ERR_ABORTED, "DIFF_NOT_SERVED", unshown, "nobody has looked at");
+    return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", stale + unshown, "were made or changed since the diff was shown");
+}
+
+static int check_reviewed(struct approving *a, struct err *err)
+{
+    const char *given = a->request->diff_hash;
+
+    if (a->request->is_forced || (*given && strcasecmp(given, a->out->hash) == 0))
+        return 0;
+    if (!*given)
+        return check_shown(a, err);
+    check_shown(a, err); /* says which */
+    return err_because(
+        err, err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
+        "DIFF_STALE");
+}
+
+int approving_choose(struct approving *a, struct err *err)
+{
+    int r = chosen_make(&a->request->choice, &a->out->set, a->still->row.id, NULL, &a->chosen, err);
+
+    if (r == 0)
+        r = check_acceptance(a, err);
+    if (r == 0)
+        r = check_acknowledged(a, err);
+    if (r == 0)
+        r = check_reviewed(a, err);
+    if (r == 0)
+        chosen_select(&a->chosen, &a->out->set);
+    return r;
+}

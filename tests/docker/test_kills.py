@@ -1,0 +1,119 @@
+"""Everything of ours is killed at random moments, again and again. What was acknowledged is there, and nothing else."""
+
+import contextlib
+import os
+import random
+import signal
+import threading
+
+import grpc
+import pytest
+from sandbox.v1 import sandbox_pb2
+from server import eventually
+
+SEED = int(os.environ.get("AGENTFENSE_SEED", random.randrange(1 << 30)))
+OFF = sandbox_pb2.SYNC_MODE_OFF
+
+
+class Torment:
+    """A server with a sandbox, and what was acknowledged of it."""
+
+    def __init__(self, server, dock):
+        self.server, self.dock, self.dice = server, dock, random.Random(SEED)
+        self.client = server.client()
+        self.sandbox = self.client.create_sandbox(
+            codebase_id=self.client.codebase({"a": "a"}), image=dock.image("box"), sync_on_completion=OFF,
+            permissions=[sandbox_pb2.PermissionRule(pattern="**/*", permission=4)]).id
+        self.written = []
+
+    def work(self, count):
+        """Starts it when it does not run, and writes; an answer that comes is a promise."""
+        for n in range(count, count + 3):
+            with contextlib.suppress(grpc.RpcError):
+                if self.client.get_sandbox(sandbox_id=self.sandbox).status != sandbox_pb2.SANDBOX_STATUS_RUNNING:
+                    self.client.start_sandbox(sandbox_id=self.sandbox)
+                if self.client.run(self.sandbox, f"echo {n} > f{n} && sync f{n}").exit_code == 0:
+                    self.written.append(n)
+
+    def is_awake(self):
+        """Of a kill that was a moment ago the server may hear a moment later."""
+        try:
+            if self.client.get_sandbox(sandbox_id=self.sandbox).status != sandbox_pb2.SANDBOX_STATUS_RUNNING:
+                self.client.start_sandbox(sandbox_id=self.sandbox)
+            return self.client.run(self.sandbox, "true").exit_code == 0
+        except grpc.RpcError as error:
+            print(error.details())
+            return False
+
+    def victims(self):
+        """Pids of the server, of the supervisor, and of what holds the container."""
+        found = {"serve": self.server.process.pid}
+        for pid in self.server.supervisors().values():
+            found["supervisor"] = pid
+            with contextlib.suppress(OSError):
+                for child in map(int, open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8").read().split()):
+                    if open(f"/proc/{child}/comm", encoding="utf-8").read().startswith("agentfense-con"):
+                        found["container"] = child
+        return found
+
+    def strike(self):
+        victims = self.victims()
+        for name in self.dice.sample(sorted(victims), self.dice.randint(1, len(victims))):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victims[name], signal.SIGKILL)
+            if name == "serve":
+                self.server.process.wait(60)
+
+    def round(self, count):
+        worker = threading.Thread(target=self.work, args=(count,))
+        worker.start()
+        worker.join(self.dice.choice([0.02, 0.1, 0.3, 0.6, 1.0, 1.5]))
+        self.strike()
+        if self.server.process.poll() is not None:
+            self.server.start()
+            self.client = self.server.client()
+        worker.join(120)
+        assert not worker.is_alive()
+
+    def check(self):
+        assert self.written, "nothing was ever acknowledged"
+        eventually(self.is_awake)
+        there = self.client.run(self.sandbox, "cat f*").stdout.split()
+        assert set(map(str, self.written)) <= set(there)
+        assert len(self.dock.containers()) == 1 and len(self.server.mounts()) <= 1
+        self.client.destroy_sandbox(sandbox_id=self.sandbox)
+        eventually(lambda: not self.dock.containers() and not self.server.mounts())
+
+
+def torment(make, dock, rounds):
+    print(f"seed {SEED}")
+    one = Torment(make().start(), dock)
+    for n in range(rounds):
+        one.round(n * 3)
+    one.check()
+
+
+def test_ten_kills_leave_nothing_behind(make, dock):
+    torment(make, dock, 10)
+
+
+@pytest.mark.long
+def test_a_hundred_kills_leave_nothing_behind(make, dock):
+    torment(make, dock, 100)
+
+
+def test_a_server_that_starts_removes_what_all_of_them_left(make, dock):
+    """Nobody is left to clean up, and nobody starts a sandbox afterwards."""
+    one = Torment(make().start(), dock)
+    one.work(0)
+    assert one.written and one.server.mounts()
+    victims = one.victims()
+    assert set(victims) == {"serve", "supervisor", "container"}
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # none of them hears of another's end
+        for pid in victims.values():
+            os.kill(pid, number)
+    one.server.process.wait(60)
+    one.server.start()
+    eventually(lambda: not dock.containers() and not one.server.mounts())
+    one.client = one.server.client()
+    one.check()

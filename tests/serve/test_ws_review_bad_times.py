@@ -1,0 +1,181 @@
+"""Reviews when things go wrong: the server killed while it applies, agents that change what is being looked at."""
+
+import json
+import os
+import random
+import threading
+import time
+
+import pytest
+from review import Review
+from server import eventually
+
+ROUNDS = 300 if os.environ.get("AGENTFENSE_LONG") else 20
+FAULTS = ("review_recorded", "approve-grounds-kept", "review_noted")
+COUNT = 12
+
+
+def contents(box):
+    return [(box.project / f"f{n}").read_text() for n in range(COUNT)] + [(box.project / "gone").exists(), (box.project / "new/x").exists()]
+
+
+OLD = [f"old {n}\n" for n in range(COUNT)] + [True, False]
+NEW = [f"new {n}\n" for n in range(COUNT)] + [False, True]
+
+
+def make_changed(server):
+    box = Review(server, {**{f"f{n}": f"old {n}\n" for n in range(COUNT)}, "gone": "goes\n", "kept": "k\n"})
+    box.sh(f"for n in $(seq 0 {COUNT - 1}); do echo new $n > f$n; done; rm gone; mkdir new; echo x > new/x")
+    box.diff()
+    return box
+
+
+def settle(server, box):
+    """After a kill: all of it or nothing, and what is not there yet can be had."""
+    server.start()
+    state = contents(box)
+    assert state in (OLD, NEW), state
+    status = box.state()
+    if state == NEW:
+        # Applied, so also known.
+        pending = server.http("GET", f"/api/v1/pending?projectRoot={box.project}")[1]
+        assert pending["totalFiles"] == COUNT + 2, (status, pending)
+    box.diff()
+    answer = box.approve()
+    assert contents(box) == NEW and answer["status"] == "approved", answer
+    pending = server.http("GET", f"/api/v1/pending?projectRoot={box.project}")[1]
+    assert pending["totalFiles"] == COUNT + 2
+    leftovers = [name for name in os.listdir(box.project) if name.startswith(".af-tmp")]
+    assert leftovers == []
+    box.remove()
+    return state == NEW
+
+
+def test_killed_while_it_applies_it_is_old_or_new(make):
+    server = make().start()
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    dice = random.Random(seed)
+    seen = set()
+    for _ in range(ROUNDS):
+        box = make_changed(server)
+        partly = dice.random() < 0.5
+        body = {"files": [f"f{n}" for n in range(COUNT)] + ["gone", "new"]} if partly else {}
+        if partly:
+            box.sh("echo other > kept")
+
+        def approve(box=box, body=body):
+            try:
+                box.http("POST", "/approve", body)
+            except (OSError, json.JSONDecodeError):
+                pass
+
+        thread = threading.Thread(target=approve)
+        thread.start()
+        time.sleep(dice.random() * 0.08)
+        server.kill()
+        thread.join()
+        if partly:
+            # The rest is there, too, whatever became of the part.
+            server.start()
+            assert "kept" in box.paths()
+            assert (box.project / "kept").read_text() == "k\n"
+            box.ok("POST", "/discard", {"filePaths": ["kept"]})
+            server.kill()
+        seen.add(settle(server, box))
+    assert seen
+
+
+def test_two_decide_at_the_same_time_and_one_after_the_other(server):
+    box = make_changed(server)
+    answers = []
+
+    def approve(n):
+        answers.append(box.http("POST", "/approve", {"files": [f"f{n}"]}))
+
+    threads = [threading.Thread(target=approve, args=(n,)) for n in range(COUNT)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [status for status, _ in answers] == [200] * COUNT, answers
+    assert contents(box)[:COUNT] == NEW[:COUNT] and box.paths() == ["gone", "new/x"]
+    box.remove()
+
+
+HOSTILE = """
+while :; do
+  ln -sfn /etc/passwd victim; rm -f victim; echo fine > victim
+  rm -rf dir; ln -s /etc dir; rm -f dir; mkdir dir; echo x > dir/passwd
+  mv -T dir dir2 2>/dev/null; ln -sfn /root dir; rm -f dir; mv -T dir2 dir 2>/dev/null
+done
+"""
+
+
+def test_an_agent_that_changes_what_is_looked_at_gains_nothing(server):
+    box = Review(server, {"README": "r\n"})
+    secret = server.top / "secret"
+    secret.write_text("TOP SECRET\n")
+    box.start_process(HOSTILE.replace("/etc/passwd", str(secret)))
+    eventually(lambda: box.paths())
+    until, looked, applied = time.monotonic() + (60 if os.environ.get("AGENTFENSE_LONG") else 4), 0, 0
+    while time.monotonic() < until:
+        diff = box.diff()
+        assert "root:" not in json.dumps(diff) and "TOP SECRET" not in json.dumps(diff)
+        looked += 1
+        status, answer = box.http("POST", "/approve", {"files": ["victim"], "acknowledge": True})
+        assert status in (200, 404, 409), (status, answer)
+        applied += status == 200
+        if status == 200 and answer["status"] != "active":
+            box.ok("GET", "")
+            break
+        landed = box.project / "victim"
+        if landed.is_symlink():
+            assert os.readlink(landed) == str(secret)  # a link as it was shown, not what it leads to
+        elif landed.exists():
+            assert landed.read_text() in ("fine\n", "")
+    assert secret.read_text() == "TOP SECRET\n" and looked > 0
+    box.remove()
+
+
+def test_an_approval_that_ends_it_leaves_nothing_behind(server):
+    """The agent writes until it is dead: what it writes last is applied, or refuses the approval."""
+    ended = 0
+    for _ in range(6):
+        box = Review(server, {"README": "r\n"})
+        box.start_process("n=0; while sleep 0.03; do n=$((n+1)); echo $n > file$n; done")
+        eventually(lambda box=box: box.paths())
+        for _ in range(20):
+            shown = box.paths()
+            status, answer = box.http("POST", "/approve", {"files": shown} if shown else {})
+            assert status in (200, 409), (status, answer)
+            if box.state() != "active":
+                break
+        if box.state() == "approved":
+            ended += 1
+            assert box.diff()["files"] == []
+        box.remove()
+    print("approved", ended)
+
+
+def test_an_approval_goes_on_in_the_next_server(make):
+    """Killed right after it was written down, and after the landing: nothing is lost, nothing doubled."""
+    for fault in FAULTS:
+        server = make()
+        environment = server.environment
+        server.environment = lambda environment=environment, fault=fault: {**environment(), "AGENTFENSE_FAULT": fault}
+        try:
+            server.start()
+        except AssertionError:
+            pytest.skip("this build has no faults")
+        box = make_changed(server)
+        try:
+            status, _ = box.http("POST", "/approve", {})
+            server.environment = environment
+            if status == 200:
+                continue  # not reached in this build
+        except (OSError, json.JSONDecodeError):
+            pass
+        server.environment = environment
+        server.kill()
+        settle(server, box)

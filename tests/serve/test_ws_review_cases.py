@@ -1,0 +1,231 @@
+"""What a review must get right whatever holds the changes back: each case with every driver that this host has."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from review import Review, git, make_repository
+
+DRIVERS = ("fence", "overlayfs", "copy")
+FILES = {"README": "read me\n", "src/a.txt": "one\ntwo\nthree\n", "src/long.txt": "".join(f"line {n}\n" for n in range(40)), "doc/x.md": "x\n",
+         "doc/deep/y.md": "y\n", "run.sh": "#!/bin/sh\n"}
+
+
+def tree(place):
+    """Names, kinds, modes and contents, without git's."""
+    found = {}
+    for path in sorted(pathlib.Path(place).rglob("*")):
+        name = os.fsencode(path.relative_to(place))
+        if name.split(b"/")[0] == b".git":
+            continue
+        if path.is_symlink():
+            found[name] = ("link", os.readlink(path))
+        elif path.is_dir():
+            found[name] = ("dir",)
+        else:
+            found[name] = (path.stat().st_mode & 0o777, path.read_bytes())
+    return found
+
+
+@pytest.fixture(params=DRIVERS)
+def make_box(request, shared):
+    boxes = []
+
+    def make(files=None, **more):
+        try:
+            boxes.append(Review(shared, files or FILES, driver=request.param, **more))
+        except AssertionError as refused:
+            if request.param == "overlayfs":
+                pytest.skip(str(refused))
+            raise
+        return boxes[-1]
+
+    yield make
+    for box in boxes:
+        box.remove()
+
+
+@pytest.fixture
+def box(make_box):
+    return make_box()
+
+
+def check(box, script, **approval):
+    """The script in the sandbox, approved, is the script in the project."""
+    place = pathlib.Path(str(box.project) + "-expected")
+    shutil.copytree(box.project, place, symlinks=True)
+    try:
+        subprocess.run(["/bin/sh", "-ec", script], cwd=place, check=True)
+        done = box.sh("set -e; " + script)
+        assert done["exitCode"] == 0, done
+        box.diff()
+        answer = box.approve(approval)
+        assert answer["status"] == "approved", answer
+        assert tree(box.project) == tree(place)
+    finally:
+        shutil.rmtree(place)
+    return answer
+
+
+CASES = {
+    "binary_files": "printf 'a\\0b' > bin; printf 'c\\0' >> run.sh",
+    "chmod_only": "chmod 755 run.sh; chmod 600 README",
+    "links": "ln -s README link; ln -s nowhere dangling; ln -sfn ../src doc/src",
+    "rm_rf_dir": "rm -rf doc",
+    "dir_replaced": "rm -rf doc; mkdir doc; echo new > doc/z.md",
+    "dir_becomes_file": "rm -rf doc; echo file > doc",
+    "file_becomes_dir": "rm README; mkdir README; echo x > README/x",
+    "rename": "mv src/long.txt moved.txt",
+    "odd_names": "echo 1 > 'with space'; echo 2 > \"quo'te\\\"s\"; printf 3 > \"$(printf 'new\\nline')\"; printf 4 > \"$(printf 'caf\\351')\"",
+    "new_file_in_new_dir": "mkdir -p n/e/w; echo x > n/e/w/file",
+    "empty_file_and_dir": "touch empty; mkdir void",
+    "deleted": "rm README src/a.txt",
+    "no_newline_at_the_end": "printf 'one\\ntwo' > src/a.txt",
+    "underscore_names": "mkdir a_b axb; echo 1 > a_b/f; echo 2 > axb/f",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_approved_is_what_the_agent_made(box, name):
+    check(box, CASES[name], acknowledge=True)
+
+
+def test_approved_below_the_root_of_a_repository(make_box):
+    box = make_box()
+    git(box.project.parent, "--version")
+    make_repository(box.project)
+    inner = box.project / "src"
+    status, made = box.server.http("POST", "/api/v1/sandboxes", {"projectRoot": str(inner), "driver": box.ok("GET", "")["driver"],
+                                                                 "noLock": True})
+    assert status == 201, made
+    box.id, outer = made["id"], box.id
+    box.sh("echo new > new.txt; sed -i s/two/TWO/ a.txt")
+    box.diff()
+    answer = box.approve({"createCommit": True})
+    assert answer["status"] == "approved" and (inner / "new.txt").read_text() == "new\n"
+    assert git(box.project, "show", "--format=", "--name-only", answer["commitHash"]).split() == ["src/a.txt", "src/new.txt"]
+    box.server.http("DELETE", box.path)
+    box.id = outer
+
+
+def test_partial_hunks_keep_the_rest(box):
+    box.sh("sed -i '1s/.*/first/; 40s/.*/last/' src/long.txt; echo new > new")
+    hunks = box.file("src/long.txt")["hunks"]
+    answer = box.approve({"hunks": [{"path": "src/long.txt", "hunkIds": [hunks[1]["id"]]}]})
+    assert answer["isPartial"] and answer["status"] == "active"
+    assert box.read("src/long.txt").decode().splitlines()[0::39] == ["line 0", "last"]
+    assert [hunk["id"] for hunk in box.file("src/long.txt")["hunks"]] == [hunks[0]["id"]]
+    assert box.sh("sed -n '1p;40p' src/long.txt; cat new")["stdout"] == "first\nlast\nnew\n"
+    assert box.approve()["status"] == "approved"
+    assert box.read("src/long.txt").decode().splitlines()[0::39] == ["first", "last"] and box.read("new") == b"new\n"
+
+
+def test_files_one_by_one_and_the_agent_goes_on(box):
+    box.sh("echo 1 > one; echo 2 > two; rm doc/x.md")
+    box.diff()
+    assert box.approve({"files": ["one"]})["remaining"] == 2
+    assert box.sh("cat one two; echo more >> one; ls doc")["stdout"] == "1\n2\ndeep\n"
+    assert box.paths() == ["doc/x.md", "one", "two"]
+    assert box.approve({"files": ["one", "doc/x.md"]})["remaining"] == 1
+    assert box.read("one") == b"1\nmore\n" and not (box.project / "doc/x.md").exists()
+    assert box.paths() == ["two"]
+    assert box.approve()["status"] == "approved"
+
+
+def test_discarded_is_as_the_project_has_it(box):
+    box.sh("echo x > src/a.txt; rm README; echo new > new; rm -r doc")
+    box.diff()
+    assert box.ok("POST", "/discard", {"filePaths": ["src/a.txt", "README", "new", "doc"]})["remaining"] == 0
+    assert box.sh("cat src/a.txt README doc/x.md; test -e new")["stdout"] == "one\ntwo\nthree\nread me\nx\n"
+    assert box.paths() == [] and box.state() == "active"
+
+
+def test_a_foreign_edit_is_a_conflict_and_stays(box):
+    box.sh("sed -i s/two/agent/ src/a.txt; echo new > new")
+    box.diff()
+    (box.project / "src/a.txt").write_text("one\nowner\nthree\n")
+    status, body = box.http("POST", "/approve", {})
+    assert status == 409 and body["details"]["reason"] == "CONFLICTS", body
+    assert box.read("src/a.txt") == b"one\nowner\nthree\n" and not (box.project / "new").exists()
+    assert box.approve({"files": ["new"]})["isPartial"]
+
+
+def test_what_is_refused_or_dry_leaves_processes_alone(box):
+    process = box.start_process("sleep 1000")
+    box.sh("echo a > a; echo b > b")
+    assert box.http("POST", "/approve", {"files": ["a"]})[0] == 409  # nobody has looked
+    box.diff()
+    assert box.approve({"dryRun": True})["applied"] == 2
+    assert box.http("POST", "/approve", {"files": ["nothing"]})[0] == 404
+    assert box.process(process["pid"])["running"] and box.state() == "active"
+
+
+def test_stopped_and_started_again_the_work_is_there(box):
+    box.sh("echo x > new; rm README; mkdir d; echo y > d/f")
+    shown = box.diff()["diffHash"]
+    box.ok("POST", "/stop")
+    assert box.diff()["diffHash"] == shown
+    box.ok("POST", "/start")
+    assert box.sh("cat new d/f; ls README")["stdout"] == "x\ny\n"
+    assert box.approve({"diffHash": shown})["status"] == "approved"
+
+
+def test_dot_files_are_files(box):
+    box.sh("echo a > .clang-format; mkdir .github; echo b > .github/x")
+    assert box.paths() == [".clang-format", ".github/x"]
+
+
+def test_an_approval_is_undone(box):
+    before = tree(box.project)
+    box.sh("echo new > new; rm -r doc; chmod 755 README")
+    box.diff()
+    box.approve()
+    assert tree(box.project) != before
+    box.ok("POST", "/undo", {})
+    assert tree(box.project) == before
+
+
+def test_a_foreign_staged_file_is_not_committed(box):
+    make_repository(box.project)
+    (box.project / "staged").write_text("x\n")
+    git(box.project, "add", "staged")
+    box.sh("echo new > new")
+    box.diff()
+    answer = box.approve({"createCommit": True, "files": ["new"]})
+    assert git(box.project, "show", "--format=", "--name-only", answer["commitHash"]).split() == ["new"]
+    assert git(box.project, "diff", "--cached", "--name-only").split() == ["staged"]
+
+
+# ---- drivers ----
+
+
+def test_a_driver_belongs_to_its_sandbox(shared):
+    status, body = shared.http("POST", "/api/v1/sandboxes", {"projectRoot": "/tmp", "driver": "none"})
+    assert status == 400 and body["hint"]
+    options = shared.http("GET", "/api/v1/driver/options")[1]
+    assert [option["id"] for option in options["options"]] == list(DRIVERS) and options["currentDriver"] == "fence"
+    box = Review(shared, FILES, driver="auto")
+    try:
+        assert box.ok("GET", "")["driver"] in DRIVERS
+        assert shared.http("POST", "/api/v1/driver/select", {"driverId": "copy"})[1]["selectedDriver"] == "copy"
+        assert shared.http("GET", "/api/v1/health")[1]["driver"] == "copy"
+        assert shared.http("GET", "/api/v1/driver/info")[1]["driver"]["type"] == "copy"
+        other = Review(shared, FILES)
+        assert other.ok("GET", "")["driver"] == "copy" and box.ok("GET", "")["driver"] != "copy"
+        other.remove()
+    finally:
+        shared.http("POST", "/api/v1/driver/select", {"driverId": "fence"})
+        box.remove()
+
+
+def test_rules_that_forbid_something_need_the_fence(shared):
+    box = Review(shared, FILES)
+    try:
+        for driver in ("overlayfs", "copy"):
+            status, body = shared.http("POST", "/api/v1/sandboxes", {
+                "projectRoot": str(box.project), "noLock": True, "driver": driver, "rules": [{"pattern": "/secret", "permission": "none"}]})
+            assert status == 400 and "fence" in body["error"]
+    finally:
+        box.remove()

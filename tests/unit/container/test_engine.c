@@ -1,0 +1,157 @@
+#include "container_fixture.h"
+
+#include <sys/eventfd.h>
+
+static int ask_at(const char *path, int stop_fd, const struct engine_question *question, struct engine_answer *answer,
+                  struct err *err)
+{
+    autoptr(engine) engine = NULL;
+
+    assert_int_equal(engine_new(path, stop_fd, &engine, err), 0);
+    return engine_ask(engine, question, answer, err);
+}
+
+static const struct engine_question get = { .method = "GET", .path = "/info", .timeout_ms = 20000 };
+
+static void an_answer_is_kept_with_its_status(void **state)
+{
+    static const char reply[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 15\r\n\r\n{\"message\":\"x\"}";
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    struct fake_engine fake;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    fake_engine_start(&fake, reply, sizeof(reply) - 1);
+    buf_add_str(&answer.body, "what was there before");
+    assert_int_equal(ask_at(fake.path, -1, &get, &answer, &err), 0);
+    assert_int_equal(answer.status, 404);
+    assert_string_equal(answer.body.data, "{\"message\":\"x\"}");
+    assert_non_null(strstr(fake.request, "GET /info HTTP/1.1\r\n"));
+    fake_engine_stop(&fake);
+}
+
+static void a_body_is_sent_as_json(void **state)
+{
+    static const char reply[] = "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}";
+    const struct engine_question post = { .method = "POST", .path = "/x?y=1", .body = "{\"a\":1}", .timeout_ms = 20000 };
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    struct fake_engine fake;
+
+    (void) state;
+    fake_engine_start(&fake, reply, sizeof(reply) - 1);
+    assert_int_equal(ask_at(fake.path, -1, &post, &answer, NULL), 0);
+    assert_int_equal(answer.status, 201);
+    assert_non_null(strstr(fake.request, "POST /x?y=1 HTTP/1.1\r\n"));
+    assert_non_null(strstr(fake.request, "Content-Type: application/json\r\n"));
+    assert_non_null(strstr(fake.request, "\r\n\r\n{\"a\":1}"));
+    fake_engine_stop(&fake);
+}
+
+static void no_engine_is_said_with_its_socket(void **state)
+{
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    assert_int_equal(ask_at("/nowhere/docker.sock", -1, &get, &answer, &err), -ENOTCONN);
+    assert_int_equal(err.code, ERR_FAILED_PRECONDITION);
+    assert_string_equal(err.text,
+                        "no Docker engine answers at '/nowhere/docker.sock' (No such file or directory); start it, or "
+                        "name another");
+}
+
+static void what_is_no_http_is_an_error(void **state)
+{
+    static const char *const replies[] = { "", "hello\n", "HTTP/1.1 ", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+                                           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" };
+
+    (void) state;
+    for (size_t i = 0; i < count_of(replies); i++) {
+        autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+        struct fake_engine fake;
+        struct err err = ERR_NONE;
+
+        fake_engine_start(&fake, replies[i], strlen(replies[i]));
+        assert_true(ask_at(fake.path, -1, &get, &answer, &err) < 0);
+        assert_int_equal(err.code, ERR_UNAVAILABLE);
+        assert_printable(err.text);
+        fake_engine_stop(&fake);
+    }
+}
+
+/* Without a length, and without an end. */
+static void an_answer_without_end_is_not_kept(void **state)
+{
+    autofree char *reply = xalloc(1 << 20);
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    struct fake_engine fake;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    memset(reply, ' ', 1 << 20);
+    memcpy(reply, "HTTP/1.0 200 OK\r\n\r\n", 19);
+    fake_engine_start(&fake, reply, 1 << 20);
+    fake.repeats = 100;
+    assert_int_equal(ask_at(fake.path, -1, &get, &answer, &err), -EMSGSIZE);
+    assert_true(answer.body.len <= ENGINE_ANSWER_MAX);
+    fake_engine_stop(&fake);
+}
+
+static int count_pieces(const void *bytes, size_t len, void *cookie)
+{
+    (void) bytes;
+    *(size_t *) cookie += len;
+    return *(size_t *) cookie > 8 ? -EFBIG : 0;
+}
+
+static void pieces_are_handed_on_and_may_be_refused(void **state)
+{
+    static const char good[] = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabcd";
+    static const char more[] = "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nabcdefghijkl";
+    static const char bad[] = "HTTP/1.1 500 No\r\nContent-Length: 4\r\n\r\nabcd";
+    size_t seen = 0;
+    const struct engine_question question = {
+        .method = "POST", .path = "/", .silence_ms = 20000, .piece = count_pieces, .cookie = &seen
+    };
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    struct fake_engine fake;
+
+    (void) state;
+    fake_engine_start(&fake, good, sizeof(good) - 1);
+    assert_int_equal(ask_at(fake.path, -1, &question, &answer, NULL), 0);
+    assert_true(seen == 4 && answer.body.len == 0);
+    fake_engine_stop(&fake);
+    fake_engine_start(&fake, bad, sizeof(bad) - 1);
+    assert_int_equal(ask_at(fake.path, -1, &question, &answer, NULL), 0);
+    assert_true(seen == 4 && answer.status == 500 && answer.body.len == 4);
+    fake_engine_stop(&fake);
+    fake_engine_start(&fake, more, sizeof(more) - 1);
+    assert_int_equal(ask_at(fake.path, -1, &question, &answer, NULL), -EFBIG);
+    fake_engine_stop(&fake);
+}
+
+static void being_told_to_stop_ends_it(void **state)
+{
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    autofd int stop_fd = eventfd(1, EFD_CLOEXEC);
+    struct fake_engine fake;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    fake_engine_start(&fake, "", 0);
+    fake.hangs = true;
+    assert_int_equal(ask_at(fake.path, stop_fd, &get, &answer, &err), -ECANCELED);
+    fake_engine_stop(&fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_is_kept_with_its_status), cmocka_unit_test(a_body_is_sent_as_json),
+        cmocka_unit_test(no_engine_is_said_with_its_socket), cmocka_unit_test(what_is_no_http_is_an_error),
+        cmocka_unit_test(an_answer_without_end_is_not_kept), cmocka_unit_test(pieces_are_handed_on_and_may_be_refused),
+        cmocka_unit_test(being_told_to_stop_ends_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

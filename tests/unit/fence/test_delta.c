@@ -1,0 +1,68 @@
+#include "fence_fixture.h"
+
+static const char *const all[] = { "/**=write", NULL };
+
+/* In the order in which they are made: whoever is killed leaves the first few. */
+static const char *const parts[] = { "delta", "delta/meta", "delta/meta/pre", "delta/work", "delta/data" };
+
+static void one_half_made_is_taken_up_again(void **state)
+{
+    (void) state;
+    for (size_t count = 0; count <= ARRAY_LEN(parts); count++) {
+        struct fixture x;
+
+        fixture_init(&x);
+        for (size_t i = 0; i < count; i++)
+            put_dir(&x, parts[i]);
+        if (count == ARRAY_LEN(parts)) {
+            put_file(&x, "delta/meta/base", "half of wh");
+            put_file(&x, "delta/meta/.af-tmp-x", "agentf");
+        }
+        fixture_open(&x, all, 0);
+        assert_true(is_there(&x, "delta/meta/format"));
+        fixture_close(&x);
+        fixture_open(&x, all, 0);
+        fixture_done(&x);
+    }
+}
+
+static int open_over(struct fixture *x, struct err *err)
+{
+    autofree char *base = xprintf("%s/base", x->dir), *delta = xprintf("%s/delta", x->dir);
+    autodone(rule_list) struct rule_list list = RULE_LIST_EMPTY;
+    autoptr(ruleset) set = NULL;
+
+    assert_int_equal(ruleset_new(&list, NULL, &set, err), 0);
+    struct fence_config config = { .base_path = base, .delta_path = delta, .rules = set };
+    return fence_new(&config, &x->fence, err);
+}
+
+static void what_holds_something_else_is_no_delta(void **state)
+{
+    static const char *const strangers[] = { "delta/mine", "delta/data/mine", "delta/work/mine" };
+
+    (void) state;
+    for (size_t i = 0; i < ARRAY_LEN(strangers); i++) {
+        struct err err = ERR_NONE;
+        struct fixture x;
+
+        fixture_init(&x);
+        for (size_t j = 0; j < ARRAY_LEN(parts); j++)
+            put_dir(&x, parts[j]);
+        put_file(&x, strangers[i], "kept");
+        assert_int_equal(open_over(&x, &err), -ENOTEMPTY);
+        assert_non_null(strstr(err.text, "is not empty and was not made by agentfense"));
+        assert_true(is_there(&x, strangers[i]) && !is_there(&x, "delta/meta/format"));
+        fixture_done(&x);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_half_made_is_taken_up_again),
+        cmocka_unit_test(what_holds_something_else_is_no_delta),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
