@@ -84,7 +84,7 @@ def test_it_is_found_by_the_beginning_of_its_id(cli, made, project):
 
 
 def test_a_command_has_its_output_and_its_exit_code(cli, made):
-    done = cli.run("exec", "-e", "A=b", "-w", "src", made, "--", "sh", "-c", "cat; echo $A; echo e >&2; exit 7", code=7, input=b"in\n")
+    done = cli.run("exec", "-i", "-e", "A=b", "-w", "src", made, "--", "sh", "-c", "cat; echo $A; echo e >&2; exit 7", code=7, input=b"in\n")
     assert (done.out, done.err) == ("in\nb\n", "e\n")
     assert cli.json("exec", made, "--", "exit 3", code=3)["exitCode"] == 3
     assert cli.run("exec", "-t", "1s", made, "--", "sleep 60", code=124)
