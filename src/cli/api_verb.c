@@ -173,6 +173,17 @@ static int open_client(struct api_call *call, struct err *err)
     return r;
 }
 
+void api_pause(struct api_call *call)
+{
+    client_close(call->client);
+    call->client = NULL;
+}
+
+int api_resume(struct api_call *call, struct err *err)
+{
+    return open_client(call, err);
+}
+
 /* ---- running ---- */
 
 static int end(const struct api_call *call, int r, const struct err *err)

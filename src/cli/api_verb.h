@@ -85,6 +85,10 @@ int api_verb_run(const struct api_verb *verb, int argc, char **argv);
 int api_verb_run_one_of(const char *name, const char *help, const struct api_verb *const *verbs, size_t count, int argc,
                         char **argv);
 
+/* Gives our own state back to whoever else wants it while a person thinks, and takes it again. Nothing is remembered in between. */
+void api_pause(struct api_call *call);
+int api_resume(struct api_call *call, struct err *err);
+
 /* Whether we show one, and so are somebody whom the server knows by name. */
 bool api_has_token(const struct api_call *call);
 

@@ -14,21 +14,35 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } verbs[] = {
+    { "approve", cmd_approve },
     { "codebase", cmd_codebase },
+    { "commit", cmd_commit },
     { "completion", cmd_completion },
+    { "conflicts", cmd_conflicts },
     { "cp", cmd_cp },
     { "create", cmd_create },
+    { "diff", cmd_diff },
+    { "discard", cmd_discard },
     { "events", cmd_events },
     { "exec", cmd_exec },
+    { "gc", cmd_gc },
     { "inspect", cmd_inspect },
+    { "kill", cmd_kill },
     { "logs", cmd_logs },
+    { "pending", cmd_pending },
+    { "processes", cmd_processes },
+    { "provenance", cmd_provenance },
     { "ps", cmd_ps },
+    { "rebase", cmd_rebase },
+    { "reject", cmd_reject },
     { "rm", cmd_rm },
     { "rules", cmd_rules },
     { "session", cmd_session },
     { "start", cmd_start },
     { "status", cmd_status },
     { "stop", cmd_stop },
+    { "undo", cmd_undo },
+    { "workspace-sandbox", cmd_workspace_sandbox },
 };
 
 /* Output that did not reach its reader is a failure, also when it fails only at the end (a full disk). */

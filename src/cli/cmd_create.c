@@ -9,9 +9,11 @@
 #include "cli/lookup.h"
 #include "cli/rule_options.h"
 #include "cli/setting_options.h"
+#include "cli/workspace_help.h"
 
 static const char help[] =
-    "usage: agentfense create [options] CODEBASE\n\n"
+    "usage: agentfense create [options] CODEBASE\n"
+    "       agentfense create --scope DIR [options]\n\n"
     "Makes a sandbox over a codebase, and prints its id. 'agentfense start' starts it, 'agentfense exec' runs commands in "
     "it.\n\n" POLICY_OPTIONS_HELP "                         without any of these: --preset development\n"
     "  --start                start it, too\n"
@@ -29,7 +31,9 @@ static const char help[] =
     "  --image IMAGE          of the container; means --runtime docker\n"
     "  --expires SPAN         stop it after this time (2h)\n"
     "  --no-sync              commands' changes stay in it, and do not go into the codebase\n"
-    "  --sync                 they do, whatever the server is configured to\n" API_OPTIONS_HELP;
+    "  --sync                 they do, whatever the server is configured to\n" API_OPTIONS_HELP
+    "\nWith --scope it is a workspace, a sandbox over a live directory: the options for rules, "
+    "and\n\n" CREATE_WORKSPACE_OPTIONS_HELP;
 
 enum {
     OPT_START = 1,
@@ -250,7 +254,19 @@ static const struct api_verb create_verb = {
     .done = done,
 };
 
+/* Nothing else begins so, and no value of another option is likely to. */
+static bool is_of_workspace(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--scope") == 0 || strncmp(argv[i], "--scope=", 8) == 0 || strcmp(argv[i], "-s") == 0)
+            return true;
+    }
+    return false;
+}
+
 int cmd_create(int argc, char **argv)
 {
+    if (is_of_workspace(argc, argv))
+        return cmd_create_workspace(argc, argv);
     return api_verb_run(&create_verb, argc, argv);
 }

@@ -1,26 +1,19 @@
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "cli/diff_print.h"
 #include "cli/output.h"
 #include "cli/pick.h"
 #include "cli/verb.h"
+#include "cli/workspace_help.h"
 #include "review/diff.h"
 
-static const char help[] =
-    "usage: agentfense diff NAME [PATH...] [options]\n"
-    "\n"
-    "Shows what a sandbox changes, as a unified diff: all of it, or what is at and below each PATH. What could mislead a\n"
-    "terminal is written out. `.git` is never shown.\n"
-    "\n"
-    "  --stat                 how many lines changed in each file\n"
-    "  --name-only            the paths of the changed files\n"
-    "  --patch                exact bytes, as `git apply` takes them; to a file or a pipe\n"
-    "  --json                 JSON on standard output\n"
-    "  -h, --help             this text\n";
+static const char help[] = DIFF_HELP "  --json                 JSON on standard output\n"
+                                     "  --server URL and others  of a workspace; as for 'agentfense create'\n"
+                                     "  -h, --help             this text\n";
 
 enum {
     OPT_STAT = 1,
@@ -56,85 +49,19 @@ struct report {
 
 /* ---- as text ---- */
 
-static const char *colour_of(const char *line, bool in_hunk)
-{
-    if (*line == '@')
-        return "\033[36m";
-    if (!in_hunk)
-        return "\033[1m";
-    return *line == '+' ? "\033[32m" : *line == '-' ? "\033[31m" : NULL;
-}
-
-/* A line's first character tells what it is, once a hunk has begun. */
-static void print_coloured(const struct buf *text)
-{
-    bool in_hunk = false;
-
-    for (const char *line = text->data, *end; line && *line; line = end + 1) {
-        end = strchrnul(line, '\n');
-        if (!in_hunk && strncmp(line, "@@ ", 3) == 0)
-            in_hunk = true;
-        else if (in_hunk && strncmp(line, "diff --git ", 11) == 0)
-            in_hunk = false;
-        const char *colour = colour_of(line, in_hunk);
-        printf("%s%.*s%s\n", colour ? colour : "", (int) (end - line), line, colour ? "\033[0m" : "");
-        if (!*end)
-            return;
-    }
-}
-
-static void print_diff(const struct report *report, const struct diff *diff)
-{
-    if (report->is_coloured)
-        print_coloured(&diff->text);
-    else if (diff->text.len > 0)
-        fwrite(diff->text.data, 1, diff->text.len, stdout);
-}
-
-static void print_bar(const struct report *report, size_t count, char sign)
-{
-    if (count == 0)
-        return;
-    printf("%s", report->is_coloured ? sign == '+' ? "\033[32m" : "\033[31m" : "");
-    for (size_t i = 0; i < count; i++)
-        putchar(sign);
-    printf("%s", report->is_coloured ? "\033[0m" : "");
-}
-
-/* At most 40 signs, at least one of each kind that there is. */
-static size_t scaled(size_t part, size_t whole)
-{
-    size_t n = whole <= 40 ? part : part * 40 / whole;
-
-    return n || !part ? n : 1;
-}
-
 static void print_stat(const struct report *report, const struct edit *edit, const struct diff *diff)
 {
-    autodone(buf) struct buf name = BUF_EMPTY;
-    size_t total = diff->added + diff->removed;
+    struct diff_stat stat = {
+        .path = edit->path,
+        .added = diff->added,
+        .removed = diff->removed,
+        .is_binary = diff->is_binary,
+        .is_too_large = diff->is_too_large,
+        .old_bytes = S_ISREG(edit->was.st_mode) ? (unsigned long long) edit->was.st_size : 0,
+        .new_bytes = edit->now_bytes,
+    };
 
-    buf_add_escaped(&name, edit->path, strlen(edit->path));
-    printf(" %-*s | ", report->name_width, name.data);
-    if (diff->is_binary || diff->is_too_large) {
-        printf("%s %" PRIu64 " -> %" PRIu64 " bytes\n", diff->is_binary ? "Bin" : "Large",
-               S_ISREG(edit->was.st_mode) ? (uint64_t) edit->was.st_size : 0, edit->now_bytes);
-        return;
-    }
-    printf("%zu%s", total, total ? " " : "");
-    print_bar(report, scaled(diff->added, total), '+');
-    print_bar(report, scaled(diff->removed, total), '-');
-    putchar('\n');
-}
-
-static void print_summary(const struct report *report)
-{
-    printf(" %zu file%s changed", report->files, report->files == 1 ? "" : "s");
-    if (report->added)
-        printf(", %zu insertion%s(+)", report->added, report->added == 1 ? "" : "s");
-    if (report->removed)
-        printf(", %zu deletion%s(-)", report->removed, report->removed == 1 ? "" : "s");
-    putchar('\n');
+    diff_print_stat(&stat, report->name_width, report->is_coloured);
 }
 
 /* ---- as JSON ---- */
@@ -211,21 +138,20 @@ static int report_one(struct report *report, const struct edit *edit, struct err
     } else if (o->form == OPT_STAT) {
         print_stat(report, edit, &diff);
     } else {
-        print_diff(report, &diff);
+        diff_print_text(diff.text.data ? diff.text.data : "", diff.text.len, report->is_coloured && o->form != OPT_PATCH);
     }
     return 0;
 }
 
 static int name_width(const struct edit_list *edits)
 {
-    size_t width = 0;
+    int width = 0;
 
     for (size_t i = 0; i < edits->count; i++) {
-        autodone(buf) struct buf name = BUF_EMPTY;
-        buf_add_escaped(&name, edits->items[i].path, strlen(edits->items[i].path));
-        width = name.len > width && edit_is_file(&edits->items[i]) ? name.len : width;
+        int one = edit_is_file(&edits->items[i]) ? diff_print_width(edits->items[i].path) : 0;
+        width = one > width ? one : width;
     }
-    return width > 200 ? 200 : (int) width;
+    return width;
 }
 
 static int show(const struct diff_options *o, struct err *err)
@@ -246,7 +172,7 @@ static int show(const struct diff_options *o, struct err *err)
     if (r == 0 && o->json)
         print_json(&report, &pick);
     else if (r == 0 && o->form == OPT_STAT && report.files > 0)
-        print_summary(&report);
+        diff_print_totals(report.files, report.added, report.removed);
     json_decref(report.json);
     return r;
 }
@@ -298,4 +224,5 @@ const struct verb verb_diff = {
     .name = "diff",
     .summary = "show what a sandbox changes",
     .run = run,
+    .program = CLIENT_PROGRAM,
 };

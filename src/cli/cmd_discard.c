@@ -6,16 +6,16 @@
 #include "base/mem.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "cli/workspace_help.h"
 #include "review/approve.h"
 #include "service/home.h"
 
-static const char help[] = "usage: agentfense discard NAME... [--json]\n"
-                           "\n"
-                           "Removes sandboxes with all their changes. The directories they were made over stay as they are. "
-                           "One that runs is refused.\n"
-                           "\n"
-                           "  --json                 JSON on standard output\n"
-                           "  -h, --help             this text\n";
+static const char help[] =
+    DISCARD_HELP "The directories stay as they are. A sandbox of 'agentfense run' that runs is refused.\n"
+                 "\n"
+                 "  --json                 JSON on standard output\n"
+                 "  --server URL and others  of a workspace; as for 'agentfense create'\n"
+                 "  -h, --help             this text\n";
 
 static const struct option long_options[] = {
     { "json", no_argument, NULL, 'j' },
@@ -119,4 +119,5 @@ const struct verb verb_discard = {
     .name = "discard",
     .summary = "remove sandboxes with their changes",
     .run = run,
+    .program = CLIENT_PROGRAM,
 };

@@ -13,6 +13,9 @@
 #include "cli/listing.h"
 #include "cli/lookup.h"
 #include "cli/output.h"
+#include "cli/setting_options.h"
+#include "cli/workspace.h"
+#include "cli/workspace_command.h"
 #include "rest/json_message.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
@@ -23,26 +26,34 @@
 
 static const char help[] =
     "usage: agentfense events [options] [SANDBOX]\n"
-    "       agentfense logs [options] SANDBOX\n\n"
+    "       agentfense logs [options] SANDBOX\n"
+    "       agentfense logs [-f] [--pid PROCESS] [--tail N] WORKSPACE\n\n"
     "Lists what happened, the oldest first: sandboxes made and ended, commands, refusals, versions.\n\n"
     "  -f, --follow           go on with what happens from now on, until interrupted; with --json an object a line\n"
     "  --type TYPE            only events of this type (command_executed, permission_denied, ...)\n"
     "  --codebase CODEBASE    only those of a codebase\n"
-    "  --since TIME           from 2026-01-02T03:04:05Z on, or of the last 90s, 15m, 2h\n" API_OPTIONS_HELP;
+    "  --since TIME           from 2026-01-02T03:04:05Z on, or of the last 90s, 15m, 2h\n"
+    "Of a workspace, logs are what its processes in the background print:\n"
+    "  --pid PROCESS          of which: its id or its pid; without, the logs are listed\n"
+    "  --tail N               only the last N lines\n" API_OPTIONS_HELP;
 
-enum { OPT_TYPE = 1, OPT_CODEBASE, OPT_SINCE };
+enum { OPT_TYPE = 1, OPT_CODEBASE, OPT_SINCE, OPT_PID, OPT_TAIL };
 
 static const struct option options[] = {
     { "follow", no_argument, NULL, 'f' },
     { "type", required_argument, NULL, OPT_TYPE },
     { "codebase", required_argument, NULL, OPT_CODEBASE },
     { "since", required_argument, NULL, OPT_SINCE },
+    { "pid", required_argument, NULL, OPT_PID },
+    { "tail", required_argument, NULL, OPT_TAIL },
     API_LONG_OPTIONS,
 };
 
 struct events_options {
     bool follows, has_since;
-    const char *type, *codebase;
+    const char *type, *codebase, *pid;
+    int64_t tail; /* with has_tail */
+    bool has_tail;
     Google__Protobuf__Timestamp since;
     /* Of following. */
     struct api_call *call;
@@ -83,6 +94,12 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     case OPT_CODEBASE:
         o->codebase = argument;
         return 0;
+    case OPT_PID:
+        o->pid = argument;
+        return 0;
+    case OPT_TAIL:
+        o->has_tail = true;
+        return parse_number("--tail", argument, 0, INT32_MAX, &o->tail, err);
     default:
         return take_since(o, argument, err);
     }
@@ -200,15 +217,48 @@ static int follow(struct events_options *o, Sandbox__V1__ListEventsRequest *requ
     }
 }
 
+/* Of a workspace: what happened to it, as its own audit has it; the oldest first. */
+static int workspace_history(struct api_call *call, const char *id, struct err *err)
+{
+    autojson answer = NULL;
+    int r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/audit?limit=1000", id);
+    const json_t *events = json_object_get(answer, "events");
+
+    if (r < 0)
+        return r;
+    if (call->options.is_json) {
+        output_json(json_incref(answer));
+        return 0;
+    }
+    for (size_t i = json_array_size(events); i-- > 0;) {
+        const json_t *event = json_array_get(events, i);
+
+        printf("%s  ", json_text(event, "eventTime"));
+        output_escaped(stdout, json_text(event, "eventType"));
+        fputs("  ", stdout);
+        output_escaped(stdout, json_text(event, "actor"));
+        putchar('\n');
+    }
+    return 0;
+}
+
 static int run(struct api_call *call, struct err *err)
 {
     static const char *const titles[] = { "TIME", "TYPE", "OF", "PAYLOAD", NULL };
     static const struct listing listing = { "ListEvents", &sandbox__v1__list_events_response__descriptor, titles, add_row };
     struct events_options *o = call->own;
     Sandbox__V1__ListEventsRequest request = SANDBOX__V1__LIST_EVENTS_REQUEST__INIT;
-    autofree char *sandbox = NULL;
+    autodone(target) struct target target = { .id = NULL };
     autofree char *codebase = NULL;
-    int r = call->word_count > 0 ? lookup_sandbox(call->client, call->words[0], &sandbox, err) : 0;
+    int r = call->word_count > 0 ? target_find(call->client, call->words[0], &target, err) : 0;
+    char *sandbox = target.id;
+
+    if (r == 0 && *target.workspace && !sandbox)
+        return strcmp(call->verb->name, "logs") == 0
+                   ? logs_of_workspace(call, target.workspace, o->pid, o->has_tail ? o->tail : -1, o->follows, err)
+                   : workspace_history(call, target.workspace, err);
+    if (r == 0 && (o->pid || o->has_tail))
+        return err_invalid(err, "--pid and --tail are for the logs of a workspace");
 
     if (r == 0 && o->codebase)
         r = lookup_codebase(call->client, o->codebase, &codebase, err);

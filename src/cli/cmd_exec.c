@@ -9,8 +9,9 @@
 #include "cli/client_verbs.h"
 #include "cli/command_call.h"
 #include "cli/interrupt.h"
-#include "cli/lookup.h"
 #include "cli/setting_options.h"
+#include "cli/workspace.h"
+#include "cli/workspace_command.h"
 
 /* What goes with a request has to fit into it. */
 #define INPUT_BYTES_MAX ((size_t) 2 << 20)
@@ -26,25 +27,78 @@ static const char help[] =
     "  -w, --workdir DIR      where the command starts; relative to the workspace\n"
     "  -t, --timeout SPAN     kill it after this time (30s, 5m); exit code 124. Without: the server's default (30s)\n"
     "  -i, --interactive      pass on standard input\n"
-    "  -n, --no-stdin         do not, as without either\n" API_OPTIONS_HELP
+    "  -n, --no-stdin         do not, as without either\n"
+    "In a workspace also:\n"
+    "  -d, --detach           start it in the background, and print its id; 'agentfense logs' shows what it prints\n"
+    "  --name NAME            what to call it, in the background\n"
+    "  --memory MB, --cpu-time SEC, --max-procs N, --max-files N\n"
+    "                         limits of it\n"
+    "  --network              refuse to run where there is none\n"
+    "  --profile NAME         the isolation profile that it counts on\n" API_OPTIONS_HELP
     "\nExit codes: the command's own; 128+N when signal N ended it, 124 after a timeout, 137 when it ran out of memory,\n"
     "125 when we failed, 2 for a bad call.\n";
 
-enum { OPT_ENV_FILE = 1, OPT_TTY };
+enum {
+    OPT_ENV_FILE = 1,
+    OPT_TTY,
+    OPT_NAME,
+    OPT_MAX_MEMORY,
+    OPT_CPU_TIME,
+    OPT_MAX_PROCS,
+    OPT_MAX_FILES,
+    OPT_NETWORK,
+    OPT_PROFILE
+};
 
 static const struct option options[] = {
-    { "env", required_argument, NULL, 'e' },     { "env-file", required_argument, NULL, OPT_ENV_FILE },
-    { "workdir", required_argument, NULL, 'w' }, { "timeout", required_argument, NULL, 't' },
-    { "interactive", no_argument, NULL, 'i' },   { "tty", no_argument, NULL, OPT_TTY },
-    { "no-stdin", no_argument, NULL, 'n' },      API_LONG_OPTIONS,
+    { "env", required_argument, NULL, 'e' },
+    { "env-file", required_argument, NULL, OPT_ENV_FILE },
+    { "workdir", required_argument, NULL, 'w' },
+    { "timeout", required_argument, NULL, 't' },
+    { "interactive", no_argument, NULL, 'i' },
+    { "tty", no_argument, NULL, OPT_TTY },
+    { "no-stdin", no_argument, NULL, 'n' },
+    { "detach", no_argument, NULL, 'd' },
+    { "name", required_argument, NULL, OPT_NAME },
+    { "memory", required_argument, NULL, OPT_MAX_MEMORY },
+    { "cpu-time", required_argument, NULL, OPT_CPU_TIME },
+    { "max-procs", required_argument, NULL, OPT_MAX_PROCS },
+    { "max-files", required_argument, NULL, OPT_MAX_FILES },
+    { "network", no_argument, NULL, OPT_NETWORK },
+    { "profile", required_argument, NULL, OPT_PROFILE },
+    API_LONG_OPTIONS,
 };
 
 struct exec_options {
     struct entry_list env;
     const char *workdir;
     Google__Protobuf__Duration timeout;
-    bool has_timeout, has_input, no_input, has_tty;
+    bool has_timeout, has_input, no_input, has_tty, is_detached;
+    const char *name;
+    json_t *limits; /* owned: those of workspaces; NULL: none */
 };
+
+/* As the API names them. */
+static int take_limit(struct exec_options *o, int option, const char *argument, struct err *err)
+{
+    const char *key = option == OPT_MAX_MEMORY  ? "memoryLimitMB"
+                      : option == OPT_CPU_TIME  ? "cpuTimeSec"
+                      : option == OPT_MAX_PROCS ? "maxProcesses"
+                                                : "maxOpenFiles";
+    int64_t n = 0;
+    int r = 0;
+
+    if (!o->limits)
+        o->limits = json_object();
+    if (option == OPT_NETWORK || option == OPT_PROFILE)
+        return json_object_set_new(o->limits, option == OPT_NETWORK ? "allowNetwork" : "isolationLevel",
+                                   option == OPT_NETWORK ? json_true() : json_string(argument));
+    r = parse_number("the limit", argument, 0, 1 << 30, &n, err);
+    if (r < 0)
+        return r;
+    json_object_set_new(o->limits, key, json_integer(n));
+    return 0;
+}
 
 static int take(struct api_call *call, int option, const char *argument, struct err *err)
 {
@@ -67,9 +121,17 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     case 'n':
         o->no_input = true;
         return 0;
-    default:
+    case 'd':
+        o->is_detached = true;
+        return 0;
+    case OPT_NAME:
+        o->name = argument;
+        return 0;
+    case OPT_TTY:
         o->has_tty = true;
         return 0;
+    default:
+        return take_limit(o, option, argument, err);
     }
 }
 
@@ -117,21 +179,42 @@ static int read_input(const struct exec_options *o, struct buf *out, struct err 
     return r < 0 ? err_errno(err, r, "reading standard input") : 0;
 }
 
+static int run_in_workspace(struct api_call *call, const char *id, const struct buf *input, struct err *err)
+{
+    const struct exec_options *o = call->own;
+    struct workspace_command command = {
+        .words = call->command,
+        .workdir = o->workdir,
+        .timeout_sec = o->has_timeout ? o->timeout.seconds + (o->timeout.nanos > 0) : 0,
+        .input = input,
+        .is_detached = o->is_detached,
+        .env = &o->env,
+        .name = o->name,
+        .more = o->limits,
+    };
+
+    return command_in_workspace(call, id, &command, err);
+}
+
 static int run(struct api_call *call, struct err *err)
 {
     static char empty[] = "";
     struct exec_options *o = call->own;
     Sandbox__V1__ExecRequest request = SANDBOX__V1__EXEC_REQUEST__INIT;
-    autofree char *sandbox = NULL;
+    autodone(target) struct target target = { .id = NULL };
     autofree char *line = command_line(call->command);
     autodone(buf) struct buf input = BUF_EMPTY;
-    int r = lookup_sandbox(call->client, call->words[0], &sandbox, err);
+    int r = target_find(call->client, call->words[0], &target, err);
 
     if (r == 0)
         r = read_input(o, &input, err);
     if (r < 0)
         return r;
-    request.sandbox_id = sandbox;
+    if (!target.id)
+        return run_in_workspace(call, target.workspace, &input, err);
+    if (o->is_detached)
+        return err_invalid(err, "--detach is for workspaces; a session has background jobs");
+    request.sandbox_id = target.id;
     request.command = line;
     request.workdir = o->workdir ? (char *) o->workdir : empty;
     request.n_env = o->env.count;
@@ -143,7 +226,10 @@ static int run(struct api_call *call, struct err *err)
 
 static void done(struct api_call *call)
 {
-    entry_list_done(&((struct exec_options *) call->own)->env);
+    struct exec_options *o = call->own;
+
+    entry_list_done(&o->env);
+    json_decref(o->limits);
 }
 
 /* "-it" is what hands know from elsewhere, but -t takes a time: the two letters together are a word of their own. */
@@ -162,7 +248,7 @@ int cmd_exec(int argc, char **argv)
     static const struct api_verb verb = {
         .name = "exec",
         .help = help,
-        .letters = "e:w:t:in",
+        .letters = "e:w:t:ind",
         .options = options,
         .words_min = 1,
         .words_max = 1,

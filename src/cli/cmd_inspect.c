@@ -6,11 +6,13 @@
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
 #include "cli/lookup.h"
+#include "cli/workspace.h"
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 
-static const char help[] = "usage: agentfense inspect [options] ID...\n\n"
-                           "Tells all there is to tell about sandboxes, codebases and sessions.\n\n" API_OPTIONS_HELP;
+static const char help[] =
+    "usage: agentfense inspect [options] ID...\n\n"
+    "Tells all there is to tell about sandboxes, workspaces, codebases and sessions.\n\n" API_OPTIONS_HELP;
 
 static const struct option options[] = { API_LONG_OPTIONS };
 
@@ -48,6 +50,20 @@ static int find(struct client *client, const char *text, const struct kind **ret
     return r == -ENOENT ? err_set(err, ERR_NOT_FOUND, r, "there is neither a sandbox nor a codebase '%s'", text) : r;
 }
 
+static int show_workspace(struct api_call *call, const char *id, struct err *err)
+{
+    autojson answer = NULL;
+    int r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s", id);
+
+    if (r < 0)
+        return r;
+    if (!call->options.is_json && !call->options.is_quiet)
+        workspace_print_fields(answer);
+    else
+        workspace_print(call, answer, id);
+    return 0;
+}
+
 static int run(struct api_call *call, struct err *err)
 {
     for (int i = 0; i < call->word_count; i++) {
@@ -55,8 +71,16 @@ static int run(struct api_call *call, struct err *err)
         Sandbox__V1__GetSandboxRequest request;
         autofree char *id = NULL;
         automessage answer = NULL;
+        char workspace[UUID_TEXT_MAX];
+        struct err ignored = ERR_NONE;
         int r = find(call->client, call->words[i], &kind, &id, err);
 
+        if (r == -ENOENT && workspace_find(call->client, call->words[i], workspace, &ignored) == 0) {
+            r = show_workspace(call, workspace, err);
+            if (r < 0)
+                return r;
+            continue;
+        }
         if (r < 0)
             return r;
         protobuf_c_message_init(kind->request, &request);

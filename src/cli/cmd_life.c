@@ -1,15 +1,16 @@
-/* start, stop, rm: a step in the life of each sandbox that is named. */
+/* start, stop, rm: a step in the life of each sandbox that is named, over a codebase or over a directory. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
-#include "cli/lookup.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "cli/workspace.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
 static const struct option options[] = { API_LONG_OPTIONS };
@@ -29,15 +30,34 @@ _Static_assert(offsetof(union request, start.sandbox_id) == offsetof(union reque
                    offsetof(union request, start.sandbox_id) == offsetof(union request, stop.sandbox_id),
                "three messages that begin alike");
 
-static int step(struct api_call *call, const char *method, const union request *request, const char *text, struct err *err)
+/* The verb is the route's last component, but for rm. */
+static int step_workspace(struct api_call *call, const char *id, struct err *err)
 {
-    union request message = *request;
-    autofree char *id = NULL;
-    automessage answer = NULL;
-    int r = lookup_sandbox(call->client, text, &id, err);
+    bool is_removal = strcmp(call->verb->name, "rm") == 0;
+    autojson answer = NULL;
+    int r = is_removal ? workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s", id)
+                       : workspace_ask(call, "POST", NULL, &answer, err, "/api/v1/sandboxes/%s/%s", id, call->verb->name);
 
     if (r < 0)
         return r;
+    if (!answer)
+        answer = json_pack("{s:s}", "id", id);
+    workspace_print(call, answer, id);
+    return 0;
+}
+
+static int step(struct api_call *call, const char *method, const union request *request, const char *text, struct err *err)
+{
+    union request message = *request;
+    autodone(target) struct target target = { .id = NULL };
+    automessage answer = NULL;
+    int r = target_find(call->client, text, &target, err);
+    char *id = target.id;
+
+    if (r < 0)
+        return r;
+    if (!id)
+        return step_workspace(call, target.workspace, err);
     message.start.sandbox_id = id;
     r = client_ask(call->client, method, &message.start.base, &answer, err);
     if (r == 0)

@@ -11,35 +11,67 @@
 #include "cli/listing.h"
 #include "cli/lookup.h"
 #include "cli/sandbox_text.h"
+#include "cli/workspace_list.h"
 
 static const char help[] =
-    "usage: agentfense ps [options]\n\n"
+    "usage: agentfense ps [options]\n"
+    "       agentfense ps -w [options]\n\n"
     "Lists the sandboxes of 'agentfense create', and of whoever else uses the API. Those of 'agentfense run' are listed by\n"
-    "'agentfense ls'.\n\n"
+    "'agentfense ls', those over live directories with -w.\n\n"
+    "  -w, --workspaces       the sandboxes of 'agentfense create --scope' instead\n"
+    "  --owner OWNER          with -w: only those of an owner\n"
     "  --codebase CODEBASE    only those over it\n"
-    "  --status STATUS        only those that are pending, running, stopped or in error\n" API_OPTIONS_HELP;
+    "  --status STATUS        only those that are pending, running, stopped or in error;\n"
+    "                         with -w: active, stopped, approved, rejected, deleted or error\n" API_OPTIONS_HELP;
 
-enum { OPT_CODEBASE = 1, OPT_STATUS };
+enum { OPT_CODEBASE = 1, OPT_STATUS, OPT_OWNER };
 
 static const struct option options[] = {
     { "codebase", required_argument, NULL, OPT_CODEBASE },
     { "status", required_argument, NULL, OPT_STATUS },
+    { "workspaces", no_argument, NULL, 'w' },
+    { "owner", required_argument, NULL, OPT_OWNER },
     API_LONG_OPTIONS,
 };
 
 struct ps_options {
-    const char *codebase;
+    const char *codebase, *owner, *status_text;
     Sandbox__V1__SandboxStatus status;
+    bool is_of_workspaces;
 };
 
 static int take(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct ps_options *o = call->own;
 
-    if (option == OPT_CODEBASE) {
+    (void) err;
+    switch (option) {
+    case OPT_CODEBASE:
         o->codebase = argument;
         return 0;
+    case OPT_OWNER:
+        o->owner = argument;
+        return 0;
+    case 'w':
+        o->is_of_workspaces = true;
+        return 0;
+    default:
+        o->status_text = argument;
+        return 0;
     }
+}
+
+static int check(struct api_call *call, struct err *err)
+{
+    struct ps_options *o = call->own;
+    const char *argument = o->status_text;
+
+    if (o->is_of_workspaces && o->codebase)
+        return err_invalid(err, "workspaces are over no codebase");
+    if (!o->is_of_workspaces && o->owner)
+        return err_invalid(err, "--owner is for workspaces: -w");
+    if (!argument || o->is_of_workspaces)
+        return 0;
     for (int status = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING;
          status <= (int) SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR; status++) {
         if (strcasecmp(argument, sandbox_status_text((Sandbox__V1__SandboxStatus) status)) == 0) {
@@ -79,6 +111,8 @@ static int run(struct api_call *call, struct err *err)
     static const struct listing listing = { "ListSandboxes", &sandbox__v1__list_sandboxes_response__descriptor, titles,
                                             add_row };
     const struct ps_options *o = call->own;
+    if (o->is_of_workspaces)
+        return workspace_list(call, o->status_text, o->owner, err);
     Sandbox__V1__ListSandboxesRequest request = SANDBOX__V1__LIST_SANDBOXES_REQUEST__INIT;
     autofree char *codebase = NULL;
     int r = o->codebase ? lookup_codebase(call->client, o->codebase, &codebase, err) : 0;
@@ -98,7 +132,9 @@ int cmd_ps(int argc, char **argv)
         .help = help,
         .options = options,
         .own_size = sizeof(struct ps_options),
+        .letters = "w",
         .take = take,
+        .check = check,
         .run = run,
     };
 

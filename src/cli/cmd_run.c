@@ -83,7 +83,7 @@ static void print_summary(const char *name, const struct tally *tally, bool kept
     fprintf(stderr, "agentfense: %zu file%s changed (%zu added, %zu modified, %zu deleted)", total, total == 1 ? "" : "s",
             tally->added, tally->modified, tally->deleted);
     if (kept)
-        fprintf(stderr, "; see: agentfense diff %s, keep: agentfense apply %s, drop: agentfense discard %s\n", name, name,
+        fprintf(stderr, "; see: agentfense diff %s, keep: agentfense approve %s, drop: agentfense discard %s\n", name, name,
                 name);
     else
         fprintf(stderr, ", and dropped\n");

@@ -15,15 +15,27 @@
 
 /* The libraries of the server, and those of the API's verbs, would slow down every other verb: so they are programs of their own. */
 #define SERVER "agentfense-server"
-#define CLIENT "agentfense-client"
+#define CLIENT CLIENT_PROGRAM
+#define WORKSPACE_SANDBOX "workspace-sandbox" /* our other name, with verbs of its own */
 
 /* A heading stands before the first verb of its group. */
 static const struct group {
     const char *heading;
     const struct verb *const *verbs; /* ended by NULL */
 } groups[] = {
-    { "a command over a directory here",
-      (const struct verb *const[]){ &verb_run, &verb_ls, &verb_diff, &verb_apply, &verb_discard, NULL } },
+    { "a command over a directory here", (const struct verb *const[]){ &verb_run, &verb_ls, &verb_diff, &verb_approve,
+                                                                       &verb_apply, &verb_discard, &verb_undo, NULL } },
+    { "workspaces: sandboxes over a live directory, made by 'create --scope'; diff, approve, discard, undo, and",
+      (const struct verb *const[]){
+          &(const struct verb){ "reject", "end a workspace, and keep nothing of it", NULL, CLIENT },
+          &(const struct verb){ "conflicts", "tell how its changes stand to the project now", NULL, CLIENT },
+          &(const struct verb){ "rebase", "bring its changes onto the project as it is now", NULL, CLIENT },
+          &(const struct verb){ "pending", "list what was approved and is not committed", NULL, CLIENT },
+          &(const struct verb){ "provenance", "tell which workspaces changed a file", NULL, CLIENT },
+          &(const struct verb){ "commit", "commit what was approved", NULL, CLIENT },
+          &(const struct verb){ "gc", "remove workspaces that nobody needs any more", NULL, CLIENT },
+          &(const struct verb){ "processes", "list a workspace's processes in the background", NULL, CLIENT },
+          &(const struct verb){ "kill", "end processes in the background", NULL, CLIENT }, NULL } },
     { "sandboxes over codebases, on a server or without one",
       (const struct verb *const[]){
           &(const struct verb){ "codebase", "make, fill, list and restore codebases", NULL, CLIENT },
@@ -111,7 +123,7 @@ static int become(const char *name, char **argv)
 
 int main(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : "";
+    const char *name = argc > 1 ? argv[1] : "", *own = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const struct verb *verb;
 
     /* A reader that left (`| head`) shows as a write error, where it can be handled. */
@@ -119,6 +131,12 @@ int main(int argc, char **argv)
     if (!open_standard_fds()) {
         perror("agentfense: opening /dev/null");
         return EXIT_OURS;
+    }
+    own = own ? own + 1 : argc > 0 ? argv[0] : "";
+    if (strcmp(own, WORKSPACE_SANDBOX) == 0) {
+        static char as[] = WORKSPACE_SANDBOX;
+        argv[0] = as;
+        return become(CLIENT, argv);
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("agentfense %s\n", AGENTFENSE_VERSION);
@@ -129,6 +147,9 @@ int main(int argc, char **argv)
         return finish(EXIT_SUCCESS);
     }
     verb = find(name);
+    if (verb && verb->run && verb->program)
+        return verb_is_of_workspace(argc - 1, argv + 1) ? become(verb->program, argv + 1)
+                                                        : finish(verb->run(argc - 1, argv + 1));
     if (verb)
         return verb->program ? become(verb->program, argv + 1) : finish(verb->run(argc - 1, argv + 1));
     if (*name)

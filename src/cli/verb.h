@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 /* Exit codes of our own; a verb that runs a command otherwise exits with the command's. */
 enum {
     EXIT_USAGE = 2, /* the words of the call are off */
@@ -19,7 +21,14 @@ struct verb {
     const char *program;               /* instead of `run`: which of our programs the verb is part of */
 };
 
+/* A verb with both is about sandboxes of 'agentfense run' and about workspaces: `run` is for the first, which are here. */
+#define CLIENT_PROGRAM "agentfense-client"
+
+/* Whether the verb's first word means a workspace. A sandbox of 'run' goes first; what could not begin an id is none. */
+bool verb_is_of_workspace(int argc, char **argv);
+
 extern const struct verb verb_apply;
+extern const struct verb verb_approve;
 extern const struct verb verb_delta;
 extern const struct verb verb_diff;
 extern const struct verb verb_discard;
@@ -28,3 +37,4 @@ extern const struct verb verb_ls;
 extern const struct verb verb_mount;
 extern const struct verb verb_policy;
 extern const struct verb verb_run;
+extern const struct verb verb_undo;

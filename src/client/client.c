@@ -119,6 +119,12 @@ int client_call(struct client *client, const struct client_call *call, struct er
     return client->remote ? remote_call(client->remote, method, call, err) : embedded_call(client->embedded, method, call, err);
 }
 
+int client_web(struct client *client, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err)
+{
+    return client->remote ? remote_web(client->remote, request, ret_status, ret, err)
+                          : embedded_web(client->embedded, request, ret_status, ret, err);
+}
+
 /* What a callback is lent, kept. */
 static int keep(const ProtobufCMessage *answer, void *cookie, struct err *err)
 {

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include <jansson.h>
 #include <protobuf-c/protobuf-c.h>
 
 #include "base/buf.h"
@@ -76,3 +77,17 @@ int client_list(struct client *client, const char *method, ProtobufCMessage *req
 
 /* How it is: {"status": "ok", "version": ..., ...}, as a server's /health tells it. */
 int client_health(struct client *client, struct buf *out, struct err *err);
+
+/* ---- workspaces ---- */
+
+/* A request to a route that is no method (call/web.h), as HTTP has it. All borrowed. */
+struct client_web {
+    const char *verb, *path; /* "/api/v1/sandboxes/ID/diff?path=a%20b" */
+    const json_t *body;      /* NULL: none */
+    /* A piece of an answer with status 200, as it comes; NULL: it is gathered. A negative errno ends the call, with `err` as it is. */
+    int (*on_bytes)(const void *bytes, size_t len, void *cookie, struct err *err);
+    void *cookie;
+};
+
+/* What was answered, refusals too: it fails only when there is no answer. -ECANCELED when it was given up. */
+int client_web(struct client *client, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err);

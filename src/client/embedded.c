@@ -8,22 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/api.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "call/call.h"
 #include "client/client_int.h"
 #include "rest/field.h"
+#include "rest/route.h"
 
 #define PIECE_BYTES 65536
-
-struct embedded {
-    struct service *service; /* owned */
-    struct api api;
-    uid_t uid;
-    struct peer peer; /* ourselves */
-    int cancel_fd;    /* borrowed */
-};
 
 struct own_call {
     struct call call; /* first */
@@ -53,6 +45,7 @@ void embedded_close(struct embedded *embedded)
 {
     if (!embedded)
         return;
+    route_table_free(embedded->routes);
     service_free(embedded->service);
     free(embedded);
 }

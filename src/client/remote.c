@@ -34,7 +34,8 @@ struct remote {
 /* One request and its answer. */
 struct transfer {
     struct remote *remote;
-    const struct method *method; /* NULL: a page */
+    const struct client_web *web; /* NULL: a method or a page */
+    const struct method *method;  /* NULL: neither */
     const struct method_route *route;
     const struct client_call *call;
     struct buf body;
@@ -43,6 +44,7 @@ struct transfer {
     struct event_stream events;
     struct err failure;
     int failed;
+    int status;
     bool has_ended; /* the last event came */
 };
 
@@ -228,6 +230,8 @@ static size_t on_receive(char *bytes, size_t size, size_t count, void *cookie)
         r = event_stream_feed(&t->events, bytes, len, &t->failure);
     else if (status == 200 && t->route && t->route->answer == METHOD_ANSWER_BYTES)
         r = take_bytes(t, bytes, len, &t->failure);
+    else if (status == 200 && t->web && t->web->on_bytes)
+        r = t->web->on_bytes(bytes, len, t->web->cookie, &t->failure);
     else if (t->answer.len + len > ANSWER_BYTES_MAX)
         r = err_set(&t->failure, ERR_RESOURCE_EXHAUSTED, -EMSGSIZE, "the server's answer is too large");
     else
@@ -361,6 +365,9 @@ static int judge(struct transfer *t, CURLcode code, const char *why, struct err 
         return t->failed;
     }
     curl_easy_getinfo(t->remote->easy, CURLINFO_RESPONSE_CODE, &status);
+    t->status = (int) status;
+    if (t->web && code == CURLE_OK)
+        return 0;
     /* Who refuses an upload may answer and hang up before all of it was sent: the answer is what counts. */
     if (status >= 300 && t->answer.len > 0)
         return refuse_as_told(t->answer.data, t->answer.len, status, err);
@@ -420,6 +427,24 @@ int remote_get(struct remote *remote, const char *path, struct buf *out, struct 
 
     if (r == 0)
         buf_add(out, t.answer.data, t.answer.len);
+    buf_done(&t.answer);
+    return r;
+}
+
+int remote_web(struct remote *remote, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err)
+{
+    struct transfer t = { .remote = remote, .web = request };
+    autofree char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
+    int r;
+
+    if (body)
+        buf_add_str(&t.body, body);
+    r = run(&t, request->verb, request->path, err);
+    if (r == 0) {
+        *ret_status = t.status;
+        buf_add(ret, t.answer.data, t.answer.len);
+    }
+    buf_done(&t.body);
     buf_done(&t.answer);
     return r;
 }

@@ -24,7 +24,14 @@ def settled(text):
         known = seen.setdefault(kind, {})
         return f"{kind}_{known.setdefault(match.group(0), len(known) + 1):016x}"
 
+    def uuid(match):
+        known = seen.setdefault("uuid", {})
+        return f"00000000-0000-4000-8000-{known.setdefault(match.group(0), len(known) + 1):012x}"
+
     text = re.sub(r"\b(cb|sb|sess)_[0-9a-f]{16}\b", number, text)
+    text = re.sub(r"\b(ap)_[0-9a-f]{16}\b", number, text)
+    text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", uuid, text)
+    text = re.sub(r"(?<=agentfense undo )[0-9a-f]{8}\b", "00000000", text)
     return re.sub(r"(?<=  )\d+s(?=  )", "0s", text)
 
 

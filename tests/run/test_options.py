@@ -9,7 +9,7 @@ import pytest
 
 from conftest import IS_ROOT
 
-SUMMARY = "agentfense: {} changed ({} added, {} modified, {} deleted); see: agentfense diff {name}, keep: agentfense apply {name}, " \
+SUMMARY = "agentfense: {} changed ({} added, {} modified, {} deleted); see: agentfense diff {name}, keep: agentfense approve {name}, " \
           "drop: agentfense discard {name}\n"
 
 

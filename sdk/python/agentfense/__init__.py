@@ -11,6 +11,7 @@ from ._archive import UploadWarning
 from ._rpc import AsyncCommandStream, CommandStream
 from .async_client import AsyncSandboxClient, AsyncSessionWrapper
 from .async_sandbox import AsyncSandbox
+from .async_workspace import AsyncWorkspace
 from .client import SandboxClient, SessionWrapper
 from .exceptions import (
     AuthenticationError,
@@ -21,11 +22,14 @@ from .exceptions import (
     CommandExecutionError,
     CommandLimitError,
     CommandTimeoutError,
+    ConflictError,
     ConnectionError,
     FileNotFoundError,
     InvalidConfigurationError,
+    NotAcknowledgedError,
     PermissionDeniedError,
     ResourceLimitExceededError,
+    ReviewError,
     SandboxError,
     SandboxNotFoundError,
     SandboxNotRunningError,
@@ -34,6 +38,7 @@ from .exceptions import (
     SessionClosedError,
     SessionError,
     SessionNotFoundError,
+    StaleDiffError,
     UploadError,
 )
 from .presets import (
@@ -49,6 +54,7 @@ from .presets import (
     list_presets,
     register_preset,
 )
+from .review import Approval, Conflicts, Diff, FileChange, Hunk, Rebase, Undo, WorkspaceInfo
 from .sandbox import Sandbox
 from .types import (
     Codebase,
@@ -77,6 +83,7 @@ from .utils import (
     parse_ignore_file,
     walk_directory,
 )
+from .workspace import Workspace
 
 __version__ = "0.3.0"
 
@@ -90,6 +97,17 @@ __all__ = [
     "AsyncSessionWrapper",
     "CommandStream",
     "AsyncCommandStream",
+    # workspaces
+    "Workspace",
+    "AsyncWorkspace",
+    "WorkspaceInfo",
+    "Diff",
+    "FileChange",
+    "Hunk",
+    "Approval",
+    "Undo",
+    "Conflicts",
+    "Rebase",
     # types
     "Permission",
     "PatternType",
@@ -144,6 +162,10 @@ __all__ = [
     "SessionError",
     "SessionNotFoundError",
     "SessionClosedError",
+    "ReviewError",
+    "StaleDiffError",
+    "ConflictError",
+    "NotAcknowledgedError",
     # utilities
     "walk_directory",
     "parse_ignore_file",

@@ -32,8 +32,8 @@ def _prepare() -> None:
 
 
 def start(binary: str, directory: str) -> subprocess.Popen[bytes]:
-    """The server, with nothing but the socket to reach it by."""
-    settings = ["--grpc-addr=", "--http-addr=", f"--unix-socket={directory}/grpc.sock"]
+    """The server, with nothing but two sockets to reach it by."""
+    settings = ["--grpc-addr=", f"--http-addr=unix:{directory}/http.sock", f"--unix-socket={directory}/grpc.sock"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTFENSE_")}
     environment["AGENTFENSE_STATE_DIR"] = f"{directory}/state"
     with open(f"{directory}/log", "wb") as log:
@@ -65,11 +65,13 @@ def last_words(directory: str) -> str:
     return ""
 
 
-def destroy_all(path: str) -> None:
+def destroy_all(directory: str) -> None:
     """Its sandboxes would go on without it."""
-    from . import SandboxClient, SandboxError  # here, because it is needed only now
+    from . import SandboxClient, SandboxError, _review, _web  # here, because it is needed only now
 
-    with SandboxClient(f"unix:{path}") as client, contextlib.suppress(SandboxError):
+    with contextlib.suppress(SandboxError):
+        _review.run(_web.Site(f"unix:{directory}/http.sock"), _review.delete_all())
+    with SandboxClient(f"unix:{directory}/grpc.sock") as client, contextlib.suppress(SandboxError):
         for sandbox in client.list_sandboxes():
             with contextlib.suppress(SandboxError):
                 client.destroy_sandbox(sandbox.id)
@@ -77,7 +79,7 @@ def destroy_all(path: str) -> None:
 
 def end(server: subprocess.Popen[bytes], directory: str) -> None:
     if server.poll() is None:
-        destroy_all(f"{directory}/grpc.sock")
+        destroy_all(directory)
         server.terminate()
         try:
             server.wait(STOP_SECONDS)
@@ -96,7 +98,7 @@ def main(binary: str, directory: str) -> int:
         print(f"'{binary}': {error.strerror}", flush=True)
         shutil.rmtree(directory, ignore_errors=True)
         return 1
-    if not wait_for_socket(server, f"{directory}/grpc.sock"):
+    if not all(wait_for_socket(server, f"{directory}/{name}.sock") for name in ("grpc", "http")):
         print(last_words(directory) or "The private server did not start.", flush=True)
         end(server, directory)
         return 1

@@ -21,6 +21,7 @@ from typing import Optional
 from ._failure import Subject
 from ._rpc import DEFAULT_ENDPOINT, Call, Options, Transport
 from ._schema import messages
+from ._web import DEFAULT_URL, Ask, Site, perform
 from .exceptions import ConnectionError, SandboxError
 
 PROBE_SECONDS = 2.0
@@ -38,6 +39,8 @@ class PrivateServer:
             top = "/tmp"
         self.directory = tempfile.mkdtemp(prefix="agentfense-", dir=top)
         self.endpoint = f"unix:{self.directory}/grpc.sock"
+        self.url = f"unix:{self.directory}/http.sock"
+        self.is_for_rpc = self.is_for_web = False  # a server may be at one of the usual addresses, and not at the other
         self.pid = os.getpid()
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])}
@@ -113,9 +116,14 @@ def _is_default(options: Options, given: Optional[str]) -> bool:
 
 def prefer(options: Options, given: Optional[str]) -> Options:
     """The private server of this process, if there is one already and no other was asked for."""
-    if _server is not None and _server.is_alive() and _is_default(options, given):
+    if _server is not None and _server.is_alive() and _server.is_for_rpc and _is_default(options, given):
         return options._replace(endpoint=_server.endpoint)
     return options
+
+
+def _own(binary: str) -> PrivateServer:
+    """The one there is, or a new one."""
+    return _server if _server is not None and _server.is_alive() else PrivateServer(binary)
 
 
 def ensure(options: Options, given: Optional[str]) -> Options:
@@ -124,12 +132,38 @@ def ensure(options: Options, given: Optional[str]) -> Options:
     if not _is_default(options, given) or os.environ.get("AGENTFENSE_AUTOSTART", "1").lower() in ("0", "no", "off", "false"):
         return prefer(options, given)
     with _lock:
-        if _server is None or not _server.is_alive():
+        if _server is None or not _server.is_alive() or not _server.is_for_rpc:
             binary = find_binary()
             if binary is None or _answers(options.endpoint):
                 return options
-            _server = PrivateServer(binary)
+            _server = _own(binary)
+            _server.is_for_rpc = True
         return options._replace(endpoint=_server.endpoint)
+
+
+def _answers_web(site: Site) -> bool:
+    try:
+        perform(site, Ask("GET", "/sandboxes", query={"limit": 1}, seconds=PROBE_SECONDS))
+    except SandboxError:
+        return False
+    return True
+
+
+def ensure_web(site: Site, given: Optional[str]) -> Site:
+    """As `ensure`, for REST."""
+    global _server
+    is_default = given is None and site.url == DEFAULT_URL and not site.token
+    if not is_default:
+        return site
+    with _lock:
+        if _server is None or not _server.is_alive() or not _server.is_for_web:
+            binary = find_binary()
+            is_off = os.environ.get("AGENTFENSE_AUTOSTART", "1").lower() in ("0", "no", "off", "false")
+            if is_off or binary is None or _answers_web(site):
+                return site
+            _server = _own(binary)
+            _server.is_for_web = True
+        return site._replace(url=_server.url)
 
 
 def stop() -> None:

@@ -13,6 +13,7 @@ from ._convert import Seconds
 from ._lifecycle import Life
 from ._rpc import AsyncCommandStream, AsyncTransport, Options, Plan, make_options
 from .async_client import AsyncSessionWrapper
+from .async_workspace import AsyncWorkspace
 from .types import Codebase, Event, ExecResult, Explanation, RuleLike, RuntimeType, SandboxInfo, SandboxStatus
 from .utils import PathLike, check_directory
 
@@ -125,6 +126,11 @@ class AsyncSandbox:
         options.update(runtime=runtime, image=image, resources=resources, labels=labels)
         plan = _lifecycle.from_codebase(codebase_id, preset, permissions, auto_start, start_timeout, **options)
         return await cls._open(plan, where)
+
+    @staticmethod
+    async def from_scope(path: PathLike, **options: Any) -> AsyncWorkspace:
+        """A sandbox over the directory itself, whose changes are reviewed: `AsyncWorkspace.from_scope`, with the same options."""
+        return await AsyncWorkspace.from_scope(path, **options)
 
     @classmethod
     async def connect(

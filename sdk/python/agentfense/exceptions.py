@@ -11,7 +11,7 @@ True
 from __future__ import annotations
 
 import builtins
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 
 class SandboxError(Exception):
@@ -208,3 +208,32 @@ class SessionClosedError(SessionError):
     def __init__(self, session_id: str, details: Optional[str] = None) -> None:
         super().__init__(f"Session '{session_id}' is closed.", details)
         self.session_id = session_id
+
+
+class ReviewError(SandboxError):
+    """A step of a review was refused, and nothing was written. ``files`` are those that stand in the way."""
+
+    _why = "The review of sandbox '{}' was refused."
+
+    def __init__(self, sandbox_id: str, files: Iterable[str] = (), details: Optional[str] = None) -> None:
+        super().__init__(self._why.format(sandbox_id), details)
+        self.sandbox_id = sandbox_id
+        self.files = list(files)
+
+
+class StaleDiffError(ReviewError):
+    """What was to be approved is not what was shown, or was never shown: get the diff, and look at it."""
+
+    _why = "The changes of sandbox '{}' are not those that were shown."
+
+
+class ConflictError(ReviewError):
+    """The project has changed meanwhile, such that the changes cannot be merged."""
+
+    _why = "Changes of sandbox '{}' are in conflict with the project."
+
+
+class NotAcknowledgedError(ReviewError):
+    """Among the changes are some that do something later by themselves, such as hooks; they want ``acknowledge``."""
+
+    _why = "Changes of sandbox '{}' must be acknowledged."

@@ -14,6 +14,7 @@ from ._rpc import CommandStream, Options, Plan, Transport, make_options
 from .client import SessionWrapper
 from .types import Codebase, Event, ExecResult, Explanation, RuleLike, RuntimeType, SandboxInfo, SandboxStatus
 from .utils import PathLike, check_directory
+from .workspace import Workspace
 
 
 class Sandbox:
@@ -127,6 +128,11 @@ class Sandbox:
         options.update(runtime=runtime, image=image, resources=resources, labels=labels)
         plan = _lifecycle.from_codebase(codebase_id, preset, permissions, auto_start, start_timeout, **options)
         return cls._open(plan, where)
+
+    @staticmethod
+    def from_scope(path: PathLike, **options: Any) -> Workspace:
+        """A sandbox over the directory itself, whose changes are reviewed: `Workspace.from_scope`, with the same options."""
+        return Workspace.from_scope(path, **options)
 
     @classmethod
     def connect(

@@ -1,0 +1,166 @@
+"""A sandbox over a live directory, whose changes are reviewed, for an event loop."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Optional, Union
+
+from . import _private, _review
+from ._review import Hunks, Plan, Seconds, T
+from ._web import Site, make_site
+from .review import Approval, Conflicts, Diff, FileChange, Rebase, Undo, WorkspaceInfo
+from .types import ExecResult, RuleLike
+from .utils import PathLike
+
+
+class AsyncWorkspace:
+    """A sandbox over a live directory: nothing is copied, and nothing in it changes until `approve()`.
+
+    At the end of the `with` block it is stopped, and its changes wait; one that was approved or rejected is deleted.
+    """
+
+    def __init__(self, site: Site, info: WorkspaceInfo) -> None:
+        self._site = site
+        self._info = info
+
+    async def _run(self, plan: Plan[T]) -> T:
+        return await _review.run_async(self._site, plan)
+
+    @classmethod
+    async def from_scope(
+        cls,
+        path: PathLike,
+        project: Optional[PathLike] = None,
+        preset: Optional[str] = None,
+        permissions: Optional[Iterable[RuleLike]] = None,
+        reserve: Optional[Iterable[str]] = None,
+        lock: bool = True,
+        owner: Optional[str] = None,
+        driver: Optional[str] = None,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        ca_cert: Union[str, bytes, None] = None,
+        **options: Any,
+    ) -> AsyncWorkspace:
+        """A new one over `path`, in the project `project` (without: `path` itself), started.
+
+        The rules are those of `preset` and after them `permissions`; with neither, `development`. With `permissions` alone, what
+        they do not name can be seen and not read. `reserve` are paths that no other workspace may reserve meanwhile (without: the scope; `lock=False`: none). `options` are further fields of the
+        request, such as `behavior`.
+
+        `url` is `http://host:port`, `https://...` or `unix:/path`; else AGENTFENSE_URL, else a server at localhost:8080, else a
+        private one for the life of this process, with which the changes that were not approved go as well.
+        """
+        site = await _review.in_thread(_private.ensure_web, make_site(url, token, ca_cert), url)
+        plan = _review.create(path, project, preset, permissions, reserve, lock, owner, driver, **options)
+        return cls(site, await _review.run_async(site, plan))
+
+    @classmethod
+    async def connect(
+        cls,
+        workspace_id: str,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        ca_cert: Union[str, bytes, None] = None,
+    ) -> AsyncWorkspace:
+        """One that somebody made."""
+        site = await _review.in_thread(_private.ensure_web, make_site(url, token, ca_cert), url)
+        return cls(site, await _review.run_async(site, _review.get(workspace_id)))
+
+    @property
+    def id(self) -> str:
+        return self._info.id
+
+    @property
+    def info(self) -> WorkspaceInfo:
+        """What was known of it last; `refresh()` asks again."""
+        return self._info
+
+    @property
+    def status(self) -> str:
+        """active, stopped, approved, rejected, deleted or error, as far as is known."""
+        return self._info.status
+
+    async def refresh(self) -> WorkspaceInfo:
+        self._info = await self._run(_review.get(self.id))
+        return self._info
+
+    async def start(self) -> None:
+        self._info = await self._run(_review.step(self.id, "start"))
+
+    async def stop(self) -> None:
+        """Ends its processes and its mount; its changes stay."""
+        self._info = await self._run(_review.step(self.id, "stop"))
+
+    async def delete(self) -> None:
+        """With its changes."""
+        await self._run(_review.delete(self.id))
+        self._info.status = "deleted"
+
+    async def run(
+        self,
+        command: Union[str, Iterable[str]],
+        timeout: Seconds = None,
+        env: Optional[Mapping[str, str]] = None,
+        workdir: Optional[str] = None,
+        stdin: Optional[str] = None,
+        raise_on_error: bool = False,
+    ) -> ExecResult:
+        """Runs a line of the shell, or a program with its arguments."""
+        return await self._run(_review.command(self.id, command, timeout, env, workdir, stdin, raise_on_error))
+
+    async def diff(self, path: Optional[str] = None) -> Diff:
+        """What it changes: all, or what is at and below `path`."""
+        return await self._run(_review.diff(self.id, path))
+
+    async def approve(
+        self,
+        files: Optional[Iterable[Union[str, FileChange]]] = None,
+        hunks: Hunks = None,
+        message: Optional[str] = None,
+        commit: bool = False,
+        diff: Optional[Diff] = None,
+        acknowledge: Union[bool, Iterable[str]] = False,
+        force: bool = False,
+        override_acceptance: bool = False,
+        dry_run: bool = False,
+        actor: Optional[str] = None,
+    ) -> Approval:
+        """Writes changes into the project: all, `files`, or `hunks` ({path: [id, ...]}, or some of `Diff.hunks`).
+
+        What is approved must be what was shown: that of `diff`, or of the last diff that anybody got. Otherwise it is a
+        StaleDiffError; conflicts with the project are a ConflictError, and what would do something by itself later, such as a
+        hook, is a NotAcknowledgedError without `acknowledge`. Then nothing was written.
+        """
+        plan = _review.approve(
+            self.id, files, hunks, message, commit, diff, acknowledge, force, override_acceptance, dry_run, actor
+        )
+        return await self._run(plan)
+
+    async def reject(self) -> None:
+        """Ends it; nothing is written."""
+        self._info = await self._run(_review.step(self.id, "reject"))
+
+    async def discard(self, files: Union[str, Iterable[Union[str, FileChange]]]) -> int:
+        """Gives changes up: the agent sees the project's files there again. How many files."""
+        return await self._run(_review.discard(self.id, files))
+
+    async def undo(self, approval_id: Optional[str] = None, dry_run: bool = False) -> Undo:
+        """Takes an approval back, the last one unless it is named."""
+        return await self._run(_review.undo(self.id, approval_id, dry_run))
+
+    async def conflicts(self) -> Conflicts:
+        """How its changes stand to the project as it is now."""
+        return await self._run(_review.conflicts(self.id))
+
+    async def rebase(self, strategy: str = "merge") -> Rebase:
+        """Brings its changes onto the project as it is now: regenerate, merge, ours or theirs."""
+        return await self._run(_review.rebase(self.id, strategy))
+
+    async def __aenter__(self) -> AsyncWorkspace:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._run(_review.leave(self.id))
+
+    def __repr__(self) -> str:
+        return f"AsyncWorkspace(id={self.id!r}, status={self.status!r}, scope={self._info.scope!r})"

@@ -1,0 +1,273 @@
+/* approve of a sandbox of 'agentfense run'; that of a workspace is in cmd_workspace_approve.c. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/chooser.h"
+#include "cli/local_review.h"
+#include "cli/output.h"
+#include "cli/pick.h"
+#include "cli/verb.h"
+#include "cli/workspace_help.h"
+#include "review/approve.h"
+
+static const char help[] = APPROVE_HELP "  --json                 JSON on standard output\n"
+                                        "  -q, --quiet            print nothing but errors\n"
+                                        "  --server URL and others  of a workspace; as for 'agentfense create'\n"
+                                        "  -h, --help             this text\n" APPROVE_EXIT_HELP;
+
+enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_JSON };
+
+static const struct option long_options[] = {
+    { "patch", no_argument, NULL, 'p' },
+    { "all", no_argument, NULL, 'a' },
+    { "dry-run", no_argument, NULL, 'n' },
+    { "force", no_argument, NULL, 'f' },
+    { "acknowledge", no_argument, NULL, OPT_ACKNOWLEDGE },
+    { "override-acceptance", no_argument, NULL, OPT_OVERRIDE },
+    { "commit", no_argument, NULL, 'c' },
+    { "message", required_argument, NULL, 'm' },
+    { "json", no_argument, NULL, OPT_JSON },
+    { "quiet", no_argument, NULL, 'q' },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
+
+#define EXIT_CONFLICTS 1
+
+struct approve_words {
+    const char *name;
+    char **paths; /* borrowed from argv */
+    int path_count;
+    bool asks, is_all, is_dry, is_forced, acknowledges, json, is_quiet, wants_help, is_of_workspace;
+};
+
+/* ---- what is said ---- */
+
+static json_t *files_json(const struct approve *approve)
+{
+    json_t *all = json_array();
+
+    for (size_t i = 0; i < approve->edits.count; i++) {
+        const struct approve_file *file = &approve->files[i];
+        json_t *one;
+
+        if (!edit_is_file(file->edit))
+            continue;
+        one = json_pack("{s:o, s:s, s:s}", "path", output_json_name(file->edit->path), "change",
+                        change_kind_name(file->edit->kind), "outcome", approve_outcome_name(file->outcome));
+        if (file->outcome == APPROVE_CONFLICT)
+            json_object_set_new(one, "reason", json_string(file->reason));
+        json_array_append_new(all, one);
+    }
+    return all;
+}
+
+static void print_json(const struct pick *pick, const struct approve *approve, const struct approve_words *w, size_t remaining)
+{
+    output_json(json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:b, s:s}", "sandbox", pick->name, "directory",
+                          output_json_name(pick->spec->base_path), "files", files_json(approve), "applied",
+                          (json_int_t) (approve->conflict_count ? 0 : approve->taken_count), "conflicts",
+                          (json_int_t) approve->conflict_count, "remaining", (json_int_t) remaining, "dry_run", w->is_dry,
+                          "approval", approve->id));
+}
+
+static void print_conflicts(const struct approve *approve)
+{
+    fprintf(stderr, "agentfense approve: %zu conflict%s, nothing was written; --force writes in spite of %s\n",
+            approve->conflict_count, approve->conflict_count == 1 ? "" : "s", approve->conflict_count == 1 ? "it" : "them");
+    for (size_t i = 0; i < approve->edits.count; i++) {
+        const struct approve_file *file = &approve->files[i];
+        if (file->outcome != APPROVE_CONFLICT)
+            continue;
+        fputs("  ", stderr);
+        output_escaped(stderr, file->edit->path);
+        fprintf(stderr, ": %s\n", file->reason);
+    }
+}
+
+static void print_text(const struct pick *pick, const struct approve *approve, const struct approve_words *w, size_t remaining)
+{
+    size_t files = 0;
+
+    for (size_t i = 0; i < approve->edits.count; i++) {
+        const struct approve_file *file = &approve->files[i];
+
+        files += edit_is_file(file->edit) && (file->outcome == APPROVE_WHOLE || file->outcome == APPROVE_PARTLY);
+        if (file->outcome != APPROVE_PARTLY)
+            continue;
+        printf("  %zu of %zu hunks: ", file->hunks_taken, file->hunk_count);
+        output_escaped(stdout, file->edit->path);
+        putchar('\n');
+    }
+    printf("%s %zu file%s to ", w->is_dry ? "would apply" : "applied", files, files == 1 ? "" : "s");
+    output_escaped(stdout, pick->spec->base_path);
+    if (remaining > 0)
+        printf("; %zu file%s stay%s in the sandbox", remaining, remaining == 1 ? "" : "s", remaining == 1 ? "s" : "");
+    putchar('\n');
+    if (!w->is_dry && files > 0)
+        printf("to take it back: agentfense undo %s, to be done with it: agentfense discard %s\n", pick->name, pick->name);
+}
+
+/* ---- the work ---- */
+
+/* 1: what is chosen must be acknowledged, and that is told. Who says yes to a change that is shown with a warning has done it. */
+static int check_words(const struct local_review *review, const struct approve_words *w)
+{
+    bool is_told = false;
+
+    for (size_t i = 0; i < review->count && !w->acknowledges && !w->asks; i++) {
+        const struct file_change *change = &review->set.items[review->places[i]];
+
+        if (change->acknowledge == ACKNOWLEDGE_NOTHING)
+            continue;
+        if (!is_told)
+            fputs("agentfense approve: nothing was written; look at these, and say --acknowledge:\n", stderr);
+        is_told = true;
+        fputs("  ", stderr);
+        output_escaped(stderr, change->path);
+        fprintf(stderr, ": %s\n", acknowledge_text(change->acknowledge));
+    }
+    return is_told;
+}
+
+static int count_left(const struct pick *pick, size_t *ret, struct err *err)
+{
+    autodone(edit_list) struct edit_list rest = EDIT_LIST_EMPTY;
+    int r = pick_load_edits(pick, NULL, 0, &rest, err);
+
+    *ret = edit_list_files(&rest);
+    return r;
+}
+
+static int write_chosen(const struct pick *pick, const struct approve_words *w, const struct local_review *review,
+                        struct err *err)
+{
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    struct approve_options options = { .selection = &review->selection, .is_forced = w->is_forced, .is_dry = w->is_dry };
+    size_t remaining = 0;
+    int r = approve_run(pick->delta_path, &options, &approve, err);
+
+    if (r >= 0 && count_left(pick, &remaining, err) < 0)
+        r = -EIO;
+    if (r < 0)
+        return r;
+    if (w->json)
+        print_json(pick, &approve, w, remaining);
+    else if (r > 0)
+        print_conflicts(&approve);
+    else if (!w->is_quiet)
+        print_text(pick, &approve, w, remaining);
+    return r;
+}
+
+static int say_nothing_to_do(const struct approve_words *w)
+{
+    if (w->json)
+        output_json(
+            json_pack("{s:s, s:[], s:i, s:i, s:i}", "sandbox", w->name, "files", "applied", 0, "conflicts", 0, "remaining", 0));
+    else if (!w->is_quiet)
+        puts(w->asks ? "nothing was chosen" : "nothing to approve");
+    return 0;
+}
+
+/* The sandbox is ours until the end: what is shown is what is written. */
+static int approve_it(const struct approve_words *w, struct err *err)
+{
+    autodone(pick) struct pick pick = PICK_NONE;
+    autodone(local_review) struct local_review review = LOCAL_REVIEW_NONE;
+    autofd int lock = -1;
+    int r = pick_open(w->name, &pick, err);
+
+    if (r < 0)
+        return r;
+    r = home_lock(pick.dir_fd, &lock);
+    if (r == -EBUSY)
+        return err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox '%s' is running; stop it first", pick.name);
+    if (r < 0)
+        return err_errno(err, r, "locking sandbox '%s'", pick.name);
+    if (!pick.has_delta)
+        return w->path_count ? err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' has no changes", pick.name)
+                             : say_nothing_to_do(w);
+    r = approve_recover(pick.delta_path, false, err);
+    if (r == 0)
+        r = local_review_load(&review, pick.delta_path, w->paths, w->path_count, err);
+    if (r == 0 && w->asks)
+        r = local_review_ask(&review, err);
+    else if (r == 0)
+        local_review_take_all(&review, w->path_count > 0);
+    if (r < 0)
+        return r;
+    if (review.selection.file_count == 0 && (w->asks || review.count == 0))
+        return say_nothing_to_do(w);
+    return check_words(&review, w) ? EXIT_CONFLICTS : write_chosen(&pick, w, &review, err);
+}
+
+static int take_option(struct approve_words *w, int option, struct err *err)
+{
+    bool *flag = option == 'p'               ? &w->asks
+                 : option == 'a'             ? &w->is_all
+                 : option == 'n'             ? &w->is_dry
+                 : option == 'f'             ? &w->is_forced
+                 : option == OPT_ACKNOWLEDGE ? &w->acknowledges
+                 : option == OPT_JSON        ? &w->json
+                 : option == 'q'             ? &w->is_quiet
+                 : option == 'h'             ? &w->wants_help
+                 : option != '?'             ? &w->is_of_workspace
+                                             : NULL;
+
+    if (!flag)
+        return err_invalid(err, "see 'agentfense approve --help'");
+    *flag = true;
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct approve_words *w, struct err *err)
+{
+    int option, r;
+
+    while ((option = getopt_long(argc, argv, "panfcm:qh", long_options, NULL)) != -1) {
+        r = take_option(w, option, err);
+        if (r < 0)
+            return r;
+    }
+    if (w->wants_help)
+        return 0;
+    if (optind == argc)
+        return err_invalid(err, "say which sandbox; 'agentfense ls' and 'agentfense ps -w' list them");
+    w->name = argv[optind];
+    w->paths = argv + optind + 1;
+    w->path_count = argc - optind - 1;
+    if (w->is_of_workspace)
+        return err_invalid(err, "--commit, --message and --override-acceptance are for workspaces");
+    if (w->is_all && (w->asks || w->path_count > 0))
+        return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
+    if (w->asks && w->json)
+        return err_invalid(err, "-p asks a person; --json is for programs");
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    struct approve_words w = { 0 };
+    struct err err = ERR_NONE;
+    int r = parse(argc, argv, &w, &err);
+
+    if (r == 0 && w.wants_help)
+        fputs(help, stdout);
+    else if (r == 0)
+        r = approve_it(&w, &err);
+    if (r < 0)
+        return output_error("approve", &err);
+    return r > 0 ? EXIT_CONFLICTS : EXIT_SUCCESS;
+}
+
+const struct verb verb_approve = {
+    .name = "approve",
+    .summary = "write changes of a sandbox into its directory: all, files or hunks",
+    .run = run,
+    .program = CLIENT_PROGRAM,
+};

@@ -1,0 +1,141 @@
+/* processes and kill: what runs in the background of a workspace. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/client_verbs.h"
+#include "cli/grid.h"
+#include "cli/output.h"
+#include "cli/workspace.h"
+
+enum { OPT_RUNNING = 1, OPT_PID, OPT_ALL };
+
+static const struct option options[] = {
+    { "running", no_argument, NULL, OPT_RUNNING },
+    { "pid", required_argument, NULL, OPT_PID },
+    { "all", no_argument, NULL, OPT_ALL },
+    API_LONG_OPTIONS,
+};
+
+struct process_options {
+    bool only_running, is_all;
+    const char *pid;
+};
+
+static int take(struct api_call *call, int option, const char *argument, struct err *err)
+{
+    struct process_options *o = call->own;
+
+    (void) err;
+    if (option == OPT_RUNNING)
+        o->only_running = true;
+    else if (option == OPT_ALL)
+        o->is_all = true;
+    else
+        o->pid = argument;
+    return 0;
+}
+
+static void add_row(struct grid *grid, const json_t *item)
+{
+    bool runs = json_is_true(json_object_get(item, "running"));
+    autofree char *ended = xprintf("exit %lld", json_number(item, "exitCode"));
+
+    grid_add(grid, json_text(item, "id"));
+    grid_add_number(grid, json_number(item, "pid"));
+    grid_add_coloured(grid, runs ? "running" : ended, runs ? GRID_GOOD : GRID_DIM);
+    grid_add(grid, json_text(item, "startedAt"));
+    grid_add(grid, *json_text(item, "commandLine") ? json_text(item, "commandLine") : json_text(item, "command"));
+}
+
+static int run_processes(struct api_call *call, struct err *err)
+{
+    static const char *const titles[] = { "ID", "PID", "STATUS", "STARTED", "COMMAND", NULL };
+    const struct process_options *o = call->own;
+    char id[UUID_TEXT_MAX];
+    autojson answer = NULL;
+    struct grid grid;
+    json_t *item;
+    size_t i;
+    int r = workspace_find(call->client, call->words[0], id, err);
+
+    if (r == 0)
+        r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/processes%s", id,
+                          o->only_running ? "?running=true" : "");
+    if (r < 0)
+        return r;
+    if (call->options.is_json) {
+        output_json(json_incref(answer));
+        return 0;
+    }
+    grid_init(&grid, titles);
+    json_array_foreach(json_object_get(answer, "processes"), i, item)
+    {
+        if (call->options.is_quiet)
+            puts(json_text(item, "id"));
+        else
+            add_row(&grid, item);
+    }
+    if (!call->options.is_quiet)
+        grid_print(&grid, stdout);
+    grid_done(&grid);
+    return 0;
+}
+
+static int run_kill(struct api_call *call, struct err *err)
+{
+    const struct process_options *o = call->own;
+    const char *pid = o->pid ? o->pid : call->word_count > 1 ? call->words[1] : NULL;
+    char id[UUID_TEXT_MAX];
+    autojson answer = NULL;
+    int r = workspace_find(call->client, call->words[0], id, err);
+
+    if (r < 0)
+        return r;
+    if (!pid == !o->is_all)
+        return err_invalid(err, "say which process, by its id or its pid; or --all");
+    if (pid && strspn(pid, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(pid))
+        return err_refuse(err, -EINVAL, pid, "is no process");
+    if (pid)
+        r = workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s/processes/%s", id, pid);
+    else
+        r = workspace_ask(call, "POST", json_object(), &answer, err, "/api/v1/sandboxes/%s/processes/kill-all", id);
+    if (r < 0)
+        return r;
+    if (!answer)
+        answer = json_pack("{s:i}", "killed", 1);
+    if (call->options.is_json)
+        output_json(json_incref(answer));
+    else if (!call->options.is_quiet)
+        printf("ended %lld\n", json_number(answer, "killed"));
+    return 0;
+}
+
+#define PROCESS_VERB(verb, most, help_text)                                                                                    \
+    int cmd_##verb(int argc, char **argv)                                                                                      \
+    {                                                                                                                          \
+        static const struct api_verb self = {                                                                                  \
+            .name = #verb,                                                                                                     \
+            .help = help_text API_OPTIONS_HELP,                                                                                \
+            .options = options,                                                                                                \
+            .words_min = 1,                                                                                                    \
+            .words_max = most,                                                                                                 \
+            .own_size = sizeof(struct process_options),                                                                        \
+            .take = take,                                                                                                      \
+            .run = run_##verb,                                                                                                 \
+        };                                                                                                                     \
+        return api_verb_run(&self, argc, argv);                                                                                \
+    }
+
+PROCESS_VERB(processes, 1,
+             "usage: agentfense processes [options] WORKSPACE\n\n"
+             "Lists what 'agentfense exec --detach' started.\n\n"
+             "  --running              only those that run\n")
+PROCESS_VERB(kill, 2,
+             "usage: agentfense kill [options] WORKSPACE PROCESS\n"
+             "       agentfense kill [options] WORKSPACE --all\n\n"
+             "Ends a process in the background, with all that it started.\n\n"
+             "  --pid PROCESS          which: its id or its pid\n"
+             "  --all                  all of them\n")

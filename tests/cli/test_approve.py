@@ -1,0 +1,156 @@
+"""approve and undo, on sandboxes whose changes a mounted fence recorded: all, files, and hunk by hunk on a terminal."""
+
+import fcntl
+import os
+import pty
+import select
+import subprocess
+import termios
+
+import pytest
+
+from conftest import PROGRAM
+from test_review_verbs import BUSY, Sandboxes
+
+LINES = "".join(f"{n}\n" for n in range(1, 41))
+TWO = "sed -i '2s/.*/two/; 30s/.*/thirty/' n.txt; echo new > b.txt"
+
+
+@pytest.fixture
+def boxes(tmp_path):
+    boxes = Sandboxes(tmp_path)
+    (boxes.base / "n.txt").write_text(LINES)
+    return boxes
+
+
+def answered(boxes, words, answers):
+    """The verb on a terminal that is its own; each answer is given when it asks."""
+    master, slave = pty.openpty()
+    child = subprocess.Popen([PROGRAM, *words], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                             env={**boxes.env, "NO_COLOR": "1"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(slave)
+    out, asked = b"", 0
+    try:
+        while select.select([master], [], [], 60)[0]:
+            try:
+                out += os.read(master, 65536)
+            except OSError:
+                break
+            while asked < len(answers) and out.count(b"]? ") > asked:
+                os.write(master, answers[asked].encode())
+                asked += 1
+        return out.decode(), child.wait(60)
+    finally:
+        os.close(master)
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+
+
+def piped(boxes, words, answers):
+    return subprocess.run([PROGRAM, *words], env=boxes.env, input=answers, capture_output=True, text=True, timeout=60)
+
+
+def test_all_is_written_and_can_be_taken_back(boxes):
+    before = boxes.tree()
+    boxes.make("one", BUSY)
+    assert boxes.json("approve", "one", "-n")["dry_run"] is True and boxes.tree() == before
+    done = boxes("approve", "one", check=0)
+    assert done.stdout.splitlines()[0] == f"applied 4 files to {boxes.base}"
+    assert "agentfense undo one" in done.stdout
+    after = boxes.tree()
+    assert after["docs/new/page.md"] == "hello\n" and "src/old.py" not in after
+    assert boxes.names() == ["one"] and boxes("approve", "one", check=0).stdout
+    assert boxes("undo", "one", "-n", check=0).stdout.startswith("would take back") and boxes.tree() == after
+    boxes("undo", "one", check=0)
+    assert boxes.tree() == before
+    assert len(boxes.json("undo", "one", "--list")["approvals"]) == 2
+    assert "nothing of sandbox 'one'" in boxes("undo", "one", check=125).stderr
+    boxes("approve", "one", check=0)
+    assert boxes.tree() == after
+
+
+def test_undo_leaves_what_was_changed_since(boxes):
+    boxes.make("one", TWO)
+    boxes("approve", "one", check=0)
+    (boxes.base / "b.txt").write_text("mine\n")
+    done = boxes("undo", "one", check=1)
+    assert "  b.txt\n" in done.stderr and (boxes.base / "b.txt").read_text() == "mine\n"
+    assert "thirty" in (boxes.base / "n.txt").read_text()
+
+
+def test_files_leave_the_rest(boxes):
+    boxes.make("one", BUSY)
+    told = boxes.json("approve", "one", "docs", "/a.txt")
+    assert {file["path"] for file in told["files"]} == {"docs/new/page.md", "a.txt"} and told["remaining"] == 2
+    assert (boxes.base / "src/old.py").exists()
+    assert "has no changes" in boxes("approve", "one", "nothing", check=125).stderr
+
+
+def test_hunks_are_chosen_one_by_one(boxes):
+    boxes.make("one", TWO)
+    text, code = answered(boxes, ["approve", "-p", "one", "n.txt", "b.txt"], ["y\n", "n\n", "n\n", "k\n", "k\n", "n\n", "y\n"][:3])
+    assert code == 0 and "\x1b" not in text, text
+    assert "  1 of 2 hunks: n.txt" in text
+    assert (boxes.base / "n.txt").read_text() == LINES.replace("2\n", "two\n", 1)
+    assert not (boxes.base / "b.txt").exists()
+    assert "+thirty" in boxes("diff", "one", check=0).stdout and "+two" not in boxes("diff", "one", check=0).stdout
+    assert piped(boxes, ["approve", "-p", "one"], "a\na\n").returncode == 0
+    assert boxes("diff", "one", check=0).stdout == ""
+
+
+@pytest.mark.parametrize("last", ["\x04", "\x03"], ids=["end", "ctrl-c"])
+def test_no_answer_writes_nothing(boxes, last):
+    boxes.make("one", TWO)
+    before = boxes.tree()
+    text, code = answered(boxes, ["approve", "-p", "one"], ["y\n", last])
+    assert code != 0 and boxes.tree() == before, text
+    assert piped(boxes, ["approve", "-p", "one"], "y\n").returncode == 125 and boxes.tree() == before
+    assert "nothing was chosen" in piped(boxes, ["approve", "-p", "one"], "q\n").stdout
+
+
+def test_what_runs_by_itself_wants_a_word(boxes):
+    boxes.make("one", "echo x > .envrc; ln -s /etc/passwd out; echo fine > fine.txt")
+    done = boxes("approve", "one", check=1)
+    assert ".envrc: " in done.stderr and "out: " in done.stderr and not (boxes.base / "fine.txt").exists()
+    boxes("approve", "one", "fine.txt", check=0)
+    asked = piped(boxes, ["approve", "-p", "one", ".envrc"], "y\n")
+    assert "mind: " in asked.stdout and (boxes.base / ".envrc").exists()
+    boxes("approve", "one", "--acknowledge", check=0)
+    assert (boxes.base / "out").is_symlink()
+
+
+def test_what_is_hostile_is_shown_escaped(boxes):
+    boxes.make("one", r"""printf 'x\033[2J\302\233\342\200\256\n' > "$(printf 'a\033]0;t\007\nb')" """)
+    asked = subprocess.run([PROGRAM, "approve", "-p", "one"], env=boxes.env, input=b"n\n", capture_output=True, timeout=60)
+    assert asked.returncode == 0
+    for byte in (b"\033", b"\007", b"\xc2\x9b", b"\xe2\x80\xae"):
+        assert byte not in asked.stdout
+    assert b"a\\x1b]0;t\\x07\\nb" in asked.stdout
+
+
+def test_conflicts_write_nothing(boxes):
+    boxes.make("one", TWO, live=True)
+    (boxes.base / "n.txt").write_text(LINES.replace("2\n", "TWO\n", 1))
+    done = boxes("approve", "one", check=1)
+    assert "n.txt: " in done.stderr and not (boxes.base / "b.txt").exists()
+    told = boxes.json("approve", "one", check=1)
+    assert told["conflicts"] == 1 and told["applied"] == 0
+    boxes("approve", "one", "--force", check=0)
+    assert "two\n" in (boxes.base / "n.txt").read_text()
+
+
+def test_one_that_runs_is_left_alone(boxes):
+    path = boxes.make("one", TWO)
+    with open(path / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "is running" in boxes("approve", "one", check=125).stderr
+        assert "is running" in boxes("undo", "one", check=125).stderr
+
+
+@pytest.mark.parametrize("words", [["one", "--all", "-p"], ["one", "-p", "--json"], ["one", "-c"], [], ["one", "--all", "a"]])
+def test_calls_that_are_off(boxes, words):
+    boxes.make("one", TWO)
+    before = boxes.tree()
+    boxes("approve", *words, check=2)
+    assert boxes.tree() == before

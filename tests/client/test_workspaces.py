@@ -1,0 +1,299 @@
+"""Workspaces from the command line: made, worked in, reviewed and collected, without a server and with one."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import termios
+
+import pytest
+from place import WAIT
+
+NUMBERS = "".join(f"{n}\n" for n in range(1, 41))
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+CHANGE = "sed -i '2s/.*/two/; 30s/.*/thirty/' n.txt; rm old.txt; echo new > src/new.py"
+
+
+@pytest.fixture
+def project(tmp_path):
+    top = tmp_path / "project"
+    (top / "src").mkdir(parents=True)
+    (top / "n.txt").write_text(NUMBERS)
+    (top / "old.txt").write_text("old\n")
+    (top / "src" / "app.py").write_text("print(1)\n")
+    return top
+
+
+@pytest.fixture
+def made(cli, project):
+    workspace = cli.say("create", "--scope", project, "--preset", "full-access", "--owner", "me")
+    assert UUID.fullmatch(workspace)
+    yield workspace
+    cli.run("rm", workspace)
+
+
+@pytest.fixture
+def changed(cli, made):
+    cli.run("exec", made, "--", CHANGE)
+    return made
+
+
+def on_terminal(cli, words, answers, env=None):
+    """A verb on a terminal of its own: what it prints, and its exit code. Each answer is given when it asks."""
+    master, slave = pty.openpty()
+    child = subprocess.Popen([cli.program, *map(str, words)], stdin=slave, stdout=slave, stderr=slave, cwd=cli.top,
+                             env=cli.environment(TERM="xterm", **(env or {})), start_new_session=True,
+                             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(slave)
+    out, asked = b"", 0
+    try:
+        while True:
+            ready, _, _ = select.select([master], [], [], WAIT)
+            assert ready, out
+            try:
+                piece = os.read(master, 65536)
+            except OSError:
+                break
+            out += piece
+            while asked < len(answers) and out.count(b"]? ") > asked:
+                os.write(master, answers[asked].encode())
+                asked += 1
+        return out.decode(), child.wait(WAIT)
+    finally:
+        os.close(master)
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+
+
+def test_it_is_found_by_the_beginning_of_its_id(cli, made, project):
+    short = made[:8]
+    assert cli.say("ps", "-wq").splitlines().count(made) == 1
+    row = next(line for line in cli.run("ps", "-w").out.splitlines() if made in line)
+    assert row.split()[1:3] == ["active", "me"] and str(project) in row
+    assert f"scopePath: {project}\n" in cli.run("inspect", short).out
+    assert cli.say("stop", short) == made and cli.json("inspect", made)["status"] == "stopped"
+    assert cli.json("start", short)["status"] == "active"
+    assert made not in cli.say("ps", "-q")
+    assert "no workspace" in cli.run("diff", "00000000", code=125).err
+    assert cli.run("diff", "no-such-thing", code=125).err == \
+        "agentfense diff: there is no sandbox 'no-such-thing'; 'agentfense ls' lists them\n"
+
+
+def test_a_command_has_its_output_and_its_exit_code(cli, made):
+    done = cli.run("exec", "-e", "A=b", "-w", "src", made, "--", "sh", "-c", "cat; echo $A; echo e >&2; exit 7", code=7, input=b"in\n")
+    assert (done.out, done.err) == ("in\nb\n", "e\n")
+    assert cli.json("exec", made, "--", "exit 3", code=3)["exitCode"] == 3
+    assert cli.run("exec", "-t", "1s", made, "--", "sleep 60", code=124)
+
+
+def test_processes_in_the_background_have_logs(cli, made):
+    process = cli.say("exec", "-d", "--name", "x", made, "--", "echo one; read x; sleep 600")
+    assert process.startswith("pr_")
+    assert process in cli.say("processes", "-q", made)
+    other = cli.say("exec", "-d", made, "--", "echo one; echo two; exit 4")
+    assert cli.run("logs", "-f", "--pid", other, made).out == "one\ntwo\n"
+    assert cli.run("logs", "--pid", other, "--tail", "1", made).out == "two\n"
+    assert other in cli.run("logs", made).out
+    assert "exit 4" in cli.run("processes", made).out
+    cli.run("kill", made, other.replace("pr_", "x/"), code=2)
+    assert cli.json("kill", made, "--all")["killed"] >= 1
+
+
+def test_the_diff_in_all_its_forms(cli, changed, project, tmp_path):
+    text = cli.run("diff", changed[:8]).out
+    assert text.startswith("diff --git a/n.txt b/n.txt\n") and "\033" not in text
+    assert "-2\n+two\n" in text and "deleted file mode 100644" in text and "+++ b/src/new.py" in text
+    assert cli.run("diff", changed, "src").out.count("diff --git") == 1
+    assert cli.run("diff", changed, "--name-only").out == "n.txt\nold.txt\nsrc/new.py\n"
+    assert cli.run("diff", changed, "--stat").out.endswith(" 3 files changed, 3 insertions(+), 3 deletions(-)\n")
+    told = cli.json("diff", changed)
+    assert [file["projectPath"] for file in told["files"]] == ["n.txt", "old.txt", "src/new.py"]
+    assert told["diffHash"] and len(told["files"][0]["hunks"]) == 2
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", project, copy], check=True)
+    subprocess.run(["git", "apply", "-"], cwd=copy, input=cli.run("diff", changed, "--patch").stdout, check=True)
+    assert (copy / "n.txt").read_text() == NUMBERS.replace("2\n", "two\n", 1).replace("30\n", "thirty\n", 1)
+    assert not (copy / "old.txt").exists()
+    assert cli.run("diff", changed, "nothing/here", code=2).err.endswith("'nothing/here' has no changes\n")
+
+
+def test_colours_are_for_terminals(cli, changed):
+    text, code = on_terminal(cli, ["diff", changed], [])
+    assert code == 0 and "\033[32m+two\033[0m" in text and "\033[31m-2\033[0m" in text
+    plain, _ = on_terminal(cli, ["diff", changed], [], {"NO_COLOR": "1"})
+    assert "\033" not in plain and "+two" in plain
+
+
+def test_what_is_hostile_is_shown_escaped(cli, made):
+    cli.run("exec", made, "--", r"""printf 'a\033[31mred\r\n\302\233 \342\200\256x\n' > bad.txt; touch "$(printf 'n\033]0;t\007\nm')" """)
+    for words in (["diff", made], ["diff", made, "--stat"], ["diff", made, "--name-only"]):
+        out = cli.run(*words).stdout
+        assert b"\033" not in out and b"\007" not in out and b"\xc2\x9b" not in out and b"\xe2\x80\xae" not in out
+        assert b"\\x1b" in out or b"\\033" in out
+    cli.run("diff", made, "--json")
+    text, code = on_terminal(cli, ["approve", "-p", made], ["n\n", "n\n"], {"NO_COLOR": "1"})
+    assert code == 0 and "\033" not in text and "\x9b" not in text and "\u202e" not in text and "nothing was chosen" in text
+
+
+def test_approving_what_was_not_shown_is_refused(cli, changed, project):
+    done = cli.run("approve", changed, code=1)
+    assert "n.txt" in done.err and f"agentfense diff {changed[:8]}" in done.err
+    assert cli.json("approve", changed, code=1)["details"]["reason"] == "DIFF_NOT_SERVED"
+    assert (project / "n.txt").read_text() == NUMBERS
+    cli.run("diff", changed)
+    assert "would apply 3 files\n" in cli.run("approve", "-n", changed).out
+    assert (project / "old.txt").exists()
+    cli.run("approve", changed)
+    assert not (project / "old.txt").exists() and (project / "src" / "new.py").read_text() == "new\n"
+    assert cli.json("inspect", changed)["status"] == "approved"
+
+
+def test_all_is_what_there_is_now_and_files_leave_the_rest(cli, changed, project):
+    cli.run("diff", changed)
+    assert cli.run("approve", changed, "src").out == \
+        f"  applied: src/new.py\napplied 1 file; 2 files stay in the workspace\nto take it back: agentfense undo {changed[:8]}\n"
+    assert (project / "old.txt").exists()
+    cli.run("exec", changed, "--", "echo more > more.txt")
+    assert cli.json("approve", changed, "--all")["applied"] == 3
+    assert (project / "more.txt").exists() and not (project / "old.txt").exists()
+
+
+def test_hunks_are_chosen_on_a_terminal(cli, changed, project):
+    text, code = on_terminal(cli, ["approve", "-p", changed[:8]], ["?\n", "n\n", "y\n", "k\n", "k\n", "j\n", "j\n", "n\n", "q\n"])
+    assert code == 0, text
+    assert "y - approve this" in text and "(was: yes)" in text and "(1/4) Approve this hunk" in text
+    assert "1 of 2 hunks" in text
+    assert (project / "n.txt").read_text() == NUMBERS.replace("30\n", "thirty\n", 1)
+    assert (project / "old.txt").exists() and not (project / "src" / "new.py").exists()
+    rest = cli.run("diff", changed).out
+    assert "+two" in rest and "+thirty" not in rest and "new.py" in rest
+    assert "took back 1 path" in cli.run("undo", changed).out
+    assert (project / "n.txt").read_text() == NUMBERS
+
+
+@pytest.mark.parametrize("last", ["\x04", "\x03"], ids=["end of input", "ctrl-c"])
+def test_without_an_answer_nothing_is_written(cli, changed, project, last):
+    text, code = on_terminal(cli, ["approve", "-p", changed], ["y\n", last])
+    assert code != 0, text
+    assert (project / "n.txt").read_text() == NUMBERS
+
+
+def test_discard_and_reject(cli, changed, project):
+    assert cli.run("discard", changed, "n.txt", "src").out == "discarded the changes of 2 files; 1 stay\n"
+    assert cli.run("diff", changed, "--name-only").out == "old.txt\n"
+    assert cli.run("exec", changed, "--", "sed -n 2p n.txt; ls src").out == "2\napp.py\n"
+    assert cli.say("reject", changed) == changed
+    assert cli.json("inspect", changed)["status"] == "rejected" and (project / "old.txt").exists()
+    assert cli.run("approve", changed, "--all", code=1)
+
+
+def test_conflicts_rebase_and_warnings(cli, made, project):
+    cli.run("exec", made, "--", "sed -i '2s/.*/two/' n.txt; echo x > .envrc")
+    (project / "n.txt").write_text(NUMBERS.replace("2\n", "TWO\n", 1).replace("40\n", "40\n41\n"))
+    assert "n.txt" in cli.run("conflicts", made, code=1).out
+    cli.run("diff", made)
+    done = cli.run("approve", made, "n.txt", code=1)
+    assert "conflict: n.txt" in done.err
+    assert "--acknowledge" in cli.run("approve", made, ".envrc", code=1).err
+    assert cli.json("rebase", made, "--strategy", "ours")["success"] is True
+    assert cli.json("conflicts", made)["conflictingFiles"] == []
+    assert cli.json("approve", made, "--all", "--acknowledge")["applied"] == 1
+    assert (project / ".envrc").exists() and "TWO\n" in (project / "n.txt").read_text()
+
+
+def test_commits_and_where_a_file_comes_from(cli, changed, project):
+    def git(*words):
+        return subprocess.run(["git", "-C", project, *words], check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q"), git("config", "user.name", "n"), git("config", "user.email", "m@x"), git("add", "-A"), git("commit", "-qm", "one")
+    (project / "mine.txt").write_text("mine\n")
+    git("add", "mine.txt")
+    assert "-m is the message" in cli.run("approve", changed, "--all", "-m", "x", code=2).err
+    cli.run("approve", changed, "--all")
+    assert cli.say("pending", "-q", "--project", project) == changed
+    assert "would commit 3 files\n" in cli.run("commit", "-n", changed).out
+    assert cli.run("commit", changed, "-m", "from the agent").out.startswith("committed 3 files: ")
+    assert git("log", "-1", "--format=%s").strip() == "from the agent" and "mine.txt" in git("diff", "--cached", "--name-only")
+    assert cli.say("pending", "-q", "--project", project) == ""
+    assert git("rev-parse", "HEAD").strip() in cli.run("provenance", project / "n.txt").out
+
+
+def test_gc_takes_what_is_over(cli, project):
+    workspace = cli.say("create", "--scope", project)
+    cli.run("reject", workspace)
+    assert cli.run("gc", "--older-than", "24h").out == "removed 0 workspaces\n"
+    assert workspace in cli.say("gc", "-q", "-n", "--older-than", "0s")
+    told = cli.json("gc", "--older-than", "0s")
+    assert [item["id"] for item in told["collected"]].count(workspace) == 1 and told["dryRun"] is False
+    assert workspace not in cli.say("ps", "-wq") and workspace in cli.say("ps", "-wq", "--status", "deleted")
+
+
+def test_reserved_paths_are_kept_apart(cli, made, project):
+    done = cli.run("create", "--scope", project, code=125)
+    assert made in done.err or "reserve" in done.err
+    other = cli.say("create", "--scope", project, "--no-lock", "--rule", "/src=read", "--preset", "read-only")
+    assert "Permission denied" in cli.run("exec", other, "--", "echo x > n.txt", code=2).err
+    cli.run("rm", other)
+
+
+# ---- by the other name ----
+
+
+@pytest.fixture
+def tool(cli):
+    link = cli.top / "workspace-sandbox"
+    if not link.exists():
+        link.symlink_to(cli.program)
+
+    def run(*words, code=0, env=None):
+        environment = cli.environment(**(env or {}))
+        done = subprocess.run([link, *map(str, words)], capture_output=True, text=True, env=environment, timeout=WAIT,
+                              stdin=subprocess.DEVNULL, cwd=cli.top)
+        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+def test_the_other_name_has_the_words_of_the_tool(cli, tool, project):
+    made = tool("create", f"--scope={project}", "--owner", "bob", "--reserved-paths=src,old.txt").stdout.strip()
+    assert json.loads(tool("list", "--owner=bob", "--json").stdout)["sandboxes"][0]["id"] == made
+    assert tool("exec", made[:8], "--timeout=30", "--env=A=b", "--", "echo $A; exit 5", code=5).stdout == "b\n"
+    assert tool("exec", made, "--timeout", "1", "--", "sleep", "60", code=124)
+    assert tool("workspace", made).stdout.strip().endswith("/mnt")
+    process = json.loads(tool("run", made, "--name=x", "--json", "--", "echo hello").stdout)
+    assert tool("logs", made, f"--pid={process['id']}", "--follow").stdout == "hello\n"
+    tool("kill", made, f"--pid={process['pid']}")
+    tool("exec", made, "--", "echo changed > old.txt")
+    assert "+changed" in tool("diff", made, "--raw").stdout
+    assert tool("conflicts", made).returncode == 0
+    tool("approve", made)
+    assert (project / "old.txt").read_text() == "changed\n"
+    assert json.loads(tool("gc-preview", "--max-age=0s", "--json").stdout)["dryRun"] is True
+    assert tool("gc", "--older-than", "24h").stdout == "removed 0 workspaces\n"
+    assert json.loads(tool("driver-info").stdout)
+    tool("stop", made, code=125)
+    tool("delete", made)
+    assert "unknown command" in tool("no-such", code=2).stderr
+    assert tool("version").stdout.startswith("workspace-sandbox ")
+
+
+def test_the_other_name_has_its_own_settings(cli, tool):
+    tool("configure", "api_base", "http://localhost:1/api/v1/")
+    tool("configure", "token", "secret")
+    config = cli.top / ".config" / "agentfense" / "workspace-sandbox.json"
+    try:
+        assert config.stat().st_mode & 0o777 == 0o600
+        assert json.loads(tool("configure").stdout) == {"api_base": "http://localhost:1/api/v1/", "token": True}
+        assert "http://localhost:1:" in tool("list", code=125).stderr
+        assert "http://localhost:2:" in tool("list", code=125, env={"WORKSPACE_SANDBOX_API_BASE": "http://localhost:2/api/v1"}).stderr
+        assert "http://localhost:3:" in tool("--api-base", "http://localhost:3", "list", code=125).stderr
+    finally:
+        config.unlink()
+    if cli.is_remote:
+        url = {"AGENTFENSE_URL": "", "WORKSPACE_SANDBOX_API_URL": cli.url + "/api/v1"}
+        assert json.loads(tool("list", "--json", env=url).stdout)["totalCount"] >= 0
