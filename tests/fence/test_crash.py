@@ -187,7 +187,7 @@ def fault_points():
     return sorted(found)
 
 
-# A hand-over needs somebody who takes: tests/supervisor/test_sync.py dies at its points.
+# A hand-over needs somebody who takes: tests/supervisor/test_sync.py dies at its points. A drop needs a hold: tests/unit/fence/test_hold.c.
 POINTS = [point for point in fault_points() if not point.startswith(("handover-", "drop-"))]
 REACHED = set()
 
