@@ -34,6 +34,8 @@ static void copy_options(struct service_options *to, const struct service_option
     to->container.network = xdup(from->container.network ? from->container.network : "none");
     to->container.oci_runtime = xdup(from->container.oci_runtime ? from->container.oci_runtime : "");
     to->project_root = xdup(from->project_root ? from->project_root : "");
+    to->commit_template = xdup(from->commit_template ? from->commit_template : "");
+    to->commit_author = xdup(from->commit_author ? from->commit_author : "agent");
 }
 
 /* Made once, and kept where the sandboxes are: they are what it tells apart. */
@@ -138,6 +140,8 @@ void service_free(struct service *service)
     free((char *) service->options.container.network);
     free((char *) service->options.container.oci_runtime);
     free((char *) service->options.project_root);
+    free((char *) service->options.commit_template);
+    free((char *) service->options.commit_author);
     free(service);
 }
 
