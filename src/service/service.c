@@ -35,7 +35,7 @@ static void copy_options(struct service_options *to, const struct service_option
     to->container.oci_runtime = xdup(from->container.oci_runtime ? from->container.oci_runtime : "");
     to->project_root = xdup(from->project_root ? from->project_root : "");
     to->commit_template = xdup(from->commit_template ? from->commit_template : "");
-    to->commit_author = xdup(from->commit_author ? from->commit_author : "");
+    to->commit_author = xdup(from->commit_author ? from->commit_author : "agent");
 }
 
 /* Made once, and kept where the sandboxes are: they are what it tells apart. */

@@ -580,3 +580,15 @@ def test_an_undone_approval_is_not_pending(box):
     box.ok("POST", "/undo", {})
     assert box.server.http("GET", f"/api/v1/pending?projectRoot={box.project}")[1]["totalFiles"] == 0
     assert "undoneAt" in box.server.http("GET", f"/api/v1/provenance?path={box.project}/new")[1]["changes"][0]
+
+
+def test_commits_are_by_whom_and_say_what_the_settings_say(make):
+    server = make(**{"workspace-commit-author": "coauthored", "workspace-commit-template": "{{.FileCount}} of {{.Owner}}"}).start()
+    box = Review(server, FILES, owner="agent-7")
+    make_repository(box.project)
+    box.sh("echo new > new")
+    box.diff()
+    box.approve({"createCommit": True, "actor": "Ann <ann@example.org>"})
+    message = git(box.project, "log", "-1", "--format=%an%n%B")
+    assert message.startswith("agent-7\n1 of agent-7\n") and "Co-authored-by: Ann <ann@example.org>" in message
+    box.remove()
