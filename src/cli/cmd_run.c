@@ -328,13 +328,29 @@ static int interrupted(int signal_fd)
     return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? 128 + (int) info.ssi_signo : EXIT_OURS;
 }
 
+/* Something takes its time: what, and how far it is. Comes from another program: escaped. */
+static void tell_step(const char *text, void *cookie)
+{
+    const struct run_options *o = cookie;
+
+    if (o->is_quiet)
+        return;
+    fputs("agentfense: ", stderr);
+    output_escaped(stderr, text);
+    fputc('\n', stderr);
+}
+
 /* A sandbox that never ran is not left behind. */
 static int start_sandbox(struct run_options *o, struct home *home, const char *name, int signal_fd, struct launch *ret,
                          struct err *err)
 {
     struct err ignored = ERR_NONE;
     bool may_be_container = o->in || strcmp(o->spec->runtime, "docker") == 0;
-    int r = launch(home, name, LAUNCH_OWNED, may_be_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS, signal_fd, ret, err);
+    struct launch_wait wait = { .within_ms = may_be_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS,
+                                .cancel_fd = signal_fd,
+                                .on_step = tell_step,
+                                .cookie = o };
+    int r = launch(home, name, LAUNCH_OWNED, &wait, ret, err);
 
     if (r < 0 && !o->in)
         home_remove(home, name, &ignored);

@@ -44,13 +44,13 @@ static int receive(int fd, int cancel_fd, int64_t until_ns, struct ctl_reply *re
     }
 }
 
-static int await_running(struct launch *launch, const char *name, int64_t within_ms, int cancel_fd, struct err *err)
+static int await_running(struct launch *launch, const char *name, const struct launch_wait *wait, struct err *err)
 {
-    int64_t until = clock_now_ns() + within_ms * CLOCK_NS_PER_MS;
+    int64_t until = clock_now_ns() + wait->within_ms * CLOCK_NS_PER_MS;
     struct ctl_reply reply;
 
     for (;;) {
-        int r = receive(launch->ctl_fd, cancel_fd, until, &reply);
+        int r = receive(launch->ctl_fd, wait->cancel_fd, until, &reply);
 
         if (r == -ECONNRESET)
             return err_set(err, ERR_UNAVAILABLE, r, "the supervisor of '%s' ended at once", name);
@@ -62,6 +62,8 @@ static int await_running(struct launch *launch, const char *name, int64_t within
             return 0;
         if (reply.state.state == CTL_STATE_FAILED)
             return err_set(err, reply.state.code, -ECANCELED, "%s", reply.state.text);
+        if (reply.state.state == CTL_STATE_BOOTING && reply.state.text[0] != '\0' && wait->on_step)
+            wait->on_step(reply.state.text, wait->cookie);
     }
 }
 
@@ -74,8 +76,8 @@ static int spawn(const char *program, const char *dir, enum launch_kind kind, in
     return proc_spawn(&spec, &ret->supervisor, err);
 }
 
-int launch(const struct home *home, const char *name, enum launch_kind kind, int64_t within_ms, int cancel_fd,
-           struct launch *ret, struct err *err)
+int launch(const struct home *home, const char *name, enum launch_kind kind, const struct launch_wait *wait, struct launch *ret,
+           struct err *err)
 {
     autofree char *program = NULL;
     autofree char *spec_path = home_path(home, name, "");
@@ -92,7 +94,7 @@ int launch(const struct home *home, const char *name, enum launch_kind kind, int
     r = spawn(program, spec_path, kind, theirs, ret, err);
     close(steal_fd(&theirs));
     if (r == 0)
-        r = await_running(ret, name, within_ms, cancel_fd, err);
+        r = await_running(ret, name, wait, err);
     if (r < 0 && kind == LAUNCH_DETACHED)
         proc_signal(&ret->supervisor, SIGTERM);
     if (r < 0)

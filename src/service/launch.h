@@ -27,10 +27,18 @@ struct launch {
 
 #define LAUNCH_NONE ((struct launch){ .supervisor = PROC_NONE, .ctl_fd = -1 })
 
-/* The sandbox runs when it returns 0. Otherwise the error is the supervisor's own, and nothing is left running. When `cancel_fd`
- * (or -1) becomes readable meanwhile: -EINTR. */
-int launch(const struct home *home, const char *name, enum launch_kind kind, int64_t within_ms, int cancel_fd,
-           struct launch *ret, struct err *err);
+/* How it is waited for. */
+struct launch_wait {
+    int64_t within_ms;
+    int cancel_fd; /* -1, or what ends it when it becomes readable: -EINTR */
+    void (*on_step)(const char *text,
+                    void *cookie); /* NULL, or who wants to hear what takes its time, such as fetching an image */
+    void *cookie;
+};
+
+/* The sandbox runs when it returns 0. Otherwise the error is the supervisor's own, and nothing is left running. */
+int launch(const struct home *home, const char *name, enum launch_kind kind, const struct launch_wait *wait, struct launch *ret,
+           struct err *err);
 
 /* What still comes while it stops: events of the last moments, states. */
 typedef void (*launch_reply_fn)(const struct ctl_reply *reply, void *cookie);

@@ -93,7 +93,8 @@ static int renew_engine(struct service *service, const struct sandbox_row *row, 
 static int boot(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
-    int64_t within_ms = row->runtime == SANDBOX_RUNTIME_DOCKER ? LAUNCH_CONTAINER_MS : LAUNCH_MS;
+    bool is_container = row->runtime == SANDBOX_RUNTIME_DOCKER;
+    struct launch_wait wait = { .within_ms = is_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS, .cancel_fd = cancel_fd };
     autofd int dir_fd = -1;
     int r = open_dir(service, row->id, &dir_fd, err);
 
@@ -102,7 +103,7 @@ static int boot(struct service *service, struct ward *ward, struct sandbox_row *
     if (r == 0)
         r = settle(service, row->codebase_id, err);
     if (r == 0)
-        r = launch(&service->home, row->id, LAUNCH_DETACHED, within_ms, cancel_fd, &launched, err);
+        r = launch(&service->home, row->id, LAUNCH_DETACHED, &wait, &launched, err);
     if (r < 0)
         return r;
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);

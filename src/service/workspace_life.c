@@ -17,12 +17,13 @@
 int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int cancel_fd, struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
+    struct launch_wait wait = { .within_ms = LAUNCH_MS, .cancel_fd = cancel_fd };
     char name[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
     int r = home_find(&service->home, ward->id, name, &dir_fd, err);
 
     if (r == 0)
-        r = launch(&service->home, ward->id, LAUNCH_DETACHED, LAUNCH_MS, cancel_fd, &launched, err);
+        r = launch(&service->home, ward->id, LAUNCH_DETACHED, &wait, &launched, err);
     if (r < 0)
         return r;
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->account_id, "", false);

@@ -74,6 +74,9 @@ def test_the_command_line_says_what_is_wrong(shop):
     assert "--runtime docker" in shop.call("run", "--net", "bridge", shop.base, "--", "true").stderr
     missing = shop.call("run", "-q", "--image", "localhost:1/none/such", shop.base, "--", "true")
     assert missing.returncode == 125 and "localhost:1/none/such" in missing.stderr, missing
+    assert "fetching" not in missing.stderr
+    missing = shop.call("run", "--image", "localhost:1/none/such", shop.base, "--", "true")
+    assert missing.returncode == 125 and "agentfense: fetching 'localhost:1/none/such'\n" in missing.stderr, missing
 
 
 def test_run_changes_are_reviewed_as_ever(shop):
