@@ -295,7 +295,7 @@ static void fold(struct diary_page *page, struct diary_page *later)
     int64_t since_ns = later->since_ns ? later->since_ns : page->since_ns;
     char *path = page->path;
 
-    if (later->is_reset || later->base == DIARY_BASE_PRESENT || (was_dropped && later->base != DIARY_BASE_UNKNOWN)) {
+    if (later->is_reset || later->base == DIARY_BASE_PRESENT || was_dropped) {
         free(page->kept);
         *page = *later;
         page->path = path;
