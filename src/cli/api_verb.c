@@ -76,7 +76,9 @@ static int parse(struct api_call *call, int argc, char **argv, struct err *err)
 {
     const struct api_verb *verb = call->verb;
     int split = verb->takes_command ? find_command(argc, argv) : argc, option;
-    autofree char *letters = xprintf(":qh%s", verb->letters ? verb->letters : "");
+    /* Without "--", what stands after the words is the command, with options of its own. */
+    bool is_open = verb->takes_command && split == argc;
+    autofree char *letters = xprintf("%s:qh%s", is_open ? "+" : "", verb->letters ? verb->letters : "");
 
     call->command = argv + (split < argc ? split + 1 : argc);
     optind = 0;
@@ -95,6 +97,10 @@ static int parse(struct api_call *call, int argc, char **argv, struct err *err)
     }
     call->words = argv + optind;
     call->word_count = split - optind;
+    if (is_open && call->word_count > verb->words_max) {
+        call->word_count = verb->words_max;
+        call->command = call->words + call->word_count;
+    }
     if (call->word_count < verb->words_min || (verb->words_max >= 0 && call->word_count > verb->words_max))
         return refuse_words(call, err);
     return verb->check ? verb->check(call, err) : 0;

@@ -58,7 +58,7 @@ struct api_verb {
     const char *letters;          /* of short options beside q and h */
     const struct option *options; /* ended by API_LONG_OPTIONS */
     int words_min, words_max;     /* -1: any number */
-    bool takes_command;           /* what stands after "--" is no word */
+    bool takes_command;           /* what stands after "--", or without one after the words, is no word */
     size_t own_size;              /* of the verb's own options, zeroed */
     /* One of the verb's own options. -ENOENT: it is none. */
     int (*take)(struct api_call *call, int option, const char *argument, struct err *err);

@@ -17,7 +17,7 @@
 #define INPUT_BYTES_MAX ((size_t) 2 << 20)
 
 static const char help[] =
-    "usage: agentfense exec [options] SANDBOX -- COMMAND [ARGUMENT...]\n\n"
+    "usage: agentfense exec [options] SANDBOX [--] COMMAND [ARGUMENT...]\n\n"
     "Runs a command in a sandbox that was started. Its output and exit code are passed on; what it changes goes into the\n"
     "codebase when it ends, unless the sandbox was made with --no-sync. Words arrive as they are typed here; a single word\n"
     "is a line for the shell: agentfense exec SANDBOX -- 'make 2>&1 | tail'.\n\n"

@@ -28,6 +28,12 @@ def test_words_arrive_as_they_are_typed(cli, sandbox):
     assert cli.run("exec", sandbox, "--", "printf", "<%s>", *words).out == "".join(f"<{word}>" for word in words)
 
 
+def test_a_command_needs_no_dashes_before_it(cli, sandbox):
+    assert cli.say("exec", sandbox, "sh", "-c", "echo $0 $1", "-e", "--json") == "-e --json"
+    assert cli.say("exec", "-w", "src", sandbox, "pwd") == "/workspace/src"
+    assert cli.json("exec", "--json", sandbox, "sh", "-c", "exit 9", code=9)["exitCode"] == 9
+
+
 def test_a_single_word_is_a_line_for_the_shell(cli, sandbox):
     assert cli.say("exec", sandbox, "--", "echo one | tr a-z A-Z") == "ONE"
 
