@@ -286,16 +286,14 @@ static int replay(const char *delta_path, const char *base_path, struct err *err
 {
     autoptr(ruleset) rules = NULL;
     autoptr(fence) fence = NULL;
-    mode_t mask = umask(077);
     int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
 
     if (r == 0) {
         struct fence_config config = {
-            .base_path = base_path, .delta_path = delta_path, .rules = rules, .keeps_other_base = true
+            .base_path = base_path, .delta_path = delta_path, .rules = rules, .keeps_other_base = true, .is_at_rest = true
         };
         r = fence_new(&config, &fence, err);
     }
-    umask(mask);
     return r;
 }
 
@@ -319,8 +317,7 @@ int change_settle(const char *delta_path, struct err *err)
     if (r < 0)
         return r;
     is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
-    if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
-        overlay_delta_is_lent(about.meta_fd)) {
+    if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 || overlay_delta_is_lent(about.meta_fd)) {
         r = replay(delta_path, about.base_path, err);
         r = r == -EBUSY ? 0 : r;
     }

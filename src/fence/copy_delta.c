@@ -354,7 +354,9 @@ static int make_delta(const char *delta_path, const char *base_path, struct err 
     autoptr(ruleset) rules = NULL;
     autoptr(fence) fence = NULL;
     int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
-    struct fence_config config = { .base_path = base_path, .delta_path = delta_path, .rules = rules, .is_live = true };
+    struct fence_config config = {
+        .base_path = base_path, .delta_path = delta_path, .rules = rules, .is_live = true, .is_at_rest = true
+    };
 
     return r < 0 ? r : fence_new(&config, &fence, err);
 }

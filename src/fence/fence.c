@@ -195,9 +195,11 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     f->exec_of = config->exec_of;
     f->cookie = config->cookie;
     init_locks(f);
-    raise_descriptor_limit();
     /* Modes come from the kernel with the caller's mask applied; ours must not be applied again. */
-    umask(0);
+    if (!config->is_at_rest) {
+        raise_descriptor_limit();
+        umask(0);
+    }
     handles_init(&f->handles);
     quota_init(&f->quota, config->quota_bytes, config->quota_inodes);
     f->passages = passages_new();

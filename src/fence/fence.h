@@ -64,6 +64,7 @@ struct fence_config {
     bool is_live;          /* others edit the base meanwhile */
     bool hands_over;       /* changes may be given to the base: handover.h */
     bool keeps_other_base; /* take a delta that was made over another base */
+    bool is_at_rest;       /* nobody is going to be served: the mask and limits of the process stay as they are */
     unsigned threads;      /* most workers; 0: a default */
     enum fence_data_path data_path;
     int64_t version_time_ns; /* times of directories nobody changed; 0: when the delta was made */

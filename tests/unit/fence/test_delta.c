@@ -1,5 +1,7 @@
 #include "fence_fixture.h"
 
+#include "fence/change.h"
+
 static const char *const all[] = { "/**=write", NULL };
 
 /* In the order in which they are made: whoever is killed leaves the first few. */
@@ -57,10 +59,31 @@ static void what_holds_something_else_is_no_delta(void **state)
     }
 }
 
+/* Whoever only looks at changes may be a server with many threads. */
+static void settling_changes_nothing_of_the_process(void **state)
+{
+    struct err err = ERR_NONE;
+    struct fixture x;
+    mode_t mask = umask(027);
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "base/d");
+    fixture_open(&x, (const char *const[]){ "/**=write", NULL }, 0);
+    fixture_close(&x);
+    put_file(&x, "delta/meta/journal", "torn");
+    umask(027);
+    autofree char *delta = xprintf("%s/delta", x.dir);
+    assert_int_equal(change_settle(delta, &err), 0);
+    assert_int_equal(umask(mask), 027);
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_half_made_is_taken_up_again),
+        cmocka_unit_test(settling_changes_nothing_of_the_process),
         cmocka_unit_test(what_holds_something_else_is_no_delta),
     };
 
