@@ -1,7 +1,13 @@
 """The review of workspaces over HTTP: what the agent changed, and what becomes of it."""
 
+import http.client
+import json
+import shutil
+import subprocess
+
 import pytest
 from review import Review, git, make_repository
+from workspace import make_project
 
 FILES = {"README": "read me\n", "src/a.txt": "one\ntwo\nthree\n", "src/long.txt": "".join(f"line {n}\n" for n in range(40)), "doc/x.md": "x\n",
          "doc/y.md": "y\n"}
@@ -54,13 +60,7 @@ def test_the_whole_way(shared):
 
 def test_the_examples_word_for_word(make):
     """The four calls of the guide, with curl; only address and ids are ours."""
-    import json
-    import pathlib
-    import subprocess
-    import tempfile
-
-    top = pathlib.Path(tempfile.mkdtemp(prefix="af-project-"))
-    top.chmod(0o755)
+    top = make_project()
     (top / "scenarios/my-app").mkdir(parents=True)
     (top / "scenarios/my-app/main.go").write_text("package main\n")
     server = make(**{"workspace-project-root": str(top)}).start()
@@ -136,11 +136,6 @@ def test_a_diff_has_both_paths_hunks_and_totals(shared):
 
 
 def test_the_patch_is_one_that_git_applies(box):
-    import http.client
-    import shutil
-    import subprocess
-    import tempfile
-
     box.sh("sed -i 's/two/TWO/' src/a.txt; printf 'a\\0b' > bin; chmod 755 README; mv doc/x.md doc/z.md; rm doc/y.md")
     host, port = box.server.http_address.rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
@@ -148,7 +143,7 @@ def test_the_patch_is_one_that_git_applies(box):
     answer = connection.getresponse()
     patch = answer.read()
     assert answer.status == 200 and answer.headers["ETag"] == f'"{box.diff()["diffHash"]}"'
-    place = tempfile.mkdtemp(prefix="af-project-")
+    place = make_project()
     shutil.copytree(box.project, place, dirs_exist_ok=True)
     subprocess.run(["git", "apply"], cwd=place, input=patch, check=True)
     box.approve()
@@ -280,9 +275,6 @@ def test_files_of_a_scoped_sandbox_go_by_either_path(shared):
                                   '{"files": ["a"', "[]", "null", "nonsense", '{"diffHash": 1}', '{"acknowledge": "yes"}',
                                   '{"files": ["a"], "files": ["b"]}', '{"hunks": [{"path": "a", "hunkIds": ["x"], "more": 1}]}'])
 def test_a_malformed_approval_is_400_and_applies_nothing(shared, body):
-    import http.client
-    import json
-
     box = Review(shared, FILES)
     try:
         box.sh("echo a > a")
@@ -391,14 +383,10 @@ def test_a_rebase_brings_both_together(box, strategy, agent, conflicts):
 
 
 def test_the_base_commit_is_known_and_moves(shared):
-    import pathlib
-    import tempfile
-
     box = Review(shared, FILES)
     make_repository(box.project)
     other = Review(shared, FILES)
     try:
-        assert pathlib.Path(tempfile.gettempdir()).exists()
         box.sh("echo a > a")
         answer = box.ok("POST", "/rebase", {})
         head = git(box.project, "rev-parse", "HEAD").strip()

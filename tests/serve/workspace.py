@@ -1,5 +1,6 @@
 """A workspace over HTTP, as clients of /api/v1 use it."""
 
+import atexit
 import contextlib
 import http.client
 import json
@@ -19,11 +20,18 @@ from websocket_client import Refused, WebSocket  # noqa: E402, F401
 WAIT = 60
 
 
+def make_project():
+    """A directory that other users can reach, gone at the end."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="af-project-"))
+    place.chmod(0o755)
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
 class Workspace:
     def __init__(self, server, files=None, **more):
         self.server = server
-        self.project = pathlib.Path(tempfile.mkdtemp(prefix="af-project-"))
-        self.project.chmod(0o755)
+        self.project = make_project()
         if server.user is not None:
             os.chown(self.project, server.user, server.user)
         for path, content in (files or {"README": "read me\n"}).items():
