@@ -26,7 +26,8 @@
 #include "supervisor/sandbox.h"
 #include "supervisor/sync.h"
 
-#define HELLO_MS 20000
+/* Less than whoever starts us waits (service/launch.h), and enough where hundreds are started at once. */
+#define HELLO_MS 50000
 #define FUSE_DEVICE "/dev/fuse"
 #define FUSE_MAJOR 10
 #define FUSE_MINOR 229
