@@ -144,7 +144,7 @@ static int check(struct api_call *call, struct err *err)
             err, ERR_UNIMPLEMENTED, -ENOTTY,
             "a terminal (-it) is not passed through the API yet; 'agentfense run -it' has one in a sandbox of its own");
     if (!call->command[0])
-        return err_invalid(err, "no command; it comes after '--': agentfense exec SANDBOX -- COMMAND");
+        return err_invalid(err, "no command: agentfense exec SANDBOX [--] COMMAND");
     if (o->has_input && o->no_input)
         return err_invalid(err, "-i and -n contradict each other");
     return 0;

@@ -30,7 +30,7 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ps", "inspect", "ex
     (["create", "--label", "x", "cb"], "KEY=VALUE"),
     (["create", "--rule", "x", "cb"], "x"),
     (["create", "--expires", "soon", "cb"], "--expires"),
-    (["exec", "sb", "ls"], "one word too many"),
+    (["exec", "sb", "other", "--", "ls"], "one word too many"),
     (["exec", "sb"], "no command"),
     (["exec", "-t", "0", "sb", "--", "ls"], "no time at all"),
     (["cp", "a", "b"], "CODEBASE:PATH"),
