@@ -24,7 +24,7 @@ void binary_patch_oid(const void *bytes, size_t len, char out[BINARY_PATCH_OID_M
     sha1_update(&sha, len, bytes);
     sha1_digest(&sha, sizeof(digest), digest);
     for (size_t i = 0; i < sizeof(digest); i++)
-        sprintf(out + 2 * i, "%02x", digest[i]);
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
 /* ---- base 85 ---- */
