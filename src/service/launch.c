@@ -14,15 +14,13 @@
 #define STOP_MS 30000
 #define PARENT_FD 3
 
-/* 0 and a reply, or -ETIMEDOUT, -ECONNRESET, -EINTR when there is something in `cancel_fd`, ... */
-static int receive(int fd, int cancel_fd, int64_t until_ns, struct ctl_reply *ret)
+/* 0 and a reply, or -ETIMEDOUT, -ECONNRESET, -EINTR when there is something in `cancel_fd`, ... The reply's texts stand in `payload`,
+ * which holds FRAME_PAYLOAD_MAX. */
+static int receive(int fd, int cancel_fd, int64_t until_ns, char *payload, struct ctl_reply *ret)
 {
-    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
     struct frame frame;
     int r;
 
-    if (!payload)
-        return -ENOMEM;
     for (;;) {
         int64_t left_ms = (until_ns - clock_now_ns()) / CLOCK_NS_PER_MS;
         struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel_fd, .events = POLLIN } };
@@ -36,10 +34,10 @@ static int receive(int fd, int cancel_fd, int64_t until_ns, struct ctl_reply *re
         r = frame_receive(fd, payload, FRAME_PAYLOAD_MAX, FRAME_NOWAIT, &frame);
         if (r == -EAGAIN)
             continue;
-        if (r == 0)
-            r = ctl_reply_decode(&frame, ret);
-        if (r == 0)
-            frame_close_fds(&frame);
+        if (r < 0)
+            return r;
+        r = ctl_reply_decode(&frame, ret);
+        frame_close_fds(&frame);
         return r;
     }
 }
@@ -47,10 +45,13 @@ static int receive(int fd, int cancel_fd, int64_t until_ns, struct ctl_reply *re
 static int await_running(struct launch *launch, const char *name, const struct launch_wait *wait, struct err *err)
 {
     int64_t until = clock_now_ns() + wait->within_ms * CLOCK_NS_PER_MS;
+    autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
     struct ctl_reply reply;
 
+    if (!payload)
+        return err_errno(err, -ENOMEM, "waiting for sandbox '%s' to start", name);
     for (;;) {
-        int r = receive(launch->ctl_fd, wait->cancel_fd, until, &reply);
+        int r = receive(launch->ctl_fd, wait->cancel_fd, until, payload, &reply);
 
         if (r == -ECONNRESET)
             return err_set(err, ERR_UNAVAILABLE, r, "the supervisor of '%s' ended at once", name);
@@ -112,6 +113,7 @@ void launch_stop(struct launch *launch, unsigned grace_ms, launch_reply_fn fn, v
 {
     struct ctl_request request = { .type = CTL_REQUEST_STOP, .tag = 1, .stop = { .grace_ms = grace_ms } };
     int64_t until = clock_now_ns() + (STOP_MS + (int64_t) grace_ms) * CLOCK_NS_PER_MS;
+    autofree char *answer = malloc(FRAME_PAYLOAD_MAX);
     char payload[CTL_PROTO_SMALL_MAX];
     struct ctl_reply reply = { 0 };
     struct frame frame;
@@ -120,7 +122,7 @@ void launch_stop(struct launch *launch, unsigned grace_ms, launch_reply_fn fn, v
         return;
     if (ctl_request_encode(&request, payload, sizeof(payload), &frame) == 0 &&
         frame_send(launch->ctl_fd, &frame, FRAME_WAIT) == 0) {
-        while (receive(launch->ctl_fd, -1, until, &reply) == 0 && !has_stopped(&reply)) {
+        while (answer && receive(launch->ctl_fd, -1, until, answer, &reply) == 0 && !has_stopped(&reply)) {
             if (fn)
                 fn(&reply, cookie);
         }

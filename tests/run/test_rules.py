@@ -136,3 +136,12 @@ def test_the_project_may_change_while_a_sandbox_runs(one):
         run.stdin.close()
         assert run.stdout.read() == b"later\n"
         assert run.wait(60) == 0
+
+
+def test_refusals_of_a_commands_last_moment_are_told_as_they_are(one):
+    """They reach us before or after the command's end. Freed memory is written over, so that whoever still reads it shows."""
+    for _ in range(16):
+        result = one.call("run", "--verbose", "--preset", "agent-safe", SHOP, "--", "sh", "-c", "echo changed >> README.md",
+                          env={"MALLOC_PERTURB_": "245"})
+        lines = [line for line in result.err.splitlines() if line.startswith("agentfense: refused")]
+        assert lines == ["agentfense: refused: write /README.md (read)"]
