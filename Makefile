@@ -5,10 +5,10 @@ FUZZ_SECONDS ?= 60
 MESON = meson setup --wipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test test-docker san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff install clean
+.PHONY: help setup build run test test-long test-docker san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff install clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup:
 	@tools/setup
@@ -24,6 +24,9 @@ run: build ## the main job: what an agent may see of the example project, and wh
 
 test: build ## all tests
 	@meson test -C $(BUILD) --print-errorlogs --no-rebuild
+
+test-long: build ## all tests, those with large counts in full: a thousand mounts, hundreds of kills, 100,000 races (about an hour)
+	@AGENTFENSE_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs --timeout-multiplier 10
 
 test-docker: build ## all tests of sandboxes in containers, also the slow ones
 	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 meson test -C $(BUILD) --suite docker --print-errorlogs --no-rebuild -t 4
