@@ -440,6 +440,7 @@ static int run_policy(int argc, char **argv)
     for (size_t i = 0; i < ARRAY_LEN(subverbs); i++) {
         if (strcmp(name, subverbs[i].name) != 0)
             continue;
+        argv[1] = argv[0]; /* who refuses an option, as getopt(3) tells it */
         code = parse_options(argc - 1, argv + 1, &options);
         if (code < 0)
             code = -1 - code;

@@ -121,6 +121,15 @@ static int become(const char *name, char **argv)
     return EXIT_OURS;
 }
 
+/* getopt(3) tells who refuses an option by argv[0]. */
+static int run_here(const struct verb *verb, int argc, char **argv)
+{
+    autofree char *title = xprintf("agentfense %s", verb->name);
+
+    argv[0] = title;
+    return finish(verb->run(argc, argv));
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "", *own = argc > 0 ? strrchr(argv[0], '/') : NULL;
@@ -148,10 +157,9 @@ int main(int argc, char **argv)
     }
     verb = find(name);
     if (verb && verb->run && verb->program)
-        return verb_is_of_workspace(argc - 1, argv + 1) ? become(verb->program, argv + 1)
-                                                        : finish(verb->run(argc - 1, argv + 1));
+        return verb_is_of_workspace(argc - 1, argv + 1) ? become(verb->program, argv + 1) : run_here(verb, argc - 1, argv + 1);
     if (verb)
-        return verb->program ? become(verb->program, argv + 1) : finish(verb->run(argc - 1, argv + 1));
+        return verb->program ? become(verb->program, argv + 1) : run_here(verb, argc - 1, argv + 1);
     if (*name)
         fprintf(stderr, "agentfense: unknown verb '%s'\n", name);
     print_help(stderr);

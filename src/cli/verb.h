@@ -17,7 +17,7 @@ enum {
 struct verb {
     const char *name;
     const char *summary;               /* one line of `agentfense help` */
-    int (*run)(int argc, char **argv); /* argv[0] is the verb's name; returns the exit code */
+    int (*run)(int argc, char **argv); /* argv[0] is "agentfense VERB"; returns the exit code */
     const char *program;               /* instead of `run`: which of our programs the verb is part of */
 };
 

@@ -139,7 +139,7 @@ def test_lint_looks_into_hidden_directories_for_matches(run, shop):
         (["show", "--rule", "/x=read", "--tree"], ["--tree needs --dir"]),
         (["show", "--rule", "/x=read", "surplus"], ["unexpected argument 'surplus'"]),
         (["frobnicate"], ["unknown subcommand 'frobnicate'"]),
-        (["show", "--frobnicate"], ["unrecognized option"]),
+        (["show", "--frobnicate"], ["agentfense policy: unrecognized option"]),
     ],
 )
 def test_bad_input_is_refused_in_one_line(run, args, words):
