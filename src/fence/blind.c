@@ -282,6 +282,12 @@ void blind_settle(struct fence *f, struct inode *inode)
     tree_unlock(f);
 }
 
+void blind_will_serve(struct fence *f, struct inode *inode)
+{
+    if (blind_any(f) && !inode_has(inode, INODE_PATROLLED))
+        blind_check(f, inode);
+}
+
 void blind_served(struct fence *f, struct inode *inode)
 {
     if (blind_any(f) && (inode_is_dir(inode) ? inode_has(inode, INODE_BLIND) : blind_is_within(f, inode)))

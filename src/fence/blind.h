@@ -23,6 +23,10 @@ bool blind_check_name(struct fence *f, struct inode *dir, const char *name, stru
 /* Attributes of the inode are about to be told, or its content copied up. */
 void blind_check(struct fence *f, struct inode *inode);
 
+/* The kernel asks for content of the file. Who keeps it open asks for nothing else, and if the patrol has left it since the last time,
+ * the descriptor may be one of old content. */
+void blind_will_serve(struct fence *f, struct inode *inode);
+
 /* The kernel gets content of the file, the link or the directory, and will keep it: it is looked after from now on. */
 void blind_served(struct fence *f, struct inode *inode);
 

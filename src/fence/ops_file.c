@@ -64,6 +64,8 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
     ssize_t n = guard_inode(f, NEED_READ, inode, who);
 
     direct_note_seen(inode);
+    if (n == 0 && f->is_live)
+        blind_will_serve(f, inode);
     if (n == 0)
         n = get_content(f, inode, &h);
     if (n != 0)
