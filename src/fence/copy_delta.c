@@ -397,7 +397,7 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
 
 static int take_from_base(int base, int tree, const char *path)
 {
-    autofd int found = path_open_beneath(base, path, O_PATH, 0), into = -1;
+    autofd int found = path_open_beneath(base, path, O_PATH, 0);
     const char *slash = strrchr(path, '/');
     autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
     struct stat st;
