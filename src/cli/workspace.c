@@ -95,7 +95,7 @@ static int ask(struct api_call *call, const char *verb, json_t *body, json_t **r
     return 0;
 }
 
-static char *format(const char *fmt, va_list ap)
+__attribute__((format(printf, 1, 0))) static char *format(const char *fmt, va_list ap)
 {
     char *text;
 

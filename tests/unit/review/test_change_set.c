@@ -251,12 +251,15 @@ static void a_page_is_a_part_and_measures_only_that(void **state)
     assert_int_equal(totals.unmeasured, 24);
     autofree size_t *rest = change_set_page(&set, &(struct change_set_query){ .offset = 26 }, &count, &total);
     assert_int_equal(count, 1);
+    assert_int_equal(rest[0], 27);
     assert_int_equal(total, 27);
     autofree size_t *beyond = change_set_page(&set, &(struct change_set_query){ .offset = 99, .limit = 1 }, &count, &total);
     assert_int_equal(count, 0);
+    assert_non_null(beyond);
     autofree size_t *all =
         change_set_page(&set, &(struct change_set_query){ .path = "/p/", .with_directories = true }, &count, &total);
     assert_int_equal(count, 28);
+    assert_int_equal(all[27], 27);
     assert_int_equal(change_set_measure(&set, NULL, 0, &err), 0);
     totals = change_set_totals(&set);
     assert_int_equal(totals.lines_added, 27);

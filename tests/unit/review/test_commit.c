@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 /* What git says of the project, as its owner would ask it. */
-static char *git(struct world *w, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static char *git(struct world *w, const char *fmt, ...)
 {
     autodone(buf) struct buf out = BUF_EMPTY;
     char words[512], bytes[4096];
