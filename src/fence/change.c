@@ -281,22 +281,6 @@ int fence_each_change(struct fence *f, change_fn fn, void *cookie, struct err *e
     return change_each(f->delta_path, fn, cookie, err);
 }
 
-/* A fence does it when it is made. Under no rules, so that it makes nothing of its own. */
-static int replay(const char *delta_path, const char *base_path, struct err *err)
-{
-    autoptr(ruleset) rules = NULL;
-    autoptr(fence) fence = NULL;
-    int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
-
-    if (r == 0) {
-        struct fence_config config = {
-            .base_path = base_path, .delta_path = delta_path, .rules = rules, .keeps_other_base = true, .is_at_rest = true
-        };
-        r = fence_new(&config, &fence, err);
-    }
-    return r;
-}
-
 /* A sandbox that works on a copy keeps it beside its delta. */
 static int refresh(const char *delta_path, const char *base_path, struct err *err)
 {
@@ -318,7 +302,10 @@ int change_settle(const char *delta_path, struct err *err)
         return r;
     is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
     if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 || overlay_delta_is_lent(about.meta_fd)) {
-        r = replay(delta_path, about.base_path, err);
+        struct fence_config config = {
+            .base_path = about.base_path, .delta_path = delta_path, .keeps_other_base = true, .is_at_rest = true
+        };
+        r = fence_settle(&config, err);
         r = r == -EBUSY ? 0 : r;
     }
     if (r == 0 && faccessat(about.meta_fd, COPY_DELTA_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
