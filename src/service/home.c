@@ -1,6 +1,5 @@
 #include "service/home.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -185,22 +185,9 @@ static bool is_locked(int dirfd, const char *relpath)
 /* Directories that were made for a rule are in there as well: they keep a sandbox longer than it would have to be. */
 bool home_has_changes(int sandbox_dir_fd)
 {
-    int fd = path_open_beneath(sandbox_dir_fd, "delta/data", O_RDONLY | O_DIRECTORY, 0);
-    bool is_empty = true;
-    struct dirent *entry;
-    DIR *dir;
+    autodirectory dir = directory_take(path_open_beneath(sandbox_dir_fd, "delta/data", O_RDONLY | O_DIRECTORY, 0));
 
-    if (fd < 0)
-        return fd != -ENOENT;
-    dir = fdopendir(fd);
-    if (!dir) {
-        close(fd);
-        return true;
-    }
-    while (is_empty && (entry = readdir(dir)))
-        is_empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-    closedir(dir);
-    return !is_empty;
+    return dir ? directory_next(dir) != NULL : errno != ENOENT;
 }
 
 bool home_is_running(int sandbox_dir_fd)

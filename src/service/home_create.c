@@ -1,5 +1,4 @@
 /* Making a sandbox in a home: its name, and how it comes to be there whole. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -69,17 +69,12 @@ static void sweep_one(struct home *home, const char *temp)
 
 static void sweep(struct home *home)
 {
-    int copy = openat(home->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    autodirectory dir = directory_open(home->sandboxes_fd);
 
-    if (!dir && copy >= 0)
-        close(copy);
-    for (const struct dirent *d; dir && (d = readdir(dir));) {
+    for (const struct dirent *d; (d = directory_next(dir));) {
         if (id_is_valid(FILE_TEMP_PREFIX, d->d_name))
             sweep_one(home, d->d_name);
     }
-    if (dir)
-        closedir(dir);
 }
 
 static int make_temp(struct home *home, char temp[ID_TEXT_MAX], int *ret_dir_fd, int *ret_lock_fd)
