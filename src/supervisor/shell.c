@@ -1,4 +1,4 @@
-#include "supervisor/shell_int.h"
+#include "supervisor/shell.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "supervisor/client.h"
+#include "supervisor/shell_int.h"
 
 #define shell_of_task(t) ((struct shell *) ((char *) (t) -offsetof(struct shell, task)))
 
