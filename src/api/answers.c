@@ -154,3 +154,11 @@ Sandbox__V1__Event *make_event(const struct event_info *info)
     message->payload = text(info->payload);
     return message;
 }
+
+ProtobufCMessage *make_empty(void)
+{
+    Sandbox__V1__Empty *empty = xnew(Sandbox__V1__Empty);
+
+    sandbox__v1__empty__init(empty);
+    return &empty->base;
+}

@@ -17,3 +17,5 @@ Sandbox__V1__Session *make_session(const struct session_info *info);
 Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry);
 Sandbox__V1__Version *make_version(const struct version_entry *entry);
 Sandbox__V1__Event *make_event(const struct event_info *info);
+/* For methods that have nothing to tell. */
+ProtobufCMessage *make_empty(void);

@@ -7,59 +7,49 @@
 #include "base/mem.h"
 #include "service/shelf.h"
 
-static int create(struct call *call, void *cookie, struct err *err)
+static int create(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__CreateCodebaseRequest *in = message;
     autodone(codebase_entry) struct codebase_entry entry = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
-
-    if (r < 0)
-        return r;
-    const Sandbox__V1__CreateCodebaseRequest *in = (void *) request;
     /* Who shows a token has said who they are. */
-    r = shelf_create(service_of(cookie), &caller, in->name, *in->owner_id ? in->owner_id : caller.owner, in->idempotency_key,
-                     &entry, err);
-    return r < 0 ? r : answer_send(call, &make_codebase(&entry)->base, err);
+    int r = shelf_create(request->service, &request->caller, in->name, *in->owner_id ? in->owner_id : request->caller.owner,
+                         in->idempotency_key, &entry, err);
+
+    if (r >= 0)
+        *ret = &make_codebase(&entry)->base;
+    return r;
 }
 
 int handle_create_codebase(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, create(call, cookie, err), err);
+    return request_serve(call, cookie, create, err);
 }
 
-static int get(struct call *call, void *cookie, struct err *err)
+static int get(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__GetCodebaseRequest *in = message;
     autodone(codebase_entry) struct codebase_entry entry = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__GetCodebaseRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
     if (r == 0)
-        r = shelf_get(service_of(cookie), &caller, in->codebase_id, &entry, err);
-    return r < 0 ? r : answer_send(call, &make_codebase(&entry)->base, err);
+        r = shelf_get(request->service, &request->caller, in->codebase_id, &entry, err);
+    if (r >= 0)
+        *ret = &make_codebase(&entry)->base;
+    return r;
 }
 
 int handle_get_codebase(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, get(call, cookie, err), err);
+    return request_serve(call, cookie, get, err);
 }
 
-static int list(struct call *call, void *cookie, struct err *err)
+static int list(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__ListCodebasesRequest *in = message;
     autodone(codebase_page) struct codebase_page page = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r =
+        shelf_list(request->service, &request->caller, in->owner_id, take_page_size(in->page_size), in->page_token, &page, err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__ListCodebasesRequest *in = (void *) request;
-    r = shelf_list(service_of(cookie), &caller, in->owner_id, take_page_size(in->page_size), in->page_token, &page, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListCodebasesResponse *out = xnew(Sandbox__V1__ListCodebasesResponse);
@@ -68,36 +58,30 @@ static int list(struct call *call, void *cookie, struct err *err)
     for (size_t i = 0; i < page.count; i++)
         out->codebases[out->n_codebases++] = make_codebase(&page.items[i]);
     out->next_page_token = xdup(page.next_token);
-    return answer_send(call, &out->base, err);
+    *ret = &out->base;
+    return 0;
 }
 
 int handle_list_codebases(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, list(call, cookie, err), err);
+    return request_serve(call, cookie, list, err);
 }
 
-static int delete (struct call *call, void *cookie, struct err *err)
+static int delete (const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    const Sandbox__V1__DeleteCodebaseRequest *in = message;
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__DeleteCodebaseRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
     if (r == 0)
-        r = shelf_delete(service_of(cookie), &caller, in->codebase_id, in->force, err);
-    if (r < 0)
-        return r;
-    Sandbox__V1__Empty *empty = xnew(Sandbox__V1__Empty);
-    sandbox__v1__empty__init(empty);
-    return answer_send(call, &empty->base, err);
+        r = shelf_delete(request->service, &request->caller, in->codebase_id, in->force, err);
+    if (r >= 0)
+        *ret = make_empty();
+    return r;
 }
 
 int handle_delete_codebase(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, delete (call, cookie, err), err);
+    return request_serve(call, cookie, delete, err);
 }
 
 /* ---- files ---- */
@@ -134,24 +118,19 @@ static int add_file(const struct shelf_file *file, void *cookie)
     return 0;
 }
 
-static int list_files(struct call *call, void *cookie, struct err *err)
+static int list_files(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__ListFilesRequest *in = message;
     struct file_answer answer = { 0 };
     autofree char *next = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__ListFilesRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
     if (r < 0)
         return r;
     answer.out = xnew(Sandbox__V1__ListFilesResponse);
     sandbox__v1__list_files_response__init(answer.out);
-    r = shelf_list_files(service_of(cookie), &caller, in->codebase_id, in->path, in->recursive, take_page_size(in->page_size),
-                         in->page_token, add_file, &answer, &next, err);
+    r = shelf_list_files(request->service, &request->caller, in->codebase_id, in->path, in->recursive,
+                         take_page_size(in->page_size), in->page_token, add_file, &answer, &next, err);
     if (r < 0) {
         if (answer.bytes > LISTING_BYTES_MAX)
             err_set(err, ERR_RESOURCE_EXHAUSTED, r,
@@ -161,53 +140,46 @@ static int list_files(struct call *call, void *cookie, struct err *err)
         return r;
     }
     answer.out->next_page_token = make_text(next, strlen(next));
-    return answer_send(call, &answer.out->base, err);
+    *ret = &answer.out->base;
+    return 0;
 }
 
 int handle_list_files(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, list_files(call, cookie, err), err);
+    return request_serve(call, cookie, list_files, err);
 }
 
-static int delete_file(struct call *call, void *cookie, struct err *err)
+static int delete_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__DeleteFileRequest *in = message;
     autodone(codebase_entry) struct codebase_entry entry = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__DeleteFileRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
     if (r == 0)
         r = request_need(in->file_path, "file_path", err);
     if (r == 0)
-        r = shelf_remove_file(service_of(cookie), &caller, in->codebase_id, in->file_path, &entry, err);
-    return r < 0 ? r : answer_send(call, &make_codebase(&entry)->base, err);
+        r = shelf_remove_file(request->service, &request->caller, in->codebase_id, in->file_path, &entry, err);
+    if (r >= 0)
+        *ret = &make_codebase(&entry)->base;
+    return r;
 }
 
 int handle_delete_file(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, delete_file(call, cookie, err), err);
+    return request_serve(call, cookie, delete_file, err);
 }
 
 /* ---- versions ---- */
 
-static int list_versions(struct call *call, void *cookie, struct err *err)
+static int list_versions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__ListVersionsRequest *in = message;
     autodone(version_page) struct version_page page = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__ListVersionsRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
     if (r == 0)
-        r = shelf_list_versions(service_of(cookie), &caller, in->codebase_id, take_page_size(in->page_size), in->page_token,
-                                &page, err);
+        r = shelf_list_versions(request->service, &request->caller, in->codebase_id, take_page_size(in->page_size),
+                                in->page_token, &page, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListVersionsResponse *out = xnew(Sandbox__V1__ListVersionsResponse);
@@ -216,33 +188,31 @@ static int list_versions(struct call *call, void *cookie, struct err *err)
     for (size_t i = 0; i < page.count; i++)
         out->versions[out->n_versions++] = make_version(&page.items[i]);
     out->next_page_token = xdup(page.next_token);
-    return answer_send(call, &out->base, err);
+    *ret = &out->base;
+    return 0;
 }
 
 int handle_list_versions(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, list_versions(call, cookie, err), err);
+    return request_serve(call, cookie, list_versions, err);
 }
 
-static int restore(struct call *call, void *cookie, struct err *err)
+static int restore(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__RestoreVersionRequest *in = message;
     autodone(version_entry) struct version_entry entry = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__RestoreVersionRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
     if (r == 0 && in->version < 0)
         r = err_invalid(err, "version must not be negative");
     if (r == 0)
-        r = shelf_restore(service_of(cookie), &caller, in->codebase_id, (uint64_t) in->version, in->path, &entry, err);
-    return r < 0 ? r : answer_send(call, &make_version(&entry)->base, err);
+        r = shelf_restore(request->service, &request->caller, in->codebase_id, (uint64_t) in->version, in->path, &entry, err);
+    if (r >= 0)
+        *ret = &make_version(&entry)->base;
+    return r;
 }
 
 int handle_restore_version(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, restore(call, cookie, err), err);
+    return request_serve(call, cookie, restore, err);
 }

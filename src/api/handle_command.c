@@ -19,9 +19,9 @@ struct collected {
     struct buf out, err;
 };
 
-static int take_command(const ProtobufCMessage *request, struct command_request *ret, struct pair_list *env, struct err *err)
+static int take_command(const void *message, struct command_request *ret, struct pair_list *env, struct err *err)
 {
-    const Sandbox__V1__ExecRequest *in = (const void *) request;
+    const Sandbox__V1__ExecRequest *in = message;
     int r = request_need(in->sandbox_id, "sandbox_id", err);
 
     if (r == 0)
@@ -46,10 +46,9 @@ static int take_command(const ProtobufCMessage *request, struct command_request 
     return 0;
 }
 
-static int take_session_command(const ProtobufCMessage *request, struct command_request *ret, struct pair_list *env,
-                                struct err *err)
+static int take_session_command(const void *message, struct command_request *ret, struct pair_list *env, struct err *err)
 {
-    const Sandbox__V1__SessionExecRequest *in = (const void *) request;
+    const Sandbox__V1__SessionExecRequest *in = message;
     int r = request_need(in->session_id, "session_id", err);
 
     (void) env;
@@ -68,7 +67,7 @@ static int take_session_command(const ProtobufCMessage *request, struct command_
     return 0;
 }
 
-typedef int (*take_fn)(const ProtobufCMessage *request, struct command_request *ret, struct pair_list *env, struct err *err);
+typedef int (*take_fn)(const void *message, struct command_request *ret, struct pair_list *env, struct err *err);
 
 /* ---- to its end ---- */
 
@@ -100,35 +99,41 @@ static Sandbox__V1__ExecResult *make_result(const struct collected *collected, c
     return out;
 }
 
-static int run(struct call *call, void *cookie, take_fn take, struct err *err)
+static int run(const struct request *request, const void *message, take_fn take, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
     autodone(command_result) struct command_result result = { .exit_code = 0 };
     struct collected collected = { BUF_EMPTY, BUF_EMPTY };
     struct command_request wanted = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = take(message, &wanted, &env, err);
 
     if (r == 0)
-        r = take(request, &wanted, &env, err);
-    if (r == 0)
-        r = command_run(service_of(cookie), &caller, &wanted, collect, &collected, &result, err);
-    if (r == 0)
-        r = answer_send(call, &make_result(&collected, &result)->base, err);
+        r = command_run(request->service, &request->caller, &wanted, collect, &collected, &result, err);
+    if (r >= 0)
+        *ret = &make_result(&collected, &result)->base;
     buf_done(&collected.out);
     buf_done(&collected.err);
     return r;
 }
 
+static int exec(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    return run(request, message, take_command, ret, err);
+}
+
 int handle_exec(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, run(call, cookie, take_command, err), err);
+    return request_serve(call, cookie, exec, err);
+}
+
+static int session_exec(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    return run(request, message, take_session_command, ret, err);
 }
 
 int handle_session_exec(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, run(call, cookie, take_session_command, err), err);
+    return request_serve(call, cookie, session_exec, err);
 }
 
 /* ---- as it comes ---- */
@@ -160,30 +165,38 @@ static void tell_end(struct call *call, const struct command_result *result)
     call_set_trailer(call, "agentfense-exec-id", result->name);
 }
 
-static int stream(struct call *call, void *cookie, take_fn take, struct err *err)
+static int stream(const struct request *request, const void *message, take_fn take, struct err *err)
 {
-    autorequest request = NULL;
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
     autodone(command_result) struct command_result result = { .exit_code = 0 };
     struct command_request wanted = { .streams = true };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = take(message, &wanted, &env, err);
 
     if (r == 0)
-        r = take(request, &wanted, &env, err);
+        r = command_run(request->service, &request->caller, &wanted, pass_on, request->call, &result, err);
     if (r == 0)
-        r = command_run(service_of(cookie), &caller, &wanted, pass_on, call, &result, err);
-    if (r == 0)
-        tell_end(call, &result);
+        tell_end(request->call, &result);
     return r;
+}
+
+static int exec_stream(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    (void) ret;
+    return stream(request, message, take_command, err);
 }
 
 int handle_exec_stream(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, stream(call, cookie, take_command, err), err);
+    return request_serve(call, cookie, exec_stream, err);
+}
+
+static int session_exec_stream(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    (void) ret;
+    return stream(request, message, take_session_command, err);
 }
 
 int handle_session_exec_stream(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, stream(call, cookie, take_session_command, err), err);
+    return request_serve(call, cookie, session_exec_stream, err);
 }

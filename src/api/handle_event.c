@@ -7,17 +7,13 @@
 #include "base/mem.h"
 #include "service/events.h"
 
-static int list(struct call *call, void *cookie, struct err *err)
+static int list(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__ListEventsRequest *in = message;
     autodone(event_page) struct event_page page = { 0 };
     struct event_query filter = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r;
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__ListEventsRequest *in = (void *) request;
     filter.page_size = take_page_size(in->page_size);
     filter.sandbox_id = in->sandbox_id;
     filter.codebase_id = in->codebase_id;
@@ -25,7 +21,7 @@ static int list(struct call *call, void *cookie, struct err *err)
     filter.page_token = in->page_token;
     if (in->since && in->since->seconds > 0 && in->since->seconds < INT64_MAX / CLOCK_NS_PER_SEC)
         filter.since_ns = in->since->seconds * CLOCK_NS_PER_SEC + in->since->nanos;
-    r = events_list(service_of(cookie), &caller, &filter, &page, err);
+    r = events_list(request->service, &request->caller, &filter, &page, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListEventsResponse *out = xnew(Sandbox__V1__ListEventsResponse);
@@ -34,10 +30,11 @@ static int list(struct call *call, void *cookie, struct err *err)
     for (size_t i = 0; i < page.count; i++)
         out->events[out->n_events++] = make_event(&page.items[i]);
     out->next_page_token = xdup(page.next_token);
-    return answer_send(call, &out->base, err);
+    *ret = &out->base;
+    return 0;
 }
 
 int handle_list_events(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, list(call, cookie, err), err);
+    return request_serve(call, cookie, list, err);
 }

@@ -8,11 +8,6 @@
 #include "policy/ruleset.h"
 #include "service/sandboxes.h"
 
-static int send_sandbox(struct call *call, const struct sandbox_info *info, struct err *err)
-{
-    return answer_send(call, &make_sandbox(info)->base, err);
-}
-
 static int take_limits(const Sandbox__V1__ResourceLimits *limits, struct sandbox_limits *ret, struct err *err)
 {
     if (!limits)
@@ -31,21 +26,16 @@ static int take_limits(const Sandbox__V1__ResourceLimits *limits, struct sandbox
     return 0;
 }
 
-static int create(struct call *call, void *cookie, struct err *err)
+static int create(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__CreateSandboxRequest *in = message;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
     autodone(pair_list) struct pair_list labels = PAIR_LIST_EMPTY;
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
     autoptr(sandbox_info) info = NULL;
     struct sandbox_request wanted = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__CreateSandboxRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
     if (r == 0)
         r = take_rules(in->permissions, in->n_permissions, &rules, err);
     if (r == 0)
@@ -72,33 +62,32 @@ static int create(struct call *call, void *cookie, struct err *err)
     wanted.network = in->network;
     wanted.sync = (enum sandbox_sync) in->sync_on_completion;
     wanted.idempotency_key = in->idempotency_key;
-    r = sandboxes_create(service_of(cookie), &caller, &wanted, &info, err);
-    return r < 0 ? r : send_sandbox(call, info, err);
+    r = sandboxes_create(request->service, &request->caller, &wanted, &info, err);
+    if (r >= 0)
+        *ret = &make_sandbox(info)->base;
+    return r;
 }
 
 int handle_create_sandbox(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, create(call, cookie, err), err);
+    return request_serve(call, cookie, create, err);
 }
 
 typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
                        struct err *err);
 
 /* Get, start and stop: their requests are the same but for their names, and so are their answers. */
-static int step(struct call *call, void *cookie, step_fn fn, struct err *err)
+static int step(const struct request *request, const void *message, step_fn fn, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__GetSandboxRequest *in = message;
     autoptr(sandbox_info) info = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
 
-    if (r < 0)
-        return r;
-    const char *id = ((Sandbox__V1__GetSandboxRequest *) request)->sandbox_id;
-    r = request_need(id, "sandbox_id", err);
     if (r == 0)
-        r = fn(service_of(cookie), &caller, id, &info, err);
-    return r < 0 ? r : send_sandbox(call, info, err);
+        r = fn(request->service, &request->caller, in->sandbox_id, &info, err);
+    if (r >= 0)
+        *ret = &make_sandbox(info)->base;
+    return r;
 }
 
 _Static_assert(offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) == offsetof(Sandbox__V1__StartSandboxRequest, sandbox_id) &&
@@ -106,63 +95,67 @@ _Static_assert(offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) == offsetof(
                        offsetof(Sandbox__V1__StopSandboxRequest, sandbox_id),
                "three requests of one shape");
 
+static int get(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    return step(request, message, sandboxes_get, ret, err);
+}
+
 int handle_get_sandbox(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, step(call, cookie, sandboxes_get, err), err);
+    return request_serve(call, cookie, get, err);
+}
+
+static int start(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    return step(request, message, sandboxes_start, ret, err);
 }
 
 int handle_start_sandbox(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, step(call, cookie, sandboxes_start, err), err);
+    return request_serve(call, cookie, start, err);
+}
+
+static int stop(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    return step(request, message, sandboxes_stop, ret, err);
 }
 
 int handle_stop_sandbox(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, step(call, cookie, sandboxes_stop, err), err);
+    return request_serve(call, cookie, stop, err);
 }
 
-static int destroy(struct call *call, void *cookie, struct err *err)
+static int destroy(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    const Sandbox__V1__DestroySandboxRequest *in = message;
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__DestroySandboxRequest *in = (void *) request;
-    r = request_need(in->sandbox_id, "sandbox_id", err);
     if (r == 0)
-        r = sandboxes_destroy(service_of(cookie), &caller, in->sandbox_id, in->force, err);
-    if (r < 0)
-        return r;
-    Sandbox__V1__Empty *empty = xnew(Sandbox__V1__Empty);
-    sandbox__v1__empty__init(empty);
-    return answer_send(call, &empty->base, err);
+        r = sandboxes_destroy(request->service, &request->caller, in->sandbox_id, in->force, err);
+    if (r >= 0)
+        *ret = make_empty();
+    return r;
 }
 
 int handle_destroy_sandbox(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, destroy(call, cookie, err), err);
+    return request_serve(call, cookie, destroy, err);
 }
 
-static int list(struct call *call, void *cookie, struct err *err)
+static int list(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__ListSandboxesRequest *in = message;
     autodone(sandbox_page) struct sandbox_page page = { 0 };
     struct sandbox_query filter = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r;
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__ListSandboxesRequest *in = (void *) request;
     if (in->status < 0 || in->status > SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR)
         return err_invalid(err, "status %d is not known", (int) in->status);
     filter.page_size = take_page_size(in->page_size);
     filter.codebase_id = in->codebase_id;
     filter.phase = (enum sandbox_phase) in->status;
     filter.page_token = in->page_token;
-    r = sandboxes_list(service_of(cookie), &caller, &filter, &page, err);
+    r = sandboxes_list(request->service, &request->caller, &filter, &page, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListSandboxesResponse *out = xnew(Sandbox__V1__ListSandboxesResponse);
@@ -171,36 +164,34 @@ static int list(struct call *call, void *cookie, struct err *err)
     for (size_t i = 0; i < page.count; i++)
         out->sandboxes[out->n_sandboxes++] = make_sandbox(page.items[i]);
     out->next_page_token = xdup(page.next_token);
-    return answer_send(call, &out->base, err);
+    *ret = &out->base;
+    return 0;
 }
 
 int handle_list_sandboxes(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, list(call, cookie, err), err);
+    return request_serve(call, cookie, list, err);
 }
 
-static int update(struct call *call, void *cookie, struct err *err)
+static int update(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__UpdatePermissionsRequest *in = message;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
     autoptr(sandbox_info) info = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__UpdatePermissionsRequest *in = (void *) request;
-    r = request_need(in->sandbox_id, "sandbox_id", err);
     if (r == 0)
         r = take_rules(in->permissions, in->n_permissions, &rules, err);
     if (r == 0)
-        r = sandboxes_set_rules(service_of(cookie), &caller, in->sandbox_id, in->preset, &rules, &info, err);
-    return r < 0 ? r : send_sandbox(call, info, err);
+        r = sandboxes_set_rules(request->service, &request->caller, in->sandbox_id, in->preset, &rules, &info, err);
+    if (r >= 0)
+        *ret = &make_sandbox(info)->base;
+    return r;
 }
 
 int handle_update_permissions(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, update(call, cookie, err), err);
+    return request_serve(call, cookie, update, err);
 }
 
 static char *reason_of(const struct rule_list *rules, const struct explained_rule *other)
@@ -232,26 +223,23 @@ static Sandbox__V1__ExplainPermissionResponse *make_explanation(struct ruleset *
     return out;
 }
 
-static int explain(struct call *call, void *cookie, struct err *err)
+static int explain(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__ExplainPermissionRequest *in = message;
     autoptr(ruleset) rules = NULL;
     autoptr(explanation) explanation = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__ExplainPermissionRequest *in = (void *) request;
-    r = request_need(in->sandbox_id, "sandbox_id", err);
     if (r == 0)
         r = request_need(in->path, "path", err);
     if (r == 0)
-        r = sandboxes_explain(service_of(cookie), &caller, in->sandbox_id, in->path, &rules, &explanation, err);
-    return r < 0 || !explanation ? r : answer_send(call, &make_explanation(rules, explanation)->base, err);
+        r = sandboxes_explain(request->service, &request->caller, in->sandbox_id, in->path, &rules, &explanation, err);
+    if (r == 0 && explanation)
+        *ret = &make_explanation(rules, explanation)->base;
+    return r;
 }
 
 int handle_explain_permission(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, explain(call, cookie, err), err);
+    return request_serve(call, cookie, explain, err);
 }

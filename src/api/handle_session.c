@@ -6,19 +6,14 @@
 #include "base/mem.h"
 #include "service/sessions.h"
 
-static int create(struct call *call, void *cookie, struct err *err)
+static int create(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__CreateSessionRequest *in = message;
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
     autodone(session_info) struct session_info info = { 0 };
     struct session_request wanted = { .env = &env };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__CreateSessionRequest *in = (void *) request;
-    r = request_need(in->sandbox_id, "sandbox_id", err);
     if (r == 0)
         r = take_duration(in->idle_timeout, "idle_timeout", &wanted.idle_ns, err);
     if (r < 0)
@@ -28,49 +23,43 @@ static int create(struct call *call, void *cookie, struct err *err)
     wanted.sandbox_id = in->sandbox_id;
     wanted.shell = in->shell;
     wanted.workdir = in->workdir;
-    r = sessions_create(service_of(cookie), &caller, &wanted, &info, err);
-    return r < 0 ? r : answer_send(call, &make_session(&info)->base, err);
+    r = sessions_create(request->service, &request->caller, &wanted, &info, err);
+    if (r >= 0)
+        *ret = &make_session(&info)->base;
+    return r;
 }
 
 int handle_create_session(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, create(call, cookie, err), err);
+    return request_serve(call, cookie, create, err);
 }
 
-static int get(struct call *call, void *cookie, struct err *err)
+static int get(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__GetSessionRequest *in = message;
     autodone(session_info) struct session_info info = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->session_id, "session_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__GetSessionRequest *in = (void *) request;
-    r = request_need(in->session_id, "session_id", err);
     if (r == 0)
-        r = sessions_get(service_of(cookie), &caller, in->session_id, &info, err);
-    return r < 0 ? r : answer_send(call, &make_session(&info)->base, err);
+        r = sessions_get(request->service, &request->caller, in->session_id, &info, err);
+    if (r >= 0)
+        *ret = &make_session(&info)->base;
+    return r;
 }
 
 int handle_get_session(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, get(call, cookie, err), err);
+    return request_serve(call, cookie, get, err);
 }
 
-static int list(struct call *call, void *cookie, struct err *err)
+static int list(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
+    const Sandbox__V1__ListSessionsRequest *in = message;
     autodone(session_list) struct session_list sessions = { 0 };
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__ListSessionsRequest *in = (void *) request;
-    r = request_need(in->sandbox_id, "sandbox_id", err);
     if (r == 0)
-        r = sessions_list(service_of(cookie), &caller, in->sandbox_id, &sessions, err);
+        r = sessions_list(request->service, &request->caller, in->sandbox_id, &sessions, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListSessionsResponse *out = xnew(Sandbox__V1__ListSessionsResponse);
@@ -78,34 +67,28 @@ static int list(struct call *call, void *cookie, struct err *err)
     out->sessions = sessions.count > 0 ? xalloc(sessions.count * sizeof(*out->sessions)) : NULL;
     for (size_t i = 0; i < sessions.count; i++)
         out->sessions[out->n_sessions++] = make_session(&sessions.items[i]);
-    return answer_send(call, &out->base, err);
+    *ret = &out->base;
+    return 0;
 }
 
 int handle_list_sessions(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, list(call, cookie, err), err);
+    return request_serve(call, cookie, list, err);
 }
 
-static int destroy(struct call *call, void *cookie, struct err *err)
+static int destroy(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    const Sandbox__V1__DestroySessionRequest *in = message;
+    int r = request_need(in->session_id, "session_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__DestroySessionRequest *in = (void *) request;
-    r = request_need(in->session_id, "session_id", err);
     if (r == 0)
-        r = sessions_destroy(service_of(cookie), &caller, in->session_id, err);
-    if (r < 0)
-        return r;
-    Sandbox__V1__Empty *empty = xnew(Sandbox__V1__Empty);
-    sandbox__v1__empty__init(empty);
-    return answer_send(call, &empty->base, err);
+        r = sessions_destroy(request->service, &request->caller, in->session_id, err);
+    if (r >= 0)
+        *ret = make_empty();
+    return r;
 }
 
 int handle_destroy_session(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, destroy(call, cookie, err), err);
+    return request_serve(call, cookie, destroy, err);
 }

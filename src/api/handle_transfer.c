@@ -151,14 +151,14 @@ static int take_upload(struct call *call, void *cookie, const struct upload_kind
     autorequest first = NULL;
     autoptr(upload) upload = NULL;
     struct upload_result result;
-    struct caller caller;
+    struct request request;
     int64_t bytes;
-    int r = request_admit(call, cookie, &caller, err);
+    int r = request_admit(call, cookie, &request, err);
 
     if (r == 0)
         r = take_first(call, &first, err);
     if (r == 0)
-        r = kind->begin(first, service_of(cookie), &caller, &upload, err);
+        r = kind->begin(first, request.service, &request.caller, &upload, err);
     if (r == 0)
         r = take_pieces(call, upload, &bytes, err);
     if (r == 0)
@@ -193,44 +193,37 @@ static int send_piece(const void *bytes, size_t len, void *cookie)
     return r;
 }
 
-static int download(struct call *call, void *cookie, struct err *err)
+static int download(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    const Sandbox__V1__DownloadFileRequest *in = message;
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__DownloadFileRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
+    (void) ret;
     if (r == 0)
         r = request_need(in->file_path, "file_path", err);
     if (r == 0 && in->version < 0)
         r = err_invalid(err, "version must not be negative");
     return r < 0 ? r
-                 : shelf_get_file(service_of(cookie), &caller, in->codebase_id, in->file_path, (uint64_t) in->version,
-                                  send_piece, call, err);
+                 : shelf_get_file(request->service, &request->caller, in->codebase_id, in->file_path, (uint64_t) in->version,
+                                  send_piece, request->call, err);
 }
 
 int handle_download_file(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, download(call, cookie, err), err);
+    return request_serve(call, cookie, download, err);
 }
 
-static int download_archive(struct call *call, void *cookie, struct err *err)
+static int download_archive(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    autorequest request = NULL;
-    struct caller caller;
-    int r = request_take(call, cookie, &request, &caller, err);
+    const Sandbox__V1__DownloadArchiveRequest *in = message;
+    int r = request_need(in->codebase_id, "codebase_id", err);
 
-    if (r < 0)
-        return r;
-    const Sandbox__V1__DownloadArchiveRequest *in = (void *) request;
-    r = request_need(in->codebase_id, "codebase_id", err);
-    return r < 0 ? r : shelf_export(service_of(cookie), &caller, in->codebase_id, in->path, send_piece, call, err);
+    (void) ret;
+    return r < 0 ? r
+                 : shelf_export(request->service, &request->caller, in->codebase_id, in->path, send_piece, request->call, err);
 }
 
 int handle_download_archive(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, download_archive(call, cookie, err), err);
+    return request_serve(call, cookie, download_archive, err);
 }

@@ -12,31 +12,25 @@
 
 #define SECONDS_MAX (INT64_MAX / CLOCK_NS_PER_SEC)
 
-int request_admit(struct call *call, void *cookie, struct caller *ret_caller, struct err *err)
+int request_admit(struct call *call, void *cookie, struct request *ret, struct err *err)
 {
-    int r = gate_pass(cookie, call, err);
+    struct api *api = cookie;
+    int r = gate_pass(api, call, err);
 
     if (r < 0)
         return r;
-    *ret_caller = (struct caller){ .owner = call->owner, .is_admin = call->is_admin, .cancel_fd = call_cancel_fd(call) };
+    *ret = (struct request){
+        .call = call,
+        .service = api->service,
+        .caller = { .owner = call->owner, .is_admin = call->is_admin, .cancel_fd = call_cancel_fd(call) },
+    };
     return 0;
 }
 
-int request_take(struct call *call, void *cookie, ProtobufCMessage **ret, struct caller *ret_caller, struct err *err)
+void request_free(ProtobufCMessage **message)
 {
-    int r = request_admit(call, cookie, ret_caller, err);
-
-    if (r == 0)
-        r = call_recv(call, ret, err);
-    if (r == 0)
-        return err_invalid(err, "the request is missing");
-    return r < 0 ? r : 0;
-}
-
-void request_free(ProtobufCMessage **request)
-{
-    if (*request)
-        protobuf_c_message_free_unpacked(*request, NULL);
+    if (*message)
+        protobuf_c_message_free_unpacked(*message, NULL);
 }
 
 int request_end(struct call *call, int r, const struct err *err)
@@ -44,6 +38,28 @@ int request_end(struct call *call, int r, const struct err *err)
     if (r < 0 && err->reason)
         call_set_reason(call, err->reason);
     return r;
+}
+
+static int serve(struct call *call, void *cookie, request_fn fn, struct err *err)
+{
+    autorequest message = NULL;
+    ProtobufCMessage *answer = NULL;
+    struct request request;
+    int r = request_admit(call, cookie, &request, err);
+
+    if (r < 0)
+        return r;
+    r = call_recv(call, &message, err);
+    if (r == 0)
+        return err_invalid(err, "the request is missing");
+    if (r > 0)
+        r = fn(&request, message, &answer, err);
+    return r < 0 || !answer ? r : answer_send(call, answer, err);
+}
+
+int request_serve(struct call *call, void *cookie, request_fn fn, struct err *err)
+{
+    return request_end(call, serve(call, cookie, fn, err), err);
 }
 
 int request_need(const char *value, const char *name, struct err *err)

@@ -12,21 +12,25 @@
 #include "service/sandbox_info.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
-/* A handler's cookie is the api. */
-static inline struct service *service_of(void *cookie)
-{
-    return ((struct api *) cookie)->service;
-}
+/* A call whose caller was let in. */
+struct request {
+    struct call *call;       /* borrowed */
+    struct service *service; /* borrowed */
+    struct caller caller;
+};
 
-/* The request of a method that has one; freed with request_free(). Lets the caller in first. */
-int request_take(struct call *call, void *cookie, ProtobufCMessage **ret, struct caller *ret_caller, struct err *err);
-/* Lets the caller in; for methods whose requests come one by one. */
-int request_admit(struct call *call, void *cookie, struct caller *ret_caller, struct err *err);
-void request_free(ProtobufCMessage **request);
+/* Lets the caller in. A handler's cookie is the api. */
+int request_admit(struct call *call, void *cookie, struct request *ret, struct err *err);
 
+/* Calls a method that has one request, `message`, which lives for the call. An answer in `*ret` is sent and freed; those of a stream are sent
+ * one by one, and NULL is left there. */
+typedef int (*request_fn)(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err);
+int request_serve(struct call *call, void *cookie, request_fn fn, struct err *err);
+
+void request_free(ProtobufCMessage **message);
 #define autorequest __attribute__((cleanup(request_free))) ProtobufCMessage *
 
-/* Why a call failed, for programs, goes from `err` to the call. Returns `r`. */
+/* Why a call failed, for programs, goes from `err` to the call. Returns `r`. request_serve() does it. */
 int request_end(struct call *call, int r, const struct err *err);
 
 /* "<name> is required". */

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,22 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/proc_int.h"
 #include "base/sanitized.h"
 
 /*
- * How a child is made. fork(), not vfork(): the child sets up a dozen things before it execs, and with memory of its own no
- * mistake there can reach the parent. The other threads do not exist in the child, but the locks they held do, so between fork
- * and exec there are only system calls on memory that was prepared before (struct plan): no malloc, no stdio, no strerror.
+ * How a child is made. It sets up a dozen things before it execs, in our memory (see fork_child). The other threads may hold any
+ * lock at that moment, so between fork and exec there are only system calls on memory that was prepared before (struct proc_plan): no
+ * malloc, no stdio, no strerror. What it does is in proc_child.c.
  *
  * All signals are blocked across the fork, so that no handler of ours runs in the child before its dispositions are default.
  *
@@ -36,8 +34,6 @@
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
-enum step { STEP_CGROUPS, STEP_DESCRIPTORS, STEP_SESSION, STEP_LIMITS, STEP_USER, STEP_DEATH_SIGNAL, STEP_CWD, STEP_EXEC };
-
 static const char *const step_texts[] = {
     [STEP_CGROUPS] = "joining its cgroup", [STEP_DESCRIPTORS] = "passing descriptors",
     [STEP_SESSION] = "making a session",   [STEP_LIMITS] = "setting limits",
@@ -45,26 +41,7 @@ static const char *const step_texts[] = {
     [STEP_CWD] = "changing the directory", [STEP_EXEC] = "executing it",
 };
 
-struct failure {
-    enum step step;
-    int error;
-};
-
-struct plan {
-    const struct proc_spec *spec;
-    struct buf task;     /* "starting 'program'", for errors */
-    char **candidates;   /* owned, ended by NULL: what to execute, the first that exists */
-    struct proc_fd *fds; /* owned, ascending by target, the standard three among them */
-    size_t fd_count;
-    int *moved;  /* owned: room for fd_count */
-    int *keep;   /* owned: room for fd_count + 2 */
-    int null_fd; /* owned */
-    int cwd_fd;
-    int status_fd; /* borrowed: the write end */
-    pid_t parent;
-};
-
-static void plan_done(struct plan *plan)
+static void plan_done(struct proc_plan *plan)
 {
     buf_done(&plan->task);
     for (char **c = plan->candidates; c && *c; c++)
@@ -83,7 +60,7 @@ static int by_target(const void *a, const void *b)
     return (x->target > y->target) - (x->target < y->target);
 }
 
-static bool has_target(const struct plan *plan, int target)
+static bool has_target(const struct proc_plan *plan, int target)
 {
     for (size_t i = 0; i < plan->fd_count; i++)
         if (plan->fds[i].target == target)
@@ -91,7 +68,7 @@ static bool has_target(const struct plan *plan, int target)
     return false;
 }
 
-static int plan_fds(struct plan *plan, struct err *err)
+static int plan_fds(struct proc_plan *plan, struct err *err)
 {
     const struct proc_spec *spec = plan->spec;
 
@@ -128,7 +105,7 @@ static const char *path_variable(const char *const *envp)
 }
 
 /* Elements that are not absolute are left out: an empty one means the working directory, which may be a stranger's. */
-static void plan_candidates(struct plan *plan)
+static void plan_candidates(struct proc_plan *plan)
 {
     const char *name = program_name(plan->spec);
     size_t count = 0, cap = 0;
@@ -151,182 +128,14 @@ static void plan_candidates(struct plan *plan)
     plan->candidates[count] = NULL;
 }
 
-/* From here to run_child(): the child. Each function returns 0 or -errno. */
-
-static void reset_signals(void)
-{
-    /* libc does not let its own two signals (32, 33) be set, but a program that started us may have had them ignored, and
-     * then no thread of ours could ever be cancelled: so the kernel is asked. All zero is SIG_DFL on every architecture.
-     * SIGKILL and SIGSTOP refuse, which is fine. */
-    static const char all_zero[64];
-
-    for (int signal = 1; signal < NSIG; signal++)
-        syscall(SYS_rt_sigaction, signal, all_zero, NULL, (NSIG - 1) / 8);
-}
-
-/* Everything is first moved above the highest target, so that no dup2() overwrites a descriptor still to be placed. */
-static int move_fds(struct plan *plan)
-{
-    int lowest = plan->fds[plan->fd_count - 1].target + 1, fd;
-
-    fd = fd_move_above(plan->status_fd, lowest);
-    if (fd < 0)
-        return fd;
-    plan->status_fd = fd;
-    if (plan->cwd_fd > 0) {
-        plan->cwd_fd = fd_move_above(plan->cwd_fd, lowest);
-        if (plan->cwd_fd < 0)
-            return plan->cwd_fd;
-    }
-    for (size_t i = 0; i < plan->fd_count; i++) {
-        plan->moved[i] = fd_move_above(plan->fds[i].fd, lowest);
-        if (plan->moved[i] < 0)
-            return plan->moved[i];
-    }
-    return 0;
-}
-
-static int place_fds(struct plan *plan)
-{
-    size_t kept = 0;
-    int r;
-
-    r = move_fds(plan);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < plan->fd_count; i++) {
-        if (dup2(plan->moved[i], plan->fds[i].target) < 0)
-            return -errno;
-        plan->keep[kept++] = plan->fds[i].target;
-    }
-    /* move_fds() took the status descriptor first, so it has the lower number. */
-    plan->keep[kept++] = plan->status_fd;
-    if (plan->cwd_fd > 0)
-        plan->keep[kept++] = plan->cwd_fd;
-    return fd_close_all_but(plan->keep, kept);
-}
-
-/* While these are open, and by the user who may. */
-static int join_cgroups(const struct proc_spec *spec)
-{
-    for (size_t i = 0; i < spec->join_count; i++)
-        if (write(spec->joins[i], "0", 1) < 0)
-            return -errno;
-    return 0;
-}
-
-static int enter_session(const struct proc_spec *spec)
-{
-    if (spec->new_session)
-        return setsid() < 0 ? -errno : 0;
-    if (spec->new_group)
-        return setpgid(0, 0) < 0 ? -errno : 0;
-    return 0;
-}
-
-static int set_limits(const struct proc_spec *spec)
-{
-    for (size_t i = 0; i < spec->rlimit_count; i++)
-        if (setrlimit(spec->rlimits[i].resource, &spec->rlimits[i].limit) < 0)
-            return -errno;
-    return 0;
-}
-
-/* The raw calls: libc's make all threads follow, which takes locks. Groups first and the user last, since after that we may
- * no longer. */
-static int change_user(const struct proc_user *user)
-{
-    if (!user)
-        return 0;
-    if (syscall(SYS_setgroups, user->group_count, user->groups) < 0 ||
-        syscall(SYS_setresgid, user->gid, user->gid, user->gid) < 0 ||
-        syscall(SYS_setresuid, user->uid, user->uid, user->uid) < 0)
-        return -errno;
-    return 0;
-}
-
-/* After change_user(), which would clear it. A parent that died before the call sends nothing any more. */
-static int follow_parent(const struct plan *plan)
-{
-    if (plan->spec->death_signal == 0)
-        return 0;
-    if (prctl(PR_SET_PDEATHSIG, plan->spec->death_signal) < 0)
-        return -errno;
-    return getppid() == plan->parent ? 0 : -ESRCH;
-}
-
-/* After change_user(): the directory must be one the new user may enter. */
-static int change_directory(const struct plan *plan)
-{
-    if (plan->cwd_fd > 0 && fchdir(plan->cwd_fd) < 0)
-        return -errno;
-    if (plan->spec->cwd && chdir(plan->spec->cwd) < 0)
-        return -errno;
-    return 0;
-}
-
-/* Returns only on failure. A candidate that may not be run is passed over like one that is missing, but remembered. */
-static int execute(const struct plan *plan)
-{
-    static char *const empty[] = { NULL };
-    char *const *envp = plan->spec->envp ? (char *const *) plan->spec->envp : empty;
-    int r = -ENOENT, refused = 0;
-
-    for (char **path = plan->candidates; *path; path++) {
-        execve(*path, (char *const *) plan->spec->argv, envp);
-        r = -errno;
-        if (r == -EACCES)
-            refused = r;
-        else if (r != -ENOENT && r != -ENOTDIR)
-            return r;
-    }
-    return refused ? refused : r;
-}
-
-static struct failure prepare(struct plan *plan)
-{
-    sigset_t none;
-    int r;
-
-    reset_signals();
-    if ((r = join_cgroups(plan->spec)) < 0)
-        return (struct failure){ STEP_CGROUPS, -r };
-    if ((r = place_fds(plan)) < 0)
-        return (struct failure){ STEP_DESCRIPTORS, -r };
-    if ((r = enter_session(plan->spec)) < 0)
-        return (struct failure){ STEP_SESSION, -r };
-    if ((r = set_limits(plan->spec)) < 0)
-        return (struct failure){ STEP_LIMITS, -r };
-    if ((r = change_user(plan->spec->user)) < 0)
-        return (struct failure){ STEP_USER, -r };
-    if ((r = follow_parent(plan)) < 0)
-        return (struct failure){ STEP_DEATH_SIGNAL, -r };
-    if ((r = change_directory(plan)) < 0)
-        return (struct failure){ STEP_CWD, -r };
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    r = execute(plan);
-    return (struct failure){ STEP_EXEC, -r };
-}
-
-static _Noreturn void run_child(struct plan *plan)
-{
-    struct failure failure = prepare(plan);
-
-    fd_write_full(plan->status_fd, &failure, sizeof(failure));
-    _exit(127);
-}
-
-/* The parent again. */
-
 #if defined(SANITIZED_ADDRESS) || defined(SANITIZED_THREAD)
 /* Their run-time does not take a child that shares our memory. */
-static pid_t fork_child(struct plan *plan)
+static pid_t fork_child(struct proc_plan *plan)
 {
     pid_t pid = fork();
 
     if (pid == 0)
-        run_child(plan);
+        proc_child_run(plan);
     return pid < 0 ? -errno : pid;
 }
 #else
@@ -334,13 +143,13 @@ static pid_t fork_child(struct plan *plan)
 
 static int child_main(void *arg)
 {
-    run_child(arg);
+    proc_child_run(arg);
 }
 
 /* The child shares our memory, on a stack of its own, and this thread stands still until it runs its program: nothing is copied,
  * which in a process of any size costs more than all the rest. Whatever the child writes is in `plan` or on that stack. Its
  * descriptors, signal handlers and directory are copies as with fork(). */
-static pid_t fork_child(struct plan *plan)
+static pid_t fork_child(struct proc_plan *plan)
 {
     char *stack = mmap(NULL, CHILD_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     pid_t pid;
@@ -355,7 +164,7 @@ static pid_t fork_child(struct plan *plan)
 }
 #endif
 
-static pid_t fork_blocked(struct plan *plan)
+static pid_t fork_blocked(struct proc_plan *plan)
 {
     sigset_t all, before;
     pid_t pid;
@@ -392,9 +201,9 @@ static int open_pidfd(pid_t pid, int *ret_fd)
 }
 
 /* 0 when the program runs. */
-static int read_outcome(const struct plan *plan, int fd, struct err *err)
+static int read_outcome(const struct proc_plan *plan, int fd, struct err *err)
 {
-    struct failure failure;
+    struct proc_failure failure;
     ssize_t n = fd_read_full(fd, &failure, sizeof(failure));
 
     if (n < 0)
@@ -404,7 +213,7 @@ static int read_outcome(const struct plan *plan, int fd, struct err *err)
     return err_errno(err, -failure.error, "%s: %s", plan->task.data, step_texts[failure.step]);
 }
 
-static int make_plan(struct plan *plan, struct err *err)
+static int make_plan(struct proc_plan *plan, struct err *err)
 {
     if (!plan->spec->argv || !plan->spec->argv[0])
         return err_invalid(err, "a program needs at least its own name as argument");
@@ -415,7 +224,7 @@ static int make_plan(struct plan *plan, struct err *err)
     return plan_fds(plan, err);
 }
 
-static int spawn(struct plan *plan, struct proc *ret, struct err *err)
+static int spawn(struct proc_plan *plan, struct proc *ret, struct err *err)
 {
     struct proc proc = PROC_NONE;
     int r, pipe_fds[2];
@@ -447,7 +256,7 @@ static int spawn(struct plan *plan, struct proc *ret, struct err *err)
 
 int proc_spawn(const struct proc_spec *spec, struct proc *ret, struct err *err)
 {
-    struct plan plan = { .spec = spec, .cwd_fd = spec->cwd_fd, .null_fd = -1, .parent = getpid() };
+    struct proc_plan plan = { .spec = spec, .cwd_fd = spec->cwd_fd, .null_fd = -1, .parent = getpid() };
     int r = make_plan(&plan, err);
 
     if (r == 0)

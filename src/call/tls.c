@@ -247,16 +247,15 @@ void tls_session_bye(struct tls_session *session)
     gnutls_bye(session->gnutls, GNUTLS_SHUT_WR);
 }
 
-char *tls_session_dup_subject(const struct tls_session *session)
+char *tls_dup_subject(gnutls_session_t session)
 {
     unsigned count = 0;
-    const gnutls_datum_t *chain = gnutls_certificate_get_peers(session->gnutls, &count);
+    const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
     gnutls_x509_crt_t certificate;
     gnutls_datum_t name = { 0 };
     char *subject = NULL;
 
-    /* It was verified in the handshake, when an authority is set; otherwise none was asked for. */
-    if (!session->credentials->asks_client || count == 0 || gnutls_x509_crt_init(&certificate) < 0)
+    if (!chain || count == 0 || gnutls_x509_crt_init(&certificate) < 0)
         return NULL;
     if (gnutls_x509_crt_import(certificate, &chain[0], GNUTLS_X509_FMT_DER) == 0 &&
         gnutls_x509_crt_get_dn3(certificate, &name, 0) == 0)
@@ -264,4 +263,10 @@ char *tls_session_dup_subject(const struct tls_session *session)
     gnutls_free(name.data);
     gnutls_x509_crt_deinit(certificate);
     return subject;
+}
+
+/* It was verified in the handshake, when an authority is set; otherwise none was asked for. */
+char *tls_session_dup_subject(const struct tls_session *session)
+{
+    return session->credentials->asks_client ? tls_dup_subject(session->gnutls) : NULL;
 }

@@ -56,3 +56,7 @@ void tls_session_bye(struct tls_session *session);
 
 /* After the handshake. Who the client's certificate was issued to ("CN=alice,O=x"), to be freed; NULL without one. */
 char *tls_session_dup_subject(const struct tls_session *session);
+
+/* The same of a session of GnuTLS's own, whose certificate was verified. */
+struct gnutls_session_int;
+char *tls_dup_subject(struct gnutls_session_int *session);

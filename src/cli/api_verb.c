@@ -276,15 +276,8 @@ void api_print_fields(const ProtobufCMessage *message)
 
     json_object_foreach(all, name, value)
     {
-        autofree char *text = NULL;
-
-        if (is_empty(value))
-            continue;
-        if (!json_is_string(value))
-            text = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-        printf("%s: ", name);
-        output_escaped(stdout, json_is_string(value) ? json_string_value(value) : text);
-        putchar('\n');
+        if (!is_empty(value))
+            output_field(name, value);
     }
     json_decref(all);
 }

@@ -1,9 +1,10 @@
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "cli/local_review.h"
+#include "cli/local_verb.h"
 #include "cli/output.h"
 #include "cli/pick.h"
 #include "cli/verb.h"
@@ -27,27 +28,19 @@ static const char help[] = "usage: agentfense apply NAME [PATH...] [options]\n"
 enum {
     OPT_FORCE = 1,
     OPT_KEEP,
-    OPT_JSON,
 };
 
 static const struct option long_options[] = {
     { "force", no_argument, NULL, OPT_FORCE },
     { "keep", no_argument, NULL, OPT_KEEP },
-    { "json", no_argument, NULL, OPT_JSON },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
+    LOCAL_LONG_OPTIONS,
 };
 
 #define EXIT_CONFLICTS 1
 
-struct apply_words {
-    const char *name;
-    const char *const *paths; /* borrowed from argv */
-    size_t path_count;
+struct apply_options {
     bool is_forced;
     bool keep;
-    bool json;
-    bool wants_help;
 };
 
 /* What became of the sandbox. */
@@ -99,20 +92,6 @@ static void print_json(const struct pick *pick, const struct approve *approve, c
                           "unseen", unseen, "remaining", (json_int_t) outcome->remaining, "removed", outcome->is_removed));
 }
 
-static void print_conflicts(const struct approve *approve)
-{
-    fprintf(stderr, "agentfense apply: %zu conflict%s, nothing was written; --force writes in spite of %s\n",
-            approve->conflict_count, approve->conflict_count == 1 ? "" : "s", approve->conflict_count == 1 ? "it" : "them");
-    for (size_t i = 0; i < approve->edits.count; i++) {
-        const struct approve_file *file = &approve->files[i];
-        if (file->outcome != APPROVE_CONFLICT)
-            continue;
-        fputs("  ", stderr);
-        output_escaped(stderr, file->edit->path);
-        fprintf(stderr, ": %s\n", file->reason);
-    }
-}
-
 static void print_left(const struct edit_list *edits)
 {
     for (size_t i = 0; i < edits->unseen_count; i++) {
@@ -158,37 +137,34 @@ static void print_text(const struct pick *pick, const struct approve *approve, c
 
 /* ---- the work ---- */
 
-static int refuse_running(const struct pick *pick, struct err *err)
+static int approve_chosen(const struct pick *pick, const struct local_call *call, struct approve *approve, struct err *err)
 {
-    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "sandbox '%s' is running; stop it first", pick->name);
-}
+    const struct apply_options *o = call->own;
+    size_t count = (size_t) call->word_count - 1;
+    autofree struct selection_file *files = xalloc((count + 1) * sizeof(*files));
+    struct selection selection = { files, count };
+    struct approve_options options = { .selection = &selection, .is_forced = o->is_forced };
 
-static int approve_chosen(const struct pick *pick, const struct apply_words *w, struct approve *approve, struct err *err)
-{
-    autofree struct selection_file *files = xalloc((w->path_count + 1) * sizeof(*files));
-    struct selection selection = { files, w->path_count };
-    struct approve_options options = { .selection = &selection, .is_forced = w->is_forced };
-
-    for (size_t i = 0; i < w->path_count; i++)
-        files[i].path = w->paths[i];
+    for (size_t i = 0; i < count; i++)
+        files[i].path = call->words[1 + i];
     return approve_run(pick->delta_path, &options, approve, err);
 }
 
-static int apply_locked(const struct pick *pick, const struct apply_words *w, struct approve *approve, struct outcome *outcome,
-                        struct err *err)
+static int apply_locked(const struct pick *pick, const struct local_call *call, struct approve *approve,
+                        struct outcome *outcome, struct err *err)
 {
     autodone(edit_list) struct edit_list rest = EDIT_LIST_EMPTY;
     autofd int lock = -1;
-    int r = home_lock(pick->dir_fd, &lock);
+    int r = pick_lock(pick, &lock, err);
 
     if (r < 0)
-        return r == -EBUSY ? refuse_running(pick, err) : err_errno(err, r, "locking sandbox '%s'", pick->name);
-    if (!pick->has_delta && w->path_count > 0)
+        return r;
+    if (!pick->has_delta && call->word_count > 1)
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' has no changes", pick->name);
     outcome->is_complete = !pick->has_delta;
     if (!pick->has_delta)
         return 0;
-    r = approve_chosen(pick, w, approve, err);
+    r = approve_chosen(pick, call, approve, err);
     if (r != 0)
         return r;
     r = pick_load_edits(pick, NULL, 0, &rest, err);
@@ -197,70 +173,57 @@ static int apply_locked(const struct pick *pick, const struct apply_words *w, st
     return r;
 }
 
-static int apply_to_base(const struct apply_words *w, struct err *err)
+static int run_apply(const struct local_call *call, struct err *err)
 {
+    const struct apply_options *o = call->own;
     autodone(pick) struct pick pick = PICK_NONE;
     autodone(approve) struct approve approve = APPROVE_NONE;
     struct outcome outcome = { 0 };
-    int r = pick_open(w->name, &pick, err);
+    int r = pick_open(call->words[0], &pick, err);
 
     if (r == 0)
-        r = apply_locked(&pick, w, &approve, &outcome, err);
+        r = apply_locked(&pick, call, &approve, &outcome, err);
     /* What is left below .git, and FIFOs, go with the sandbox. */
-    if (r == 0 && !w->keep && outcome.is_complete) {
+    if (r == 0 && !o->keep && outcome.is_complete) {
         r = home_remove(&pick.home, pick.name, err);
         outcome.is_removed = r == 0;
     }
     if (r < 0)
         return r;
-    if (w->json)
+    if (call->is_json)
         print_json(&pick, &approve, &outcome);
     else if (r > 0)
-        print_conflicts(&approve);
+        local_review_print_conflicts("apply", &approve);
     else
         print_text(&pick, &approve, &outcome);
-    return r;
+    return r > 0 ? EXIT_CONFLICTS : EXIT_SUCCESS;
 }
 
-static int parse(int argc, char **argv, struct apply_words *w, struct err *err)
+static int take(void *own, int option, struct err *err)
 {
-    int option;
+    struct apply_options *o = own;
 
-    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
-        if (option == OPT_FORCE)
-            w->is_forced = true;
-        else if (option == OPT_KEEP)
-            w->keep = true;
-        else if (option == OPT_JSON)
-            w->json = true;
-        else if (option == 'h')
-            w->wants_help = true;
-        else
-            return err_invalid(err, "see 'agentfense apply --help'");
-    }
-    if (w->wants_help)
-        return 0;
-    if (optind == argc)
-        return err_invalid(err, "say which sandbox; 'agentfense ls' lists them");
-    w->name = argv[optind];
-    w->paths = (const char *const *) argv + optind + 1;
-    w->path_count = (size_t) (argc - optind - 1);
+    (void) err;
+    *(option == OPT_FORCE ? &o->is_forced : &o->keep) = true;
     return 0;
 }
 
 static int run(int argc, char **argv)
 {
-    struct apply_words w = { 0 };
-    struct err err = ERR_NONE;
-    int r = parse(argc, argv, &w, &err);
+    static const struct local_verb verb = {
+        .name = "apply",
+        .help = help,
+        .letters = "h",
+        .options = long_options,
+        .words_min = 1,
+        .words_max = -1,
+        .wanted = LOCAL_SANDBOX_WANTED,
+        .take = take,
+        .run = run_apply,
+    };
+    struct apply_options own = { 0 };
 
-    if (r == 0 && w.wants_help)
-        fputs(help, stdout);
-    else if (r == 0)
-        r = apply_to_base(&w, &err);
-    if (r < 0)
-        return output_error("apply", &err);
-    return r > 0 ? EXIT_CONFLICTS : EXIT_SUCCESS;
+    return local_verb_run(&verb, &own, argc, argv);
 }
 
 const struct verb verb_apply = {

@@ -1,6 +1,5 @@
 /* approve of a sandbox of 'agentfense run'; that of a workspace is in cmd_workspace_approve.c. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "base/mem.h"
 #include "cli/chooser.h"
 #include "cli/local_review.h"
+#include "cli/local_verb.h"
 #include "cli/output.h"
 #include "cli/pick.h"
 #include "cli/verb.h"
@@ -19,7 +19,7 @@ static const char help[] = APPROVE_HELP "  --json                 JSON on standa
                                         "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                                         "  -h, --help             this text\n" APPROVE_EXIT_HELP;
 
-enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_JSON };
+enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE };
 
 static const struct option long_options[] = {
     { "patch", no_argument, NULL, 'p' },
@@ -30,19 +30,14 @@ static const struct option long_options[] = {
     { "override-acceptance", no_argument, NULL, OPT_OVERRIDE },
     { "commit", no_argument, NULL, 'c' },
     { "message", required_argument, NULL, 'm' },
-    { "json", no_argument, NULL, OPT_JSON },
     { "quiet", no_argument, NULL, 'q' },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
+    LOCAL_LONG_OPTIONS,
 };
 
 #define EXIT_CONFLICTS 1
 
 struct approve_words {
-    const char *name;
-    char **paths; /* borrowed from argv */
-    int path_count;
-    bool asks, is_all, is_dry, is_forced, acknowledges, json, is_quiet, wants_help, is_of_workspace;
+    bool asks, is_all, is_dry, is_forced, acknowledges, is_quiet, is_of_workspace;
 };
 
 /* ---- what is said ---- */
@@ -73,20 +68,6 @@ static void print_json(const struct pick *pick, const struct approve *approve, c
                           (json_int_t) (approve->conflict_count ? 0 : approve->taken_count), "conflicts",
                           (json_int_t) approve->conflict_count, "remaining", (json_int_t) remaining, "dry_run", w->is_dry,
                           "approval", approve->id));
-}
-
-static void print_conflicts(const struct approve *approve)
-{
-    fprintf(stderr, "agentfense approve: %zu conflict%s, nothing was written; --force writes in spite of %s\n",
-            approve->conflict_count, approve->conflict_count == 1 ? "" : "s", approve->conflict_count == 1 ? "it" : "them");
-    for (size_t i = 0; i < approve->edits.count; i++) {
-        const struct approve_file *file = &approve->files[i];
-        if (file->outcome != APPROVE_CONFLICT)
-            continue;
-        fputs("  ", stderr);
-        output_escaped(stderr, file->edit->path);
-        fprintf(stderr, ": %s\n", file->reason);
-    }
 }
 
 static void print_text(const struct pick *pick, const struct approve *approve, const struct approve_words *w, size_t remaining)
@@ -143,9 +124,10 @@ static int count_left(const struct pick *pick, size_t *ret, struct err *err)
     return r;
 }
 
-static int write_chosen(const struct pick *pick, const struct approve_words *w, const struct local_review *review,
+static int write_chosen(const struct pick *pick, const struct local_call *call, const struct local_review *review,
                         struct err *err)
 {
+    const struct approve_words *w = call->own;
     autodone(approve) struct approve approve = APPROVE_NONE;
     struct approve_options options = { .selection = &review->selection, .is_forced = w->is_forced, .is_dry = w->is_dry };
     size_t remaining = 0;
@@ -155,114 +137,105 @@ static int write_chosen(const struct pick *pick, const struct approve_words *w, 
         r = -EIO;
     if (r < 0)
         return r;
-    if (w->json)
+    if (call->is_json)
         print_json(pick, &approve, w, remaining);
     else if (r > 0)
-        print_conflicts(&approve);
+        local_review_print_conflicts("approve", &approve);
     else if (!w->is_quiet)
         print_text(pick, &approve, w, remaining);
-    return r;
+    return r > 0 ? EXIT_CONFLICTS : EXIT_SUCCESS;
 }
 
-static int say_nothing_to_do(const struct approve_words *w)
+static int say_nothing_to_do(const struct local_call *call)
 {
-    if (w->json)
-        output_json(
-            json_pack("{s:s, s:[], s:i, s:i, s:i}", "sandbox", w->name, "files", "applied", 0, "conflicts", 0, "remaining", 0));
+    const struct approve_words *w = call->own;
+
+    if (call->is_json)
+        output_json(json_pack("{s:s, s:[], s:i, s:i, s:i}", "sandbox", call->words[0], "files", "applied", 0, "conflicts", 0,
+                              "remaining", 0));
     else if (!w->is_quiet)
         puts(w->asks ? "nothing was chosen" : "nothing to approve");
     return 0;
 }
 
 /* The sandbox is ours until the end: what is shown is what is written. */
-static int approve_it(const struct approve_words *w, struct err *err)
+static int run_approve(const struct local_call *call, struct err *err)
 {
+    const struct approve_words *w = call->own;
+    char **paths = call->words + 1;
+    int path_count = call->word_count - 1;
     autodone(pick) struct pick pick = PICK_NONE;
     autodone(local_review) struct local_review review = LOCAL_REVIEW_NONE;
     autofd int lock = -1;
-    int r = pick_open(w->name, &pick, err);
+    int r = pick_open(call->words[0], &pick, err);
 
+    if (r == 0)
+        r = pick_lock(&pick, &lock, err);
     if (r < 0)
         return r;
-    r = home_lock(pick.dir_fd, &lock);
-    if (r == -EBUSY)
-        return err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox '%s' is running; stop it first", pick.name);
-    if (r < 0)
-        return err_errno(err, r, "locking sandbox '%s'", pick.name);
     if (!pick.has_delta)
-        return w->path_count ? err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' has no changes", pick.name)
-                             : say_nothing_to_do(w);
+        return path_count ? err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' has no changes", pick.name)
+                          : say_nothing_to_do(call);
     r = approve_recover(pick.delta_path, false, err);
     if (r == 0)
-        r = local_review_load(&review, pick.delta_path, w->paths, w->path_count, err);
+        r = local_review_load(&review, pick.delta_path, paths, path_count, err);
     if (r == 0 && w->asks)
         r = local_review_ask(&review, err);
     else if (r == 0)
-        local_review_take_all(&review, w->path_count > 0);
+        local_review_take_all(&review, path_count > 0);
     if (r < 0)
         return r;
     if (review.selection.file_count == 0 && (w->asks || review.count == 0))
-        return say_nothing_to_do(w);
-    return check_words(&review, w) ? EXIT_CONFLICTS : write_chosen(&pick, w, &review, err);
+        return say_nothing_to_do(call);
+    return check_words(&review, w) ? EXIT_CONFLICTS : write_chosen(&pick, call, &review, err);
 }
 
-static int take_option(struct approve_words *w, int option, struct err *err)
+static int take(void *own, int option, struct err *err)
 {
+    struct approve_words *w = own;
     bool *flag = option == 'p'               ? &w->asks
                  : option == 'a'             ? &w->is_all
                  : option == 'n'             ? &w->is_dry
                  : option == 'f'             ? &w->is_forced
                  : option == OPT_ACKNOWLEDGE ? &w->acknowledges
-                 : option == OPT_JSON        ? &w->json
                  : option == 'q'             ? &w->is_quiet
-                 : option == 'h'             ? &w->wants_help
-                 : option != '?'             ? &w->is_of_workspace
-                                             : NULL;
+                                             : &w->is_of_workspace;
 
-    if (!flag)
-        return err_invalid(err, "see 'agentfense approve --help'");
+    (void) err;
     *flag = true;
     return 0;
 }
 
-static int parse(int argc, char **argv, struct approve_words *w, struct err *err)
+static int check(const struct local_call *call, struct err *err)
 {
-    int option, r;
+    const struct approve_words *w = call->own;
 
-    while ((option = getopt_long(argc, argv, "panfcm:qh", long_options, NULL)) != -1) {
-        r = take_option(w, option, err);
-        if (r < 0)
-            return r;
-    }
-    if (w->wants_help)
-        return 0;
-    if (optind == argc)
-        return err_invalid(err, "say which sandbox; 'agentfense ls' and 'agentfense ps -w' list them");
-    w->name = argv[optind];
-    w->paths = argv + optind + 1;
-    w->path_count = argc - optind - 1;
     if (w->is_of_workspace)
         return err_invalid(err, "--commit, --message and --override-acceptance are for workspaces");
-    if (w->is_all && (w->asks || w->path_count > 0))
+    if (w->is_all && (w->asks || call->word_count > 1))
         return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
-    if (w->asks && w->json)
+    if (w->asks && call->is_json)
         return err_invalid(err, "-p asks a person; --json is for programs");
     return 0;
 }
 
 static int run(int argc, char **argv)
 {
-    struct approve_words w = { 0 };
-    struct err err = ERR_NONE;
-    int r = parse(argc, argv, &w, &err);
+    static const struct local_verb verb = {
+        .name = "approve",
+        .help = help,
+        .letters = "panfcm:qh",
+        .options = long_options,
+        .words_min = 1,
+        .words_max = -1,
+        .wanted = "say which sandbox; 'agentfense ls' and 'agentfense ps -w' list them",
+        .take = take,
+        .check = check,
+        .run = run_approve,
+    };
+    struct approve_words own = { 0 };
 
-    if (r == 0 && w.wants_help)
-        fputs(help, stdout);
-    else if (r == 0)
-        r = approve_it(&w, &err);
-    if (r < 0)
-        return output_error("approve", &err);
-    return r > 0 ? EXIT_CONFLICTS : EXIT_SUCCESS;
+    return local_verb_run(&verb, &own, argc, argv);
 }
 
 const struct verb verb_approve = {

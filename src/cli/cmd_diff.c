@@ -1,10 +1,10 @@
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
 #include "cli/diff_print.h"
+#include "cli/local_verb.h"
 #include "cli/output.h"
 #include "cli/pick.h"
 #include "cli/verb.h"
@@ -19,28 +19,24 @@ enum {
     OPT_STAT = 1,
     OPT_NAME_ONLY,
     OPT_PATCH,
-    OPT_JSON,
 };
 
 static const struct option long_options[] = {
-    { "stat", no_argument, NULL, OPT_STAT },   { "name-only", no_argument, NULL, OPT_NAME_ONLY },
-    { "patch", no_argument, NULL, OPT_PATCH }, { "json", no_argument, NULL, OPT_JSON },
-    { "help", no_argument, NULL, 'h' },        { 0 },
+    { "stat", no_argument, NULL, OPT_STAT },
+    { "name-only", no_argument, NULL, OPT_NAME_ONLY },
+    { "patch", no_argument, NULL, OPT_PATCH },
+    LOCAL_LONG_OPTIONS,
 };
 
 struct diff_options {
-    const char *name;
-    const char *const *paths; /* borrowed from argv */
-    size_t path_count;
     int form; /* 0, OPT_STAT, OPT_NAME_ONLY or OPT_PATCH */
-    bool json;
-    bool wants_help;
 };
 
 /* The printing of one sandbox's changes. */
 struct report {
-    const struct diff_options *options;
     const struct edit_list *edits;
+    int form;
+    bool is_json;
     bool is_coloured;
     int name_width;
     size_t files, added, removed;
@@ -79,13 +75,13 @@ static json_t *edit_json(const struct report *report, const struct edit *edit, c
                   "old_mode", mode_json(edit->was.st_mode), "mode", mode_json(edit->now), "old_size",
                   (json_int_t) (S_ISREG(edit->was.st_mode) ? edit->was.st_size : 0), "size", (json_int_t) edit->now_bytes);
 
-    if (report->options->form == OPT_NAME_ONLY)
+    if (report->form == OPT_NAME_ONLY)
         return json;
     json_object_set_new(json, "added", json_integer((json_int_t) diff->added));
     json_object_set_new(json, "removed", json_integer((json_int_t) diff->removed));
     json_object_set_new(json, "binary", json_boolean(diff->is_binary));
     json_object_set_new(json, "too_large", json_boolean(diff->is_too_large));
-    if (report->options->form != OPT_STAT)
+    if (report->form != OPT_STAT)
         json_object_set_new(json, "diff", json_string(diff->text.data ? diff->text.data : ""));
     return json;
 }
@@ -117,28 +113,27 @@ static int make_for_json(struct report *report, const struct edit *edit, struct 
 
 static int report_one(struct report *report, const struct edit *edit, struct err *err)
 {
-    const struct diff_options *o = report->options;
     autodone(diff) struct diff diff = DIFF_NONE;
     int r = 0;
 
-    if (o->json && o->form != OPT_NAME_ONLY)
+    if (report->is_json && report->form != OPT_NAME_ONLY)
         r = make_for_json(report, edit, &diff, err);
-    else if (o->form != OPT_NAME_ONLY)
-        r = diff_make(report->edits, edit, o->form == OPT_PATCH, &diff, err);
+    else if (report->form != OPT_NAME_ONLY)
+        r = diff_make(report->edits, edit, report->form == OPT_PATCH, &diff, err);
     if (r < 0)
         return r;
     report->files++;
     report->added += diff.added;
     report->removed += diff.removed;
-    if (o->json) {
+    if (report->is_json) {
         json_array_append_new(report->json, edit_json(report, edit, &diff));
-    } else if (o->form == OPT_NAME_ONLY) {
+    } else if (report->form == OPT_NAME_ONLY) {
         output_escaped(stdout, edit->path);
         putchar('\n');
-    } else if (o->form == OPT_STAT) {
+    } else if (report->form == OPT_STAT) {
         print_stat(report, edit, &diff);
     } else {
-        diff_print_text(diff.text.data ? diff.text.data : "", diff.text.len, report->is_coloured && o->form != OPT_PATCH);
+        diff_print_text(diff.text.data ? diff.text.data : "", diff.text.len, report->is_coloured && report->form != OPT_PATCH);
     }
     return 0;
 }
@@ -154,22 +149,25 @@ static int name_width(const struct edit_list *edits)
     return width;
 }
 
-static int show(const struct diff_options *o, struct err *err)
+static int run_diff(const struct local_call *call, struct err *err)
 {
+    const struct diff_options *o = call->own;
     autodone(pick) struct pick pick = PICK_NONE;
     autodone(edit_list) struct edit_list edits = EDIT_LIST_EMPTY;
-    struct report report = { .options = o, .edits = &edits, .is_coloured = output_is_coloured(stdout) };
-    int r = pick_open(o->name, &pick, err);
+    struct report report = {
+        .edits = &edits, .form = o->form, .is_json = call->is_json, .is_coloured = output_is_coloured(stdout)
+    };
+    int r = pick_open(call->words[0], &pick, err);
 
     if (r == 0)
-        r = pick_load_edits(&pick, o->paths, o->path_count, &edits, err);
+        r = pick_load_edits(&pick, (const char *const *) call->words + 1, (size_t) call->word_count - 1, &edits, err);
     if (r < 0)
         return r;
     report.json = json_array();
     report.name_width = name_width(&edits);
     for (size_t i = 0; i < edits.count && r == 0; i++)
         r = edit_is_file(&edits.items[i]) ? report_one(&report, &edits.items[i], err) : 0;
-    if (r == 0 && o->json)
+    if (r == 0 && call->is_json)
         print_json(&report, &pick);
     else if (r == 0 && o->form == OPT_STAT && report.files > 0)
         diff_print_totals(report.files, report.added, report.removed);
@@ -177,47 +175,44 @@ static int show(const struct diff_options *o, struct err *err)
     return r;
 }
 
-static int parse(int argc, char **argv, struct diff_options *o, struct err *err)
+static int take(void *own, int option, struct err *err)
 {
-    int option;
+    struct diff_options *o = own;
 
-    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
-        if (option == '?')
-            return err_invalid(err, "see 'agentfense diff --help'");
-        if (option == 'h')
-            o->wants_help = true;
-        else if (option == OPT_JSON)
-            o->json = true;
-        else if (o->form && o->form != option)
-            return err_invalid(err, "--stat, --name-only and --patch exclude each other; choose one");
-        else
-            o->form = option;
-    }
-    if (o->wants_help)
-        return 0;
-    if (optind == argc)
-        return err_invalid(err, "say which sandbox; 'agentfense ls' lists them");
-    if (o->form == OPT_PATCH && o->json)
+    if (o->form && o->form != option)
+        return err_invalid(err, "--stat, --name-only and --patch exclude each other; choose one");
+    o->form = option;
+    return 0;
+}
+
+static int check(const struct local_call *call, struct err *err)
+{
+    const struct diff_options *o = call->own;
+
+    if (o->form == OPT_PATCH && call->is_json)
         return err_invalid(err, "--patch and --json exclude each other; choose one");
     if (o->form == OPT_PATCH && isatty(STDOUT_FILENO))
         return err_invalid(err, "--patch writes bytes as they are, which no terminal should get; send it to a file or a pipe");
-    o->name = argv[optind];
-    o->paths = (const char *const *) argv + optind + 1;
-    o->path_count = (size_t) (argc - optind - 1);
     return 0;
 }
 
 static int run(int argc, char **argv)
 {
-    struct diff_options o = { 0 };
-    struct err err = ERR_NONE;
-    int r = parse(argc, argv, &o, &err);
+    static const struct local_verb verb = {
+        .name = "diff",
+        .help = help,
+        .letters = "h",
+        .options = long_options,
+        .words_min = 1,
+        .words_max = -1,
+        .wanted = LOCAL_SANDBOX_WANTED,
+        .take = take,
+        .check = check,
+        .run = run_diff,
+    };
+    struct diff_options own = { 0 };
 
-    if (r == 0 && o.wants_help)
-        fputs(help, stdout);
-    else if (r == 0)
-        r = show(&o, &err);
-    return r < 0 ? output_error("diff", &err) : EXIT_SUCCESS;
+    return local_verb_run(&verb, &own, argc, argv);
 }
 
 const struct verb verb_diff = {

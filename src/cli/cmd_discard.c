@@ -1,9 +1,9 @@
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "cli/local_verb.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/workspace_help.h"
@@ -17,18 +17,7 @@ static const char help[] =
                  "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                  "  -h, --help             this text\n";
 
-static const struct option long_options[] = {
-    { "json", no_argument, NULL, 'j' },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
-};
-
-struct discard_options {
-    char **names; /* borrowed from argv */
-    size_t count;
-    bool json;
-    bool wants_help;
-};
+static const struct option long_options[] = { LOCAL_LONG_OPTIONS };
 
 /* An apply that was killed is finished or taken back first: nobody could later. */
 static void clean_up(const struct home *home, const char *name, int dir_fd)
@@ -53,66 +42,54 @@ static int discard_one(struct home *home, const char *wanted, char ret_name[SAND
 }
 
 /* All are tried. The first failure is the answer, each is told. */
-static int discard_all(struct home *home, const struct discard_options *o)
+static int discard_all(struct home *home, const struct local_call *call)
 {
     json_t *discarded = json_array();
     int code = EXIT_SUCCESS;
 
-    for (size_t i = 0; i < o->count; i++) {
+    for (int i = 0; i < call->word_count; i++) {
         char name[SANDBOX_NAME_MAX];
         struct err err = ERR_NONE;
-        if (discard_one(home, o->names[i], name, &err) < 0) {
+        if (discard_one(home, call->words[i], name, &err) < 0) {
             int failed = output_error("discard", &err);
             code = code ? code : failed;
             continue;
         }
         json_array_append_new(discarded, json_string(name));
-        if (!o->json)
+        if (!call->is_json)
             printf("discarded %s\n", name);
     }
-    if (o->json)
+    if (call->is_json)
         output_json(json_pack("{s:o}", "discarded", discarded));
     else
         json_decref(discarded);
     return code;
 }
 
-static int parse(int argc, char **argv, struct discard_options *o, struct err *err)
+static int run_discard(const struct local_call *call, struct err *err)
 {
-    int option;
+    autodone(home) struct home home = HOME_NONE;
+    int r = home_open(false, &home, err);
 
-    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
-        if (option == 'j')
-            o->json = true;
-        else if (option == 'h')
-            o->wants_help = true;
-        else
-            return err_invalid(err, "see 'agentfense discard --help'");
-    }
-    o->names = argv + optind;
-    o->count = (size_t) (argc - optind);
-    if (o->count == 0 && !o->wants_help)
-        return err_invalid(err, "say which sandbox; 'agentfense ls' lists them");
-    return 0;
+    if (r == -ENOENT) /* no directory for sandboxes yet: there are none */
+        err_set(err, ERR_NOT_FOUND, r, "there are no sandboxes");
+    return r < 0 ? r : discard_all(&home, call);
 }
 
 static int run(int argc, char **argv)
 {
-    autodone(home) struct home home = HOME_NONE;
-    struct discard_options o = { 0 };
-    struct err err = ERR_NONE;
-    int r = parse(argc, argv, &o, &err);
+    static const struct local_verb verb = {
+        .name = "discard",
+        .help = help,
+        .letters = "h",
+        .options = long_options,
+        .words_min = 1,
+        .words_max = -1,
+        .wanted = LOCAL_SANDBOX_WANTED,
+        .run = run_discard,
+    };
 
-    if (r == 0 && o.wants_help) {
-        fputs(help, stdout);
-        return EXIT_SUCCESS;
-    }
-    if (r < 0)
-        return output_error("discard", &err);
-    r = home_open(false, &home, &err);
-    if (r == -ENOENT) /* no directory for sandboxes yet: there are none */
-        err_set(&err, ERR_NOT_FOUND, r, "there are no sandboxes");
-    return r < 0 ? output_error("discard", &err) : discard_all(&home, &o);
+    return local_verb_run(&verb, NULL, argc, argv);
 }
 
 const struct verb verb_discard = {

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cli/age.h"
+#include "cli/local_verb.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "review/edit.h"
@@ -25,16 +25,12 @@ static const char help[] =
     "  -h, --help             this text\n";
 
 static const struct option long_options[] = {
-    { "json", no_argument, NULL, 'j' },
     { "quiet", no_argument, NULL, 'q' },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
+    LOCAL_LONG_OPTIONS,
 };
 
 struct ls_options {
-    bool json;
     bool only_names;
-    bool wants_help;
 };
 
 /* One line of the list. */
@@ -49,7 +45,7 @@ struct row {
 
 struct listing {
     const struct home *home;
-    const struct ls_options *options;
+    bool is_json, only_names;
     struct row *rows; /* owned */
     size_t count, cap;
 };
@@ -86,7 +82,7 @@ static int on_sandbox(const char *name, int dir_fd, void *cookie)
     vec_room(&l->rows, &l->cap, l->count);
     struct row *row = &l->rows[l->count++];
     *row = (struct row){ .name = xdup(name) };
-    if (l->options->only_names)
+    if (l->only_names)
         return 0;
     row->is_running = home_is_running(dir_fd);
     if (sandbox_spec_load(dir_fd, &spec, &err) < 0) {
@@ -138,25 +134,26 @@ static void print(const struct listing *l)
 {
     json_t *all;
 
-    if (!l->options->json && !l->options->only_names) {
+    if (!l->is_json && !l->only_names) {
         print_text(l);
         return;
     }
-    all = l->options->json ? json_array() : NULL;
+    all = l->is_json ? json_array() : NULL;
     for (size_t i = 0; i < l->count; i++) {
-        if (!l->options->json)
+        if (!l->is_json)
             puts(l->rows[i].name);
         else
-            json_array_append_new(all, l->options->only_names ? json_string(l->rows[i].name) : row_json(&l->rows[i]));
+            json_array_append_new(all, l->only_names ? json_string(l->rows[i].name) : row_json(&l->rows[i]));
     }
-    if (l->options->json)
+    if (l->is_json)
         output_json(json_pack("{s:o}", "sandboxes", all));
 }
 
-static int list(const struct ls_options *o, struct err *err)
+static int run_ls(const struct local_call *call, struct err *err)
 {
+    const struct ls_options *o = call->own;
     autodone(home) struct home home = HOME_NONE;
-    struct listing l = { &home, o, NULL, 0, 0 };
+    struct listing l = { .home = &home, .is_json = call->is_json, .only_names = o->only_names };
     int r = home_open(false, &home, err);
 
     if (r == 0)
@@ -173,36 +170,29 @@ static int list(const struct ls_options *o, struct err *err)
     return r;
 }
 
-static int parse(int argc, char **argv, struct ls_options *o, struct err *err)
+static int take(void *own, int option, struct err *err)
 {
-    int option;
+    struct ls_options *o = own;
 
-    while ((option = getopt_long(argc, argv, "qh", long_options, NULL)) != -1) {
-        if (option == 'j')
-            o->json = true;
-        else if (option == 'q')
-            o->only_names = true;
-        else if (option == 'h')
-            o->wants_help = true;
-        else
-            return err_invalid(err, "see 'agentfense ls --help'");
-    }
-    if (optind < argc && !o->wants_help)
-        return err_invalid(err, "it takes no arguments; see 'agentfense ls --help'");
+    (void) option;
+    (void) err;
+    o->only_names = true;
     return 0;
 }
 
 static int run(int argc, char **argv)
 {
-    struct ls_options o = { 0 };
-    struct err err = ERR_NONE;
-    int r = parse(argc, argv, &o, &err);
+    static const struct local_verb verb = {
+        .name = "ls",
+        .help = help,
+        .letters = "qh",
+        .options = long_options,
+        .take = take,
+        .run = run_ls,
+    };
+    struct ls_options own = { 0 };
 
-    if (r == 0 && o.wants_help)
-        fputs(help, stdout);
-    else if (r == 0)
-        r = list(&o, &err);
-    return r < 0 ? output_error("ls", &err) : EXIT_SUCCESS;
+    return local_verb_run(&verb, &own, argc, argv);
 }
 
 const struct verb verb_ls = {

@@ -1,11 +1,11 @@
 /* undo of a sandbox of 'agentfense run'; that of a workspace is in cmd_workspace_settle.c. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cli/local_verb.h"
 #include "cli/output.h"
 #include "cli/pick.h"
 #include "cli/verb.h"
@@ -20,16 +20,13 @@ static const char help[] = UNDO_HELP "  --json                 JSON on standard 
 static const struct option long_options[] = {
     { "list", no_argument, NULL, 'l' },
     { "dry-run", no_argument, NULL, 'n' },
-    { "json", no_argument, NULL, 'j' },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
+    LOCAL_LONG_OPTIONS,
 };
 
 #define EXIT_MOVED 1
 
 struct undo_words {
-    const char *name, *id; /* NULL: the last */
-    bool lists, is_dry, json, wants_help;
+    bool lists, is_dry;
 };
 
 static json_t *entry_json(const struct undo_entry *entry, const char *time)
@@ -66,8 +63,9 @@ static const char *last_of(const struct undo_entry *entries, size_t count)
     return NULL;
 }
 
-static int take_back(const struct pick *pick, const struct undo_words *w, const char *id, struct err *err)
+static int take_back(const struct pick *pick, const struct local_call *call, const char *id, struct err *err)
 {
+    const struct undo_words *w = call->own;
     autodone(undo) struct undo undo = UNDO_NONE;
     struct undo_options options = { .is_dry = w->is_dry };
     json_t *moved = json_array();
@@ -75,7 +73,7 @@ static int take_back(const struct pick *pick, const struct undo_words *w, const 
 
     for (size_t i = 0; r >= 0 && i < undo.moved_count; i++)
         json_array_append_new(moved, output_json_name(undo.moved[i]));
-    if (r >= 0 && w->json) {
+    if (r >= 0 && call->is_json) {
         output_json(json_pack("{s:s, s:s, s:I, s:O, s:b}", "sandbox", pick->name, "approval", id, "undone",
                               (json_int_t) undo.done_count, "changed_since", moved, "dry_run", w->is_dry));
     } else if (r == 0 && w->is_dry) {
@@ -91,77 +89,60 @@ static int take_back(const struct pick *pick, const struct undo_words *w, const 
         }
     }
     json_decref(moved);
-    return r;
+    return r > 0 ? EXIT_MOVED : r;
 }
 
-static int undo_it(const struct undo_words *w, struct err *err)
+static int run_undo(const struct local_call *call, struct err *err)
 {
+    const struct undo_words *w = call->own;
     autodone(pick) struct pick pick = PICK_NONE;
     autofree struct undo_entry *entries = NULL;
     autofd int lock = -1;
-    const char *id = w->id;
+    const char *id = call->words[1];
     size_t count = 0;
-    int r = pick_open(w->name, &pick, err);
+    int r = pick_open(call->words[0], &pick, err);
 
-    if (r < 0)
-        return r;
-    r = home_lock(pick.dir_fd, &lock);
-    if (r == -EBUSY)
-        return err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox '%s' is running; stop it first", pick.name);
-    if (r < 0)
-        return err_errno(err, r, "locking sandbox '%s'", pick.name);
-    if (pick.has_delta)
+    if (r == 0)
+        r = pick_lock(&pick, &lock, err);
+    if (r == 0 && pick.has_delta)
         r = undo_list(pick.delta_path, &entries, &count, err);
     if (r < 0)
         return r;
     if (w->lists) {
-        print_list(entries, count, w->json);
+        print_list(entries, count, call->is_json);
         return 0;
     }
     id = id ? id : last_of(entries, count);
     if (!id)
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "nothing of sandbox '%s' was approved that could be taken back", pick.name);
-    return take_back(&pick, w, id, err);
+    return take_back(&pick, call, id, err);
 }
 
-static int parse(int argc, char **argv, struct undo_words *w, struct err *err)
+static int take(void *own, int option, struct err *err)
 {
-    int option;
+    struct undo_words *w = own;
 
-    while ((option = getopt_long(argc, argv, "lnh", long_options, NULL)) != -1) {
-        if (option == 'l')
-            w->lists = true;
-        else if (option == 'n')
-            w->is_dry = true;
-        else if (option == 'j')
-            w->json = true;
-        else if (option == 'h')
-            w->wants_help = true;
-        else
-            return err_invalid(err, "see 'agentfense undo --help'");
-    }
-    if (w->wants_help)
-        return 0;
-    if (optind == argc || argc - optind > 2)
-        return err_invalid(err, optind == argc ? "say which sandbox; 'agentfense ls' lists them" : "one word too many");
-    w->name = argv[optind];
-    w->id = argv[optind + 1];
+    (void) err;
+    *(option == 'l' ? &w->lists : &w->is_dry) = true;
     return 0;
 }
 
 static int run(int argc, char **argv)
 {
-    struct undo_words w = { 0 };
-    struct err err = ERR_NONE;
-    int r = parse(argc, argv, &w, &err);
+    static const struct local_verb verb = {
+        .name = "undo",
+        .help = help,
+        .letters = "lnh",
+        .options = long_options,
+        .words_min = 1,
+        .words_max = 2,
+        .wanted = LOCAL_SANDBOX_WANTED,
+        .take = take,
+        .run = run_undo,
+    };
+    struct undo_words own = { 0 };
 
-    if (r == 0 && w.wants_help)
-        fputs(help, stdout);
-    else if (r == 0)
-        r = undo_it(&w, &err);
-    if (r < 0)
-        return output_error("undo", &err);
-    return r > 0 ? EXIT_MOVED : EXIT_SUCCESS;
+    return local_verb_run(&verb, &own, argc, argv);
 }
 
 const struct verb verb_undo = {

@@ -9,6 +9,7 @@
 #include "cli/grid.h"
 #include "cli/output.h"
 #include "cli/workspace.h"
+#include "cli/workspace_table.h"
 
 enum { OPT_PROJECT = 1, OPT_ACTOR, OPT_DRY_RUN, OPT_OLDER_THAN, OPT_IDLE, OPT_LIMIT, OPT_TERMINAL, OPT_PATH };
 
@@ -73,55 +74,55 @@ static bool printed_as_json(const struct api_call *call, json_t *answer)
 
 /* ---- pending ---- */
 
+static void add_pending(struct grid *grid, const json_t *item)
+{
+    grid_add(grid, json_text(item, "sandboxId"));
+    grid_add(grid, *json_text(item, "sandboxOwner") ? json_text(item, "sandboxOwner") : "-");
+    grid_add_number(grid, json_number(item, "fileCount"));
+    grid_add(grid, json_text(item, "latestApplied"));
+    grid_add(grid, json_text(item, "projectRoot"));
+}
+
 static int run_pending(struct api_call *call, struct err *err)
 {
     static const char *const titles[] = { "WORKSPACE", "OWNER", "FILES", "APPROVED", "PROJECT", NULL };
+    static const struct workspace_table table = { "summaries", "sandboxId", titles, add_pending };
     const struct commit_options *o = call->own;
     autodone(buf) struct buf path = BUF_EMPTY;
     autofree char *project = o->project ? workspace_absolute(o->project) : NULL;
     autojson answer = NULL;
-    struct grid grid;
-    json_t *item;
-    size_t i;
     int r;
 
     buf_add_str(&path, "/api/v1/pending?limit=10000");
     workspace_add_query(&path, "projectRoot", project);
     r = workspace_ask(call, "GET", NULL, &answer, err, "%s", path.data);
-    if (r < 0 || printed_as_json(call, answer))
-        return r;
-    grid_init(&grid, titles);
-    json_array_foreach(json_object_get(answer, "summaries"), i, item)
-    {
-        if (call->options.is_quiet) {
-            puts(json_text(item, "sandboxId"));
-            continue;
-        }
-        grid_add(&grid, json_text(item, "sandboxId"));
-        grid_add(&grid, *json_text(item, "sandboxOwner") ? json_text(item, "sandboxOwner") : "-");
-        grid_add_number(&grid, json_number(item, "fileCount"));
-        grid_add(&grid, json_text(item, "latestApplied"));
-        grid_add(&grid, json_text(item, "projectRoot"));
-    }
-    if (!call->options.is_quiet)
-        grid_print(&grid, stdout);
-    grid_done(&grid);
-    return 0;
+    if (r == 0)
+        workspace_table_print(&table, call, answer);
+    return r;
 }
 
 /* ---- provenance ---- */
 
+static void add_applied(struct grid *grid, const json_t *item)
+{
+    const char *commit = json_text(item, "commitHash");
+
+    grid_add(grid, json_text(item, "appliedAt"));
+    grid_add(grid, json_text(item, "changeType"));
+    grid_add(grid, json_text(item, "sandboxId"));
+    grid_add(grid, *json_text(item, "sandboxOwner") ? json_text(item, "sandboxOwner") : "-");
+    grid_add(grid, json_object_get(item, "undoneAt") ? "(undone)" : *commit ? commit : "-");
+}
+
 static int run_provenance(struct api_call *call, struct err *err)
 {
     static const char *const titles[] = { "APPROVED", "CHANGE", "WORKSPACE", "OWNER", "COMMIT", NULL };
+    static const struct workspace_table table = { "changes", NULL, titles, add_applied };
     const struct commit_options *o = call->own;
     const char *word = call->word_count ? call->words[0] : o->path;
     autodone(buf) struct buf path = BUF_EMPTY;
     autofree char *project = o->project ? workspace_absolute(o->project) : NULL, *file = NULL;
     autojson answer = NULL;
-    struct grid grid;
-    json_t *item;
-    size_t i;
     int r;
 
     if (!word)
@@ -131,22 +132,9 @@ static int run_provenance(struct api_call *call, struct err *err)
     workspace_add_query(&path, "path", file);
     workspace_add_query(&path, "projectRoot", project);
     r = workspace_ask(call, "GET", NULL, &answer, err, "%s", path.data);
-    if (r < 0 || printed_as_json(call, answer))
-        return r;
-    grid_init(&grid, titles);
-    json_array_foreach(json_object_get(answer, "changes"), i, item)
-    {
-        const char *commit = json_text(item, "commitHash");
-
-        grid_add(&grid, json_text(item, "appliedAt"));
-        grid_add(&grid, json_text(item, "changeType"));
-        grid_add(&grid, json_text(item, "sandboxId"));
-        grid_add(&grid, *json_text(item, "sandboxOwner") ? json_text(item, "sandboxOwner") : "-");
-        grid_add(&grid, json_object_get(item, "undoneAt") ? "(undone)" : *commit ? commit : "-");
-    }
-    grid_print(&grid, stdout);
-    grid_done(&grid);
-    return 0;
+    if (r == 0)
+        workspace_table_print(&table, call, answer);
+    return r;
 }
 
 /* ---- commit ---- */

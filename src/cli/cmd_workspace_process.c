@@ -9,6 +9,7 @@
 #include "cli/grid.h"
 #include "cli/output.h"
 #include "cli/workspace.h"
+#include "cli/workspace_table.h"
 
 enum { OPT_RUNNING = 1, OPT_PID, OPT_ALL };
 
@@ -53,35 +54,18 @@ static void add_row(struct grid *grid, const json_t *item)
 static int run_processes(struct api_call *call, struct err *err)
 {
     static const char *const titles[] = { "ID", "PID", "STATUS", "STARTED", "COMMAND", NULL };
+    static const struct workspace_table table = { "processes", "id", titles, add_row };
     const struct process_options *o = call->own;
     char id[UUID_TEXT_MAX];
     autojson answer = NULL;
-    struct grid grid;
-    json_t *item;
-    size_t i;
     int r = workspace_find(call->client, call->words[0], id, err);
 
     if (r == 0)
         r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/processes%s", id,
                           o->only_running ? "?running=true" : "");
-    if (r < 0)
-        return r;
-    if (call->options.is_json) {
-        output_json(json_incref(answer));
-        return 0;
-    }
-    grid_init(&grid, titles);
-    json_array_foreach(json_object_get(answer, "processes"), i, item)
-    {
-        if (call->options.is_quiet)
-            puts(json_text(item, "id"));
-        else
-            add_row(&grid, item);
-    }
-    if (!call->options.is_quiet)
-        grid_print(&grid, stdout);
-    grid_done(&grid);
-    return 0;
+    if (r == 0)
+        workspace_table_print(&table, call, answer);
+    return r;
 }
 
 static int run_kill(struct api_call *call, struct err *err)

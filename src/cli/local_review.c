@@ -191,3 +191,17 @@ int local_review_ask(struct local_review *review, struct err *err)
     review->selection = (struct selection){ review->chosen, count };
     return 0;
 }
+
+void local_review_print_conflicts(const char *verb, const struct approve *approve)
+{
+    fprintf(stderr, "agentfense %s: %zu conflict%s, nothing was written; --force writes in spite of %s\n", verb,
+            approve->conflict_count, approve->conflict_count == 1 ? "" : "s", approve->conflict_count == 1 ? "it" : "them");
+    for (size_t i = 0; i < approve->edits.count; i++) {
+        const struct approve_file *file = &approve->files[i];
+        if (file->outcome != APPROVE_CONFLICT)
+            continue;
+        fputs("  ", stderr);
+        output_escaped(stderr, file->edit->path);
+        fprintf(stderr, ": %s\n", file->reason);
+    }
+}

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "review/approve.h"
 #include "review/change_set.h"
 #include "review/selection.h"
 
@@ -29,3 +30,6 @@ void local_review_take_all(struct local_review *review, bool by_name);
 
 /* A person says which. -ECANCELED. */
 int local_review_ask(struct local_review *review, struct err *err);
+
+/* Why nothing of it was written, on standard error. */
+void local_review_print_conflicts(const char *verb, const struct approve *approve);

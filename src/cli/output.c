@@ -33,6 +33,15 @@ void output_escaped(FILE *out, const char *text)
     fwrite(escaped.data ? escaped.data : "", 1, escaped.len, out);
 }
 
+void output_field(const char *name, const json_t *value)
+{
+    autofree char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+
+    printf("%s: ", name);
+    output_escaped(stdout, text ? text : json_string_value(value));
+    putchar('\n');
+}
+
 int output_error(const char *verb, const struct err *err)
 {
     fprintf(stderr, "agentfense %s: %s\n", verb, err->text);

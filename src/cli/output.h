@@ -16,6 +16,9 @@ json_t *output_json_name(const char *name);
 /* Prints one JSON value and a newline; takes the reference. */
 void output_json(json_t *value);
 
+/* A line "name: value". */
+void output_field(const char *name, const json_t *value);
+
 /* Prints text with whatever could mislead a terminal escaped. */
 void output_escaped(FILE *out, const char *text);
 

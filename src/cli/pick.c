@@ -41,6 +41,15 @@ void pick_done(struct pick *pick)
     *pick = PICK_NONE;
 }
 
+int pick_lock(const struct pick *pick, int *ret_lock_fd, struct err *err)
+{
+    int r = home_lock(pick->dir_fd, ret_lock_fd);
+
+    if (r == -EBUSY)
+        return err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox '%s' is running; stop it first", pick->name);
+    return r < 0 ? err_errno(err, r, "locking sandbox '%s'", pick->name) : 0;
+}
+
 int pick_load_edits(const struct pick *pick, const char *const *paths, size_t path_count, struct edit_list *ret,
                     struct err *err)
 {

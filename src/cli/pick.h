@@ -22,6 +22,9 @@ struct pick {
 int pick_open(const char *name, struct pick *ret, struct err *err);
 void pick_done(struct pick *pick);
 
+/* Nobody else works on it until the lock is closed. One that runs is ERR_FAILED_PRECONDITION. */
+int pick_lock(const struct pick *pick, int *ret_lock_fd, struct err *err);
+
 /* Its changes; none for one without a delta. */
 int pick_load_edits(const struct pick *pick, const char *const *paths, size_t path_count, struct edit_list *ret,
                     struct err *err);

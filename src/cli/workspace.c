@@ -303,15 +303,8 @@ void workspace_print_fields(json_t *object)
 
     json_object_foreach(object, name, value)
     {
-        autofree char *text = NULL;
-
-        if (is_empty(value))
-            continue;
-        if (!json_is_string(value))
-            text = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-        printf("%s: ", name);
-        output_escaped(stdout, json_is_string(value) ? json_string_value(value) : text);
-        putchar('\n');
+        if (!is_empty(value))
+            output_field(name, value);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/workspace.h"
+#include "cli/workspace_table.h"
 #include "client/event_stream.h"
 #include "rest/base64.h"
 
@@ -120,33 +121,25 @@ int command_in_workspace(struct api_call *call, const char *id, const struct wor
 
 /* ---- logs ---- */
 
+static void add_log(struct grid *grid, const json_t *item)
+{
+    grid_add(grid, json_text(item, "id"));
+    grid_add_number(grid, json_number(item, "pid"));
+    grid_add(grid, json_is_true(json_object_get(item, "isActive")) ? "yes" : "no");
+    grid_add_size(grid, json_number(item, "sizeBytes"));
+    grid_add(grid, json_text(item, "startedAt"));
+}
+
 static int list_logs(struct api_call *call, const char *id, struct err *err)
 {
     static const char *const titles[] = { "ID", "PID", "RUNS", "SIZE", "STARTED", NULL };
+    static const struct workspace_table table = { "logs", NULL, titles, add_log };
     autojson answer = NULL;
-    struct grid grid;
-    json_t *item;
-    size_t i;
     int r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/logs", id);
 
-    if (r < 0)
-        return r;
-    if (call->options.is_json) {
-        output_json(json_incref(answer));
-        return 0;
-    }
-    grid_init(&grid, titles);
-    json_array_foreach(json_object_get(answer, "logs"), i, item)
-    {
-        grid_add(&grid, json_text(item, "id"));
-        grid_add_number(&grid, json_number(item, "pid"));
-        grid_add(&grid, json_is_true(json_object_get(item, "isActive")) ? "yes" : "no");
-        grid_add_size(&grid, json_number(item, "sizeBytes"));
-        grid_add(&grid, json_text(item, "startedAt"));
-    }
-    grid_print(&grid, stdout);
-    grid_done(&grid);
-    return 0;
+    if (r == 0)
+        workspace_table_print(&table, call, answer);
+    return r;
 }
 
 static int on_event(const char *name, const char *data, size_t len, void *cookie, struct err *err)

@@ -9,6 +9,7 @@
 #include "cli/grid.h"
 #include "cli/output.h"
 #include "cli/workspace.h"
+#include "cli/workspace_table.h"
 
 #define PAGE 1000
 
@@ -71,28 +72,11 @@ static int load(struct api_call *call, const char *status, const char *owner, js
 int workspace_list(struct api_call *call, const char *status, const char *owner, struct err *err)
 {
     static const char *const titles[] = { "ID", "STATUS", "OWNER", "FILES", "SIZE", "AGE", "SCOPE", NULL };
+    static const struct workspace_table table = { "sandboxes", "id", titles, add_row };
     autojson all = NULL;
-    struct grid grid;
-    json_t *item;
-    size_t i;
     int r = load(call, status, owner, &all, err);
 
-    if (r < 0)
-        return r;
-    if (call->options.is_json) {
-        output_json(json_incref(all));
-        return 0;
-    }
-    grid_init(&grid, titles);
-    json_array_foreach(json_object_get(all, "sandboxes"), i, item)
-    {
-        if (call->options.is_quiet)
-            puts(json_text(item, "id"));
-        else
-            add_row(&grid, item);
-    }
-    if (!call->options.is_quiet)
-        grid_print(&grid, stdout);
-    grid_done(&grid);
-    return 0;
+    if (r == 0)
+        workspace_table_print(&table, call, all);
+    return r;
 }

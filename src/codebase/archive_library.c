@@ -1,49 +1,34 @@
 #include "codebase/archive_library.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <string.h>
 
+#include "base/library.h"
 #include "base/mem.h"
-
-#define LIBRARY "libarchive.so.13"
 
 static struct {
     pthread_once_t once;
-    char *failure; /* why it could not be loaded */
+    int r; /* how loading it went, and `err` why it failed */
+    struct err err;
     struct archive_library functions;
-} library = { .once = PTHREAD_ONCE_INIT };
-
-/* POSIX has a function pointer fit into what dlsym() gives; C does not, so it is copied. */
-static bool find_function(void *handle, const char *name, void *ret_function)
-{
-    void *found = dlsym(handle, name);
-
-    memcpy(ret_function, &found, sizeof(found));
-    return found;
-}
+} state = { .once = PTHREAD_ONCE_INIT };
 
 static void load(void)
 {
-    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    bool found = handle;
-
-#define X(name) found = found && find_function(handle, #name, &library.functions.name);
-    ARCHIVE_FUNCTIONS(X)
+    const struct library_symbol symbols[] = {
+#define X(name) { #name, &state.functions.name },
+        ARCHIVE_FUNCTIONS(X)
 #undef X
-    if (found)
-        return;
-    const char *reason = dlerror();
-    library.failure = xdup(reason ? reason : "it lacks a function");
+    };
+
+    state.r = library_load("libarchive.so.13", "libarchive13", symbols, ARRAY_LEN(symbols), &state.err);
 }
 
 const struct archive_library *archive_library_get(struct err *err)
 {
-    pthread_once(&library.once, load);
-    if (!library.failure)
-        return &library.functions;
-    err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "archives need the library %s: %s", LIBRARY, library.failure);
+    pthread_once(&state.once, load);
+    if (state.r == 0)
+        return &state.functions;
+    err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "%s", state.err.text);
     return NULL;
 }

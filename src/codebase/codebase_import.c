@@ -1,12 +1,12 @@
 #include "codebase/codebase_import.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -157,19 +157,16 @@ static int each_in(int dirfd, const char *relpath, int (*fn)(struct codebase_imp
                    struct codebase_import *import)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
-    int fd = path_open_beneath(dirfd, *relpath ? relpath : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    autodirectory dir = directory_take(path_open_beneath(dirfd, *relpath ? relpath : ".", O_RDONLY | O_DIRECTORY, 0));
+    int r = 0;
 
     if (!dir)
-        return fd < 0 ? fd : -errno;
-    for (struct dirent *e; r >= 0 && (e = readdir(dir));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
+        return -errno;
+    for (const struct dirent *e; r >= 0 && (e = directory_next(dir));) {
         buf_clear(&path);
         buf_addf(&path, "%s%s%s", relpath, *relpath ? "/" : "", e->d_name);
         r = fn(import, path.data);
     }
-    closedir(dir);
     return r;
 }
 

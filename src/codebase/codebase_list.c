@@ -1,10 +1,10 @@
 #include "codebase/codebase_list.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/directory.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "codebase/codebase_int.h"
@@ -87,23 +87,19 @@ static int by_name(const void *a, const void *b)
 /* `from` NULL: all; otherwise names above it, or it too. */
 static int read_batch(int dirfd, const char *from, bool is_inclusive, struct batch *b)
 {
-    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    autodirectory dir = directory_open(dirfd);
+    int r;
 
-    if (!dir) {
-        r = -errno;
-        cleanup_fd(&fd);
-        return r;
-    }
+    if (!dir)
+        return -errno;
     errno = 0;
-    for (struct dirent *e; (e = readdir(dir)); errno = 0) {
+    for (const struct dirent *e; (e = directory_next(dir)); errno = 0) {
         int order = from ? strcmp(e->d_name, from) : 1;
 
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && (order > 0 || (order == 0 && is_inclusive)))
+        if (order > 0 || (order == 0 && is_inclusive))
             batch_add(b, e->d_name);
     }
     r = -errno;
-    closedir(dir);
     if (b->count)
         qsort(b->names, b->count, sizeof(*b->names), by_name);
     return r;

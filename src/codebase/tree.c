@@ -1,6 +1,5 @@
 #include "codebase/tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/file.h"
 
 enum tree_kind tree_kind_of(mode_t mode)
@@ -66,17 +66,12 @@ int tree_count_at(int dirfd, const char *name, struct tree_count *ret)
 
 int tree_each_name(int dirfd, tree_name_fn fn, void *cookie)
 {
-    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    autodirectory dir = directory_open(dirfd);
+    int r = 0;
 
-    if (!dir) {
-        r = -errno;
-        cleanup_fd(&fd);
-        return r;
-    }
-    for (struct dirent *e; r == 0 && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = fn(e->d_name, cookie);
-    closedir(dir);
+    if (!dir)
+        return -errno;
+    for (const struct dirent *e; r == 0 && (e = directory_next(dir));)
+        r = fn(e->d_name, cookie);
     return r;
 }

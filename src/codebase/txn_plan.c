@@ -1,8 +1,8 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/directory.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "codebase/tree_path.h"
@@ -315,24 +315,18 @@ static int is_emptied(struct plan *p, const char *path, const struct sight *sigh
 {
     autodone(buf) struct buf child = BUF_EMPTY;
     bool is_empty = true;
-    DIR *dir;
-    int fd;
 
     if (path_map_find(&p->parents, path, strlen(path)) || !sight->is_on_disk)
         return 0;
-    fd = path_open_beneath(p->txn->cb->files_fd, path, O_RDONLY | O_DIRECTORY, 0);
-    dir = fd < 0 ? NULL : fdopendir(fd);
+    autodirectory dir = directory_take(path_open_beneath(p->txn->cb->files_fd, path, O_RDONLY | O_DIRECTORY, 0));
     if (!dir)
-        return fd < 0 ? fd : -errno;
-    for (struct dirent *e; is_empty && (e = readdir(dir));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
+        return -errno;
+    for (const struct dirent *e; is_empty && (e = directory_next(dir));) {
         buf_clear(&child);
         buf_addf(&child, "%s/%s", path, e->d_name);
         struct path_slot *slot = path_map_find(&p->paths, child.data, child.len);
         is_empty = slot && slot->value == TREE_NONE;
     }
-    closedir(dir);
     return is_empty;
 }
 

@@ -1,6 +1,5 @@
 #include "fence/change.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/directory.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -125,7 +125,6 @@ static int walk_dir(struct walk *w, int take_fd, unsigned depth);
 static bool is_promised(struct walk *w, int fd)
 {
     size_t len = w->path.len;
-    DIR *dir;
     bool only_promised = false;
 
     for (const char *at = w->roots.data; at && *at; at = strchr(at, '\n') + 1) {
@@ -134,12 +133,9 @@ static bool is_promised(struct walk *w, int fd)
         if (at[n] == 0)
             break;
     }
-    int copy = only_promised ? openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    dir = copy < 0 ? NULL : fdopendir(copy);
-    for (const struct dirent *d; dir && only_promised && (d = readdir(dir));)
+    autodirectory dir = only_promised ? directory_open(fd) : NULL;
+    for (const struct dirent *d; only_promised && (d = directory_next(dir));)
         only_promised = d->d_name[0] == '.' || d->d_type == DT_DIR;
-    if (dir)
-        closedir(dir);
     return only_promised;
 }
 
@@ -147,14 +143,10 @@ static bool is_promised(struct walk *w, int fd)
 static int tell_uncovered(struct walk *w, int fd)
 {
     int base = path_open_beneath(w->base_fd, w->path.len ? w->path.data : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
-    DIR *dir = base < 0 ? NULL : fdopendir(base);
+    autodirectory dir = directory_take(base);
     struct stat st;
 
-    if (!dir && base >= 0)
-        close(base);
-    for (const struct dirent *d; dir && r == 0 && (d = readdir(dir));) {
-        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
-            continue;
+    for (const struct dirent *d; r == 0 && (d = directory_next(dir));) {
         if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
             fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
@@ -162,8 +154,6 @@ static int tell_uncovered(struct walk *w, int fd)
         r = tell(w, CHANGE_DELETED, &st);
         pop(w, len);
     }
-    if (dir)
-        closedir(dir);
     return r;
 }
 
@@ -281,22 +271,6 @@ int fence_each_change(struct fence *f, change_fn fn, void *cookie, struct err *e
     return change_each(f->delta_path, fn, cookie, err);
 }
 
-/* A fence does it when it is made. Under no rules, so that it makes nothing of its own. */
-static int replay(const char *delta_path, const char *base_path, struct err *err)
-{
-    autoptr(ruleset) rules = NULL;
-    autoptr(fence) fence = NULL;
-    int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
-
-    if (r == 0) {
-        struct fence_config config = {
-            .base_path = base_path, .delta_path = delta_path, .rules = rules, .keeps_other_base = true, .is_at_rest = true
-        };
-        r = fence_new(&config, &fence, err);
-    }
-    return r;
-}
-
 /* A sandbox that works on a copy keeps it beside its delta. */
 static int refresh(const char *delta_path, const char *base_path, struct err *err)
 {
@@ -318,7 +292,10 @@ int change_settle(const char *delta_path, struct err *err)
         return r;
     is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
     if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 || overlay_delta_is_lent(about.meta_fd)) {
-        r = replay(delta_path, about.base_path, err);
+        struct fence_config config = {
+            .base_path = about.base_path, .delta_path = delta_path, .keeps_other_base = true, .is_at_rest = true
+        };
+        r = fence_settle(&config, err);
         r = r == -EBUSY ? 0 : r;
     }
     if (r == 0 && faccessat(about.meta_fd, COPY_DELTA_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -383,20 +360,13 @@ static int on_export(const struct change *change, void *cookie)
 
 static int open_target(const char *to, int *ret_fd, struct err *err)
 {
-    DIR *dir;
-    int entries = 0;
-
     if (mkdir(to, 0755) < 0 && errno != EEXIST)
         return err_errno(err, -errno, "making '%s'", to);
     *ret_fd = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*ret_fd < 0)
         return err_errno(err, -errno, "opening '%s'", to);
-    dir = opendir(to);
-    while (dir && readdir(dir))
-        entries++;
-    if (dir)
-        closedir(dir);
-    return entries > 2 ? err_set(err, ERR_FAILED_PRECONDITION, -ENOTEMPTY, "'%s' is not empty", to) : 0;
+    autodirectory dir = directory_open(*ret_fd);
+    return directory_next(dir) ? err_set(err, ERR_FAILED_PRECONDITION, -ENOTEMPTY, "'%s' is not empty", to) : 0;
 }
 
 int change_export(const char *delta_path, const char *to, struct err *err)

@@ -348,22 +348,10 @@ static int comparison_open(struct comparison *c, int sandbox_fd, int delta_fd)
     return r;
 }
 
-/* The directories and the format, by a fence: it leaves what is there alone. */
-static int make_delta(const char *delta_path, const char *base_path, struct err *err)
-{
-    autoptr(ruleset) rules = NULL;
-    autoptr(fence) fence = NULL;
-    int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
-    struct fence_config config = {
-        .base_path = base_path, .delta_path = delta_path, .rules = rules, .is_live = true, .is_at_rest = true
-    };
-
-    return r < 0 ? r : fence_new(&config, &fence, err);
-}
-
 int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, struct err *err)
 {
     struct comparison c = { -1, -1, -1, -1, -1, 0 };
+    struct fence_config config = { .base_path = base_path, .delta_path = delta_path, .is_live = true, .is_at_rest = true };
     struct stat st;
     autofd int delta = -1, lock = -1, turn = -1;
     int r;
@@ -373,7 +361,7 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
     turn = path_open_beneath(sandbox_fd, COPY "/lock", O_RDWR | O_CREAT, 0600);
     if (turn < 0 || flock(turn, LOCK_EX) < 0)
         return err_errno(err, turn < 0 ? turn : -errno, "waiting for the copy");
-    r = make_delta(delta_path, base_path, err);
+    r = fence_settle(&config, err);
     if (r == -EBUSY)
         *err = ERR_NONE;
     if (r < 0)

@@ -1,6 +1,5 @@
 #include "fence/delta.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -25,32 +25,26 @@
 /* Whether a directory has nothing but these, which end with NULL. One that is not there has nothing. */
 static int holds_only(int fd, const char *path, const char *const *names)
 {
-    int copy = path_open_beneath(fd, path, O_RDONLY | O_DIRECTORY, 0);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    autodirectory dir = directory_take(path_open_beneath(fd, path, O_RDONLY | O_DIRECTORY, 0));
     int holds = 1;
 
-    if (!dir) {
-        int r = copy < 0 ? copy : -errno;
-        if (copy >= 0)
-            close(copy);
-        return r == -ENOENT ? 1 : r;
-    }
-    for (const struct dirent *d; holds && (d = readdir(dir));) {
+    if (!dir)
+        return errno == ENOENT ? 1 : -errno;
+    for (const struct dirent *d; holds && (d = directory_next(dir));) {
         const char *const *name = names;
 
         while (*name && strcmp(*name, d->d_name) != 0)
             name++;
         holds = *name != NULL;
     }
-    closedir(dir);
     return holds;
 }
 
 /* Nothing is in it, or what make_format() put there before whoever called it was killed: no format yet, and no change of anybody's. */
 static int is_blank(int fd)
 {
-    static const char *const parts[] = { ".", "..", "lost+found", "meta", "work", "data", NULL };
-    static const char *const nothing[] = { ".", "..", NULL };
+    static const char *const parts[] = { "lost+found", "meta", "work", "data", NULL };
+    static const char *const nothing[] = { NULL };
     int r;
 
     if (faccessat(fd, "meta/format", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -157,19 +151,12 @@ static int open_part(int delta_fd, const char *name, int *ret_fd, struct err *er
 
 static int empty_work(struct fence *f, struct err *err)
 {
-    int copy = openat(f->work_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    autodirectory dir = directory_open(f->work_fd);
 
-    if (!dir) {
-        if (copy >= 0)
-            close(copy);
+    if (!dir)
         return err_errno(err, -errno, "reading the delta's work directory");
-    }
-    for (const struct dirent *d; (d = readdir(dir));) {
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-            file_remove_tree(f->work_fd, d->d_name);
-    }
-    closedir(dir);
+    for (const struct dirent *d; (d = directory_next(dir));)
+        file_remove_tree(f->work_fd, d->d_name);
     return 0;
 }
 

@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -172,19 +172,13 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
 /* [locked; nobody else is there yet] Subdirectories come last, when leftovers are swept. */
 static int load_dir(struct loading *l, struct inode *inode, int take_fd)
 {
-    int copy = openat(take_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    DIR *dir = directory_open(take_fd);
     int r = dir ? 0 : -errno;
 
     inode_ref(inode);
-    if (!dir && copy >= 0)
-        close(copy);
-    for (const struct dirent *d; dir && r == 0 && (d = readdir(dir));) {
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-            r = load_name(l, inode, take_fd, d->d_name);
-    }
-    if (dir)
-        closedir(dir);
+    for (const struct dirent *d; r == 0 && (d = directory_next(dir));)
+        r = load_name(l, inode, take_fd, d->d_name);
+    cleanup_directory(&dir); /* before those below are opened */
     if (r == 0)
         r = sweep_leftovers(l->f, inode, take_fd);
     for (uint32_t i = 0; r == 0 && i < inode->dir->bucket_count; i++) {

@@ -1,6 +1,5 @@
 #include "fence/drop.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -96,23 +96,18 @@ static int veil(struct way *w, int dirfd, int base_fd, const char *name)
 /* `next` is the name on the way; one that leads on to another directory has been made there by now. */
 static int open_to_base(struct way *w, int dirfd, int base_fd, const char *next, size_t next_len, bool is_last)
 {
-    int copy = openat(base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    autodirectory dir = directory_open(base_fd);
+    int r = 0;
 
-    if (!dir) {
-        r = -errno;
-        if (copy >= 0)
-            close(copy);
-        return r;
-    }
-    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
-        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || whiteout_is_reserved(d->d_name))
+    if (!dir)
+        return -errno;
+    for (const struct dirent *d; r == 0 && (d = directory_next(dir));) {
+        if (whiteout_is_reserved(d->d_name))
             continue;
         bool is_next = strlen(d->d_name) == next_len && memcmp(d->d_name, next, next_len) == 0;
         if (!is_next || !is_last)
             r = veil(w, dirfd, base_fd, d->d_name);
     }
-    closedir(dir);
     fault("drop-veiled");
     if (r == 0 && fsync(dirfd) < 0)
         r = -errno;

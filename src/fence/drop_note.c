@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -94,25 +94,17 @@ static int add_named(const struct drop_place *at, const struct buf *roots, const
 static int add_below(const struct drop_place *at, const struct buf *roots, const char *path, struct drop_list *list)
 {
     int fd = path_open_beneath(at->data_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    autodirectory dir = directory_take(fd);
     char name[NAME_MAX + 1];
 
-    if (fd < 0)
-        return fd == -ENOENT || fd == -ENOTDIR ? 0 : fd;
-    if (!dir) {
-        r = -errno;
-        close(fd);
-        return r;
-    }
-    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
-        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
-            continue;
+    if (!dir)
+        return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+    for (const struct dirent *d; r == 0 && (d = directory_next(dir));) {
         if (!whiteout_is_reserved(d->d_name))
             r = add_named(at, roots, path, d->d_name, list);
         else if (whiteout_target(fd, d->d_name, name))
             r = add_named(at, roots, path, name, list);
     }
-    closedir(dir);
     return r;
 }
 

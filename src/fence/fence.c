@@ -216,6 +216,17 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     return 0;
 }
 
+int fence_settle(const struct fence_config *config, struct err *err)
+{
+    autoptr(ruleset) rules = NULL;
+    autoptr(fence) fence = NULL;
+    struct fence_config ruleless = *config;
+    int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
+
+    ruleless.rules = rules;
+    return r < 0 ? r : fence_new(&ruleless, &fence, err);
+}
+
 static void close_fds(struct fence *f)
 {
     int fds[] = { f->base_fd, f->data_fd, f->work_fd, f->meta_fd, f->lock_fd };

@@ -77,6 +77,10 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
 void fence_free(struct fence *fence); /* unmounts what is still mounted */
 DEFINE_AUTOPTR(fence, fence_free);
 
+/* Makes the delta where there is none, finishes what the last fence left undone in it, and lets it go again. Under no rules, whatever
+ * `config` says, so that nothing is made which only rules ask for. -EBUSY while somebody has the delta. */
+int fence_settle(const struct fence_config *config, struct err *err);
+
 /* Mounts with the kernel directly, so it needs root in the mount namespace's user namespace, as a supervisor has in its own. */
 int fence_mount(struct fence *fence, const char *mount_point, struct err *err);
 

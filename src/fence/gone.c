@@ -1,10 +1,10 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "fence/gather.h"
@@ -42,19 +42,12 @@ static int add_child(struct gone *w, int fd, const char *name, struct place *pla
 static int add_children(struct gone *w, int dirfd, const char *name, struct place *place, unsigned depth)
 {
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    autodirectory dir = directory_take(fd < 0 ? -errno : fd);
 
-    if (!dir) {
-        r = -errno;
-        if (fd >= 0)
-            close(fd);
-        return r;
-    }
-    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-            r = add_child(w, fd, d->d_name, place, depth);
-    }
-    closedir(dir);
+    if (!dir)
+        return -errno;
+    for (const struct dirent *d; r == 0 && (d = directory_next(dir));)
+        r = add_child(w, fd, d->d_name, place, depth);
     return r;
 }
 
@@ -133,25 +126,18 @@ static int add_or_veil(struct gather *g, struct inode *dir, const struct below *
 
 int gone_add_uncovered(struct gather *g, struct inode *inode, const struct below *in, const struct found *it)
 {
-    int fd = openat(in->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    autodirectory dir = directory_open(in->fd);
+    int r = 0;
 
-    if (!dir) {
-        r = -errno;
-        if (fd >= 0)
-            close(fd);
-        return r;
-    }
-    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
-        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
-            continue;
+    if (!dir)
+        return -errno;
+    for (const struct dirent *d; r == 0 && (d = directory_next(dir));) {
         tree_lock(g->f);
         const struct entry *e = entry_find(inode, d->d_name, strlen(d->d_name));
         bool is_up = e && (e->flags & ENTRY_UP);
         tree_unlock(g->f);
         if (!is_up)
-            r = add_or_veil(g, inode, in, fd, d->d_name, it->place);
+            r = add_or_veil(g, inode, in, dirfd(dir), d->d_name, it->place);
     }
-    closedir(dir);
     return r;
 }

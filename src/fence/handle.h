@@ -1,5 +1,5 @@
 /*
- * Open backing files. Opens and closes never reach us (see session.c), so descriptors belong to inodes, not to clients: at most
+ * Open backing files. Opens and closes never reach us (see reply.c), so descriptors belong to inodes, not to clients: at most
  * one per inode and layer, shared, kept in a cache of bounded size.
  *
  * A regular file's is O_RDONLY in the base and O_RDWR in the delta; a directory's is for *at() calls, and in the delta good

@@ -1,10 +1,10 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/directory.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/attr.h"
@@ -255,14 +255,11 @@ void held_forget(struct fence *f, const struct held_items *items, struct news *n
 /* Markers that came to be in a directory when it was opened. */
 static void load_markers(struct fence *f, struct inode *dir, int fd)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *names = copy < 0 ? NULL : fdopendir(copy);
+    autodirectory names = directory_open(fd);
     autoptr(place) at = inode_dup_place(f, dir);
     char name[NAME_MAX + 1];
 
-    if (!names && copy >= 0)
-        close(copy);
-    for (const struct dirent *d; names && at && (d = readdir(names));) {
+    for (const struct dirent *d; at && (d = directory_next(names));) {
         if (!whiteout_is_reserved(d->d_name) || !whiteout_target(fd, d->d_name, name))
             continue;
         size_t len = strlen(name);
@@ -278,8 +275,6 @@ static void load_markers(struct fence *f, struct inode *dir, int fd)
         if (is_new)
             quota_add(&f->quota, 0, 1);
     }
-    if (names)
-        closedir(names);
 }
 
 /* The delta has a directory under the name now, where it was deleted or hidden; or one that was there shows the base. */

@@ -1,7 +1,6 @@
 #include "fence/layer.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/directory.h"
 #include "base/path.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
@@ -159,18 +159,11 @@ int layer_open(struct fence *f, struct inode *inode, enum layer_kind layer)
  * exact names, so such an alias would be a way around them. */
 static bool is_listed(int dirfd, const char *name)
 {
+    autodirectory dir = directory_open(dirfd);
     bool found = false;
-    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
-    if (!dir) {
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    for (const struct dirent *d; !found && (d = readdir(dir));)
+    for (const struct dirent *d; !found && (d = directory_next(dir));)
         found = strcmp(d->d_name, name) == 0;
-    closedir(dir);
     return found;
 }
 
@@ -260,23 +253,13 @@ static bool swap_case(const char *name, char out[NAME_MAX + 1])
 
 bool layer_folds_case(int base_fd)
 {
-    bool folds = false;
+    autodirectory dir = directory_open(base_fd);
     char swapped[NAME_MAX + 1];
     struct stat a, b;
-    int fd = openat(base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
-    if (!dir) {
-        if (fd >= 0)
-            close(fd);
-        return false;
+    for (const struct dirent *d; (d = directory_next(dir));) {
+        if (swap_case(d->d_name, swapped) && fstatat(base_fd, d->d_name, &a, AT_SYMLINK_NOFOLLOW) == 0)
+            return fstatat(base_fd, swapped, &b, AT_SYMLINK_NOFOLLOW) == 0 && !is_listed(base_fd, swapped);
     }
-    for (const struct dirent *d; (d = readdir(dir));) {
-        if (!swap_case(d->d_name, swapped) || fstatat(base_fd, d->d_name, &a, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        folds = fstatat(base_fd, swapped, &b, AT_SYMLINK_NOFOLLOW) == 0 && !is_listed(base_fd, swapped);
-        break;
-    }
-    closedir(dir);
-    return folds;
+    return false;
 }

@@ -61,16 +61,21 @@ int op_lookup(struct fence *f, const struct caller *who, struct inode *dir, cons
 
 /* What a new name needs: a directory in the delta to be made in, locked, and whether a marker has to go. */
 struct birth {
-    struct handle *dir; /* owned reference */
+    struct inode *parent; /* borrowed, as these */
+    const char *name;
+    struct place *place;
+    struct handle *dir; /* owned reference: the parent in the delta */
     bool had_marker;
+    struct stat st; /* of what was made */
+    int fd;         /* owned: of a new file; -1: none */
 };
 
-static int birth_begin(struct fence *f, struct inode *dir, const char *name, struct birth *b)
+static int birth_begin(struct fence *f, struct inode *dir, const char *name, struct place *place, struct birth *b)
 {
     struct stat st;
     int r;
 
-    *b = (struct birth){ 0 };
+    *b = (struct birth){ .parent = dir, .name = name, .place = place, .fd = -1 };
     if (inode_has(dir, INODE_DEAD))
         return -ENOENT;
     if (dir->depth >= DEPTH_MAX)
@@ -103,55 +108,55 @@ static int birth_begin(struct fence *f, struct inode *dir, const char *name, str
 }
 
 /* The marker's removal is the moment at which the name comes to be. */
-static int birth_reveal(struct fence *f, struct inode *dir, const char *name, struct birth *b)
+static int birth_reveal(struct fence *f, const struct birth *b)
 {
     int r = 0;
 
     fault("create-made");
     if (b->had_marker) {
-        r = whiteout_remove(b->dir->fd, name);
+        r = whiteout_remove(b->dir->fd, b->name);
         if (r == 0)
             quota_give(&f->quota, 0, 1);
         fault("create-revealed");
     }
     if (r == 0)
-        attr_touch_dir(f, dir, b->dir->fd);
+        attr_touch_dir(f, b->parent, b->dir->fd);
     return r;
 }
 
-static void birth_end(struct fence *f, struct inode *dir, struct birth *b, int r)
+static void birth_end(struct fence *f, const struct birth *b, int r)
 {
-    dir_unlock(f, dir);
+    dir_unlock(f, b->parent);
     handle_put(f, b->dir);
     if (r < 0)
         quota_give(&f->quota, 0, 1);
 }
 
 /* Puts the new name into the tree. `inode` NULL: a new one; the reference that comes back is ours. */
-static struct inode *birth_enter(struct fence *f, struct inode *dir, const char *name, struct place *place,
-                                 const struct stat *st, struct inode *inode)
+static struct inode *birth_enter(struct fence *f, const struct birth *b, struct inode *inode)
 {
-    size_t len = strlen(name);
+    struct inode *dir = b->parent;
+    size_t len = strlen(b->name);
 
     tree_lock(f);
-    struct entry *e = entry_find(dir, name, len);
+    struct entry *e = entry_find(dir, b->name, len);
     if (!e)
-        e = entry_add(f, dir, name, len, place_ref(place), 0);
+        e = entry_add(f, dir, b->name, len, place_ref(b->place), 0);
     /* What the base had under this name went unnoticed. */
     tree_vacate(f, e);
     e->flags = ENTRY_UP;
-    e->type = (uint8_t) IFTODT(st->st_mode);
+    e->type = (uint8_t) IFTODT(b->st.st_mode);
     if (inode) {
         inode_ref(inode);
     } else {
-        inode = inode_new(f, st->st_mode, inode_number_new(f), INODE_UP | INODE_FRESH);
+        inode = inode_new(f, b->st.st_mode, inode_number_new(f), INODE_UP | INODE_FRESH);
         if (inode->dir)
             inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = dir->dir->mtime_ns;
     }
     e->ino = inode->ino;
     entry_bind(e, inode);
     tree_unlock(f);
-    numbers_note(f, dir, name, inode->ino);
+    numbers_note(f, dir, b->name, inode->ino);
     return inode;
 }
 
@@ -163,67 +168,75 @@ static void answer_new(struct fence *f, struct inode *dir, struct inode *inode, 
     hand_over(f, inode, answer);
 }
 
+static int birth_look(struct birth *b)
+{
+    return fstatat(b->dir->fd, b->name, &b->st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* The second half, when something new was made, or `r` says why not. */
+static int birth_finish(struct fence *f, const struct caller *who, struct birth *b, int r, struct entry_answer *answer)
+{
+    struct inode *inode = NULL;
+
+    if (r == 0)
+        r = birth_reveal(f, b);
+    if (r == 0) {
+        inode = birth_enter(f, b, NULL);
+        if (b->fd >= 0)
+            handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&b->fd)));
+    }
+    birth_end(f, b, r);
+    cleanup_fd(&b->fd);
+    if (r != 0)
+        return r;
+    record_name(f, RECORD_CREATED, b->parent, b->name, NULL, who);
+    answer_new(f, b->parent, inode, &b->st, answer);
+    return 0;
+}
+
 /* A regular file is opened at once: what creates it writes it. */
-static int make_node(struct birth *b, const char *name, mode_t mode, int *ret_fd, struct stat *ret_st)
+static int make_node(struct birth *b, mode_t mode)
 {
     int r = 0;
 
     if (S_ISREG(mode)) {
-        *ret_fd = openat(b->dir->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 01777);
-        if (*ret_fd < 0 && errno == EACCES)
-            r = mknodat(b->dir->fd, name, mode & (S_IFMT | 01777), 0);
-        else if (*ret_fd < 0)
+        b->fd = openat(b->dir->fd, b->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 01777);
+        if (b->fd < 0 && errno == EACCES)
+            r = mknodat(b->dir->fd, b->name, mode & (S_IFMT | 01777), 0);
+        else if (b->fd < 0)
             r = -1;
     } else {
-        r = mknodat(b->dir->fd, name, mode & (S_IFMT | 01777), 0);
+        r = mknodat(b->dir->fd, b->name, mode & (S_IFMT | 01777), 0);
     }
-    if (r == 0)
-        r = *ret_fd >= 0 ? fstat(*ret_fd, ret_st) : fstatat(b->dir->fd, name, ret_st, AT_SYMLINK_NOFOLLOW);
-    return r != 0 ? -errno : 0;
+    if (r != 0)
+        return -errno;
+    return b->fd < 0 ? birth_look(b) : fstat(b->fd, &b->st) < 0 ? -errno : 0;
 }
 
 int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const char *name, mode_t mode,
              struct entry_answer *answer)
 {
     autoptr(place) place = NULL;
-    autofd int fd = -1;
-    struct inode *inode = NULL;
     struct birth b;
-    struct stat st = { 0 };
     int r = guard_name(f, NEED_MKNOD, dir, name, who, &place);
 
     if (r < 0)
         return r;
     if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
         return -EPERM;
-    r = birth_begin(f, dir, name, &b);
-    if (r != 0)
-        return r;
-    r = make_node(&b, name, mode, &fd, &st);
-    if (r == 0)
-        r = birth_reveal(f, dir, name, &b);
-    if (r == 0) {
-        inode = birth_enter(f, dir, name, place, &st, NULL);
-        if (fd >= 0)
-            handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&fd)));
-    }
-    birth_end(f, dir, &b, r);
-    if (r != 0)
-        return r;
-    record_name(f, RECORD_CREATED, dir, name, NULL, who);
-    answer_new(f, dir, inode, &st, answer);
-    return 0;
+    r = birth_begin(f, dir, name, place, &b);
+    return r != 0 ? r : birth_finish(f, who, &b, make_node(&b, mode), answer);
 }
 
 /* Where a marker says "deleted" the base may have a directory with things in it: the new one must not show them. */
-static int make_dir(struct fence *f, struct birth *b, const char *name, mode_t mode)
+static int make_dir(struct fence *f, const struct birth *b, mode_t mode)
 {
     static const char temp[] = "mkdir"; /* one at a time under fence.opaque */
     autofd int fd = -1;
     int r = 0;
 
     if (!b->had_marker)
-        return mkdirat(b->dir->fd, name, mode & 01777) < 0 ? -errno : 0;
+        return mkdirat(b->dir->fd, b->name, mode & 01777) < 0 ? -errno : 0;
     autolock(&f->opaque);
     if (mkdirat(f->work_fd, temp, 0700) < 0)
         return -errno;
@@ -233,7 +246,7 @@ static int make_dir(struct fence *f, struct birth *b, const char *name, mode_t m
     if (r == 0)
         r = whiteout_make_opaque(fd);
     fault("mkdir-opaque");
-    if (r == 0 && renameat(f->work_fd, temp, b->dir->fd, name) < 0)
+    if (r == 0 && renameat(f->work_fd, temp, b->dir->fd, b->name) < 0)
         r = -errno;
     if (r < 0) {
         if (fd >= 0)
@@ -247,55 +260,32 @@ int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const
              struct entry_answer *answer)
 {
     autoptr(place) place = NULL;
-    struct inode *inode = NULL;
     struct birth b;
-    struct stat st = { 0 };
     int r = guard_name(f, NEED_MKDIR, dir, name, who, &place);
 
     if (r == 0)
-        r = birth_begin(f, dir, name, &b);
+        r = birth_begin(f, dir, name, place, &b);
     if (r != 0)
         return r;
-    r = make_dir(f, &b, name, mode);
-    if (r == 0 && fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        r = -errno;
+    r = make_dir(f, &b, mode);
     if (r == 0)
-        r = birth_reveal(f, dir, name, &b);
-    if (r == 0)
-        inode = birth_enter(f, dir, name, place, &st, NULL);
-    birth_end(f, dir, &b, r);
-    if (r != 0)
-        return r;
-    record_name(f, RECORD_CREATED, dir, name, NULL, who);
-    answer_new(f, dir, inode, &st, answer);
-    return 0;
+        r = birth_look(&b);
+    return birth_finish(f, who, &b, r, answer);
 }
 
 int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name, const char *target,
                struct entry_answer *answer)
 {
     autoptr(place) place = NULL;
-    struct inode *inode = NULL;
     struct birth b;
-    struct stat st = { 0 };
     int r = guard_name(f, NEED_SYMLINK, dir, name, who, &place);
 
     if (r == 0)
-        r = birth_begin(f, dir, name, &b);
+        r = birth_begin(f, dir, name, place, &b);
     if (r != 0)
         return r;
-    if (symlinkat(target, b.dir->fd, name) < 0 || fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        r = -errno;
-    if (r == 0)
-        r = birth_reveal(f, dir, name, &b);
-    if (r == 0)
-        inode = birth_enter(f, dir, name, place, &st, NULL);
-    birth_end(f, dir, &b, r);
-    if (r != 0)
-        return r;
-    record_name(f, RECORD_CREATED, dir, name, NULL, who);
-    answer_new(f, dir, inode, &st, answer);
-    return 0;
+    r = symlinkat(target, b.dir->fd, name) < 0 ? -errno : birth_look(&b);
+    return birth_finish(f, who, &b, r, answer);
 }
 
 /* A link is made from a name of the file just now; should that be moved meanwhile, from the next. */
@@ -326,7 +316,6 @@ int op_link(struct fence *f, const struct caller *who, struct inode *inode, stru
     struct handle *from_dir = NULL;
     struct whereabouts where;
     struct birth b;
-    struct stat st;
     int r = guard_inode(f, NEED_LINK_FROM, inode, who);
 
     if (r == 0)
@@ -344,24 +333,24 @@ int op_link(struct fence *f, const struct caller *who, struct inode *inode, stru
     /* Kept so that make_link() finds it open: it may not open one under the lock. */
     r = handle_get(f, where.parent, LAYER_DELTA, &from_dir);
     if (r == 0)
-        r = birth_begin(f, dir, name, &b);
+        r = birth_begin(f, dir, name, place, &b);
     if (r == 0) {
         r = make_link(f, inode, name, &b);
-        if (r == 0 && fstatat(b.dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            r = -errno;
         if (r == 0)
-            r = birth_reveal(f, dir, name, &b);
+            r = birth_look(&b);
+        if (r == 0)
+            r = birth_reveal(f, &b);
         if (r == 0) {
-            birth_enter(f, dir, name, place, &st, inode);
+            birth_enter(f, &b, inode);
             inode_set(inode, INODE_LINKED);
         }
-        birth_end(f, dir, &b, r);
+        birth_end(f, &b, r);
     }
     handle_put(f, from_dir);
     whereabouts_done(f, &where);
     if (r < 0)
         return r;
     record_name(f, RECORD_LINKED, dir, name, NULL, who);
-    answer_new(f, dir, inode, &st, answer);
+    answer_new(f, dir, inode, &b.st, answer);
     return 0;
 }

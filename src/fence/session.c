@@ -1,181 +1,24 @@
 #include "fence/session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "fence/follow.h"
 #include "fence/inode.h"
 #include "fence/reply.h"
+#include "fence/session_int.h"
 
-#define GREETING_MS 10000
-#define BUFFER_BYTES ((1 << 20) + 4096) /* a write of the largest size and its headers */
 #define WORKERS_DEFAULT 8
 #define SPIN_NS 60000
 #define AWAY_NS 500000
 #define WAKE_NS 40000 /* what a sleeper's waking adds to the time until a request is met */
-#define STUCK_NS (2 * CLOCK_NS_PER_MS)
-#define ACTIVE_NS CLOCK_NS_PER_SEC
-#define IDLE_NS (10 * CLOCK_NS_PER_SEC)
-#define CATCH_UP_NS CLOCK_NS_PER_SEC
-#define CATCH_UP_STEP_US 100
-#define SETTLE_NS (200 * CLOCK_NS_PER_MS)
-
-/*
- * Who reads.
- *
- * One worker, the leader, reads requests; the others wait for their turn. A short request the leader serves itself and goes
- * on reading: a single client then talks to a single thread whose caches are warm, and nobody else is woken. Waking an idle CPU
- * is what makes a round trip slow, so after a reply the leader looks for the next request for SPIN_NS before it sleeps, as
- * long as that pays (see spin_pays), and is on the CPU of a client that asks one thing after the other (see follow.c).
- *
- * Leadership is passed on in three cases: before a request that takes long (copying, syncing, moving); when several times in a
- * row a request of another process was waiting already, that is, when several clients ask at once; and when the leader is stuck
- * in a short one for STUCK_NS, or stands back and is kept from running, which a waiting worker notices and takes the lead. A worker
- * that finds it is no leader any more lines up. One whose request has to wait for what another worker does (session_step_aside)
- * does not lead, and does not count among those who may be at work.
- *
- *     waiting --take_lead()--> leading --pass_lead()--> serving --> waiting
- *
- * `term` counts leaders; whoever's number is not the current one does not lead. With nothing to do the leader sleeps in poll()
- * and one other on a condition, the rest have gone home: no CPU is used.
- */
-struct session {
-    struct fence *f;
-    struct fuse_session *fuse;
-    int fd;      /* owned: the device, non-blocking */
-    int stop_fd; /* owned: an eventfd */
-    unsigned most;
-    bool can_spin;
-    bool passes_all;     /* a test: every request beside the others, whatever the machine */
-    int serving_most;    /* workers for a crowd: half of the CPUs, the clients need theirs */
-    _Atomic int serving; /* workers busy beside the leader */
-    uint32_t offered2;   /* the kernel's flags2 */
-    bool has_passthrough;
-    _Atomic bool stopping;
-    _Atomic bool is_lost; /* someone else unmounted us */
-    _Atomic uint64_t requests;
-    _Atomic uint64_t init_unique;
-    struct follow follow;
-    _Atomic int unheard; /* workers who read, or have read a FORGET and are not done with it */
-
-    pthread_mutex_t lock;
-    pthread_cond_t turn;
-    pthread_cond_t gone; /* a worker ended */
-    bool has_leader;     /* guarded by lock, as these */
-    bool has_watcher;    /* one of the waiting looks after the leader */
-    unsigned count, waiting;
-    unsigned aside; /* of `count`: see session_step_aside() */
-    _Atomic uint64_t term;
-    _Atomic int64_t busy_since_ns; /* of the leader; 0: it reads, or waits for something to read */
-    _Atomic int64_t last_ns;       /* when a request came */
-};
-
-struct worker {
-    struct session *s;
-    char *bytes; /* owned */
-    uint64_t term;
-    bool was_waiting; /* the request was there before we looked */
-    unsigned crowd;   /* how many in a row were, and from another process than the one before */
-    uint32_t last_pid;
-    unsigned spins, hits; /* how often looking for a request would have paid, of how many times */
-    unsigned turns;       /* how often it gave way until it met the request; 0: it was not looking for it */
-    int64_t replied_ns;   /* when it was done with the one before */
-    struct pursuit pursuit;
-};
-
-static __thread struct worker *self; /* borrowed; NULL in threads that are none */
-
-/* ---- the device ---- */
-
-static ssize_t never_read(int fd, void *bytes, size_t size, void *userdata)
-{
-    (void) fd;
-    (void) bytes;
-    (void) size;
-    (void) userdata;
-    errno = EAGAIN;
-    return -1;
-}
-
-/* libfuse 3.14 does not know this flag. With it the kernel does not ask for security.capability before every write: there are
- * no capabilities, suid or sgid bits in here to be dropped. */
-static void ask_for_passthrough(struct session *s, struct fuse_init_out *out)
-{
-    enum { PASSTHROUGH_IN_FLAGS2 = 1 << 5 }; /* FUSE_PASSTHROUGH, bit 37 */
-
-    if (s->f->data_path != FENCE_DATA_PASSTHROUGH || !(s->offered2 & PASSTHROUGH_IN_FLAGS2))
-        return;
-    out->flags |= FUSE_INIT_EXT;
-    out->flags2 |= PASSTHROUGH_IN_FLAGS2;
-    out->unused[0] = 1; /* max_stack_depth: the base must not be on a stacked file system itself */
-    s->has_passthrough = true;
-}
-
-static void amend_init(struct session *s, struct iovec *iov, int count)
-{
-    const struct fuse_out_header *head = iov[0].iov_base;
-    uint64_t unique = atomic_load_explicit(&s->init_unique, memory_order_relaxed);
-
-    if (!unique || count < 2 || head->unique != unique || head->error)
-        return;
-    if (iov[1].iov_len >= sizeof(struct fuse_init_out)) {
-        struct fuse_init_out *out = iov[1].iov_base;
-        out->flags |= FUSE_HANDLE_KILLPRIV_V2;
-        ask_for_passthrough(s, out);
-    }
-    atomic_store_explicit(&s->init_unique, 0, memory_order_relaxed);
-}
-
-static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
-{
-    struct fence *f = userdata;
-    struct session *s = f->session;
-    amend_init(s, iov, count);
-    return writev(fd, iov, count);
-}
-
-/* The kernel begins with INIT; answered here, so that what was agreed is known before the first client comes. */
-static int greet(struct session *s)
-{
-    struct pollfd fds = { .fd = s->fd, .events = POLLIN };
-    autofree char *bytes = malloc(BUFFER_BYTES);
-    struct fuse_buf buf = { .mem = bytes };
-    const struct fuse_in_header *head = (const void *) bytes;
-
-    if (!bytes || poll(&fds, 1, GREETING_MS) <= 0)
-        return -ETIMEDOUT;
-    ssize_t n = read(s->fd, bytes, BUFFER_BYTES);
-    if (n < (ssize_t) (sizeof(*head) + sizeof(struct fuse_init_in)) || head->opcode != FUSE_INIT)
-        return -EPROTO;
-    s->offered2 = ((const struct fuse_init_in *) (bytes + sizeof(*head)))->flags2;
-    atomic_store(&s->init_unique, head->unique);
-    buf.size = (size_t) n;
-    fuse_session_process_buf(s->fuse, &buf);
-    return 0;
-}
-
-int session_attach(struct session *s, int take_fd)
-{
-    static const struct fuse_custom_io io = { .read = never_read, .writev = send_reply };
-    int r;
-
-    s->fd = take_fd; /* libfuse's from here on */
-    if (fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0)
-        return -errno;
-    r = fuse_session_custom_io(s->fuse, &io, s->fd);
-    return r < 0 ? r : greet(s);
-}
 
 /* ---- reading ---- */
 
@@ -206,7 +49,7 @@ static ssize_t try_read(struct worker *w)
 {
     atomic_fetch_add(&w->s->unheard, 1);
     for (;;) {
-        ssize_t n = read(w->s->fd, w->bytes, BUFFER_BYTES);
+        ssize_t n = read(w->s->fd, w->bytes, SESSION_BUFFER_BYTES);
         if (n > 0)
             return n;
         /* ENOENT: the caller was killed while we read its request. */
@@ -245,15 +88,10 @@ static ssize_t spin(struct worker *w)
     return n;
 }
 
-static bool still_leads(const struct worker *w)
-{
-    return atomic_load(&w->s->term) == w->term;
-}
-
 /* Nobody has to watch a leader that waits for a request; but one that stands back may want to read and not come to it. */
 static void be_idle(struct worker *w)
 {
-    if (still_leads(w))
+    if (session_still_leads(w))
         atomic_store(&w->s->busy_since_ns, 0);
 }
 
@@ -273,7 +111,7 @@ static ssize_t next_request(struct worker *w)
         return n;
     follow_end(&s->follow, &w->pursuit);
     be_idle(w);
-    while (n == -EAGAIN && still_leads(w)) {
+    while (n == -EAGAIN && session_still_leads(w)) {
         struct pollfd fds[2] = { { s->fd, POLLIN, 0 }, { s->stop_fd, POLLIN, 0 } };
         poll(fds, 2, -1);
         if (atomic_load(&s->stopping))
@@ -285,161 +123,6 @@ static ssize_t next_request(struct worker *w)
     return n;
 }
 
-/* ---- the lead ---- */
-
-/* While there is work, one of those who wait wakes up now and then to see whether the leader is stuck. The others sleep until
- * they are called, and go home when that does not happen for long. True: time to go. */
-static bool wait_turn(struct session *s)
-{
-    int64_t now = clock_now_ns();
-    bool watches = !s->has_watcher, is_active = now - atomic_load(&s->last_ns) < ACTIVE_NS;
-    struct timespec until = clock_timespec_of_ns(now + (watches && is_active ? STUCK_NS : IDLE_NS));
-    int r;
-
-    s->waiting++;
-    s->has_watcher |= watches;
-    r = watches && !is_active ? pthread_cond_wait(&s->turn, &s->lock) : pthread_cond_timedwait(&s->turn, &s->lock, &until);
-    if (watches)
-        s->has_watcher = false;
-    s->waiting--;
-    return !watches && r == ETIMEDOUT;
-}
-
-static bool leader_is_stuck(struct session *s)
-{
-    int64_t since = atomic_load(&s->busy_since_ns);
-
-    return since && clock_now_ns() - since > STUCK_NS;
-}
-
-/* False: time to end. */
-static bool take_lead(struct worker *w)
-{
-    struct session *s = w->s;
-
-    autolock(&s->lock);
-    while (!atomic_load(&s->stopping) && s->has_leader && !leader_is_stuck(s)) {
-        if (wait_turn(s))
-            return false;
-    }
-    if (atomic_load(&s->stopping))
-        return false;
-    if (s->has_leader)
-        follow_rescue(&s->follow, clock_now_ns());
-    s->has_leader = true;
-    atomic_store(&s->busy_since_ns, 0);
-    w->term = atomic_fetch_add(&s->term, 1) + 1;
-    w->crowd = 0;
-    return true;
-}
-
-static void *work_detached(void *arg);
-
-static void add_worker(struct session *s)
-{
-    sigset_t all, old;
-    pthread_attr_t attr;
-    pthread_t thread;
-
-    if (s->count - s->aside >= s->most)
-        return;
-    if (self)
-        follow_end(&s->follow, &self->pursuit); /* a thread inherits that */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attr, work_detached, s) == 0)
-        s->count++;
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-static void pass_lead(struct worker *w)
-{
-    struct session *s = w->s;
-
-    autolock(&s->lock);
-    if (atomic_load(&s->term) != w->term)
-        return;
-    s->has_leader = false;
-    if (s->waiting > 0)
-        pthread_cond_signal(&s->turn);
-    else
-        add_worker(s);
-}
-
-/* ---- stepping aside ---- */
-
-bool session_step_aside(struct session *s)
-{
-    if (!self)
-        return false;
-    follow_end(&s->follow, &self->pursuit);
-    autolock(&s->lock);
-    if (s->aside >= s->most)
-        return false;
-    s->aside++;
-    if (atomic_load(&s->term) == self->term)
-        s->has_leader = false;
-    self->term = 0; /* whoever leads now, we do not */
-    if (!s->has_leader && s->waiting > 0)
-        pthread_cond_signal(&s->turn);
-    else if (!s->has_leader)
-        add_worker(s);
-    return true;
-}
-
-void session_step_back(struct session *s)
-{
-    autolock(&s->lock);
-    s->aside--;
-}
-
-/* While clients keep the device full it is never seen empty; but of FEW requests some are FORGETs then, if there are any. */
-static bool is_caught_up(struct session *s, uint64_t since)
-{
-    enum { FEW = 64 };
-    struct pollfd fds = { .fd = s->fd, .events = POLLIN };
-    bool is_read = poll(&fds, 1, 0) == 0 || atomic_load(&s->requests) - since > FEW;
-
-    /* In this order: what is not in the device any more is in somebody's hands. */
-    return is_read && atomic_load(&s->unheard) == 0;
-}
-
-/* The kernel has queued a FORGET when the system call returns that made it forget, but hands out later requests first now and
- * then. */
-void session_catch_up(struct session *s)
-{
-    int64_t until = clock_now_ns() + CATCH_UP_NS;
-    uint64_t since = atomic_load(&s->requests);
-
-    if (!session_step_aside(s))
-        return;
-    while (!is_caught_up(s, since) && clock_now_ns() < until && !atomic_load(&s->stopping))
-        usleep(CATCH_UP_STEP_US);
-    session_step_back(s);
-}
-
-static bool is_idle(struct session *s)
-{
-    struct pollfd p = { .fd = s->fd, .events = POLLIN };
-
-    return poll(&p, 1, 0) == 0 && atomic_load(&s->serving) == 0 && atomic_load(&s->busy_since_ns) == 0;
-}
-
-/* Twice, because a request that was read is not yet at work for a moment. */
-void session_settle(struct session *s)
-{
-    int64_t until = clock_now_ns() + SETTLE_NS;
-
-    for (int in_a_row = 0; in_a_row < 2 && clock_now_ns() < until && !atomic_load(&s->stopping);) {
-        in_a_row = is_idle(s) ? in_a_row + 1 : 0;
-        if (in_a_row == 0)
-            usleep(CATCH_UP_STEP_US);
-    }
-}
-
 /* ---- serving ---- */
 
 /* After a quiet time nobody watches the leader. */
@@ -449,7 +132,7 @@ static void call_watcher(struct session *s)
     if (s->waiting > 0)
         pthread_cond_signal(&s->turn);
     else if (s->count == 1)
-        add_worker(s);
+        session_add_worker(s);
 }
 
 static bool has_content_here(struct session *s, uint64_t node)
@@ -502,17 +185,17 @@ static bool serve(struct worker *w, size_t len)
     const struct fuse_in_header *head = (const void *) w->bytes;
     struct fuse_buf buf = { .size = len, .mem = w->bytes };
     int64_t now = clock_now_ns();
-    bool leads = still_leads(w), forgets = is_forget(head);
+    bool leads = session_still_leads(w), forgets = is_forget(head);
 
     if (!forgets)
         atomic_fetch_sub(&s->unheard, 1);
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
-    if (now - atomic_exchange(&s->last_ns, now) > ACTIVE_NS / 2)
+    if (now - atomic_exchange(&s->last_ns, now) > SESSION_ACTIVE_NS / 2)
         call_watcher(s);
     count_crowd(w, head);
     if (!leads || s->passes_all || takes_long(s, head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
         follow_end(&s->follow, &w->pursuit);
-        pass_lead(w);
+        session_pass_lead(w);
         leads = false;
         atomic_fetch_add(&s->serving, 1);
     } else {
@@ -525,7 +208,7 @@ static bool serve(struct worker *w, size_t len)
         atomic_fetch_sub(&s->unheard, 1);
     if (!leads)
         atomic_fetch_sub(&s->serving, 1);
-    if (!leads || !still_leads(w))
+    if (!leads || !session_still_leads(w))
         return false;
     w->replied_ns = clock_now_ns();
     if (!follow_is_behind(&s->follow, &w->pursuit))
@@ -543,10 +226,10 @@ static void end_all(struct session *s)
 
 static void work(struct session *s)
 {
-    struct worker w = { .s = s, .bytes = malloc(BUFFER_BYTES), .pursuit.thread = (int) gettid() };
+    struct worker w = { .s = s, .bytes = malloc(SESSION_BUFFER_BYTES), .pursuit.thread = (int) gettid() };
 
-    self = &w;
-    while (w.bytes && take_lead(&w)) {
+    session_self = &w;
+    while (w.bytes && session_take_lead(&w)) {
         bool leads = true;
         while (leads) {
             ssize_t n = next_request(&w);
@@ -562,13 +245,13 @@ static void work(struct session *s)
         }
     }
     follow_end(&s->follow, &w.pursuit);
-    self = NULL;
+    session_self = NULL;
     free(w.bytes);
     reply_free_buffer();
 }
 
 /* The last thing a worker does is let go of the lock under which session_run() waits for it. */
-static void *work_detached(void *arg)
+void *session_work(void *arg)
 {
     struct session *s = arg;
 

@@ -84,5 +84,11 @@ bool hiding_lets_through(const struct hiding *hiding, struct ruleset *rules, uin
 /* What hides beneath a path: the hiding from above joined by the path's own verdict. `ret_atoms` has room for both. */
 struct hiding hiding_join(const struct hiding *above, const struct verdict *own, uint32_t *ret_atoms);
 
+/* What hides the children of a place. */
+struct hiding place_hiding_below(const struct place *place);
+
+/* The one place with these nodes and what hides from above, which it copies; to be unref'ed. */
+struct place *place_get(struct ruleset *rules, struct node_set *nodes, const struct hiding *above);
+
 struct place *place_root_new(struct ruleset *rules);
 void place_table_free(struct place_table *table);

@@ -1,13 +1,13 @@
 /* What is decided when a request's headers are there: whether it is sound, from where we want it, what it is for. */
 #include <errno.h>
 #include <gnutls/gnutls.h>
-#include <gnutls/x509.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "call/tls.h"
 #include "rest/decimal.h"
 #include "rest/exchange_int.h"
 #include "rest/origin.h"
@@ -121,24 +121,6 @@ static int take_deadline(struct exchange *exchange)
     return 0;
 }
 
-static char *dup_subject(gnutls_session_t session)
-{
-    unsigned count = 0;
-    const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
-    gnutls_datum_t name = { 0 };
-    gnutls_x509_crt_t certificate;
-    char *subject = NULL;
-
-    if (!chain || count == 0 || gnutls_x509_crt_init(&certificate) < 0)
-        return NULL;
-    if (gnutls_x509_crt_import(certificate, &chain[0], GNUTLS_X509_FMT_DER) == 0 &&
-        gnutls_x509_crt_get_dn3(certificate, &name, 0) == 0)
-        subject = xdupn(name.data, name.size);
-    gnutls_free(name.data);
-    gnutls_x509_crt_deinit(certificate);
-    return subject;
-}
-
 /* The certificate of the client, if one is asked for: libmicrohttpd asks, and leaves it to us what to think of the answer. */
 static bool has_certificate(struct exchange *exchange)
 {
@@ -153,7 +135,7 @@ static bool has_certificate(struct exchange *exchange)
     unsigned status = 1;
     if (!info || gnutls_certificate_verify_peers2(info->tls_session, &status) < 0 || status != 0)
         return false;
-    line->peer.tls_subject = dup_subject(info->tls_session);
+    line->peer.tls_subject = tls_dup_subject(info->tls_session);
     return line->peer.tls_subject != NULL;
 }
 

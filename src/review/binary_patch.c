@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "review/git_library.h"
+#include "review/libgit.h"
 
 #define LINE_BYTES 52
 #define BLOCK_MOST 65535
@@ -81,16 +81,17 @@ static int on_binary(const git_diff_delta *delta, const git_diff_binary *binary,
 
 int binary_patch_add(struct buf *out, const void *was, size_t was_len, const void *now, size_t now_len, struct err *err)
 {
-    const struct git_library *git = git_library_get(err);
+    const struct libgit *git;
     git_diff_options options;
+    int r = libgit_get(&git, err);
 
-    if (!git)
-        return -ENOSYS;
+    if (r < 0)
+        return r;
     git->git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION);
     options.flags |= GIT_DIFF_FORCE_BINARY | GIT_DIFF_SHOW_BINARY;
-    int r = git->git_diff_buffers(was_len ? was : "", was_len, "a", now_len ? now : "", now_len, "b", &options, NULL, on_binary,
-                                  NULL, NULL, out);
-    return r < 0 ? git_library_failed(git, err) : 0;
+    r = git->git_diff_buffers(was_len ? was : "", was_len, "a", now_len ? now : "", now_len, "b", &options, NULL, on_binary,
+                              NULL, NULL, out);
+    return r < 0 ? libgit_failed(git, "comparing", err) : 0;
 }
 
 /* ---- in pieces ---- */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "review/git_library.h"
+#include "review/libgit.h"
 #include "review/line_distance.h"
 
 struct digest {
@@ -167,20 +167,20 @@ static bool is_too_large(const char *text, size_t len)
 static int compare(const char *was, size_t was_len, const char *now, size_t now_len, git_diff_hunk_cb hunk_fn,
                    git_diff_line_cb line_fn, void *cookie, struct err *err)
 {
-    const struct git_library *git;
+    const struct libgit *git;
     git_diff_options options;
 
     if (was_len == now_len && memcmp(was, now, was_len) == 0)
         return 0;
     if (is_too_large(was, was_len) || is_too_large(now, now_len) || !line_distance_is_small(was, was_len, now, now_len))
         return err_set(err, ERR_OUT_OF_RANGE, -EFBIG, "the text is too large to compare line by line");
-    git = git_library_get(err);
-    if (!git)
-        return -ENOSYS;
+    int r = libgit_get(&git, err);
+    if (r < 0)
+        return r;
     git->git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION);
     options.flags |= GIT_DIFF_FORCE_TEXT;
-    int r = git->git_diff_buffers(was, was_len, "a", now, now_len, "b", &options, NULL, NULL, hunk_fn, line_fn, cookie);
-    return r < 0 ? git_library_failed(git, err) : 0;
+    r = git->git_diff_buffers(was, was_len, "a", now, now_len, "b", &options, NULL, NULL, hunk_fn, line_fn, cookie);
+    return r < 0 ? libgit_failed(git, "comparing", err) : 0;
 }
 
 int hunk_list_make(const void *was, size_t was_len, const void *now, size_t now_len, struct hunk_list *ret, struct err *err)

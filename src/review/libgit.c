@@ -1,29 +1,19 @@
 #include "review/libgit.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <string.h>
 
+#include "base/library.h"
 #include "base/mem.h"
 
 #define LIBRARY "libgit2.so." LIBGIT2_SOVERSION
 
 static struct {
     pthread_once_t once;
-    char *failure; /* why it could not be loaded */
+    int r; /* how loading it went, and `err` why it failed */
+    struct err err;
     struct libgit functions;
 } state = { .once = PTHREAD_ONCE_INIT };
-
-/* POSIX has a function pointer fit into what dlsym() gives; C does not, so it is copied. */
-static bool find_function(void *library, const char *name, void *ret_function)
-{
-    void *found = dlsym(library, name);
-
-    memcpy(ret_function, &found, sizeof(found));
-    return found;
-}
 
 /* A repository's own configuration is read, because it says how its files are kept; nobody else's is. Whose it is does not matter:
  * that check is there for programs which run what a repository names, and nothing here does. */
@@ -39,25 +29,24 @@ static void forget_others(void)
 
 static void load(void)
 {
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    bool found = library;
-
-#define X(name) found = found && find_function(library, #name, &state.functions.name);
-    LIBGIT_FUNCTIONS(X)
+    const struct library_symbol symbols[] = {
+#define X(name) { #name, &state.functions.name },
+        LIBGIT_FUNCTIONS(X)
 #undef X
-    if (found && state.functions.git_libgit2_init() >= 0) {
+    };
+
+    state.r = library_load(LIBRARY, "libgit2-" LIBGIT2_SOVERSION, symbols, ARRAY_LEN(symbols), &state.err);
+    if (state.r == 0 && state.functions.git_libgit2_init() < 0)
+        state.r = err_set(&state.err, ERR_UNIMPLEMENTED, -ENOSYS, "%s does not start", LIBRARY);
+    if (state.r == 0)
         forget_others();
-        return;
-    }
-    const char *reason = dlerror();
-    state.failure = xdup(reason ? reason : "it does not start");
 }
 
 int libgit_get(const struct libgit **ret, struct err *err)
 {
     pthread_once(&state.once, load);
-    if (state.failure)
-        return err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "this needs the library %s: %s", LIBRARY, state.failure);
+    if (state.r < 0)
+        return err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "%s", state.err.text);
     *ret = &state.functions;
     return 0;
 }

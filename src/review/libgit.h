@@ -1,6 +1,6 @@
 /*
- * The functions of libgit2 that merging and committing use, found when the first of them is needed: the library comes with TLS, SSH
- * and more, whose relocated pages every process of this program would carry otherwise.
+ * The functions of libgit2 that this room calls, found when the first of them is needed: the library comes with TLS, SSH and more,
+ * whose relocated pages every process of this program would carry otherwise (a mount, for instance, of which there may be many).
  *
  * What the library may look at besides the repository it is given is nothing: no configuration of the system or of a home, and no
  * programs. It has none to run; filters that name programs are not its business.
@@ -15,6 +15,8 @@
     X(git_libgit2_init)                                                                                                        \
     X(git_libgit2_opts)                                                                                                        \
     X(git_error_last)                                                                                                          \
+    X(git_diff_buffers)                                                                                                        \
+    X(git_diff_options_init)                                                                                                   \
     X(git_merge_file)                                                                                                          \
     X(git_merge_file_options_init)                                                                                             \
     X(git_merge_file_result_free)                                                                                              \

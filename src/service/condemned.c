@@ -1,6 +1,5 @@
 #include "service/condemned.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "service/service_int.h"
 
@@ -49,17 +49,10 @@ void condemned_remove(struct service *service, const char *codebase_id)
 
 void condemned_forget_all(struct service *service)
 {
-    int fd = openat(service->home.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *entry;
+    autodirectory dir = directory_open(service->home.fd);
 
-    if (!dir) {
-        cleanup_fd(&fd);
-        return;
+    for (const struct dirent *d; (d = directory_next(dir));) {
+        if (strncmp(d->d_name, PREFIX, strlen(PREFIX)) == 0)
+            unlinkat(service->home.fd, d->d_name, 0);
     }
-    while ((entry = readdir(dir))) {
-        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0)
-            unlinkat(service->home.fd, entry->d_name, 0);
-    }
-    closedir(dir);
 }

@@ -38,9 +38,7 @@ void applied_change_row_done(struct applied_change_row *row)
 
 void applied_change_rows_done(struct applied_change_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        applied_change_row_done(&rows->rows[i]);
-    free(rows->rows);
+    table_done_rows(&changes, rows->rows, rows->count);
     *rows = (struct applied_change_rows){ 0 };
 }
 
@@ -83,66 +81,34 @@ int applied_change_row_insert(struct store *store, const struct applied_change_r
 
 /* ---- list ---- */
 
-static void add_path(struct query *query, const char *text, const char *path)
+static void add_filter(struct query *query, const void *of)
 {
-    if (path)
-        query_add(query, text, db_bytes(path, strlen(path)));
-}
+    const struct applied_change_filter *filter = of;
 
-static void add_text(struct query *query, const char *text, const char *value)
-{
-    if (value)
-        query_add(query, text, db_text(value));
-}
-
-static void add_filter(struct query *query, const struct applied_change_filter *filter)
-{
     query_add_text(query, filter->only_pending ? " WHERE committed_ns = 0 AND undone_ns = 0" : " WHERE 1 = 1");
-    add_text(query, " AND account_id = ", filter->account_id);
-    add_text(query, " AND host_id = ", filter->host_id);
-    add_text(query, " AND workspace_id = ", filter->workspace_id);
-    add_text(query, " AND approval_id = ", filter->approval_id);
-    add_path(query, " AND project_root = ", filter->project_root);
-    add_path(query, " AND file_path = ", filter->file_path);
-}
-
-struct counting {
-    struct query *query;
-    int64_t *ret;
-};
-
-static int count_all(struct db *db, void *cookie, struct err *err)
-{
-    const struct counting *c = cookie;
-
-    return db_run_int(db, c->query->text.data, c->query->values, c->query->count, c->ret, err);
+    query_match_text(query, " AND account_id = ", filter->account_id);
+    query_match_text(query, " AND host_id = ", filter->host_id);
+    query_match_text(query, " AND workspace_id = ", filter->workspace_id);
+    query_match_text(query, " AND approval_id = ", filter->approval_id);
+    query_match_path(query, " AND project_root = ", filter->project_root);
+    query_match_path(query, " AND file_path = ", filter->file_path);
 }
 
 int applied_change_row_list(struct store *store, const struct applied_change_filter *filter, size_t limit, size_t offset,
                             struct applied_change_rows *ret, int64_t *ret_total, struct err *err)
 {
-    autodone(query) struct query query = QUERY_EMPTY, total = QUERY_EMPTY;
-    struct table_rows rows = { .table = &changes };
-    int r;
+    struct row_window window = {
+        .table = &changes,
+        .add_filter = add_filter,
+        .filter = filter,
+        .order = " ORDER BY applied_ns DESC, id DESC",
+        .limit = limit,
+        .offset = offset,
+        .list_call = METER_APPLIED_LIST,
+        .count_call = METER_APPLIED_LIST,
+    };
 
-    table_select(&changes, &query);
-    add_filter(&query, filter);
-    query_add_text(&query, " ORDER BY applied_ns DESC, id DESC");
-    query_add(&query, " LIMIT ", db_int((int64_t) limit));
-    query_add(&query, " OFFSET ", db_int((int64_t) offset));
-    r = row_collect(store, METER_APPLIED_LIST, &query, &rows, err);
-    if (r < 0)
-        return r;
-    if (ret_total) {
-        query_add_text(&total, "SELECT count(*) FROM applied_changes");
-        add_filter(&total, filter);
-        r = job_read(store, METER_APPLIED_LIST, count_all, &(struct counting){ &total, ret_total }, err);
-    }
-    ret->rows = (struct applied_change_row *) rows.rows;
-    ret->count = rows.count;
-    if (r < 0)
-        applied_change_rows_done(ret);
-    return r;
+    return row_list_window(store, &window, &ret->rows, &ret->count, ret_total, err);
 }
 
 /* ---- commit, undo ---- */

@@ -30,9 +30,7 @@ void claim_row_done(struct claim_row *row)
 
 void claim_rows_done(struct claim_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        claim_row_done(&rows->rows[i]);
-    free(rows->rows);
+    table_done_rows(&claims, rows->rows, rows->count);
     *rows = (struct claim_rows){ 0 };
 }
 

@@ -32,9 +32,7 @@ void codebase_row_done(struct codebase_row *row)
 
 void codebase_rows_done(struct codebase_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        codebase_row_done(&rows->rows[i]);
-    free(rows->rows);
+    table_done_rows(&codebases, rows->rows, rows->count);
     free(rows->next_token);
     *rows = (struct codebase_rows){ 0 };
 }
@@ -62,10 +60,8 @@ int codebase_row_list(struct store *store, const char *owner_id, const char *hos
     r = row_list_begin(&codebases, page, &query, err);
     if (r < 0)
         return r;
-    if (owner_id)
-        query_add(&query, " AND owner_id = ", db_text(owner_id));
-    if (host_id)
-        query_add(&query, " AND host_id = ", db_text(host_id));
+    query_match_text(&query, " AND owner_id = ", owner_id);
+    query_match_text(&query, " AND host_id = ", host_id);
     return row_list_end(store, METER_CODEBASE_LIST, &codebases, page, &query, &ret->rows, &ret->count, &ret->next_token, err);
 }
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/library.h"
 #include "base/mem.h"
-#include "store/library.h"
 
 #define OLDEST_VERSION 120000
 #define SCHEMA "agentfense"

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/library.h"
 #include "base/mem.h"
-#include "store/library.h"
 
 #define OLDEST_VERSION 3037000    /* STRICT tables; RETURNING is older */
 #define APPLICATION_ID 0x41464e53 /* "AFNS", in the file's header */

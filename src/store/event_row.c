@@ -30,9 +30,7 @@ void event_row_done(struct event_row *row)
 
 void event_rows_done(struct event_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        event_row_done(&rows->rows[i]);
-    free(rows->rows);
+    table_done_rows(&events, rows->rows, rows->count);
     *rows = (struct event_rows){ 0 };
 }
 
@@ -118,16 +116,11 @@ int event_row_append(struct store *store, const struct event_row *rows, size_t c
 
 static void add_texts(struct query *query, const struct event_filter *f)
 {
-    if (f->type)
-        query_add(query, " AND type = ", db_text(f->type));
-    if (f->sandbox_id)
-        query_add(query, " AND sandbox_id = ", db_text(f->sandbox_id));
-    if (f->codebase_id)
-        query_add(query, " AND codebase_id = ", db_text(f->codebase_id));
-    if (f->owner_id)
-        query_add(query, " AND owner_id = ", db_text(f->owner_id));
-    if (f->host_id)
-        query_add(query, " AND host_id = ", db_text(f->host_id));
+    query_match_text(query, " AND type = ", f->type);
+    query_match_text(query, " AND sandbox_id = ", f->sandbox_id);
+    query_match_text(query, " AND codebase_id = ", f->codebase_id);
+    query_match_text(query, " AND owner_id = ", f->owner_id);
+    query_match_text(query, " AND host_id = ", f->host_id);
 }
 
 int event_row_query(struct store *store, const struct event_filter *filter, size_t limit, struct event_rows *ret,

@@ -7,10 +7,12 @@
 
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "store/job.h"
 
 #define ID_DIGITS 16
 #define TIME_DIGITS 16
+#define REASON_MAX 4096
 
 static const char *id_of(const struct table *table, const void *row)
 {
@@ -71,7 +73,7 @@ int row_get(struct store *store, enum meter_call call, const struct table *table
 {
     struct getting g = { .table = table, .id = id, .ret = ret_row };
 
-    if (!id_is_valid(table->id_prefix, id))
+    if (table->id_prefix && !id_is_valid(table->id_prefix, id))
         return table_not_found(table, id, err);
     return job_read(store, call, get, &g, err);
 }
@@ -174,4 +176,64 @@ int row_list_end(struct store *store, enum meter_call call, const struct table *
     memcpy(ret_rows, &rows.rows, sizeof(rows.rows));
     *ret_count = rows.count;
     return 0;
+}
+
+/* ---- by number ---- */
+
+struct counting {
+    const struct query *query;
+    int64_t *ret;
+};
+
+static int count_all(struct db *db, void *cookie, struct err *err)
+{
+    const struct counting *c = cookie;
+
+    return db_run_int(db, c->query->text.data, c->query->values, c->query->count, c->ret, err);
+}
+
+int row_count(struct store *store, enum meter_call call, const struct query *query, int64_t *ret, struct err *err)
+{
+    return job_read(store, call, count_all, &(struct counting){ query, ret }, err);
+}
+
+int row_list_window(struct store *store, const struct row_window *w, void *ret_rows, size_t *ret_count, int64_t *ret_total,
+                    struct err *err)
+{
+    autodone(query) struct query query = QUERY_EMPTY, total = QUERY_EMPTY;
+    struct table_rows rows = { .table = w->table };
+    int r;
+
+    table_select(w->table, &query);
+    w->add_filter(&query, w->filter);
+    query_add_text(&query, w->order);
+    query_add(&query, " LIMIT ", db_int((int64_t) w->limit));
+    query_add(&query, " OFFSET ", db_int((int64_t) w->offset));
+    r = row_collect(store, w->list_call, &query, &rows, err);
+    if (r == 0 && ret_total) {
+        buf_addf(&total.text, "SELECT count(*) FROM %s", w->table->name);
+        w->add_filter(&total, w->filter);
+        r = row_count(store, w->count_call, &total, ret_total, err);
+    }
+    if (r < 0) {
+        table_rows_done(&rows);
+        return r;
+    }
+    memcpy(ret_rows, &rows.rows, sizeof(rows.rows));
+    *ret_count = rows.count;
+    return 0;
+}
+
+/* ---- texts ---- */
+
+char *row_clean_reason(const char *reason)
+{
+    struct buf out = BUF_EMPTY;
+    size_t len = reason ? strnlen(reason, REASON_MAX) : 0;
+
+    if (utf8_is_valid(reason ? reason : "", len))
+        buf_add(&out, reason, len);
+    else
+        buf_add_escaped(&out, reason, len);
+    return buf_dup_take(&out);
 }

@@ -4,10 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "store/db.h"
 #include "store/job.h"
 #include "store/row.h"
@@ -59,27 +57,12 @@ static int check_found(const struct sandbox_move *move, const struct found *foun
     return 0;
 }
 
-#define REASON_MAX 4096
-
-/* It may hold what a program printed. A failure must not go unrecorded because its text is none. */
-static char *clean_reason(const char *reason)
-{
-    struct buf out = BUF_EMPTY;
-    size_t len = reason ? strnlen(reason, REASON_MAX) : 0;
-
-    if (utf8_is_valid(reason ? reason : "", len))
-        buf_add(&out, reason, len);
-    else
-        buf_add_escaped(&out, reason, len);
-    return buf_dup_take(&out);
-}
-
 static int write_move(struct db *db, const struct sandbox_move *move, const struct found *found, struct err *err)
 {
     bool starts = move->to == SANDBOX_STATUS_RUNNING;
     bool ran = found->status == SANDBOX_STATUS_RUNNING || found->status == SANDBOX_STATUS_STOPPING;
     bool stops = move->to == SANDBOX_STATUS_STOPPED || (move->to == SANDBOX_STATUS_ERROR && ran);
-    autofree char *reason = clean_reason(move->reason);
+    autofree char *reason = row_clean_reason(move->reason);
     autofree char *text =
         xprintf("UPDATE sandboxes SET status = $1, reason = $2, row_version = row_version + 1%s WHERE id = $3",
                 starts  ? ", started_ns = $4"

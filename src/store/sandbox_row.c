@@ -54,9 +54,7 @@ void sandbox_row_done(struct sandbox_row *row)
 
 void sandbox_rows_done(struct sandbox_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        sandbox_row_done(&rows->rows[i]);
-    free(rows->rows);
+    table_done_rows(&sandboxes, rows->rows, rows->count);
     free(rows->next_token);
     *rows = (struct sandbox_rows){ 0 };
 }
@@ -161,12 +159,9 @@ static int add_filter(struct query *query, const struct sandbox_filter *filter, 
 {
     if (!filter)
         return 0;
-    if (filter->owner_id)
-        query_add(query, " AND owner_id = ", db_text(filter->owner_id));
-    if (filter->codebase_id)
-        query_add(query, " AND codebase_id = ", db_text(filter->codebase_id));
-    if (filter->host_id)
-        query_add(query, " AND host_id = ", db_text(filter->host_id));
+    query_match_text(query, " AND owner_id = ", filter->owner_id);
+    query_match_text(query, " AND codebase_id = ", filter->codebase_id);
+    query_match_text(query, " AND host_id = ", filter->host_id);
     if (filter->statuses)
         add_statuses(query, filter->statuses & SANDBOX_STATUS_ANY);
     if (filter->expires_until_ns)
@@ -188,18 +183,6 @@ int sandbox_row_list(struct store *store, const struct sandbox_filter *filter, c
     return row_list_end(store, METER_SANDBOX_LIST, &sandboxes, page, &query, &ret->rows, &ret->count, &ret->next_token, err);
 }
 
-struct counting {
-    struct query *query;
-    int64_t *ret;
-};
-
-static int count(struct db *db, void *cookie, struct err *err)
-{
-    struct counting *c = cookie;
-
-    return db_run_int(db, c->query->text.data, c->query->values, c->query->count, c->ret, err);
-}
-
 int sandbox_row_count(struct store *store, const struct sandbox_filter *filter, int64_t *ret, struct err *err)
 {
     autodone(query) struct query query = QUERY_EMPTY;
@@ -207,7 +190,7 @@ int sandbox_row_count(struct store *store, const struct sandbox_filter *filter, 
 
     query_add_text(&query, "SELECT count(*) FROM sandboxes WHERE 1 = 1");
     r = add_filter(&query, filter, err);
-    return r < 0 ? r : job_read(store, METER_SANDBOX_COUNT, count, &(struct counting){ .query = &query, .ret = ret }, err);
+    return r < 0 ? r : row_count(store, METER_SANDBOX_COUNT, &query, ret, err);
 }
 
 /* ---- update, delete ---- */

@@ -31,9 +31,7 @@ void session_row_done(struct session_row *row)
 
 void session_rows_done(struct session_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        session_row_done(&rows->rows[i]);
-    free(rows->rows);
+    table_done_rows(&sessions, rows->rows, rows->count);
     free(rows->next_token);
     *rows = (struct session_rows){ 0 };
 }
@@ -65,10 +63,8 @@ int session_row_list(struct store *store, const char *sandbox_id, const char *ho
     r = row_list_begin(&sessions, page, &query, err);
     if (r < 0)
         return r;
-    if (sandbox_id)
-        query_add(&query, " AND sandbox_id = ", db_text(sandbox_id));
-    if (host_id)
-        query_add(&query, " AND host_id = ", db_text(host_id));
+    query_match_text(&query, " AND sandbox_id = ", sandbox_id);
+    query_match_text(&query, " AND host_id = ", host_id);
     if (status != SESSION_STATUS_UNSPECIFIED)
         query_add(&query, " AND status = ", db_int(status));
     return row_list_end(store, METER_SESSION_LIST, &sessions, page, &query, &ret->rows, &ret->count, &ret->next_token, err);

@@ -33,6 +33,18 @@ void query_add(struct query *query, const char *text, struct db_value value)
     buf_addf(&query->text, "%s$%zu", text, query->count);
 }
 
+void query_match_text(struct query *query, const char *text, const char *value)
+{
+    if (value)
+        query_add(query, text, db_text(value));
+}
+
+void query_match_path(struct query *query, const char *text, const char *path)
+{
+    if (path)
+        query_add(query, text, db_bytes(path, strlen(path)));
+}
+
 int query_run(struct query *query, struct db *db, db_row_fn fn, void *cookie, struct err *err)
 {
     return db_run(db, query->text.data, query->values, query->count, fn, cookie, err);
@@ -180,6 +192,13 @@ void table_done_row(const struct table *table, void *row)
     memset(row, 0, table->row_size);
 }
 
+void table_done_rows(const struct table *table, void *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        table_done_row(table, (char *) rows + i * table->row_size);
+    free(rows);
+}
+
 /* ---- what may go in ---- */
 
 static int check_text(const char *name, const char *s, struct err *err)
@@ -288,9 +307,7 @@ static int take_row(const struct db_value *columns, size_t count, void *cookie)
 
 void table_rows_done(struct table_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        table_done_row(rows->table, rows->rows + i * rows->table->row_size);
-    free(rows->rows);
+    table_done_rows(rows->table, rows->rows, rows->count);
     *rows = (struct table_rows){ .table = rows->table };
 }
 

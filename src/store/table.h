@@ -67,12 +67,17 @@ void query_done(struct query *query);
 /* "..." and the number of the value: query_add(q, " AND owner_id = ", db_text(owner)). */
 void query_add(struct query *query, const char *text, struct db_value value);
 void query_add_text(struct query *query, const char *text);
+/* Likewise for a filter: nothing for NULL, which any value matches. */
+void query_match_text(struct query *query, const char *text, const char *value);
+void query_match_path(struct query *query, const char *text, const char *path);
 /* A text as a value that lives as long as the query. At most QUERY_KEPT_MAX. */
 struct db_value query_keep(struct query *query, const char *text, size_t len);
 int query_run(struct query *query, struct db *db, db_row_fn fn, void *cookie, struct err *err);
 
 /* Frees what a row owns and zeroes it. */
 void table_done_row(const struct table *table, void *row);
+/* Likewise each of an array, and the array. */
+void table_done_rows(const struct table *table, void *rows, size_t count);
 
 /* Whether a row's texts are texts, and of bearable size. Asked before a job begins. ERR_INVALID_ARGUMENT. */
 int table_check(const struct table *table, const void *row, struct err *err);

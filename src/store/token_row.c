@@ -32,9 +32,7 @@ void token_row_done(struct token_row *row)
 
 void token_rows_done(struct token_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        token_row_done(&rows->rows[i]);
-    free(rows->rows);
+    table_done_rows(&tokens, rows->rows, rows->count);
     free(rows->next_token);
     *rows = (struct token_rows){ 0 };
 }
@@ -86,8 +84,7 @@ int token_row_list(struct store *store, const char *owner_id, const struct store
     r = row_list_begin(&tokens, page, &query, err);
     if (r < 0)
         return r;
-    if (owner_id)
-        query_add(&query, " AND owner_id = ", db_text(owner_id));
+    query_match_text(&query, " AND owner_id = ", owner_id);
     return row_list_end(store, METER_TOKEN_LIST, &tokens, page, &query, &ret->rows, &ret->count, &ret->next_token, err);
 }
 
@@ -106,8 +103,7 @@ static int do_revoke(struct db *db, void *cookie, struct err *err)
 
     query_add(&query, "UPDATE tokens SET revoked_ns = CASE WHEN revoked_ns = 0 THEN ", db_int(c->now_ns));
     query_add(&query, " ELSE revoked_ns END WHERE id = ", db_text(c->id));
-    if (c->owner_id)
-        query_add(&query, " AND owner_id = ", db_text(c->owner_id));
+    query_match_text(&query, " AND owner_id = ", c->owner_id);
     r = query_run(&query, db, NULL, NULL, err);
     if (r == 0)
         return table_not_found(&tokens, c->id, err);

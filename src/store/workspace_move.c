@@ -2,15 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "store/db.h"
 #include "store/job.h"
+#include "store/row.h"
 #include "store/workspace_row.h"
 
-#define REASON_MAX 4096
 #define TOUCH_EVERY_NS CLOCK_NS_PER_SEC
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
@@ -81,19 +79,6 @@ static int check(const struct workspace_move *move, const struct found *found, s
     return 0;
 }
 
-/* It may hold what a program printed, and must be kept all the same. */
-static char *clean_reason(const char *reason)
-{
-    struct buf out = BUF_EMPTY;
-    size_t len = reason ? strnlen(reason, REASON_MAX) : 0;
-
-    if (utf8_is_valid(reason ? reason : "", len))
-        buf_add(&out, reason, len);
-    else
-        buf_add_escaped(&out, reason, len);
-    return buf_dup_take(&out);
-}
-
 static const char *times_of(enum workspace_status to)
 {
     switch (to) {
@@ -116,7 +101,7 @@ static int do_move(struct db *db, void *cookie, struct err *err)
 {
     const struct workspace_move *move = cookie;
     autofree char *select = xprintf("SELECT status, row_version FROM workspaces WHERE id = $1%s", db->driver->for_update);
-    autofree char *reason = clean_reason(move->reason);
+    autofree char *reason = row_clean_reason(move->reason);
     autofree char *text = xprintf("UPDATE workspaces SET status = $1, reason = $2, row_version = row_version + 1,"
                                   " updated_ns = $4%s%s WHERE id = $3",
                                   times_of(move->to), move->forgets_key ? ", idempotency_key = ''" : "");

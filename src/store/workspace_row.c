@@ -59,9 +59,7 @@ void workspace_row_done(struct workspace_row *row)
 
 void workspace_rows_done(struct workspace_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++)
-        workspace_row_done(&rows->rows[i]);
-    free(rows->rows);
+    table_done_rows(&workspaces, rows->rows, rows->count);
     *rows = (struct workspace_rows){ 0 };
 }
 
@@ -92,19 +90,16 @@ static void add_statuses(struct query *query, unsigned bits)
     query_add_text(query, ")");
 }
 
-static void add_filter(struct query *query, const struct workspace_filter *filter)
+static void add_filter(struct query *query, const void *of)
 {
+    const struct workspace_filter *filter = of;
+
     query_add_text(query, " WHERE 1 = 1");
-    if (filter->account_id)
-        query_add(query, " AND account_id = ", db_text(filter->account_id));
-    if (filter->host_id)
-        query_add(query, " AND host_id = ", db_text(filter->host_id));
-    if (filter->owner)
-        query_add(query, " AND owner = ", db_text(filter->owner));
-    if (filter->project_root)
-        query_add(query, " AND project_root = ", db_bytes(filter->project_root, strlen(filter->project_root)));
-    if (filter->scope_path)
-        query_add(query, " AND scope_path = ", db_bytes(filter->scope_path, strlen(filter->scope_path)));
+    query_match_text(query, " AND account_id = ", filter->account_id);
+    query_match_text(query, " AND host_id = ", filter->host_id);
+    query_match_text(query, " AND owner = ", filter->owner);
+    query_match_path(query, " AND project_root = ", filter->project_root);
+    query_match_path(query, " AND scope_path = ", filter->scope_path);
     if (filter->statuses)
         add_statuses(query, filter->statuses & WORKSPACE_STATUS_ANY);
 }
@@ -251,65 +246,26 @@ int workspace_row_insert(struct store *store, struct workspace_row *row, struct 
 
 /* ---- get and list ---- */
 
-struct getting {
-    const char *id;
-    struct workspace_row *ret;
-};
-
-static int get(struct db *db, void *cookie, struct err *err)
-{
-    const struct getting *g = cookie;
-    autodone(query) struct query query = QUERY_EMPTY;
-
-    table_select(&workspaces, &query);
-    query_add(&query, " WHERE id = ", db_text(g->id));
-    return table_get(&workspaces, &query, db, g->id, g->ret, err);
-}
-
 int workspace_row_get(struct store *store, const char *id, struct workspace_row *ret, struct err *err)
 {
-    struct getting g = { .id = id, .ret = ret };
-
-    return job_read(store, METER_WORKSPACE_GET, get, &g, err);
-}
-
-struct counting {
-    struct query *query;
-    int64_t *ret;
-};
-
-static int count_all(struct db *db, void *cookie, struct err *err)
-{
-    const struct counting *c = cookie;
-
-    return db_run_int(db, c->query->text.data, c->query->values, c->query->count, c->ret, err);
+    return row_get(store, METER_WORKSPACE_GET, &workspaces, id, ret, err);
 }
 
 int workspace_row_list(struct store *store, const struct workspace_filter *filter, size_t limit, size_t offset,
                        bool oldest_first, struct workspace_rows *ret, int64_t *ret_total, struct err *err)
 {
-    autodone(query) struct query query = QUERY_EMPTY, total = QUERY_EMPTY;
-    struct table_rows rows = { .table = &workspaces };
-    int r;
+    struct row_window window = {
+        .table = &workspaces,
+        .add_filter = add_filter,
+        .filter = filter,
+        .order = oldest_first ? " ORDER BY created_ns, id" : " ORDER BY created_ns DESC, id DESC",
+        .limit = limit,
+        .offset = offset,
+        .list_call = METER_WORKSPACE_LIST,
+        .count_call = METER_WORKSPACE_COUNT,
+    };
 
-    table_select(&workspaces, &query);
-    add_filter(&query, filter);
-    query_add_text(&query, oldest_first ? " ORDER BY created_ns, id" : " ORDER BY created_ns DESC, id DESC");
-    query_add(&query, " LIMIT ", db_int((int64_t) limit));
-    query_add(&query, " OFFSET ", db_int((int64_t) offset));
-    r = row_collect(store, METER_WORKSPACE_LIST, &query, &rows, err);
-    if (r < 0)
-        return r;
-    if (ret_total) {
-        query_add_text(&total, "SELECT count(*) FROM workspaces");
-        add_filter(&total, filter);
-        r = job_read(store, METER_WORKSPACE_COUNT, count_all, &(struct counting){ &total, ret_total }, err);
-    }
-    ret->rows = (struct workspace_row *) rows.rows;
-    ret->count = rows.count;
-    if (r < 0)
-        workspace_rows_done(ret);
-    return r;
+    return row_list_window(store, &window, &ret->rows, &ret->count, ret_total, err);
 }
 
 struct tallying {

@@ -2,12 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -17,6 +15,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/docker.h"
 #include "runtime/mock.h"
+#include "supervisor/boot_fence.h"
 #include "supervisor/boot_place.h"
 #include "supervisor/file_ops.h"
 #include "supervisor/holding.h"
@@ -28,102 +27,6 @@
 
 /* Less than whoever starts us waits (service/launch.h), and enough where hundreds are started at once. */
 #define HELLO_MS 50000
-#define FUSE_DEVICE "/dev/fuse"
-#define FUSE_MAJOR 10
-#define FUSE_MINOR 229
-
-static void on_fence_end(int r, void *cookie)
-{
-    struct err err = ERR_NONE;
-
-    err_errno(&err, r < 0 ? r : -ENOTCONN, "the fence stopped");
-    sandbox_fail(cookie, &err);
-}
-
-/* What kept a fence from being mounted, if it is the usual. */
-static int explain_fuse(int r, struct err *err)
-{
-    struct stat st;
-
-    if (stat(FUSE_DEVICE, &st) < 0)
-        return err_set(err, ERR_FAILED_PRECONDITION, r,
-                       "there is no " FUSE_DEVICE
-                       "; load the module (modprobe fuse), or give it to the container (--device " FUSE_DEVICE ")");
-    if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != FUSE_MAJOR || minor(st.st_rdev) != FUSE_MINOR)
-        return err_set(err, ERR_FAILED_PRECONDITION, r, FUSE_DEVICE " is not the FUSE device; 'agentfense doctor' tells more");
-    if (access(FUSE_DEVICE, R_OK | W_OK) < 0)
-        return err_set(err, ERR_FAILED_PRECONDITION, r,
-                       FUSE_DEVICE " is closed to this user (mode %04o); as root: chmod 0666 " FUSE_DEVICE,
-                       (unsigned) st.st_mode & 07777);
-    if (r == -EPERM || r == -EACCES)
-        return err_wrap(err, r,
-                        "mounting is forbidden here, as in most containers ('agentfense doctor' tells what is missing)");
-    return r;
-}
-
-static int make_fence(struct sandbox *sandbox, struct err *err)
-{
-    struct fencing_config config = {
-        .dir_path = sandbox->dir_path,
-        .mount_point = sandbox->mount_point,
-        .spec = sandbox->spec,
-        .uid = sandbox->identity.uid,
-        .gid = sandbox->identity.gid,
-        .reactor = &sandbox->reactor,
-        .roster = &sandbox->roster,
-        .chronicle = &sandbox->chronicle,
-        .on_end = on_fence_end,
-        .cookie = sandbox,
-    };
-
-    int r = keeper_open(sandbox->spec, &sandbox->keeper, err);
-    if (r < 0)
-        return r;
-    if (plain_is_wanted(sandbox))
-        return plain_start(sandbox, &sandbox->plain, err);
-    r = fencing_start(&config, &sandbox->fencing, err);
-    return r < 0 ? explain_fuse(r, err) : r;
-}
-
-/* The fence being made by a thread of its own, while bwrap is started: each takes milliseconds, and neither needs the other
- * before bwrap comes to bind the workspace. */
-struct fence_start {
-    struct sandbox *sandbox;
-    pthread_t thread;
-    bool is_joined;
-    int r; /* of the thread, as `err` */
-    struct err err;
-};
-
-static void *run_fence_start(void *cookie)
-{
-    struct fence_start *start = cookie;
-
-    start->r = make_fence(start->sandbox, &start->err);
-    return NULL;
-}
-
-static int begin_fence(struct fence_start *start, struct sandbox *sandbox, struct err *err)
-{
-    int r;
-
-    *start = (struct fence_start){ .sandbox = sandbox, .err = ERR_NONE };
-    r = pthread_create(&start->thread, NULL, run_fence_start, start);
-    start->is_joined = r != 0;
-    return r ? err_errno(err, -r, "starting a thread") : 0;
-}
-
-static int await_fence(void *cookie, struct err *err)
-{
-    struct fence_start *start = cookie;
-
-    if (!start->is_joined)
-        pthread_join(start->thread, NULL);
-    start->is_joined = true;
-    if (start->r < 0)
-        *err = start->err;
-    return start->r;
-}
 
 static int choose_runtime(struct sandbox *sandbox, struct err *err)
 {
@@ -338,7 +241,7 @@ static void fill_container(const struct sandbox *sandbox, struct runtime_contain
     spec->agent_gid = spec->gid;
 }
 
-static int start_runtime(struct sandbox *sandbox, int init_socket, struct fence_start *fence, struct err *err)
+static int start_runtime(struct sandbox *sandbox, int init_socket, struct boot_fence *fence, struct err *err)
 {
     struct runtime_spec spec = RUNTIME_SPEC_NONE;
     struct runtime_container container;
@@ -366,7 +269,7 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct fence_
     spec.workspace = sandbox->mount_point;
     spec.stage = sandbox->stage;
     spec.init_socket = init_socket;
-    spec.await_workspace = await_fence;
+    spec.await_workspace = boot_fence_await;
     spec.cookie = fence;
     if (!spec.container &&
         (spec.limits.memory_bytes || spec.limits.cpu_quota_us || spec.limits.cpu_shares || spec.limits.pids || spec.own_cgroup))
@@ -382,16 +285,16 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct fence_
 /* Whatever comes of the runtime, the fence is not left half made. */
 static int start_both(struct sandbox *sandbox, int init_socket, struct err *err)
 {
-    struct fence_start fence;
+    struct boot_fence fence;
     struct err ignored = ERR_NONE;
-    int r = begin_fence(&fence, sandbox, err);
+    int r = boot_fence_begin(&fence, sandbox, err);
 
     if (r < 0)
         return r;
     r = choose_runtime(sandbox, err);
     if (r == 0)
         r = start_runtime(sandbox, init_socket, &fence, err);
-    await_fence(&fence, &ignored);
+    boot_fence_await(&fence, &ignored);
     return r;
 }
 

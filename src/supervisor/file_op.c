@@ -1,6 +1,5 @@
 #include "supervisor/file_op.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -15,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/mem.h"
 
 #define COPY_BYTES 65536
@@ -127,17 +127,14 @@ static int cmp_names(const void *a, const void *b)
 
 static int read_names(int take_fd, const char *after, struct names *names)
 {
-    DIR *dir = fdopendir(take_fd);
+    autodirectory dir = directory_take(take_fd);
     int r = 0;
 
-    if (!dir) {
-        r = -errno;
-        close(take_fd);
-        return r;
-    }
+    if (!dir)
+        return -errno;
     errno = 0;
-    for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
-        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || strcmp(d->d_name, after) <= 0)
+    for (const struct dirent *d; r == 0 && (d = directory_next(dir));) {
+        if (strcmp(d->d_name, after) <= 0)
             continue;
         if (names->count >= FILE_OP_NAMES_MAX)
             r = -E2BIG;
@@ -146,7 +143,6 @@ static int read_names(int take_fd, const char *after, struct names *names)
     }
     if (r == 0 && errno)
         r = -errno;
-    closedir(dir);
     if (names->count > 0)
         qsort(names->items, names->count, sizeof(*names->items), cmp_names);
     return r;

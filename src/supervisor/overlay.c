@@ -14,7 +14,6 @@
 #include "base/mem.h"
 #include "fence/fence.h"
 #include "fence/overlay_delta.h"
-#include "policy/ruleset.h"
 #include "supervisor/bind.h"
 
 #define LOCK_TRIES 200
@@ -64,19 +63,6 @@ static int mount_overlay(const struct overlay_config *config, struct err *err)
                  : 0;
 }
 
-/* A fence makes the directories, and finishes whatever the last one left. */
-static int make_delta(const struct overlay_config *config, struct err *err)
-{
-    autoptr(ruleset) rules = NULL;
-    autoptr(fence) fence = NULL;
-    int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
-    struct fence_config fc = {
-        .base_path = config->base_path, .delta_path = config->delta_path, .rules = rules, .is_live = true
-    };
-
-    return r < 0 ? r : fence_new(&fc, &fence, err);
-}
-
 static int lend(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
 {
     autofd int delta = open(config->delta_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -106,13 +92,14 @@ static void take_back(const struct overlay_config *config, int lock_fd)
 /* A child that is between its fork and its exec has a copy of every descriptor, of the lock's, too, for a moment. */
 static int lend_patiently(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
 {
+    struct fence_config delta = { .base_path = config->base_path, .delta_path = config->delta_path, .is_live = true };
     int r = -EBUSY;
 
     for (int i = 0; i < LOCK_TRIES && r == -EBUSY; i++) {
         if (i > 0)
             usleep(LOCK_WAIT_US);
         *err = ERR_NONE;
-        r = make_delta(config, err);
+        r = fence_settle(&delta, err);
         if (r == 0)
             r = lend(config, ret_lock_fd, err);
     }

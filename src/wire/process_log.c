@@ -1,6 +1,5 @@
 #include "wire/process_log.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/directory.h"
 #include "base/fd.h"
 
 #define SUFFIX ".log"
@@ -65,24 +65,17 @@ static int open_file(int dir_fd, const char *process, uint64_t start)
 
 int process_log_find(int process_dir_fd, const char *process, struct process_log *ret)
 {
-    int list_fd = openat(process_dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autodirectory dir = directory_open(process_dir_fd);
     struct process_log log = { 0 };
     struct stat st;
     uint64_t start;
-    DIR *dir;
 
-    if (list_fd < 0)
+    if (!dir)
         return -errno;
-    dir = fdopendir(list_fd);
-    if (!dir) {
-        close(list_fd);
-        return -ENOMEM;
-    }
-    for (struct dirent *entry; (entry = readdir(dir));) {
+    for (const struct dirent *entry; (entry = directory_next(dir));) {
         if (parse_name(entry->d_name, process, &start))
             add_start(&log, start);
     }
-    closedir(dir);
     if (log.count == 0)
         return -ENOENT;
     autofd int fd = open_file(process_dir_fd, process, log.starts[log.count - 1]);

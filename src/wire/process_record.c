@@ -1,6 +1,5 @@
 #include "wire/process_record.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/directory.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/id.h"
@@ -183,29 +183,17 @@ static bool is_of(const char *file, const char *name)
     return strncmp(file, name, len) == 0 && file[len] == '.';
 }
 
-static DIR *open_listing(int dir_fd)
-{
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-    if (!dir && fd >= 0)
-        close(fd);
-    return dir;
-}
-
 void process_record_remove(int process_dir_fd, const char *name)
 {
     char file[FILE_NAME_MAX];
-    DIR *dir = open_listing(process_dir_fd);
+    autodirectory dir = directory_open(process_dir_fd);
 
     name_file(name, file);
     unlinkat(process_dir_fd, file, 0);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    for (const struct dirent *entry; (entry = directory_next(dir));) {
         if (is_of(entry->d_name, name))
             unlinkat(process_dir_fd, entry->d_name, 0);
     }
-    if (dir)
-        closedir(dir);
 }
 
 static int compare(const void *a, const void *b)
@@ -237,13 +225,12 @@ static void add_record(struct process_record_list *list, int dir_fd, const char 
 int process_record_list_load(int process_dir_fd, struct process_record_list *ret)
 {
     struct process_record_list list = { 0 };
-    DIR *dir = open_listing(process_dir_fd);
+    autodirectory dir = directory_open(process_dir_fd);
 
     if (!dir)
         return -errno;
-    for (struct dirent *entry; (entry = readdir(dir));)
+    for (const struct dirent *entry; (entry = directory_next(dir));)
         add_record(&list, process_dir_fd, entry->d_name);
-    closedir(dir);
     if (list.count > 1)
         qsort(list.items, list.count, sizeof(*list.items), compare);
     *ret = list;

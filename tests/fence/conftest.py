@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import attacker  # noqa: E402
 import harness  # noqa: E402
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
@@ -113,3 +114,28 @@ def scratch(work):
     path.mkdir()
     os.chown(path, *harness.sandbox_ids())
     return path
+
+
+@pytest.fixture
+def dirs(work):
+    harness.Tree(work / "base").file("a", "a\n").file("d/b", "b\n")
+    (work / "mnt").mkdir()
+    return work
+
+
+@pytest.fixture
+def attack(work, fence):
+    attacker.build(work / "base")
+    before = harness.fingerprint(work / "base")
+    made = []
+
+    def start(rules=attacker.RULES, **kw):
+        f = fence(rules, **kw)
+        made.append(f)
+        return f
+
+    yield start
+    for f in made:
+        assert f.process is None or f.alive(), "the fence died: " + f.log()
+        f.stop()
+    assert harness.fingerprint(work / "base") == before, "the base was changed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
 
 from . import _convert as convert
 from ._archive import Progress, archive, scan
@@ -32,12 +32,26 @@ from .types import (
 )
 from .utils import PathLike, check_directory
 
+T = TypeVar("T")
+
 Limits = Union[ResourceLimits, Dict[str, Any], None]
 Runtime = Union[RuntimeType, str, None]
 Env = Optional[Mapping[str, str]]
 Input = Union[str, bytes, None]
 
 FILES_PER_PAGE = 5000  # of half a million files no answer is larger than others can take
+
+
+def _pages(method: str, request: Any, subject: Subject, field: str, convert_one: Callable[[Any], T]) -> Plan[List[T]]:
+    """All pages of a list: what `field` of the answers has."""
+    found: List[T] = []
+    while True:
+        answer = yield Call(method, request, subject)
+        found += map(convert_one, getattr(answer, field))
+        if not answer.next_page_token:
+            return found
+        request.page_token = answer.next_page_token
+
 
 # ---- sandboxes
 
@@ -79,15 +93,9 @@ def get_sandbox(sandbox_id: str) -> Plan[SandboxInfo]:
 
 
 def list_sandboxes(codebase_id: Optional[str] = None) -> Plan[List[SandboxInfo]]:
-    found: List[SandboxInfo] = []
-    token = ""
-    while True:
-        request = messages.ListSandboxesRequest(codebase_id=codebase_id or "", page_token=token)
-        answer = yield Call("ListSandboxes", request, Subject("List sandboxes", codebase_id=codebase_id or ""))
-        found += map(convert.sandbox_of, answer.sandboxes)
-        token = answer.next_page_token
-        if not token:
-            return found
+    request = messages.ListSandboxesRequest(codebase_id=codebase_id or "")
+    subject = Subject("List sandboxes", codebase_id=codebase_id or "")
+    return _pages("ListSandboxes", request, subject, "sandboxes", convert.sandbox_of)
 
 
 def start_sandbox(sandbox_id: str, timeout: Seconds = None) -> Plan[SandboxInfo]:
@@ -127,18 +135,9 @@ def explain_permission(sandbox_id: str, path: str) -> Plan[Explanation]:
 def list_events(
     sandbox_id: Optional[str] = None, codebase_id: Optional[str] = None, type: Optional[str] = None
 ) -> Plan[List[Event]]:
-    found: List[Event] = []
-    token = ""
-    while True:
-        request = messages.ListEventsRequest(
-            sandbox_id=sandbox_id or "", codebase_id=codebase_id or "", type=type or "", page_token=token
-        )
-        subject = Subject("List events", sandbox_id=sandbox_id or "", codebase_id=codebase_id or "")
-        answer = yield Call("ListEvents", request, subject)
-        found += map(convert.event_of, answer.events)
-        token = answer.next_page_token
-        if not token:
-            return found
+    request = messages.ListEventsRequest(sandbox_id=sandbox_id or "", codebase_id=codebase_id or "", type=type or "")
+    subject = Subject("List events", sandbox_id=sandbox_id or "", codebase_id=codebase_id or "")
+    return _pages("ListEvents", request, subject, "events", convert.event_of)
 
 
 # ---- commands
@@ -243,15 +242,8 @@ def get_codebase(codebase_id: str) -> Plan[Codebase]:
 
 
 def list_codebases(owner_id: Optional[str] = None) -> Plan[List[Codebase]]:
-    found: List[Codebase] = []
-    token = ""
-    while True:
-        request = messages.ListCodebasesRequest(owner_id=owner_id or "", page_token=token)
-        answer = yield Call("ListCodebases", request, Subject("List codebases"))
-        found += map(convert.codebase_of, answer.codebases)
-        token = answer.next_page_token
-        if not token:
-            return found
+    request = messages.ListCodebasesRequest(owner_id=owner_id or "")
+    return _pages("ListCodebases", request, Subject("List codebases"), "codebases", convert.codebase_of)
 
 
 def delete_codebase(codebase_id: str, force: bool = False) -> Plan[None]:
@@ -283,17 +275,11 @@ def download_file(codebase_id: str, file_path: str, version: int = 0) -> Plan[by
 
 
 def list_files(codebase_id: str, path: str = "", recursive: bool = False) -> Plan[List[FileInfo]]:
-    found: List[FileInfo] = []
-    token = ""
-    while True:
-        request = messages.ListFilesRequest(
-            codebase_id=codebase_id, path=path, recursive=recursive, page_size=FILES_PER_PAGE, page_token=token
-        )
-        answer = yield Call("ListFiles", request, Subject("List files", codebase_id=codebase_id, path=path))
-        found += map(convert.file_of, answer.files)
-        token = answer.next_page_token
-        if not token:
-            return found
+    request = messages.ListFilesRequest(
+        codebase_id=codebase_id, path=path, recursive=recursive, page_size=FILES_PER_PAGE
+    )
+    subject = Subject("List files", codebase_id=codebase_id, path=path)
+    return _pages("ListFiles", request, subject, "files", convert.file_of)
 
 
 def delete_file(codebase_id: str, file_path: str) -> Plan[Codebase]:
@@ -340,15 +326,9 @@ def download_archive(codebase_id: str, path: str = "") -> Plan[bytes]:
 
 
 def list_versions(codebase_id: str) -> Plan[List[Version]]:
-    found: List[Version] = []
-    token = ""
-    while True:
-        request = messages.ListVersionsRequest(codebase_id=codebase_id, page_token=token)
-        answer = yield Call("ListVersions", request, Subject("List versions", codebase_id=codebase_id))
-        found += map(convert.version_of, answer.versions)
-        token = answer.next_page_token
-        if not token:
-            return found
+    request = messages.ListVersionsRequest(codebase_id=codebase_id)
+    subject = Subject("List versions", codebase_id=codebase_id)
+    return _pages("ListVersions", request, subject, "versions", convert.version_of)
 
 
 def restore_version(codebase_id: str, version: int, path: str = "") -> Plan[Version]:

@@ -7,7 +7,7 @@ from typing import Any, Iterable, List, Mapping, Optional, Union
 
 from . import _calls as calls
 from ._archive import Progress
-from ._calls import Env, Limits, Runtime
+from ._calls import Env
 from ._convert import Seconds
 from ._rpc import Plan
 from .exceptions import CommandLimitError, PermissionDeniedError, SandboxError, SandboxNotFoundError
@@ -150,13 +150,9 @@ def from_local(
     path: PathLike,
     preset: Optional[str] = None,
     permissions: Optional[Iterable[RuleLike]] = None,
-    runtime: Runtime = None,
-    image: Optional[str] = None,
-    resources: Limits = None,
     owner_id: Optional[str] = None,
     codebase_name: Optional[str] = None,
     ignore_patterns: Optional[Iterable[str]] = None,
-    labels: Optional[Mapping[str, str]] = None,
     auto_start: bool = True,
     start_timeout: Seconds = None,
     progress: Union[Progress, bool, None] = None,
@@ -165,12 +161,11 @@ def from_local(
 ) -> Plan[Life]:
     root = check_directory(path)
     check_preset(preset)
-    made = dict(options, runtime=runtime, image=image, resources=resources, labels=labels)
     codebase = yield from _make_codebase(codebase_name or generate_codebase_name(root), owner_id)
     try:
         yield from calls.upload_directory(codebase.id, root, ignore_patterns, progress=progress, compress=compress)
         codebase = yield from calls.get_codebase(codebase.id)
-        return (yield from _create(codebase, True, preset, permissions, auto_start, start_timeout, made))
+        return (yield from _create(codebase, True, preset, permissions, auto_start, start_timeout, options))
     except BaseException:
         # Also when the caller is interrupted or cancelled: nothing is left behind.
         yield from _undo(None, codebase)

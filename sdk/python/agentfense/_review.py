@@ -9,6 +9,7 @@ import os
 from datetime import timedelta
 from typing import Any, Callable, Dict, Generator, Iterable, List, Mapping, Optional, TypeVar, Union
 
+from . import _plan
 from ._web import Ask, Site, perform
 from .exceptions import CommandTimeoutError, SandboxNotFoundError
 from .presets import choose_rules
@@ -26,35 +27,12 @@ GRACE = 30.0  # for the way there and back of a command that has a timeout itsel
 
 def run(site: Site, plan: Plan[T]) -> T:
     """Carries a plan out."""
-    try:
-        step = next(plan)
-        while True:
-            try:
-                answer = perform(site, step)
-            except BaseException as error:
-                step = plan.throw(error)
-            else:
-                step = plan.send(answer)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    return _plan.run(plan, lambda ask: perform(site, ask))
 
 
 async def run_async(site: Site, plan: Plan[T]) -> T:
     """Likewise in an event loop: each request waits in a thread."""
-    loop = asyncio.get_running_loop()
-    try:
-        step = next(plan)
-        while True:
-            try:
-                answer = await loop.run_in_executor(None, perform, site, step)
-            except BaseException as error:
-                step = plan.throw(error)
-            else:
-                step = plan.send(answer)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    return await _plan.run_async(plan, lambda ask: in_thread(perform, site, ask))
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:

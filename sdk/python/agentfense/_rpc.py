@@ -30,6 +30,7 @@ from typing import (
 
 import grpc
 
+from . import _plan
 from ._failure import Subject, from_grpc_error
 from ._schema import METHODS, Method
 from .exceptions import InvalidConfigurationError, SandboxError
@@ -290,18 +291,7 @@ class Transport:
             raise _failed(error, step, self.options, began) from error
 
     def run(self, plan: Plan[T]) -> T:
-        try:
-            step = next(plan)
-            while True:
-                try:
-                    answer = self.perform(step)
-                except BaseException as error:
-                    step = plan.throw(error)
-                else:
-                    step = plan.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return _plan.run(plan, self.perform)
 
     def stream(self, call: Call) -> CommandStream:
         return CommandStream(call, self._invoke(call), self.options)
@@ -367,18 +357,7 @@ class AsyncTransport:
             raise
 
     async def run(self, plan: Plan[T]) -> T:
-        try:
-            step = next(plan)
-            while True:
-                try:
-                    answer = await self.perform(step)
-                except BaseException as error:
-                    step = plan.throw(error)
-                else:
-                    step = plan.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return await _plan.run_async(plan, self.perform)
 
     def stream(self, call: Call) -> AsyncCommandStream:
         return AsyncCommandStream(call, lambda: self._invoke(call), self.options)

@@ -9,6 +9,7 @@ from . import _private
 from ._archive import Progress
 from ._calls import Env, Input, Limits, Runtime
 from ._convert import Seconds
+from ._known import KnownSession
 from ._rpc import AsyncCommandStream, AsyncTransport, make_options
 from .types import (
     Codebase,
@@ -26,28 +27,12 @@ from .types import (
 from .utils import PathLike
 
 
-class AsyncSessionWrapper:
+class AsyncSessionWrapper(KnownSession):
     """A session, as `SessionWrapper`; its methods are coroutines."""
 
     def __init__(self, transport: AsyncTransport, session: Session) -> None:
         self._transport = transport
         self._session = session
-
-    @property
-    def id(self) -> str:
-        return self._session.id
-
-    @property
-    def sandbox_id(self) -> str:
-        return self._session.sandbox_id
-
-    @property
-    def status(self) -> SessionStatus:
-        return self._session.status
-
-    @property
-    def shell(self) -> str:
-        return self._session.shell
 
     async def exec(self, command: str, timeout: Seconds = None) -> ExecResult:
         """Runs a command in it. If it takes too long it is interrupted; the session lives on."""
@@ -68,9 +53,6 @@ class AsyncSessionWrapper:
     async def __aexit__(self, *exc: object) -> None:
         if self.status != SessionStatus.CLOSED:
             await self._transport.run(calls.close_quietly(self._session))
-
-    def __repr__(self) -> str:
-        return f"AsyncSessionWrapper(id={self.id!r}, sandbox_id={self.sandbox_id!r}, status={self.status.value!r})"
 
 
 class AsyncSandboxClient:

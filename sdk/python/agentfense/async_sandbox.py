@@ -10,15 +10,16 @@ from . import _lifecycle, _private
 from ._archive import Progress
 from ._calls import Env, Input, Limits, Runtime
 from ._convert import Seconds
+from ._known import KnownSandbox
 from ._lifecycle import Life
 from ._rpc import AsyncCommandStream, AsyncTransport, Options, Plan, make_options
 from .async_client import AsyncSessionWrapper
 from .async_workspace import AsyncWorkspace
-from .types import Codebase, Event, ExecResult, Explanation, RuleLike, RuntimeType, SandboxInfo, SandboxStatus
+from .types import Event, ExecResult, Explanation, RuleLike
 from .utils import PathLike, check_directory
 
 
-class AsyncSandbox:
+class AsyncSandbox(KnownSandbox):
     """A sandbox, as `Sandbox`; its methods are coroutines.
 
     >>> import asyncio, tempfile
@@ -81,6 +82,7 @@ class AsyncSandbox:
         """
         check_directory(path)
         _lifecycle.check_preset(preset)
+        options.update(runtime=runtime, image=image, resources=resources, labels=labels)
         where = await asyncio.get_running_loop().run_in_executor(
             None, _private.ensure, make_options(endpoint, secure, token, ca_cert), endpoint
         )
@@ -88,13 +90,9 @@ class AsyncSandbox:
             path,
             preset,
             permissions,
-            runtime,
-            image,
-            resources,
             owner_id,
             codebase_name,
             ignore_patterns,
-            labels,
             auto_start,
             start_timeout,
             progress,
@@ -144,31 +142,6 @@ class AsyncSandbox:
         """A sandbox that somebody made. The end of the `with` block leaves it alone; `destroy()` does not."""
         where = _private.prefer(make_options(endpoint, secure, token, ca_cert), endpoint)
         return await cls._open(_lifecycle.connect(sandbox_id), where)
-
-    @property
-    def id(self) -> str:
-        return self._life.info.id
-
-    @property
-    def codebase_id(self) -> str:
-        return self._life.info.codebase_id
-
-    @property
-    def status(self) -> SandboxStatus:
-        """As last seen; `refresh()` looks again."""
-        return self._life.info.status
-
-    @property
-    def runtime(self) -> RuntimeType:
-        return self._life.info.runtime
-
-    @property
-    def info(self) -> SandboxInfo:
-        return self._life.info
-
-    @property
-    def codebase(self) -> Codebase:
-        return self._life.codebase
 
     @property
     def endpoint(self) -> str:
@@ -265,6 +238,3 @@ class AsyncSandbox:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-    def __repr__(self) -> str:
-        return self._life.describe("AsyncSandbox")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Optional, Union
 
 from . import _private, _review
+from ._known import KnownWorkspace
 from ._review import Hunks, Plan, Seconds, T
 from ._web import Site, make_site
 from .review import Approval, Conflicts, Diff, FileChange, Rebase, Undo, WorkspaceInfo
@@ -12,7 +13,7 @@ from .types import ExecResult, RuleLike
 from .utils import PathLike
 
 
-class AsyncWorkspace:
+class AsyncWorkspace(KnownWorkspace):
     """A sandbox over a live directory: nothing is copied, and nothing in it changes until `approve()`.
 
     At the end of the `with` block it is stopped, and its changes wait; one that was approved or rejected is deleted.
@@ -44,8 +45,8 @@ class AsyncWorkspace:
         """A new one over `path`, in the project `project` (without: `path` itself), started.
 
         The rules are those of `preset` and after them `permissions`; with neither, `development`. With `permissions` alone, what
-        they do not name can be seen and not read. `reserve` are paths that no other workspace may reserve meanwhile (without: the scope; `lock=False`: none). `options` are further fields of the
-        request, such as `behavior`.
+        they do not name can be seen and not read. `reserve` are paths that no other workspace may reserve meanwhile (without: the
+        scope; `lock=False`: none). `options` are further fields of the request, such as `behavior`.
 
         `url` is `http://host:port`, `https://...` or `unix:/path`; else AGENTFENSE_URL, else a server at localhost:8080, else a
         private one for the life of this process, with which the changes that were not approved go as well.
@@ -65,20 +66,6 @@ class AsyncWorkspace:
         """One that somebody made."""
         site = await _review.in_thread(_private.ensure_web, make_site(url, token, ca_cert), url)
         return cls(site, await _review.run_async(site, _review.get(workspace_id)))
-
-    @property
-    def id(self) -> str:
-        return self._info.id
-
-    @property
-    def info(self) -> WorkspaceInfo:
-        """What was known of it last; `refresh()` asks again."""
-        return self._info
-
-    @property
-    def status(self) -> str:
-        """active, stopped, approved, rejected, deleted or error, as far as is known."""
-        return self._info.status
 
     async def refresh(self) -> WorkspaceInfo:
         self._info = await self._run(_review.get(self.id))
@@ -161,6 +148,3 @@ class AsyncWorkspace:
 
     async def __aexit__(self, *exc: object) -> None:
         await self._run(_review.leave(self.id))
-
-    def __repr__(self) -> str:
-        return f"AsyncWorkspace(id={self.id!r}, status={self.status!r}, scope={self._info.scope!r})"

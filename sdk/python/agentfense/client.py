@@ -9,6 +9,7 @@ from . import _private
 from ._archive import Progress
 from ._calls import Env, Input, Limits, Runtime
 from ._convert import Seconds
+from ._known import KnownSession
 from ._rpc import CommandStream, Transport, make_options
 from .types import (
     Codebase,
@@ -26,7 +27,7 @@ from .types import (
 from .utils import PathLike
 
 
-class SessionWrapper:
+class SessionWrapper(KnownSession):
     """A session: a shell that remembers its directory, variables, functions and background jobs.
 
     Leaving its `with` block closes it.
@@ -35,22 +36,6 @@ class SessionWrapper:
     def __init__(self, transport: Transport, session: Session) -> None:
         self._transport = transport
         self._session = session
-
-    @property
-    def id(self) -> str:
-        return self._session.id
-
-    @property
-    def sandbox_id(self) -> str:
-        return self._session.sandbox_id
-
-    @property
-    def status(self) -> SessionStatus:
-        return self._session.status
-
-    @property
-    def shell(self) -> str:
-        return self._session.shell
 
     def exec(self, command: str, timeout: Seconds = None) -> ExecResult:
         """Runs a command in it. If it takes too long it is interrupted; the session lives on."""
@@ -71,9 +56,6 @@ class SessionWrapper:
     def __exit__(self, *exc: object) -> None:
         if self.status != SessionStatus.CLOSED:
             self._transport.run(calls.close_quietly(self._session))
-
-    def __repr__(self) -> str:
-        return f"SessionWrapper(id={self.id!r}, sandbox_id={self.sandbox_id!r}, status={self.status.value!r})"
 
 
 class SandboxClient:

@@ -9,15 +9,16 @@ from . import _lifecycle, _private
 from ._archive import Progress
 from ._calls import Env, Input, Limits, Runtime
 from ._convert import Seconds
+from ._known import KnownSandbox
 from ._lifecycle import Life
 from ._rpc import CommandStream, Options, Plan, Transport, make_options
 from .client import SessionWrapper
-from .types import Codebase, Event, ExecResult, Explanation, RuleLike, RuntimeType, SandboxInfo, SandboxStatus
+from .types import Event, ExecResult, Explanation, RuleLike
 from .utils import PathLike, check_directory
 from .workspace import Workspace
 
 
-class Sandbox:
+class Sandbox(KnownSandbox):
     """A sandbox, from its making to its end.
 
     >>> import os, tempfile
@@ -85,18 +86,15 @@ class Sandbox:
         """
         check_directory(path)
         _lifecycle.check_preset(preset)
+        options.update(runtime=runtime, image=image, resources=resources, labels=labels)
         where = _private.ensure(make_options(endpoint, secure, token, ca_cert), endpoint)
         plan = _lifecycle.from_local(
             path,
             preset,
             permissions,
-            runtime,
-            image,
-            resources,
             owner_id,
             codebase_name,
             ignore_patterns,
-            labels,
             auto_start,
             start_timeout,
             progress,
@@ -146,31 +144,6 @@ class Sandbox:
         """A sandbox that somebody made. The end of the `with` block leaves it alone; `destroy()` does not."""
         where = _private.prefer(make_options(endpoint, secure, token, ca_cert), endpoint)
         return cls._open(_lifecycle.connect(sandbox_id), where)
-
-    @property
-    def id(self) -> str:
-        return self._life.info.id
-
-    @property
-    def codebase_id(self) -> str:
-        return self._life.info.codebase_id
-
-    @property
-    def status(self) -> SandboxStatus:
-        """As last seen; `refresh()` looks again."""
-        return self._life.info.status
-
-    @property
-    def runtime(self) -> RuntimeType:
-        return self._life.info.runtime
-
-    @property
-    def info(self) -> SandboxInfo:
-        return self._life.info
-
-    @property
-    def codebase(self) -> Codebase:
-        return self._life.codebase
 
     @property
     def endpoint(self) -> str:
@@ -267,6 +240,3 @@ class Sandbox:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return self._life.describe("Sandbox")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Optional, Union
 
 from . import _private, _review
+from ._known import KnownWorkspace
 from ._review import Hunks, Plan, Seconds, T
 from ._web import Site, make_site
 from .review import Approval, Conflicts, Diff, FileChange, Rebase, Undo, WorkspaceInfo
@@ -12,7 +13,7 @@ from .types import ExecResult, RuleLike
 from .utils import PathLike
 
 
-class Workspace:
+class Workspace(KnownWorkspace):
     """A sandbox over a live directory: nothing is copied, and nothing in it changes until `approve()`.
 
     >>> import pathlib, tempfile
@@ -60,8 +61,8 @@ class Workspace:
         """A new one over `path`, in the project `project` (without: `path` itself), started.
 
         The rules are those of `preset` and after them `permissions`; with neither, `development`. With `permissions` alone, what
-        they do not name can be seen and not read. `reserve` are paths that no other workspace may reserve meanwhile (without: the scope; `lock=False`: none). `options` are further fields of the
-        request, such as `behavior`.
+        they do not name can be seen and not read. `reserve` are paths that no other workspace may reserve meanwhile (without: the
+        scope; `lock=False`: none). `options` are further fields of the request, such as `behavior`.
 
         `url` is `http://host:port`, `https://...` or `unix:/path`; else AGENTFENSE_URL, else a server at localhost:8080, else a
         private one for the life of this process, with which the changes that were not approved go as well.
@@ -81,20 +82,6 @@ class Workspace:
         """One that somebody made."""
         site = _private.ensure_web(make_site(url, token, ca_cert), url)
         return cls(site, _review.run(site, _review.get(workspace_id)))
-
-    @property
-    def id(self) -> str:
-        return self._info.id
-
-    @property
-    def info(self) -> WorkspaceInfo:
-        """What was known of it last; `refresh()` asks again."""
-        return self._info
-
-    @property
-    def status(self) -> str:
-        """active, stopped, approved, rejected, deleted or error, as far as is known."""
-        return self._info.status
 
     def refresh(self) -> WorkspaceInfo:
         self._info = self._run(_review.get(self.id))
@@ -177,6 +164,3 @@ class Workspace:
 
     def __exit__(self, *exc: object) -> None:
         self._run(_review.leave(self.id))
-
-    def __repr__(self) -> str:
-        return f"Workspace(id={self.id!r}, status={self.status!r}, scope={self._info.scope!r})"

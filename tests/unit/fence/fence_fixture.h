@@ -135,3 +135,30 @@ static inline void assert_content(struct fixture *x, struct inode *inode, const 
     assert_int_equal(n, strlen(text));
     assert_memory_equal(bytes, text, (size_t) n);
 }
+
+static inline struct inode *make_file(struct fixture *x, const char *dir, const char *name, const char *text)
+{
+    struct entry_answer answer;
+
+    assert_int_equal(op_mknod(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name, S_IFREG | 0644, &answer), 0);
+    assert_int_equal(write_text(x, answer.inode, text, 0), strlen(text));
+    return answer.inode;
+}
+
+static inline void make_dir(struct fixture *x, const char *dir, const char *name)
+{
+    struct entry_answer answer;
+
+    assert_int_equal(op_mkdir(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name, 0755, &answer), 0);
+}
+
+static inline size_t delta_entries(struct fixture *x)
+{
+    autofree char *cmd = xprintf("find %s/delta/data -mindepth 1 | wc -l", x->dir);
+    FILE *pipe = popen(cmd, "r");
+    size_t count = 0;
+
+    assert_int_equal(fscanf(pipe, "%zu", &count), 1);
+    pclose(pipe);
+    return count;
+}

@@ -100,22 +100,6 @@ static void reopen(struct fixture *x, const char *const *rules)
     fixture_open(x, rules, 0);
 }
 
-static struct inode *make(struct fixture *x, const char *dir, const char *name, const char *text)
-{
-    struct entry_answer answer;
-
-    assert_int_equal(op_mknod(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name, S_IFREG | 0644, &answer), 0);
-    assert_int_equal(write_text(x, answer.inode, text, 0), strlen(text));
-    return answer.inode;
-}
-
-static void make_dir(struct fixture *x, const char *dir, const char *name)
-{
-    struct entry_answer answer;
-
-    assert_int_equal(op_mkdir(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name, 0755, &answer), 0);
-}
-
 static void assert_base(struct fixture *x, const char *path, const char *text)
 {
     autodone(buf) struct buf bytes = BUF_EMPTY;
@@ -124,17 +108,6 @@ static void assert_base(struct fixture *x, const char *path, const char *text)
     assert_int_equal(file_read(x->fd, at, 4096, &bytes), 0);
     assert_int_equal(bytes.len, strlen(text));
     assert_memory_equal(bytes.data, text, bytes.len);
-}
-
-static size_t delta_entries(struct fixture *x)
-{
-    autofree char *cmd = xprintf("find %s/delta/data -mindepth 1 | wc -l", x->dir);
-    FILE *pipe = popen(cmd, "r");
-    size_t count = 0;
-
-    assert_int_equal(fscanf(pipe, "%zu", &count), 1);
-    pclose(pipe);
-    return count;
 }
 
 static struct stat stat_of(struct fixture *x, const char *path)
@@ -185,10 +158,10 @@ static void the_tree_is_the_same_before_and_after_and_at_the_next_mount(void **s
     put_file(&x, "base/kept", "kept");
     fixture_open(&x, all, 0);
     write_text(&x, walk(&x, "changed", NULL), "NEW", 0);
-    make(&x, "", "new", "new text");
+    make_file(&x, "", "new", "new text");
     make_dir(&x, "", "dir");
     make_dir(&x, "dir", "inner");
-    make(&x, "dir/inner", "deep", "deep text");
+    make_file(&x, "dir/inner", "deep", "deep text");
     assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "from", x.fence->root, "moved", 0), 0);
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "gone"), 0);
     assert_int_equal(op_symlink(x.fence, &nobody, x.fence->root, "link", "changed", &answer), 0);
@@ -256,7 +229,7 @@ static void what_is_open_without_a_name_goes_on(void **state)
     begin(&x);
     put_file(&x, "base/a", "of the base");
     fixture_open(&x, all, 0);
-    struct inode *a = walk(&x, "a", NULL), *b = make(&x, "", "b", "of the delta");
+    struct inode *a = walk(&x, "a", NULL), *b = make_file(&x, "", "b", "of the delta");
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "a"), 0);
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "b"), 0);
     hand_over(&x, &t);
@@ -304,7 +277,7 @@ static void hidden_files_survive_the_removal_of_their_directory(void **state)
     /* Somebody puts something visible there: it was not there to be deleted. */
     usleep(20000);
     put_file(&x, "base/d/new", "n");
-    make(&x, "", "other", "o");
+    make_file(&x, "", "other", "o");
     hand_over(&x, &t);
     assert_base(&x, "d/new", "n");
     assert_base(&x, "d/e/secret", "s");
@@ -329,7 +302,7 @@ static void a_directory_made_again_shows_no_old_file_after_either(void **state)
     assert_int_equal(op_unlink(x.fence, &nobody, walk(&x, "d", NULL), "same"), 0);
     assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
     make_dir(&x, "", "d");
-    make(&x, "d", "same", "new");
+    make_file(&x, "d", "same", "new");
     hand_over(&x, &t);
     assert_string_equal(t.log, "- d/old\nf d/same\n");
     assert_int_equal(delta_entries(&x), 0);
@@ -355,7 +328,7 @@ static void what_others_put_into_a_new_directory_of_ours_stays(void **state)
     put_dir(&x, "base/d");
     put_file(&x, "base/d/theirs", "t");
     usleep(20000);
-    make(&x, "d", "ours", "o");
+    make_file(&x, "d", "ours", "o");
     hand_over(&x, &t);
     assert_string_equal(t.log, "f d/ours\n");
     assert_base(&x, "d/theirs", "t");
@@ -372,7 +345,7 @@ static void names_of_one_file_become_files(void **state)
     (void) state;
     begin(&x);
     fixture_open(&x, all, 1 << 20);
-    struct inode *a = make(&x, "", "a", "text");
+    struct inode *a = make_file(&x, "", "a", "text");
     assert_int_equal(op_link(x.fence, &nobody, a, x.fence->root, "b", &answer), 0);
     hand_over(&x, &t);
     assert_string_equal(t.log, "f a\nf b\n");
@@ -402,7 +375,7 @@ static void the_quota_comes_back(void **state)
     for (int i = 0; i < 20; i++) {
         char name[8];
         snprintf(name, sizeof(name), "f%d", i);
-        make(&x, "", name, text);
+        make_file(&x, "", name, text);
         hand_over(&x, &t);
     }
     fence_stats(x.fence, &stats);
@@ -423,7 +396,7 @@ static void what_is_not_taken_stays_as_it_is(void **state)
     put_dir(&x, "base/d");
     put_file(&x, "base/d/old", "old");
     fixture_open(&x, all, 0);
-    struct inode *f = make(&x, "", "f", "text");
+    struct inode *f = make_file(&x, "", "f", "text");
     assert_int_equal(op_unlink(x.fence, &nobody, walk(&x, "d", NULL), "old"), 0);
     assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
     make_dir(&x, "", "d");
@@ -461,12 +434,12 @@ static void what_was_taken_all_the_same_is_let_go_the_next_time(void **state)
     (void) state;
     begin(&x);
     fixture_open(&x, all, 0);
-    make(&x, "", "f", "text");
+    make_file(&x, "", "f", "text");
     t.base_fd = openat(x.fd, "base", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(fence_hand_over(x.fence, take_and_fail, &t, &result, &err), -EINPROGRESS);
     close(t.base_fd);
     handles_trim(x.fence);
-    make(&x, "", "g", "text");
+    make_file(&x, "", "g", "text");
     hand_over(&x, &t);
     assert_string_equal(t.log, "f g\n");
     assert_content(&x, walk(&x, "f", NULL), "text");
@@ -510,7 +483,7 @@ static void what_lost_is_the_others_from_now_on(void **state)
     t.loses = "d";
     t.loses_below = true;
     make_dir(&x, "", "d");
-    make(&x, "d", "inner", "i");
+    make_file(&x, "d", "inner", "i");
     put_file(&x, "base/d", "a file");
     assert_true(hand_over(&x, &t).lost >= 2);
     assert_content(&x, walk(&x, "d", NULL), "a file");
@@ -572,7 +545,7 @@ static void a_change_tells_of_what_it_was_made(void **state)
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
     hand_over(&x, &t);
     assert_int_equal(t.was.ino, st.st_ino);
-    make(&x, "", "f", "again");
+    make_file(&x, "", "f", "again");
     hand_over(&x, &t);
     assert_int_equal(t.was.kind, HANDOVER_WAS_ABSENT);
     fixture_done(&x);
@@ -590,12 +563,12 @@ static void promised_directories_and_what_is_no_file_stay(void **state)
     put_dir(&x, "base/w");
     fixture_open(&x, rules, 0);
     assert_int_equal(op_mknod(x.fence, &nobody, walk(&x, "w", NULL), "fifo", S_IFIFO | 0644, &answer), 0);
-    make(&x, "w", "f", "f");
+    make_file(&x, "w", "f", "f");
     hand_over(&x, &t);
     assert_string_equal(t.log, "f w/f\n");
     assert_non_null(walk(&x, "w/fifo", NULL));
     assert_non_null(walk(&x, "out/deep", NULL));
-    make(&x, "out/deep", "g", "g");
+    make_file(&x, "out/deep", "g", "g");
     hand_over(&x, &t);
     assert_string_equal(t.log, "d out\nd out/deep\nf out/deep/g\n");
     reopen(&x, rules);
@@ -652,7 +625,7 @@ static void an_operation_that_does_not_end_stops_nothing_but_the_hand_over(void 
     (void) state;
     begin(&x);
     fixture_open(&x, all, 0);
-    make(&x, "", "f", "text");
+    make_file(&x, "", "f", "text");
     pthread_rwlock_rdlock(&x.fence->gate);
     setenv("AGENTFENSE_FAULT", "handover-impatient", 1);
     assert_int_equal(fence_hand_over(x.fence, take, &t, &result, &err), -ETIMEDOUT);
@@ -683,7 +656,7 @@ static void what_stays_for_something_hidden_in_it_stays_gone(void **state)
     assert_int_equal(op_rmdir(x.fence, &nobody, walk(&x, "d", NULL), "e"), 0);
     assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
     make_dir(&x, "", "d");
-    make(&x, "d", "f", "f");
+    make_file(&x, "d", "f", "f");
     for (int i = 0; i < 3; i++) {
         hand_over(&x, &t);
         assert_null(walk(&x, "d/e", NULL));
@@ -717,7 +690,7 @@ static void numbers_of_what_was_handed_over_stay_apart(void **state)
         reopen(&x, all);
     }
     for (int i = 0; i < 3000; i++) {
-        make(&x, "", "comes", "");
+        make_file(&x, "", "comes", "");
         assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "comes"), 0);
     }
     assert_int_equal(stat_of(&x, "b").st_ino, a);
@@ -741,7 +714,7 @@ static void a_hand_over_that_was_cut_off_is_finished_at_the_next_mount(void **st
     assert_int_equal(op_unlink(x.fence, &nobody, walk(&x, "d", NULL), "old"), 0);
     assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
     make_dir(&x, "", "d");
-    make(&x, "d", "new", "new");
+    make_file(&x, "d", "new", "new");
     fixture_close(&x);
     static const char note[] = "dd\0fd/new";
     autofd int meta = openat(x.fd, "delta/meta", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -47,22 +47,6 @@ static void reopen(struct fixture *x)
     fixture_open(x, all, 1 << 30);
 }
 
-static struct inode *make(struct fixture *x, const char *dir, const char *name, const char *text)
-{
-    struct entry_answer answer;
-
-    assert_int_equal(op_mknod(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name, S_IFREG | 0644, &answer), 0);
-    assert_int_equal(write_text(x, answer.inode, text, 0), strlen(text));
-    return answer.inode;
-}
-
-static void make_dir(struct fixture *x, const char *dir, const char *name)
-{
-    struct entry_answer answer;
-
-    assert_int_equal(op_mkdir(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name, 0755, &answer), 0);
-}
-
 static void unlink_at(struct fixture *x, const char *dir, const char *name)
 {
     assert_int_equal(op_unlink(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name), 0);
@@ -71,17 +55,6 @@ static void unlink_at(struct fixture *x, const char *dir, const char *name)
 static void rmdir_at(struct fixture *x, const char *dir, const char *name)
 {
     assert_int_equal(op_rmdir(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name), 0);
-}
-
-static size_t delta_entries(struct fixture *x)
-{
-    autofree char *cmd = xprintf("find %s/delta/data -mindepth 1 | wc -l", x->dir);
-    FILE *pipe = popen(cmd, "r");
-    size_t count = 0;
-
-    assert_int_equal(fscanf(pipe, "%zu", &count), 1);
-    pclose(pipe);
-    return count;
 }
 
 /* What is counted is what a fence that is new to the delta counts. */
@@ -170,7 +143,7 @@ static void a_file_the_base_has_not_goes_on_without_a_name(void **state)
     (void) state;
     begin(&x);
     make_dir(&x, "", "new");
-    struct inode *n = make(&x, "new", "n", "new text");
+    struct inode *n = make_file(&x, "new", "n", "new text");
     fence_stats(x.fence, &stats);
     assert_int_equal(stats.used_inodes, 2);
     DROP(&x, "/new");
@@ -225,8 +198,8 @@ static void a_directory_made_again_opens_for_what_is_dropped_in_it(void **state)
     rmdir_at(&x, "d", "e");
     rmdir_at(&x, "", "d");
     make_dir(&x, "", "d");
-    make(&x, "d", "a", "AGENT a");
-    make(&x, "d", "c", "AGENT c");
+    make_file(&x, "d", "a", "AGENT a");
+    make_file(&x, "d", "c", "AGENT c");
     reopen(&x);
     DROP(&x, "/d/a");
     for (int i = 0; i < 2; i++) {
@@ -336,7 +309,7 @@ static void a_directory_that_a_rule_promised_stays(void **state)
     fixture_close(&x);
     fixture_open(&x, rules, 0);
     for (int i = 0; i < 2; i++) {
-        make(&x, "out/in", "x", "x");
+        make_file(&x, "out/in", "x", "x");
         make_dir(&x, "out/in", "y");
         write_text(&x, walk(&x, "d/a", NULL), "AGENT", 0);
         if (i == 0) {
@@ -366,7 +339,7 @@ static void more_paths_than_are_synced_one_by_one(void **state)
     begin(&x);
     for (int i = 0; i < COUNT; i++) {
         snprintf(paths[i], sizeof(paths[i]), "/d/n%d", i);
-        make(&x, "d", paths[i] + 3, "n");
+        make_file(&x, "d", paths[i] + 3, "n");
         drops[i] = (struct fence_drop){ paths[i], -1 };
     }
     assert_int_equal(fence_hold(x.fence, 1000, &hold, &err), 0);
@@ -423,9 +396,9 @@ static void change_much(struct fixture *x)
     rmdir_at(x, "d", "e");
     rmdir_at(x, "", "d");
     make_dir(x, "", "d");
-    make(x, "d", "c", "AGENT c");
+    make_file(x, "d", "c", "AGENT c");
     make_dir(x, "", "new");
-    make(x, "new", "n", "n");
+    make_file(x, "new", "n", "n");
     fixture_close(x);
 }
 

@@ -1,4 +1,4 @@
-/* What the tests of this directory share: a pair of sockets, raw packets, and a count of open descriptors. */
+/* What the tests of this directory share: a pair of sockets, raw packets, many strings, and a count of open descriptors. */
 #pragma once
 
 #include <setjmp.h>
@@ -91,4 +91,23 @@ static inline void send_raw(int sock, const void *bytes, size_t len, size_t fd_c
             memcpy(CMSG_DATA(cmsg) + i * sizeof(int), &fd, sizeof(int));
     }
     assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), (ssize_t) len);
+}
+
+/* `count` strings of `len` bytes each, their NUL included. */
+static inline const char **many_strings(size_t count, size_t len)
+{
+    const char **strings = calloc(count + 1, sizeof(*strings));
+    char *text = malloc(len);
+
+    memset(text, 'x', len - 1);
+    text[len - 1] = '\0';
+    for (size_t i = 0; i < count; i++)
+        strings[i] = text;
+    return strings;
+}
+
+static inline void free_strings(const char **strings)
+{
+    free((void *) strings[0]);
+    free(strings);
 }

@@ -130,25 +130,6 @@ static void a_standard_input_needs_its_flag(void **state)
         assert_int_equal(ctl_request_decode(&frame, &got), frame.fd_count == 1 ? 0 : -EPROTO);
 }
 
-/* `count` arguments of `len` bytes each, their NUL included. */
-static const char **many_strings(size_t count, size_t len)
-{
-    const char **strings = calloc(count + 1, sizeof(*strings));
-    char *text = malloc(len);
-
-    memset(text, 'x', len - 1);
-    text[len - 1] = '\0';
-    for (size_t i = 0; i < count; i++)
-        strings[i] = text;
-    return strings;
-}
-
-static void free_strings(const char **strings)
-{
-    free((void *) strings[0]);
-    free(strings);
-}
-
 static void strings_too_long_for_a_frame_come_in_a_memfd(void **state)
 {
     const char **argv = many_strings(1000, 1000);

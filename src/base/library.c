@@ -1,4 +1,4 @@
-#include "store/library.h"
+#include "base/library.h"
 
 #include <dlfcn.h>
 #include <errno.h>

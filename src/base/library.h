@@ -1,10 +1,10 @@
 /*
  * A shared library that is loaded when it is first needed. Each library that a program is linked with costs a third of a
- * millisecond at every start and private pages in every process; most processes of this program never open a database.
+ * millisecond at every start and private pages in every process; most processes of this program never open
+ * a database, unpack an archive or compare texts.
  */
 #pragma once
 
-#include <pthread.h>
 #include <stddef.h>
 
 #include "base/err.h"

@@ -1,0 +1,165 @@
+/* Who reads, and who waits: see struct session. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "fence/session_int.h"
+
+#define STUCK_NS (2 * CLOCK_NS_PER_MS)
+#define IDLE_NS (10 * CLOCK_NS_PER_SEC)
+#define CATCH_UP_NS CLOCK_NS_PER_SEC
+#define CATCH_UP_STEP_US 100
+#define SETTLE_NS (200 * CLOCK_NS_PER_MS)
+
+__thread struct worker *session_self;
+
+/* While there is work, one of those who wait wakes up now and then to see whether the leader is stuck. The others sleep until
+ * they are called, and go home when that does not happen for long. True: time to go. */
+static bool wait_turn(struct session *s)
+{
+    int64_t now = clock_now_ns();
+    bool watches = !s->has_watcher, is_active = now - atomic_load(&s->last_ns) < SESSION_ACTIVE_NS;
+    struct timespec until = clock_timespec_of_ns(now + (watches && is_active ? STUCK_NS : IDLE_NS));
+    int r;
+
+    s->waiting++;
+    s->has_watcher |= watches;
+    r = watches && !is_active ? pthread_cond_wait(&s->turn, &s->lock) : pthread_cond_timedwait(&s->turn, &s->lock, &until);
+    if (watches)
+        s->has_watcher = false;
+    s->waiting--;
+    return !watches && r == ETIMEDOUT;
+}
+
+static bool leader_is_stuck(struct session *s)
+{
+    int64_t since = atomic_load(&s->busy_since_ns);
+
+    return since && clock_now_ns() - since > STUCK_NS;
+}
+
+bool session_take_lead(struct worker *w)
+{
+    struct session *s = w->s;
+
+    autolock(&s->lock);
+    while (!atomic_load(&s->stopping) && s->has_leader && !leader_is_stuck(s)) {
+        if (wait_turn(s))
+            return false;
+    }
+    if (atomic_load(&s->stopping))
+        return false;
+    if (s->has_leader)
+        follow_rescue(&s->follow, clock_now_ns());
+    s->has_leader = true;
+    atomic_store(&s->busy_since_ns, 0);
+    w->term = atomic_fetch_add(&s->term, 1) + 1;
+    w->crowd = 0;
+    return true;
+}
+
+void session_add_worker(struct session *s)
+{
+    sigset_t all, old;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    if (s->count - s->aside >= s->most)
+        return;
+    if (session_self)
+        follow_end(&s->follow, &session_self->pursuit); /* a thread inherits that */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, session_work, s) == 0)
+        s->count++;
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void session_pass_lead(struct worker *w)
+{
+    struct session *s = w->s;
+
+    autolock(&s->lock);
+    if (atomic_load(&s->term) != w->term)
+        return;
+    s->has_leader = false;
+    if (s->waiting > 0)
+        pthread_cond_signal(&s->turn);
+    else
+        session_add_worker(s);
+}
+
+/* ---- stepping aside ---- */
+
+bool session_step_aside(struct session *s)
+{
+    if (!session_self)
+        return false;
+    follow_end(&s->follow, &session_self->pursuit);
+    autolock(&s->lock);
+    if (s->aside >= s->most)
+        return false;
+    s->aside++;
+    if (atomic_load(&s->term) == session_self->term)
+        s->has_leader = false;
+    session_self->term = 0; /* whoever leads now, we do not */
+    if (!s->has_leader && s->waiting > 0)
+        pthread_cond_signal(&s->turn);
+    else if (!s->has_leader)
+        session_add_worker(s);
+    return true;
+}
+
+void session_step_back(struct session *s)
+{
+    autolock(&s->lock);
+    s->aside--;
+}
+
+/* While clients keep the device full it is never seen empty; but of FEW requests some are FORGETs then, if there are any. */
+static bool is_caught_up(struct session *s, uint64_t since)
+{
+    enum { FEW = 64 };
+    struct pollfd fds = { .fd = s->fd, .events = POLLIN };
+    bool is_read = poll(&fds, 1, 0) == 0 || atomic_load(&s->requests) - since > FEW;
+
+    /* In this order: what is not in the device any more is in somebody's hands. */
+    return is_read && atomic_load(&s->unheard) == 0;
+}
+
+/* The kernel has queued a FORGET when the system call returns that made it forget, but hands out later requests first now and
+ * then. */
+void session_catch_up(struct session *s)
+{
+    int64_t until = clock_now_ns() + CATCH_UP_NS;
+    uint64_t since = atomic_load(&s->requests);
+
+    if (!session_step_aside(s))
+        return;
+    while (!is_caught_up(s, since) && clock_now_ns() < until && !atomic_load(&s->stopping))
+        usleep(CATCH_UP_STEP_US);
+    session_step_back(s);
+}
+
+static bool is_idle(struct session *s)
+{
+    struct pollfd p = { .fd = s->fd, .events = POLLIN };
+
+    return poll(&p, 1, 0) == 0 && atomic_load(&s->serving) == 0 && atomic_load(&s->busy_since_ns) == 0;
+}
+
+/* Twice, because a request that was read is not yet at work for a moment. */
+void session_settle(struct session *s)
+{
+    int64_t until = clock_now_ns() + SETTLE_NS;
+
+    for (int in_a_row = 0; in_a_row < 2 && clock_now_ns() < until && !atomic_load(&s->stopping);) {
+        in_a_row = is_idle(s) ? in_a_row + 1 : 0;
+        if (in_a_row == 0)
+            usleep(CATCH_UP_STEP_US);
+    }
+}

@@ -1,0 +1,151 @@
+/* Making a sandbox in a home: its name, and how it comes to be there whole. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "service/home_int.h"
+
+#define NAME_TRIES 16
+#define SUFFIX_LETTERS 4
+#define SWEEP_AFTER_SEC 60
+
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+/* "shop-x3kf" for /home/me/shop: what may not be in a name becomes a dash, and dashes do not repeat. */
+static char *make_name(const char *base_path)
+{
+    static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789"; /* 32, none like another */
+    char name[SANDBOX_NAME_MAX];
+    unsigned char random[SUFFIX_LETTERS] = { 0 };
+    size_t len = 0, end = strlen(base_path), start;
+
+    while (end > 0 && base_path[end - 1] == '/')
+        end--;
+    for (start = end; start > 0 && base_path[start - 1] != '/';)
+        start--;
+    for (; start < end && len < sizeof(name) - 2 - SUFFIX_LETTERS; start++) {
+        char c = base_path[start];
+        if (!is_name_char(c))
+            c = '-';
+        if (len == 0 ? c != '-' && c != '.' : c != '-' || name[len - 1] != '-')
+            name[len++] = c;
+    }
+    while (len > 0 && name[len - 1] == '-')
+        len--;
+    if (len == 0)
+        len = (size_t) snprintf(name, sizeof(name), "sandbox");
+    name[len++] = '-';
+    if (id_random(random, sizeof(random)) < 0)
+        abort();
+    for (size_t i = 0; i < SUFFIX_LETTERS; i++)
+        name[len++] = letters[random[i] % (sizeof(letters) - 1)];
+    return xdupn(name, len);
+}
+
+/* What a crash left under a temporary name. One that is still being made, or removed, is locked, except in its first moments. */
+static void sweep_one(struct home *home, const char *temp)
+{
+    autofd int fd = path_open_beneath(home->sandboxes_fd, temp, O_PATH | O_DIRECTORY, 0), lock = -1;
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || clock_wall_ns() / CLOCK_NS_PER_SEC - st.st_mtime < SWEEP_AFTER_SEC)
+        return;
+    if (home_lock(fd, &lock) == 0)
+        file_remove_tree(home->sandboxes_fd, temp);
+}
+
+static void sweep(struct home *home)
+{
+    autodirectory dir = directory_open(home->sandboxes_fd);
+
+    for (const struct dirent *d; (d = directory_next(dir));) {
+        if (id_is_valid(FILE_TEMP_PREFIX, d->d_name))
+            sweep_one(home, d->d_name);
+    }
+}
+
+static int make_temp(struct home *home, char temp[ID_TEXT_MAX], int *ret_dir_fd, int *ret_lock_fd)
+{
+    int r;
+
+    id_new(FILE_TEMP_PREFIX, temp);
+    if (mkdirat(home->sandboxes_fd, temp, 0700) < 0)
+        return -errno;
+    r = path_open_beneath(home->sandboxes_fd, temp, O_RDONLY | O_DIRECTORY, 0);
+    if (r < 0)
+        return r;
+    *ret_dir_fd = r;
+    r = home_lock(*ret_dir_fd, ret_lock_fd);
+    return r == 0 && mkdirat(*ret_dir_fd, "mnt", 0700) < 0 ? -errno : r;
+}
+
+/* A sandbox that is there is never empty, so a plain rename() does not replace one. */
+static int take_name(struct home *home, const char *temp, int dir_fd, const struct sandbox_spec *spec, bool lasts,
+                     struct err *err)
+{
+    int r = sandbox_spec_store(dir_fd, spec, lasts, err);
+
+    if (r < 0)
+        return r;
+    if (renameat(home->sandboxes_fd, temp, home->sandboxes_fd, spec->name) == 0)
+        r = lasts ? file_fsync_dir(home->sandboxes_fd) : 0;
+    else
+        r = errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
+    if (r == -EEXIST)
+        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a sandbox '%s' already; choose another name", spec->name);
+    return r < 0 ? err_errno(err, r, "naming sandbox '%s'", spec->name) : 0;
+}
+
+static int take_new_name(struct home *home, const char *temp, int dir_fd, struct sandbox_spec *spec, bool lasts,
+                         struct err *err)
+{
+    int r = -EEXIST;
+
+    for (int i = 0; i < NAME_TRIES && r == -EEXIST; i++) {
+        free(spec->name);
+        spec->name = make_name(spec->base_path ? spec->base_path : "");
+        r = take_name(home, temp, dir_fd, spec, lasts, err);
+    }
+    if (r < 0) {
+        free(spec->name);
+        spec->name = NULL;
+    }
+    return r;
+}
+
+int home_create(struct home *home, struct sandbox_spec *spec, bool lasts, int *ret_dir_fd, struct err *err)
+{
+    char temp[ID_TEXT_MAX];
+    autofd int dir_fd = -1, lock = -1;
+    int r;
+
+    if (spec->name && !sandbox_name_is_valid(spec->name))
+        return home_refuse_name(spec->name, err);
+    sweep(home);
+    r = make_temp(home, temp, &dir_fd, &lock);
+    if (r < 0)
+        err_errno(err, r, "making a sandbox in '%s/sandboxes'", home->path);
+    else if (spec->name)
+        r = take_name(home, temp, dir_fd, spec, lasts, err);
+    else
+        r = take_new_name(home, temp, dir_fd, spec, lasts, err);
+    if (r < 0) {
+        file_remove_tree(home->sandboxes_fd, temp);
+        return r;
+    }
+    *ret_dir_fd = steal_fd(&dir_fd);
+    return 0;
+}

@@ -1,0 +1,49 @@
+"""What an attacker behind the fence finds: files whose bytes can be recognised, at every level."""
+
+import os
+
+from harness import Tree
+
+
+SECRET = b"XYZZY-THE-SECRET"
+VIEWED = b"XYZZY-ONLY-SEEN"
+FIXED = b"read me, change me not"
+
+RULES = [
+    "/**=write",
+    "/secret/**=none",
+    "/hidden.txt=none",
+    "**/*.key=none",
+    "/look/**=view",
+    "/read/**=read",
+    "/box/**/private/**=none",
+    "/deep/a/b/inner.txt=none",
+    "/deep/exception/**=none",
+    "/deep/exception/ok.txt=read",
+]
+
+
+def build(root):
+    t = Tree(root)
+    t.file("secret/plan.txt", SECRET).file("secret/sub/more.txt", SECRET).file("hidden.txt", SECRET).file(
+        "open/server.key", SECRET
+    )
+    t.file("look/file.txt", VIEWED).file("look/tool", b"#!/bin/sh\necho " + VIEWED + b"\n", 0o755).link("file.txt", "look/link")
+    t.file("look/dir/inner", VIEWED)
+    t.file("read/file.txt", FIXED).file("read/tool", "#!/bin/sh\necho ran\n", 0o755).file("read/dir/inner", FIXED)
+    t.file("open/file.txt", "open\n").file("open/dir/a", "a\n").file("open/dir/b", "b\n").dir("open/empty")
+    t.file("deep/a/b/inner.txt", SECRET).file("deep/a/b/outer.txt", "outer\n").file("deep/exception/ok.txt", "ok\n")
+    t.file("deep/exception/no.txt", SECRET)
+    t.dir("box").file("plain/x/y/z", "z\n").fifo("open/fifo")
+    t.file("look/attr.txt", VIEWED)
+    os.setxattr(t.at("look/attr.txt"), "user.note", VIEWED)
+    t.settle()
+    return t
+
+
+def answers(f, code, *args, **kw):
+    """What the Python code prints behind the fence, as a list of lines; none of them may hold a secret."""
+    ran = f.python(code, *args, **kw)
+    assert ran.code == 0, ran.err
+    assert SECRET not in ran.stdout + ran.stderr and VIEWED not in ran.stdout + ran.stderr, ran.out
+    return ran.out.splitlines()
