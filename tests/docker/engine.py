@@ -55,7 +55,7 @@ class Engine:
     def words(self, network):
         return ["unshare", "--net", "/bin/sh", "-c", START, "sh", "dockerd", "-H", self.host, "--data-root", str(self.dir / "root"),
                 "--exec-root", str(self.dir / "exec"), "--pidfile", str(self.dir / "pid"), "--exec-opt",
-                "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{self.name}", *network]
+                "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{self.name}", "--max-download-attempts", "1", *network]
 
     def launch(self, network):
         with open(self.dir / "log", "ab") as log:
