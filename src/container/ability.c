@@ -1,6 +1,7 @@
 #include "container/ability.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "container/answer.h"
 
@@ -17,7 +18,28 @@ void ability_read(const json_t *info, struct ability *ret)
     };
 }
 
-int ability_ask(struct engine *engine, struct ability *ret, struct err *err)
+int ability_check_runtime(const json_t *info, const char *oci_runtime, struct err *err)
+{
+    json_t *runtimes = json_object_get(info, "Runtimes");
+    autodone(buf) struct buf names = BUF_EMPTY;
+    const char *name;
+    json_t *ignored;
+
+    if (*oci_runtime == '\0' || strchr(oci_runtime, '.') || !json_is_object(runtimes) || json_object_get(runtimes, oci_runtime))
+        return 0;
+    json_object_foreach(runtimes, name, ignored)
+    {
+        if (names.len < ANSWER_TEXT_MAX) {
+            buf_add_str(&names, names.len ? ", " : "");
+            answer_add_text(&names, name);
+        }
+    }
+    return err_set(err, ERR_FAILED_PRECONDITION, -ENOENT,
+                   "the Docker engine has no OCI runtime '%s', which runtime.docker.oci_runtime names; it has: %s", oci_runtime,
+                   names.len ? names.data : "none");
+}
+
+int ability_ask(struct engine *engine, const char *oci_runtime, struct ability *ret, struct err *err)
 {
     autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
     autoptr(json_t) info = NULL;
@@ -31,7 +53,7 @@ int ability_ask(struct engine *engine, struct ability *ret, struct err *err)
     if (r < 0)
         return r;
     ability_read(info, ret);
-    return 0;
+    return ability_check_runtime(info, oci_runtime, err);
 }
 
 static int refuse(const char *what, struct err *err)

@@ -62,7 +62,7 @@ static void on_progress(const char *text, void *cookie)
 static int prepare(struct container *c, struct err *err)
 {
     const struct docker_order *order = c->order;
-    int r = ability_ask(c->engine, &c->ability, err);
+    int r = ability_ask(c->engine, order->container.oci_runtime, &c->ability, err);
 
     if (r == 0)
         r = ability_check(&c->ability, &order->spec.limits, err);

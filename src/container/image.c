@@ -42,6 +42,26 @@ static int on_piece(const void *bytes, size_t len, void *cookie)
     return 0;
 }
 
+/* Passwords for registries are those of people, and no sandbox's: the engine is told none. */
+static bool is_refused(const char *reason)
+{
+    static const char *const signs[] = { "unauthorized", "authentication required", "no basic auth", "denied" };
+
+    for (size_t i = 0; i < ARRAY_LEN(signs); i++)
+        if (strcasestr(reason, signs[i]))
+            return true;
+    return false;
+}
+
+static int refuse(int r, const char *name, struct err *err)
+{
+    struct err why = err ? *err : ERR_NONE;
+
+    return err_set(
+        err, why.code, r, "there is no image '%s' here, and it cannot be fetched: %s%s", name, why.text,
+        is_refused(why.text) ? "; if it is not for everybody, use 'docker login' and 'docker pull' on this host first" : "");
+}
+
 static int fetch(struct engine *engine, const char *name, struct pull *pull, struct err *err)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
@@ -53,8 +73,9 @@ static int fetch(struct engine *engine, const char *name, struct pull *pull, str
                    &(struct engine_question){
                        .method = "POST", .path = path.data, .silence_ms = SILENCE_MS, .piece = on_piece, .cookie = pull },
                    &answer, err);
-    if (r == 0)
-        r = answer_check(&answer, err);
+    /* Of whatever a registry says, engines say 500: nothing is wrong in here. */
+    if (r == 0 && (r = answer_check(&answer, err)) < 0 && err && err->code == ERR_UNAVAILABLE)
+        err->code = ERR_FAILED_PRECONDITION;
     if (r == 0 && pull->has_failed)
         r = err_set(err, ERR_NOT_FOUND, -ENOENT, "%s", pull->error);
     return r;
@@ -82,7 +103,11 @@ int image_require(struct engine *engine, const char *name, bool may_pull, pull_f
     if (r != 0)
         return r < 0 ? r : 0;
     if (!may_pull)
-        return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no image '%s' here, and fetching images is switched off", name);
+        return err_set(
+            err, ERR_NOT_FOUND, -ENOENT,
+            "there is no image '%s' here, and fetching images is switched off: 'docker pull %s' on this host, or set "
+            "runtime.docker.pull",
+            name, name);
     fn("", cookie);
     r = fetch(engine, name, &pull, err);
     if (r == -ECANCELED)
@@ -90,6 +115,6 @@ int image_require(struct engine *engine, const char *name, bool may_pull, pull_f
     if (r == 0)
         r = look(engine, name, err);
     if (r < 0)
-        return err_wrap(err, r, "there is no image '%s' here, and it cannot be fetched", name);
+        return refuse(r, name, err);
     return r > 0 ? 0 : err_set(err, ERR_NOT_FOUND, -ENOENT, "the image '%s' was fetched and is not there", name);
 }

@@ -82,11 +82,13 @@ int place_make(struct docker_order *order, int *ret_fd, struct err *err)
     return 0;
 }
 
-/* Whether no other supervisor has the sandbox, nor gets it while `ret_lock` is held. One that has no lock any more is being removed. */
+/* Whether no other supervisor has the sandbox, nor gets it while `ret_lock` is held. One that has no lock any more is being removed. Shared,
+ * as with all who only ask: a server that asks at this moment would otherwise keep us from it, or take us for a supervisor that does not
+ * answer and never look again. */
 static bool is_free(int dir, int *ret_lock)
 {
     *ret_lock = openat(dir, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    return *ret_lock < 0 ? errno == ENOENT : flock(*ret_lock, LOCK_EX | LOCK_NB) == 0;
+    return *ret_lock < 0 ? errno == ENOENT : flock(*ret_lock, LOCK_SH | LOCK_NB) == 0;
 }
 
 void place_forsake(const struct docker_order *order, pid_t parent)

@@ -90,11 +90,21 @@ static int renew_engine(struct service *service, const struct sandbox_row *row, 
     return sandbox_spec_store(dir_fd, spec, true, err);
 }
 
+static void on_step(const char *text, void *cookie)
+{
+    struct ward *ward = cookie;
+
+    log_info("sandbox is starting", LOG_STR("sandbox_id", ward->id), LOG_STR("step", text));
+    ward_set_step(ward, text);
+}
+
 static int boot(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
     bool is_container = row->runtime == SANDBOX_RUNTIME_DOCKER;
-    struct launch_wait wait = { .within_ms = is_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS, .cancel_fd = cancel_fd };
+    struct launch_wait wait = {
+        .within_ms = is_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS, .cancel_fd = cancel_fd, .on_step = on_step, .cookie = ward
+    };
     autofd int dir_fd = -1;
     int r = open_dir(service, row->id, &dir_fd, err);
 
@@ -104,6 +114,7 @@ static int boot(struct service *service, struct ward *ward, struct sandbox_row *
         r = settle(service, row->codebase_id, err);
     if (r == 0)
         r = launch(&service->home, row->id, LAUNCH_DETACHED, &wait, &launched, err);
+    ward_set_step(ward, NULL);
     if (r < 0)
         return r;
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);

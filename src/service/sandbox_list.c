@@ -46,13 +46,26 @@ int service_get_own_sandbox(struct service *service, const struct caller *caller
                        "OTHER_HOST");
 }
 
+/* The row of one that starts knows only that it does; what it is at, whoever starts it does. */
+static int make_info(struct service *service, const struct sandbox_row *row, struct sandbox_info **ret, struct err *err)
+{
+    autofree char *step = row->status == SANDBOX_STATUS_STARTING ? ward_dup_step(&service->wards, row->id) : NULL;
+    int r = row_info_make(row, ret, err);
+
+    if (r < 0 || !step)
+        return r;
+    free((*ret)->reason);
+    (*ret)->reason = steal_ptr(&step);
+    return 0;
+}
+
 int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
                   struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = service_get_sandbox(service, caller, id, &row, err);
 
-    return r < 0 ? r : row_info_make(&row, ret, err);
+    return r < 0 ? r : make_info(service, &row, ret, err);
 }
 
 void sandbox_page_done(struct sandbox_page *page)
@@ -92,7 +105,7 @@ int sandboxes_list(struct service *service, const struct caller *caller, const s
         return r;
     ret->items = xalloc((rows.count + 1) * sizeof(struct sandbox_info *));
     for (size_t i = 0; r == 0 && i < rows.count; i++) {
-        r = row_info_make(&rows.rows[i], &ret->items[ret->count], err);
+        r = make_info(service, &rows.rows[i], &ret->items[ret->count], err);
         ret->count += r == 0;
     }
     ret->next_token = xdup(rows.next_token ? rows.next_token : "");

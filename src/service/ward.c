@@ -28,6 +28,7 @@ static void ward_free(struct ward *ward)
     proc_done(&ward->supervisor);
     free(ward->owner);
     free(ward->codebase_id);
+    free(ward->step);
     pthread_mutex_destroy(&ward->life);
     pthread_mutex_destroy(&ward->lock);
     free(ward);
@@ -230,6 +231,32 @@ bool ward_knows_exec(struct ward *ward, const char *name)
         is_known = ward->execs[i] == hash;
     pthread_mutex_unlock(&ward->lock);
     return is_known;
+}
+
+void ward_set_step(struct ward *ward, const char *text)
+{
+    autofree char *step = text ? xdup(text) : NULL;
+
+    pthread_mutex_lock(&ward->lock);
+    free(ward->step);
+    ward->step = steal_ptr(&step);
+    pthread_mutex_unlock(&ward->lock);
+}
+
+char *ward_dup_step(struct wards *wards, const char *id)
+{
+    char *step = NULL;
+    struct ward *ward;
+
+    pthread_mutex_lock(&wards->lock);
+    ward = look_up(wards, id);
+    if (ward) {
+        pthread_mutex_lock(&ward->lock);
+        step = ward->step ? xdup(ward->step) : NULL;
+        pthread_mutex_unlock(&ward->lock);
+    }
+    pthread_mutex_unlock(&wards->lock);
+    return step;
 }
 
 void wards_each_running(struct wards *wards, ward_fn fn, void *cookie)

@@ -46,6 +46,7 @@ struct ward {
     size_t idle_count;
     uint64_t execs[WARD_EXECS_KEPT]; /* hashes of the names of the last that this server asked for: a ring */
     size_t exec_next;
+    char *step; /* owned; what its start is at, if that takes its time; NULL otherwise */
 };
 
 struct wards {
@@ -79,6 +80,11 @@ void ward_give_fd(struct ward *ward, int fd);
 /* This server asks for the exec itself, so whoever hears of its end need not see to it. */
 void ward_note_exec(struct ward *ward, const char *name);
 bool ward_knows_exec(struct ward *ward, const char *name);
+
+/* What a start that takes its time is at, such as fetching an image; NULL: nothing, any more. */
+void ward_set_step(struct ward *ward, const char *text);
+/* New; NULL when there is nothing to tell. */
+char *ward_dup_step(struct wards *wards, const char *id);
 
 /* Every ward that runs, each referenced for the call. */
 typedef void (*ward_fn)(struct ward *ward, void *cookie);

@@ -106,6 +106,15 @@ static void on_limit(uint32_t events, void *cookie)
     boot_take_limits(cookie);
 }
 
+/* It ran, and does not any more. Why a container ended nobody here can say; what to do about it can be said. */
+static void fail_running(struct sandbox *sandbox, struct err *err)
+{
+    if (boot_is_host_visible(sandbox))
+        err_wrap(err, -ECHILD,
+                 "the container ended: its engine was stopped, or somebody removed it; its changes are kept, start it again");
+    sandbox_fail(sandbox, err);
+}
+
 static void on_process_end(uint32_t events, void *cookie)
 {
     struct sandbox *sandbox = cookie;
@@ -113,10 +122,12 @@ static void on_process_end(uint32_t events, void *cookie)
 
     (void) events;
     watch_stop(&sandbox->process_watch);
-    if (!sandbox->link.is_ready)
-        runtime_explain(sandbox->process, &err);
-    else
+    if (sandbox->link.is_ready) {
         err_set(&err, ERR_ABORTED, -ECHILD, "the sandbox's first process was killed");
+        fail_running(sandbox, &err);
+        return;
+    }
+    runtime_explain(sandbox->process, &err);
     sandbox_fail(sandbox, &err);
 }
 
@@ -173,10 +184,12 @@ static void on_link(int r, void *cookie)
             log_warn("the supervisor cannot restrict itself", LOG_ERRNO("error", r));
         return;
     }
-    if (!sandbox->link.is_ready)
-        runtime_explain(sandbox->process, &err);
-    else
+    if (sandbox->link.is_ready) {
         err_errno(&err, r, "lost the link to the sandbox's init");
+        fail_running(sandbox, &err);
+        return;
+    }
+    runtime_explain(sandbox->process, &err);
     sandbox_fail(sandbox, &err);
 }
 

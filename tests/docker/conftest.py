@@ -99,11 +99,13 @@ class Shop:
         (self.base / "hello.txt").write_text("hello\n")
         (self.dir / "state").mkdir(mode=0o700)
 
+    def environment(self, **env):
+        return {"PATH": os.environ["PATH"], "HOME": str(self.dir), "AGENTFENSE_STATE_DIR": str(self.dir / "state"),
+                "AGENTFENSE_SERVER_HTTP_ADDR": "127.0.0.1:1", "DOCKER_HOST": ENGINE.host, **env}
+
     def call(self, *words, **env):
         return subprocess.run([str(self.program), *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                              timeout=120, check=False, cwd=self.dir,
-                              env={"PATH": os.environ["PATH"], "HOME": str(self.dir), "AGENTFENSE_STATE_DIR": str(self.dir / "state"),
-                                   "AGENTFENSE_SERVER_HTTP_ADDR": "127.0.0.1:1", "DOCKER_HOST": ENGINE.host, **env})
+                              timeout=120, check=False, cwd=self.dir, env=self.environment(**env))
 
     def run(self, *words, image="box", **env):
         """Options, "--", and the command."""

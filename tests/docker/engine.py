@@ -39,6 +39,10 @@ def own_processes(word):
 
 
 class Engine:
+    namespaces = ()  # words of unshare, beside a network of its own
+    prologue = ""  # shell, before it starts
+    options = ()
+
     def __init__(self, host=None):
         self.is_ours = host is None
         self.dir = pathlib.Path(tempfile.gettempdir()) / f"af-dk-{os.urandom(5).hex()}"  # also the name of images
@@ -53,9 +57,10 @@ class Engine:
     # ---- its life ----
 
     def words(self, network):
-        return ["unshare", "--net", "/bin/sh", "-c", START, "sh", "dockerd", "-H", self.host, "--data-root", str(self.dir / "root"),
+        return ["unshare", "--net", *self.namespaces, "/bin/sh", "-e", "-c", self.prologue + START, "sh", "dockerd", "-H", self.host, "--data-root", str(self.dir / "root"),
                 "--exec-root", str(self.dir / "exec"), "--pidfile", str(self.dir / "pid"), "--exec-opt",
-                "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{self.name}", *network]
+                "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{self.name}", "--max-download-attempts", "1",
+                *self.options, *network]
 
     def launch(self, network):
         with open(self.dir / "log", "ab") as log:

@@ -34,6 +34,11 @@ def test_without_an_engine_a_sandbox_is_made_and_its_start_says_what_is_missing(
     assert client.run(other, "echo on").stdout == "on\n"
 
 
+def test_without_an_engine_run_says_what_is_missing(shop, tmp_path):
+    done = shop.run("--", "true", DOCKER_HOST=f"unix://{tmp_path}/no.sock")
+    assert done.returncode == 125 and f"no Docker engine answers at '{tmp_path}/no.sock'" in done.stderr and "start it" in done.stderr, done
+
+
 def test_the_engine_is_where_the_configuration_says_now(make, dock, tmp_path):
     server = make(**{"runtime-docker-host": f"{tmp_path}/no.sock"}).start()
     client = server.client()
@@ -83,12 +88,11 @@ def test_an_engine_that_restarts_ends_sandboxes_but_loses_nothing(server, dock, 
     kept = client.sandbox(client.codebase({"a": "a"}), image=dock.image("box"), sync_on_completion=OFF)
     client.run(kept, "echo changed > a; echo new > b; rm -f none")
     dock.restart(number)
-    if number == signal.SIGTERM:  # containers went with it
+    # An engine answers when it has settled what its containers are: those that it did not end before it ends now, unless it keeps them.
+    if not dock.containers("status=running"):
         eventually(lambda: status(client, kept) == ERROR)
-        assert client.get_sandbox(sandbox_id=kept).status_reason
-    else:  # they may have lived on; then they are as they were
-        eventually(lambda: status(client, kept) in (ERROR, RUNNING))
-    if status(client, kept) == ERROR:
+        reason = client.get_sandbox(sandbox_id=kept).status_reason
+        assert "engine was stopped" in reason and "start it again" in reason, reason
         assert client.start_sandbox(sandbox_id=kept).status == RUNNING
     assert client.run(kept, "cat a b").stdout == "changed\nnew\n"
     client.destroy_sandbox(sandbox_id=kept)

@@ -8,6 +8,7 @@ import threading
 
 import grpc
 import pytest
+from engine import own_processes
 from sandbox.v1 import sandbox_pb2
 from server import eventually
 
@@ -35,15 +36,17 @@ class Torment:
                 if self.client.run(self.sandbox, f"echo {n} > f{n} && sync f{n}").exit_code == 0:
                     self.written.append(n)
 
-    def is_awake(self):
-        """Of a kill that was a moment ago the server may hear a moment later."""
-        try:
-            if self.client.get_sandbox(sandbox_id=self.sandbox).status != sandbox_pb2.SANDBOX_STATUS_RUNNING:
-                self.client.start_sandbox(sandbox_id=self.sandbox)
-            return self.client.run(self.sandbox, "true").exit_code == 0
-        except grpc.RpcError as error:
-            print(error.details())
-            return False
+    def runs(self):
+        """What the server says."""
+        return self.client.get_sandbox(sandbox_id=self.sandbox).status == sandbox_pb2.SANDBOX_STATUS_RUNNING
+
+    def wake(self):
+        """Of a kill that was a moment ago the server hears a moment later, by the end of a connection; that is waited for, and nothing else:
+        then a start succeeds at once, whatever the kill has left behind."""
+        eventually(lambda: self.runs() == bool(self.server.supervisors()))
+        if not self.runs():
+            self.client.start_sandbox(sandbox_id=self.sandbox)
+        assert self.client.run(self.sandbox, "true").exit_code == 0
 
     def victims(self):
         """Pids of the server, of the supervisor, and of what holds the container."""
@@ -77,12 +80,23 @@ class Torment:
 
     def check(self):
         assert self.written, "nothing was ever acknowledged"
-        eventually(self.is_awake)
+        self.wake()
         there = self.client.run(self.sandbox, "cat f*").stdout.split()
         assert set(map(str, self.written)) <= set(there)
-        assert len(self.dock.containers()) == 1 and len(self.server.mounts()) <= 1
+        assert len(self.dock.containers()) == 1 and len(self.server.mounts()) == 1
+        # The program of a container whose supervisor was killed ends when the engine has removed that container, in its own time.
+        eventually(lambda: len(self.processes()) == 2)
         self.client.destroy_sandbox(sandbox_id=self.sandbox)
-        eventually(lambda: not self.dock.containers() and not self.server.mounts())
+        self.check_gone()
+
+    def processes(self):
+        """Supervisors of the sandbox, and the programs of its containers."""
+        return own_processes(self.sandbox)
+
+    def check_gone(self):
+        """An engine takes a container away when its init has ended, in its own time. A mount goes with the call that destroys."""
+        assert not self.server.mounts()
+        eventually(lambda: not self.dock.containers() and not self.processes())
 
 
 def torment(make, dock, rounds):
@@ -114,6 +128,7 @@ def test_a_server_that_starts_removes_what_all_of_them_left(make, dock):
             os.kill(pid, number)
     one.server.process.wait(60)
     one.server.start()
-    eventually(lambda: not dock.containers() and not one.server.mounts())
+    assert not one.server.mounts()  # gone before it answers; the container goes when the engine has heard of init's end
+    eventually(lambda: not dock.containers())
     one.client = one.server.client()
     one.check()

@@ -390,13 +390,17 @@ def test_a_command_that_is_not_detached_cannot_be_attached_to(box):
 
 
 def test_many_detached_commands_that_nobody_asks_for(box):
-    client = box.client()
-    runs = [client.start(f"sleep 0.5; echo {i}", flags=DETACHED, name=f"job{i}") for i in range(80)]
+    """None ends before whoever started them is gone, however long that takes: each waits for somebody to open the other end of a pipe."""
+    client, other = box.client(), box.client().watch()
+    assert other.run("mkfifo /tmp/gate").code == 0
+    runs = [client.start(f": < /tmp/gate; echo {i}", flags=DETACHED, name=f"job{i}") for i in range(80)]
     for run in runs:
         run.wait_started()
     client.close()
-    other = box.client().watch()
-    other.until(lambda: sum(e.event == "exec_finished" for e in other.events) >= 80)
+    opener = other.start("exec 3<>/tmp/gate; sleep 1000").wait_started()
+    other.until(lambda: len({e.exec for e in other.events if e.event == "exec_finished" and e.exec.startswith("job")}) == 80)
+    opener.kill()
+    opener.wait()
     assert other.status().execs <= 66
     kept = [other.attach(f"job{i}").wait() for i in range(80)]
     assert sum(run.error is None for run in kept) >= 60

@@ -69,6 +69,7 @@ struct fake_engine {
     int listen_fd;
     pthread_t thread;
     const char *reply;
+    const char *later; /* instead of the reply, from the second connection on; NULL: the same */
     size_t reply_len, repeats;
     bool hangs; /* says nothing, and keeps the connection */
     int held_fd;
@@ -91,6 +92,10 @@ static inline void *fake_engine_serve(void *cookie)
         for (size_t i = 0; i <= fake->repeats && send(fd, fake->reply, fake->reply_len, MSG_NOSIGNAL) > 0; i++)
             ;
         close(fd);
+        if (fake->later) {
+            fake->reply = fake->later;
+            fake->reply_len = strlen(fake->later);
+        }
     }
     return NULL;
 }
