@@ -1,5 +1,5 @@
 /*
- * A terminal over a WebSocket: exec-interactive.
+ * A terminal, or three pipes, over a WebSocket: exec-interactive.
  *
  *     client                                          server
  *       │  {command, args?, ..., cols?, rows?}           │   first; or {attach: PROCESS}, or ?attach=PROCESS and nothing
@@ -8,14 +8,17 @@
  *       ◀────────────────────────────────────────────────│
  *       │  {type: "stdin", data}, or a binary message    │
  *       │  {type: "resize", cols, rows}, {type: "ping"}  │
- *       │  {type: "detach"}                              │   the process goes on
+ *       │  {type: "detach"}                              │   the process goes on; not with pipes
+ *       │  {type: "eof"}                                 │   with pipes: no more input
  *       │────────────────────────────────────────────────▶
  *       │  {type: "stdout", data}, or binary messages    │   these when the first frame says binary: true, or ?binary=true
- *       │  {type: "pong"}, {type: "error", data}         │
- *       │  {type: "exit", code}                          │   and the end
+ *       │  {type: "stderr", data}                        │   with pipes; binary ones begin with a byte then, 1 or 2
+ *       │  {type: "pong"}, {type: "error", data, code?}  │
+ *       │  {type: "exit", code, timedOut?}               │   and the end
  *       ◀────────────────────────────────────────────────│
  *
- * When the connection ends otherwise, the process is ended like that of a terminal that is closed, unless it was to be kept (keepAlive).
+ * With tty: false in the first message there is no terminal but pipes. When the connection ends otherwise, the process is ended like that of
+ * a terminal that is closed, unless it was to be kept (keepAlive); one with pipes is killed.
  * It holds a thread of the pool while somebody is attached, as every stream does.
  */
 #include <errno.h>
@@ -34,7 +37,9 @@
 #include "service/workspace_terminal.h"
 
 #define FIRST_FRAME_MS 30000
+#define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
 #define CLOSE_MS 5000
+#define SLOW_MS 3600000 /* who reads through a pager takes its time; who is gone is noticed by its silence */
 #define SIZE_MAX_CELLS 10000
 
 struct terminal {
@@ -42,9 +47,11 @@ struct terminal {
     struct websocket *socket;        /* borrowed */
     struct workspace_terminal *link; /* owned; NULL: not begun */
     bool is_binary, keeps_alive;
+    bool is_piped;
     bool awaits_taking; /* what was typed last is not in the terminal yet */
     struct buf typed;   /* what is to be typed */
-    struct buf cut;     /* the beginning of a character */
+    struct buf cut[2];  /* of each stream the beginning of a character */
+    bool input_ends;    /* after what is to be typed */
     bool has_ended;     /* the process has */
     bool is_over;       /* we are to end */
     bool is_detaching;  /* and it goes on */
@@ -63,47 +70,105 @@ static void say(struct terminal *terminal, json_t *value)
     free(text);
 }
 
-static void complain(struct terminal *terminal, const char *text)
+/* 0: no exit code comes of it. */
+static void complain_with(struct terminal *terminal, const char *text, int exit_code)
 {
     json_t *value = json_pack("{s:s, s:o}", "type", "error", "data", ws_text(text, strlen(text)));
 
+    if (exit_code)
+        json_object_set_new(value, "code", json_integer(exit_code));
     say(terminal, value);
+}
+
+static void complain(struct terminal *terminal, const char *text)
+{
+    complain_with(terminal, text, 0);
+}
+
+static void hang_up(struct terminal *terminal, enum websocket_status status, const char *text)
+{
+    websocket_close(terminal->socket, status, text);
+    terminal->is_over = true;
 }
 
 /* Says why, and ends. */
 static void give_up(struct terminal *terminal, enum websocket_status status, const char *text)
 {
     complain(terminal, text);
-    websocket_close(terminal->socket, status, text);
-    terminal->is_over = true;
+    hang_up(terminal, status, text);
 }
 
-static void show(struct terminal *terminal, const void *bytes, size_t len)
+/* As a shell has it, of a command that could not be started in a terminal. */
+static int exit_code_of(const struct err *err)
 {
-    if (terminal->is_binary) {
-        websocket_send(terminal->socket, true, bytes, len);
-        return;
-    }
-    buf_add(&terminal->cut, bytes, len);
-    size_t whole = ws_text_whole(terminal->cut.data, terminal->cut.len);
-    if (whole > 0)
-        say(terminal, json_pack("{s:s, s:o}", "type", "stdout", "data", ws_text(terminal->cut.data, whole)));
-    memmove(terminal->cut.data, terminal->cut.data + whole, terminal->cut.len - whole);
-    terminal->cut.len -= whole;
+    if (!err->reason)
+        return 0;
+    return strcmp(err->reason, "COMMAND_NOT_FOUND") == 0 ? 127 : strcmp(err->reason, "COMMAND_NOT_EXECUTABLE") == 0 ? 126 : 0;
 }
 
+static void show_text(struct terminal *terminal, bool is_err, size_t len)
+{
+    struct buf *cut = &terminal->cut[is_err];
+
+    if (len == 0)
+        return;
+    say(terminal, json_pack("{s:s, s:o}", "type", is_err ? "stderr" : "stdout", "data", ws_text(cut->data, len)));
+    memmove(cut->data, cut->data + len, cut->len - len);
+    cut->len -= len;
+}
+
+static void show(struct terminal *terminal, enum ctl_stream stream, const void *bytes, size_t len)
+{
+    bool is_err = terminal->is_piped && stream == CTL_STREAM_ERR;
+    autodone(buf) struct buf marked = BUF_EMPTY;
+
+    if (len == 0)
+        return;
+    if (terminal->is_binary && terminal->is_piped) {
+        buf_add_char(&marked, is_err ? 2 : 1);
+        buf_add(&marked, bytes, len);
+        websocket_send(terminal->socket, true, marked.data, marked.len);
+    } else if (terminal->is_binary) {
+        websocket_send(terminal->socket, true, bytes, len);
+    } else {
+        buf_add(&terminal->cut[is_err], bytes, len);
+        show_text(terminal, is_err, ws_text_whole(terminal->cut[is_err].data, terminal->cut[is_err].len));
+    }
+}
+
+/* Who hears of the end finds what it changed in the codebase. */
 static void show_end(struct terminal *terminal, const struct terminal_news *news)
 {
+    struct ws *ws = terminal->ws;
+    json_t *end = json_pack("{s:s, s:i}", "type", "exit", "code", news->exit_code);
+
     terminal->has_ended = terminal->is_over = true;
-    if (terminal->cut.len > 0)
-        say(terminal, json_pack("{s:s, s:o}", "type", "stdout", "data", ws_text(terminal->cut.data, terminal->cut.len)));
+    show(terminal, CTL_STREAM_ERR, news->bytes, news->len);
+    for (int i = 0; i < 2; i++)
+        show_text(terminal, i, terminal->cut[i].len);
     if (news->exit_code < 0)
         complain(terminal, news->text);
-    say(terminal, json_pack("{s:s, s:i}", "type", "exit", "code", news->exit_code));
+    if (news->timed_out)
+        json_object_set_new(end, "timedOut", json_true());
+    if (news->ran_out_of_memory)
+        json_object_set_new(end, "outOfMemory", json_true());
+    workspace_terminal_sync(ws->service, &ws->caller, ws->id, workspace_terminal_name(terminal->link));
+    say(terminal, end);
     websocket_close(terminal->socket, WEBSOCKET_NORMAL, "");
 }
 
 /* ---- to the process ---- */
+
+static void type_next(struct terminal *terminal);
+
+/* With pipes we are the one who writes. */
+static void feed(struct terminal *terminal)
+{
+    if (!workspace_terminal_feed(terminal->link))
+        return;
+    terminal->awaits_taking = false;
+    type_next(terminal);
+}
 
 /* One message at a time is on its way; the WebSocket is not read until it is taken. */
 static void type_next(struct terminal *terminal)
@@ -111,8 +176,13 @@ static void type_next(struct terminal *terminal)
     size_t len = terminal->typed.len < WORKSPACE_TERMINAL_TYPE_MAX ? terminal->typed.len : WORKSPACE_TERMINAL_TYPE_MAX;
     struct err err = ERR_NONE;
 
-    if (terminal->awaits_taking || len == 0)
+    if (terminal->awaits_taking || terminal->is_over)
         return;
+    if (len == 0) {
+        if (terminal->input_ends)
+            workspace_terminal_end_input(terminal->link);
+        return;
+    }
     if (workspace_terminal_type(terminal->link, terminal->typed.data, len, &err) < 0) {
         give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err.text);
         return;
@@ -120,6 +190,8 @@ static void type_next(struct terminal *terminal)
     terminal->awaits_taking = true;
     memmove(terminal->typed.data, terminal->typed.data + len, terminal->typed.len - len);
     terminal->typed.len -= len;
+    if (terminal->is_piped)
+        feed(terminal);
 }
 
 static void type(struct terminal *terminal, const void *bytes, size_t len)
@@ -161,13 +233,21 @@ static int open_new(struct terminal *terminal, const json_t *object, struct err 
 {
     autodone(ws_command) struct ws_command command = { 0 };
     int64_t rows = 24, cols = 80;
+    bool is_tty = true;
     struct ws *ws = terminal->ws;
     int r = ws_command_read(object, &command, err);
 
     if (r == 0)
         r = read_size(object, &rows, &cols, err);
+    if (r == 0)
+        r = ws_get_bool(object, "tty", &is_tty, err);
+    if (r == 0)
+        r = ws_get_duration(object, "timeout", &command.command.timeout_ns, err);
     if (r < 0)
         return r;
+    terminal->is_piped = command.command.is_piped = !is_tty;
+    if (!is_tty)
+        return workspace_terminal_open(ws->service, &ws->caller, ws->id, &command.command, &terminal->link, err);
     command.command.rows = (uint16_t) rows;
     command.command.cols = (uint16_t) cols;
     /* What a program needs to know to draw; unless told otherwise. */
@@ -180,18 +260,26 @@ static void begin(struct terminal *terminal, const json_t *object)
 {
     struct err err = ERR_NONE;
     const char *which = NULL;
+    bool wants_input = true;
     int r = ws_get_bool(object, "binary", &terminal->is_binary, &err);
 
     if (r == 0)
         r = ws_get_bool(object, "keepAlive", &terminal->keeps_alive, &err);
     if (r == 0)
+        r = ws_get_bool(object, "interactive", &wants_input, &err);
+    if (r == 0)
         r = ws_get_text(object, "attach", 0, &which, &err);
     if (r == 0)
         r = which ? attach(terminal, which, &err) : open_new(terminal, object, &err);
-    if (r < 0)
-        give_up(terminal, err.code == ERR_INVALID_ARGUMENT ? WEBSOCKET_POLICY : WEBSOCKET_INTERNAL_ERROR, err.text);
-    else
-        greet(terminal);
+    if (r < 0) {
+        complain_with(terminal, err.text, exit_code_of(&err));
+        hang_up(terminal, err.code == ERR_INVALID_ARGUMENT ? WEBSOCKET_POLICY : WEBSOCKET_INTERNAL_ERROR, err.text);
+        return;
+    }
+    websocket_set_message_max(terminal->socket, WEBSOCKET_MESSAGE_MAX);
+    greet(terminal);
+    if (terminal->is_piped && !wants_input)
+        workspace_terminal_end_input(terminal->link);
 }
 
 static void resize(struct terminal *terminal, const json_t *object, struct err *err)
@@ -213,15 +301,20 @@ static void take_message(struct terminal *terminal, const json_t *object)
             len = strlen(data);
         if (len > 0)
             type(terminal, data, len);
-    } else if (strcmp(kind, "resize") == 0) {
+    } else if (strcmp(kind, "eof") == 0 && terminal->is_piped) {
+        terminal->input_ends = true;
+        type_next(terminal);
+    } else if (strcmp(kind, "resize") == 0 && !terminal->is_piped) {
         resize(terminal, object, &err);
     } else if (strcmp(kind, "ping") == 0) {
         say(terminal, json_pack("{s:s}", "type", "pong"));
-    } else if (strcmp(kind, "detach") == 0) {
+    } else if (strcmp(kind, "detach") == 0 && !terminal->is_piped) {
         terminal->is_over = terminal->is_detaching = true;
         websocket_close(terminal->socket, WEBSOCKET_NORMAL, "detached");
     } else if (err.code == ERR_OK) {
-        err_refuse(&err, -EINVAL, kind, "is no type of a message; there are 'stdin', 'resize', 'ping' and 'detach'");
+        err_refuse(&err, -EINVAL, kind,
+                   terminal->is_piped ? "is no type of a message; there are 'stdin', 'eof' and 'ping'"
+                                      : "is no type of a message; there are 'stdin', 'resize', 'ping' and 'detach'");
     }
     if (err.code != ERR_OK)
         complain(terminal, err.text);
@@ -264,7 +357,7 @@ static void receive(struct terminal *terminal)
         return;
     }
     if (news.kind == TERMINAL_OUTPUT) {
-        show(terminal, news.bytes, news.len);
+        show(terminal, news.stream, news.bytes, news.len);
     } else if (news.kind == TERMINAL_ENDED) {
         show_end(terminal, &news);
     } else if (news.kind == TERMINAL_TAKEN) {
@@ -287,6 +380,7 @@ static void serve(struct terminal *terminal)
             { .fd = websocket_fd(socket), .events = websocket_events(socket) },
             { .fd = has_room && terminal->link ? workspace_terminal_fd(terminal->link) : -1, .events = POLLIN },
             { .fd = terminal->ws->caller.cancel_fd, .events = POLLIN },
+            { .fd = terminal->link ? workspace_terminal_input_fd(terminal->link) : -1, .events = POLLOUT },
         };
         if (!terminal->link && timeout > 1000)
             timeout = 1000;
@@ -294,6 +388,8 @@ static void serve(struct terminal *terminal)
             return;
         if (fds[2].revents)
             return;
+        if (fds[3].revents)
+            feed(terminal);
         if (fds[1].revents)
             receive(terminal);
         if (websocket_work(socket, fds[0].revents) < 0)
@@ -312,16 +408,23 @@ static void leave(struct terminal *terminal)
 
     if (!terminal->link)
         return;
+    bool is_lost =
+        !terminal->has_ended && !terminal->keeps_alive && !terminal->is_detaching && !workspace_is_ending(ws->service);
     autofree char *name = xdup(workspace_terminal_name(terminal->link));
-    workspace_terminal_close(steal_ptr(&terminal->link));
     caller.cancel_fd = -1;
-    if (!terminal->has_ended && !terminal->keeps_alive && !terminal->is_detaching && !workspace_is_ending(ws->service))
+    if (is_lost && terminal->is_piped)
+        workspace_terminal_kill(terminal->link);
+    workspace_terminal_close(steal_ptr(&terminal->link));
+    if (is_lost && !terminal->is_piped)
         workspace_process_end(ws->service, &caller, ws->id, name, WORKSPACE_GRACE_MS_DEFAULT, &err);
+    if (is_lost)
+        workspace_terminal_sync(ws->service, &caller, ws->id, name);
 }
 
 int ws_terminal(struct ws *ws, struct err *err)
 {
     struct terminal terminal = { .ws = ws };
+    const struct websocket_options options = { .message_max = FIRST_FRAME_MAX, .write_ms = SLOW_MS };
     const char *which = web_query(ws->web, "attach");
     struct websocket *socket = NULL;
     int r = workspace_check_active(ws->service, &ws->caller, ws->id, err);
@@ -331,21 +434,24 @@ int ws_terminal(struct ws *ws, struct err *err)
     if (r == 0 && which && *which)
         r = attach(&terminal, which, err);
     if (r == 0)
-        r = web_upgrade(ws->web, NULL, on_message, &terminal, &socket, err);
+        r = web_upgrade(ws->web, &options, on_message, &terminal, &socket, err);
     if (r == -EPROTONOSUPPORT) {
         ws->status = 426;
         ws_hint(ws, "ask with a client that speaks WebSocket, version 13");
     }
     if (r == 0) {
         terminal.socket = socket;
-        if (terminal.link)
+        if (terminal.link) {
+            websocket_set_message_max(socket, WEBSOCKET_MESSAGE_MAX);
             greet(&terminal);
+        }
         serve(&terminal);
-        websocket_finish(socket, CLOSE_MS, ws->caller.cancel_fd);
+        websocket_finish(socket, terminal.has_ended ? SLOW_MS : CLOSE_MS, ws->caller.cancel_fd);
         web_hang_up(ws->web, socket);
     }
     leave(&terminal);
     buf_done(&terminal.typed);
-    buf_done(&terminal.cut);
+    buf_done(&terminal.cut[0]);
+    buf_done(&terminal.cut[1]);
     return r;
 }
