@@ -316,6 +316,8 @@ int websocket_work(struct websocket *socket, short revents)
     if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || has_unseen(socket)) && wants_read(socket) &&
         wslay_event_recv(socket->wslay) != 0)
         refuse(socket);
+    if (!socket->is_over && !wslay_event_get_read_enabled(socket->wslay) && !wslay_event_get_close_received(socket->wslay))
+        socket->was_absurd = true;
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
         socket->is_over = true;
     say_good_bye(socket);
@@ -362,27 +364,27 @@ void websocket_close(struct websocket *socket, enum websocket_status status, con
     socket->close_status = status;
 }
 
-/* What wslay refuses by itself it tells the peer, and nobody else. */
+/* What wslay refuses by itself it tells the peer, and us only when the peer was still there to be told. */
 static const char *our_refusal(const struct websocket *socket)
 {
-    if (socket->close_status || !wslay_event_get_close_sent(socket->wslay) || wslay_event_get_close_received(socket->wslay))
+    if (!socket->was_absurd)
         return NULL;
+    if (socket->close_status || !wslay_event_get_close_sent(socket->wslay) || wslay_event_get_close_received(socket->wslay))
+        return "sent what is no WebSocket frame";
     switch (wslay_event_get_status_code_sent(socket->wslay)) {
     case WSLAY_CODE_MESSAGE_TOO_BIG:
         return "sent a message that is too long";
     case WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA:
         return "sent text that is not UTF-8";
-    case WSLAY_CODE_PROTOCOL_ERROR:
-        return "sent what is no WebSocket frame";
     default:
-        return NULL;
+        return "sent what is no WebSocket frame";
     }
 }
 
 int websocket_tell_end(const struct websocket *socket, struct err *err)
 {
     autodone(buf) struct buf reason = BUF_EMPTY;
-    const char *refusal = socket->was_absurd ? "sent what is no WebSocket frame" : our_refusal(socket);
+    const char *refusal = our_refusal(socket);
 
     if (refusal)
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the other end %s", refusal);

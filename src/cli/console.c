@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -31,11 +30,11 @@ struct talk {
     struct detach_keys keys;
     struct channel *channel; /* owned */
     struct terminal terminal;
-    int signal_fd; /* owned */
     struct outflow out;
     bool has_started, has_ended, is_detached, is_over;
-    bool has_input; /* there may be more of ours */
-    bool lacks_end; /* the command's terminal has to be told that there is no more */
+    bool is_refused; /* nothing was begun */
+    bool has_input;  /* there may be more of ours */
+    bool lacks_end;  /* the command's terminal has to be told that there is no more */
     int exit_code;
     bool timed_out;
     char process[64];
@@ -145,7 +144,8 @@ static int take_error(struct talk *talk, const json_t *message)
     buf_add_escaped(&text, data, strlen(data));
     err_set(&talk->complaint, ERR_UNAVAILABLE, -EREMOTEIO, "%s",
             text.len ? text.data : "the server refuses, and does not say why");
-    if (!talk->has_started && (code == 126 || code == 127))
+    talk->is_refused = !talk->has_started;
+    if (talk->is_refused && (code == 126 || code == 127))
         talk->exit_code = (int) code;
     return 0;
 }
@@ -220,43 +220,18 @@ static bool may_read(void)
 
 /* ---- signals ---- */
 
-static int open_signals(struct talk *talk)
+/* A shell that had us stopped has set the terminal as it likes it. */
+static void on_window(struct talk *talk)
 {
-    static const int wanted[] = { SIGWINCH, SIGCONT, SIGQUIT };
-    struct sigaction action;
-    sigset_t set;
-
-    sigemptyset(&set);
-    /* One that is blocked is kept even when it is ignored, so one that we were started to ignore must stay out. */
-    for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
-        if (sigaction(wanted[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-            sigaddset(&set, wanted[i]);
-    }
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        return -errno;
-    talk->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return talk->signal_fd < 0 ? -errno : 0;
-}
-
-/* A shell that had us stopped has set the terminal as it likes it. 128 + its number of one that ends us; otherwise 0. */
-static int on_signal(struct talk *talk)
-{
-    struct signalfd_siginfo info;
-
-    if (read(talk->signal_fd, &info, sizeof(info)) != sizeof(info))
-        return 0;
-    if (info.ssi_signo == SIGQUIT)
-        return 128 + SIGQUIT;
-    if (info.ssi_signo == SIGCONT && talk->terminal.is_raw)
+    if (interrupt_window_signal() == SIGCONT && talk->terminal.is_raw)
         terminal_make_raw_again(&talk->terminal);
-    if (talk->console->is_tty && talk->has_started)
+    if (talk->console->is_tty && talk->has_started && !talk->is_over)
         say_size(talk);
-    return 0;
 }
 
 /* ---- the conversation ---- */
 
-enum { AT_CHANNEL, AT_INTERRUPT, AT_SIGNAL, AT_STDIN, AT_OUT, AT_COUNT };
+enum { AT_CHANNEL, AT_INTERRUPT, AT_WINDOW, AT_STDIN, AT_OUT, AT_COUNT };
 
 /* While our reader does not read, neither do we; who is gone then is noticed later, and what it has sent is not lost. */
 static void choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_timeout)
@@ -272,7 +247,7 @@ static void choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_time
     fds[AT_CHANNEL] =
         (struct pollfd){ .fd = talk->is_over || (out_fd >= 0 && !events) ? -1 : channel_fd(talk->channel), .events = events };
     fds[AT_INTERRUPT] = (struct pollfd){ .fd = interrupt_fd(), .events = POLLIN };
-    fds[AT_SIGNAL] = (struct pollfd){ .fd = talk->signal_fd, .events = POLLIN };
+    fds[AT_WINDOW] = (struct pollfd){ .fd = interrupt_window_fd(), .events = POLLIN };
     fds[AT_STDIN] = (struct pollfd){ .fd = reads ? STDIN_FILENO : -1, .events = POLLIN };
     fds[AT_OUT] = (struct pollfd){ .fd = out_fd, .events = POLLOUT };
 }
@@ -288,9 +263,8 @@ static int step(struct talk *talk)
         return errno == EINTR ? 0 : err_errno(talk->err, -errno, "waiting for the command");
     if (fds[AT_INTERRUPT].revents)
         return err_set(talk->err, ERR_CANCELLED, -ECANCELED, "interrupted");
-    r = fds[AT_SIGNAL].revents ? on_signal(talk) : 0;
-    if (r > 0)
-        return r;
+    if (fds[AT_WINDOW].revents)
+        on_window(talk);
     /* A terminal has no end, but a key that says so; whoever does not listen yet loses it. */
     if (n == 0 && talk->lacks_end && talk->has_started && !talk->is_over)
         channel_send(talk->channel, true, CONTROL_D, 1);
@@ -327,12 +301,12 @@ static int converse(struct talk *talk)
     int r = 0;
 
     say_first(talk);
-    while (r == 0 && !(talk->is_over || talk->has_ended || talk->is_detached))
+    while (r == 0 && !(talk->is_over || talk->has_ended || talk->is_detached || talk->is_refused))
         r = step(talk);
     /* What the command printed last may still be on its way to our reader. */
     while (r == 0 && !talk->is_detached && outflow_fd(&talk->out) >= 0)
         r = step(talk);
-    if (r == 0 && !talk->is_over)
+    if (r == 0 && !talk->is_over && !talk->is_refused)
         channel_finish(talk->channel);
     return r;
 }
@@ -357,15 +331,9 @@ static int open_channel(struct api_call *call, struct talk *talk)
 
 int console_run(struct api_call *call, struct console *console, struct err *err)
 {
-    struct talk talk = {
-        .console = console, .keys = console->keys, .has_input = console->takes_stdin, .signal_fd = -1, .err = err
-    };
-    int r = open_signals(&talk), code;
+    struct talk talk = { .console = console, .keys = console->keys, .has_input = console->takes_stdin, .err = err };
+    int r = open_channel(call, &talk), code;
 
-    if (r < 0)
-        err_errno(err, r, "waiting for signals");
-    if (r == 0)
-        r = open_channel(call, &talk);
     if (r == 0 && console->is_tty && console->takes_stdin && isatty(STDIN_FILENO)) {
         r = terminal_make_raw(&talk.terminal);
         if (r < 0)
@@ -384,7 +352,6 @@ int console_run(struct api_call *call, struct console *console, struct err *err)
     if (code > 0 && err->code != ERR_OK)
         output_error(call->verb->name, err);
     channel_close(talk.channel);
-    cleanup_fd(&talk.signal_fd);
     outflow_done(&talk.out);
     return code;
 }
