@@ -189,7 +189,7 @@ static int admit(struct ws *ws, const struct api *api, struct err *err)
 void ws_run(struct web *web, void *cookie)
 {
     const struct api *api = cookie;
-    struct ws ws = { .web = web, .service = api->service, .route = web->route->detail };
+    struct ws ws = { .web = web, .api = api, .service = api->service, .route = web->route->detail };
     struct err err = ERR_NONE;
     int r = admit(&ws, api, &err);
 

@@ -22,6 +22,7 @@ struct ws_route;
 
 struct ws {
     struct web *web;
+    const struct api *api;
     struct service *service;
     struct caller caller;
     const struct ws_route *route;

@@ -31,131 +31,17 @@
 #include "api/ws_command.h"
 #include "api/ws_handlers.h"
 #include "api/ws_json.h"
-#include "api/ws_text.h"
+#include "api/ws_terminal_int.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "service/workspace_terminal.h"
 
 #define FIRST_FRAME_MS 30000
 #define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
 #define CLOSE_MS 5000
 #define SLOW_MS 3600000 /* who reads through a pager takes its time; who is gone is noticed by its silence */
+#define IDLE_MS 500     /* a command that takes longer does without the service meanwhile */
 #define SIZE_MAX_CELLS 10000
-
-struct terminal {
-    struct ws *ws;
-    struct websocket *socket;        /* borrowed */
-    struct workspace_terminal *link; /* owned; NULL: not begun */
-    bool is_binary, keeps_alive;
-    bool is_piped;
-    bool awaits_taking; /* what was typed last is not in the terminal yet */
-    struct buf typed;   /* what is to be typed */
-    struct buf cut[2];  /* of each stream the beginning of a character */
-    bool input_ends;    /* after what is to be typed */
-    bool has_ended;     /* the process has */
-    bool is_over;       /* we are to end */
-    bool is_detaching;  /* and it goes on */
-};
-
-/* ---- to the client ---- */
-
-/* Takes the value. */
-static void say(struct terminal *terminal, json_t *value)
-{
-    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-
-    json_decref(value);
-    if (text)
-        websocket_send(terminal->socket, false, text, strlen(text));
-    free(text);
-}
-
-/* 0: no exit code comes of it. */
-static void complain_with(struct terminal *terminal, const char *text, int exit_code)
-{
-    json_t *value = json_pack("{s:s, s:o}", "type", "error", "data", ws_text(text, strlen(text)));
-
-    if (exit_code)
-        json_object_set_new(value, "code", json_integer(exit_code));
-    say(terminal, value);
-}
-
-static void complain(struct terminal *terminal, const char *text)
-{
-    complain_with(terminal, text, 0);
-}
-
-static void hang_up(struct terminal *terminal, enum websocket_status status, const char *text)
-{
-    websocket_close(terminal->socket, status, text);
-    terminal->is_over = true;
-}
-
-/* Says why, and ends. */
-static void give_up(struct terminal *terminal, enum websocket_status status, const char *text)
-{
-    complain(terminal, text);
-    hang_up(terminal, status, text);
-}
-
-/* As a shell has it, of a command that could not be started in a terminal. */
-static int exit_code_of(const struct err *err)
-{
-    if (!err->reason)
-        return 0;
-    return strcmp(err->reason, "COMMAND_NOT_FOUND") == 0 ? 127 : strcmp(err->reason, "COMMAND_NOT_EXECUTABLE") == 0 ? 126 : 0;
-}
-
-static void show_text(struct terminal *terminal, bool is_err, size_t len)
-{
-    struct buf *cut = &terminal->cut[is_err];
-
-    if (len == 0)
-        return;
-    say(terminal, json_pack("{s:s, s:o}", "type", is_err ? "stderr" : "stdout", "data", ws_text(cut->data, len)));
-    memmove(cut->data, cut->data + len, cut->len - len);
-    cut->len -= len;
-}
-
-static void show(struct terminal *terminal, enum ctl_stream stream, const void *bytes, size_t len)
-{
-    bool is_err = terminal->is_piped && stream == CTL_STREAM_ERR;
-    autodone(buf) struct buf marked = BUF_EMPTY;
-
-    if (len == 0)
-        return;
-    if (terminal->is_binary && terminal->is_piped) {
-        buf_add_char(&marked, is_err ? 2 : 1);
-        buf_add(&marked, bytes, len);
-        websocket_send(terminal->socket, true, marked.data, marked.len);
-    } else if (terminal->is_binary) {
-        websocket_send(terminal->socket, true, bytes, len);
-    } else {
-        buf_add(&terminal->cut[is_err], bytes, len);
-        show_text(terminal, is_err, ws_text_whole(terminal->cut[is_err].data, terminal->cut[is_err].len));
-    }
-}
-
-/* Who hears of the end finds what it changed in the codebase. */
-static void show_end(struct terminal *terminal, const struct terminal_news *news)
-{
-    struct ws *ws = terminal->ws;
-    json_t *end = json_pack("{s:s, s:i}", "type", "exit", "code", news->exit_code);
-
-    terminal->has_ended = terminal->is_over = true;
-    show(terminal, CTL_STREAM_ERR, news->bytes, news->len);
-    for (int i = 0; i < 2; i++)
-        show_text(terminal, i, terminal->cut[i].len);
-    if (news->exit_code < 0)
-        complain(terminal, news->text);
-    if (news->timed_out)
-        json_object_set_new(end, "timedOut", json_true());
-    if (news->ran_out_of_memory)
-        json_object_set_new(end, "outOfMemory", json_true());
-    workspace_terminal_sync(ws->service, &ws->caller, ws->id, workspace_terminal_name(terminal->link));
-    say(terminal, end);
-    websocket_close(terminal->socket, WEBSOCKET_NORMAL, "");
-}
 
 /* ---- to the process ---- */
 
@@ -184,7 +70,7 @@ static void type_next(struct terminal *terminal)
         return;
     }
     if (workspace_terminal_type(terminal->link, terminal->typed.data, len, &err) < 0) {
-        give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err.text);
+        terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err.text);
         return;
     }
     terminal->awaits_taking = true;
@@ -202,6 +88,14 @@ static void type(struct terminal *terminal, const void *bytes, size_t len)
 
 /* ---- from the client ---- */
 
+/* As a shell has it, of a command that could not be started in a terminal. */
+static int exit_code_of(const struct err *err)
+{
+    if (!err->reason)
+        return 0;
+    return strcmp(err->reason, "COMMAND_NOT_FOUND") == 0 ? 127 : strcmp(err->reason, "COMMAND_NOT_EXECUTABLE") == 0 ? 126 : 0;
+}
+
 static int read_size(const json_t *object, int64_t *rows, int64_t *cols, struct err *err)
 {
     int r = ws_get_int(object, "rows", 1, SIZE_MAX_CELLS, rows, err);
@@ -217,7 +111,8 @@ static void greet(struct terminal *terminal)
 
     if (workspace_process_find(ws->service, &ws->caller, ws->id, workspace_terminal_name(terminal->link), &info, NULL) == 0)
         json_object_set_new(value, "pid", json_integer(info.record.pid));
-    say(terminal, value);
+    terminal_say(terminal, value);
+    terminal->began_ns = clock_now_ns();
 }
 
 static int attach(struct terminal *terminal, const char *which, struct err *err)
@@ -272,8 +167,8 @@ static void begin(struct terminal *terminal, const json_t *object)
     if (r == 0)
         r = which ? attach(terminal, which, &err) : open_new(terminal, object, &err);
     if (r < 0) {
-        complain_with(terminal, err.text, exit_code_of(&err));
-        hang_up(terminal, err.code == ERR_INVALID_ARGUMENT ? WEBSOCKET_POLICY : WEBSOCKET_INTERNAL_ERROR, err.text);
+        terminal_complain_with(terminal, err.text, exit_code_of(&err));
+        terminal_hang_up(terminal, err.code == ERR_INVALID_ARGUMENT ? WEBSOCKET_POLICY : WEBSOCKET_INTERNAL_ERROR, err.text);
         return;
     }
     websocket_set_message_max(terminal->socket, WEBSOCKET_MESSAGE_MAX);
@@ -307,7 +202,7 @@ static void take_message(struct terminal *terminal, const json_t *object)
     } else if (strcmp(kind, "resize") == 0 && !terminal->is_piped) {
         resize(terminal, object, &err);
     } else if (strcmp(kind, "ping") == 0) {
-        say(terminal, json_pack("{s:s}", "type", "pong"));
+        terminal_say(terminal, json_pack("{s:s}", "type", "pong"));
     } else if (strcmp(kind, "detach") == 0 && !terminal->is_piped) {
         terminal->is_over = terminal->is_detaching = true;
         websocket_close(terminal->socket, WEBSOCKET_NORMAL, "detached");
@@ -317,7 +212,7 @@ static void take_message(struct terminal *terminal, const json_t *object)
                                       : "is no type of a message; there are 'stdin', 'resize', 'ping' and 'detach'");
     }
     if (err.code != ERR_OK)
-        complain(terminal, err.text);
+        terminal_complain_with(terminal, err.text, 0);
 }
 
 /* NUL is something that people type (Ctrl-Space), and jansson refuses it in texts unless it is told to take it; such go as binary. */
@@ -335,7 +230,7 @@ static int on_message(bool is_binary, const void *bytes, size_t len, void *cooki
     }
     object = is_binary ? NULL : json_loadb(bytes, len, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(object))
-        give_up(terminal, WEBSOCKET_POLICY, "a message is no JSON object");
+        terminal_give_up(terminal, WEBSOCKET_POLICY, "a message is no JSON object");
     else if (!terminal->link)
         begin(terminal, object);
     else
@@ -353,17 +248,53 @@ static void receive(struct terminal *terminal)
 
     if (workspace_terminal_receive(terminal->link, &news, &err) < 0) {
         terminal->has_ended = true;
-        give_up(terminal, WEBSOCKET_GOING_AWAY, err.text);
+        terminal_give_up(terminal, WEBSOCKET_GOING_AWAY, err.text);
         return;
     }
     if (news.kind == TERMINAL_OUTPUT) {
-        show(terminal, news.stream, news.bytes, news.len);
+        terminal_show(terminal, news.stream, news.bytes, news.len);
     } else if (news.kind == TERMINAL_ENDED) {
-        show_end(terminal, &news);
+        terminal_show_end(terminal, &news);
     } else if (news.kind == TERMINAL_TAKEN) {
         terminal->awaits_taking = false;
         type_next(terminal);
     }
+}
+
+/* Once it runs, we have a connection to it and need nothing else: without a server, other commands can have the state meanwhile. */
+static int consider_idling(struct terminal *terminal, int timeout_ms)
+{
+    struct ws *ws = terminal->ws;
+    int64_t left_ms = terminal->began_ns / CLOCK_NS_PER_MS + IDLE_MS - clock_now_ns() / CLOCK_NS_PER_MS;
+
+    if (!terminal->link || terminal->is_idle)
+        return timeout_ms;
+    if (left_ms > 0)
+        return timeout_ms < left_ms ? timeout_ms : (int) left_ms;
+    terminal->is_idle = web_idle(ws->web);
+    if (terminal->is_idle)
+        ws->service = NULL;
+    terminal->began_ns = INT64_MAX / 2;
+    return timeout_ms;
+}
+
+void terminal_sync(struct terminal *terminal)
+{
+    struct ws *ws = terminal->ws;
+    struct caller caller = ws->caller;
+    struct err err = ERR_NONE;
+
+    caller.cancel_fd = -1;
+    if (!workspace_terminal_syncs(ws->id))
+        return;
+    if (terminal->is_idle && web_busy(ws->web, &err) < 0) {
+        log_warn("changes stay in the sandbox until its next command", LOG_STR("sandbox_id", ws->id),
+                 LOG_STR("error", err.text));
+        return;
+    }
+    ws->service = ws->api->service;
+    terminal->is_idle = false;
+    workspace_terminal_sync(ws->service, &caller, ws->id, workspace_terminal_name(terminal->link));
 }
 
 static void serve(struct terminal *terminal)
@@ -373,7 +304,7 @@ static void serve(struct terminal *terminal)
 
     while (!terminal->is_over) {
         bool has_room = websocket_queued(socket) < WEBSOCKET_QUEUE_MAX / 2;
-        int timeout = websocket_timeout_ms(socket);
+        int timeout = consider_idling(terminal, websocket_timeout_ms(socket));
 
         websocket_hold(socket, terminal->typed.len > 0);
         struct pollfd fds[] = {
@@ -395,7 +326,7 @@ static void serve(struct terminal *terminal)
         if (websocket_work(socket, fds[0].revents) < 0)
             return;
         if (!terminal->link && !terminal->is_over && clock_now_ns() > first_by_ns)
-            give_up(terminal, WEBSOCKET_POLICY, "the first message did not come");
+            terminal_give_up(terminal, WEBSOCKET_POLICY, "the first message did not come");
     }
 }
 
@@ -403,22 +334,13 @@ static void serve(struct terminal *terminal)
 static void leave(struct terminal *terminal)
 {
     struct ws *ws = terminal->ws;
-    struct caller caller = ws->caller;
-    struct err err = ERR_NONE;
 
-    if (!terminal->link)
-        return;
-    bool is_lost =
-        !terminal->has_ended && !terminal->keeps_alive && !terminal->is_detaching && !workspace_is_ending(ws->service);
-    autofree char *name = xdup(workspace_terminal_name(terminal->link));
-    caller.cancel_fd = -1;
-    if (is_lost && terminal->is_piped)
-        workspace_terminal_kill(terminal->link);
+    if (terminal->link && !terminal->has_ended && !terminal->keeps_alive && !terminal->is_detaching &&
+        !(ws->service && workspace_is_ending(ws->service))) {
+        workspace_terminal_end(terminal->link, WORKSPACE_GRACE_MS_DEFAULT);
+        terminal_sync(terminal);
+    }
     workspace_terminal_close(steal_ptr(&terminal->link));
-    if (is_lost && !terminal->is_piped)
-        workspace_process_end(ws->service, &caller, ws->id, name, WORKSPACE_GRACE_MS_DEFAULT, &err);
-    if (is_lost)
-        workspace_terminal_sync(ws->service, &caller, ws->id, name);
 }
 
 int ws_terminal(struct ws *ws, struct err *err)

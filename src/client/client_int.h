@@ -23,8 +23,9 @@ struct carrier {
 
 /* The service in this process. */
 struct embedded {
-    struct service *service;    /* owned */
-    struct route_table *routes; /* owned: of workspaces; made when the first is called */
+    struct service *service;         /* owned; NULL: others may have the state now */
+    struct service_options *resting; /* owned: to have it again */
+    struct route_table *routes;      /* owned: of workspaces; made when the first is called */
     struct api api;
     uid_t uid;
     struct peer peer; /* ourselves */
@@ -53,6 +54,9 @@ int embedded_web(struct embedded *embedded, const struct client_web *request, in
                  struct err *err);
 int embedded_connect(struct embedded *embedded, const char *path, struct carrier *ret, int *ret_status, struct buf *answer,
                      struct err *err);
+/* Gives the state back to whoever else wants it, and takes it again. Nothing of it may be in use. */
+void embedded_rest(struct embedded *embedded);
+int embedded_wake(struct embedded *embedded, struct err *err);
 int embedded_health(struct embedded *embedded, struct buf *out, struct err *err);
 
 int client_connect(struct client *client, const char *path, struct carrier *ret, int *ret_status, struct buf *answer,

@@ -109,7 +109,20 @@ static void op_hang_up(struct web *web)
         own->on_hang_up(own);
 }
 
-static const struct web_ops web_ops = { .begin = op_begin, .write = op_write, .upgrade = op_upgrade, .hang_up = op_hang_up };
+/* Who waits for the answer needs the service; who talks has a connection of its own. */
+static void op_idle(struct web *web)
+{
+    embedded_rest(((struct own_web *) web)->embedded);
+}
+
+static int op_busy(struct web *web, struct err *err)
+{
+    return embedded_wake(((struct own_web *) web)->embedded, err);
+}
+
+static const struct web_ops web_ops = {
+    .idle = op_idle, .busy = op_busy, .begin = op_begin, .write = op_write, .upgrade = op_upgrade, .hang_up = op_hang_up
+};
 
 /* ---- the request ---- */
 

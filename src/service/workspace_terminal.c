@@ -21,7 +21,8 @@
 
 #define TAG PREPARED_TAG
 #define SEND_MS 10000
-#define KILLED_MS 10000
+#define ENDED_MS 15000 /* beyond the grace: the supervisor tells after five seconds that a killed one does not go */
+#define END_TAG (TAG + 1)
 #define TIMEOUT_EXIT_CODE 124
 
 _Static_assert(WORKSPACE_TERMINAL_TYPE_MAX == CTL_INPUT_MAX, "what may be typed at once");
@@ -299,24 +300,46 @@ int workspace_terminal_resize(struct workspace_terminal *terminal, uint16_t rows
 
 /* ---- its end ---- */
 
-void workspace_terminal_kill(struct workspace_terminal *terminal)
+static bool is_last(const struct workspace_terminal *terminal, uint64_t tag)
 {
-    struct ctl_request request = { .type = CTL_REQUEST_KILL,
-                                   .tag = TAG,
-                                   .kill = { .signal = SIGKILL, .scope = CTL_KILL_TREE } };
-    int64_t until = clock_now_ns() + KILLED_MS * CLOCK_NS_PER_MS;
-    struct err ignored = ERR_NONE;
-    int r = send_request(terminal, &request, &ignored);
+    const struct ctl_reply *reply = &terminal->reply;
 
-    while (r == 0 && clock_now_ns() < until) {
+    if (reply->tag != tag)
+        return false;
+    return tag == TAG ? reply->type == CTL_REPLY_FINISHED : reply->type == CTL_REPLY_OK || reply->type == CTL_REPLY_ERROR;
+}
+
+/* What it still says is not heard by anybody. */
+static void await_end(struct workspace_terminal *terminal, uint64_t tag, int64_t until_ns)
+{
+    while (clock_now_ns() < until_ns) {
         struct frame frame;
+        int r = ctl_client_receive(terminal->fd, terminal->payload, ENDED_MS, &frame, &terminal->reply);
 
-        r = ctl_client_receive(terminal->fd, terminal->payload, KILLED_MS, &frame, &terminal->reply);
-        if (r == 0)
-            frame_close_fds(&frame);
-        if (r == 0 && terminal->reply.tag == TAG && terminal->reply.type == CTL_REPLY_FINISHED)
+        if (r < 0)
+            return;
+        frame_close_fds(&frame);
+        if (is_last(terminal, tag))
             return;
     }
+}
+
+void workspace_terminal_end(struct workspace_terminal *terminal, uint32_t grace_ms)
+{
+    struct ctl_request kill = { .type = CTL_REQUEST_KILL, .tag = TAG, .kill = { .signal = SIGKILL, .scope = CTL_KILL_TREE } };
+    struct ctl_request end = { .type = CTL_REQUEST_END, .tag = END_TAG, .end = { .grace_ms = grace_ms } };
+    struct ctl_request *request = terminal->is_piped ? &kill : &end;
+    int64_t until_ns = clock_now_ns() + (grace_ms + ENDED_MS) * CLOCK_NS_PER_MS;
+    struct err ignored = ERR_NONE;
+
+    memcpy(end.end.name, terminal->name, sizeof(terminal->name));
+    if (send_request(terminal, request, &ignored) == 0)
+        await_end(terminal, request->tag, until_ns);
+}
+
+bool workspace_terminal_syncs(const char *id)
+{
+    return workspace_reach_is_sandbox(id);
 }
 
 void workspace_terminal_sync(struct service *service, const struct caller *caller, const char *id, const char *name)

@@ -62,8 +62,11 @@ bool workspace_terminal_feed(struct workspace_terminal *terminal);
 void workspace_terminal_end_input(struct workspace_terminal *terminal);
 int workspace_terminal_resize(struct workspace_terminal *terminal, uint16_t rows, uint16_t cols, struct err *err);
 
-/* One with pipes, with all that it started; it has ended when this returns, as far as can be told. */
-void workspace_terminal_kill(struct workspace_terminal *terminal);
+/* It, with all that it started, has ended when this returns, as far as can be told. One with pipes is killed; one with a terminal is asked to
+ * first. */
+void workspace_terminal_end(struct workspace_terminal *terminal, uint32_t grace_ms);
 
-/* It has ended: what it changed goes into the codebase, if there is one. A failure is logged; the changes stay in the sandbox. */
+/* Whether there is a codebase that what it changed goes into. */
+bool workspace_terminal_syncs(const char *id);
+/* It has ended: that is done. A failure is logged; the changes stay in the sandbox. */
 void workspace_terminal_sync(struct service *service, const struct caller *caller, const char *id, const char *name);
