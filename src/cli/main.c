@@ -34,7 +34,7 @@ static const struct group {
           &(const struct verb){ "provenance", "tell which workspaces changed a file", NULL, CLIENT },
           &(const struct verb){ "commit", "commit what was approved", NULL, CLIENT },
           &(const struct verb){ "gc", "remove workspaces that nobody needs any more", NULL, CLIENT },
-          &(const struct verb){ "processes", "list a workspace's processes in the background", NULL, CLIENT },
+          &(const struct verb){ "processes", "list processes in the background, and terminals", NULL, CLIENT },
           &(const struct verb){ "kill", "end processes in the background", NULL, CLIENT }, NULL } },
     { "sandboxes over codebases, on a server or without one",
       (const struct verb *const[]){

@@ -95,8 +95,9 @@ def test_leaving_and_coming_back(cli, target):
         terminal.read_until(b"before\r\n")
         terminal.type("echo $X; stty size\r")
         terminal.read_until(b"kept\r\n20 60\r\n")
-        if cli.is_remote:  # without a server, who is there has the state
-            assert "attached" in cli.run("attach", target, process, code=125).err
+        # Others are not kept waiting: without a server, the state is theirs meanwhile.
+        assert "another client listens" in cli.run("attach", target, process, code=125).err
+        assert process in cli.run("processes", target).out and cli.say("exec", target, "--", "echo beside") == "beside"
         terminal.type(LEAVE)
         assert terminal.wait() == 0
     with OnTerminal(cli, "attach", "--detach-keys", "", target, process) as terminal:
@@ -120,17 +121,17 @@ def test_other_keys_leave_it_too(cli, target):
         assert terminal.wait() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_whoever_ends_us_gets_the_terminal_back(cli, target, number):
     with OnTerminal(cli, "exec", "-it", target, "--", "trap 'exit 1' HUP TERM; echo begun; while :; do sleep 0.1; done") as terminal:
         terminal.read_until(b"begun\r\n")
         terminal.child.send_signal(number)
         assert terminal.wait() == 128 + number
-    eventually(lambda: "no terminal runs" in cli.run("attach", target, code=125).err)
+    eventually(lambda: cli.json("processes", "--running", target)["running"] == 0)
 
 
 def test_input_is_passed_on_as_it_is(cli, target):
-    content = bytes(range(256)) * 20000  # with all keys that mean something to a terminal
+    content = bytes(range(256)) * 5000  # with all keys that mean something to a terminal
     done = cli.run("exec", "-i", target, "--", "cat; echo end >&2", input=content)
     assert done.stdout == content and done.err == "end\n"
     # A command that does not want it does not get it.
@@ -170,8 +171,8 @@ def test_output_comes_while_the_command_runs(cli, target):
 
 
 def test_streams_are_whole_and_apart(cli, target):
-    done = cli.run("exec", target, "--", "head -c 5000000 /dev/zero; head -c 300000 /dev/zero >&2; printf '\\001\\377' >&2")
-    assert done.stdout == bytes(5000000) and done.stderr == bytes(300000) + b"\1\xff"
+    done = cli.run("exec", target, "--", "head -c 1000000 /dev/zero; head -c 300000 /dev/zero >&2; printf '\\001\\377' >&2")
+    assert done.stdout == bytes(1000000) and done.stderr == bytes(300000) + b"\1\xff"
     with subprocess.Popen([cli.program, "exec", target, "--", "yes"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=cli.environment()) as command:
         command.stdout.read(1000)
@@ -180,11 +181,11 @@ def test_streams_are_whole_and_apart(cli, target):
 
 
 def test_a_slow_reader_loses_nothing(cli, target):
-    with subprocess.Popen([cli.program, "exec", target, "--", "seq 300000"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    with subprocess.Popen([cli.program, "exec", target, "--", "seq 100000"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           env=cli.environment()) as command:
         first = command.stdout.read(1)
         # The command has ended long since; its words wait for us.
-        assert (first + command.stdout.read()).split() == [str(n).encode() for n in range(1, 300001)]
+        assert (first + command.stdout.read()).split() == [str(n).encode() for n in range(1, 100001)]
         assert command.wait(60) == 0
 
 
@@ -215,4 +216,4 @@ def test_who_is_not_there(cli):
     for words in (["shell", "nobody"], ["attach", "nobody"], ["exec", "-it", "nobody", "--", "sh"]):
         assert "nobody" in cli.run(*words, code=125).err
     for words in (["shell"], ["exec", "-i"]):
-        assert "not" in cli.run(*words, "00000000-0000-4000-8000-000000000000", *(["--", "true"] if words[0] == "exec" else []), code=125).err
+        assert "there is no sandbox" in cli.run(*words, "00000000-0000-4000-8000-000000000000", *(["--", "true"] if words[0] == "exec" else []), code=125).err
