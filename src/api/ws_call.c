@@ -7,9 +7,13 @@
 #include <string.h>
 
 #include "api/gate.h"
+#include "base/id.h"
 #include "base/mem.h"
 
 #define HINT_MAX 512
+#define SANDBOX_ID_PREFIX "sb_"
+
+_Static_assert(ID_TEXT_MAX <= UUID_TEXT_MAX, "an id of either kind fits");
 
 void ws_hint(struct ws *ws, const char *fmt, ...)
 {
@@ -157,6 +161,10 @@ static int take_id(struct ws *ws, struct err *err)
 
     if (!strstr(ws->route->path, "/sandboxes/{id}"))
         return 0;
+    if (ws->route->flags & WS_EITHER && id_is_valid(SANDBOX_ID_PREFIX, id)) {
+        memcpy(ws->id, id, strlen(id) + 1);
+        return 0;
+    }
     if (uuid_parse(id, ws->id) < 0) {
         ws_hint(ws, "ids look like 83300d2c-bd63-41e4-853b-58b605352f6b");
         return err_refuse(err, -EINVAL, id, "is no id of a sandbox");
@@ -181,7 +189,7 @@ static int admit(struct ws *ws, const struct api *api, struct err *err)
 void ws_run(struct web *web, void *cookie)
 {
     const struct api *api = cookie;
-    struct ws ws = { .web = web, .service = api->service, .route = web->route->detail };
+    struct ws ws = { .web = web, .api = api, .service = api->service, .route = web->route->detail };
     struct err err = ERR_NONE;
     int r = admit(&ws, api, &err);
 

@@ -22,10 +22,11 @@ struct ws_route;
 
 struct ws {
     struct web *web;
+    const struct api *api;
     struct service *service;
     struct caller caller;
     const struct ws_route *route;
-    char id[UUID_TEXT_MAX]; /* of "{id}", as we write it; "" when the path has none */
+    char id[UUID_TEXT_MAX]; /* of "{id}", as we write it; "" when the path has none. Those of sandboxes are shorter */
     json_t *body;           /* owned: an object; NULL: there was none */
 
     /* Of an error. */
@@ -42,6 +43,7 @@ enum ws_flag {
     WS_BODY = 1 << 1,   /* may have a JSON body */
     WS_NEEDS_BODY = 1 << 2,
     WS_RAW_BODY = 1 << 3, /* the body is not JSON: web->body */
+    WS_EITHER = 1 << 4,   /* {id} may be that of a sandbox over a codebase, too */
 };
 
 struct ws_route {

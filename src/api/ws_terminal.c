@@ -1,5 +1,5 @@
 /*
- * A terminal over a WebSocket: exec-interactive.
+ * A terminal, or three pipes, over a WebSocket: exec-interactive.
  *
  *     client                                          server
  *       │  {command, args?, ..., cols?, rows?}           │   first; or {attach: PROCESS}, or ?attach=PROCESS and nothing
@@ -8,14 +8,17 @@
  *       ◀────────────────────────────────────────────────│
  *       │  {type: "stdin", data}, or a binary message    │
  *       │  {type: "resize", cols, rows}, {type: "ping"}  │
- *       │  {type: "detach"}                              │   the process goes on
+ *       │  {type: "detach"}                              │   the process goes on; not with pipes
+ *       │  {type: "eof"}                                 │   with pipes: no more input
  *       │────────────────────────────────────────────────▶
  *       │  {type: "stdout", data}, or binary messages    │   these when the first frame says binary: true, or ?binary=true
- *       │  {type: "pong"}, {type: "error", data}         │
- *       │  {type: "exit", code}                          │   and the end
+ *       │  {type: "stderr", data}                        │   with pipes; binary ones begin with a byte then, 1 or 2
+ *       │  {type: "pong"}, {type: "error", data, code?}  │
+ *       │  {type: "exit", code, timedOut?}               │   and the end
  *       ◀────────────────────────────────────────────────│
  *
- * When the connection ends otherwise, the process is ended like that of a terminal that is closed, unless it was to be kept (keepAlive).
+ * With tty: false in the first message there is no terminal but pipes. When the connection ends otherwise, the process is ended like that of
+ * a terminal that is closed, unless it was to be kept (keepAlive); one with pipes is killed.
  * It holds a thread of the pool while somebody is attached, as every stream does.
  */
 #include <errno.h>
@@ -28,82 +31,30 @@
 #include "api/ws_command.h"
 #include "api/ws_handlers.h"
 #include "api/ws_json.h"
-#include "api/ws_text.h"
+#include "api/ws_terminal_int.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "service/workspace_terminal.h"
 
 #define FIRST_FRAME_MS 30000
+#define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
 #define CLOSE_MS 5000
+#define SLOW_MS 3600000 /* who reads through a pager takes its time; who is gone is noticed by its silence */
+#define IDLE_MS 500     /* a command that takes longer does without the service meanwhile */
 #define SIZE_MAX_CELLS 10000
 
-struct terminal {
-    struct ws *ws;
-    struct websocket *socket;        /* borrowed */
-    struct workspace_terminal *link; /* owned; NULL: not begun */
-    bool is_binary, keeps_alive;
-    bool awaits_taking; /* what was typed last is not in the terminal yet */
-    struct buf typed;   /* what is to be typed */
-    struct buf cut;     /* the beginning of a character */
-    bool has_ended;     /* the process has */
-    bool is_over;       /* we are to end */
-    bool is_detaching;  /* and it goes on */
-};
-
-/* ---- to the client ---- */
-
-/* Takes the value. */
-static void say(struct terminal *terminal, json_t *value)
-{
-    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-
-    json_decref(value);
-    if (text)
-        websocket_send(terminal->socket, false, text, strlen(text));
-    free(text);
-}
-
-static void complain(struct terminal *terminal, const char *text)
-{
-    json_t *value = json_pack("{s:s, s:o}", "type", "error", "data", ws_text(text, strlen(text)));
-
-    say(terminal, value);
-}
-
-/* Says why, and ends. */
-static void give_up(struct terminal *terminal, enum websocket_status status, const char *text)
-{
-    complain(terminal, text);
-    websocket_close(terminal->socket, status, text);
-    terminal->is_over = true;
-}
-
-static void show(struct terminal *terminal, const void *bytes, size_t len)
-{
-    if (terminal->is_binary) {
-        websocket_send(terminal->socket, true, bytes, len);
-        return;
-    }
-    buf_add(&terminal->cut, bytes, len);
-    size_t whole = ws_text_whole(terminal->cut.data, terminal->cut.len);
-    if (whole > 0)
-        say(terminal, json_pack("{s:s, s:o}", "type", "stdout", "data", ws_text(terminal->cut.data, whole)));
-    memmove(terminal->cut.data, terminal->cut.data + whole, terminal->cut.len - whole);
-    terminal->cut.len -= whole;
-}
-
-static void show_end(struct terminal *terminal, const struct terminal_news *news)
-{
-    terminal->has_ended = terminal->is_over = true;
-    if (terminal->cut.len > 0)
-        say(terminal, json_pack("{s:s, s:o}", "type", "stdout", "data", ws_text(terminal->cut.data, terminal->cut.len)));
-    if (news->exit_code < 0)
-        complain(terminal, news->text);
-    say(terminal, json_pack("{s:s, s:i}", "type", "exit", "code", news->exit_code));
-    websocket_close(terminal->socket, WEBSOCKET_NORMAL, "");
-}
-
 /* ---- to the process ---- */
+
+static void type_next(struct terminal *terminal);
+
+/* With pipes we are the one who writes. */
+static void feed(struct terminal *terminal)
+{
+    if (!workspace_terminal_feed(terminal->link))
+        return;
+    terminal->awaits_taking = false;
+    type_next(terminal);
+}
 
 /* One message at a time is on its way; the WebSocket is not read until it is taken. */
 static void type_next(struct terminal *terminal)
@@ -111,15 +62,22 @@ static void type_next(struct terminal *terminal)
     size_t len = terminal->typed.len < WORKSPACE_TERMINAL_TYPE_MAX ? terminal->typed.len : WORKSPACE_TERMINAL_TYPE_MAX;
     struct err err = ERR_NONE;
 
-    if (terminal->awaits_taking || len == 0)
+    if (terminal->awaits_taking || terminal->is_over)
         return;
+    if (len == 0) {
+        if (terminal->input_ends)
+            workspace_terminal_end_input(terminal->link);
+        return;
+    }
     if (workspace_terminal_type(terminal->link, terminal->typed.data, len, &err) < 0) {
-        give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err.text);
+        terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err.text);
         return;
     }
     terminal->awaits_taking = true;
     memmove(terminal->typed.data, terminal->typed.data + len, terminal->typed.len - len);
     terminal->typed.len -= len;
+    if (terminal->is_piped)
+        feed(terminal);
 }
 
 static void type(struct terminal *terminal, const void *bytes, size_t len)
@@ -129,6 +87,14 @@ static void type(struct terminal *terminal, const void *bytes, size_t len)
 }
 
 /* ---- from the client ---- */
+
+/* As a shell has it, of a command that could not be started in a terminal. */
+static int exit_code_of(const struct err *err)
+{
+    if (!err->reason)
+        return 0;
+    return strcmp(err->reason, "COMMAND_NOT_FOUND") == 0 ? 127 : strcmp(err->reason, "COMMAND_NOT_EXECUTABLE") == 0 ? 126 : 0;
+}
 
 static int read_size(const json_t *object, int64_t *rows, int64_t *cols, struct err *err)
 {
@@ -145,7 +111,8 @@ static void greet(struct terminal *terminal)
 
     if (workspace_process_find(ws->service, &ws->caller, ws->id, workspace_terminal_name(terminal->link), &info, NULL) == 0)
         json_object_set_new(value, "pid", json_integer(info.record.pid));
-    say(terminal, value);
+    terminal_say(terminal, value);
+    terminal->began_ns = clock_now_ns();
 }
 
 static int attach(struct terminal *terminal, const char *which, struct err *err)
@@ -161,13 +128,21 @@ static int open_new(struct terminal *terminal, const json_t *object, struct err 
 {
     autodone(ws_command) struct ws_command command = { 0 };
     int64_t rows = 24, cols = 80;
+    bool is_tty = true;
     struct ws *ws = terminal->ws;
     int r = ws_command_read(object, &command, err);
 
     if (r == 0)
         r = read_size(object, &rows, &cols, err);
+    if (r == 0)
+        r = ws_get_bool(object, "tty", &is_tty, err);
+    if (r == 0)
+        r = ws_get_duration(object, "timeout", &command.command.timeout_ns, err);
     if (r < 0)
         return r;
+    terminal->is_piped = command.command.is_piped = !is_tty;
+    if (!is_tty)
+        return workspace_terminal_open(ws->service, &ws->caller, ws->id, &command.command, &terminal->link, err);
     command.command.rows = (uint16_t) rows;
     command.command.cols = (uint16_t) cols;
     /* What a program needs to know to draw; unless told otherwise. */
@@ -180,18 +155,26 @@ static void begin(struct terminal *terminal, const json_t *object)
 {
     struct err err = ERR_NONE;
     const char *which = NULL;
+    bool wants_input = true;
     int r = ws_get_bool(object, "binary", &terminal->is_binary, &err);
 
     if (r == 0)
         r = ws_get_bool(object, "keepAlive", &terminal->keeps_alive, &err);
     if (r == 0)
+        r = ws_get_bool(object, "interactive", &wants_input, &err);
+    if (r == 0)
         r = ws_get_text(object, "attach", 0, &which, &err);
     if (r == 0)
         r = which ? attach(terminal, which, &err) : open_new(terminal, object, &err);
-    if (r < 0)
-        give_up(terminal, err.code == ERR_INVALID_ARGUMENT ? WEBSOCKET_POLICY : WEBSOCKET_INTERNAL_ERROR, err.text);
-    else
-        greet(terminal);
+    if (r < 0) {
+        terminal_complain_with(terminal, err.text, exit_code_of(&err));
+        terminal_hang_up(terminal, err.code == ERR_INVALID_ARGUMENT ? WEBSOCKET_POLICY : WEBSOCKET_INTERNAL_ERROR, err.text);
+        return;
+    }
+    websocket_set_message_max(terminal->socket, WEBSOCKET_MESSAGE_MAX);
+    greet(terminal);
+    if (terminal->is_piped && !wants_input)
+        workspace_terminal_end_input(terminal->link);
 }
 
 static void resize(struct terminal *terminal, const json_t *object, struct err *err)
@@ -213,18 +196,23 @@ static void take_message(struct terminal *terminal, const json_t *object)
             len = strlen(data);
         if (len > 0)
             type(terminal, data, len);
-    } else if (strcmp(kind, "resize") == 0) {
+    } else if (strcmp(kind, "eof") == 0 && terminal->is_piped) {
+        terminal->input_ends = true;
+        type_next(terminal);
+    } else if (strcmp(kind, "resize") == 0 && !terminal->is_piped) {
         resize(terminal, object, &err);
     } else if (strcmp(kind, "ping") == 0) {
-        say(terminal, json_pack("{s:s}", "type", "pong"));
-    } else if (strcmp(kind, "detach") == 0) {
+        terminal_say(terminal, json_pack("{s:s}", "type", "pong"));
+    } else if (strcmp(kind, "detach") == 0 && !terminal->is_piped) {
         terminal->is_over = terminal->is_detaching = true;
         websocket_close(terminal->socket, WEBSOCKET_NORMAL, "detached");
     } else if (err.code == ERR_OK) {
-        err_refuse(&err, -EINVAL, kind, "is no type of a message; there are 'stdin', 'resize', 'ping' and 'detach'");
+        err_refuse(&err, -EINVAL, kind,
+                   terminal->is_piped ? "is no type of a message; there are 'stdin', 'eof' and 'ping'"
+                                      : "is no type of a message; there are 'stdin', 'resize', 'ping' and 'detach'");
     }
     if (err.code != ERR_OK)
-        complain(terminal, err.text);
+        terminal_complain_with(terminal, err.text, 0);
 }
 
 /* NUL is something that people type (Ctrl-Space), and jansson refuses it in texts unless it is told to take it; such go as binary. */
@@ -242,7 +230,7 @@ static int on_message(bool is_binary, const void *bytes, size_t len, void *cooki
     }
     object = is_binary ? NULL : json_loadb(bytes, len, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(object))
-        give_up(terminal, WEBSOCKET_POLICY, "a message is no JSON object");
+        terminal_give_up(terminal, WEBSOCKET_POLICY, "a message is no JSON object");
     else if (!terminal->link)
         begin(terminal, object);
     else
@@ -260,17 +248,53 @@ static void receive(struct terminal *terminal)
 
     if (workspace_terminal_receive(terminal->link, &news, &err) < 0) {
         terminal->has_ended = true;
-        give_up(terminal, WEBSOCKET_GOING_AWAY, err.text);
+        terminal_give_up(terminal, WEBSOCKET_GOING_AWAY, err.text);
         return;
     }
     if (news.kind == TERMINAL_OUTPUT) {
-        show(terminal, news.bytes, news.len);
+        terminal_show(terminal, news.stream, news.bytes, news.len);
     } else if (news.kind == TERMINAL_ENDED) {
-        show_end(terminal, &news);
+        terminal_show_end(terminal, &news);
     } else if (news.kind == TERMINAL_TAKEN) {
         terminal->awaits_taking = false;
         type_next(terminal);
     }
+}
+
+/* Once it runs, we have a connection to it and need nothing else: without a server, other commands can have the state meanwhile. */
+static int consider_idling(struct terminal *terminal, int timeout_ms)
+{
+    struct ws *ws = terminal->ws;
+    int64_t left_ms = terminal->began_ns / CLOCK_NS_PER_MS + IDLE_MS - clock_now_ns() / CLOCK_NS_PER_MS;
+
+    if (!terminal->link || terminal->is_idle)
+        return timeout_ms;
+    if (left_ms > 0)
+        return timeout_ms < left_ms ? timeout_ms : (int) left_ms;
+    terminal->is_idle = web_idle(ws->web);
+    if (terminal->is_idle)
+        ws->service = NULL;
+    terminal->began_ns = INT64_MAX / 2;
+    return timeout_ms;
+}
+
+void terminal_sync(struct terminal *terminal)
+{
+    struct ws *ws = terminal->ws;
+    struct caller caller = ws->caller;
+    struct err err = ERR_NONE;
+
+    caller.cancel_fd = -1;
+    if (!workspace_terminal_syncs(ws->id))
+        return;
+    if (terminal->is_idle && web_busy(ws->web, &err) < 0) {
+        log_warn("changes stay in the sandbox until its next command", LOG_STR("sandbox_id", ws->id),
+                 LOG_STR("error", err.text));
+        return;
+    }
+    ws->service = ws->api->service;
+    terminal->is_idle = false;
+    workspace_terminal_sync(ws->service, &caller, ws->id, workspace_terminal_name(terminal->link));
 }
 
 static void serve(struct terminal *terminal)
@@ -280,13 +304,14 @@ static void serve(struct terminal *terminal)
 
     while (!terminal->is_over) {
         bool has_room = websocket_queued(socket) < WEBSOCKET_QUEUE_MAX / 2;
-        int timeout = websocket_timeout_ms(socket);
+        int timeout = consider_idling(terminal, websocket_timeout_ms(socket));
 
         websocket_hold(socket, terminal->typed.len > 0);
         struct pollfd fds[] = {
             { .fd = websocket_fd(socket), .events = websocket_events(socket) },
             { .fd = has_room && terminal->link ? workspace_terminal_fd(terminal->link) : -1, .events = POLLIN },
             { .fd = terminal->ws->caller.cancel_fd, .events = POLLIN },
+            { .fd = terminal->link ? workspace_terminal_input_fd(terminal->link) : -1, .events = POLLOUT },
         };
         if (!terminal->link && timeout > 1000)
             timeout = 1000;
@@ -294,12 +319,14 @@ static void serve(struct terminal *terminal)
             return;
         if (fds[2].revents)
             return;
+        if (fds[3].revents)
+            feed(terminal);
         if (fds[1].revents)
             receive(terminal);
         if (websocket_work(socket, fds[0].revents) < 0)
             return;
         if (!terminal->link && !terminal->is_over && clock_now_ns() > first_by_ns)
-            give_up(terminal, WEBSOCKET_POLICY, "the first message did not come");
+            terminal_give_up(terminal, WEBSOCKET_POLICY, "the first message did not come");
     }
 }
 
@@ -307,21 +334,19 @@ static void serve(struct terminal *terminal)
 static void leave(struct terminal *terminal)
 {
     struct ws *ws = terminal->ws;
-    struct caller caller = ws->caller;
-    struct err err = ERR_NONE;
 
-    if (!terminal->link)
-        return;
-    autofree char *name = xdup(workspace_terminal_name(terminal->link));
+    if (terminal->link && !terminal->has_ended && !terminal->keeps_alive && !terminal->is_detaching &&
+        !(ws->service && workspace_is_ending(ws->service))) {
+        workspace_terminal_end(terminal->link, WORKSPACE_GRACE_MS_DEFAULT);
+        terminal_sync(terminal);
+    }
     workspace_terminal_close(steal_ptr(&terminal->link));
-    caller.cancel_fd = -1;
-    if (!terminal->has_ended && !terminal->keeps_alive && !terminal->is_detaching && !workspace_is_ending(ws->service))
-        workspace_process_end(ws->service, &caller, ws->id, name, WORKSPACE_GRACE_MS_DEFAULT, &err);
 }
 
 int ws_terminal(struct ws *ws, struct err *err)
 {
     struct terminal terminal = { .ws = ws };
+    const struct websocket_options options = { .message_max = FIRST_FRAME_MAX, .write_ms = SLOW_MS };
     const char *which = web_query(ws->web, "attach");
     struct websocket *socket = NULL;
     int r = workspace_check_active(ws->service, &ws->caller, ws->id, err);
@@ -331,21 +356,24 @@ int ws_terminal(struct ws *ws, struct err *err)
     if (r == 0 && which && *which)
         r = attach(&terminal, which, err);
     if (r == 0)
-        r = web_upgrade(ws->web, NULL, on_message, &terminal, &socket, err);
+        r = web_upgrade(ws->web, &options, on_message, &terminal, &socket, err);
     if (r == -EPROTONOSUPPORT) {
         ws->status = 426;
         ws_hint(ws, "ask with a client that speaks WebSocket, version 13");
     }
     if (r == 0) {
         terminal.socket = socket;
-        if (terminal.link)
+        if (terminal.link) {
+            websocket_set_message_max(socket, WEBSOCKET_MESSAGE_MAX);
             greet(&terminal);
+        }
         serve(&terminal);
-        websocket_finish(socket, CLOSE_MS, ws->caller.cancel_fd);
+        websocket_finish(socket, terminal.has_ended ? SLOW_MS : CLOSE_MS, ws->caller.cancel_fd);
         web_hang_up(ws->web, socket);
     }
     leave(&terminal);
     buf_done(&terminal.typed);
-    buf_done(&terminal.cut);
+    buf_done(&terminal.cut[0]);
+    buf_done(&terminal.cut[1]);
     return r;
 }

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/mem.h"
 
 #define QUEUED_MESSAGES_MAX 64 /* pongs have no length to speak of, and are counted too */
@@ -20,8 +21,10 @@
 #define MAGIC "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 struct websocket {
-    int fd;               /* borrowed */
-    gnutls_session_t tls; /* borrowed; NULL: none */
+    int fd;                     /* borrowed */
+    gnutls_session_t tls;       /* borrowed; NULL: none */
+    struct websocket_wire wire; /* recv NULL: none */
+    bool is_dry;                /* nothing is left in what is between the socket and us */
     wslay_event_context_ptr wslay;
     struct buf early; /* what came with the request, from `early_at` on */
     size_t early_at;
@@ -34,6 +37,9 @@ struct websocket {
     enum websocket_status close_status; /* to be said when all else is; 0: nothing is to be */
     char close_reason[CLOSE_REASON_MAX + 1];
     bool is_over;
+    bool was_silent;                         /* it did not live, or did not read */
+    bool was_absurd;                         /* what came was no frame */
+    char their_reason[CLOSE_REASON_MAX + 4]; /* of the good-bye that came */
 };
 
 static bool is_full(const struct websocket *socket)
@@ -66,11 +72,15 @@ static ssize_t of_tls(ssize_t n)
 
 static ssize_t receive(const struct websocket *socket, void *bytes, size_t len)
 {
+    if (socket->wire.recv)
+        return socket->wire.recv(socket->wire.cookie, bytes, len);
     return socket->tls ? of_tls(gnutls_record_recv(socket->tls, bytes, len)) : recv(socket->fd, bytes, len, MSG_DONTWAIT);
 }
 
 static ssize_t transmit(const struct websocket *socket, const void *bytes, size_t len, bool has_more)
 {
+    if (socket->wire.send)
+        return socket->wire.send(socket->wire.cookie, bytes, len);
     return socket->tls ? of_tls(gnutls_record_send(socket->tls, bytes, len))
                        : send(socket->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
 }
@@ -78,7 +88,8 @@ static ssize_t transmit(const struct websocket *socket, const void *bytes, size_
 /* Bytes that have come and that poll(2) does not know of. */
 static bool has_unseen(const struct websocket *socket)
 {
-    return socket->early.len > socket->early_at || (socket->tls && gnutls_record_check_pending(socket->tls) > 0);
+    return socket->early.len > socket->early_at || (socket->tls && gnutls_record_check_pending(socket->tls) > 0) ||
+           (socket->wire.recv && !socket->is_dry);
 }
 
 static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, int flags, void *user)
@@ -100,6 +111,7 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, 
     do
         n = receive(socket, bytes, len);
     while (n < 0 && errno == EINTR);
+    socket->is_dry = n < 0;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return would_block(socket);
     if (n <= 0)
@@ -125,11 +137,31 @@ static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *bytes, size_t
     return n;
 }
 
+/* Nobody between us and the server shall see its own choice of bytes in what a client sends. */
+static int on_mask(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, void *user)
+{
+    (void) ctx, (void) user;
+    return id_random(bytes, len) < 0 ? -1 : 0;
+}
+
+/* Two bytes of status, and then the reason. */
+static void note_good_bye(struct websocket *socket, const struct wslay_event_on_msg_recv_arg *arg)
+{
+    size_t len = arg->msg_length > 2 ? arg->msg_length - 2 : 0;
+
+    len = len < sizeof(socket->their_reason) - 1 ? len : sizeof(socket->their_reason) - 1;
+    if (len > 0)
+        memcpy(socket->their_reason, arg->msg + 2, len);
+    socket->their_reason[len] = '\0';
+}
+
 static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *arg, void *user)
 {
     struct websocket *socket = user;
     (void) ctx;
 
+    if (arg->opcode == WSLAY_CONNECTION_CLOSE)
+        note_good_bye(socket, arg);
     if (wslay_is_ctrl_frame(arg->opcode) || socket->is_refused)
         return;
     if (socket->fn(arg->opcode == WSLAY_BINARY_FRAME, arg->msg, arg->msg_length, socket->cookie) < 0)
@@ -142,9 +174,11 @@ int websocket_new(int fd, struct gnutls_session_int *tls, const void *early, siz
     static const struct wslay_event_callbacks callbacks = {
         .recv_callback = on_recv,
         .send_callback = on_send,
+        .genmask_callback = on_mask,
         .on_msg_recv_callback = on_message,
     };
     struct websocket *socket = xnew(struct websocket);
+    int r;
 
     *socket = (struct websocket){
         .fd = fd,
@@ -157,12 +191,16 @@ int websocket_new(int fd, struct gnutls_session_int *tls, const void *early, siz
     };
     socket->heard_ns = socket->taken_ns = socket->pinged_ns = clock_now_ns();
     buf_add(&socket->early, early, early_len);
-    if (wslay_event_context_server_init(&socket->wslay, &callbacks, socket) != 0) {
+    if (options && options->wire)
+        socket->wire = *options->wire;
+    r = options && options->is_client ? wslay_event_context_client_init(&socket->wslay, &callbacks, socket)
+                                      : wslay_event_context_server_init(&socket->wslay, &callbacks, socket);
+    if (r != 0) {
         buf_done(&socket->early);
         free(socket);
         return -ENOMEM;
     }
-    wslay_event_config_set_max_recv_msg_length(socket->wslay, WEBSOCKET_MESSAGE_MAX);
+    websocket_set_message_max(socket, options && options->message_max ? options->message_max : WEBSOCKET_MESSAGE_MAX);
     *ret = socket;
     return 0;
 }
@@ -179,6 +217,11 @@ void websocket_free(struct websocket *socket)
 int websocket_fd(const struct websocket *socket)
 {
     return socket->fd;
+}
+
+void websocket_set_message_max(struct websocket *socket, size_t max)
+{
+    wslay_event_config_set_max_recv_msg_length(socket->wslay, max);
 }
 
 void websocket_hold(struct websocket *socket, bool on)
@@ -217,17 +260,30 @@ int websocket_timeout_ms(const struct websocket *socket)
     return ms < 0 ? 0 : ms > 60000 ? 60000 : (int) ms;
 }
 
+/* Who does not read sees no pings, and is not to be taken for dead. */
+static void say_we_live(struct websocket *socket, int64_t now)
+{
+    const struct wslay_event_msg pong = { .opcode = WSLAY_PONG };
+
+    if (now - socket->pinged_ns < socket->ping_ms * CLOCK_NS_PER_MS || is_full(socket))
+        return;
+    socket->pinged_ns = now;
+    wslay_event_queue_msg(socket->wslay, &pong);
+}
+
 /* One whose messages we do not take is not expected to be heard. */
 static void tick(struct websocket *socket)
 {
     int64_t now = clock_now_ns();
     const struct wslay_event_msg ping = { .opcode = WSLAY_PING };
 
+    if (socket->is_held)
+        say_we_live(socket, now);
     if (socket->is_held || is_full(socket))
         socket->heard_ns = now;
     if (now - socket->heard_ns >= socket->silence_ms * CLOCK_NS_PER_MS ||
         (wslay_event_want_write(socket->wslay) && now - socket->taken_ns >= socket->write_ms * CLOCK_NS_PER_MS))
-        socket->is_over = true;
+        socket->is_over = socket->was_silent = true;
     if (now - socket->heard_ns < socket->ping_ms * CLOCK_NS_PER_MS ||
         now - socket->pinged_ns < socket->ping_ms * CLOCK_NS_PER_MS)
         return;
@@ -238,6 +294,7 @@ static void tick(struct websocket *socket)
 /* What came is no frame: the peer is told so, if it still listens, and nothing more is read. */
 static void refuse(struct websocket *socket)
 {
+    socket->was_absurd = !socket->is_over;
     wslay_event_shutdown_read(socket->wslay);
     wslay_event_queue_close(socket->wslay, WEBSOCKET_PROTOCOL_ERROR, NULL, 0);
 }
@@ -259,6 +316,8 @@ int websocket_work(struct websocket *socket, short revents)
     if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || has_unseen(socket)) && wants_read(socket) &&
         wslay_event_recv(socket->wslay) != 0)
         refuse(socket);
+    if (!socket->is_over && !wslay_event_get_read_enabled(socket->wslay) && !wslay_event_get_close_received(socket->wslay))
+        socket->was_absurd = true;
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
         socket->is_over = true;
     say_good_bye(socket);
@@ -303,6 +362,39 @@ void websocket_close(struct websocket *socket, enum websocket_status status, con
     if (len > 0)
         memcpy(socket->close_reason, reason, len);
     socket->close_status = status;
+}
+
+/* What wslay refuses by itself it tells the peer, and us only when the peer was still there to be told. */
+static const char *our_refusal(const struct websocket *socket)
+{
+    if (!socket->was_absurd)
+        return NULL;
+    if (socket->close_status || !wslay_event_get_close_sent(socket->wslay) || wslay_event_get_close_received(socket->wslay))
+        return "sent what is no WebSocket frame";
+    switch (wslay_event_get_status_code_sent(socket->wslay)) {
+    case WSLAY_CODE_MESSAGE_TOO_BIG:
+        return "sent a message that is too long";
+    case WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA:
+        return "sent text that is not UTF-8";
+    default:
+        return "sent what is no WebSocket frame";
+    }
+}
+
+int websocket_tell_end(const struct websocket *socket, struct err *err)
+{
+    autodone(buf) struct buf reason = BUF_EMPTY;
+    const char *refusal = our_refusal(socket);
+
+    if (refusal)
+        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the other end %s", refusal);
+    if (socket->was_silent)
+        return err_set(err, ERR_UNAVAILABLE, -EPIPE, "nothing was heard from the other end for too long");
+    if (!wslay_event_get_close_received(socket->wslay))
+        return err_set(err, ERR_UNAVAILABLE, -EPIPE, "the connection was lost");
+    buf_add_escaped(&reason, socket->their_reason, strlen(socket->their_reason));
+    return err_set(err, ERR_UNAVAILABLE, -EPIPE, "the other end hung up%s%s (status %u)", reason.len ? ": " : "",
+                   reason.len ? reason.data : "", (unsigned) wslay_event_get_status_code_received(socket->wslay));
 }
 
 static int ignore(bool is_binary, const void *bytes, size_t len, void *cookie)

@@ -1,5 +1,6 @@
 /*
- * A WebSocket (RFC 6455) on a socket that has been upgraded: messages in and out, with bounds on both.
+ * A WebSocket (RFC 6455) on a socket that has been upgraded: messages in and out, with bounds on both. The server's end of it, or the
+ * client's.
  *
  * Its owner polls websocket_fd() for websocket_events() beside whatever else it waits for, no longer than websocket_timeout_ms(), and then
  * calls websocket_work(). A message that is too long, text that is not UTF-8 or what is no frame ends it with the status that the
@@ -11,8 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/cleanup.h"
+#include "base/err.h"
 
 #define WEBSOCKET_MESSAGE_MAX ((size_t) 64 << 10)
 #define WEBSOCKET_QUEUE_MAX ((size_t) 256 << 10)
@@ -33,10 +36,20 @@ struct websocket;
 /* A message, lent. A negative answer ends the reading: nothing more is handed on. */
 typedef int (*websocket_fn)(bool is_binary, const void *bytes, size_t len, void *cookie);
 
+/* What carries the bytes where it is no plain socket: as recv(2) and send(2) that never wait, errno too. */
+struct websocket_wire {
+    ssize_t (*recv)(void *cookie, void *bytes, size_t len);
+    ssize_t (*send)(void *cookie, const void *bytes, size_t len);
+    void *cookie;
+};
+
 struct websocket_options {
-    unsigned ping_ms;    /* [30000] of silence before it is asked whether it lives; 0: the default */
-    unsigned silence_ms; /* [90000] of silence after which it does not */
-    unsigned write_ms;   /* [60000] in which something must be taken */
+    unsigned ping_ms;                  /* [30000] of silence before it is asked whether it lives; 0: the default */
+    unsigned silence_ms;               /* [90000] of silence after which it does not */
+    unsigned write_ms;                 /* [60000] in which something must be taken */
+    size_t message_max;                /* [WEBSOCKET_MESSAGE_MAX] bytes that a message may have */
+    bool is_client;                    /* ours are masked, theirs are not */
+    const struct websocket_wire *wire; /* NULL: the socket, or the TLS session */
 };
 
 struct gnutls_session_int;
@@ -49,7 +62,10 @@ DEFINE_AUTOPTR(websocket, websocket_free);
 
 int websocket_fd(const struct websocket *socket);
 
-/* Messages are handed on only while this is so: set by who has no room for them. */
+/* From the next message on. */
+void websocket_set_message_max(struct websocket *socket, size_t max);
+
+/* No message is handed on while this is so: set by who has no room for them. The peer hears from us all the same. */
 void websocket_hold(struct websocket *socket, bool on);
 
 short websocket_events(const struct websocket *socket);
@@ -66,6 +82,9 @@ size_t websocket_queued(const struct websocket *socket);
 
 /* Says good-bye; it is over when the peer has said so too, or in a while. */
 void websocket_close(struct websocket *socket, enum websocket_status status, const char *reason);
+
+/* Why it is over, for people: sets `err`, ERR_UNAVAILABLE, and returns -EPIPE, or -EPROTO for a peer that broke the protocol. */
+int websocket_tell_end(const struct websocket *socket, struct err *err);
 
 /* Until the peer has taken all and the end was told by both, or `timeout_ms` have passed, or the descriptor (-1: none) is readable. */
 void websocket_finish(struct websocket *socket, int timeout_ms, int cancel_fd);

@@ -15,6 +15,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } verbs[] = {
     { "approve", cmd_approve },
+    { "attach", cmd_attach },
     { "codebase", cmd_codebase },
     { "commit", cmd_commit },
     { "completion", cmd_completion },
@@ -38,6 +39,7 @@ static const struct {
     { "rm", cmd_rm },
     { "rules", cmd_rules },
     { "session", cmd_session },
+    { "shell", cmd_shell },
     { "start", cmd_start },
     { "status", cmd_status },
     { "stop", cmd_stop },

@@ -2,6 +2,7 @@
 #pragma once
 
 int cmd_approve(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
 int cmd_codebase(int argc, char **argv);
 int cmd_commit(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
@@ -26,6 +27,7 @@ int cmd_reject(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_rules(int argc, char **argv);
 int cmd_session(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
 int cmd_start(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_stop(int argc, char **argv);

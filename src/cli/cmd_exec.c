@@ -8,6 +8,7 @@
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
 #include "cli/command_call.h"
+#include "cli/detach_keys.h"
 #include "cli/interrupt.h"
 #include "cli/setting_options.h"
 #include "cli/workspace.h"
@@ -21,12 +22,15 @@ static const char help[] =
     "Runs a command in a sandbox that was started. Its output and exit code are passed on; what it changes goes into the\n"
     "codebase when it ends, unless the sandbox was made with --no-sync. Words arrive as they are typed here; a single word\n"
     "is a line for the shell: agentfense exec SANDBOX -- 'make 2>&1 | tail'.\n\n"
-    "Its standard input is empty. With -i it is ours, read to its end before the command starts, up to 2 MB of it.\n\n"
+    "Its standard input is empty. With -i it is ours, passed on as it comes. With -it it has a terminal as well: every key\n"
+    "goes to it, Ctrl-C too. Ctrl-P Ctrl-Q leaves it running, and 'agentfense attach' comes back.\n\n"
     "  -e, --env NAME[=VALUE] set a variable for the command; without a value, ours\n"
     "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
     "  -w, --workdir DIR      where the command starts; relative to the workspace\n"
     "  -t, --timeout SPAN     kill it after this time (30s, 5m); exit code 124. Without: the server's default (30s)\n"
     "  -i, --interactive      pass on standard input\n"
+    "  -it, --tty             pass on the terminal; it has no --timeout\n"
+    "  --detach-keys KEYS     what leaves it running: ctrl-p,ctrl-q unless told; '' for nothing\n"
     "  -n, --no-stdin         do not, as without either\n"
     "In a workspace also:\n"
     "  -d, --detach           start it in the background, and print its id; 'agentfense logs' shows what it prints\n"
@@ -41,6 +45,7 @@ static const char help[] =
 enum {
     OPT_ENV_FILE = 1,
     OPT_TTY,
+    OPT_DETACH_KEYS,
     OPT_NAME,
     OPT_MAX_MEMORY,
     OPT_CPU_TIME,
@@ -57,6 +62,7 @@ static const struct option options[] = {
     { "timeout", required_argument, NULL, 't' },
     { "interactive", no_argument, NULL, 'i' },
     { "tty", no_argument, NULL, OPT_TTY },
+    { "detach-keys", required_argument, NULL, OPT_DETACH_KEYS },
     { "no-stdin", no_argument, NULL, 'n' },
     { "detach", no_argument, NULL, 'd' },
     { "name", required_argument, NULL, OPT_NAME },
@@ -74,7 +80,7 @@ struct exec_options {
     const char *workdir;
     Google__Protobuf__Duration timeout;
     bool has_timeout, has_input, no_input, has_tty, is_detached;
-    const char *name;
+    const char *name, *detach_keys;
     json_t *limits; /* owned: those of workspaces; NULL: none */
 };
 
@@ -130,6 +136,9 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     case OPT_TTY:
         o->has_tty = true;
         return 0;
+    case OPT_DETACH_KEYS:
+        o->detach_keys = argument;
+        return 0;
     default:
         return take_limit(o, option, argument, err);
     }
@@ -139,15 +148,17 @@ static int check(struct api_call *call, struct err *err)
 {
     const struct exec_options *o = call->own;
 
-    if (o->has_tty)
-        return err_set(
-            err, ERR_UNIMPLEMENTED, -ENOTTY,
-            "a terminal (-it) is not passed through the API yet; 'agentfense run -it' has one in a sandbox of its own");
+    struct detach_keys keys;
+
     if (!call->command[0])
-        return err_invalid(err, "no command: agentfense exec SANDBOX [--] COMMAND");
-    if (o->has_input && o->no_input)
+        return err_invalid(err, "no command: agentfense exec SANDBOX [--] COMMAND; 'agentfense shell SANDBOX' has a shell");
+    if ((o->has_input || o->has_tty) && o->no_input)
         return err_invalid(err, "-i and -n contradict each other");
-    return 0;
+    if (o->has_tty && (o->is_detached || call->options.is_json))
+        return err_invalid(err, "a terminal (-it) is for people: it goes with neither --detach nor --json");
+    if (o->has_tty && o->has_timeout)
+        return err_invalid(err, "a terminal (-it) has no --timeout");
+    return detach_keys_parse(&keys, o->detach_keys ? o->detach_keys : "", err);
 }
 
 static int read_all(struct buf *out)
@@ -173,24 +184,27 @@ static int read_input(const struct exec_options *o, struct buf *out, struct err 
     r = read_all(out);
     if (r == -EFBIG)
         return err_set(err, ERR_RESOURCE_EXHAUSTED, r,
-                       "standard input is larger than 2 MB; put it into the codebase with 'agentfense cp'");
+                       "standard input is larger than 2 MB, which is the most that goes with --json or --detach");
     if (r == -ECANCELED)
         return err_set(err, ERR_CANCELLED, r, "interrupted");
     return r < 0 ? err_errno(err, r, "reading standard input") : 0;
 }
 
-static int run_in_workspace(struct api_call *call, const char *id, const struct buf *input, struct err *err)
+static int run_here(struct api_call *call, const char *id, const struct buf *input, struct err *err)
 {
     const struct exec_options *o = call->own;
     struct workspace_command command = {
         .words = call->command,
         .workdir = o->workdir,
-        .timeout_sec = o->has_timeout ? o->timeout.seconds + (o->timeout.nanos > 0) : 0,
+        .timeout_ns = o->has_timeout ? o->timeout.seconds * 1000000000 + o->timeout.nanos : 0,
         .input = input,
         .is_detached = o->is_detached,
         .env = &o->env,
         .name = o->name,
         .more = o->limits,
+        .is_tty = o->has_tty,
+        .takes_stdin = o->has_input || o->has_tty,
+        .detach_keys = o->detach_keys,
     };
 
     return command_in_workspace(call, id, &command, err);
@@ -206,14 +220,18 @@ static int run(struct api_call *call, struct err *err)
     autodone(buf) struct buf input = BUF_EMPTY;
     int r = target_find(call->client, call->words[0], &target, err);
 
-    if (r == 0)
-        r = read_input(o, &input, err);
+    if (r < 0)
+        return r;
+    if (target.id && o->is_detached)
+        return err_invalid(err, "--detach is for workspaces; a session has background jobs");
+    /* Input and terminals go by a conversation; what has neither, or is to be answered whole, by a request. */
+    if (!call->options.is_json && !o->is_detached && (!target.id || o->has_input || o->has_tty))
+        return run_here(call, target.id ? target.id : target.workspace, NULL, err);
+    r = read_input(o, &input, err);
     if (r < 0)
         return r;
     if (!target.id)
-        return run_in_workspace(call, target.workspace, &input, err);
-    if (o->is_detached)
-        return err_invalid(err, "--detach is for workspaces; a session has background jobs");
+        return run_here(call, target.workspace, &input, err);
     request.sandbox_id = target.id;
     request.command = line;
     request.workdir = o->workdir ? (char *) o->workdir : empty;

@@ -1,4 +1,4 @@
-/* processes and kill: what runs in the background of a workspace. */
+/* processes and kill: what runs in the background of a workspace, and the terminals of any sandbox. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +39,11 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     return 0;
 }
 
+static const char *id_of(const struct target *target)
+{
+    return target->id ? target->id : target->workspace;
+}
+
 static void add_row(struct grid *grid, const json_t *item)
 {
     bool runs = json_is_true(json_object_get(item, "running"));
@@ -56,12 +61,12 @@ static int run_processes(struct api_call *call, struct err *err)
     static const char *const titles[] = { "ID", "PID", "STATUS", "STARTED", "COMMAND", NULL };
     static const struct workspace_table table = { "processes", "id", titles, add_row };
     const struct process_options *o = call->own;
-    char id[UUID_TEXT_MAX];
+    autodone(target) struct target target = { .id = NULL };
     autojson answer = NULL;
-    int r = workspace_find(call->client, call->words[0], id, err);
+    int r = target_find(call->client, call->words[0], &target, err);
 
     if (r == 0)
-        r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/processes%s", id,
+        r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/processes%s", id_of(&target),
                           o->only_running ? "?running=true" : "");
     if (r == 0)
         workspace_table_print(&table, call, answer);
@@ -72,9 +77,9 @@ static int run_kill(struct api_call *call, struct err *err)
 {
     const struct process_options *o = call->own;
     const char *pid = o->pid ? o->pid : call->word_count > 1 ? call->words[1] : NULL;
-    char id[UUID_TEXT_MAX];
+    autodone(target) struct target target = { .id = NULL };
     autojson answer = NULL;
-    int r = workspace_find(call->client, call->words[0], id, err);
+    int r = target_find(call->client, call->words[0], &target, err);
 
     if (r < 0)
         return r;
@@ -83,9 +88,9 @@ static int run_kill(struct api_call *call, struct err *err)
     if (pid && strspn(pid, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(pid))
         return err_refuse(err, -EINVAL, pid, "is no process");
     if (pid)
-        r = workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s/processes/%s", id, pid);
+        r = workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s/processes/%s", id_of(&target), pid);
     else
-        r = workspace_ask(call, "POST", json_object(), &answer, err, "/api/v1/sandboxes/%s/processes/kill-all", id);
+        r = workspace_ask(call, "POST", json_object(), &answer, err, "/api/v1/sandboxes/%s/processes/kill-all", id_of(&target));
     if (r < 0)
         return r;
     if (!answer)
@@ -114,12 +119,12 @@ static int run_kill(struct api_call *call, struct err *err)
     }
 
 PROCESS_VERB(processes, 1,
-             "usage: agentfense processes [options] WORKSPACE\n\n"
-             "Lists what 'agentfense exec --detach' started.\n\n"
+             "usage: agentfense processes [options] SANDBOX\n\n"
+             "Lists what 'agentfense exec --detach' started, and terminals.\n\n"
              "  --running              only those that run\n")
 PROCESS_VERB(kill, 2,
-             "usage: agentfense kill [options] WORKSPACE PROCESS\n"
-             "       agentfense kill [options] WORKSPACE --all\n\n"
+             "usage: agentfense kill [options] SANDBOX PROCESS\n"
+             "       agentfense kill [options] SANDBOX --all\n\n"
              "Ends a process in the background, with all that it started.\n\n"
              "  --pid PROCESS          which: its id or its pid\n"
              "  --all                  all of them\n")

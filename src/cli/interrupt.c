@@ -9,25 +9,53 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int fd = -1;
+static int fd = -1, window_fd = -1;
+
+static int take(const sigset_t *set)
+{
+    int r;
+
+    if (sigprocmask(SIG_BLOCK, set, NULL) < 0)
+        return -errno;
+    r = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return r < 0 ? -errno : r;
+}
 
 int interrupt_init(void)
 {
+    struct sigaction action;
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        return -errno;
-    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return fd < 0 ? -errno : 0;
+    sigaddset(&set, SIGQUIT);
+    /* One that is blocked is kept even when it is ignored, and nohup(1) means what it says. */
+    if (sigaction(SIGHUP, NULL, &action) < 0 || action.sa_handler != SIG_IGN)
+        sigaddset(&set, SIGHUP);
+    fd = take(&set);
+    sigemptyset(&set);
+    sigaddset(&set, SIGWINCH);
+    sigaddset(&set, SIGCONT);
+    window_fd = take(&set);
+    return fd < 0 ? fd : window_fd < 0 ? window_fd : 0;
 }
 
 int interrupt_fd(void)
 {
     return fd;
+}
+
+int interrupt_window_fd(void)
+{
+    return window_fd;
+}
+
+int interrupt_window_signal(void)
+{
+    struct signalfd_siginfo info;
+
+    return read(window_fd, &info, sizeof(info)) == (ssize_t) sizeof(info) ? (int) info.ssi_signo : 0;
 }
 
 int interrupt_exit_code(void)

@@ -13,6 +13,11 @@ int interrupt_init(void);
 /* Readable when one came. */
 int interrupt_fd(void);
 
+/* Readable when SIGWINCH or SIGCONT came, and which one that was; 0: none did. They are taken for all threads at once, or one that does not
+ * care would swallow them. */
+int interrupt_window_fd(void);
+int interrupt_window_signal(void);
+
 /* 128 + its number, as shells have it; 0: none came. */
 int interrupt_exit_code(void);
 

@@ -34,7 +34,7 @@ static const struct group {
           &(const struct verb){ "provenance", "tell which workspaces changed a file", NULL, CLIENT },
           &(const struct verb){ "commit", "commit what was approved", NULL, CLIENT },
           &(const struct verb){ "gc", "remove workspaces that nobody needs any more", NULL, CLIENT },
-          &(const struct verb){ "processes", "list a workspace's processes in the background", NULL, CLIENT },
+          &(const struct verb){ "processes", "list processes in the background, and terminals", NULL, CLIENT },
           &(const struct verb){ "kill", "end processes in the background", NULL, CLIENT }, NULL } },
     { "sandboxes over codebases, on a server or without one",
       (const struct verb *const[]){
@@ -47,6 +47,8 @@ static const struct group {
           &(const struct verb){ "ps", "list the sandboxes of 'create'", NULL, CLIENT },
           &(const struct verb){ "inspect", "tell all about a sandbox, codebase or session", NULL, CLIENT },
           &(const struct verb){ "exec", "run a command in a sandbox", NULL, CLIENT },
+          &(const struct verb){ "shell", "a shell in a sandbox, on this terminal", NULL, CLIENT },
+          &(const struct verb){ "attach", "come back to a terminal that was left running", NULL, CLIENT },
           &(const struct verb){ "session", "shells that remember", NULL, CLIENT },
           &(const struct verb){ "rules", "show, set and explain the rules of a sandbox", NULL, CLIENT },
           &(const struct verb){ "events", "list, or follow, what happens", NULL, CLIENT },

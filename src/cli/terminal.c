@@ -6,16 +6,20 @@
 
 int terminal_make_raw(struct terminal *terminal)
 {
-    struct termios raw;
-
     if (tcgetattr(STDIN_FILENO, &terminal->before) < 0)
         return -errno;
-    raw = terminal->before;
-    cfmakeraw(&raw);
-    if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) < 0)
+    terminal->raw = terminal->before;
+    cfmakeraw(&terminal->raw);
+    if (tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal->raw) < 0)
         return -errno;
     terminal->is_raw = true;
     return 0;
+}
+
+void terminal_make_raw_again(struct terminal *terminal)
+{
+    if (terminal->is_raw)
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal->raw);
 }
 
 void terminal_restore(struct terminal *terminal)

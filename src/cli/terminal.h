@@ -9,11 +9,13 @@
 
 struct terminal {
     bool is_raw;
-    struct termios before;
+    struct termios before, raw;
 };
 
 /* Every key goes to the command, also Ctrl-C. terminal_restore() gives it back, also after a failure in between. */
 int terminal_make_raw(struct terminal *terminal);
+/* When somebody else has set it meanwhile. */
+void terminal_make_raw_again(struct terminal *terminal);
 void terminal_restore(struct terminal *terminal);
 
 /* 24 by 80 where there is none. */

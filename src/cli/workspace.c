@@ -60,7 +60,7 @@ static enum err_code code_of(long long status)
 }
 
 /* The hints that name routes are for programs. */
-static int refuse(int status, const json_t *told, struct err *err)
+int workspace_refuse(int status, const json_t *told, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     const char *error = json_text(told, "error"), *hint = json_text(told, "hint");
@@ -89,7 +89,7 @@ static int ask(struct api_call *call, const char *verb, json_t *body, json_t **r
     json_decref(*ret);
     *ret = json_loadb(text.data ? text.data : "", text.len, 0, NULL);
     if (*ret_status >= 400)
-        return refuse(*ret_status, *ret, err);
+        return workspace_refuse(*ret_status, *ret, err);
     if (!*ret && *ret_status != 204)
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours");
     return 0;

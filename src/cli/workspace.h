@@ -23,6 +23,9 @@ void json_release(json_t **value);
 int workspace_ask(struct api_call *call, const char *verb, json_t *body, json_t **ret, struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
 
+/* What was answered with a status that is none of success, as an error. `told` may be NULL. */
+int workspace_refuse(int status, const json_t *told, struct err *err);
+
 /* Likewise, with what is refused printed as --json has it; returns the exit code EXIT_REFUSED for a 409 or 422. */
 int workspace_decide(struct api_call *call, json_t *body, json_t **ret, struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cli/console.h"
 #include "cli/grid.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -16,6 +17,8 @@
 #include "cli/workspace_table.h"
 #include "client/event_stream.h"
 #include "rest/base64.h"
+
+#define NS_PER_SEC INT64_C(1000000000)
 
 /* ---- what is asked ---- */
 
@@ -53,11 +56,11 @@ static int make_body(const struct workspace_command *command, json_t **ret, stru
         json_object_set_new(body, "workingDir", json_string(command->workdir));
     if (command->name)
         json_object_set_new(body, "name", json_string(command->name));
-    if (command->timeout_sec > 0)
-        json_object_set_new(body, "timeoutSec", json_integer(command->timeout_sec));
+    if (command->timeout_ns > 0)
+        json_object_set_new(body, "timeoutSec", json_integer((command->timeout_ns + NS_PER_SEC - 1) / NS_PER_SEC));
     if (command->env->count > 0)
         add_env(body, command->env);
-    if (command->input->len > 0) {
+    if (command->input && command->input->len > 0) {
         autodone(buf) struct buf text = BUF_EMPTY;
         base64_add(&text, (const uint8_t *) command->input->data, command->input->len);
         json_object_set_new(body, "stdin", json_stringn(text.data, text.len));
@@ -83,18 +86,42 @@ static int wait_for_it(struct api_call *call, const char *id, json_t *body, stru
 
     if (r < 0)
         return r;
-    if (call->options.is_json) {
-        output_json(json_incref(answer));
-    } else {
-        r = pass_on(answer, "stdout", STDOUT_FILENO, err);
-        if (r == 0)
-            r = pass_on(answer, "stderr", STDERR_FILENO, err);
-    }
-    if (r < 0)
-        return r;
+    output_json(json_incref(answer));
     if (json_is_true(json_object_get(answer, "timedOut")))
         return EXIT_TIMED_OUT;
     return (int) (json_number(answer, "exitCode") & 0xFF);
+}
+
+/* What a program needs to know to draw is what our terminal is. */
+static void add_term(json_t *body)
+{
+    json_t *env = json_object_get(body, "env");
+    const char *term = getenv("TERM");
+
+    if (!term || !*term || json_object_get(env, "TERM"))
+        return;
+    if (!env)
+        json_object_set_new(body, "env", env = json_object());
+    json_object_set_new(env, "TERM", json_string(term));
+}
+
+static int converse(struct api_call *call, const char *id, const struct workspace_command *command, json_t *body,
+                    struct err *err)
+{
+    struct console console = { .sandbox = id, .first = body, .is_tty = command->is_tty, .takes_stdin = command->takes_stdin };
+    const char *keys = command->detach_keys ? command->detach_keys : DETACH_KEYS_DEFAULT;
+    int r = detach_keys_parse(&console.keys, keys, err);
+
+    if (command->timeout_ns > 0) {
+        json_object_set_new(body, "timeout", json_integer(command->timeout_ns));
+        json_object_del(body, "timeoutSec");
+    }
+    if (command->is_tty)
+        add_term(body);
+    if (r == 0)
+        r = console_run(call, &console, err);
+    json_decref(body);
+    return r;
 }
 
 static int start_it(struct api_call *call, const char *id, json_t *body, struct err *err)
@@ -116,7 +143,9 @@ int command_in_workspace(struct api_call *call, const char *id, const struct wor
         json_decref(body);
         return r;
     }
-    return command->is_detached ? start_it(call, id, body, err) : wait_for_it(call, id, body, err);
+    if (command->is_detached)
+        return start_it(call, id, body, err);
+    return call->options.is_json ? wait_for_it(call, id, body, err) : converse(call, id, command, body, err);
 }
 
 /* ---- logs ---- */

@@ -125,6 +125,13 @@ int client_web(struct client *client, const struct client_web *request, int *ret
                           : embedded_web(client->embedded, request, ret_status, ret, err);
 }
 
+int client_connect(struct client *client, const char *path, struct carrier *ret, int *ret_status, struct buf *answer,
+                   struct err *err)
+{
+    return client->remote ? remote_connect(client->remote, path, ret, ret_status, answer, err)
+                          : embedded_connect(client->embedded, path, ret, ret_status, answer, err);
+}
+
 /* What a callback is lent, kept. */
 static int keep(const ProtobufCMessage *answer, void *cookie, struct err *err)
 {

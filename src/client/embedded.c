@@ -16,6 +16,8 @@
 #include "rest/route.h"
 
 #define PIECE_BYTES 65536
+#define WAKE_NS (5 * CLOCK_NS_PER_SEC) /* as long as others wait for us */
+#define RETRY_MS 25
 
 struct own_call {
     struct call call; /* first */
@@ -47,7 +49,29 @@ void embedded_close(struct embedded *embedded)
         return;
     route_table_free(embedded->routes);
     service_free(embedded->service);
+    service_options_free(embedded->resting);
     free(embedded);
+}
+
+void embedded_rest(struct embedded *embedded)
+{
+    embedded->resting = service_dup_options(embedded->service);
+    embedded->api.service = NULL;
+    service_free(steal_ptr(&embedded->service));
+}
+
+int embedded_wake(struct embedded *embedded, struct err *err)
+{
+    int64_t until = clock_now_ns() + WAKE_NS;
+    int r;
+
+    while ((r = service_new(embedded->resting, &embedded->service, err)) == -EBUSY && clock_now_ns() < until)
+        poll(NULL, 0, RETRY_MS);
+    if (r < 0)
+        return r;
+    embedded->api.service = embedded->service;
+    service_options_free(steal_ptr(&embedded->resting));
+    return 0;
 }
 
 int embedded_health(struct embedded *embedded, struct buf *out, struct err *err)

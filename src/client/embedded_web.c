@@ -9,19 +9,9 @@
 
 #include "api/ws_routes.h"
 #include "base/mem.h"
-#include "client/client_int.h"
+#include "client/own_web.h"
 #include "rest/route.h"
 #include "rest/url.h"
-
-struct own_web {
-    struct web web;   /* first */
-    struct call call; /* what the handler asks of who calls */
-    struct embedded *embedded;
-    const struct client_web *wanted;
-    struct buf *answer;
-    struct err failure; /* of a callback */
-    int failed;
-};
 
 /* ---- the handler's side ---- */
 
@@ -61,12 +51,12 @@ static void op_set_trailer(struct call *call, const char *name, const char *valu
 
 static int op_cancel_fd(struct call *call)
 {
-    return of_call(call)->embedded->cancel_fd;
+    return of_call(call)->cancel_fd;
 }
 
 static bool op_is_cancelled(struct call *call)
 {
-    struct pollfd p = { .fd = of_call(call)->embedded->cancel_fd, .events = POLLIN };
+    struct pollfd p = { .fd = of_call(call)->cancel_fd, .events = POLLIN };
 
     return p.fd >= 0 && poll(&p, 1, 0) > 0;
 }
@@ -104,32 +94,45 @@ static int op_write(struct web *web, const void *bytes, size_t len)
 
 static int op_upgrade(struct web *web, struct web_socket *ret, struct err *err)
 {
-    (void) web;
-    (void) ret;
-    return err_set(err, ERR_UNIMPLEMENTED, -EPROTONOSUPPORT, "without a server there are no WebSockets");
+    struct own_web *own = (struct own_web *) web;
+
+    if (own->on_upgrade)
+        return own->on_upgrade(own, ret, err);
+    return err_set(err, ERR_UNIMPLEMENTED, -EPROTONOSUPPORT, "this is a WebSocket, and the request asks for none");
 }
 
 static void op_hang_up(struct web *web)
 {
-    (void) web;
+    struct own_web *own = (struct own_web *) web;
+
+    if (own->on_hang_up)
+        own->on_hang_up(own);
 }
 
-static const struct web_ops web_ops = { .begin = op_begin, .write = op_write, .upgrade = op_upgrade, .hang_up = op_hang_up };
+/* Who waits for the answer needs the service; who talks has a connection of its own. */
+static void op_idle(struct web *web)
+{
+    embedded_rest(((struct own_web *) web)->embedded);
+}
+
+static int op_busy(struct web *web, struct err *err)
+{
+    return embedded_wake(((struct own_web *) web)->embedded, err);
+}
+
+static const struct web_ops web_ops = {
+    .idle = op_idle, .busy = op_busy, .begin = op_begin, .write = op_write, .upgrade = op_upgrade, .hang_up = op_hang_up
+};
 
 /* ---- the request ---- */
 
-struct pairs {
-    struct web_pair *items; /* owned */
-    size_t count, cap;
-};
-
-static void pairs_add(struct pairs *pairs, const char *name, const char *value)
+static void pairs_add(struct own_pairs *pairs, const char *name, const char *value)
 {
     vec_room(&pairs->items, &pairs->cap, pairs->count);
     pairs->items[pairs->count++] = (struct web_pair){ .name = xdup(name), .value = xdup(value) };
 }
 
-static void pairs_done(struct pairs *pairs)
+static void pairs_done(struct own_pairs *pairs)
 {
     for (size_t i = 0; i < pairs->count; i++) {
         free(pairs->items[i].name);
@@ -138,7 +141,7 @@ static void pairs_done(struct pairs *pairs)
     free(pairs->items);
 }
 
-static int take_captures(const struct route_match *match, struct pairs *ret, struct err *err)
+static int take_captures(const struct route_match *match, struct own_pairs *ret, struct err *err)
 {
     for (size_t i = 0; i < match->route->capture_count; i++) {
         autodone(buf) struct buf value = BUF_EMPTY;
@@ -151,7 +154,7 @@ static int take_captures(const struct route_match *match, struct pairs *ret, str
     return 0;
 }
 
-static int take_queries(const char *query, struct pairs *ret, struct err *err)
+static int take_queries(const char *query, struct own_pairs *ret, struct err *err)
 {
     autodone(buf) struct buf name = BUF_EMPTY, value = BUF_EMPTY;
     const char *end = query + strlen(query);
@@ -176,7 +179,54 @@ static int find_route(struct embedded *embedded, const struct client_web *reques
     return ret->route ? 0 : err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "there is no %s %s", request->verb, request->path);
 }
 
-static int end(struct own_web *own, int *ret_status, struct err *err)
+int own_web_init(struct own_web *own, struct embedded *embedded, const struct client_web *wanted, struct buf *answer,
+                 struct err *err)
+{
+    static char request_id[] = "embedded";
+    size_t path_len = strcspn(wanted->path, "?");
+    struct route_match match = { 0 };
+    int r;
+
+    *own = (struct own_web){
+        .call = { .ops = &call_ops, .peer = &embedded->peer, .request_id = request_id },
+        .cancel_fd = embedded->cancel_fd,
+        .embedded = embedded,
+        .wanted = wanted,
+        .answer = answer,
+        .body = wanted->body ? json_dumps(wanted->body, JSON_COMPACT) : NULL,
+    };
+    r = find_route(embedded, wanted, path_len, &match, err);
+    if (r == 0)
+        r = take_captures(&match, &own->captures, err);
+    if (r == 0)
+        r = take_queries(wanted->path[path_len] ? wanted->path + path_len + 1 : "", &own->queries, err);
+    if (r < 0)
+        return r;
+    own->web = (struct web){
+        .ops = &web_ops,
+        .call = &own->call,
+        .route = match.route->web,
+        .captures = own->captures.items,
+        .capture_count = own->captures.count,
+        .queries = own->queries.items,
+        .query_count = own->queries.count,
+        .body = own->body ? own->body : "",
+        .body_len = own->body ? strlen(own->body) : 0,
+        .response = { .status = 200, .content_type = "application/json", .size_bytes = -1 },
+    };
+    return 0;
+}
+
+void own_web_done(struct own_web *own)
+{
+    web_response_done(&own->web.response);
+    call_done(&own->call);
+    pairs_done(&own->captures);
+    pairs_done(&own->queries);
+    free(own->body);
+}
+
+int own_web_end(struct own_web *own, int *ret_status, struct err *err)
 {
     struct web_response *response = &own->web.response;
 
@@ -198,42 +248,13 @@ static int end(struct own_web *own, int *ret_status, struct err *err)
 
 int embedded_web(struct embedded *embedded, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err)
 {
-    static char request_id[] = "embedded";
-    size_t path_len = strcspn(request->path, "?");
-    autofree char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
-    struct pairs captures = { 0 }, queries = { 0 };
-    struct route_match match = { 0 };
-    struct own_web own = {
-        .call = { .ops = &call_ops, .peer = &embedded->peer, .request_id = request_id },
-        .embedded = embedded,
-        .wanted = request,
-        .answer = ret,
-    };
-    int r = find_route(embedded, request, path_len, &match, err);
+    struct own_web own;
+    int r = own_web_init(&own, embedded, request, ret, err);
 
-    if (r == 0)
-        r = take_captures(&match, &captures, err);
-    if (r == 0)
-        r = take_queries(request->path[path_len] ? request->path + path_len + 1 : "", &queries, err);
     if (r == 0) {
-        own.web = (struct web){
-            .ops = &web_ops,
-            .call = &own.call,
-            .route = match.route->web,
-            .captures = captures.items,
-            .capture_count = captures.count,
-            .queries = queries.items,
-            .query_count = queries.count,
-            .body = body ? body : "",
-            .body_len = body ? strlen(body) : 0,
-            .response = { .status = 200, .content_type = "application/json", .size_bytes = -1 },
-        };
         own.web.route->run(&own.web, &embedded->api);
-        r = end(&own, ret_status, err);
-        web_response_done(&own.web.response);
-        call_done(&own.call);
+        r = own_web_end(&own, ret_status, err);
     }
-    pairs_done(&captures);
-    pairs_done(&queries);
+    own_web_done(&own);
     return r;
 }

@@ -74,7 +74,7 @@ static int find_sandbox_of(struct service *service, const struct command_request
 
 /* ---- what it runs with ---- */
 
-static uint32_t timeout_of(const struct service *service, int64_t wanted_ns)
+uint32_t commands_timeout_ms(const struct service *service, int64_t wanted_ns)
 {
     int64_t ns = wanted_ns ? wanted_ns : service->options.default_timeout_ns;
     int64_t ms;
@@ -220,7 +220,7 @@ static int run_in(struct service *service, struct ward *ward, const struct comma
         .envp = (const char *const *) env,
         .input = request->input,
         .input_len = request->input_len,
-        .timeout_ms = timeout_of(service, request->timeout_ns),
+        .timeout_ms = commands_timeout_ms(service, request->timeout_ns),
         .output_limit = limit_of(service, request),
     };
     int64_t began_ns = clock_now_ns();

@@ -46,6 +46,9 @@ void command_result_done(struct command_result *result);
 int command_run(struct service *service, const struct caller *caller, const struct command_request *request, exec_output_fn fn,
                 void *cookie, struct command_result *ret, struct err *err);
 
+/* How long a command may take when `wanted_ns` are asked for; 0: nothing is. */
+uint32_t commands_timeout_ms(const struct service *service, int64_t wanted_ns);
+
 /* Where a command or a session begins: relative ones count from the workspace, "" is the workspace. Free it. */
 char *commands_make_workdir(const char *workdir);
 

@@ -119,6 +119,36 @@ int service_new(const struct service_options *options, struct service **ret, str
     return 0;
 }
 
+static void free_options(struct service_options *options)
+{
+    free((char *) options->codebase_path);
+    free((char *) options->mount_path);
+    free((char *) options->db_url);
+    free((char *) options->container.engine);
+    free((char *) options->container.image);
+    free((char *) options->container.network);
+    free((char *) options->container.oci_runtime);
+    free((char *) options->project_root);
+    free((char *) options->commit_template);
+    free((char *) options->commit_author);
+}
+
+struct service_options *service_dup_options(const struct service *service)
+{
+    struct service_options *options = xnew(struct service_options);
+
+    copy_options(options, &service->options);
+    return options;
+}
+
+void service_options_free(struct service_options *options)
+{
+    if (!options)
+        return;
+    free_options(options);
+    free(options);
+}
+
 void service_free(struct service *service)
 {
     if (!service)
@@ -132,16 +162,7 @@ void service_free(struct service *service)
     home_done(&service->home);
     cleanup_fd(&service->lock_fd);
     free(service->host_id);
-    free((char *) service->options.codebase_path);
-    free((char *) service->options.mount_path);
-    free((char *) service->options.db_url);
-    free((char *) service->options.container.engine);
-    free((char *) service->options.container.image);
-    free((char *) service->options.container.network);
-    free((char *) service->options.container.oci_runtime);
-    free((char *) service->options.project_root);
-    free((char *) service->options.commit_template);
-    free((char *) service->options.commit_author);
+    free_options(&service->options);
     free(service);
 }
 

@@ -47,8 +47,8 @@ struct service_options {
     uint64_t workspace_bytes_max, workspace_total_bytes_max;
     int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns; /* what is collected when a request says nothing */
     bool collects_terminal_workspaces;                                  /* without being asked */
-    const char *commit_template; /* of messages; "": the usual one */
-    const char *commit_author;   /* "agent", "reviewer", "coauthored" */
+    const char *commit_template;                                        /* of messages; "": the usual one */
+    const char *commit_author;                                          /* "agent", "reviewer", "coauthored" */
 };
 
 /* Opens store and directories, adopts the sandboxes that still run, finishes what was begun, and starts what goes on by itself
@@ -61,6 +61,10 @@ void service_end_at(struct service *service, int64_t when_ns);
 /* Sandboxes live on. No call may be going on. */
 void service_free(struct service *service);
 DEFINE_AUTOPTR(service, service_free);
+
+/* What it was made with, to make it again; to be freed with service_options_free(). */
+struct service_options *service_dup_options(const struct service *service);
+void service_options_free(struct service_options *options);
 
 /* Whether it can do its work now: for a health check. */
 int service_check(struct service *service, struct err *err);

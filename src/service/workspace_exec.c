@@ -12,6 +12,7 @@
 #include "service/commands.h"
 #include "service/profiles.h"
 #include "service/service_int.h"
+#include "service/workspace_reach.h"
 #include "service/workspace_run_int.h"
 #include "service/workspaces.h"
 
@@ -118,14 +119,44 @@ static void set_limits(const struct execution_limits *limits, struct prepared *r
     ret->timeout_ms = (uint32_t) ms;
 }
 
+/* A sandbox over a codebase has no profile: it is confined as it was made. */
+static int make_plain(struct service *service, const struct workspace_command *command, struct prepared *ret, struct err *err)
+{
+    int64_t sec = command->limits.timeout_sec;
+    int r = make_argv(command, ret, err);
+
+    if (r == 0 && (*command->profile || command->network != WISH_NONE))
+        r = err_invalid(err, "profiles and networks are asked for of workspaces; this sandbox is confined as it was made");
+    if (r == 0)
+        r = commands_make_env(command->env, &ret->env, err);
+    if (r < 0)
+        return r;
+    set_limits(&command->limits, ret);
+    ret->timeout_ms = commands_timeout_ms(service, command->timeout_ns ? command->timeout_ns : sec * CLOCK_NS_PER_SEC);
+    ret->cwd = commands_make_workdir(command->working_dir);
+    return 0;
+}
+
+/* The most of the limits holds for what is finer than they are, too. */
+static void refine_timeout(const struct workspace_command *command, struct prepared *ret)
+{
+    int64_t ms = (command->timeout_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+
+    if (ms > 0 && (ret->timeout_ms == 0 || ms < ret->timeout_ms))
+        ret->timeout_ms = ms > INT_MAX ? INT_MAX : (uint32_t) ms;
+}
+
 int prepared_make(struct service *service, struct ward *ward, const struct workspace_command *command, struct prepared *ret,
                   struct err *err)
 {
     autodone(profile) struct profile profile = { 0 };
     autodone(execution_config) struct execution_config config = { 0 };
-    struct execution_limits limits;
-    int r = make_argv(command, ret, err);
+    struct execution_limits limits, asked = command->limits;
+    int r;
 
+    if (workspace_reach_is_sandbox(ward->id))
+        return make_plain(service, command, ret, err);
+    r = make_argv(command, ret, err);
     if (r == 0)
         r = profiles_get(service, command->profile, &profile, err);
     if (r == -ENOENT)
@@ -138,8 +169,11 @@ int prepared_make(struct service *service, struct ward *ward, const struct works
         r = make_env(command, &profile, ret, err);
     if (r < 0)
         return r;
-    execution_config_clamp(&config, &command->limits, &limits);
+    if (command->timeout_ns > 0)
+        asked.timeout_sec = (command->timeout_ns + CLOCK_NS_PER_SEC - 1) / CLOCK_NS_PER_SEC;
+    execution_config_clamp(&config, &asked, &limits);
     set_limits(&limits, ret);
+    refine_timeout(command, ret);
     ret->cwd = commands_make_workdir(command->working_dir);
     return 0;
 }

@@ -68,6 +68,12 @@ static void make_info(struct process_record *record, bool lives, struct process_
 
 /* ---- starting ---- */
 
+/* The exit code that a shell would have for it, which an error has no other place for. */
+static const char *reason_of(int status)
+{
+    return status == 127 ? "COMMAND_NOT_FOUND" : status == 126 ? "COMMAND_NOT_EXECUTABLE" : "COMMAND_NOT_STARTED";
+}
+
 int prepared_await(int ctl_fd, char *payload, char name[CTL_NAME_MAX], struct err *err)
 {
     for (;;) {
@@ -87,7 +93,9 @@ int prepared_await(int ctl_fd, char *payload, char name[CTL_NAME_MAX], struct er
         if (reply.type == CTL_REPLY_ERROR)
             return err_set(err, reply.error.code, -EREMOTEIO, "%s", reply.error.text);
         if (reply.type == CTL_REPLY_FINISHED)
-            return err_set(err, ERR_INVALID_ARGUMENT, -reply.finished.error, "cannot be started: %s", reply.finished.text);
+            return err_because(
+                err, err_set(err, ERR_INVALID_ARGUMENT, -reply.finished.error, "cannot be started: %s", reply.finished.text),
+                reason_of(reply.finished.status));
     }
 }
 
@@ -138,7 +146,7 @@ int workspace_process_start(struct service *service, const struct caller *caller
     autoptr(ward) ward = NULL;
     char name[CTL_NAME_MAX];
     autofd int fd = -1, dir_fd = -1;
-    int r = workspaces_find_ward(service, caller, id, &ward, err);
+    int r = workspace_reach_ward(service, caller, id, &ward, err);
 
     if (r == 0)
         r = prepared_make(service, ward, command, &prepared, err);
@@ -253,7 +261,7 @@ int workspace_process_end(struct service *service, const struct caller *caller, 
 
     if (r < 0 || !info.is_running)
         return r;
-    r = workspaces_find_ward(service, caller, id, &ward, err);
+    r = workspace_reach_ward(service, caller, id, &ward, err);
     if (r == -ENOTCONN)
         return 0;
     if (r == 0)
@@ -281,7 +289,7 @@ int workspace_process_end_all(struct service *service, const struct caller *call
     *ret_count = 0;
     if (r < 0 || list.running == 0)
         return r;
-    r = workspaces_find_ward(service, caller, id, &ward, err);
+    r = workspace_reach_ward(service, caller, id, &ward, err);
     if (r < 0)
         return r == -ENOTCONN ? 0 : r;
     fds = xalloc(list.count * sizeof(*fds));

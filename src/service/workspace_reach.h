@@ -1,12 +1,21 @@
 /*
- * Inside the room: from a workspace's id to what of it is here, for those who run things in it.
+ * Inside the room: from an id to what of it is here, for those who run things in it: a workspace's, or that of a sandbox over a codebase.
  */
 #pragma once
+
+#include <stdbool.h>
 
 #include "base/err.h"
 #include "service/caller.h"
 
 struct service;
+struct ward;
+
+bool workspace_reach_is_sandbox(const char *id);
+
+/* That of one that runs, with a reference. ERR_FAILED_PRECONDITION: it does not. */
+int workspace_reach_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,
+                         struct err *err);
 
 /* Its directory, whether it runs or not; to be closed. ERR_NOT_FOUND also for what the caller does not see. */
 int workspace_reach_dir(struct service *service, const struct caller *caller, const char *id, int *ret_fd, struct err *err);

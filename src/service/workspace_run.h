@@ -41,6 +41,8 @@ struct workspace_command {
     const char *label;      /* of a process: what people call it; "" */
     const char *session_id; /* of a process: whatever the caller wants to find it by; "" */
     uint16_t rows, cols;    /* of a terminal */
+    bool is_piped;          /* where there may be a terminal: three pipes instead */
+    int64_t timeout_ns;     /* finer than that of the limits; 0: that */
     uint64_t output_limit;  /* 0: WORKSPACE_OUTPUT_MAX */
 };
 

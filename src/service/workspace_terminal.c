@@ -1,23 +1,41 @@
 #include "service/workspace_terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "service/service_int.h"
+#include "service/sync.h"
+#include "service/workspace_reach.h"
 #include "service/workspace_run_int.h"
-#include "service/workspaces.h"
 #include "wire/ctl_client.h"
 
 #define TAG PREPARED_TAG
 #define SEND_MS 10000
+#define ENDED_MS 15000 /* beyond the grace: the supervisor tells after five seconds that a killed one does not go */
+#define END_TAG (TAG + 1)
+#define TIMEOUT_EXIT_CODE 124
 
 _Static_assert(WORKSPACE_TERMINAL_TYPE_MAX == CTL_INPUT_MAX, "what may be typed at once");
 
 struct workspace_terminal {
     int fd; /* owned: a connection of its own */
     char name[CTL_NAME_MAX];
+    bool is_piped;
+    int input_fd;     /* owned: the writing end of the command's standard input; -1: a terminal, or no more */
+    struct buf typed; /* what the pipe has not taken yet */
+    bool input_ends;  /* after that */
+    char *command;    /* owned: of pipes, what to call it */
+    struct buf complaint;
     struct ctl_reply reply; /* the last, which borrows from `payload` */
     char payload[FRAME_PAYLOAD_MAX];
 };
@@ -26,7 +44,7 @@ int workspace_check_active(struct service *service, const struct caller *caller,
 {
     autoptr(ward) ward = NULL;
 
-    return workspaces_find_ward(service, caller, id, &ward, err);
+    return workspace_reach_ward(service, caller, id, &ward, err);
 }
 
 void workspace_terminal_close(struct workspace_terminal *terminal)
@@ -34,20 +52,24 @@ void workspace_terminal_close(struct workspace_terminal *terminal)
     if (!terminal)
         return;
     cleanup_fd(&terminal->fd);
+    cleanup_fd(&terminal->input_fd);
+    buf_done(&terminal->typed);
+    buf_done(&terminal->complaint);
+    free(terminal->command);
     free(terminal);
 }
 
 static int make(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
                 struct workspace_terminal **ret, struct err *err)
 {
-    autoptr(workspace_terminal) terminal = malloc(sizeof(*terminal));
+    autoptr(workspace_terminal) terminal = calloc(1, sizeof(*terminal));
     autoptr(ward) ward = NULL;
     int r;
 
     if (!terminal)
         return err_errno(err, -ENOMEM, "making a terminal");
-    terminal->fd = -1;
-    r = workspaces_find_ward(service, caller, id, &ward, err);
+    terminal->fd = terminal->input_fd = -1;
+    r = workspace_reach_ward(service, caller, id, &ward, err);
     if (r == 0)
         r = ward_take_fd(ward, &terminal->fd, err);
     if (r < 0)
@@ -55,6 +77,31 @@ static int make(struct service *service, const struct caller *caller, const char
     *ret_ward = steal_ptr(&ward);
     *ret = steal_ptr(&terminal);
     return 0;
+}
+
+/* A file descriptor of ours never goes in, only the end of a pipe. Detached, as all commands are: a server that is killed takes none along. */
+static int start_piped(struct workspace_terminal *terminal, const struct prepared *prepared, struct err *err)
+{
+    const struct ctl_run run = { .flags = CTL_RUN_DETACHED | CTL_RUN_STDIN | CTL_RUN_LIMITS,
+                                 .timeout_ms = prepared->timeout_ms,
+                                 .limits = prepared->limits };
+    const struct ctl_command what = {
+        .name = terminal->name, .cwd = prepared->cwd, .argv = prepared->argv, .envp = (const char *const *) prepared->env
+    };
+    autofd int theirs = -1, strings_fd = -1;
+    struct frame frame;
+    int pair[2], r;
+
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "making a pipe");
+    theirs = pair[0];
+    terminal->input_fd = pair[1];
+    r = fd_set_nonblock(pair[1], true);
+    if (r == 0)
+        r = ctl_run_encode(CTL_REQUEST_EXEC, TAG, &run, &what, theirs, terminal->payload, &frame, &strings_fd);
+    if (r == -E2BIG)
+        return err_set(err, ERR_INVALID_ARGUMENT, r, "command and environment are too long");
+    return r < 0 ? err_errno(err, r, "asking for the command") : ctl_client_send(terminal->fd, &frame, SEND_MS, err);
 }
 
 int workspace_terminal_open(struct service *service, const struct caller *caller, const char *id,
@@ -67,8 +114,15 @@ int workspace_terminal_open(struct service *service, const struct caller *caller
 
     if (r == 0)
         r = prepared_make(service, ward, command, &prepared, err);
-    if (r == 0)
+    if (r == 0 && command->is_piped) {
+        terminal->is_piped = true;
+        terminal->command = xdup(command->command);
+        id_new("ex_", terminal->name);
+        ward_note_exec(ward, terminal->name);
+        r = start_piped(terminal, &prepared, err);
+    } else if (r == 0) {
         r = prepared_start(terminal->fd, &prepared, command, CTL_RUN_TTY, terminal->name, err);
+    }
     if (r < 0)
         return r;
     *ret = steal_ptr(&terminal);
@@ -116,9 +170,38 @@ const char *workspace_terminal_name(const struct workspace_terminal *terminal)
     return terminal->name;
 }
 
+bool workspace_terminal_is_piped(const struct workspace_terminal *terminal)
+{
+    return terminal->is_piped;
+}
+
 int workspace_terminal_fd(const struct workspace_terminal *terminal)
 {
     return terminal->fd;
+}
+
+/* ---- what comes ---- */
+
+/* Of pipes, a command that never ran has no words of its own; a shell would say on standard error why. */
+static void take_end(struct workspace_terminal *terminal, const struct ctl_finished *finished, struct terminal_news *ret)
+{
+    *ret = (struct terminal_news){
+        .kind = TERMINAL_ENDED,
+        .exit_code = exec_exit_code(finished),
+        .timed_out = finished->end == CTL_END_TIMED_OUT,
+        .ran_out_of_memory = finished->flags & CTL_FINISHED_OOM,
+        .bytes = "",
+        .text = finished->text,
+    };
+    if (finished->end == CTL_END_LOST)
+        ret->exit_code = -1;
+    if (ret->timed_out)
+        ret->exit_code = TIMEOUT_EXIT_CODE;
+    if (finished->end != CTL_END_NOT_STARTED || !terminal->is_piped)
+        return;
+    buf_addf(&terminal->complaint, "agentfense: cannot run '%s': %s\n", terminal->command, finished->text);
+    ret->bytes = terminal->complaint.data;
+    ret->len = terminal->complaint.len;
 }
 
 static int take(struct workspace_terminal *terminal, struct terminal_news *ret, struct err *err)
@@ -129,15 +212,15 @@ static int take(struct workspace_terminal *terminal, struct terminal_news *ret, 
         return 0;
     switch (reply->type) {
     case CTL_REPLY_OUTPUT:
-        *ret = (struct terminal_news){ .kind = TERMINAL_OUTPUT, .bytes = reply->output.bytes, .len = reply->output.len };
+        *ret = (struct terminal_news){
+            .kind = TERMINAL_OUTPUT, .stream = reply->output.stream, .bytes = reply->output.bytes, .len = reply->output.len
+        };
         return 0;
     case CTL_REPLY_OK:
         ret->kind = TERMINAL_TAKEN;
         return 0;
     case CTL_REPLY_FINISHED:
-        ret->kind = TERMINAL_ENDED;
-        ret->exit_code = reply->finished.end == CTL_END_LOST ? -1 : exec_exit_code(&reply->finished);
-        ret->text = reply->finished.text;
+        take_end(terminal, &reply->finished, ret);
         return 0;
     case CTL_REPLY_ERROR:
         return err_set(err, reply->error.code, -EREMOTEIO, "%s", reply->error.text);
@@ -160,8 +243,50 @@ int workspace_terminal_receive(struct workspace_terminal *terminal, struct termi
     return r < 0 ? err_set(err, ERR_UNAVAILABLE, r, "the sandbox has ended") : take(terminal, ret, err);
 }
 
+/* ---- what goes ---- */
+
+int workspace_terminal_input_fd(const struct workspace_terminal *terminal)
+{
+    return terminal->typed.len > 0 ? terminal->input_fd : -1;
+}
+
+bool workspace_terminal_feed(struct workspace_terminal *terminal)
+{
+    size_t at = 0;
+    ssize_t n = 0;
+
+    while (terminal->input_fd >= 0 && at < terminal->typed.len && n >= 0) {
+        n = write(terminal->input_fd, terminal->typed.data + at, terminal->typed.len - at);
+        if (n < 0 && errno == EINTR)
+            n = 0;
+        at += n > 0 ? (size_t) n : 0;
+    }
+    /* Whoever closed its other end does not want it. */
+    if (n < 0 && errno != EAGAIN) {
+        close(steal_fd(&terminal->input_fd));
+        at = terminal->typed.len;
+    }
+    memmove(terminal->typed.data, terminal->typed.data + at, terminal->typed.len - at);
+    terminal->typed.len -= at;
+    if (terminal->typed.len == 0 && terminal->input_ends && terminal->input_fd >= 0)
+        close(steal_fd(&terminal->input_fd));
+    return terminal->typed.len == 0;
+}
+
+void workspace_terminal_end_input(struct workspace_terminal *terminal)
+{
+    terminal->input_ends = true;
+    if (terminal->is_piped && terminal->typed.len == 0 && terminal->input_fd >= 0)
+        close(steal_fd(&terminal->input_fd));
+}
+
 int workspace_terminal_type(struct workspace_terminal *terminal, const void *bytes, size_t len, struct err *err)
 {
+    if (terminal->is_piped) {
+        if (terminal->input_fd >= 0 && !terminal->input_ends)
+            buf_add(&terminal->typed, bytes, len);
+        return 0;
+    }
     return send_request(
         terminal, &(struct ctl_request){ .type = CTL_REQUEST_INPUT, .tag = TAG, .input = { .bytes = bytes, .len = len } }, err);
 }
@@ -171,4 +296,66 @@ int workspace_terminal_resize(struct workspace_terminal *terminal, uint16_t rows
     return send_request(
         terminal, &(struct ctl_request){ .type = CTL_REQUEST_RESIZE, .tag = TAG, .resize = { .rows = rows, .cols = cols } },
         err);
+}
+
+/* ---- its end ---- */
+
+static bool is_last(const struct workspace_terminal *terminal, uint64_t tag)
+{
+    const struct ctl_reply *reply = &terminal->reply;
+
+    if (reply->tag != tag)
+        return false;
+    return tag == TAG ? reply->type == CTL_REPLY_FINISHED : reply->type == CTL_REPLY_OK || reply->type == CTL_REPLY_ERROR;
+}
+
+/* What it still says is not heard by anybody. */
+static void await_end(struct workspace_terminal *terminal, uint64_t tag, int64_t until_ns)
+{
+    while (clock_now_ns() < until_ns) {
+        struct frame frame;
+        int r = ctl_client_receive(terminal->fd, terminal->payload, ENDED_MS, &frame, &terminal->reply);
+
+        if (r < 0)
+            return;
+        frame_close_fds(&frame);
+        if (is_last(terminal, tag))
+            return;
+    }
+}
+
+void workspace_terminal_end(struct workspace_terminal *terminal, uint32_t grace_ms)
+{
+    struct ctl_request kill = { .type = CTL_REQUEST_KILL, .tag = TAG, .kill = { .signal = SIGKILL, .scope = CTL_KILL_TREE } };
+    struct ctl_request end = { .type = CTL_REQUEST_END, .tag = END_TAG, .end = { .grace_ms = grace_ms } };
+    struct ctl_request *request = terminal->is_piped ? &kill : &end;
+    int64_t until_ns = clock_now_ns() + (grace_ms + ENDED_MS) * CLOCK_NS_PER_MS;
+    struct err ignored = ERR_NONE;
+
+    memcpy(end.end.name, terminal->name, sizeof(terminal->name));
+    if (send_request(terminal, request, &ignored) == 0)
+        await_end(terminal, request->tag, until_ns);
+}
+
+bool workspace_terminal_syncs(const char *id)
+{
+    return workspace_reach_is_sandbox(id);
+}
+
+void workspace_terminal_sync(struct service *service, const struct caller *caller, const char *id, const char *name)
+{
+    struct sync_result synced = { 0 };
+    struct err err = ERR_NONE;
+    autoptr(ward) ward = NULL;
+    autofd int fd = -1;
+
+    if (!workspace_reach_is_sandbox(id) || service_find_ward(service, caller, id, &ward, &err) < 0 ||
+        ward_take_fd(ward, &fd, &err) < 0)
+        return;
+    if (sync_run(service, ward, fd, name, &synced, &err) == 0)
+        ward_give_fd(ward, steal_fd(&fd));
+    else
+        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id),
+                 LOG_STR("error", err.text));
+    sync_result_done(&synced);
 }

@@ -1,4 +1,6 @@
-"""Terminals in workspaces, over WebSockets."""
+"""Terminals and pipes in sandboxes, over WebSockets."""
+
+import hashlib
 
 import pytest
 from server import eventually
@@ -177,3 +179,216 @@ def test_who_is_refused(workspace, shared):
         with pytest.raises(Refused) as refused:
             other.terminal()
         assert refused.value.status == status
+
+
+class Codebase:
+    """A sandbox over a codebase, with the same words."""
+
+    def __init__(self, server, token=None, owner="tester"):
+        self.server, self.token, self.client = server, token, server.client(token)
+        self.codebase = self.client.codebase({"a.txt": b"a\n"}, owner)
+        self.id = self.client.sandbox(self.codebase)
+
+    def headers(self, token=None):
+        token = token or self.token
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def terminal(self, query="", identity=None, token=None):
+        other = Workspace.__new__(Workspace)
+        other.server, other.id = self.server, identity or self.id
+        return other.terminal(query, **self.headers(token))
+
+    def http(self, verb, path):
+        return self.server.http(verb, f"/api/v1/sandboxes/{self.id}{path}", headers=self.headers())
+
+    def remove(self):
+        self.client.destroy_sandbox(sandbox_id=self.id)
+
+
+@pytest.fixture
+def over_codebase(shared):
+    made = Codebase(shared)
+    yield made
+    made.remove()
+
+
+def test_a_sandbox_over_a_codebase_has_terminals_too(over_codebase):
+    with over_codebase.terminal() as socket:
+        terminal = Terminal(socket, {**SHELL, "cols": 90, "rows": 30})
+        identity = terminal.started["id"]
+        assert identity.startswith("pr_") and terminal.started["pid"] > 1
+        terminal.type("stty size; pwd\n")
+        terminal.read_until(b"30 90\r\n/workspace\r\n")
+        listed = over_codebase.http("GET", "/processes")[1]["processes"]
+        assert [(one["id"], one["running"], one["tty"]) for one in listed] == [(identity, True, True)]
+        terminal.type("echo made > here; exit 3\n")
+        assert terminal.wait() == 3
+    # Who has heard of the end finds the changes in the codebase.
+    assert over_codebase.client.get(over_codebase.codebase, "here") == b"made\n"
+
+
+def test_what_is_detached_from_over_a_codebase_is_found_again(over_codebase):
+    with over_codebase.terminal() as socket:
+        terminal = Terminal(socket, SHELL)
+        identity = terminal.started["id"]
+        socket.send({"type": "detach"})
+        terminal.wait()
+    with over_codebase.terminal(f"?attach={identity}") as socket:
+        terminal = Terminal(socket)
+        terminal.type("echo late > later; exit 4\n")
+        assert terminal.wait() == 4
+    assert over_codebase.client.get(over_codebase.codebase, "later") == b"late\n"
+    assert over_codebase.http("DELETE", f"/processes/{identity}")[0] == 204
+
+
+def test_what_is_not_for_a_sandbox_over_a_codebase(over_codebase):
+    for path in ("", "/diff", "/files", "/workspace"):
+        assert over_codebase.http("GET", path)[0] == 400
+    with over_codebase.terminal() as socket:
+        socket.send({"command": "sh", "isolationLevel": "full"})
+        assert "confined as it was made" in socket.receive_json()["data"]
+    for identity, status in (("sb_0123456789abcdef", 404), ("sb_nonsense", 400)):
+        with pytest.raises(Refused) as refused:
+            over_codebase.terminal(identity=identity)
+        assert refused.value.status == status
+    over_codebase.client.stop_sandbox(sandbox_id=over_codebase.id)
+    with pytest.raises(Refused) as refused:
+        over_codebase.terminal()
+    assert refused.value.status == 409
+
+
+def test_other_peoples_sandboxes_are_not_there(server):
+    alice, bob = (server.token("create", "--owner", name) for name in ("alice", "bob"))
+    made = Codebase(server, alice, "alice")
+    try:
+        with made.terminal() as socket:
+            terminal = Terminal(socket, SHELL)
+            with pytest.raises(Refused) as refused:
+                made.terminal(token=bob)
+            assert refused.value.status == 404
+            with pytest.raises(Refused) as refused:
+                made.terminal(f"?attach={terminal.started['id']}", token=bob)
+            assert refused.value.status == 404
+            with pytest.raises(Refused) as refused:
+                made.terminal(token="aft_" + "0" * 48)
+            assert refused.value.status == 401
+            terminal.type("exit\n")
+            assert terminal.wait() == 0
+    finally:
+        made.remove()
+
+
+@pytest.fixture(params=["workspace", "codebase"])
+def place(request):
+    return request.getfixturevalue("workspace" if request.param == "workspace" else "over_codebase")
+
+
+class Pipes:
+    """A command with pipes instead of a terminal."""
+
+    def __init__(self, socket, script, **first):
+        self.socket, self.streams, self.others = socket, {1: b"", 2: b""}, []
+        socket.send({"command": "/bin/sh", "args": ["-c", script], "tty": False, "binary": True, **first})
+        self.started = socket.receive_json()
+
+    def next(self):
+        message = self.socket.receive_json()
+        if isinstance(message, bytes):
+            self.streams[message[0]] += message[1:]
+        elif message:
+            self.others.append(message)
+        return message
+
+    def wait(self):
+        while self.next() is not None:
+            pass
+        assert [other["type"] for other in self.others] == ["exit"], self.others
+        return self.others[0]
+
+
+def test_pipes_keep_the_streams_apart(place):
+    with place.terminal() as socket:
+        pipes = Pipes(socket, r"printf 'o\000\377'; printf 'e\n' >&2; test -t 0 || exit 5")
+        assert pipes.started["id"].startswith("ex_")
+        assert pipes.wait()["code"] == 5 and pipes.streams == {1: b"o\0\xff", 2: b"e\n"} and socket.closed == 1000
+
+
+def test_pipes_take_input_that_ends(place):
+    content = bytes(range(256)) * 4000
+    with place.terminal() as socket:
+        pipes = Pipes(socket, "sha256sum; cat")
+        socket.sock.settimeout(60)
+        for at in range(0, len(content), 50000):
+            socket.send(content[at:at + 50000])
+        socket.send({"type": "eof"})
+        assert pipes.wait()["code"] == 0
+        assert pipes.streams[1] == hashlib.sha256(content).hexdigest().encode() + b"  -\n"
+    with place.terminal() as socket:
+        assert Pipes(socket, "cat", interactive=False).wait()["code"] == 0
+
+
+def test_output_of_pipes_comes_as_it_is_made(place):
+    with place.terminal() as socket:
+        pipes = Pipes(socket, "echo first; read x; echo $x")
+        while pipes.streams[1] != b"first\n":
+            pipes.next()
+        socket.send(b"second\n")
+        assert pipes.wait()["code"] == 0 and pipes.streams[1] == b"first\nsecond\n"
+
+
+def test_pipes_as_text(place):
+    with place.terminal() as socket:
+        pipes = Pipes(socket, r"printf 'o\377'; printf 'e' >&2", binary=False)
+        while pipes.next():
+            pass
+        said = {}
+        for other in pipes.others:
+            said[other["type"]] = said.get(other["type"], "") + other.get("data", "")
+        assert said == {"stdout": "o\ufffd", "stderr": "e", "exit": ""}
+
+
+def test_how_a_command_with_pipes_ends(place):
+    with place.terminal() as socket:
+        end = Pipes(socket, "sleep 1000", timeout="300ms").wait()
+        assert end["code"] == 124 and end["timedOut"] is True
+    with place.terminal() as socket:
+        assert Pipes(socket, "kill -9 $$").wait()["code"] == 137
+    with place.terminal() as socket:
+        socket.send({"command": "/no/such", "tty": False})
+        said = [socket.receive_json() for _ in range(3)]
+        assert said[1]["type"] == "stderr" and "cannot run '/no/such'" in said[1]["data"] and said[2]["code"] == 127
+
+
+def test_who_leaves_a_command_with_pipes_ends_it(place):
+    with place.terminal() as socket:
+        pipes = Pipes(socket, "sleep 4321; echo late")
+        assert pipes.started["type"] == "started"
+    with place.terminal() as socket:
+        script = "while grep -qs 4321 /proc/[0-9]*/cmdline --exclude-dir=$$; do sleep 0.05; done; echo gone"
+        pipes = Pipes(socket, script.replace("4321", "4[3]21"), timeout="50s")
+        assert pipes.wait()["code"] == 0 and pipes.streams[1] == b"gone\n"
+
+
+def test_pipes_have_no_size_and_nobody_comes_back(place):
+    with place.terminal() as socket:
+        pipes = Pipes(socket, "read x")
+        for odd in ({"type": "resize", "rows": 3, "cols": 3}, {"type": "detach"}):
+            socket.send(odd)
+            message = pipes.next()
+            assert message["type"] == "error" and "'eof'" in message["data"]
+        pipes.others.clear()
+        socket.send({"type": "eof"})
+        assert pipes.wait()["code"] == 1
+
+
+def test_a_long_command_is_no_problem(place):
+    with place.terminal() as socket:
+        pipes = Pipes(socket, "printf %s ${#1}", args=["-c", 'printf %s "${#1}"', "sh", "x" * 100000])
+        assert pipes.wait()["code"] == 0 and pipes.streams[1] == b"100000"
+
+
+def test_a_missing_command_has_a_code(place):
+    with place.terminal() as socket:
+        socket.send({"command": "/no/such"})
+        said = socket.receive_json()
+        assert said["type"] == "error" and said["code"] == 127 and "cannot be started" in said["data"]

@@ -1,0 +1,357 @@
+#include "cli/console.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "cli/interrupt.h"
+#include "cli/outflow.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
+#include "cli/verb.h"
+#include "cli/workspace.h"
+#include "client/channel.h"
+
+#define READ_BYTES ((size_t) 32 << 10)   /* a message that a server takes */
+#define QUEUE_BYTES ((size_t) 128 << 10) /* on its way to the command: more is not read meanwhile */
+#define LOOK_AGAIN_MS                                                                                                          \
+    300 /* how soon we notice that we are in the foreground, and try once more to tell a terminal of our end */
+#define CONTROL_D "\4"
+
+struct talk {
+    const struct console *console;
+    struct detach_keys keys;
+    struct channel *channel; /* owned */
+    struct terminal terminal;
+    struct outflow out;
+    bool has_started, has_ended, is_detached, is_over;
+    bool is_refused; /* nothing was begun */
+    bool has_input;  /* there may be more of ours */
+    bool lacks_end;  /* the command's terminal has to be told that there is no more */
+    int exit_code;
+    bool timed_out;
+    char process[64];
+    struct err complaint; /* what the server said last, if it was no answer */
+    int failed;           /* by a server that does not keep to the protocol */
+    struct err *err;
+};
+
+/* ---- to the server ---- */
+
+static void say(struct talk *talk, json_t *value)
+{
+    autofree char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+
+    json_decref(value);
+    if (text)
+        channel_send(talk->channel, false, text, strlen(text));
+}
+
+static void say_size(struct talk *talk)
+{
+    uint16_t rows, cols;
+
+    terminal_get_size(&rows, &cols);
+    say(talk, json_pack("{s:s, s:i, s:i}", "type", "resize", "rows", rows, "cols", cols));
+}
+
+static void say_first(struct talk *talk)
+{
+    const struct console *console = talk->console;
+    json_t *first = console->first;
+    uint16_t rows, cols;
+
+    if (console->process)
+        return;
+    json_object_set_new(first, "binary", json_true());
+    json_object_set_new(first, "tty", json_boolean(console->is_tty));
+    if (console->is_tty) {
+        terminal_get_size(&rows, &cols);
+        json_object_set_new(first, "rows", json_integer(rows));
+        json_object_set_new(first, "cols", json_integer(cols));
+    } else {
+        json_object_set_new(first, "interactive", json_boolean(console->takes_stdin));
+    }
+    say(talk, json_incref(first));
+}
+
+/* ---- from the server ---- */
+
+/* Whoever answers there is a stranger until it has kept to the protocol all the way. */
+static int break_off(struct talk *talk, const char *what)
+{
+    if (talk->failed == 0)
+        talk->failed = err_set(talk->err, ERR_UNAVAILABLE, -EPROTO, "the server breaks the protocol: it sent %s", what);
+    return -EPROTO;
+}
+
+static int take_bytes(struct talk *talk, const char *bytes, size_t len)
+{
+    int fd = STDOUT_FILENO;
+
+    if (!talk->has_started || talk->has_ended)
+        return break_off(talk, "output of a command that does not run");
+    if (!talk->console->is_tty) {
+        if (len == 0 || (*bytes != 1 && *bytes != 2))
+            return break_off(talk, "output of neither stream");
+        fd = *bytes == 1 ? STDOUT_FILENO : STDERR_FILENO;
+        bytes++;
+        len--;
+    }
+    outflow_add(&talk->out, fd, bytes, len);
+    channel_hold(talk->channel, true);
+    return 0;
+}
+
+static int take_start(struct talk *talk, const json_t *message)
+{
+    if (talk->has_started)
+        return break_off(talk, "a second beginning");
+    talk->has_started = true;
+    snprintf(talk->process, sizeof(talk->process), "%s", json_text(message, "id"));
+    /* A window may have another size than when it was left. */
+    if (talk->console->process)
+        say_size(talk);
+    return 0;
+}
+
+static int take_end(struct talk *talk, const json_t *message)
+{
+    json_t *code = json_object_get(message, "code");
+
+    if (!talk->has_started || talk->has_ended || !json_is_integer(code) || json_integer_value(code) < -1 ||
+        json_integer_value(code) > 255)
+        return break_off(talk, "an end that is none");
+    talk->has_ended = true;
+    talk->exit_code = (int) json_integer_value(code);
+    talk->timed_out = json_is_true(json_object_get(message, "timedOut"));
+    return 0;
+}
+
+static int take_error(struct talk *talk, const json_t *message)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    const char *data = json_text(message, "data");
+    long long code = json_number(message, "code");
+
+    buf_add_escaped(&text, data, strlen(data));
+    err_set(&talk->complaint, ERR_UNAVAILABLE, -EREMOTEIO, "%s",
+            text.len ? text.data : "the server refuses, and does not say why");
+    talk->is_refused = !talk->has_started;
+    if (talk->is_refused && (code == 126 || code == 127))
+        talk->exit_code = (int) code;
+    return 0;
+}
+
+/* What a later server may say beside is passed over. */
+static int take_text(struct talk *talk, const char *bytes, size_t len)
+{
+    autojson message = json_loadb(bytes, len, 0, NULL);
+    const char *type = json_text(message, "type");
+
+    if (!json_is_object(message))
+        return break_off(talk, "a text that is no message");
+    if (strcmp(type, "started") == 0)
+        return take_start(talk, message);
+    if (strcmp(type, "exit") == 0)
+        return take_end(talk, message);
+    if (strcmp(type, "error") == 0)
+        return take_error(talk, message);
+    if (strcmp(type, "stdout") == 0 || strcmp(type, "stderr") == 0)
+        return break_off(talk, "text where bytes were asked for");
+    return 0;
+}
+
+static int on_message(bool is_binary, const void *bytes, size_t len, void *cookie)
+{
+    struct talk *talk = cookie;
+
+    if (talk->failed)
+        return talk->failed;
+    return is_binary ? take_bytes(talk, bytes, len) : take_text(talk, bytes, len);
+}
+
+/* ---- from us ---- */
+
+static void end_input(struct talk *talk)
+{
+    talk->has_input = false;
+    if (talk->console->is_tty)
+        talk->lacks_end = true;
+    else
+        say(talk, json_pack("{s:s}", "type", "eof"));
+}
+
+/* Keys are looked for only where somebody types them. */
+static void read_input(struct talk *talk)
+{
+    autodone(buf) struct buf typed = BUF_EMPTY;
+    char bytes[READ_BYTES];
+    ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        end_input(talk);
+        return;
+    }
+    if (talk->terminal.is_raw)
+        talk->is_detached = detach_keys_filter(&talk->keys, bytes, (size_t) n, &typed);
+    else
+        buf_add(&typed, bytes, (size_t) n);
+    if (typed.len > 0)
+        channel_send(talk->channel, true, typed.data, typed.len);
+    if (talk->is_detached)
+        say(talk, json_pack("{s:s}", "type", "detach"));
+}
+
+/* A job in the background that reads its terminal is stopped; one that only waits is not. */
+static bool may_read(void)
+{
+    return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+/* ---- signals ---- */
+
+/* A shell that had us stopped has set the terminal as it likes it. */
+static void on_window(struct talk *talk)
+{
+    if (interrupt_window_signal() == SIGCONT && talk->terminal.is_raw)
+        terminal_make_raw_again(&talk->terminal);
+    if (talk->console->is_tty && talk->has_started && !talk->is_over)
+        say_size(talk);
+}
+
+/* ---- the conversation ---- */
+
+enum { AT_CHANNEL, AT_INTERRUPT, AT_WINDOW, AT_STDIN, AT_OUT, AT_COUNT };
+
+/* While our reader does not read, neither do we; who is gone then is noticed later, and what it has sent is not lost. */
+static void choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_timeout)
+{
+    int out_fd = outflow_fd(&talk->out);
+    short events = talk->is_over ? 0 : channel_events(talk->channel);
+    bool wants_input = talk->has_input && talk->has_started && !talk->is_over && channel_queued(talk->channel) < QUEUE_BYTES;
+    bool reads = wants_input && may_read();
+
+    *ret_timeout = talk->is_over ? -1 : channel_timeout_ms(talk->channel);
+    if (((wants_input && !reads) || talk->lacks_end) && !talk->is_over && *ret_timeout > LOOK_AGAIN_MS)
+        *ret_timeout = LOOK_AGAIN_MS;
+    fds[AT_CHANNEL] =
+        (struct pollfd){ .fd = talk->is_over || (out_fd >= 0 && !events) ? -1 : channel_fd(talk->channel), .events = events };
+    fds[AT_INTERRUPT] = (struct pollfd){ .fd = interrupt_fd(), .events = POLLIN };
+    fds[AT_WINDOW] = (struct pollfd){ .fd = interrupt_window_fd(), .events = POLLIN };
+    fds[AT_STDIN] = (struct pollfd){ .fd = reads ? STDIN_FILENO : -1, .events = POLLIN };
+    fds[AT_OUT] = (struct pollfd){ .fd = out_fd, .events = POLLOUT };
+}
+
+static int step(struct talk *talk)
+{
+    struct pollfd fds[AT_COUNT];
+    int timeout, n, r;
+
+    choose(talk, fds, &timeout);
+    n = poll(fds, AT_COUNT, timeout);
+    if (n < 0)
+        return errno == EINTR ? 0 : err_errno(talk->err, -errno, "waiting for the command");
+    if (fds[AT_INTERRUPT].revents)
+        return err_set(talk->err, ERR_CANCELLED, -ECANCELED, "interrupted");
+    if (fds[AT_WINDOW].revents)
+        on_window(talk);
+    /* A terminal has no end, but a key that says so; whoever does not listen yet loses it. */
+    if (n == 0 && talk->lacks_end && talk->has_started && !talk->is_over)
+        channel_send(talk->channel, true, CONTROL_D, 1);
+    if (fds[AT_STDIN].revents)
+        read_input(talk);
+    r = fds[AT_OUT].revents ? outflow_write(&talk->out) : 0;
+    if (r < 0)
+        return err_errno(talk->err, r, "passing on the command's output");
+    if (!talk->is_over && outflow_fd(&talk->out) < 0)
+        channel_hold(talk->channel, false);
+    if (!talk->is_over && channel_work(talk->channel, fds[AT_CHANNEL].revents) < 0)
+        talk->is_over = true;
+    return talk->failed;
+}
+
+static int judge(struct talk *talk)
+{
+    if (talk->is_detached)
+        return 0;
+    if (talk->timed_out) {
+        err_set(talk->err, ERR_DEADLINE_EXCEEDED, -ETIME, "command timed out");
+        return EXIT_TIMED_OUT;
+    }
+    if (talk->has_ended && talk->exit_code >= 0)
+        return talk->exit_code;
+    if (talk->complaint.code == ERR_OK)
+        return channel_tell_end(talk->channel, talk->err);
+    *talk->err = talk->complaint;
+    return talk->exit_code > 0 ? talk->exit_code : -EREMOTEIO;
+}
+
+static int converse(struct talk *talk)
+{
+    int r = 0;
+
+    say_first(talk);
+    while (r == 0 && !(talk->is_over || talk->has_ended || talk->is_detached || talk->is_refused))
+        r = step(talk);
+    /* What the command printed last may still be on its way to our reader. */
+    while (r == 0 && !talk->is_detached && outflow_fd(&talk->out) >= 0)
+        r = step(talk);
+    if (r == 0 && !talk->is_over && !talk->is_refused)
+        channel_finish(talk->channel);
+    return r;
+}
+
+static int open_channel(struct api_call *call, struct talk *talk)
+{
+    const struct console *console = talk->console;
+    autodone(buf) struct buf path = BUF_EMPTY, answer = BUF_EMPTY;
+    int status = 0, r;
+
+    buf_addf(&path, "/api/v1/sandboxes/%s/exec-interactive", console->sandbox);
+    if (console->process) {
+        workspace_add_query(&path, "binary", "true");
+        workspace_add_query(&path, "attach", console->process);
+    }
+    r = channel_open(call->client, path.data, on_message, talk, &talk->channel, &status, &answer, talk->err);
+    if (r < 0 || status == 101)
+        return r;
+    autojson told = json_loadb(answer.data ? answer.data : "", answer.len, 0, NULL);
+    return workspace_refuse(status, told, talk->err);
+}
+
+int console_run(struct api_call *call, struct console *console, struct err *err)
+{
+    struct talk talk = { .console = console, .keys = console->keys, .has_input = console->takes_stdin, .err = err };
+    int r = open_channel(call, &talk), code;
+
+    if (r == 0 && console->is_tty && console->takes_stdin && isatty(STDIN_FILENO)) {
+        r = terminal_make_raw(&talk.terminal);
+        if (r < 0)
+            err_errno(err, r, "taking the terminal");
+    }
+    bool was_raw = talk.terminal.is_raw;
+    if (r == 0)
+        r = converse(&talk);
+    terminal_restore(&talk.terminal);
+    code = r == 0 ? judge(&talk) : r;
+    /* Our own words begin a line of their own. */
+    if (was_raw && (code < 0 || talk.is_detached))
+        fputc('\n', stderr);
+    if (code >= 0 && talk.is_detached)
+        fprintf(stderr, "detached; 'agentfense attach %s %s' comes back\n", console->sandbox, talk.process);
+    if (code > 0 && err->code != ERR_OK)
+        output_error(call->verb->name, err);
+    channel_close(talk.channel);
+    outflow_done(&talk.out);
+    return code;
+}

@@ -1,0 +1,63 @@
+"""A verb on a terminal of its own, and whoever sits before it."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+
+WAIT = 30
+
+
+class OnTerminal:
+    def __init__(self, place, *words, rows=33, cols=101, env=None):
+        self.master, self.slave = pty.openpty()
+        self.resize(rows, cols, tell=False)
+        self.before = termios.tcgetattr(self.slave)
+        self.seen = b""
+        self.child = subprocess.Popen([place.program, *map(str, words)], stdin=self.slave, stdout=self.slave, stderr=self.slave, cwd=place.top,
+                                      env=place.environment(TERM="xterm", **(env or {})), start_new_session=True,
+                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+
+    def resize(self, rows, cols, tell=True):
+        # The kernel tells the terminal's foreground, which is the verb, by itself.
+        fcntl.ioctl(self.master if tell else self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def read_until(self, text):
+        until = time.monotonic() + WAIT
+        while text not in self.seen:
+            ready, _, _ = select.select([self.master], [], [], max(0, until - time.monotonic()))
+            assert ready, (text, self.seen)
+            self.seen += os.read(self.master, 65536)
+        self.seen = self.seen.partition(text)[2]
+
+    def type(self, text):
+        os.write(self.master, text if isinstance(text, bytes) else text.encode())
+
+    def is_raw(self):
+        return not termios.tcgetattr(self.slave)[3] & termios.ICANON
+
+    def wait(self):
+        """Its exit code; what it printed last is in `seen`. The terminal is as it was."""
+        until = time.monotonic() + WAIT
+        while self.child.poll() is None:
+            assert time.monotonic() < until, self.seen
+            if select.select([self.master], [], [], 0.05)[0]:
+                self.seen += os.read(self.master, 65536)
+        while select.select([self.master], [], [], 0)[0]:
+            self.seen += os.read(self.master, 65536)
+        assert termios.tcgetattr(self.slave) == self.before, "the terminal was not restored"
+        return self.child.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
+        os.close(self.master)
+        os.close(self.slave)
