@@ -11,6 +11,7 @@ int ws_create(struct ws *ws, struct err *err);
 int ws_list(struct ws *ws, struct err *err);
 int ws_get(struct ws *ws, struct err *err);
 int ws_delete(struct ws *ws, struct err *err);
+int ws_restore(struct ws *ws, struct err *err);
 int ws_stop(struct ws *ws, struct err *err);
 int ws_start(struct ws *ws, struct err *err);
 int ws_workspace(struct ws *ws, struct err *err);

@@ -35,6 +35,7 @@ static const struct {
     { "ps", cmd_ps },
     { "rebase", cmd_rebase },
     { "reject", cmd_reject },
+    { "restore", cmd_restore },
     { "rm", cmd_rm },
     { "rules", cmd_rules },
     { "session", cmd_session },

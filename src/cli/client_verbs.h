@@ -23,6 +23,7 @@ int cmd_provenance(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_rebase(int argc, char **argv);
 int cmd_reject(int argc, char **argv);
+int cmd_restore(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_rules(int argc, char **argv);
 int cmd_session(int argc, char **argv);

@@ -1,4 +1,4 @@
-/* reject, discard, undo, conflicts and rebase of a workspace. */
+/* reject, restore, discard, undo, conflicts and rebase of a workspace. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,9 +103,10 @@ static void print_files(const json_t *files)
     }
 }
 
-/* ---- reject ---- */
+/* ---- reject, restore ---- */
 
-static int run_reject(struct api_call *call, struct err *err)
+/* The verb is the route's last component. */
+static int decide_each(struct api_call *call, struct err *err)
 {
     for (int i = 0; i < call->word_count; i++) {
         char id[UUID_TEXT_MAX];
@@ -113,12 +114,23 @@ static int run_reject(struct api_call *call, struct err *err)
         int r = workspace_find(call->client, call->words[i], id, err);
 
         if (r == 0)
-            r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/reject", id);
+            r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/%s", id,
+                                 call->verb->name);
         if (r != 0)
             return r;
         workspace_print(call, answer, id);
     }
     return 0;
+}
+
+static int run_reject(struct api_call *call, struct err *err)
+{
+    return decide_each(call, err);
+}
+
+static int run_restore(struct api_call *call, struct err *err)
+{
+    return decide_each(call, err);
 }
 
 /* ---- discard ---- */
@@ -176,6 +188,8 @@ static int run_undo(struct api_call *call, struct err *err)
     else if (!call->options.is_quiet)
         printf("took back %lld path%s of approval %s\n", json_number(answer, "undone"),
                json_number(answer, "undone") == 1 ? "" : "s", json_text(answer, "approvalId"));
+    if (!call->options.is_json && *json_text(answer, "note"))
+        fprintf(stderr, "its paths are reserved by another workspace; 'agentfense restore %.8s' reopens it when they are free\n", id);
     return 0;
 }
 
@@ -252,7 +266,14 @@ SETTLE_VERB(
     reject, 1, -1,
     "usage: agentfense reject [options] WORKSPACE...\n\n"
     "Ends a workspace: its processes and its mount go, nothing of it is written, and its changes stay on disk until it\n"
-    "is collected ('agentfense gc').\n\n"
+    "is collected ('agentfense gc'). 'agentfense restore' brings it back.\n\n"
+    "  --actor NAME           who says so\n")
+SETTLE_VERB(
+    restore, 1, -1,
+    "usage: agentfense restore [options] WORKSPACE...\n\n"
+    "Brings a workspace back that was rejected, approved or removed: it is stopped then, with all its changes. One that was\n"
+    "removed can be restored for as long as the server keeps it ('agentfense inspect' tells until when), unless it was removed\n"
+    "with --purge.\n\n"
     "  --actor NAME           who says so\n")
 SETTLE_VERB(discard, 2, -1, DISCARD_HELP)
 SETTLE_VERB(undo, 1, 2, UNDO_HELP)

@@ -74,6 +74,7 @@ static const struct known names[] = {
 /* Directories, wherever they are: all that is in them. */
 static const struct known directories[] = {
     { ".husky", ACKNOWLEDGE_HOOK },           { ".githooks", ACKNOWLEDGE_HOOK },
+    { ".agentfense", ACKNOWLEDGE_HOOK },
     { ".circleci", ACKNOWLEDGE_CI },          { ".buildkite", ACKNOWLEDGE_CI },
     { ".azure-pipelines", ACKNOWLEDGE_CI },   { ".woodpecker", ACKNOWLEDGE_CI },
     { ".teamcity", ACKNOWLEDGE_CI },          { ".semaphore", ACKNOWLEDGE_CI },
