@@ -118,6 +118,9 @@ static json_t *answer_of(const struct workspace_gc_result *result, bool is_dry, 
                         json_pack("{s:I, s:I, s:I, s:I}", "kept", (json_int_t) result->trash.kept, "keptBytes",
                                   (json_int_t) result->trash.kept_bytes, "purged", (json_int_t) result->trash.purged,
                                   "purgedBytes", (json_int_t) result->trash.purged_bytes));
+    json_object_set_new(answer, "pruned",
+                        json_pack("{s:I, s:I, s:I}", "approvals", (json_int_t) result->pruned_records, "preImages",
+                                  (json_int_t) result->pruned_copies, "bytes", (json_int_t) result->pruned_bytes));
     if (json_array_size(errors) > 0)
         json_object_set(answer, "errors", errors);
     if (json_object_size(reasons) > 0)

@@ -76,6 +76,8 @@ static const struct ws_route routes[] = {
     { "POST", ONE "/partial-approve", ws_partial_approve, "Applies some changes to the project.", .flags = WS_NEEDS_BODY,
       .keys = ws_approve_keys },
     { "POST", ONE "/reject", ws_reject, "Ends a sandbox, and applies nothing.", .flags = WS_BODY, .keys = ws_decide_keys },
+    { "POST", ONE "/finish", ws_finish, "Tells that the work in it is over; decides what needs no person.", .flags = WS_BODY,
+      .keys = ws_finish_keys },
     { "POST", ONE "/discard", ws_discard, "Gives up changes of files.", .flags = WS_NEEDS_BODY, .keys = ws_discard_keys },
     { "GET", ONE "/conflicts", ws_conflicts, "How the changes stand to the project as it is now.", .flags = 0 },
     { "POST", ONE "/rebase", ws_rebase, "Brings the changes onto the project as it is now.", .flags = WS_BODY,

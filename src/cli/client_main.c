@@ -25,6 +25,7 @@ static const struct {
     { "discard", cmd_discard },
     { "events", cmd_events },
     { "exec", cmd_exec },
+    { "finish", cmd_finish },
     { "gc", cmd_gc },
     { "inspect", cmd_inspect },
     { "kill", cmd_kill },

@@ -13,6 +13,7 @@ int cmd_diff(int argc, char **argv);
 int cmd_discard(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
+int cmd_finish(int argc, char **argv);
 int cmd_gc(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_kill(int argc, char **argv);

@@ -69,7 +69,7 @@ struct workspace_approval {
     bool is_forced, is_dry, overrides_acceptance, creates_commit;
     bool runs_hooks;  /* also of a dry run */
     bool skips_hooks; /* --no-verify: who is no administrator may not, unless the server is configured so */
-    bool is_automatic; /* decided by the sandbox's acceptance: what is there was looked at by the same call */
+    bool is_automatic; /* decided by the sandbox's acceptance, which judged what diff_hash names */
     bool acknowledges_all;
     const char *const *acknowledged; /* reasons, paths or file ids */
     size_t acknowledged_count;
@@ -121,6 +121,25 @@ void workspace_approved_done(struct workspace_approved *approved);
 
 int workspaces_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
                       struct workspace_row *ret, struct err *err);
+
+/* ---- the end of the work (workspace_review_auto.c) ---- */
+
+/* "completed", "failed", "cancelled". */
+bool workspace_outcome_parse(const char *name, enum behavior_event *ret);
+
+struct workspace_finish {
+    struct workspace_row row;
+    const char *decision; /* a literal: "approved", "rejected", "none" */
+    char reason[512];     /* "" when nothing was to be decided */
+    char approval_id[ID_TEXT_MAX];
+    size_t applied;
+};
+
+/* The agent's run is over: decides what its behaviour lets be decided without a person, and does what its lifecycle says of the event. One
+ * that was approved or rejected before is fine. */
+int workspaces_finish(struct service *service, const struct caller *caller, const char *id, enum behavior_event event,
+                      const char *actor, int64_t version, struct workspace_finish *ret, struct err *err);
+void workspace_finish_done(struct workspace_finish *finish);
 
 struct workspace_discarded {
     char **files; /* owned; from the sandbox's root */

@@ -110,7 +110,7 @@ static int check_reviewed(struct approving *a, struct err *err)
 {
     const char *given = a->request->diff_hash;
 
-    if (a->request->is_forced || a->request->is_automatic || (*given && strcasecmp(given, a->out->hash) == 0))
+    if (a->request->is_forced || (*given && strcasecmp(given, a->out->hash) == 0))
         return 0;
     if (!*given)
         return check_shown(a, err);

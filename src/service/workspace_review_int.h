@@ -51,6 +51,10 @@ void still_done(struct still *still);
 /* One that was closed is stopped from now on. -EBUSY: others have what it had reserved; they are in `ret_conflicts`, if not NULL. */
 int workspace_reopen(struct still *still, struct workspace_conflicts *ret_conflicts, struct err *err);
 
+/* workspaces_reject(), with what else is to be told of it: taken. */
+int workspace_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, json_t *details,
+                     int64_t version, struct workspace_row *ret, struct err *err);
+
 /* The scope from the project's root; and a path in it likewise. Free them. */
 char *workspace_prefix(const struct workspace_row *row);
 char *still_project_path(const char *prefix, const char *scope_path);

@@ -7,11 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "review/prune.h"
 #include "service/workspace_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
 #define TERMINAL (BIT(APPROVED) | BIT(REJECTED))
 #define LIMIT_DEFAULT 100
+#define PRUNE_EVERY_NS (3600 * CLOCK_NS_PER_SEC)
 
 static const struct caller system_caller = { .owner = "", .is_admin = true, .cancel_fd = -1 };
 
@@ -153,6 +155,20 @@ static void empty_trash(struct service *service)
         log_warn("the trash could not be emptied", LOG_STR("error", err.text));
 }
 
+/* Now and then: each look at it costs a few system calls for each workspace. */
+static void prune_now_and_then(struct service *service)
+{
+    int64_t window_ns = service->options.workspace_undo_ns, now_ns = clock_now_ns();
+    struct prune pruned;
+    struct err err = ERR_NONE;
+
+    if (now_ns < service->prunes_at_ns)
+        return;
+    service->prunes_at_ns = now_ns + (window_ns / 24 < PRUNE_EVERY_NS ? window_ns / 24 : PRUNE_EVERY_NS);
+    if (workspaces_prune(service, &system_caller, false, &pruned, &err) < 0)
+        log_warn("old approvals are not forgotten", LOG_STR("error", err.text));
+}
+
 void workspaces_tend(struct service *service)
 {
     struct workspace_filter filter = { .host_id = service->host_id,
@@ -169,6 +185,7 @@ void workspaces_tend(struct service *service)
         tend_one(service, &rows.rows[i], now);
     collect_terminal(service);
     empty_trash(service);
+    prune_now_and_then(service);
 }
 
 /* ---- collecting ---- */
@@ -278,6 +295,14 @@ int workspaces_gc(struct service *service, const struct caller *caller, const st
 
     for (int i = 0; r == 0 && i < WORKSPACE_STATUS_COUNT; i++)
         total += i == WORKSPACE_STATUS_DELETED ? 0 : counts[i].size_bytes;
+    if (r == 0 && caller != &system_caller) {
+        struct prune pruned;
+
+        r = workspaces_prune(service, caller, gc->is_dry, &pruned, err);
+        ret->pruned_records = pruned.records;
+        ret->pruned_copies = pruned.copies;
+        ret->pruned_bytes = pruned.bytes;
+    }
     if (r == 0 && service->options.workspace_trash_ns > 0 && caller != &system_caller)
         r = collect_trash(service, caller, gc, total, &ret->trash, err);
     /* Never what is at work, whatever was asked for. */

@@ -1,5 +1,5 @@
 /*
- * Workspaces that come back. One that was deleted keeps its directory for a while, and nothing but its row says that it is deleted: so
+ * Workspaces that come back, and what keeps them from growing for ever. One that was deleted keeps its directory for a while, and nothing but its row says that it is deleted: so
  * deleting and restoring are each one write to the database, and a kill leaves the one or the other. Removing the directory is a
  * rename first (home_remove()), so what has the workspace's name is whole.
  */
@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "review/prune.h"
 #include "service/workspace_review_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
@@ -71,6 +72,49 @@ int workspaces_restore(struct service *service, const struct caller *caller, con
             workspaces_tell(service, caller, &still.row, "workspace_restored", actor, json_pack("{s:s}", "was", was));
     }
     return r < 0 ? r : workspace_row_get(service->store, id, ret, err);
+}
+
+/* ---- what cannot be undone any more ---- */
+
+static void prune_one(struct service *service, const struct caller *caller, const struct workspace_row *row, bool is_dry,
+                      int64_t before_ns, struct prune *ret)
+{
+    autodone(still) struct still still = STILL_NONE;
+    autofree char *delta_path = workspaces_path(service, row->id, "delta");
+    struct prune_options options = { .before_ns = before_ns, .is_dry = is_dry };
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!prune_has_work(delta_path, before_ns))
+        return;
+    r = still_begin(service, caller, row->id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED), "pruned", &still, &err);
+    /* It is not worth stopping one for. */
+    if (r < 0 || (still.row.status == WORKSPACE_STATUS_ACTIVE && !still_can_hold(&still)))
+        return;
+    r = still_hold(&still, &err);
+    options.is_held = still_is_held(&still);
+    if (r == 0)
+        r = prune_run(delta_path, &options, ret, &err);
+    if (r < 0 && r != -EBUSY)
+        log_warn("old approvals of a sandbox are not forgotten", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
+}
+
+int workspaces_prune(struct service *service, const struct caller *caller, bool is_dry, struct prune *ret, struct err *err)
+{
+    struct workspace_filter filter = { .host_id = service->host_id,
+                                       .account_id = caller->is_admin ? NULL : caller->owner,
+                                       .statuses = BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED) };
+    int64_t window_ns = service->options.workspace_undo_ns, before_ns = clock_wall_ns() - window_ns;
+    autodone(workspace_rows) struct workspace_rows rows = { 0 };
+    int r;
+
+    *ret = (struct prune){ 0 };
+    if (window_ns <= 0)
+        return 0;
+    r = workspace_row_list(service->store, &filter, INT32_MAX, 0, true, &rows, NULL, err);
+    for (size_t i = 0; r == 0 && i < rows.count; i++)
+        prune_one(service, caller, &rows.rows[i], is_dry, before_ns, ret);
+    return r;
 }
 
 /* ---- away ---- */

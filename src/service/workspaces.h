@@ -86,6 +86,10 @@ int workspaces_restore(struct service *service, const struct caller *caller, con
 /* Until when a deleted one can be restored; 0: it cannot. */
 int64_t workspaces_trash_until(const struct service *service, const struct workspace_row *row);
 
+struct prune;
+/* Forgets what is older than the time for undoing, of those that the caller sees (review/prune.h). */
+int workspaces_prune(struct service *service, const struct caller *caller, bool is_dry, struct prune *ret, struct err *err);
+
 struct workspace_trash_wish {
     int64_t after_ns; /* those that were deleted longer ago go */
     bool is_dry, measures;
@@ -138,6 +142,8 @@ struct workspace_gc_result {
     struct workspace_gc_one *items; /* owned */
     size_t count, cap;
     struct workspace_trash trash; /* without what was collected just now */
+    size_t pruned_records, pruned_copies;
+    uint64_t pruned_bytes;
 };
 
 void workspace_gc_result_done(struct workspace_gc_result *result);
