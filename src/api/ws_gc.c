@@ -27,9 +27,8 @@ static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
 
 static int check_policy_keys(struct ws *ws, const json_t *policy, struct err *err)
 {
-    static const char *const keys[] = { "maxAge",          "idleTimeout",   "maxTotalSizeBytes",
-                                        "includeTerminal", "terminalDelay", "statuses",
-                                        "trashDelay" };
+    static const char *const keys[] = { "maxAge",        "idleTimeout", "maxTotalSizeBytes", "includeTerminal",
+                                        "terminalDelay", "statuses",    "trashDelay" };
     const char *key;
     json_t *value;
 

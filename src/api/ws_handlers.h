@@ -77,7 +77,8 @@ int ws_approve(struct ws *ws, struct err *err);
 int ws_partial_approve(struct ws *ws, struct err *err);
 
 /* ws_review.c */
-extern const char *const ws_decide_keys[], *const ws_finish_keys[], *const ws_discard_keys[], *const ws_rebase_keys[], *const ws_undo_keys[];
+extern const char *const ws_decide_keys[], *const ws_finish_keys[], *const ws_discard_keys[], *const ws_rebase_keys[],
+                                                                                                  *const ws_undo_keys[];
 int ws_reject(struct ws *ws, struct err *err);
 int ws_finish(struct ws *ws, struct err *err);
 int ws_discard(struct ws *ws, struct err *err);

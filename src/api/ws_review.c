@@ -53,8 +53,8 @@ int ws_finish(struct ws *ws, struct err *err)
         r = workspaces_finish(ws->service, &ws->caller, ws->id, event, actor, version, &finish, err);
     if (r < 0)
         return ws_explain(ws, r, err, NULL);
-    json_t *body = json_pack("{s:b, s:s, s:s, s:s, s:I}", "success", 1, "outcome", outcome, "decision", finish.decision, "status",
-                             workspace_status_name((enum workspace_status) finish.row.status), "version",
+    json_t *body = json_pack("{s:b, s:s, s:s, s:s, s:I}", "success", 1, "outcome", outcome, "decision", finish.decision,
+                             "status", workspace_status_name((enum workspace_status) finish.row.status), "version",
                              (json_int_t) finish.row.row_version);
     if (*finish.reason)
         json_object_set_new(body, "reason", ws_text(finish.reason, strlen(finish.reason)));
@@ -232,8 +232,9 @@ int ws_undo(struct ws *ws, struct err *err)
                              workspace_status_name((enum workspace_status) undone.row.status));
     ws_set_text(body, "undoId", undone.undo.id);
     if (!is_dry && undone.row.status == WORKSPACE_STATUS_APPROVED)
-        json_object_set_new(body, "note",
-                            json_string("another sandbox has reserved its paths; POST .../restore reopens it when they are free"));
+        json_object_set_new(
+            body, "note",
+            json_string("another sandbox has reserved its paths; POST .../restore reopens it when they are free"));
     if (is_dry)
         json_object_set_new(body, "dryRun", json_true());
     return ws_answer(ws, 200, body);

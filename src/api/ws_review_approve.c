@@ -12,9 +12,9 @@
 #include "service/workspace_review.h"
 
 const char *const ws_approve_keys[] = {
-    "mode",          "files",     "fileIds",      "hunks", "hunkRanges",         "actor",
-    "commitMessage", "commitMsg", "createCommit", "force", "overrideAcceptance", "acknowledge",
-    "dryRun",        "diffHash",  "version",      "runHooks", "noVerify",         NULL
+    "mode",          "files",     "fileIds",      "hunks",    "hunkRanges",         "actor",
+    "commitMessage", "commitMsg", "createCommit", "force",    "overrideAcceptance", "acknowledge",
+    "dryRun",        "diffHash",  "version",      "runHooks", "noVerify",           NULL
 };
 
 /* ---- the request ---- */

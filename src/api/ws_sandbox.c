@@ -94,8 +94,8 @@ static int take_texts(const json_t *body, struct workspace_request *request, str
         const char *key;
         const char **ret;
     } texts[] = {
-        { "projectRoot", &request->project_root },      { "scopePath", &request->scope_path }, { "owner", &request->owner },
-        { "ownerType", &request->owner_type },          { "driver", &request->driver },        { "preset", &request->preset },
+        { "projectRoot", &request->project_root },       { "scopePath", &request->scope_path }, { "owner", &request->owner },
+        { "ownerType", &request->owner_type },           { "driver", &request->driver },        { "preset", &request->preset },
         { "idempotencyKey", &request->idempotency_key }, { "profile", &request->profile }
     };
     int r = 0;

@@ -43,9 +43,9 @@ static int step_workspace(struct api_call *call, const char *id, struct err *err
     bool is_removal = strcmp(call->verb->name, "rm") == 0;
     autojson answer = NULL;
     bool purges = is_removal && ((const struct rm_words *) call->own)->purges;
-    int r = is_removal ? workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s%s", id,
-                                       purges ? "?purge=true" : "")
-                       : workspace_ask(call, "POST", NULL, &answer, err, "/api/v1/sandboxes/%s/%s", id, call->verb->name);
+    int r = is_removal
+                ? workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s%s", id, purges ? "?purge=true" : "")
+                : workspace_ask(call, "POST", NULL, &answer, err, "/api/v1/sandboxes/%s/%s", id, call->verb->name);
 
     if (r < 0)
         return r;

@@ -121,8 +121,7 @@ static int decide_each(struct api_call *call, struct err *err)
         int r = workspace_find(call->client, call->words[i], id, err);
 
         if (r == 0)
-            r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/%s", id,
-                                 call->verb->name);
+            r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/%s", id, call->verb->name);
         if (r != 0)
             return r;
         workspace_print(call, answer, id);
@@ -222,7 +221,8 @@ static int run_undo(struct api_call *call, struct err *err)
         printf("took back %lld path%s of approval %s\n", json_number(answer, "undone"),
                json_number(answer, "undone") == 1 ? "" : "s", json_text(answer, "approvalId"));
     if (!call->options.is_json && *json_text(answer, "note"))
-        fprintf(stderr, "its paths are reserved by another workspace; 'agentfense restore %.8s' reopens it when they are free\n", id);
+        fprintf(stderr,
+                "its paths are reserved by another workspace; 'agentfense restore %.8s' reopens it when they are free\n", id);
     return 0;
 }
 
@@ -305,13 +305,15 @@ SETTLE_VERB(
     restore, 1, -1,
     "usage: agentfense restore [options] WORKSPACE...\n\n"
     "Brings a workspace back that was rejected, approved or removed: it is stopped then, with all its changes. One that was\n"
-    "removed can be restored for as long as the server keeps it ('agentfense inspect' tells until when), unless it was removed\n"
+    "removed can be restored for as long as the server keeps it ('agentfense inspect' tells until when), unless it was "
+    "removed\n"
     "with --purge.\n\n"
     "  --actor NAME           who says so\n")
 SETTLE_VERB(
     finish, 1, 1,
     "usage: agentfense finish [options] WORKSPACE\n\n"
-    "Tells that the agent's work in a workspace is over. It is approved or rejected then, if it was made so that this needs no\n"
+    "Tells that the agent's work in a workspace is over. It is approved or rejected then, if it was made so that this needs "
+    "no\n"
     "person (autoApprove, autoReject), and stopped or removed, if it was made so (stopOn, deleteOn). Otherwise it stays.\n\n"
     "  --outcome NAME         completed (without: this), failed or cancelled\n"
     "  --actor NAME           who says so\n")

@@ -265,8 +265,8 @@ static int run_locked(struct approval *a, const char *delta_path, struct err *er
     if (a->options->expected && memcmp(a->options->expected, a->out->digest, IMAGE_HASH_BYTES) != 0)
         return err_set(err, ERR_ABORTED, -ESTALE, "what would be written is not what was tried before; nothing was changed");
     if (a->options->is_dry)
-        return a->options->rehearse_path ? rehearsal_lay(a->options->rehearse_path, a->locks->delta.base_path, a->locks->base_fd,
-                                                         &a->out->edits, a->takings, err)
+        return a->options->rehearse_path ? rehearsal_lay(a->options->rehearse_path, a->locks->delta.base_path,
+                                                         a->locks->base_fd, &a->out->edits, a->takings, err)
                                          : 0;
     return a->out->taken_count > 0 ? perform(a, err) : 0;
 }

@@ -55,7 +55,8 @@ static int make_spec(const struct workspace_row *row, int workspace_dir_fd, cons
     if (r < 0)
         return r;
     if (strcmp(driver, WORKSPACE_DRIVER) != 0 && strcmp(row->driver, driver) != 0)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP, "hooks need the driver fence or overlayfs, and this host has neither");
+        return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                       "hooks need the driver fence or overlayfs, and this host has neither");
     free(spec->name);
     free(spec->driver);
     spec->name = xdup(name);

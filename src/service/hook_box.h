@@ -16,7 +16,7 @@
 #include "service/service_int.h"
 
 #define HOOK_BOX_PREFIX "hook_"
-#define HOOK_OUTPUT_TAIL ((size_t) 8 << 10)  /* what is kept of what one printed: its end */
+#define HOOK_OUTPUT_TAIL ((size_t) 8 << 10)   /* what is kept of what one printed: its end */
 #define HOOK_OUTPUT_MAX ((uint64_t) 64 << 20) /* who prints more is killed */
 
 struct hook_box {

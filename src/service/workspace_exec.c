@@ -120,7 +120,8 @@ static void set_limits(const struct execution_limits *limits, struct prepared *r
 
 /* The one that is named; or the one that the workspace was made with, also if that has been removed since: what it was is in the
  * spec then. */
-static int get_profile(struct service *service, const struct ward *ward, const char *named, struct profile *ret, struct err *err)
+static int get_profile(struct service *service, const struct ward *ward, const char *named, struct profile *ret,
+                       struct err *err)
 {
     autodone(workspace_row) struct workspace_row row = { 0 };
     autofree char *own = NULL;

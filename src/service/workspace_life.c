@@ -218,8 +218,7 @@ int workspaces_delete(struct service *service, const struct caller *caller, cons
     if (row.status != WORKSPACE_STATUS_DELETED) {
         r = workspace_remove(service, ward, &row, version, purges, err);
         if (r == 0)
-            workspaces_tell(service, caller, &row, "workspace_deleted", NULL,
-                            purges ? json_pack("{s:b}", "purged", 1) : NULL);
+            workspaces_tell(service, caller, &row, "workspace_deleted", NULL, purges ? json_pack("{s:b}", "purged", 1) : NULL);
     } else if (purges && workspaces_trash_until(service, &row) > 0) {
         remove_files(service, ward, row.id);
         workspaces_tell(service, caller, &row, "workspace_purged", NULL, NULL);

@@ -132,7 +132,8 @@ static int check_request(struct service *service, const struct workspace_request
         return err_refuse(err, -EINVAL, request->owner_type, "is no ownerType; there are agent, user, task, system");
     if (service->options.requires_human &&
         json_is_true(json_object_get(json_object_get(request->behavior, "acceptance"), "autoApprove")))
-        return err_invalid(err, "autoApprove is not for this server: a person has to approve (workspace.require_human_approval)");
+        return err_invalid(err,
+                           "autoApprove is not for this server: a person has to approve (workspace.require_human_approval)");
     if (!workspace_driver_choose(service, request->driver))
         return err_refuse(err, -EINVAL, request->driver,
                           "is no driver that this server has; GET /api/v1/driver/options lists them");

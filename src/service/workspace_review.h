@@ -67,8 +67,8 @@ struct workspace_approval {
     struct workspace_choice choice;
     const char *diff_hash; /* "": what was shown last */
     bool is_forced, is_dry, overrides_acceptance, creates_commit;
-    bool runs_hooks;  /* also of a dry run */
-    bool skips_hooks; /* --no-verify: who is no administrator may not, unless the server is configured so */
+    bool runs_hooks;   /* also of a dry run */
+    bool skips_hooks;  /* --no-verify: who is no administrator may not, unless the server is configured so */
     bool is_automatic; /* decided by the sandbox's acceptance, which judged what diff_hash names */
     bool acknowledges_all;
     const char *const *acknowledged; /* reasons, paths or file ids */
@@ -103,7 +103,7 @@ struct workspace_approved {
     char hash[CHANGE_HASH_TEXT_MAX];   /* of the set */
     bool was_approved_before;
     char commit_hash[65];
-    char commit_error[512]; /* it was applied, and could not be committed */
+    char commit_error[512];    /* it was applied, and could not be committed */
     struct hook_results hooks; /* those that were run, or would have been */
     int64_t applied_ns;
 };

@@ -174,8 +174,7 @@ static int run(struct approving *a, bool is_dry, struct err *err)
     }
     r = run_patiently(a, &options, err);
     if (r == -ESTALE && a->was_tried)
-        return err_because(err,
-                           err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"),
+        return err_because(err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"),
                            "DIFF_STALE");
     if (r >= 0)
         judge(a);
@@ -373,12 +372,9 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
                        const struct workspace_approval *request, struct workspace_approved *ret, struct err *err)
 {
     autodone(still) struct still still = STILL_NONE;
-    struct approving a = { .service = service,
-                           .caller = caller,
-                           .request = request,
-                           .still = &still,
-                           .out = ret,
-                           .box = HOOK_BOX_NONE };
+    struct approving a = {
+        .service = service, .caller = caller, .request = request, .still = &still, .out = ret, .box = HOOK_BOX_NONE
+    };
     int r;
 
     ret->applied_ns = clock_wall_ns();

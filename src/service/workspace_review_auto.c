@@ -22,7 +22,9 @@ bool workspace_outcome_parse(const char *name, enum behavior_event *ret)
     static const struct {
         const char *name;
         enum behavior_event event;
-    } known[] = { { "completed", BEHAVIOR_RUN_COMPLETED }, { "failed", BEHAVIOR_RUN_FAILED }, { "cancelled", BEHAVIOR_RUN_CANCELLED } };
+    } known[] = { { "completed", BEHAVIOR_RUN_COMPLETED },
+                  { "failed", BEHAVIOR_RUN_FAILED },
+                  { "cancelled", BEHAVIOR_RUN_CANCELLED } };
 
     for (size_t i = 0; i < ARRAY_LEN(known); i++) {
         if (strcmp(known[i].name, name) == 0) {

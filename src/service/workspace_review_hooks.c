@@ -200,10 +200,10 @@ json_t *workspace_hooks_brief(const struct hook_results *results)
     json_t *list = json_array();
 
     for (size_t i = 0; i < results->count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i}", "name", results->items[i].name, "source",
-                                              hook_source_name(results->items[i].source), "status",
-                                              hook_status_name(results->items[i].status), "exitCode",
-                                              results->items[i].exit_code));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:i}", "name", results->items[i].name, "source",
+                                        hook_source_name(results->items[i].source), "status",
+                                        hook_status_name(results->items[i].status), "exitCode", results->items[i].exit_code));
     return list;
 }
 

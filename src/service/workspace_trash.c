@@ -87,7 +87,8 @@ static void prune_one(struct service *service, const struct caller *caller, cons
 
     if (!prune_has_work(delta_path, before_ns))
         return;
-    r = still_begin(service, caller, row->id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED), "pruned", &still, &err);
+    r = still_begin(service, caller, row->id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED), "pruned", &still,
+                    &err);
     /* It is not worth stopping one for. */
     if (r < 0 || (still.row.status == WORKSPACE_STATUS_ACTIVE && !still_can_hold(&still)))
         return;

@@ -1,4 +1,4 @@
-#include "store/workspace_row_int.h"
+#include "store/workspace_row.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "store/job.h"
 #include "store/row.h"
+#include "store/workspace_row_int.h"
 
 static const struct column columns[] = {
     COLUMN_OF(workspace_row, id, TEXT),

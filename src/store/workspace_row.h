@@ -147,7 +147,8 @@ struct workspace_move {
     const char *reason; /* NULL: "" */
     bool forgets_key;   /* its idempotency key is free again */
     int64_t now_ns;
-    struct workspace_insertion *insertion; /* of one that comes back: how many there may be, who is in the way; NULL: no matter */
+    struct workspace_insertion
+        *insertion; /* of one that comes back: how many there may be, who is in the way; NULL: no matter */
 };
 
 /* ERR_NOT_FOUND; -ESTALE: ERR_FAILED_PRECONDITION when the status is another or the move does not exist (INVALID_STATE), ERR_ABORTED when

@@ -208,3 +208,53 @@ def test_a_profile_is_chosen_when_it_is_made(make):
     assert box.sh("cat /shelf/tool; uname -n")["stdout"] == "a tool\ntools\n"
     box.remove()
     plain.remove()
+
+
+# What cannot be undone any more.
+
+def test_old_approvals_are_forgotten_when_the_time_for_undoing_is_over(make):
+    server = make(**{"workspace-undo-window": "1h"}).start()
+    box = Review(server, FILES)
+    for n in range(3):
+        box.sh(f"echo {n} > a; echo {n} > n{n}")
+        box.diff()
+        box.approve({"files": ["a", f"n{n}"]})
+    box.sh("echo rest > b")
+    records = state_of(server, box) / "delta" / "meta" / "approvals"
+    assert len(list(records.iterdir())) == 3
+    assert server.http("POST", "/api/v1/gc", {"policy": {"maxAge": "24h"}})[1]["pruned"] == {"approvals": 0, "preImages": 0, "bytes": 0}
+    assert len(list(records.iterdir())) == 3
+    server.stop()
+    server.settings.update({"workspace-undo-window": "1ms", "sandbox-cleanup-interval": "1h"})
+    server.start()
+    eventually(lambda: list(records.iterdir()) == [])  # by itself
+    assert box.http("POST", "/undo", {})[0] == 404
+    # What was not decided about is as it was, while the agent goes on.
+    assert box.sh("echo more >> b; cat a n2 b")["stdout"] == "2\n2\nrest\nmore\n" and box.paths() == ["b"]
+    (box.project / "b").write_text("two\nmine\n")
+    box.diff()
+    assert box.http("POST", "/approve", {})[0] in (200, 409)
+    box.remove()
+
+
+def test_a_kill_while_they_are_forgotten_does_no_harm(make):
+    server = make(**{"workspace-undo-window": "1h"}).start()
+    box = Review(server, FILES)
+    for n in range(2):
+        box.sh(f"echo {n} > a")
+        box.diff()
+        box.approve({"files": ["a"]})
+    box.sh("echo rest > b")
+    environment = server.environment
+    server.stop()
+    server.settings["workspace-undo-window"] = "1ms"
+    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "prune-record"}
+    server.start(wait=False)
+    server.process.wait(60)
+    server.environment = environment
+    server.settings["workspace-undo-window"] = "1h"
+    server.start()
+    assert box.paths() == ["b"] and box.read("a") == b"1\n"
+    assert box.ok("POST", "/undo", {})["undone"] == 1 and box.read("a") == b"0\n"
+    assert box.http("POST", "/undo", {})[0] == 404  # the first was being forgotten
+    box.remove()

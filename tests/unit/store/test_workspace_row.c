@@ -190,13 +190,12 @@ static void moves_are_those_of_the_table(void **state)
 static void who_comes_back_needs_its_paths(void **state)
 {
     struct fixture *x = *state;
-    autodone(workspace_row) struct workspace_row first = some_workspace("/p", 1), second = some_workspace("/p/a", 2), got = { 0 };
+    autodone(workspace_row) struct workspace_row first = some_workspace("/p", 1), second = some_workspace("/p/a", 2),
+                                                 got = { 0 };
     struct workspace_insertion insertion = { .max = 2 };
-    struct workspace_move back = { .id = first.id,
-                                   .from = WORKSPACE_STATUS_ANY,
-                                   .to = WORKSPACE_STATUS_STOPPED,
-                                   .now_ns = 7000,
-                                   .insertion = &insertion };
+    struct workspace_move back = {
+        .id = first.id, .from = WORKSPACE_STATUS_ANY, .to = WORKSPACE_STATUS_STOPPED, .now_ns = 7000, .insertion = &insertion
+    };
     struct err told = ERR_NONE;
 
     must(insert(x, &first, err));
