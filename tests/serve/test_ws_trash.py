@@ -215,11 +215,11 @@ def test_a_profile_is_chosen_when_it_is_made(make):
 def test_old_approvals_are_forgotten_when_the_time_for_undoing_is_over(make):
     server = make(**{"workspace-undo-window": "1h"}).start()
     box = Review(server, FILES)
+    box.sh("echo rest > b")
     for n in range(3):
         box.sh(f"echo {n} > a; echo {n} > n{n}")
         box.diff()
         box.approve({"files": ["a", f"n{n}"]})
-    box.sh("echo rest > b")
     records = state_of(server, box) / "delta" / "meta" / "approvals"
     assert len(list(records.iterdir())) == 3
     assert server.http("POST", "/api/v1/gc", {"policy": {"maxAge": "24h"}})[1]["pruned"] == {"approvals": 0, "preImages": 0, "bytes": 0}
@@ -240,11 +240,11 @@ def test_old_approvals_are_forgotten_when_the_time_for_undoing_is_over(make):
 def test_a_kill_while_they_are_forgotten_does_no_harm(make):
     server = make(**{"workspace-undo-window": "1h"}).start()
     box = Review(server, FILES)
+    box.sh("echo rest > b")
     for n in range(2):
         box.sh(f"echo {n} > a")
         box.diff()
         box.approve({"files": ["a"]})
-    box.sh("echo rest > b")
     environment = server.environment
     server.stop()
     server.settings["workspace-undo-window"] = "1ms"
