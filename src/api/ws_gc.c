@@ -27,8 +27,8 @@ static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
 
 static int check_policy_keys(struct ws *ws, const json_t *policy, struct err *err)
 {
-    static const char *const keys[] = { "maxAge",          "idleTimeout",   "maxTotalSizeBytes",
-                                        "includeTerminal", "terminalDelay", "statuses" };
+    static const char *const keys[] = { "maxAge",        "idleTimeout", "maxTotalSizeBytes", "includeTerminal",
+                                        "terminalDelay", "statuses",    "trashDelay" };
     const char *key;
     json_t *value;
 
@@ -40,7 +40,8 @@ static int check_policy_keys(struct ws *ws, const json_t *policy, struct err *er
         for (size_t i = 0; i < ARRAY_LEN(keys); i++)
             is_known |= strcmp(keys[i], key) == 0;
         if (!is_known) {
-            ws_hint(ws, "a policy takes maxAge, idleTimeout, maxTotalSizeBytes, includeTerminal, terminalDelay, statuses");
+            ws_hint(ws, "a policy takes maxAge, idleTimeout, maxTotalSizeBytes, includeTerminal, terminalDelay, statuses, "
+                        "trashDelay");
             return err_refuse(err, -EINVAL, key, "is no key of a policy");
         }
     }
@@ -53,7 +54,9 @@ static int take_policy(struct ws *ws, const json_t *policy, struct workspace_gc 
     int64_t terminal = -1;
     int r = check_policy_keys(ws, policy, err);
 
-    *gc = (struct workspace_gc){ .max_age_ns = -1, .idle_ns = -1, .terminal_delay_ns = -1 };
+    *gc = (struct workspace_gc){ .max_age_ns = -1, .idle_ns = -1, .terminal_delay_ns = -1, .trash_ns = -1 };
+    if (r == 0)
+        r = ws_get_duration(policy, "trashDelay", &gc->trash_ns, err);
     if (r == 0)
         r = ws_get_duration(policy, "maxAge", &gc->max_age_ns, err);
     if (r == 0)
@@ -80,7 +83,9 @@ static int take_short(struct ws *ws, struct workspace_gc *gc, struct err *err)
     if (r == 0)
         r = ws_get_duration(ws->body, "idleTimeout", &idle, err);
     if (r == 0 && (age >= 0 || idle >= 0))
-        *gc = (struct workspace_gc){ .max_age_ns = age, .idle_ns = idle, .terminal_delay_ns = -1, .with_terminal = true };
+        *gc = (struct workspace_gc){
+            .max_age_ns = age, .idle_ns = idle, .terminal_delay_ns = -1, .with_terminal = true, .trash_ns = gc->trash_ns
+        };
     return r;
 }
 
@@ -108,6 +113,13 @@ static json_t *answer_of(const struct workspace_gc_result *result, bool is_dry, 
     }
     answer = json_pack("{s:o, s:I, s:I, s:b}", "collected", collected, "totalCollected",
                        (json_int_t) json_array_size(collected), "totalBytesReclaimed", (json_int_t) bytes, "dryRun", is_dry);
+    json_object_set_new(answer, "trash",
+                        json_pack("{s:I, s:I, s:I, s:I}", "kept", (json_int_t) result->trash.kept, "keptBytes",
+                                  (json_int_t) result->trash.kept_bytes, "purged", (json_int_t) result->trash.purged,
+                                  "purgedBytes", (json_int_t) result->trash.purged_bytes));
+    json_object_set_new(answer, "pruned",
+                        json_pack("{s:I, s:I, s:I}", "approvals", (json_int_t) result->pruned_records, "preImages",
+                                  (json_int_t) result->pruned_copies, "bytes", (json_int_t) result->pruned_bytes));
     if (json_array_size(errors) > 0)
         json_object_set(answer, "errors", errors);
     if (json_object_size(reasons) > 0)

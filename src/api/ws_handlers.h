@@ -11,6 +11,7 @@ int ws_create(struct ws *ws, struct err *err);
 int ws_list(struct ws *ws, struct err *err);
 int ws_get(struct ws *ws, struct err *err);
 int ws_delete(struct ws *ws, struct err *err);
+int ws_restore(struct ws *ws, struct err *err);
 int ws_stop(struct ws *ws, struct err *err);
 int ws_start(struct ws *ws, struct err *err);
 int ws_workspace(struct ws *ws, struct err *err);
@@ -76,8 +77,10 @@ int ws_approve(struct ws *ws, struct err *err);
 int ws_partial_approve(struct ws *ws, struct err *err);
 
 /* ws_review.c */
-extern const char *const ws_decide_keys[], *const ws_discard_keys[], *const ws_rebase_keys[], *const ws_undo_keys[];
+extern const char *const ws_decide_keys[], *const ws_finish_keys[], *const ws_discard_keys[], *const ws_rebase_keys[],
+                                                                                                  *const ws_undo_keys[];
 int ws_reject(struct ws *ws, struct err *err);
+int ws_finish(struct ws *ws, struct err *err);
 int ws_discard(struct ws *ws, struct err *err);
 int ws_conflicts(struct ws *ws, struct err *err);
 int ws_rebase(struct ws *ws, struct err *err);

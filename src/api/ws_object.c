@@ -58,6 +58,21 @@ static void set_times(json_t *object, const struct workspace_row *row)
     ws_set_time(object, "deletedAt", row->deleted_ns);
 }
 
+static void set_profile(json_t *object, const struct workspace_row *row)
+{
+    autofree char *profile = workspace_profile(row);
+
+    ws_set_text(object, "profile", profile);
+}
+
+static void set_trash(struct ws *ws, json_t *object, const struct workspace_row *row)
+{
+    int64_t until = workspaces_trash_until(ws->service, row);
+
+    if (until > 0)
+        ws_set_time(object, "restorableUntil", until);
+}
+
 static json_t *health_of(const struct workspace_health *health)
 {
     json_t *object = json_pack("{s:b, s:b}", "healthy", health->is_healthy, "verified", 1);
@@ -84,8 +99,10 @@ json_t *ws_object(struct ws *ws, const struct workspace_row *row, const struct w
     ws_set_text(object, "errorMessage", row->reason);
     ws_set_text(object, "idempotencyKey", row->idempotency_key);
     ws_set_text(object, "baseCommitHash", row->base_commit);
+    set_profile(object, row);
     set_paths(ws, object, row);
     set_times(object, row);
+    set_trash(ws, object, row);
     set_kept(object, "tags", row->tags, false);
     set_kept(object, "metadata", row->metadata, false);
     set_kept(object, "behavior", row->behavior, true);

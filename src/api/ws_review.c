@@ -13,6 +13,7 @@
 #include "service/workspace_review.h"
 
 const char *const ws_decide_keys[] = { "actor", "version", NULL };
+const char *const ws_finish_keys[] = { "outcome", "actor", "version", NULL };
 const char *const ws_discard_keys[] = { "fileIds", "filePaths", "files", "actor", "version", NULL };
 const char *const ws_rebase_keys[] = { "strategy", "actor", "version", NULL };
 const char *const ws_undo_keys[] = { "approvalId", "dryRun", "actor", "version", NULL };
@@ -34,6 +35,34 @@ int ws_reject(struct ws *ws, struct err *err)
     if (r == 0)
         r = workspaces_reject(ws->service, &ws->caller, ws->id, actor, version, &row, err);
     return r < 0 ? ws_explain(ws, r, err, NULL) : ws_answer_object(ws, 200, &row);
+}
+
+int ws_finish(struct ws *ws, struct err *err)
+{
+    autodone(workspace_finish) struct workspace_finish finish = { 0 };
+    const char *outcome = "completed", *actor = "";
+    enum behavior_event event;
+    int64_t version = 0;
+    int r = ws_get_text(ws->body, "outcome", 0, &outcome, err);
+
+    if (r == 0 && !workspace_outcome_parse(outcome, &event))
+        r = err_refuse(err, -EINVAL, outcome, "is no outcome; there are completed, failed, cancelled");
+    if (r == 0)
+        r = take_common(ws, &actor, &version, err);
+    if (r == 0)
+        r = workspaces_finish(ws->service, &ws->caller, ws->id, event, actor, version, &finish, err);
+    if (r < 0)
+        return ws_explain(ws, r, err, NULL);
+    json_t *body = json_pack("{s:b, s:s, s:s, s:s, s:I}", "success", 1, "outcome", outcome, "decision", finish.decision,
+                             "status", workspace_status_name((enum workspace_status) finish.row.status), "version",
+                             (json_int_t) finish.row.row_version);
+    if (*finish.reason)
+        json_object_set_new(body, "reason", ws_text(finish.reason, strlen(finish.reason)));
+    if (strcmp(finish.decision, "approved") == 0) {
+        ws_set_text(body, "approvalId", finish.approval_id);
+        json_object_set_new(body, "applied", json_integer((json_int_t) finish.applied));
+    }
+    return ws_answer(ws, 200, body);
 }
 
 /* ---- discard ---- */
@@ -202,6 +231,10 @@ int ws_undo(struct ws *ws, struct err *err)
                              (json_int_t) (is_dry ? undone.path_count : undone.undo.done_count), "status",
                              workspace_status_name((enum workspace_status) undone.row.status));
     ws_set_text(body, "undoId", undone.undo.id);
+    if (!is_dry && undone.row.status == WORKSPACE_STATUS_APPROVED)
+        json_object_set_new(
+            body, "note",
+            json_string("another sandbox has reserved its paths; POST .../restore reopens it when they are free"));
     if (is_dry)
         json_object_set_new(body, "dryRun", json_true());
     return ws_answer(ws, 200, body);

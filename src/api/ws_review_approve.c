@@ -12,9 +12,9 @@
 #include "service/workspace_review.h"
 
 const char *const ws_approve_keys[] = {
-    "mode",          "files",     "fileIds",      "hunks", "hunkRanges",         "actor",
-    "commitMessage", "commitMsg", "createCommit", "force", "overrideAcceptance", "acknowledge",
-    "dryRun",        "diffHash",  "version",      NULL
+    "mode",          "files",     "fileIds",      "hunks",    "hunkRanges",         "actor",
+    "commitMessage", "commitMsg", "createCommit", "force",    "overrideAcceptance", "acknowledge",
+    "dryRun",        "diffHash",  "version",      "runHooks", "noVerify",           NULL
 };
 
 /* ---- the request ---- */
@@ -65,7 +65,9 @@ static int take_request(struct ws *ws, bool needs_choice, struct ws_review_choic
     } flags[] = { { "createCommit", &ret->creates_commit },
                   { "force", &ret->is_forced },
                   { "overrideAcceptance", &ret->overrides_acceptance },
-                  { "dryRun", &ret->is_dry } };
+                  { "dryRun", &ret->is_dry },
+                  { "runHooks", &ret->runs_hooks },
+                  { "noVerify", &ret->skips_hooks } };
     int r = ws_review_choice_take(ws->body, "files", choice, err);
 
     ret->diff_hash = ret->actor = ret->message = "";
@@ -86,6 +88,10 @@ static int take_request(struct ws *ws, bool needs_choice, struct ws_review_choic
     if (r == 0)
         r = ws_get_version(ws, &ret->version, err);
     ret->choice = choice->choice;
+    if (r == 0 && ret->runs_hooks && !ret->is_dry)
+        r = err_invalid(err, "runHooks is for a dry run: otherwise they are always run");
+    if (r == 0 && ret->runs_hooks && ret->skips_hooks)
+        r = err_invalid(err, "runHooks and noVerify contradict each other");
     return r;
 }
 
@@ -134,6 +140,26 @@ static json_t *files_of(const struct workspace_approved *approved, bool only_wro
     return list;
 }
 
+static json_t *hooks_of(const struct hook_results *results)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < results->count; i++) {
+        const struct hook_result *result = &results->items[i];
+        json_t *one = json_pack("{s:s, s:s, s:b, s:s}", "name", result->name, "source", hook_source_name(result->source),
+                                "required", result->is_required, "status", hook_status_name(result->status));
+
+        if (result->status != HOOK_NOT_RUN) {
+            json_object_set_new(one, "exitCode", json_integer(result->exit_code));
+            json_object_set_new(one, "durationMs", json_integer(result->duration_ns / 1000000));
+            json_object_set_new(one, "output", ws_text(result->output.data ? result->output.data : "", result->output.len));
+            json_object_set_new(one, "outputTruncated", json_boolean(result->is_cut));
+        }
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
 static int answer(struct ws *ws, const struct workspace_approval *request, const struct workspace_approved *approved)
 {
     bool is_partial = approved->remaining > 0;
@@ -149,6 +175,8 @@ static int answer(struct ws *ws, const struct workspace_approval *request, const
     ws_set_text(body, "commitError", approved->commit_error);
     if (request->is_dry)
         json_object_set_new(body, "dryRun", json_true());
+    if (approved->hooks.count > 0)
+        json_object_set_new(body, "hooks", hooks_of(&approved->hooks));
     return ws_answer(ws, 200, body);
 }
 
@@ -169,6 +197,8 @@ static int explain(struct ws *ws, int r, const struct workspace_approved *approv
         { "FILE_UNKNOWN", 404, "GET /api/v1/sandboxes/{id}/diff lists what has changed" },
         { "NO_REPOSITORY", 422, "approve without createCommit" },
         { "HOOK_FAILED", 422, "details.hooks has what they printed; mend it, and approve again" },
+        { "HOOKS_UNREADABLE", 422, "mend the hooks; or an administrator may send noVerify" },
+        { "NO_VERIFY_REFUSED", 403, "approve with the hooks, or ask an administrator" },
     };
     const char *reason = err->reason ? err->reason : "";
 
@@ -179,6 +209,8 @@ static int explain(struct ws *ws, int r, const struct workspace_approved *approv
         ws_hint(ws, "%s", known[i].hint);
         ws_detail(ws, "reason", json_string(reason));
         ws_detail(ws, "files", files_of(approved, true));
+        if (approved->hooks.count > 0)
+            ws_detail(ws, "hooks", hooks_of(&approved->hooks));
         if (*approved->hash)
             ws_detail(ws, "diffHash", json_string(approved->hash));
         return r;

@@ -94,9 +94,9 @@ static int take_texts(const json_t *body, struct workspace_request *request, str
         const char *key;
         const char **ret;
     } texts[] = {
-        { "projectRoot", &request->project_root },      { "scopePath", &request->scope_path }, { "owner", &request->owner },
-        { "ownerType", &request->owner_type },          { "driver", &request->driver },        { "preset", &request->preset },
-        { "idempotencyKey", &request->idempotency_key }
+        { "projectRoot", &request->project_root },       { "scopePath", &request->scope_path }, { "owner", &request->owner },
+        { "ownerType", &request->owner_type },           { "driver", &request->driver },        { "preset", &request->preset },
+        { "idempotencyKey", &request->idempotency_key }, { "profile", &request->profile }
     };
     int r = 0;
 
@@ -259,12 +259,35 @@ int ws_start(struct ws *ws, struct err *err)
 
 int ws_delete(struct ws *ws, struct err *err)
 {
+    const char *query = web_query(ws->web, "purge");
     int64_t version = 0;
+    bool purges = false;
     int r = ws_get_version(ws, &version, err);
 
+    if (r == 0 && query && strcmp(query, "true") != 0 && strcmp(query, "false") != 0)
+        r = err_refuse(err, -EINVAL, query, "is no value of purge; say true or false");
+    else if (r == 0 && query)
+        purges = strcmp(query, "true") == 0;
+    else if (r == 0)
+        r = ws_get_bool(ws->body, "purge", &purges, err);
     if (r == 0)
-        r = workspaces_delete(ws->service, &ws->caller, ws->id, version, err);
+        r = workspaces_delete(ws->service, &ws->caller, ws->id, version, purges, err);
     return r < 0 ? ws_explain(ws, r, err, NULL) : ws_answer_empty(ws, 204);
+}
+
+int ws_restore(struct ws *ws, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(workspace_conflicts) struct workspace_conflicts conflicts = { 0 };
+    const char *actor = "";
+    int64_t version = 0;
+    int r = ws_get_text(ws->body, "actor", 0, &actor, err);
+
+    if (r == 0)
+        r = ws_get_version(ws, &version, err);
+    if (r == 0)
+        r = workspaces_restore(ws->service, &ws->caller, ws->id, actor, version, &row, &conflicts, err);
+    return r < 0 ? ws_explain(ws, r, err, &conflicts) : ws_answer_object(ws, 200, &row);
 }
 
 int ws_workspace(struct ws *ws, struct err *err)

@@ -43,7 +43,8 @@ static const char help[] = "usage: agentfense completion bash|zsh|fish\n\n"
     "    start:* | stop:* | rm:* | inspect:* | exec:* | shell:2 | attach:2 | processes:2 | kill:2 | rules:* | session:* | "    \
     "events:* | logs:*)\n"                                                                                                     \
     "        agentfense ps -q 2>/dev/null; agentfense ps -wq 2>/dev/null ;;\n"                                                 \
-    "    reject:2 | conflicts:2 | rebase:2 | commit:*) agentfense ps -wq 2>/dev/null ;;\n"                                     \
+    "    restore:*) agentfense ps -wq --status deleted --status rejected 2>/dev/null ;;\n"                                     \
+    "    reject:2 | finish:2 | conflicts:2 | rebase:2 | commit:*) agentfense ps -wq 2>/dev/null ;;\n"                          \
     "    diff:2 | approve:2 | discard:2 | undo:2) agentfense ls -q 2>/dev/null; agentfense ps -wq 2>/dev/null ;;\n"            \
     "    apply:* | discard:*) agentfense ls -q 2>/dev/null ;;\n"                                                               \
     "    esac\n"                                                                                                               \

@@ -17,6 +17,8 @@ enum {
     OPT_IDEMPOTENCY,
     OPT_RESERVED_PATHS,
     OPT_START,
+    OPT_PROFILE,
+    OPT_BEHAVIOR,
 };
 
 static const struct option options[] = {
@@ -31,6 +33,8 @@ static const struct option options[] = {
     { "no-lock", no_argument, NULL, OPT_NO_LOCK },
     { "driver", required_argument, NULL, OPT_DRIVER },
     { "key", required_argument, NULL, OPT_IDEMPOTENCY },
+    { "profile", required_argument, NULL, OPT_PROFILE },
+    { "behavior", required_argument, NULL, OPT_BEHAVIOR },
     { "start", no_argument, NULL, OPT_START },
     API_LONG_OPTIONS,
 };
@@ -38,7 +42,7 @@ static const struct option options[] = {
 struct create_options {
     struct policy_options policy;
     struct rule_list rules;
-    const char *scope, *project, *owner, *owner_type, *driver, *key;
+    const char *scope, *project, *owner, *owner_type, *driver, *key, *profile, *behavior;
     json_t *reserved; /* owned: an array */
     bool no_lock;
 };
@@ -97,6 +101,12 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     case OPT_IDEMPOTENCY:
         o->key = argument;
         return 0;
+    case OPT_PROFILE:
+        o->profile = argument;
+        return 0;
+    case OPT_BEHAVIOR:
+        o->behavior = argument;
+        return 0;
     case OPT_NO_LOCK:
         o->no_lock = true;
         return 0;
@@ -142,6 +152,19 @@ static int set_text(json_t *body, const char *key, const char *text, struct err 
     return 0;
 }
 
+/* What is in it is the server's to judge. */
+static int set_behavior(json_t *body, const char *path, struct err *err)
+{
+    json_error_t where;
+    json_t *value = path ? json_load_file(path, JSON_REJECT_DUPLICATES, &where) : NULL;
+
+    if (path && !value)
+        return err_invalid(err, "--behavior '%s': %s (line %d)", path, where.text, where.line);
+    if (value)
+        json_object_set_new(body, "behavior", value);
+    return 0;
+}
+
 /* Without a project of its own the scope is one. A scope counts from here, as paths do on a command line, unless the project has it. */
 static int fill(struct create_options *o, json_t *body, struct err *err)
 {
@@ -159,6 +182,10 @@ static int fill(struct create_options *o, json_t *body, struct err *err)
         r = set_text(body, "driver", o->driver, err);
     if (r == 0)
         r = set_text(body, "preset", o->policy.preset, err);
+    if (r == 0)
+        r = set_text(body, "profile", o->profile, err);
+    if (r == 0)
+        r = set_behavior(body, o->behavior, err);
     if (r == 0)
         r = set_text(body, "idempotencyKey", o->key, err);
     if (r < 0)

@@ -15,9 +15,16 @@
 
 static const struct option options[] = { API_LONG_OPTIONS };
 
+enum { OPT_PURGE = 1 };
+
 static const struct option rm_options[] = {
     { "force", no_argument, NULL, 'f' },
+    { "purge", no_argument, NULL, OPT_PURGE },
     API_LONG_OPTIONS,
+};
+
+struct rm_words {
+    bool is_forced, purges;
 };
 
 /* All requests begin with an id. */
@@ -35,8 +42,10 @@ static int step_workspace(struct api_call *call, const char *id, struct err *err
 {
     bool is_removal = strcmp(call->verb->name, "rm") == 0;
     autojson answer = NULL;
-    int r = is_removal ? workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s", id)
-                       : workspace_ask(call, "POST", NULL, &answer, err, "/api/v1/sandboxes/%s/%s", id, call->verb->name);
+    bool purges = is_removal && ((const struct rm_words *) call->own)->purges;
+    int r = is_removal
+                ? workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s%s", id, purges ? "?purge=true" : "")
+                : workspace_ask(call, "POST", NULL, &answer, err, "/api/v1/sandboxes/%s/%s", id, call->verb->name);
 
     if (r < 0)
         return r;
@@ -97,16 +106,17 @@ static int run_rm(struct api_call *call, struct err *err)
 {
     union request request = { .destroy = SANDBOX__V1__DESTROY_SANDBOX_REQUEST__INIT };
 
-    request.destroy.force = *(const bool *) call->own;
+    request.destroy.force = ((const struct rm_words *) call->own)->is_forced;
     return run(call, "DestroySandbox", &request, err);
 }
 
-static int take_force(struct api_call *call, int option, const char *argument, struct err *err)
+static int take_rm(struct api_call *call, int option, const char *argument, struct err *err)
 {
-    (void) option;
+    struct rm_words *words = call->own;
+
     (void) argument;
     (void) err;
-    *(bool *) call->own = true;
+    *(option == OPT_PURGE ? &words->purges : &words->is_forced) = true;
     return 0;
 }
 
@@ -134,14 +144,16 @@ int cmd_rm(int argc, char **argv)
         .help =
             "usage: agentfense rm [options] SANDBOX...\n\n"
             "Removes sandboxes, also those that run. What they changed goes into their codebase first, unless they were made\n"
-            "with --no-sync; if it has no room there, the sandbox stays.\n\n"
-            "  -f, --force            although there is no room for its changes: they are given up\n" API_OPTIONS_HELP,
+            "with --no-sync; if it has no room there, the sandbox stays. A workspace can be had again for a while:\n"
+            "'agentfense restore'.\n\n"
+            "  -f, --force            although there is no room for its changes: they are given up\n"
+            "  --purge                workspaces: for good\n" API_OPTIONS_HELP,
         .letters = "f",
         .options = rm_options,
         .words_min = 1,
         .words_max = -1,
-        .own_size = sizeof(bool),
-        .take = take_force,
+        .own_size = sizeof(struct rm_words),
+        .take = take_rm,
         .run = run_rm,
     };
 

@@ -14,7 +14,7 @@
 #include "cli/workspace_diff.h"
 #include "cli/workspace_help.h"
 
-enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_ACTOR };
+enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_ACTOR, OPT_VERIFY, OPT_NO_VERIFY };
 
 static const struct option options[] = {
     { "patch", no_argument, NULL, 'p' },
@@ -26,6 +26,8 @@ static const struct option options[] = {
     { "commit", no_argument, NULL, 'c' },
     { "message", required_argument, NULL, 'm' },
     { "actor", required_argument, NULL, OPT_ACTOR },
+    { "verify", no_argument, NULL, OPT_VERIFY },
+    { "no-verify", no_argument, NULL, OPT_NO_VERIFY },
     API_LONG_OPTIONS,
 };
 
@@ -75,6 +77,12 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         return set_text(o, "commitMessage", argument, err);
     case OPT_ACTOR:
         return set_text(o, "actor", argument, err);
+    case OPT_VERIFY:
+        set(o, "runHooks", json_true());
+        return 0;
+    case OPT_NO_VERIFY:
+        set(o, "noVerify", json_true());
+        return 0;
     case OPT_ACKNOWLEDGE:
         set(o, "acknowledge", json_true());
         return 0;
@@ -94,6 +102,8 @@ static int check(struct api_call *call, struct err *err)
         return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
     if (o->asks && call->options.is_json)
         return err_invalid(err, "-p asks a person; --json is for programs");
+    if (json_object_get(o->body, "runHooks") && !json_object_get(o->body, "dryRun"))
+        return err_invalid(err, "--verify is for --dry-run: otherwise the hooks are always run");
     if (json_object_get(o->body, "commitMessage") && !json_object_get(o->body, "createCommit"))
         return err_invalid(err, "-m is the message of a commit: --commit");
     return 0;
@@ -218,12 +228,39 @@ static void print_files(FILE *out, const json_t *files)
     json_array_foreach(files, i, file) print_file(out, file);
 }
 
+/* What they printed comes without anything that a terminal would take for more than text: the server saw to that, and so do we. */
+static void print_hooks(FILE *out, const json_t *hooks)
+{
+    const json_t *hook;
+    size_t i;
+
+    json_array_foreach(hooks, i, hook)
+    {
+        const char *text = json_text(hook, "output");
+        bool is_well = strcmp(json_text(hook, "status"), "passed") == 0;
+
+        fprintf(out, "hook %s: %s%s (%lld ms)\n", json_text(hook, "name"), json_text(hook, "status"),
+                is_well || json_is_true(json_object_get(hook, "required")) ? "" : ", not required",
+                json_number(hook, "durationMs"));
+        while (!is_well && *text) {
+            size_t len = strcspn(text, "\n");
+            autofree char *line = xdupn(text, len);
+
+            fputs("  | ", out);
+            output_escaped(out, line);
+            fputc('\n', out);
+            text += len + (text[len] == '\n');
+        }
+    }
+}
+
 /* What the reason means in the words of these verbs. */
 static void explain(const char *id, const json_t *details)
 {
     const char *reason = json_text(details, "reason");
 
     print_files(stderr, json_object_get(details, "files"));
+    print_hooks(stderr, json_object_get(details, "hooks"));
     if (strcmp(reason, "DIFF_NOT_SERVED") == 0 || strcmp(reason, "DIFF_STALE") == 0)
         fprintf(stderr, "look at them first: agentfense diff %.8s; or say --all\n", id);
     else if (strcmp(reason, "CONFLICTS") == 0)
@@ -242,6 +279,7 @@ static int tell(struct api_call *call, const char *id, json_t *answer)
         output_json(json_incref(answer));
     } else if (!call->options.is_quiet) {
         print_files(stdout, json_object_get(answer, "files"));
+        print_hooks(stdout, json_object_get(answer, "hooks"));
         printf("%s %lld file%s", is_dry ? "would apply" : "applied", applied, applied == 1 ? "" : "s");
         if (remaining > 0)
             printf("; %lld file%s stay%s in the workspace", remaining, remaining == 1 ? "" : "s", remaining == 1 ? "s" : "");

@@ -11,7 +11,7 @@
 #include "cli/workspace.h"
 #include "cli/workspace_table.h"
 
-enum { OPT_PROJECT = 1, OPT_ACTOR, OPT_DRY_RUN, OPT_OLDER_THAN, OPT_IDLE, OPT_LIMIT, OPT_TERMINAL, OPT_PATH };
+enum { OPT_PROJECT = 1, OPT_ACTOR, OPT_DRY_RUN, OPT_OLDER_THAN, OPT_IDLE, OPT_LIMIT, OPT_TRASH, OPT_TERMINAL, OPT_PATH };
 
 static const struct option options[] = {
     { "project", required_argument, NULL, OPT_PROJECT },
@@ -22,13 +22,14 @@ static const struct option options[] = {
     { "max-age", required_argument, NULL, OPT_OLDER_THAN },
     { "idle", required_argument, NULL, OPT_IDLE },
     { "limit", required_argument, NULL, OPT_LIMIT },
+    { "trash", required_argument, NULL, OPT_TRASH },
     { "include-terminal", no_argument, NULL, OPT_TERMINAL },
     { "path", required_argument, NULL, OPT_PATH },
     API_LONG_OPTIONS,
 };
 
 struct commit_options {
-    const char *project, *message, *actor, *older_than, *idle, *limit, *path;
+    const char *project, *message, *actor, *older_than, *idle, *limit, *path, *trash;
     bool is_dry, with_terminal;
 };
 
@@ -39,6 +40,7 @@ static int take(struct api_call *call, int option, const char *argument, struct 
                          : option == 'm'            ? &o->message
                          : option == OPT_ACTOR      ? &o->actor
                          : option == OPT_OLDER_THAN ? &o->older_than
+                         : option == OPT_TRASH      ? &o->trash
                          : option == OPT_IDLE       ? &o->idle
                          : option == OPT_LIMIT      ? &o->limit
                                                     : &o->path;
@@ -220,6 +222,8 @@ static int fill_gc(const struct commit_options *o, json_t *body, struct err *err
     if (r == 0)
         r = set_text(policy, "idleTimeout", o->idle, err);
     if (r == 0)
+        r = set_text(policy, "trashDelay", o->trash, err);
+    if (r == 0)
         r = set_text(body, "actor", o->actor, err);
     if (o->with_terminal || o->older_than)
         json_object_set_new(policy, "statuses", json_pack("[s, s, s, s]", "stopped", "error", "approved", "rejected"));
@@ -233,6 +237,18 @@ static int fill_gc(const struct commit_options *o, json_t *body, struct err *err
     if (o->is_dry)
         json_object_set_new(body, "dryRun", json_true());
     return r;
+}
+
+/* What is removed now is in the trash, too, and not counted here. */
+static void print_trash(const json_t *trash, bool is_dry)
+{
+    long long kept = json_number(trash, "kept"), purged = json_number(trash, "purged");
+
+    if (purged > 0)
+        printf("%s %lld from the trash, %lld KiB on disk\n", is_dry ? "would remove" : "removed", purged,
+               json_number(trash, "purgedBytes") / 1024);
+    if (kept > 0)
+        printf("%lld in the trash, %lld KiB on disk\n", kept, json_number(trash, "keptBytes") / 1024);
 }
 
 static void print_collected(const json_t *answer)
@@ -256,6 +272,7 @@ static void print_collected(const json_t *answer)
     grid_done(&grid);
     printf("%s %lld workspace%s\n", json_is_true(json_object_get(answer, "dryRun")) ? "would remove" : "removed",
            json_number(answer, "totalCollected"), json_number(answer, "totalCollected") == 1 ? "" : "s");
+    print_trash(json_object_get(answer, "trash"), json_is_true(json_object_get(answer, "dryRun")));
     json_array_foreach(json_object_get(answer, "errors"), i, item)
     {
         fprintf(stderr, "agentfense gc: %s: ", json_text(item, "sandboxId"));
@@ -321,10 +338,11 @@ COMMIT_VERB(
 COMMIT_VERB(
     gc, 0,
     "usage: agentfense gc [options]\n\n"
-    "Removes workspaces that nobody needs any more, with their changes. Those that are active stay. Without options: as\n"
-    "the server is configured.\n\n"
+    "Removes workspaces that nobody needs any more. Those that are active stay; those that go can be had again from the trash\n"
+    "('agentfense restore') until they go from there. Without options: as the server is configured.\n\n"
     "  --older-than SPAN      those made longer ago (24h, 90m)\n"
     "  --idle SPAN            those not used for so long\n"
     "  --include-terminal     those approved or rejected, too, however new\n"
+    "  --trash SPAN           what was removed longer ago goes for good (0s: all of it)\n"
     "  --limit N              at most so many, the oldest first\n"
     "  -n, --dry-run          only tell which\n")

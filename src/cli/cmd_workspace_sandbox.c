@@ -32,7 +32,7 @@ static const char help[] =
     "  inspect, start, stop, delete, workspace ID\n"
     "  diff ID                [--raw]\n"
     "  approve ID             [-m TEXT --commit] [--force] [--override-acceptance] [-p] [PATH...]\n"
-    "  reject, conflicts, rebase, undo ID\n"
+    "  reject, restore, conflicts, rebase, undo ID\n"
     "  discard ID PATH...\n"
     "  exec ID -- COMMAND     [--timeout SEC] [--workdir DIR] [--env K=V] [--memory MB] ...\n"
     "  run ID -- COMMAND      in the background; [--name NAME]\n"
@@ -240,6 +240,7 @@ static const struct command commands[] = {
     { "provenance", cmd_provenance, "provenance", NULL },
     { "rebase", cmd_rebase, "rebase", NULL },
     { "reject", cmd_reject, "reject", NULL },
+    { "restore", cmd_restore, "restore", NULL },
     { "run", cmd_exec, "exec", "--detach" },
     { "start", cmd_start, "start", NULL },
     { "status", cmd_status, "status", NULL },

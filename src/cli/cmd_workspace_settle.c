@@ -1,4 +1,4 @@
-/* reject, discard, undo, conflicts and rebase of a workspace. */
+/* reject, restore, finish, discard, undo, conflicts and rebase of a workspace. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,19 +10,20 @@
 #include "cli/workspace.h"
 #include "cli/workspace_help.h"
 
-enum { OPT_STRATEGY = 1, OPT_ACTOR };
+enum { OPT_STRATEGY = 1, OPT_ACTOR, OPT_OUTCOME };
 
 static const struct option options[] = {
     { "dry-run", no_argument, NULL, 'n' },
     { "list", no_argument, NULL, 'l' },
     { "strategy", required_argument, NULL, OPT_STRATEGY },
+    { "outcome", required_argument, NULL, OPT_OUTCOME },
     { "actor", required_argument, NULL, OPT_ACTOR },
     API_LONG_OPTIONS,
 };
 
 struct settle_options {
     bool is_dry, lists;
-    const char *strategy, *actor;
+    const char *strategy, *actor, *outcome;
 };
 
 static int take(struct api_call *call, int option, const char *argument, struct err *err)
@@ -36,6 +37,8 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         o->lists = true;
     else if (option == OPT_STRATEGY)
         o->strategy = argument;
+    else if (option == OPT_OUTCOME)
+        o->outcome = argument;
     else
         o->actor = argument;
     return 0;
@@ -51,6 +54,8 @@ static int check(struct api_call *call, struct err *err)
         return err_invalid(err, "--dry-run is not for this");
     if (o->strategy && strcmp(verb, "rebase") != 0)
         return err_invalid(err, "--strategy is for 'agentfense rebase'");
+    if (o->outcome && strcmp(verb, "finish") != 0)
+        return err_invalid(err, "--outcome is for 'agentfense finish'");
     if (o->lists)
         return err_invalid(err, "the approvals of a workspace are listed by 'agentfense events WORKSPACE'");
     return 0;
@@ -65,6 +70,8 @@ static json_t *make_body(const struct api_call *call)
         json_object_set_new(body, "actor", json_string(o->actor));
     if (o->is_dry)
         json_object_set_new(body, "dryRun", json_true());
+    if (o->outcome)
+        json_object_set_new(body, "outcome", json_string(o->outcome));
     if (o->strategy)
         json_object_set_new(body, "strategy", json_string(o->strategy));
     return body;
@@ -103,9 +110,10 @@ static void print_files(const json_t *files)
     }
 }
 
-/* ---- reject ---- */
+/* ---- reject, restore ---- */
 
-static int run_reject(struct api_call *call, struct err *err)
+/* The verb is the route's last component. */
+static int decide_each(struct api_call *call, struct err *err)
 {
     for (int i = 0; i < call->word_count; i++) {
         char id[UUID_TEXT_MAX];
@@ -113,10 +121,46 @@ static int run_reject(struct api_call *call, struct err *err)
         int r = workspace_find(call->client, call->words[i], id, err);
 
         if (r == 0)
-            r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/reject", id);
+            r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/%s", id, call->verb->name);
         if (r != 0)
             return r;
         workspace_print(call, answer, id);
+    }
+    return 0;
+}
+
+static int run_reject(struct api_call *call, struct err *err)
+{
+    return decide_each(call, err);
+}
+
+static int run_restore(struct api_call *call, struct err *err)
+{
+    return decide_each(call, err);
+}
+
+/* ---- finish ---- */
+
+static int run_finish(struct api_call *call, struct err *err)
+{
+    char id[UUID_TEXT_MAX];
+    autojson answer = NULL;
+    const char *reason;
+    int r = workspace_find(call->client, call->words[0], id, err);
+
+    if (r == 0)
+        r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/finish", id);
+    if (r != 0)
+        return r;
+    reason = json_text(answer, "reason");
+    if (call->options.is_json) {
+        workspace_print(call, answer, NULL);
+    } else if (!call->options.is_quiet) {
+        printf("decided: %s", json_text(answer, "decision"));
+        if (*reason)
+            fputs(" (", stdout);
+        output_escaped(stdout, reason);
+        printf("%s; it is %s\n", *reason ? ")" : "", json_text(answer, "status"));
     }
     return 0;
 }
@@ -176,6 +220,9 @@ static int run_undo(struct api_call *call, struct err *err)
     else if (!call->options.is_quiet)
         printf("took back %lld path%s of approval %s\n", json_number(answer, "undone"),
                json_number(answer, "undone") == 1 ? "" : "s", json_text(answer, "approvalId"));
+    if (!call->options.is_json && *json_text(answer, "note"))
+        fprintf(stderr,
+                "its paths are reserved by another workspace; 'agentfense restore %.8s' reopens it when they are free\n", id);
     return 0;
 }
 
@@ -252,7 +299,23 @@ SETTLE_VERB(
     reject, 1, -1,
     "usage: agentfense reject [options] WORKSPACE...\n\n"
     "Ends a workspace: its processes and its mount go, nothing of it is written, and its changes stay on disk until it\n"
-    "is collected ('agentfense gc').\n\n"
+    "is collected ('agentfense gc'). 'agentfense restore' brings it back.\n\n"
+    "  --actor NAME           who says so\n")
+SETTLE_VERB(
+    restore, 1, -1,
+    "usage: agentfense restore [options] WORKSPACE...\n\n"
+    "Brings a workspace back that was rejected, approved or removed: it is stopped then, with all its changes. One that was\n"
+    "removed can be restored for as long as the server keeps it ('agentfense inspect' tells until when), unless it was "
+    "removed\n"
+    "with --purge.\n\n"
+    "  --actor NAME           who says so\n")
+SETTLE_VERB(
+    finish, 1, 1,
+    "usage: agentfense finish [options] WORKSPACE\n\n"
+    "Tells that the agent's work in a workspace is over. It is approved or rejected then, if it was made so that this needs "
+    "no\n"
+    "person (autoApprove, autoReject), and stopped or removed, if it was made so (stopOn, deleteOn). Otherwise it stays.\n\n"
+    "  --outcome NAME         completed (without: this), failed or cancelled\n"
     "  --actor NAME           who says so\n")
 SETTLE_VERB(discard, 2, -1, DISCARD_HELP)
 SETTLE_VERB(undo, 1, 2, UNDO_HELP)

@@ -9,6 +9,8 @@
     "  -o, --owner OWNER      whose work it is\n"                                                                              \
     "  --owner-type TYPE      agent, user, task or system\n"                                                                   \
     "  --driver DRIVER        how changes are kept apart: fence, overlayfs or copy\n"                                          \
+    "  --profile ID           what of the host it sees, and its network: GET /api/v1/config/profiles lists them\n"             \
+    "  --behavior FILE        JSON: how it ends, what may be approved, by itself too, and which hooks run before that\n"       \
     "  --key KEY              the same request with the same key makes one workspace\n"
 
 #define CREATE_WORKSPACE_HELP                                                                                                  \
@@ -40,6 +42,8 @@
     "  -f, --force            write in spite of conflicts\n"                                                                   \
     "  --acknowledge          also what runs later by itself: hooks, CI, editor tasks, links that lead out\n"                  \
     "  --override-acceptance  workspaces: also what their rules of acceptance leave out\n"                                     \
+    "  --verify               workspaces, with --dry-run: run the hooks all the same\n"                                        \
+    "  --no-verify            workspaces: do not run the hooks; for administrators\n"                                          \
     "  -c, --commit           workspaces: commit what was written, and nothing else that is staged\n"                          \
     "  -m, --message TEXT     workspaces: the message of the commit\n"
 

@@ -78,17 +78,17 @@ static int copy_entry(const struct file_entry *entry, void *cookie)
     return r == -ENOENT || r == -ELOOP ? 0 : r; /* it went away, or became something else, while we looked */
 }
 
-static int copy_tree(int from_dir, int sandbox_fd, const char *to, struct err *err)
+int copy_delta_tree(int from_fd, int to_fd, const char *to, struct err *err)
 {
-    int r = path_mkdirs_beneath(sandbox_fd, to, 0700);
-    autofd int dir = r < 0 ? r : path_open_beneath(sandbox_fd, to, O_RDONLY | O_DIRECTORY, 0);
+    int r = path_mkdirs_beneath(to_fd, to, 0700);
+    autofd int dir = r < 0 ? r : path_open_beneath(to_fd, to, O_RDONLY | O_DIRECTORY, 0);
     struct stat st;
 
     if (dir < 0)
         return err_errno(err, dir, "'%s'", to);
-    if (fstat(from_dir, &st) < 0 || fchmod(dir, (st.st_mode & 0777) | 0700) < 0)
+    if (fstat(from_fd, &st) < 0 || fchmod(dir, (st.st_mode & 0777) | 0700) < 0)
         return err_errno(err, -errno, "'%s'", to);
-    r = file_walk(from_dir, ".", copy_entry, &dir, err);
+    r = file_walk(from_fd, ".", copy_entry, &dir, err);
     return r < 0 && err->code == ERR_OK ? err_errno(err, r, "copying into '%s'", to) : r;
 }
 
@@ -104,12 +104,12 @@ int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err)
     if (base < 0)
         return err_errno(err, -errno, "'%s'", base_path);
     file_remove_tree(sandbox_fd, MAKING);
-    r = copy_tree(base, sandbox_fd, MAKING "/original", err);
+    r = copy_delta_tree(base, sandbox_fd, MAKING "/original", err);
     if (r < 0)
         return r;
     /* From the first copy, so that both are the same whatever happens to the base meanwhile. */
     original = path_open_beneath(sandbox_fd, MAKING "/original", O_RDONLY | O_DIRECTORY, 0);
-    r = copy_tree(original, sandbox_fd, MAKING "/workspace", err);
+    r = copy_delta_tree(original, sandbox_fd, MAKING "/workspace", err);
     if (r == 0 && renameat(sandbox_fd, MAKING, sandbox_fd, COPY) < 0)
         r = err_errno(err, -errno, "finishing the copy");
     return r;
@@ -409,7 +409,7 @@ static int take_from_base(int base, int tree, const char *path)
         return 0;
     struct err ignored = ERR_NONE;
     autofd int from = path_open_beneath(base, path, O_RDONLY | O_DIRECTORY, 0);
-    r = from < 0 ? from : copy_tree(from, tree, path, &ignored);
+    r = from < 0 ? from : copy_delta_tree(from, tree, path, &ignored);
     return r;
 }
 

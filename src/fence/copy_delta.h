@@ -18,6 +18,9 @@
 #define COPY_DELTA_WORKSPACE "copy/workspace"
 #define COPY_DELTA_MARK "copied" /* the file in the delta's meta/ that says it is made so */
 
+/* Copies all that is in a directory to `to` beneath another, by reference where the file system can. */
+int copy_delta_tree(int from_fd, int to_fd, const char *to, struct err *err);
+
 /* Copies the base, by reference where the file system can, unless that was done. Killed in between it begins again. */
 int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err);
 

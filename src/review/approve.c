@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "review/approve_int.h"
+#include "review/rehearsal.h"
 
 const char *approve_outcome_name(enum approve_outcome outcome)
 {
@@ -259,7 +260,15 @@ static int run_locked(struct approval *a, const char *delta_path, struct err *er
     if (a->out->conflict_count + a->out->stale_count > 0)
         return 1;
     list_drops(a->out);
-    return a->out->taken_count > 0 && !a->options->is_dry ? perform(a, err) : 0;
+    rehearsal_digest(&a->out->edits, a->takings, a->out->digest);
+    /* Under the locks: nobody who keeps to them comes between this and the landing, which checks every file once more. */
+    if (a->options->expected && memcmp(a->options->expected, a->out->digest, IMAGE_HASH_BYTES) != 0)
+        return err_set(err, ERR_ABORTED, -ESTALE, "what would be written is not what was tried before; nothing was changed");
+    if (a->options->is_dry)
+        return a->options->rehearse_path ? rehearsal_lay(a->options->rehearse_path, a->locks->delta.base_path,
+                                                         a->locks->base_fd, &a->out->edits, a->takings, err)
+                                         : 0;
+    return a->out->taken_count > 0 ? perform(a, err) : 0;
 }
 
 int approve_run(const char *delta_path, const struct approve_options *options, struct approve *ret, struct err *err)

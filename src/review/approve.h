@@ -29,6 +29,9 @@ struct approve_options {
     bool is_dropping;       /* the caller will drop what was taken whole: no copy of it is kept as ground */
     approve_check_fn check; /* NULL: whatever is there is meant */
     void *cookie;
+    const char *rehearse_path; /* of a dry run: where a delta is made of what would be written (rehearsal.h); NULL: nowhere */
+    const uint8_t
+        *expected; /* the digest of that, when it was rehearsed: nothing else is written (-ESTALE); NULL: whatever it is */
 };
 
 enum approve_outcome {
@@ -52,9 +55,10 @@ struct approve {
     struct edit_list edits;     /* what was chosen */
     struct approve_file *files; /* owned; one for each edit */
     size_t conflict_count, stale_count;
-    size_t taken_count;   /* WHOLE and PARTLY */
-    char id[ID_TEXT_MAX]; /* of the record; empty if nothing was written */
-    char **drops;         /* owned: paths that can leave the delta, as fence/hold.h takes them: "/a/b" */
+    size_t taken_count;               /* WHOLE and PARTLY */
+    uint8_t digest[IMAGE_HASH_BYTES]; /* of all that is written, or would be; after 0 */
+    char id[ID_TEXT_MAX];             /* of the record; empty if nothing was written */
+    char **drops;                     /* owned: paths that can leave the delta, as fence/hold.h takes them: "/a/b" */
     size_t drop_count, drop_cap;
 };
 

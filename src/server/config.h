@@ -58,6 +58,11 @@ struct config {
     uint64_t workspaces_max, workspace_bytes_max, workspace_total_bytes_max;
     int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns;
     bool cleans_terminal;
+    int64_t workspace_trash_ns, workspace_undo_ns;
+    bool require_human;
+    uint64_t auto_files_max, auto_lines_max;
+    char *hooks_path;
+    bool allow_no_verify;
     char *commit_template, *commit_author;
 
     int64_t events_age_ns;

@@ -52,6 +52,13 @@ struct service_options config_service(const struct config *config)
         .workspace_idle_ns = config->workspace_idle_ns,
         .workspace_terminal_ns = config->workspace_terminal_ns,
         .collects_terminal_workspaces = config->cleans_terminal,
+        .workspace_undo_ns = config->workspace_undo_ns,
+        .workspace_trash_ns = config->workspace_trash_ns,
+        .requires_human = config->require_human,
+        .auto_files_max = config->auto_files_max,
+        .auto_lines_max = config->auto_lines_max,
+        .hooks_path = config->hooks_path,
+        .allows_no_verify = config->allow_no_verify,
         .commit_template = config->commit_template,
         .commit_author = config->commit_author,
     };

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "service/hook.h"
 
 #define TEXTS_MAX 1000
 #define TEXT_MAX 1024
@@ -206,6 +207,17 @@ static int copy_acceptance(const json_t *given, json_t *to, struct err *err)
     return r < 0 ? r : copy_bool(given, "autoReject", to, err);
 }
 
+static int copy_hooks(const json_t *given, json_t *to, struct err *err)
+{
+    json_t *hooks = NULL;
+    int r = given ? hook_list_normalise(given, "behavior.hooks", &hooks, err) : 0;
+
+    if (r == 0 && json_array_size(hooks) > 0)
+        json_object_set(to, "hooks", hooks);
+    json_decref(hooks);
+    return r;
+}
+
 int behavior_normalise(const json_t *given, json_t **ret, struct err *err)
 {
     json_t *lifecycle = json_object(), *acceptance = json_object();
@@ -216,6 +228,8 @@ int behavior_normalise(const json_t *given, json_t **ret, struct err *err)
         r = copy_lifecycle(get(given, "lifecycle"), lifecycle, err);
     if (r == 0)
         r = copy_acceptance(get(given, "acceptance"), acceptance, err);
+    if (r == 0)
+        r = copy_hooks(get(given, "hooks"), kept, err);
     if (r < 0) {
         json_decref(kept);
         return r;
@@ -238,12 +252,14 @@ static unsigned bits_of(const json_t *list)
 struct behavior behavior_parse(const char *text)
 {
     json_t *kept = json_loads(text ? text : "", 0, NULL);
-    const json_t *lifecycle = json_object_get(kept, "lifecycle");
+    const json_t *lifecycle = json_object_get(kept, "lifecycle"), *acceptance = json_object_get(kept, "acceptance");
     struct behavior behavior = {
         .stop_on = bits_of(json_object_get(lifecycle, "stopOn")),
         .delete_on = bits_of(json_object_get(lifecycle, "deleteOn")),
         .ttl_ns = json_integer_value(json_object_get(lifecycle, "ttl")),
         .idle_ns = json_integer_value(json_object_get(lifecycle, "idleTimeout")),
+        .auto_approves = json_is_true(json_object_get(acceptance, "autoApprove")),
+        .auto_rejects = json_is_true(json_object_get(acceptance, "autoReject")),
     };
 
     json_decref(kept);

@@ -3,7 +3,8 @@
  *
  *     {"lifecycle": {"stopOn": [event], "deleteOn": [event], "ttl": ns, "idleTimeout": ns},
  *      "acceptance": {"mode": "allowlist", "allow": {"pathGlobs": [], "extensions": []}, "deny": {...}, "ignoreBinary": bool,
- *                     "autoApprove": bool, "autoReject": bool}}
+ *                     "autoApprove": bool, "autoReject": bool},
+ *      "hooks": [hook]}                                                                       (hook.h)
  */
 #pragma once
 
@@ -29,6 +30,7 @@ int behavior_normalise(const json_t *given, json_t **ret, struct err *err);
 struct behavior {
     unsigned stop_on, delete_on; /* bits */
     int64_t ttl_ns, idle_ns;     /* 0: none */
+    bool auto_approves, auto_rejects;
 };
 
 /* Of what behavior_normalise() gave, as text. What is none is no behaviour. */

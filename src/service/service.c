@@ -8,11 +8,13 @@
 #include <sys/file.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "service/engine_path.h"
 #include "service/events.h"
+#include "service/hook_box.h"
 #include "service/janitor.h"
 #include "service/recovery.h"
 #include "service/service_int.h"
@@ -34,8 +36,24 @@ static void copy_options(struct service_options *to, const struct service_option
     to->container.network = xdup(from->container.network ? from->container.network : "none");
     to->container.oci_runtime = xdup(from->container.oci_runtime ? from->container.oci_runtime : "");
     to->project_root = xdup(from->project_root ? from->project_root : "");
+    to->hooks_path = xdup(from->hooks_path ? from->hooks_path : "");
     to->commit_template = xdup(from->commit_template ? from->commit_template : "");
     to->commit_author = xdup(from->commit_author ? from->commit_author : "agent");
+}
+
+/* A server that was meant to have hooks does not start without them. */
+static int load_hooks(struct service *service, struct err *err)
+{
+    const char *path = service->options.hooks_path;
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autofd int fd = *path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int r = fd < 0 ? -errno : fd_read_all(fd, HOOK_FILE_BYTES_MAX, &text);
+
+    if (!*path)
+        return 0;
+    if (r < 0)
+        return err_errno(err, r, "reading '%s'", path);
+    return hook_list_add_text(&service->hooks, text.data, text.len, HOOK_SERVER, path, err);
 }
 
 /* Made once, and kept where the sandboxes are: they are what it tells apart. */
@@ -99,6 +117,8 @@ static int open_all(struct service *service, struct err *err)
         r = recovery_run(service, err);
     if (r == 0)
         r = workspaces_recover(service, err);
+    if (r == 0)
+        hook_boxes_sweep(service);
     return r < 0 ? r : janitor_start(service, err);
 }
 
@@ -111,6 +131,9 @@ int service_new(const struct service_options *options, struct service **ret, str
     service->lock_fd = -1;
     wards_init(&service->wards);
     copy_options(&service->options, options);
+    r = load_hooks(service, err);
+    if (r < 0)
+        return r;
     service->workspace_totals.started_ns = clock_now_ns();
     r = open_all(service, err);
     if (r < 0)
@@ -129,6 +152,7 @@ static void free_options(struct service_options *options)
     free((char *) options->container.network);
     free((char *) options->container.oci_runtime);
     free((char *) options->project_root);
+    free((char *) options->hooks_path);
     free((char *) options->commit_template);
     free((char *) options->commit_author);
 }
@@ -163,6 +187,7 @@ void service_free(struct service *service)
     cleanup_fd(&service->lock_fd);
     free(service->host_id);
     free_options(&service->options);
+    hook_list_done(&service->hooks);
     free(service);
 }
 

@@ -47,8 +47,14 @@ struct service_options {
     uint64_t workspace_bytes_max, workspace_total_bytes_max;
     int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns; /* what is collected when a request says nothing */
     bool collects_terminal_workspaces;                                  /* without being asked */
-    const char *commit_template;                                        /* of messages; "": the usual one */
-    const char *commit_author;                                          /* "agent", "reviewer", "coauthored" */
+    int64_t workspace_undo_ns;                                          /* how long an approval can be undone; 0: always */
+    int64_t workspace_trash_ns;                                         /* how long a deleted one can be restored */
+    bool requires_human;                                                /* nothing is approved automatically */
+    uint64_t auto_files_max, auto_lines_max;                            /* what may be */
+    const char *hooks_path;                                             /* file with the hooks of every approval; "": none */
+    bool allows_no_verify;       /* approvals without hooks, also by those who are no administrators */
+    const char *commit_template; /* of messages; "": the usual one */
+    const char *commit_author;   /* "agent", "reviewer", "coauthored" */
 };
 
 /* Opens store and directories, adopts the sandboxes that still run, finishes what was begun, and starts what goes on by itself

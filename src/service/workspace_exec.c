@@ -146,6 +146,33 @@ static void refine_timeout(const struct workspace_command *command, struct prepa
         ret->timeout_ms = ms > INT_MAX ? INT_MAX : (uint32_t) ms;
 }
 
+/* The one that is named; or the one that the workspace was made with, also if that has been removed since: what it was is in the
+ * spec then. */
+static int get_profile(struct service *service, const struct ward *ward, const char *named, struct profile *ret,
+                       struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    autofree char *own = NULL;
+    char id[UUID_TEXT_MAX];
+    int r;
+
+    if (!*named && workspace_id_of_name(ward->id, id)) {
+        r = workspace_row_get(service->store, id, &row, err);
+        if (r < 0)
+            return r;
+        own = workspace_profile(&row);
+    }
+    r = profiles_get(service, own ? own : named, ret, err);
+    if (r != -ENOENT)
+        return r;
+    if (*named) {
+        err->code = ERR_INVALID_ARGUMENT;
+        return r;
+    }
+    *err = ERR_NONE;
+    return profiles_get(service, PROFILE_DEFAULT, ret, err);
+}
+
 int prepared_make(struct service *service, struct ward *ward, const struct workspace_command *command, struct prepared *ret,
                   struct err *err)
 {
@@ -158,9 +185,7 @@ int prepared_make(struct service *service, struct ward *ward, const struct works
         return make_plain(service, command, ret, err);
     r = make_argv(command, ret, err);
     if (r == 0)
-        r = profiles_get(service, command->profile, &profile, err);
-    if (r == -ENOENT)
-        err->code = ERR_INVALID_ARGUMENT;
+        r = get_profile(service, ward, command->profile, &profile, err);
     if (r == 0)
         r = check_confinement(service, ward, command, &profile, err);
     if (r == 0)

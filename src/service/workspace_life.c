@@ -114,11 +114,21 @@ int workspace_halt(struct service *service, struct ward *ward, struct workspace_
     return 0;
 }
 
-/* Its processes end first, then it is deleted as far as anybody can see, then its files go: what is left of those when the server is killed
- * is removed by the next. */
-int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
+static void remove_files(struct service *service, struct ward *ward, const char *id)
 {
     struct err left = ERR_NONE;
+
+    if (home_remove(&service->home, ward->id, &left) < 0 && left.code != ERR_NOT_FOUND)
+        log_warn("files of a deleted sandbox stay until the next start", LOG_STR("sandbox_id", id),
+                 LOG_STR("error", left.text));
+}
+
+/* Its processes end first, then it is deleted as far as anybody can see, then its files go, now or later (workspace_trash.c): what is left
+ * of those when the server is killed is removed by the next. */
+int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, bool purges,
+                     struct err *err)
+{
+    bool is_made = row->status != WORKSPACE_STATUS_CREATING && row->status != WORKSPACE_STATUS_ERROR;
     int r = check_version(row, version, err);
 
     if (r < 0)
@@ -128,9 +138,8 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
     if (r < 0)
         return r;
     fault("workspace_deleted");
-    if (home_remove(&service->home, ward->id, &left) < 0 && left.code != ERR_NOT_FOUND)
-        log_warn("files of a deleted sandbox stay until the next start", LOG_STR("sandbox_id", row->id),
-                 LOG_STR("error", left.text));
+    if (purges || !is_made || service->options.workspace_trash_ns <= 0)
+        remove_files(service, ward, row->id);
     workspaces_totals(service)->deleted++;
     return 0;
 }
@@ -195,7 +204,8 @@ int workspaces_start(struct service *service, const struct caller *caller, const
     return r;
 }
 
-int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, struct err *err)
+int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, bool purges,
+                      struct err *err)
 {
     autodone(workspace_row) struct workspace_row row = { 0 };
     struct ward *ward = NULL;
@@ -206,9 +216,12 @@ int workspaces_delete(struct service *service, const struct caller *caller, cons
     if (r < 0)
         return r;
     if (row.status != WORKSPACE_STATUS_DELETED) {
-        r = workspace_remove(service, ward, &row, version, err);
+        r = workspace_remove(service, ward, &row, version, purges, err);
         if (r == 0)
-            workspaces_tell(service, caller, &row, "workspace_deleted", NULL, NULL);
+            workspaces_tell(service, caller, &row, "workspace_deleted", NULL, purges ? json_pack("{s:b}", "purged", 1) : NULL);
+    } else if (purges && workspaces_trash_until(service, &row) > 0) {
+        remove_files(service, ward, row.id);
+        workspaces_tell(service, caller, &row, "workspace_purged", NULL, NULL);
     }
     workspace_release(ward);
     return r;
@@ -307,9 +320,11 @@ static int sweep_one(const char *name, int dir_fd, void *cookie)
     if (!workspace_id_of_name(name, id))
         return 0;
     int r = workspace_row_get(service->store, id, &row, &err);
+    bool is_trash = r == 0 && row.status == WORKSPACE_STATUS_DELETED && service->options.workspace_trash_ns > 0;
     bool is_over = r == 0 ? row.status == WORKSPACE_STATUS_DELETED || row.status == WORKSPACE_STATUS_ERROR
                           : r == -ENOENT && !home_has_changes(dir_fd);
-    if (!is_over || home_is_running(dir_fd))
+    /* The janitor knows when. */
+    if (!is_over || is_trash || home_is_running(dir_fd))
         return 0;
     err = ERR_NONE;
     if (home_remove(&service->home, name, &err) < 0)

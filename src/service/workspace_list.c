@@ -146,9 +146,9 @@ void workspaces_tell(struct service *service, const struct caller *caller, const
                      const char *actor, json_t *details)
 {
     const char *who = actor && *actor ? actor : *caller->owner ? caller->owner : row->owner;
-    json_t *payload =
-        json_pack("{s:s, s:s, s:s}", "actor", who, "actorType", actor && strcmp(actor, "system") == 0 ? "system" : "user",
-                  "sandboxState", workspace_status_name((enum workspace_status) row->status));
+    bool is_ours = (actor && strcmp(actor, "system") == 0) || json_is_true(json_object_get(details, "automatic"));
+    json_t *payload = json_pack("{s:s, s:s, s:s}", "actor", who, "actorType", is_ours ? "system" : "user", "sandboxState",
+                                workspace_status_name((enum workspace_status) row->status));
 
     if (!payload)
         payload = json_object();

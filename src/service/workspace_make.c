@@ -69,6 +69,33 @@ static int make_rules(const struct workspace_request *request, const char *drive
     return r < 0 ? r : ruleset_new(ret, &options, &compiled, err);
 }
 
+char *workspace_profile(const struct workspace_row *row)
+{
+    json_t *extra = row->extra.len ? json_loadb(row->extra.data, row->extra.len, 0, NULL) : NULL;
+    const char *id = json_string_value(json_object_get(extra, "profile"));
+    char *copy = xdup(id ? id : "");
+
+    json_decref(extra);
+    return copy;
+}
+
+/* Its id is kept: another may become the default. */
+static int take_profile(struct service *service, const char *wanted, struct workspace_row *row, struct err *err)
+{
+    autodone(profile) struct profile profile = { 0 };
+    int r = profiles_get(service, wanted, &profile, err);
+
+    if (r == -ENOENT && *wanted)
+        err->code = ERR_INVALID_ARGUMENT;
+    if (r < 0)
+        return r;
+    json_t *extra = json_pack("{s:s}", "profile", profile.id);
+    autofree char *text = json_dumps(extra, JSON_COMPACT);
+    json_decref(extra);
+    buf_add_str(&row->extra, text);
+    return 0;
+}
+
 /* What makes two requests the same. */
 static void hash_request(const struct workspace_request *request, struct buf *ret)
 {
@@ -81,6 +108,8 @@ static void hash_request(const struct workspace_request *request, struct buf *re
     buf_addf(&text, "%s%c%s%c%d%c%s%c%s%c%s%c%s%c%s%c%s%c", request->project_root, 0, request->scope_path, 0, request->no_lock,
              0, request->owner, 0, request->owner_type, 0, tags, 0, metadata, 0, behavior, 0, request->preset, 0);
     buf_addf(&text, "%s%c", request->driver, 0);
+    if (*request->profile) /* those without hash as they always did */
+        buf_addf(&text, "profile %s%c", request->profile, 0);
     for (const char *const *path = request->reserved_paths; path && *path; path++)
         buf_addf(&text, "%s%c", *path, 0);
     for (size_t i = 0; request->rules && i < request->rules->count; i++)
@@ -101,6 +130,10 @@ static int check_request(struct service *service, const struct workspace_request
         is_type |= strcmp(request->owner_type, types[i]) == 0;
     if (!is_type)
         return err_refuse(err, -EINVAL, request->owner_type, "is no ownerType; there are agent, user, task, system");
+    if (service->options.requires_human &&
+        json_is_true(json_object_get(json_object_get(request->behavior, "acceptance"), "autoApprove")))
+        return err_invalid(err,
+                           "autoApprove is not for this server: a person has to approve (workspace.require_human_approval)");
     if (!workspace_driver_choose(service, request->driver))
         return err_refuse(err, -EINVAL, request->driver,
                           "is no driver that this server has; GET /api/v1/driver/options lists them");
@@ -159,7 +192,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
     row->used_ns = row->updated_ns = row->created_ns;
     rules_encode(&rules, &row->rules);
     hash_request(request, &row->request_hash);
-    return 0;
+    return take_profile(service, request->profile, row, err);
 }
 
 /* ---- making it ---- */
@@ -169,6 +202,7 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
     autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
     const struct sandbox_limits *limits = &service->options.limits;
     autodone(profile) struct profile profile = { 0 };
+    autofree char *profile_id = workspace_profile(row);
     char name[WORKSPACE_NAME_MAX];
     int r;
 
@@ -194,7 +228,7 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
         spec->quota_bytes = spec->quota_inodes = 0;
     r = sandbox_spec_rules_decode(spec, row->rules.data, row->rules.len, err);
     if (r == 0)
-        r = profiles_get(service, "", &profile, err);
+        r = profiles_get(service, profile_id, &profile, err);
     if (r == 0)
         r = profile_apply(&profile, service->options.allows_host_network, spec, err);
     if (r == 0)

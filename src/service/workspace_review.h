@@ -19,6 +19,7 @@
 #include "review/conflict.h"
 #include "review/rebase.h"
 #include "review/undo.h"
+#include "service/hook_box.h"
 #include "service/workspaces.h"
 
 /* ---- looking ---- */
@@ -66,6 +67,9 @@ struct workspace_approval {
     struct workspace_choice choice;
     const char *diff_hash; /* "": what was shown last */
     bool is_forced, is_dry, overrides_acceptance, creates_commit;
+    bool runs_hooks;   /* also of a dry run */
+    bool skips_hooks;  /* --no-verify: who is no administrator may not, unless the server is configured so */
+    bool is_automatic; /* decided by the sandbox's acceptance, which judged what diff_hash names */
     bool acknowledges_all;
     const char *const *acknowledged; /* reasons, paths or file ids */
     size_t acknowledged_count;
@@ -99,14 +103,16 @@ struct workspace_approved {
     char hash[CHANGE_HASH_TEXT_MAX];   /* of the set */
     bool was_approved_before;
     char commit_hash[65];
-    char commit_error[512]; /* it was applied, and could not be committed */
+    char commit_error[512];    /* it was applied, and could not be committed */
+    struct hook_results hooks; /* those that were run, or would have been */
     int64_t applied_ns;
 };
 
 #define WORKSPACE_APPROVED_NONE ((struct workspace_approved){ .set = { .edits = EDIT_LIST_EMPTY }, .approve = APPROVE_NONE })
 
 /* Nothing was written when it fails; `ret` then says what of each file, as far as it came, with the reasons DIFF_STALE, DIFF_NOT_SERVED,
- * CONFLICTS, NOT_ACCEPTED, UNACKNOWLEDGED, FILE_UNKNOWN, HUNK_UNKNOWN, NO_REPOSITORY, HOOK_FAILED. */
+ * CONFLICTS, NOT_ACCEPTED, UNACKNOWLEDGED, FILE_UNKNOWN, HUNK_UNKNOWN, NO_REPOSITORY, HOOK_FAILED, HOOKS_UNREADABLE,
+ * NO_VERIFY_REFUSED. */
 int workspaces_approve(struct service *service, const struct caller *caller, const char *id,
                        const struct workspace_approval *request, struct workspace_approved *ret, struct err *err);
 void workspace_approved_done(struct workspace_approved *approved);
@@ -115,6 +121,25 @@ void workspace_approved_done(struct workspace_approved *approved);
 
 int workspaces_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
                       struct workspace_row *ret, struct err *err);
+
+/* ---- the end of the work (workspace_review_auto.c) ---- */
+
+/* "completed", "failed", "cancelled". */
+bool workspace_outcome_parse(const char *name, enum behavior_event *ret);
+
+struct workspace_finish {
+    struct workspace_row row;
+    const char *decision; /* a literal: "approved", "rejected", "none" */
+    char reason[512];     /* "" when nothing was to be decided */
+    char approval_id[ID_TEXT_MAX];
+    size_t applied;
+};
+
+/* The agent's run is over: decides what its behaviour lets be decided without a person, and does what its lifecycle says of the event. One
+ * that was approved or rejected before is fine. */
+int workspaces_finish(struct service *service, const struct caller *caller, const char *id, enum behavior_event event,
+                      const char *actor, int64_t version, struct workspace_finish *ret, struct err *err);
+void workspace_finish_done(struct workspace_finish *finish);
 
 struct workspace_discarded {
     char **files; /* owned; from the sandbox's root */

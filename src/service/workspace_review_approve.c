@@ -30,6 +30,7 @@ void workspace_approved_done(struct workspace_approved *approved)
     approve_done(&approved->approve);
     acceptance_done(&approved->acceptance);
     change_set_done(&approved->set);
+    hook_results_done(&approved->hooks);
     *approved = WORKSPACE_APPROVED_NONE;
 }
 
@@ -161,6 +162,8 @@ static int run(struct approving *a, bool is_dry, struct err *err)
         .is_dry = is_dry,
         .is_held = still_is_held(a->still),
         .is_dropping = !a->ends,
+        .rehearse_path = is_dry && !a->was_tried ? a->box.staged_path : NULL,
+        .expected = a->was_tried ? a->tried : NULL,
     };
     int r;
 
@@ -170,6 +173,9 @@ static int run(struct approving *a, bool is_dry, struct err *err)
         options.cookie = &expected;
     }
     r = run_patiently(a, &options, err);
+    if (r == -ESTALE && a->was_tried)
+        return err_because(err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"),
+                           "DIFF_STALE");
     if (r >= 0)
         judge(a);
     if (r <= 0)
@@ -265,6 +271,12 @@ static void tell(struct approving *a)
         json_object_set_new(details, "overrideAcceptance", json_true());
     if (a->request->acknowledges_all || a->request->acknowledged_count > 0)
         json_object_set_new(details, "acknowledged", json_true());
+    if (a->request->skips_hooks)
+        json_object_set_new(details, "noVerify", json_true());
+    if (out->hooks.count > 0)
+        json_object_set_new(details, "hooks", workspace_hooks_brief(&out->hooks));
+    if (a->request->is_automatic)
+        json_object_set_new(details, "automatic", json_true());
     if (*out->commit_hash)
         json_object_set_new(details, "commitHash", json_string(out->commit_hash));
     workspaces_tell(a->still->service, a->still->caller, &a->still->row,
@@ -289,14 +301,11 @@ static int prepare(struct approving *a, struct err *err)
     return r;
 }
 
-static int approve(struct approving *a, struct err *err)
+static int apply(struct approving *a, struct err *err)
 {
     char **ids = NULL;
-    int r = prepare(a, err);
+    int r = land(a, &ids, err);
 
-    if (r < 0 || a->request->is_dry || (a->chosen.count == 0 && !a->ends))
-        return r;
-    r = land(a, &ids, err);
     if (r == 0 && a->request->creates_commit && ids && ids[0])
         workspace_commit_approved(a->still, a->request, a->out, (const char *const *) ids);
     for (size_t i = 0; ids && ids[i]; i++)
@@ -307,24 +316,78 @@ static int approve(struct approving *a, struct err *err)
     return r;
 }
 
+/* Holds the workspace and says what would be. 1: there is nothing to do, it was approved before. */
+static int begin(struct approving *a, const char *id, struct err *err)
+{
+    int r = still_begin(a->service, a->caller, id, a->request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved",
+                        a->still, err);
+
+    if (r < 0)
+        return r;
+    if (a->still->row.status == WORKSPACE_STATUS_APPROVED) {
+        a->out->was_approved_before = true;
+        return 1;
+    }
+    workspaces_touch(a->service, id);
+    if (!a->was_tried)
+        r = approving_take_hooks(a, err);
+    return r < 0 ? r : prepare(a, err);
+}
+
+/* Once more, from the beginning: everybody was at liberty while the hooks ran. */
+static int begin_again(struct approving *a, const char *id, struct err *err)
+{
+    struct hook_results hooks = a->out->hooks;
+
+    a->out->hooks = (struct hook_results){ 0 };
+    chosen_done(&a->chosen);
+    workspace_approved_done(a->out);
+    a->out->hooks = hooks;
+    a->out->applied_ns = clock_wall_ns();
+    return begin(a, id, err);
+}
+
+static int try(struct approving *a, const char *id, struct err *err)
+{
+    int r;
+
+    memcpy(a->tried, a->out->approve.digest, sizeof(a->tried));
+    r = approving_run_hooks(a, &a->out->row, err);
+    a->was_tried = true;
+    return r < 0 || a->request->is_dry ? r : begin_again(a, id, err);
+}
+
+static int approve(struct approving *a, const char *id, struct err *err)
+{
+    int r = begin(a, id, err);
+
+    if (r == 0 && a->hooks.count > 0 && a->out->approve.taken_count > 0)
+        r = try(a, id, err);
+    if (r != 0 || a->request->is_dry || (a->chosen.count == 0 && !a->ends))
+        return r < 0 ? r : 0;
+    return apply(a, err);
+}
+
 int workspaces_approve(struct service *service, const struct caller *caller, const char *id,
                        const struct workspace_approval *request, struct workspace_approved *ret, struct err *err)
 {
     autodone(still) struct still still = STILL_NONE;
-    struct approving a = { .request = request, .still = &still, .out = ret };
-    int r =
-        still_begin(service, caller, id, request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved", &still, err);
+    struct approving a = {
+        .service = service, .caller = caller, .request = request, .still = &still, .out = ret, .box = HOOK_BOX_NONE
+    };
+    int r;
 
     ret->applied_ns = clock_wall_ns();
-    ret->was_approved_before = r == 0 && still.row.status == WORKSPACE_STATUS_APPROVED;
-    if (r == 0 && !ret->was_approved_before) {
-        workspaces_touch(service, id);
-        r = approve(&a, err);
-    }
+    r = approve(&a, id, err);
     bool has_ended = r == 0 && !ret->was_approved_before && !request->is_dry && still.row.status == WORKSPACE_STATUS_APPROVED;
     chosen_done(&a.chosen);
-    ret->row = still.row;
-    still.row = (struct workspace_row){ 0 };
+    hook_list_done(&a.hooks);
+    hook_box_done(&a.box);
+    if (still.row.id) {
+        workspace_row_done(&ret->row);
+        ret->row = still.row;
+        still.row = (struct workspace_row){ 0 };
+    }
     /* Starting again needs the row. */
     if (still.starts_again)
         workspace_row_get(service->store, id, &still.row, &(struct err){ 0 });

@@ -34,6 +34,12 @@ static void read_head(const struct workspace_row *row, char ret[65])
 int workspaces_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
                       struct workspace_row *ret, struct err *err)
 {
+    return workspace_reject(service, caller, id, actor, NULL, version, ret, err);
+}
+
+int workspace_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, json_t *details,
+                     int64_t version, struct workspace_row *ret, struct err *err)
+{
     bool is_new = false;
     int r;
     {
@@ -48,11 +54,12 @@ int workspaces_reject(struct service *service, const struct caller *caller, cons
             r = workspace_step(service, &still.row, BIT(STOPPED), 0, WORKSPACE_STATUS_REJECTED, NULL, err);
         if (r == 0 && is_new) {
             workspaces_totals(service)->rejected++;
-            workspaces_tell(service, caller, &still.row, "workspace_rejected", actor, NULL);
+            workspaces_tell(service, caller, &still.row, "workspace_rejected", actor, json_incref(details));
         }
         if (r == 0)
             take_row(&still, ret);
     }
+    json_decref(details);
     if (r == 0 && is_new)
         workspaces_happened(service, id, BEHAVIOR_REJECTED);
     return r;

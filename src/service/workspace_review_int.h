@@ -1,6 +1,7 @@
 /* Inside the room: what the files of the review share. */
 #pragma once
 
+#include "service/hook_box.h"
 #include "service/workspace_int.h"
 #include "service/workspace_review.h"
 
@@ -46,6 +47,13 @@ int still_halt(struct still *still, struct err *err);
 
 /* Releases, and lets go. */
 void still_done(struct still *still);
+
+/* One that was closed is stopped from now on. -EBUSY: others have what it had reserved; they are in `ret_conflicts`, if not NULL. */
+int workspace_reopen(struct still *still, struct workspace_conflicts *ret_conflicts, struct err *err);
+
+/* workspaces_reject(), with what else is to be told of it: taken. */
+int workspace_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, json_t *details,
+                     int64_t version, struct workspace_row *ret, struct err *err);
 
 /* The scope from the project's root; and a path in it likewise. Free them. */
 char *workspace_prefix(const struct workspace_row *row);
@@ -102,17 +110,32 @@ void workspace_acceptance(const struct workspace_row *row, struct acceptance *re
 
 /* All that one approval goes through. */
 struct approving {
+    struct service *service;
+    const struct caller *caller;
     const struct workspace_approval *request;
     struct still *still;
     struct workspace_approved *out;
     struct chosen chosen;
-    bool ends; /* nothing is left afterwards */
+    bool ends;              /* nothing is left afterwards */
+    struct hook_list hooks; /* that are to be run; none: it lands as it is */
+    struct hook_box box;
+    bool was_tried; /* by them, as: */
+    uint8_t tried[IMAGE_HASH_BYTES];
 };
 
 /* The changes, with their hashes. */
 int approving_load(struct approving *a, struct err *err);
 /* What is meant, if it may be: accepted, acknowledged, reviewed. */
 int approving_choose(struct approving *a, struct err *err);
+/* ---- hooks (workspace_review_hooks.c) ---- */
+
+/* Which there are, and a sandbox for them. NO_VERIFY_REFUSED, HOOKS_UNREADABLE. */
+int approving_take_hooks(struct approving *a, struct err *err);
+/* Lets go of the workspace, whose row goes to `row`, and runs them on what was rehearsed. HOOK_FAILED. */
+int approving_run_hooks(struct approving *a, struct workspace_row *row, struct err *err);
+/* Names and results, for the audit. */
+json_t *workspace_hooks_brief(const struct hook_results *results);
+
 /* "3 changes WHAT; nothing was applied". */
 int approving_refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what);
 

@@ -264,6 +264,20 @@ static int end_workspace(struct still *still, struct err *err)
     return r;
 }
 
+/* What it took back is a change again: whoever has it can go on. If others have reserved its paths meanwhile, that has to wait until
+ * somebody restores it; the project is what it was in either case. */
+static int reopen_workspace(struct still *still, struct err *err)
+{
+    int r = workspace_reopen(still, NULL, err);
+
+    if (r != -EBUSY && r != -EDQUOT)
+        return r;
+    log_info("a sandbox stays approved although its approval was undone", LOG_STR("sandbox_id", still->row.id),
+             LOG_STR("error", err->text));
+    *err = ERR_NONE;
+    return 0;
+}
+
 static int finish(struct still *still, const struct known *known, const char *approval_id, char ***ret_ids, struct err *err)
 {
     int r = insert_rows(still, known, approval_id, ret_ids, err);
@@ -273,6 +287,8 @@ static int finish(struct still *still, const struct known *known, const char *ap
     fault("review_noted");
     if (r >= 0 && known->ends)
         r = end_workspace(still, err);
+    else if (r >= 0 && *known->undoes && still->row.status == WORKSPACE_STATUS_APPROVED)
+        r = reopen_workspace(still, err);
     if (r < 0)
         return r; /* the record stays, and with it the intention */
     review_record_forget(still);

@@ -7,11 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "review/prune.h"
 #include "service/workspace_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
 #define TERMINAL (BIT(APPROVED) | BIT(REJECTED))
 #define LIMIT_DEFAULT 100
+#define PRUNE_EVERY_NS (3600 * CLOCK_NS_PER_SEC)
 
 static const struct caller system_caller = { .owner = "", .is_admin = true, .cancel_fd = -1 };
 
@@ -31,7 +33,7 @@ static void stop_now(struct service *service, const char *id, const char *why)
 }
 
 static int remove_now(struct service *service, const struct caller *caller, const char *id, unsigned from, const char *type,
-                      const char *why, struct err *err)
+                      const char *why, bool purges, struct err *err)
 {
     autodone(workspace_row) struct workspace_row row = { 0 };
     struct ward *ward = NULL;
@@ -43,7 +45,7 @@ static int remove_now(struct service *service, const struct caller *caller, cons
         r = err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "it is %s now",
                     workspace_status_name((enum workspace_status) row.status));
     if (r == 0)
-        r = workspace_remove(service, ward, &row, 0, err);
+        r = workspace_remove(service, ward, &row, 0, purges, err);
     if (r == 0)
         workspaces_tell(service, caller, &row, type, caller == &system_caller ? "system" : NULL,
                         json_pack("{s:s}", "reason", why));
@@ -63,7 +65,7 @@ void workspaces_happened(struct service *service, const char *id, enum behavior_
     if (bits & (BEHAVIOR_APPROVED | BEHAVIOR_REJECTED))
         bits |= BEHAVIOR_TERMINAL;
     if (behavior.delete_on & bits)
-        remove_now(service, &system_caller, id, WORKSPACE_STATUS_ANY, "workspace_deleted", "deleteOn", &err);
+        remove_now(service, &system_caller, id, WORKSPACE_STATUS_ANY, "workspace_deleted", "deleteOn", false, &err);
     else if (behavior.stop_on & bits)
         stop_now(service, id, "stopOn");
 }
@@ -117,10 +119,10 @@ static void tend_one(struct service *service, const struct workspace_row *row, i
         return;
     }
     if (behavior.delete_on & terminal)
-        remove_now(service, &system_caller, row->id, TERMINAL, "workspace_deleted", "deleteOn", &err);
+        remove_now(service, &system_caller, row->id, TERMINAL, "workspace_deleted", "deleteOn", false, &err);
     else if (behavior.ttl_ns > 0 && now - row->created_ns >= behavior.ttl_ns)
         remove_now(service, &system_caller, row->id, WORKSPACE_STATUS_ANY & ~BIT(ACTIVE) & ~BIT(CREATING), "workspace_deleted",
-                   "ttl", &err);
+                   "ttl", false, &err);
     if (err.code != ERR_OK)
         log_warn("a sandbox could not be put away", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
 }
@@ -131,6 +133,7 @@ static void collect_terminal(struct service *service)
                                .idle_ns = -1,
                                .terminal_delay_ns = service->options.workspace_terminal_ns,
                                .with_terminal = true,
+                               .trash_ns = -1,
                                .statuses = TERMINAL };
     struct workspace_gc_result result = { 0 };
     struct err err = ERR_NONE;
@@ -140,6 +143,30 @@ static void collect_terminal(struct service *service)
     if (workspaces_gc(service, &system_caller, &gc, &result, &err) < 0)
         log_warn("sandboxes could not be collected", LOG_STR("error", err.text));
     workspace_gc_result_done(&result);
+}
+
+static void empty_trash(struct service *service)
+{
+    struct workspace_trash_wish wish = { .after_ns = service->options.workspace_trash_ns };
+    struct workspace_trash trash;
+    struct err err = ERR_NONE;
+
+    if (workspaces_empty_trash(service, &system_caller, &wish, &trash, &err) < 0)
+        log_warn("the trash could not be emptied", LOG_STR("error", err.text));
+}
+
+/* Now and then: each look at it costs a few system calls for each workspace. */
+static void prune_now_and_then(struct service *service)
+{
+    int64_t window_ns = service->options.workspace_undo_ns, now_ns = clock_now_ns();
+    struct prune pruned;
+    struct err err = ERR_NONE;
+
+    if (now_ns < service->prunes_at_ns)
+        return;
+    service->prunes_at_ns = now_ns + (window_ns / 24 < PRUNE_EVERY_NS ? window_ns / 24 : PRUNE_EVERY_NS);
+    if (workspaces_prune(service, &system_caller, false, &pruned, &err) < 0)
+        log_warn("old approvals are not forgotten", LOG_STR("error", err.text));
 }
 
 void workspaces_tend(struct service *service)
@@ -157,6 +184,8 @@ void workspaces_tend(struct service *service)
     for (size_t i = 0; i < rows.count; i++)
         tend_one(service, &rows.rows[i], now);
     collect_terminal(service);
+    empty_trash(service);
+    prune_now_and_then(service);
 }
 
 /* ---- collecting ---- */
@@ -178,6 +207,7 @@ struct workspace_gc workspaces_gc_default(const struct service *service)
         .max_total_bytes = (int64_t) service->options.workspace_total_bytes_max,
         .with_terminal = true,
         .limit = LIMIT_DEFAULT,
+        .trash_ns = service->options.workspace_trash_ns,
     };
 }
 
@@ -225,7 +255,29 @@ static void choose(const struct workspace_gc *gc, struct workspace_rows *rows, i
             continue;
         total -= rows->rows[i].size_bytes;
         add(ret, &rows->rows[i], "all together are larger than the limit");
+        ret->items[ret->count - 1].purges = true;
     }
+}
+
+/* What is in the trash goes before anything else does. */
+static int collect_trash(struct service *service, const struct caller *caller, const struct workspace_gc *gc, int64_t total,
+                         struct workspace_trash *ret, struct err *err)
+{
+    struct workspace_trash_wish wish = { .after_ns = gc->trash_ns < 0 ? INT64_MAX : gc->trash_ns,
+                                         .is_dry = gc->is_dry,
+                                         .measures = true };
+    int r = workspaces_empty_trash(service, caller, &wish, ret, err);
+
+    if (r < 0 || gc->max_total_bytes <= 0 || ret->kept == 0 || total + ret->kept_bytes <= gc->max_total_bytes)
+        return r;
+    struct workspace_trash before = *ret;
+    wish.after_ns = 0;
+    r = workspaces_empty_trash(service, caller, &wish, ret, err);
+    if (!gc->is_dry) {
+        ret->purged += before.purged;
+        ret->purged_bytes += before.purged_bytes;
+    }
+    return r;
 }
 
 int workspaces_gc(struct service *service, const struct caller *caller, const struct workspace_gc *gc,
@@ -239,25 +291,33 @@ int workspaces_gc(struct service *service, const struct caller *caller, const st
     struct workspace_count counts[WORKSPACE_STATUS_COUNT];
     autodone(workspace_rows) struct workspace_rows rows = { 0 };
     int64_t total = 0;
-    int r;
+    int r = workspace_row_count(service->store, &(struct workspace_filter){ .host_id = service->host_id }, counts, err);
 
+    for (int i = 0; r == 0 && i < WORKSPACE_STATUS_COUNT; i++)
+        total += i == WORKSPACE_STATUS_DELETED ? 0 : counts[i].size_bytes;
+    if (r == 0 && caller != &system_caller) {
+        struct prune pruned;
+
+        r = workspaces_prune(service, caller, gc->is_dry, &pruned, err);
+        ret->pruned_records = pruned.records;
+        ret->pruned_copies = pruned.copies;
+        ret->pruned_bytes = pruned.bytes;
+    }
+    if (r == 0 && service->options.workspace_trash_ns > 0 && caller != &system_caller)
+        r = collect_trash(service, caller, gc, total, &ret->trash, err);
     /* Never what is at work, whatever was asked for. */
     filter.statuses &= ~(BIT(ACTIVE) | BIT(CREATING) | BIT(DELETED));
-    if (!filter.statuses)
-        return 0;
+    if (r < 0 || !filter.statuses)
+        return r;
     r = workspace_row_list(service->store, &filter, INT32_MAX, 0, true, &rows, NULL, err);
-    if (r == 0)
-        r = workspace_row_count(service->store, &(struct workspace_filter){ .host_id = service->host_id }, counts, err);
     if (r < 0)
         return r;
-    for (int i = 0; i < WORKSPACE_STATUS_COUNT; i++)
-        total += i == WORKSPACE_STATUS_DELETED ? 0 : counts[i].size_bytes;
     choose(gc, &rows, total, ret);
     for (size_t i = 0; !gc->is_dry && i < ret->count; i++) {
         struct err failure = ERR_NONE;
 
         if (remove_now(service, caller, ret->items[i].row.id, filter.statuses, "workspace_gc_collected", ret->items[i].reason,
-                       &failure) < 0)
+                       ret->items[i].purges, &failure) < 0)
             snprintf(ret->items[i].error, sizeof(ret->items[i].error), "%s", failure.text);
         else
             service->workspace_totals.gc_deleted++;

@@ -41,7 +41,11 @@ struct workspace_request {
     const char *preset;            /* "": development, unless there are rules */
     const struct rule_list *rules;
     const char *idempotency_key;
+    const char *profile; /* "": the default */
 };
+
+/* The profile that it was made with; "" of one that was made before there were any to choose from. Free it. */
+char *workspace_profile(const struct workspace_row *row);
 
 /* It is active when this returns 0; `ret_conflicts` are those in the way after -EBUSY, and to be done with. A request that was made before
  * with the same key gives what came of it. */
@@ -68,8 +72,37 @@ int workspaces_stop(struct service *service, const struct caller *caller, const 
                     struct workspace_row *ret, struct err *err);
 int workspaces_start(struct service *service, const struct caller *caller, const char *id, int64_t version,
                      struct workspace_row *ret, struct err *err);
-/* One that is not there is deleted. */
-int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, struct err *err);
+/* One that is not there is deleted. Its directory stays for a while, unless `purges`: also of one that was deleted before. */
+int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, bool purges,
+                      struct err *err);
+
+/* ---- coming back (workspace_trash.c) ---- */
+
+/* One that was deleted, rejected or approved is stopped afterwards, with all its changes, and has again what it had reserved. One that is
+ * active or stopped is so already. -EBUSY: others have reserved it meanwhile, `ret_conflicts` as in workspaces_create(). */
+int workspaces_restore(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
+                       struct workspace_row *ret, struct workspace_conflicts *ret_conflicts, struct err *err);
+
+/* Until when a deleted one can be restored; 0: it cannot. */
+int64_t workspaces_trash_until(const struct service *service, const struct workspace_row *row);
+
+struct prune;
+/* Forgets what is older than the time for undoing, of those that the caller sees (review/prune.h). */
+int workspaces_prune(struct service *service, const struct caller *caller, bool is_dry, struct prune *ret, struct err *err);
+
+struct workspace_trash_wish {
+    int64_t after_ns; /* those that were deleted longer ago go */
+    bool is_dry, measures;
+};
+
+struct workspace_trash {
+    size_t kept, purged;
+    int64_t kept_bytes, purged_bytes; /* on disk, if measured */
+};
+
+/* Of those that the caller sees. */
+int workspaces_empty_trash(struct service *service, const struct caller *caller, const struct workspace_trash_wish *wish,
+                           struct workspace_trash *ret, struct err *err);
 
 /* The ward of an active one, with a reference, counted as use. ERR_FAILED_PRECONDITION when it is not active. */
 int workspaces_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,
@@ -95,17 +128,22 @@ struct workspace_gc {
     unsigned statuses; /* bits; 0: stopped, error, and what with_terminal adds */
     bool is_dry;
     size_t limit;
+    int64_t trash_ns; /* as in struct workspace_trash_wish; < 0: the trash is left alone */
 };
 
 struct workspace_gc_one {
     struct workspace_row row; /* owned */
     char reason[128];
     char error[256]; /* "": it was collected, or would be */
+    bool purges;     /* its room is needed: it does not go to the trash */
 };
 
 struct workspace_gc_result {
     struct workspace_gc_one *items; /* owned */
     size_t count, cap;
+    struct workspace_trash trash; /* without what was collected just now */
+    size_t pruned_records, pruned_copies;
+    uint64_t pruned_bytes;
 };
 
 void workspace_gc_result_done(struct workspace_gc_result *result);

@@ -7,7 +7,7 @@
 #include "store/db.h"
 #include "store/job.h"
 #include "store/row.h"
-#include "store/workspace_row.h"
+#include "store/workspace_row_int.h"
 
 #define TOUCH_EVERY_NS CLOCK_NS_PER_SEC
 
@@ -21,9 +21,9 @@ static const struct {
     [WORKSPACE_STATUS_CREATING] = { "creating", BIT(ACTIVE) | BIT(ERROR) | BIT(DELETED) },
     [WORKSPACE_STATUS_ACTIVE] = { "active", BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED) | BIT(ERROR) | BIT(DELETED) },
     [WORKSPACE_STATUS_STOPPED] = { "stopped", BIT(ACTIVE) | BIT(APPROVED) | BIT(REJECTED) | BIT(DELETED) },
-    [WORKSPACE_STATUS_APPROVED] = { "approved", BIT(DELETED) },
-    [WORKSPACE_STATUS_REJECTED] = { "rejected", BIT(DELETED) },
-    [WORKSPACE_STATUS_DELETED] = { "deleted", 0 },
+    [WORKSPACE_STATUS_APPROVED] = { "approved", BIT(STOPPED) | BIT(DELETED) },
+    [WORKSPACE_STATUS_REJECTED] = { "rejected", BIT(STOPPED) | BIT(DELETED) },
+    [WORKSPACE_STATUS_DELETED] = { "deleted", BIT(STOPPED) },
     [WORKSPACE_STATUS_ERROR] = { "error", BIT(DELETED) },
 };
 
@@ -85,7 +85,7 @@ static const char *times_of(enum workspace_status to)
     case WORKSPACE_STATUS_ACTIVE:
         return ", stopped_ns = 0, used_ns = $4";
     case WORKSPACE_STATUS_STOPPED:
-        return ", stopped_ns = $4";
+        return ", stopped_ns = $4, approved_ns = 0, closed_ns = 0, deleted_ns = 0"; /* also of one that comes back */
     case WORKSPACE_STATUS_APPROVED:
         return ", approved_ns = $4, closed_ns = $4";
     case WORKSPACE_STATUS_REJECTED:
@@ -95,6 +95,21 @@ static const char *times_of(enum workspace_status to)
     default:
         return "";
     }
+}
+
+/* Its paths were free meanwhile, and the workspaces may have become as many as there may be. */
+static int come_back(struct db *db, const struct workspace_move *move, const struct found *found, struct err *err)
+{
+    struct workspace_insertion none = { 0 };
+    int r;
+
+    if (WORKSPACE_STATUS_LOCKING & WORKSPACE_STATUS_BIT(found->status) ||
+        !(WORKSPACE_STATUS_LOCKING & WORKSPACE_STATUS_BIT(move->to)))
+        return 0;
+    r = workspace_row_check_room(db, move->id, found->status == WORKSPACE_STATUS_DELETED,
+                                 move->insertion ? move->insertion : &none, err);
+    workspace_conflicts_done(&none.conflicts);
+    return r;
 }
 
 static int do_move(struct db *db, void *cookie, struct err *err)
@@ -112,6 +127,8 @@ static int do_move(struct db *db, void *cookie, struct err *err)
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'", move->id);
     if (r > 0)
         r = check(move, &found, err);
+    if (r == 0)
+        r = come_back(db, move, &found, err);
     if (r == 0)
         r = db_run(db, text, DB_VALUES(db_int(move->to), db_text(reason), db_text(move->id), db_int(move->now_ns)), NULL, NULL,
                    err);

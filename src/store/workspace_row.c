@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "store/job.h"
 #include "store/row.h"
+#include "store/workspace_row_int.h"
 
 static const struct column columns[] = {
     COLUMN_OF(workspace_row, id, TEXT),
@@ -214,11 +215,18 @@ static int check_count(struct db *db, const struct inserting *in, struct err *er
                        "TOO_MANY_SANDBOXES");
 }
 
+/* No other is inserted, or comes back, until the transaction ends. */
+static int lock_host(struct db *db, const struct workspace_row *row, struct err *err)
+{
+    autofree char *lock = xprintf("workspaces %s", row->host_id);
+
+    return db->driver->lock(db, lock, err);
+}
+
 static int insert(struct db *db, void *cookie, struct err *err)
 {
     const struct inserting *in = cookie;
-    autofree char *lock = xprintf("workspaces %s", in->row->host_id);
-    int r = db->driver->lock(db, lock, err);
+    int r = lock_host(db, in->row, err);
 
     if (r == 0)
         r = check_key(db, in, err);
@@ -249,6 +257,24 @@ int workspace_row_insert(struct store *store, struct workspace_row *row, struct 
 int workspace_row_get(struct store *store, const char *id, struct workspace_row *ret, struct err *err)
 {
     return row_get(store, METER_WORKSPACE_GET, &workspaces, id, ret, err);
+}
+
+int workspace_row_check_room(struct db *db, const char *id, bool is_counted, struct workspace_insertion *insertion,
+                             struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(query) struct query query = QUERY_EMPTY;
+    struct inserting in = { .row = &row, .insertion = insertion };
+    int r;
+
+    table_select(&workspaces, &query);
+    query_add(&query, " WHERE id = ", db_text(id));
+    r = table_get(&workspaces, &query, db, id, &row, err);
+    if (r == 0)
+        r = lock_host(db, &row, err);
+    if (r == 0 && is_counted)
+        r = check_count(db, &in, err);
+    return r < 0 ? r : check_paths(db, &in, err);
 }
 
 int workspace_row_list(struct store *store, const struct workspace_filter *filter, size_t limit, size_t offset,

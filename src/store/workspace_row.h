@@ -3,7 +3,7 @@
  * with it, and what of the directory it has for itself.
  *
  *     CREATING ── ACTIVE ⇄ STOPPED        both ──▶ APPROVED, REJECTED        each of them ──▶ DELETED
- *         └──────────┴──▶ ERROR
+ *         └──────────┴──▶ ERROR                     APPROVED, REJECTED, DELETED ──▶ STOPPED, if what they reserved is free
  *
  * A status changes by workspace_row_move() only, which knows the moves there are. Rows stay when their workspace is deleted.
  *
@@ -147,10 +147,12 @@ struct workspace_move {
     const char *reason; /* NULL: "" */
     bool forgets_key;   /* its idempotency key is free again */
     int64_t now_ns;
+    struct workspace_insertion
+        *insertion; /* of one that comes back: how many there may be, who is in the way; NULL: no matter */
 };
 
 /* ERR_NOT_FOUND; -ESTALE: ERR_FAILED_PRECONDITION when the status is another or the move does not exist (INVALID_STATE), ERR_ABORTED when
- * the version is (VERSION_MISMATCH). */
+ * the version is (VERSION_MISMATCH). Who comes back from where nothing is reserved may also meet what an insertion may: -EBUSY, -EDQUOT. */
 int workspace_row_move(struct store *store, const struct workspace_move *move, struct err *err);
 
 /* Writes tags, metadata, behavior, base_commit and extra, if the row is still of row->row_version; counts that up. ERR_ABORTED if not. */

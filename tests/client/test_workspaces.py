@@ -225,11 +225,35 @@ def test_commits_and_where_a_file_comes_from(cli, changed, project):
 def test_gc_takes_what_is_over(cli, project):
     workspace = cli.say("create", "--scope", project)
     cli.run("reject", workspace)
-    assert cli.run("gc", "--older-than", "24h").out == "removed 0 workspaces\n"
+    assert cli.run("gc", "--older-than", "24h").out.startswith("removed 0 workspaces\n")
     assert workspace in cli.say("gc", "-q", "-n", "--older-than", "0s")
     told = cli.json("gc", "--older-than", "0s")
     assert [item["id"] for item in told["collected"]].count(workspace) == 1 and told["dryRun"] is False
     assert workspace not in cli.say("ps", "-wq") and workspace in cli.say("ps", "-wq", "--status", "deleted")
+    assert " in the trash, " in cli.run("gc", "-n", "--older-than", "24h").out
+    assert cli.json("restore", workspace)["status"] == "stopped" and workspace in cli.say("ps", "-wq")
+    cli.run("rm", "--purge", workspace)
+    assert "not there any more" in cli.run("restore", workspace, code=1).err
+
+
+HOOKS = [{"name": "tests", "command": "/bin/sh", "args": ["-c", "cat old.txt; printf '\\033[2J'; grep -q good old.txt"]}]
+
+
+def test_hooks_are_run_and_told(cli, project, tmp_path):
+    behavior = tmp_path / "behavior.json"
+    behavior.write_text(json.dumps({"hooks": HOOKS}))
+    workspace = cli.say("create", "--scope", project, "--behavior", behavior, "--profile", "full")
+    cli.run("exec", workspace, "--", "echo bad > old.txt")
+    cli.run("diff", workspace)
+    done = cli.run("approve", workspace, code=1)
+    assert "hook tests: failed" in done.err and "  | bad\n" in done.err and "\x1b" not in done.err
+    assert "hook tests: failed" in cli.run("approve", "-n", "--verify", workspace, code=1).err
+    assert "would apply 1 file" in cli.run("approve", "-n", workspace).out
+    assert "--dry-run" in cli.run("approve", "--verify", workspace, code=2).err
+    cli.run("exec", workspace, "--", "echo good > old.txt")
+    cli.run("diff", workspace)
+    assert "hook tests: passed" in cli.run("approve", workspace).out
+    cli.run("rm", workspace)
 
 
 def test_reserved_paths_are_kept_apart(cli, made, project):
@@ -274,7 +298,7 @@ def test_the_other_name_has_the_words_of_the_tool(cli, tool, project):
     tool("approve", made)
     assert (project / "old.txt").read_text() == "changed\n"
     assert json.loads(tool("gc-preview", "--max-age=0s", "--json").stdout)["dryRun"] is True
-    assert tool("gc", "--older-than", "24h").stdout == "removed 0 workspaces\n"
+    assert tool("gc", "--older-than", "24h").stdout.startswith("removed 0 workspaces\n")
     assert json.loads(tool("driver-info").stdout)
     tool("stop", made, code=125)
     tool("delete", made)

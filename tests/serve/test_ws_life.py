@@ -199,6 +199,8 @@ def test_states_and_idempotent_verbs(shared, project):
     gone = get(shared, made)
     assert gone["status"] == "deleted" and TIME.match(gone["deletedAt"]) and "upperDir" not in gone
     assert post(shared, made, "stop")[0] == 409
+    assert pathlib.Path(made["upperDir"]).exists()  # in the trash
+    assert shared.http("DELETE", f"{BASE}/{made['id']}?purge=true") == (204, None)
     assert not pathlib.Path(made["upperDir"]).exists()
 
 
@@ -398,7 +400,7 @@ def test_a_kill_while_one_is_made_leaves_nothing(make, project, point):
 
 
 def test_a_kill_while_one_is_deleted_leaves_nothing(make, project):
-    server = make()
+    server = make(**{"workspace-trash": "0"})
     environment = server.environment
     server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "workspace_deleted"}
     server.start()

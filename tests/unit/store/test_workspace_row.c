@@ -187,6 +187,39 @@ static void moves_are_those_of_the_table(void **state)
     must_fail(ERR_NOT_FOUND, move(x, "00000000-0000-4000-8000-000000000000", WORKSPACE_STATUS_DELETED, err));
 }
 
+static void who_comes_back_needs_its_paths(void **state)
+{
+    struct fixture *x = *state;
+    autodone(workspace_row) struct workspace_row first = some_workspace("/p", 1), second = some_workspace("/p/a", 2),
+                                                 got = { 0 };
+    struct workspace_insertion insertion = { .max = 2 };
+    struct workspace_move back = {
+        .id = first.id, .from = WORKSPACE_STATUS_ANY, .to = WORKSPACE_STATUS_STOPPED, .now_ns = 7000, .insertion = &insertion
+    };
+    struct err told = ERR_NONE;
+
+    must(insert(x, &first, err));
+    must(move(x, first.id, WORKSPACE_STATUS_ACTIVE, err));
+    must(move(x, first.id, WORKSPACE_STATUS_APPROVED, err));
+    must(move(x, first.id, WORKSPACE_STATUS_DELETED, err));
+    must(insert(x, &second, err));
+    assert_int_equal(workspace_row_move(x->store, &back, &told), -EBUSY);
+    assert_string_equal(told.reason, "SCOPE_CONFLICT");
+    assert_int_equal(insertion.conflicts.count, 1);
+    assert_string_equal(insertion.conflicts.items[0].id, second.id);
+    workspace_conflicts_done(&insertion.conflicts);
+    must(move(x, second.id, WORKSPACE_STATUS_ERROR, err));
+    insertion.max = 1; /* the other is one */
+    must_fail(ERR_RESOURCE_EXHAUSTED, workspace_row_move(x->store, &back, err));
+    insertion.max = 2;
+    must(workspace_row_move(x->store, &back, err));
+    must(workspace_row_get(x->store, first.id, &got, err));
+    assert_int_equal(got.status, WORKSPACE_STATUS_STOPPED);
+    assert_int_equal(got.stopped_ns, 7000);
+    assert_int_equal(got.approved_ns + got.closed_ns + got.deleted_ns, 0);
+    must_fail(ERR_FAILED_PRECONDITION, insert(x, &second, err)); /* it has its paths again */
+}
+
 static void notes_count_no_version(void **state)
 {
     struct fixture *x = *state;
@@ -273,6 +306,7 @@ int main(void)
         store_test(who_takes_no_lock_is_in_nobodys_way),
         store_test(a_key_is_good_for_one_request),
         store_test(moves_are_those_of_the_table),
+        store_test(who_comes_back_needs_its_paths),
         store_test(notes_count_no_version),
         store_test(lists_are_the_newest_first_and_counted),
         store_test(of_many_at_once_one_gets_it),

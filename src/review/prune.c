@@ -1,0 +1,179 @@
+#include "review/prune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "review/approve_int.h"
+#include "review/landing_int.h"
+
+#define APPROVALS "approvals"
+#define COPIES "pre"
+
+struct pruning {
+    const struct prune_options *options;
+    struct prune *out;
+    int meta_fd, records_fd; /* borrowed */
+    struct diary spoken;     /* pages whose copies are needed; not sorted, and more than one of a path */
+    char **names;            /* owned array, borrowed names: those copies, sorted */
+    size_t count;
+};
+
+static int64_t changed_ns(const struct stat *st)
+{
+    return (int64_t) st->st_ctim.tv_sec * CLOCK_NS_PER_SEC + st->st_ctim.tv_nsec;
+}
+
+/* ---- records ---- */
+
+static int add_bytes(const struct file_entry *entry, void *cookie)
+{
+    *(uint64_t *) cookie += S_ISREG(entry->st->st_mode) ? (uint64_t) entry->st->st_size : 0;
+    return FILE_WALK_ON;
+}
+
+static int forget_record(struct pruning *p, const char *id, int record_fd)
+{
+    struct err ignored = ERR_NONE;
+
+    p->out->records++;
+    file_walk(record_fd, ".", add_bytes, &p->out->bytes, &ignored);
+    if (p->options->is_dry)
+        return 0;
+    if (unlinkat(record_fd, "journal", 0) < 0 && errno != ENOENT)
+        return -errno;
+    fault("prune-record");
+    return file_remove_tree(p->records_fd, id);
+}
+
+/* What an undo of it would write down again. */
+static void listen(struct pruning *p, const struct buf *lines)
+{
+    for (size_t at = 0; at < lines->len;) {
+        const char *end = memchr(lines->data + at, '\n', lines->len - at);
+        size_t len = end ? (size_t) (end - lines->data) - at : lines->len - at;
+
+        diary_take_line(&p->spoken, lines->data + at, len);
+        at += len + 1;
+    }
+}
+
+static int on_record(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+{
+    struct pruning *p = cookie;
+    struct step_log log = STEP_LOG_EMPTY;
+    autofd int fd = path_open_beneath(p->records_fd, id, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd < 0)
+        return fd;
+    if (state == LANDING_NOTED && time_ns < p->options->before_ns)
+        return forget_record(p, id, fd);
+    int r = step_log_read(fd, &log);
+    if (r == 0) {
+        listen(p, &log.notes);
+        listen(p, &log.back);
+    }
+    step_log_done(&log);
+    return r;
+}
+
+/* ---- copies ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+static void add_names(struct pruning *p, const struct diary *diary)
+{
+    for (size_t i = 0; i < diary->count; i++)
+        if (diary->pages[i].kept)
+            p->names[p->count++] = diary->pages[i].kept;
+}
+
+static int on_copy(const struct file_entry *entry, void *cookie)
+{
+    struct pruning *p = cookie;
+
+    if (!S_ISREG(entry->st->st_mode) || changed_ns(entry->st) >= p->options->before_ns ||
+        (p->count > 0 && bsearch(&entry->name, p->names, p->count, sizeof(*p->names), by_text)))
+        return FILE_WALK_SKIP;
+    p->out->copies++;
+    p->out->bytes += (uint64_t) entry->st->st_size;
+    if (!p->options->is_dry && unlinkat(entry->dirfd, entry->name, 0) < 0 && errno != ENOENT)
+        return -errno;
+    return FILE_WALK_SKIP;
+}
+
+static int prune_copies(struct pruning *p, struct err *err)
+{
+    autodone(diary) struct diary diary = DIARY_EMPTY;
+    int r = diary_load(p->meta_fd, &diary, err);
+
+    if (r < 0)
+        return r;
+    p->names = xalloc((diary.count + p->spoken.count + 1) * sizeof(*p->names));
+    add_names(p, &diary);
+    add_names(p, &p->spoken);
+    if (p->count > 0)
+        qsort(p->names, p->count, sizeof(*p->names), by_text);
+    r = file_walk(p->meta_fd, COPIES, on_copy, p, err);
+    free(p->names);
+    return r == -ENOENT ? 0 : r;
+}
+
+/* ---- all of it ---- */
+
+int prune_run(const char *delta_path, const struct prune_options *options, struct prune *ret, struct err *err)
+{
+    autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
+    struct pruning p = { .options = options, .out = ret, .spoken = DIARY_EMPTY };
+    int r = approve_locks_take(delta_path, options->is_held, &locks, err);
+
+    if (r < 0)
+        return r;
+    p.meta_fd = locks.delta.meta_fd;
+    p.records_fd = locks.records_fd;
+    r = landing_each(p.records_fd, on_record, &p);
+    if (r < 0)
+        err_errno(err, r, "forgetting old approvals");
+    else
+        r = prune_copies(&p, err);
+    diary_done(&p.spoken);
+    return r < 0 ? r : 0;
+}
+
+struct peeking {
+    int64_t before_ns;
+    bool has_work;
+};
+
+static int peek(const struct file_entry *entry, void *cookie)
+{
+    struct peeking *peeking = cookie;
+
+    peeking->has_work = changed_ns(entry->st) < peeking->before_ns;
+    return peeking->has_work ? FILE_WALK_STOP : FILE_WALK_SKIP;
+}
+
+bool prune_has_work(const char *delta_path, int64_t before_ns)
+{
+    struct delta_about delta = DELTA_ABOUT_NONE;
+    struct peeking peeking = { .before_ns = before_ns };
+    struct err ignored = ERR_NONE;
+
+    if (delta_about_open(delta_path, &delta, &ignored) < 0)
+        return false;
+    file_walk(delta.meta_fd, APPROVALS, peek, &peeking, &ignored);
+    if (!peeking.has_work)
+        file_walk(delta.meta_fd, COPIES, peek, &peeking, &ignored);
+    delta_about_done(&delta);
+    return peeking.has_work;
+}
