@@ -127,7 +127,8 @@ static void welcome(struct rpc_server *server, const struct listener *listener, 
         return;
     }
     /* Without a word it may stay for as long as a handshake may take: strangers would hold all that there are. */
-    if (!connection_is_of_our_user(connection) && server->stranger_count >= PEER_STRANGERS_MAX(server->host.limits.connections_max)) {
+    if (!connection_is_of_our_user(connection) &&
+        server->stranger_count >= PEER_STRANGERS_MAX(server->host.limits.connections_max)) {
         connection_free(connection);
         count(server, 0, &server->refused);
         return;
