@@ -96,6 +96,7 @@ def ask_raw(server, data, timeout=WAIT):
                     break
                 answer += piece
             head, _, body = answer.partition(b"\r\n\r\n")
+            assert b"\nX-Evil" not in head, head
             found = re.search(rb"(?i)content-length: (\d+)", head)
             while found and len(body) < int(found[1]):
                 piece = sock.recv(65536)
@@ -306,8 +307,7 @@ def test_ways_up_in_every_parameter_of_every_route(shared, estate, witness):
                     continue  # the listing of the codebase
                 if verb == "get" and status == 200 and json.loads(answer) in ({"sessions": []}, {"events": [], "nextPageToken": ""}):
                     continue  # of what is not there
-                if status is None or status >= 500 or (status < 400 and status not in allowed) or CANARY.encode() in answer or b"root:x:" in answer \
-                        or b"X-Evil" in answer:
+                if status is None or status >= 500 or (status < 400 and status not in allowed) or CANARY.encode() in answer or b"root:x:" in answer:
                     wrong.append((verb, target[:200], status, answer[:200]))
     assert not wrong, wrong[:10]
     assert tried > 800 and estate.state() == before
