@@ -223,6 +223,16 @@ int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode)
     return lacks_openat2(r) ? open_walking(dirfd, relpath, flags, mode) : r;
 }
 
+int path_open_real(const char *path, int flags)
+{
+    autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (root < 0)
+        return -errno;
+    path += strspn(path, "/");
+    return path_open_beneath(root, *path ? path : ".", flags, 0);
+}
+
 int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const char **ret_name)
 {
     const char *slash = strrchr(relpath, '/'), *name = slash ? slash + 1 : relpath;

@@ -37,6 +37,10 @@ bool path_is_beneath(const char *root, const char *path);
  * Opening a FIFO may block: add O_NONBLOCK for files of a stranger. */
 int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode);
 
+/* open() of an absolute path that had no symlink in it when it was noted, as realpath(3) gives them: if one of its components has become
+ * one since, -ELOOP or -ENOTDIR. Always with O_CLOEXEC. */
+int path_open_real(const char *path, int flags);
+
 /* For the *at() calls: an O_PATH descriptor of the directory that holds the last component, and where its name begins in
  * `relpath`. -EINVAL when the path ends in "." or "/". */
 int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const char **ret_name);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "call/address.h"
@@ -175,4 +176,9 @@ int peer_uid(const struct peer *peer, uid_t *ret)
         return -ENOENT;
     *ret = peer->uid;
     return 0;
+}
+
+bool peer_is_our_user(const struct peer *peer)
+{
+    return peer->has_uid && peer->uid == geteuid();
 }

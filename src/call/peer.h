@@ -32,3 +32,8 @@ void peer_done(struct peer *peer);
 
 /* The user at the other end. -ENOENT when the kernel does not know (it is remote, or was gone already), and then it is nobody we know. */
 int peer_uid(const struct peer *peer, uid_t *ret);
+
+/* Of the user we run as, on this host. Others may have a part of our connections only: whoever takes all that strangers may have does not
+ * keep our own user out. */
+bool peer_is_our_user(const struct peer *peer);
+#define PEER_STRANGERS_MAX(connections_max) ((connections_max) - (connections_max) / 4)

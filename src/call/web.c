@@ -6,6 +6,9 @@
 
 #include "base/mem.h"
 
+/* Names are an agent's to choose. To whoever looks at an answer in a terminal, one that turns the line around would show another file. */
+#define WEB_JSON (JSON_COMPACT | JSON_ENSURE_ASCII)
+
 bool web_is_path(const char *path, size_t len)
 {
     return (len >= 5 && memcmp(path, "/api/", 5) == 0) || (len == 4 && memcmp(path, "/api", 4) == 0);
@@ -61,7 +64,7 @@ void web_answer_json(struct web *web, int status, json_t *value)
         web_add_error(&web->response.body, 500, "the answer cannot be written as JSON", NULL, false, NULL);
         return;
     }
-    json_dump_callback(value, append, &web->response.body, JSON_COMPACT);
+    json_dump_callback(value, append, &web->response.body, WEB_JSON);
     buf_add_char(&web->response.body, '\n');
     json_decref(value);
 }
@@ -169,7 +172,7 @@ void web_add_error(struct buf *out, int status, const char *message, const char 
         json_object_set_new(error, "retryable", json_true());
     if (details)
         json_object_set(error, "details", details);
-    json_dump_callback(error, append, out, JSON_COMPACT);
+    json_dump_callback(error, append, out, WEB_JSON);
     buf_add_char(out, '\n');
     json_decref(error);
 }

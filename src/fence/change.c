@@ -251,7 +251,7 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
 
     if (r < 0)
         return r;
-    w.base_fd = open(w.about.base_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    w.base_fd = path_open_real(w.about.base_path, O_PATH | O_DIRECTORY);
     if (file_read(w.about.meta_fd, "roots", 1 << 20, &w.roots) < 0)
         buf_clear(&w.roots);
     fd = path_open_beneath(w.about.data_fd, ".", O_RDONLY | O_DIRECTORY, 0);

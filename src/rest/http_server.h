@@ -38,12 +38,12 @@ struct http_server_options {
     const struct tls_files *tls;   /* NULL: no listener speaks TLS. Read at the start, and by http_server_reload() */
     const char *const *host_names; /* ended by NULL, or NULL; names that Host may have beside addresses and localhost */
     const char *const *origins;    /* ended by NULL, or NULL; "https://ui.example.org": pages that may use the API */
-    size_t connections_max;        /* [1000] further ones wait in the kernel's queue */
-    size_t peer_connections_max;   /* [100] of one address that is not of this host; further ones are closed */
-    unsigned header_timeout_ms; /* [30000] from the connection, or the last answer, to the end of the next request's headers */
-    unsigned body_timeout_ms;   /* [30000] in each of these spans a body must make some progress: a kilobyte for each second */
-    unsigned write_timeout_ms;  /* [60000] rounded up to seconds: a client that takes nothing for so long is given up */
-    unsigned heartbeat_ms;      /* [15000] events: after so long without one a comment is sent */
+    size_t connections_max; /* [1000] further ones wait in the kernel's queue; strangers have three quarters, and are closed */
+    size_t peer_connections_max; /* [100] of one address that is not of this host; further ones are closed */
+    unsigned header_timeout_ms;  /* [30000] from the connection, or the last answer, to the end of the next request's headers */
+    unsigned body_timeout_ms;    /* [30000] in each of these spans a body must make some progress: a kilobyte for each second */
+    unsigned write_timeout_ms;   /* [60000] rounded up to seconds: a client that takes nothing for so long is given up */
+    unsigned heartbeat_ms;       /* [15000] events: after so long without one a comment is sent */
     http_call_end_fn on_call_end; /* may be NULL */
     void *on_call_end_cookie;
 };

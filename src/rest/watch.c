@@ -18,6 +18,7 @@
 
 #define EVENTS_MAX 64
 #define DEAD_MAX 64
+#define NUDGE_MS 200
 #define NEVER INT64_MAX
 
 void line_unref(struct line *line)
@@ -168,11 +169,27 @@ void watch_remove_line(struct watch *watch, struct line *line)
         wake(watch);
 }
 
-static void on_hang_up(struct line *line)
+static void on_hang_up(struct watch *watch, struct line *line)
 {
     line->has_hung_up = true;
-    if (!line->is_closed && line->current)
+    if (line->is_closed)
+        return;
+    if (line->current)
         exchange_cancel(line->current);
+    line->nudge_at_ns = clock_now_ns() + NUDGE_MS * CLOCK_NS_PER_MS;
+    watch_arm(watch, line->nudge_at_ns);
+}
+
+/* libmicrohttpd waits for edges, and after a short read for the next one. A client's last bytes and its end come as one edge: the end of
+ * an unfinished request would not be seen before its time is up. This makes another edge, and takes away nothing: what the client sent is still
+ * read, and one that closed only its own half still gets its answer. */
+static int64_t nudge(struct line *line, int64_t now)
+{
+    if (line->nudge_at_ns && line->nudge_at_ns <= now) {
+        shutdown(line->fd, SHUT_RD);
+        line->nudge_at_ns = 0;
+    }
+    return line->nudge_at_ns ? line->nudge_at_ns : NEVER;
 }
 
 /* With the lock held. Everything that is due, and when the next will be. */
@@ -195,6 +212,8 @@ static void tick(struct watch *watch)
             due = NEVER;
         }
         next = due < next ? due : next;
+        due = nudge(line, now);
+        next = due < next ? due : next;
     }
     watch_arm(watch, next);
 }
@@ -209,7 +228,7 @@ static void on_event(struct watch *watch, const struct epoll_event *event)
     } else if (what == &watch->wake_fd) {
         (void) !read(watch->wake_fd, &count, sizeof(count));
     } else {
-        on_hang_up(what);
+        on_hang_up(watch, what);
     }
 }
 

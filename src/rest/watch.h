@@ -29,6 +29,7 @@ struct line {
     struct line *next, **link; /* all that are open, or the dead ones */
     struct exchange *current;  /* borrowed: the request being served; NULL between two */
     int64_t headers_by_ns;     /* while there is none; 0: not watched */
+    int64_t nudge_at_ns;       /* after it hung up; 0: not */
     bool has_hung_up, is_closed;
 };
 

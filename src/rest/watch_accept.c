@@ -61,15 +61,19 @@ static bool is_same_host(const struct peer *a, const struct peer *b)
     return memcmp(&a6->sin6_addr, &b6->sin6_addr, 8) == 0;
 }
 
+/* A connection that says nothing is held for as long as a request's header may take. Were strangers' not bounded, one of them could hold all
+ * that there are, again and again: another user of this host, or a sandbox on its network. */
 static bool has_too_many(const struct watch *watch, const struct peer *peer)
 {
-    size_t count = 0;
+    size_t same = 0, strangers = 0;
 
-    if (peer->kind != PEER_REMOTE)
+    if (peer_is_our_user(peer))
         return false;
-    for (const struct line *line = watch->lines; line; line = line->next)
-        count += is_same_host(&line->peer, peer);
-    return count >= watch->options.peer_connections_max;
+    for (const struct line *line = watch->lines; line; line = line->next) {
+        same += is_same_host(&line->peer, peer);
+        strangers += !peer_is_our_user(&line->peer);
+    }
+    return same >= watch->options.peer_connections_max || strangers >= PEER_STRANGERS_MAX(watch->options.connections_max);
 }
 
 /* Told once, until somebody is taken again. */

@@ -219,9 +219,9 @@ static int on_change(const struct change *change, void *cookie)
 
 static int open_base(struct edit_list *list, struct err *err)
 {
-    list->base_fd = open(list->delta.base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    list->base_fd = path_open_real(list->delta.base_path, O_RDONLY | O_DIRECTORY);
     if (list->base_fd < 0)
-        return err_errno(err, -errno, "opening '%s', which the sandbox was made over", list->delta.base_path);
+        return err_errno(err, list->base_fd, "opening '%s', which the sandbox was made over", list->delta.base_path);
     return 0;
 }
 

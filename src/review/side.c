@@ -45,6 +45,42 @@ static int read_whole(int fd, size_t size, struct side *side)
     return 0;
 }
 
+/* A file of a terabyte costs its maker nothing when all of it is a hole, and whoever hashed its zeroes a quarter of an hour. So what goes to
+ * the hash are pieces that are not all zeroes, each with its place, and the size at the end: the same for a hole and for zeroes that
+ * were written, and the same whether it was read whole or piece by piece.
+ *
+ * What is no larger than a piece goes as it is. The first piece of anything larger always goes, so that more bytes are hashed than a piece has: a
+ * small file that holds the very bytes by which a large one is hashed would otherwise be taken for it. */
+static uint64_t skip_hole(int fd, uint64_t at, uint64_t size)
+{
+    off_t data = lseek(fd, (off_t) at, SEEK_DATA);
+
+    if (data < 0)
+        return errno == ENXIO ? size : at;
+    return (uint64_t) data - (uint64_t) data % PIECE > at ? (uint64_t) data - (uint64_t) data % PIECE : at;
+}
+
+static void hash_piece(struct sha256_ctx *sha, uint64_t at, const char *piece, size_t len)
+{
+    if (at > 0 && piece[0] == 0 && memcmp(piece, piece + 1, len - 1) == 0)
+        return;
+    sha256_update(sha, sizeof(at), (const uint8_t *) &at);
+    sha256_update(sha, len, (const uint8_t *) piece);
+}
+
+static void hash_whole(struct sha256_ctx *sha, const struct buf *bytes)
+{
+    uint64_t size = bytes->len;
+
+    if (size <= PIECE) {
+        sha256_update(sha, bytes->len, (const uint8_t *) bytes->data);
+        return;
+    }
+    for (size_t at = 0; at < bytes->len; at += PIECE)
+        hash_piece(sha, at, bytes->data + at, bytes->len - at < PIECE ? bytes->len - at : PIECE);
+    sha256_update(sha, sizeof(size), (const uint8_t *) &size);
+}
+
 /* Not further than the size it had when it was opened: a file that somebody appends to as fast as it is read has no end. */
 static int read_past(int fd, uint64_t size, struct sha256_ctx *sha, struct side *side)
 {
@@ -54,7 +90,7 @@ static int read_past(int fd, uint64_t size, struct sha256_ctx *sha, struct side 
 
     side->is_too_large = true;
     while (at < size) {
-        ssize_t n = fd_read_full(fd, piece, size - at < most ? (size_t) (size - at) : most);
+        ssize_t n = fd_pread_full(fd, piece, size - at < most ? (size_t) (size - at) : most, (off_t) at);
         if (n < 0)
             return (int) n;
         if (n == 0)
@@ -63,10 +99,15 @@ static int read_past(int fd, uint64_t size, struct sha256_ctx *sha, struct side 
             buf_add(&side->bytes, piece, n < SIDE_LOOK ? (size_t) n : SIDE_LOOK);
         if (!sha) /* the beginning was enough */
             break;
-        sha256_update(sha, (size_t) n, (const uint8_t *) piece);
-        at += (uint64_t) n;
+        if (size <= PIECE)
+            sha256_update(sha, (size_t) n, (const uint8_t *) piece);
+        else
+            hash_piece(sha, at, piece, (size_t) n);
+        at = skip_hole(fd, at + (uint64_t) n, size);
     }
     side->size_bytes = sha ? at : size;
+    if (sha && size > PIECE)
+        sha256_update(sha, sizeof(at), (const uint8_t *) &at);
     return 0;
 }
 
@@ -83,7 +124,7 @@ static int read_file(int dirfd, const char *path, uint64_t max, struct sha256_ct
         return read_past(fd, (uint64_t) st.st_size, sha, side);
     int r = st.st_size > 0 ? read_whole(fd, (size_t) st.st_size, side) : 0;
     if (r == 0 && sha)
-        sha256_update(sha, side->bytes.len, (const uint8_t *) side->bytes.data);
+        hash_whole(sha, &side->bytes);
     return r;
 }
 

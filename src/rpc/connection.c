@@ -361,6 +361,11 @@ enum connection_state connection_state(const struct connection *c)
     return c->state;
 }
 
+bool connection_is_of_our_user(const struct connection *c)
+{
+    return peer_is_our_user(&c->link->peer);
+}
+
 struct connection_node *connection_node(struct connection *c)
 {
     return &c->node;

@@ -23,6 +23,7 @@ int connection_new(struct host *host, int epoll_fd, int fd, struct tls *tls, str
 void connection_free(struct connection *connection);
 
 enum connection_state connection_state(const struct connection *connection);
+bool connection_is_of_our_user(const struct connection *connection);
 
 void connection_on_event(struct connection *connection, uint32_t events);
 /* Sends what there is to be sent. */

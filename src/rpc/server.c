@@ -47,6 +47,7 @@ struct rpc_server {
     atomic_int order;
     pthread_mutex_t lock;
     pthread_cond_t empty;
+    size_t stranger_count;   /* of the connections, those of others than our user; the I/O thread's */
     size_t connection_count; /* under the lock, as the others below */
     bool is_drained;
     uint64_t accepted, refused;
@@ -125,6 +126,14 @@ static void welcome(struct rpc_server *server, const struct listener *listener, 
         count(server, 0, &server->refused);
         return;
     }
+    /* Without a word it may stay for as long as a handshake may take: strangers would hold all that there are. */
+    if (!connection_is_of_our_user(connection) &&
+        server->stranger_count >= PEER_STRANGERS_MAX(server->host.limits.connections_max)) {
+        connection_free(connection);
+        count(server, 0, &server->refused);
+        return;
+    }
+    server->stranger_count += !connection_is_of_our_user(connection);
     connection_node(connection)->next = server->connections;
     server->connections = connection;
     count(server, 1, &server->accepted);
@@ -159,6 +168,7 @@ static void bury_the_dead(struct rpc_server *server)
             continue;
         }
         *from = connection_node(connection)->next;
+        server->stranger_count -= !connection_is_of_our_user(connection);
         connection_free(connection);
         count(server, -1, NULL);
     }

@@ -18,7 +18,7 @@
 
 /* Zero: the default in brackets. */
 struct rpc_limits {
-    unsigned connections_max;      /* [1024] beyond, they are closed at once */
+    unsigned connections_max;      /* [1024] beyond, they are closed at once; three quarters are the most of others than our user */
     unsigned streams_max;          /* [256] calls that a connection may have open */
     unsigned running_max;          /* [128] of these at work; the others wait */
     unsigned message_bytes_max;    /* [4 MiB] both ways */

@@ -150,6 +150,20 @@ def test_who_drips_a_body_is_cut_off(make):
     server.wait_note("upload-failed drip")
 
 
+@pytest.mark.parametrize("part", [b"GET /health HTTP/1.1\r\nHost: loc", b"POST /v1/things/t1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nabc",
+                                  b"POST /v1/things/t1/echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"])
+def test_who_goes_in_the_middle_of_a_request_is_not_waited_for(make, part):
+    """However long it might have taken."""
+    server = make("--header-ms", 600_000, "--body-ms", 600_000)
+    for _ in range(20):
+        with server.connect() as sock:
+            sock.sendall(part)
+    until = time.monotonic() + 20
+    while server.get("/stats").json["connections"] > 1:
+        assert time.monotonic() < until, "they are still there"
+        time.sleep(0.05)
+
+
 def test_a_call_may_take_longer_than_any_of_these_times(make):
     server = make("--header-ms", 200, "--body-ms", 200, "--write-ms", 200)
     connection = server.connection()
