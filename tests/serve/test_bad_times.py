@@ -307,6 +307,8 @@ def test_a_full_database_keeps_what_it_acknowledged(make, disk):
             kept.append(client.codebase())
     assert caught.value.code() in NO_ROOM
     assert len(client.list_codebases(page_size=1000).codebases) == len(kept)
+    version = client.put(kept[0], "doomed", "x").version
+    assert client.delete_file(codebase_id=kept[0], file_path="doomed").version == version + 1  # the row knows neither
     assert client.run(box, "echo on > on; cat on").stdout == "on\n"  # what needs no row
     server.kill()
     filler.unlink()
