@@ -369,6 +369,23 @@ def test_a_server_without_descriptors_refuses_and_recovers(make):
     assert server.process.poll() is None
 
 
+def test_a_stop_without_descriptors_ends_it_all_the_same(make):
+    server = make().start()
+    client = server.client()
+    box = client.sandbox(client.codebase({"a": "1"}))
+    pid = server.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    call = client.stop_sandbox_call.future(sandbox_pb2.StopSandboxRequest(sandbox_id=box))
+    with contextlib.suppress(grpc.FutureTimeoutError):
+        call.exception(timeout=1)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert call.exception(timeout=WAIT) is None and client.get_sandbox(sandbox_id=box).status == 3
+    eventually(lambda: not server.supervisors(), timeout=10)
+    client.start_sandbox(sandbox_id=box)
+    assert client.run(box, "cat a").stdout == "1"
+
+
 # Restarts.
 
 @pytest.mark.bwrap("two hundred containers take minutes; tests/docker has fifty")
