@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 MESON = meson setup --wipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test test-long test-docker san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff install clean
+.PHONY: help setup build run test test-long test-docker soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,12 @@ test-long: build ## all tests, those with large counts in full: a thousand mount
 
 test-docker: build ## all tests of sandboxes in containers, also the slow ones
 	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 meson test -C $(BUILD) --suite docker --print-errorlogs --no-rebuild -t 4
+
+soak: build ## a random load with faults for SOAK_MINUTES (30); SOAK_SEED repeats one (root)
+	@tools/soak --build $(abspath $(BUILD))
+
+coverage: setup ## which lines the tests reach, room by room; COVERAGE_TESTS='fence review' runs only those
+	@tools/coverage $(COVERAGE_TESTS)
 
 san: setup ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer
 	@tools/sanitize address,undefined build-asan
@@ -64,4 +70,4 @@ install: build ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson install -C $(BUILD) --quiet
 
 clean: ## remove all that was built
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-bench
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-bench build-coverage

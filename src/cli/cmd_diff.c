@@ -160,6 +160,8 @@ static int run_diff(const struct local_call *call, struct err *err)
     int r = pick_open(call->words[0], &pick, err);
 
     if (r == 0)
+        pick_settle(&pick);
+    if (r == 0)
         r = pick_load_edits(&pick, (const char *const *) call->words + 1, (size_t) call->word_count - 1, &edits, err);
     if (r < 0)
         return r;

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "review/approve.h"
+
 static int find(const char *name, struct pick *pick, struct err *err)
 {
     int r = home_open(false, &pick->home, err);
@@ -48,6 +50,15 @@ int pick_lock(const struct pick *pick, int *ret_lock_fd, struct err *err)
     if (r == -EBUSY)
         return err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox '%s' is running; stop it first", pick->name);
     return r < 0 ? err_errno(err, r, "locking sandbox '%s'", pick->name) : 0;
+}
+
+void pick_settle(const struct pick *pick)
+{
+    autofd int lock = -1;
+
+    /* Who has the sandbox has this to do as well. */
+    if (pick->has_delta && home_lock(pick->dir_fd, &lock) == 0)
+        approve_recover(pick->delta_path, false, NULL);
 }
 
 int pick_load_edits(const struct pick *pick, const char *const *paths, size_t path_count, struct edit_list *ret,

@@ -25,6 +25,9 @@ void pick_done(struct pick *pick);
 /* Nobody else works on it until the lock is closed. One that runs is ERR_FAILED_PRECONDITION. */
 int pick_lock(const struct pick *pick, int *ret_lock_fd, struct err *err);
 
+/* An approval that was cut short is finished, or taken back: whoever looks at it now must not see half of one. */
+void pick_settle(const struct pick *pick);
+
 /* Its changes; none for one without a delta. */
 int pick_load_edits(const struct pick *pick, const char *const *paths, size_t path_count, struct edit_list *ret,
                     struct err *err);

@@ -47,8 +47,10 @@ static int copy_file(int from_dir, const char *name, int to_dir, const char *to,
     return r;
 }
 
-static int copy_link(int from_dir, const char *name, int to_dir, const char *to)
+/* With its times, as a file has them: whoever compares it with the project later has nothing else to go by. */
+static int copy_link(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
 {
+    const struct timespec times[] = { st->st_atim, st->st_mtim };
     char target[PATH_MAX];
     ssize_t n = readlinkat(from_dir, name, target, sizeof(target) - 1);
     const char *last;
@@ -59,7 +61,9 @@ static int copy_link(int from_dir, const char *name, int to_dir, const char *to)
         return -errno;
     target[n] = 0;
     r = path_open_parent_beneath(to_dir, to, &parent, &last);
-    return r < 0 ? r : symlinkat(target, parent, last) < 0 ? -errno : 0;
+    if (r < 0)
+        return r;
+    return symlinkat(target, parent, last) < 0 || utimensat(parent, last, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 static int copy_entry(const struct file_entry *entry, void *cookie)
@@ -74,7 +78,7 @@ static int copy_entry(const struct file_entry *entry, void *cookie)
     if (S_ISREG(entry->st->st_mode))
         r = copy_file(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
     else if (S_ISLNK(entry->st->st_mode))
-        r = copy_link(entry->dirfd, entry->name, to_dir, entry->path);
+        r = copy_link(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
     return r == -ENOENT || r == -ELOOP ? 0 : r; /* it went away, or became something else, while we looked */
 }
 
@@ -234,7 +238,7 @@ static int take_file(struct comparison *c, const struct file_entry *entry)
     if (r < 0)
         return r;
     if (S_ISLNK(entry->st->st_mode))
-        return copy_link(entry->dirfd, entry->name, c->data, entry->path);
+        return copy_link(entry->dirfd, entry->name, c->data, entry->path, entry->st);
     return linkat(entry->dirfd, entry->name, parent, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
@@ -403,7 +407,7 @@ static int take_from_base(int base, int tree, const char *path)
         autofd int parent = -1;
         const char *name;
         r = path_open_parent_beneath(base, path, &parent, &name);
-        return r < 0 ? r : copy_link(parent, name, tree, path);
+        return r < 0 ? r : copy_link(parent, name, tree, path, &st);
     }
     if (!S_ISDIR(st.st_mode))
         return 0;

@@ -60,6 +60,8 @@ static int check_format(int delta_fd, const char *path, struct err *err)
     autodone(buf) struct buf text = BUF_EMPTY;
     int r = file_read(delta_fd, "meta/format", 256, &text);
 
+    if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+        return err_errno(err, r, "reading the format of delta '%s'", path);
     if (r < 0)
         return err_set(err, ERR_FAILED_PRECONDITION, -ENOTEMPTY, "delta '%s' is not empty and was not made by agentfense",
                        path);

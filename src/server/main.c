@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/covered.h"
 #include "base/log.h"
 #include "server/config.h"
 #include "server/server.h"
@@ -80,6 +81,7 @@ static void *end_at_once(void *signals)
     while (number == SIGHUP)
         sigwait(signals, &number);
     log_warn("ending at once", LOG_INT("signal", number));
+    covered_save();
     _exit(EXIT_SUCCESS);
 }
 

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 
 #define GRACE_MS 2000
 #define STOP_MS 30000
+#define DESCRIPTOR_PAUSE_MS 50
 
 static void tell(struct service *service, const struct sandbox_row *row, const char *type, json_t *payload)
 {
@@ -212,12 +214,27 @@ static void ask_to_stop(int fd, unsigned grace_ms)
         kill_supervisor(fd);
 }
 
+/* Without a descriptor it would go on running, and nobody would know: one will be free again. */
+static int take_fd_patiently(struct ward *ward, int *ret_fd)
+{
+    int64_t until = clock_now_ns() + STOP_MS * CLOCK_NS_PER_MS;
+    struct err ignored = ERR_NONE;
+    int r = ward_take_fd(ward, ret_fd, &ignored);
+
+    while ((r == -EMFILE || r == -ENFILE) && clock_now_ns() < until) {
+        poll(NULL, 0, DESCRIPTOR_PAUSE_MS);
+        ignored = ERR_NONE;
+        r = ward_take_fd(ward, ret_fd, &ignored);
+    }
+    return r;
+}
+
 void life_end(struct service *service, struct ward *ward)
 {
     struct err err = ERR_NONE;
     autofd int fd = -1;
 
-    if (ward_take_fd(ward, &fd, &err) == 0) {
+    if (take_fd_patiently(ward, &fd) == 0) {
         pthread_mutex_lock(&ward->lock);
         ward->is_stopping = true;
         pthread_mutex_unlock(&ward->lock);

@@ -64,6 +64,17 @@ static int check_version(const struct workspace_row *row, int64_t version, struc
 
 /* ---- with the lock ---- */
 
+/* Who was killed while it started one leaves a supervisor that the row knows nothing of, and that holds its files. Nobody was told of it. */
+static void end_stray(struct service *service, struct ward *ward, const struct workspace_row *row)
+{
+    struct adoption as = { .owner = row->account_id, .codebase_id = "" };
+
+    if (adoption_take(service, ward, &as, &(struct err){ 0 }) < 0)
+        return;
+    log_info("a sandbox that runs and should not is ended", LOG_STR("sandbox_id", row->id));
+    life_end(service, ward);
+}
+
 int workspace_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
                    struct workspace_row *ret, struct err *err)
 {
@@ -134,6 +145,7 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
     if (r < 0)
         return r;
     life_end(service, ward);
+    end_stray(service, ward, row);
     r = workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_DELETED, NULL, err);
     if (r < 0)
         return r;
@@ -175,7 +187,10 @@ static int start(struct service *service, const struct caller *caller, struct wa
                            err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be started", row->id,
                                    workspace_status_name((enum workspace_status) row->status)),
                            "INVALID_STATE");
+    end_stray(service, ward, row);
     r = workspace_boot(service, ward, row, caller->cancel_fd, err);
+    if (r == 0)
+        fault("workspace_started_unsaid");
     if (r < 0) {
         err_wrap(err, r, "failed to start sandbox %s", row->id);
         err->code = ERR_INTERNAL;
@@ -264,9 +279,7 @@ static void undo_creation(struct service *service, struct ward *ward, struct wor
                                    .now_ns = clock_wall_ns() };
     struct err err = ERR_NONE;
 
-    if (adoption_take(service, ward, &(struct adoption){ .owner = row->account_id, .codebase_id = "" }, &err) == 0)
-        life_end(service, ward);
-    err = ERR_NONE;
+    end_stray(service, ward, row);
     home_remove(&service->home, ward->id, &err);
     err = ERR_NONE;
     if (workspace_row_move(service->store, &move, &err) < 0)
@@ -308,6 +321,22 @@ static void recover_one(struct service *service, struct workspace_row *row)
     workspace_release(ward);
 }
 
+static int end_if_stray(const char *name, int dir_fd, void *cookie)
+{
+    struct service *service = cookie;
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    char id[UUID_TEXT_MAX];
+
+    if (!workspace_id_of_name(name, id) || !home_is_running(dir_fd) ||
+        workspace_row_get(service->store, id, &row, &(struct err){ 0 }) < 0 || row.status == WORKSPACE_STATUS_ACTIVE)
+        return 0;
+    struct ward *ward = ward_get(&service->wards, name);
+    pthread_mutex_lock(&ward->life);
+    end_stray(service, ward, &row);
+    workspace_release(ward);
+    return 0;
+}
+
 /* Directories whose workspace is gone, or was never known. One that somebody worked in and that the database does not know is left: the
  * database may be an older copy. */
 static int sweep_one(const char *name, int dir_fd, void *cookie)
@@ -340,6 +369,8 @@ int workspaces_recover(struct service *service, struct err *err)
 
     for (size_t i = 0; r == 0 && i < rows.count; i++)
         recover_one(service, &rows.rows[i]);
+    if (r == 0)
+        r = home_each(&service->home, end_if_stray, service, err);
     if (r == 0)
         workspaces_recover_reviews(service);
     if (r == 0)

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 
 #define COPY_BYTES 65536
+#define OPEN_TURNS_MAX 16
 
 /* Also no mount on the way: what else was mounted into the workspace is the host's. */
 static int open_in(int dir, const char *path, int flags, mode_t mode)
@@ -219,23 +220,39 @@ static int make_parents(int root, const char *path)
     return 0;
 }
 
-int file_op_create(int root, const char *path, uint32_t flags, mode_t mode)
+/* Whether it was there is to be known for certain, and both the agent and others may make and remove it meanwhile. */
+static int open_or_make(int root, const char *path, bool is_exclusive, mode_t mode, bool *ret_is_new)
 {
-    int extra = flags & CTL_FILE_EXCLUSIVE ? O_EXCL : 0, fd;
+    const int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY;
+    int fd = is_exclusive ? -ENOENT : open_in(root, path, flags, 0);
+
+    for (int turns = 0; fd == -ENOENT && turns < OPEN_TURNS_MAX; turns++) {
+        fd = open_in(root, path, flags | O_CREAT | O_EXCL, mode);
+        *ret_is_new = fd >= 0;
+        if (fd == -EEXIST && !is_exclusive)
+            fd = open_in(root, path, flags, 0);
+    }
+    return fd == -ENXIO ? -EINVAL : fd; /* a FIFO that nobody reads */
+}
+
+int file_op_create(int root, const char *path, uint32_t flags, mode_t mode, uint64_t size)
+{
+    bool is_new = false;
     struct stat st;
-    int r = flags & CTL_FILE_PARENTS ? make_parents(root, path) : 0;
+    int r = flags & CTL_FILE_PARENTS ? make_parents(root, path) : 0, fd;
 
     if (r < 0)
         return r;
-    fd = open_in(root, path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | extra, mode);
-    fd = fd == -ENXIO ? -EINVAL : fd; /* a FIFO that nobody reads */
+    fd = open_or_make(root, path, flags & CTL_FILE_EXCLUSIVE, mode, &is_new);
     fd = fd < 0 ? fd : require_regular(fd, &st);
-    if (fd >= 0 && st.st_size > 0 && ftruncate(fd, 0) < 0) {
-        r = -errno;
-        close(fd);
-        return r;
-    }
-    return fd;
+    /* A file system that reserves nothing finds out when it is written to. */
+    if (fd < 0 || size == 0 || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t) size) == 0 || errno == EOPNOTSUPP)
+        return fd;
+    r = -errno;
+    close(fd);
+    if (is_new)
+        file_op_remove(root, path, 0);
+    return r;
 }
 
 int file_op_mkdir(int root, const char *path, uint32_t flags, mode_t mode)

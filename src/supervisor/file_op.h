@@ -31,8 +31,9 @@ int file_op_list(int root, const char *path, const char *after, uint8_t *buf, st
 /* A regular file to read from: the descriptor. */
 int file_op_open(int root, const char *path, struct ctl_file *ret);
 
-/* A regular file to write to, empty. */
-int file_op_create(int root, const char *path, uint32_t flags, mode_t mode);
+/* A regular file to write `size` bytes to, which there is room for: when there is none, nothing has changed. What it had is in it still,
+ * and is to be overwritten from the beginning and cut at the end. */
+int file_op_create(int root, const char *path, uint32_t flags, mode_t mode, uint64_t size);
 
 int file_op_mkdir(int root, const char *path, uint32_t flags, mode_t mode);
 int file_op_remove(int root, const char *path, uint32_t flags);

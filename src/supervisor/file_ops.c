@@ -131,7 +131,7 @@ static int gather(struct file_job *job, int *ret_fd)
 
 static int do_write(struct file_job *job, int root, int from)
 {
-    autofd int to = file_op_create(root, job->path, job->request.flags, (mode_t) job->request.mode);
+    autofd int to = file_op_create(root, job->path, job->request.flags, (mode_t) job->request.mode, job->request.size);
     int64_t n;
 
     if (to < 0)
@@ -139,7 +139,9 @@ static int do_write(struct file_job *job, int root, int from)
     n = file_op_copy(from, to, job->request.size, job->cancel_fd);
     if (n < 0)
         return (int) n;
-    return (uint64_t) n == job->request.size ? 0 : -EIO;
+    if ((uint64_t) n != job->request.size)
+        return -EIO;
+    return ftruncate(to, (off_t) n) < 0 ? -errno : 0;
 }
 
 static int perform(struct file_job *job, int root, int content)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/covered.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "runtime/bwrap_orphan.h"
@@ -126,5 +127,6 @@ void leftovers_sweep_apart(const char *dir_path)
         return;
     close_range(STDERR_FILENO + 1, ~0U, 0);
     sweep_home(home);
+    covered_save();
     _exit(0);
 }

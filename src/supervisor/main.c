@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/covered.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sanitized.h"
@@ -207,6 +208,7 @@ static int parse_fd(const char *text)
 static _Noreturn void end(int code)
 {
     sanitized_find_leaks();
+    covered_save();
     _exit(code);
 }
 

@@ -320,7 +320,7 @@ def test_apply_refuses_a_running_sandbox(boxes):
     assert boxes.tree() == before and boxes.names() == ["one"]
 
 
-@pytest.mark.parametrize("point", ["apply-staging:2", "apply-staged", "apply-placed:1", "apply-placed:2", "apply-deleted:1"])
+@pytest.mark.parametrize("point", ["landing-staging:2", "landing-staged", "landing-intent", "landing-step:2", "landing-step:4", "landing-landed"])
 def test_killed_in_between_it_is_finished_by_the_next(boxes, point):
     boxes.make("one", BUSY)
     ran = boxes("apply", "one", env={"AGENTFENSE_FAULT": point})
@@ -332,10 +332,23 @@ def test_killed_in_between_it_is_finished_by_the_next(boxes, point):
     assert boxes.tree() == APPLIED and boxes.names() == []
 
 
+@pytest.mark.parametrize("point", ["landing-staged", "landing-intent", "landing-step:2", "landing-landed"])
+def test_who_looks_after_a_kill_sees_all_of_it_or_nothing_and_that_stays(boxes, point):
+    boxes.make("one", BUSY)
+    before = boxes.tree()
+    if boxes("approve", "one", env={"AGENTFENSE_FAULT": point}).returncode == 0:
+        pytest.skip("a release has no fault points")
+    boxes("diff", "one", check=0)
+    seen = boxes.tree()
+    assert seen in (before, APPLIED)
+    boxes("discard", "one", check=0)
+    assert boxes.tree() == seen
+
+
 def test_discarding_cleans_up_after_a_killed_apply(boxes):
     boxes.make("one", BUSY)
     before = boxes.tree()
-    if boxes("apply", "one", env={"AGENTFENSE_FAULT": "apply-staged"}).returncode == 0:
+    if boxes("apply", "one", env={"AGENTFENSE_FAULT": "landing-staged"}).returncode == 0:
         pytest.skip("a release has no fault points")
     assert boxes.tree() != before
     boxes("discard", "one", check=0)

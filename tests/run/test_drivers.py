@@ -138,3 +138,16 @@ def test_files_belong_to_the_agent_and_stay_the_projects(host, driver):
     owner = (host.base / "edited").stat().st_uid
     assert (host.base / "here").stat().st_uid == owner and (host.base / "kept").stat().st_uid == owner
     assert subprocess.run(["getfattr", "-d", "-m", "-", str(host.base / "kept")], capture_output=True, text=True, check=False).stdout == ""
+
+
+def test_links_of_the_project(host, driver):
+    os.symlink("kept", host.base / "same")
+    os.symlink("kept", host.base / "turned")
+    for name in ("same", "turned"):
+        os.lchown(host.base / name, host.uid, -1)
+    result = host.run("-q", "--name", "box", "--driver", driver, *ALL, command="cat same; readlink turned; ln -sfn edited turned")
+    assert (result.code, result.out) == (0, b"kept\nkept\n"), result
+    assert {path for _, path in edits(host, "box")} == {"turned"}
+    assert host.call("approve", "box").code == 0
+    assert (os.readlink(host.base / "turned"), os.readlink(host.base / "same")) == ("edited", "kept")
+    assert host.call("discard", "box").code == 0

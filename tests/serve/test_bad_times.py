@@ -307,6 +307,8 @@ def test_a_full_database_keeps_what_it_acknowledged(make, disk):
             kept.append(client.codebase())
     assert caught.value.code() in NO_ROOM
     assert len(client.list_codebases(page_size=1000).codebases) == len(kept)
+    version = client.put(kept[0], "doomed", "x").version
+    assert client.delete_file(codebase_id=kept[0], file_path="doomed").version == version + 1  # the row knows neither
     assert client.run(box, "echo on > on; cat on").stdout == "on\n"  # what needs no row
     server.kill()
     filler.unlink()
@@ -365,6 +367,23 @@ def test_a_server_without_descriptors_refuses_and_recovers(make):
     other = client.sandbox(codebase)
     assert client.run(other, "cat b").stdout == "2"
     assert server.process.poll() is None
+
+
+def test_a_stop_without_descriptors_ends_it_all_the_same(make):
+    server = make().start()
+    client = server.client()
+    box = client.sandbox(client.codebase({"a": "1"}))
+    pid = server.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    call = client.stop_sandbox_call.future(sandbox_pb2.StopSandboxRequest(sandbox_id=box))
+    with contextlib.suppress(grpc.FutureTimeoutError):
+        call.exception(timeout=1)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert call.exception(timeout=WAIT) is None and client.get_sandbox(sandbox_id=box).status == 3
+    eventually(lambda: not server.supervisors(), timeout=10)
+    client.start_sandbox(sandbox_id=box)
+    assert client.run(box, "cat a").stdout == "1"
 
 
 # Restarts.

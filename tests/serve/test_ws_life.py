@@ -412,3 +412,26 @@ def test_a_kill_while_one_is_deleted_leaves_nothing(make, project):
     server.start()
     assert get(server, made)["status"] == "deleted"
     assert not list(server.state.rglob("ws_*"))
+
+
+@pytest.mark.parametrize("then", ["start", "delete", "nothing"])
+def test_a_kill_while_one_is_started_leaves_no_supervisor(make, project, then):
+    server = make()
+    environment = server.environment
+    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "workspace_started_unsaid"}
+    server.start()
+    made = create(server, project)
+    post(server, made, "stop")
+    with pytest.raises(Exception):
+        post(server, made, "start")
+    server.process.wait()
+    assert len(server.supervisors()) == 1
+    server.environment = environment
+    server.start()
+    assert get(server, made)["status"] == "stopped"
+    eventually(lambda: not server.supervisors())
+    if then == "start":
+        assert post(server, made, "start")[1]["status"] == "active" and len(server.supervisors()) == 1
+    elif then == "delete":
+        delete(server, made)
+        assert not list(server.state.rglob("ws_*"))

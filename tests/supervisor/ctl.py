@@ -38,6 +38,7 @@ STATES = {1: "booting", 2: "running", 3: "stopping", 4: "stopped", 5: "failed"}
 EVENTS = {1: "exec_started", 2: "exec_finished", 3: "denied", 4: "limit", 5: "session_opened", 6: "session_closed",
           7: "sync_conflict"}
 INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, UNAVAILABLE = 3, 5, 6, 7, 9, 10, 14
+RESOURCE_EXHAUSTED = 8
 SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:")
 LEVELS = {"none": 0, "view": 1, "read": 2, "write": 3}
 

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import NOBODY
 from ctl import (ABORTED, ALREADY_EXISTS, ERROR, EXCLUSIVE, FAILED_PRECONDITION, FILE, FILE_REPLY, INVALID_ARGUMENT, LIST, LISTING, MKDIR,
-                 NOT_FOUND, OK, PARENTS, PERMISSION_DENIED, READ, RECURSIVE, REMOVE, STAT, WRITE, eventually, frame)
+                 NOT_FOUND, OK, PARENTS, PERMISSION_DENIED, READ, RECURSIVE, REMOVE, RESOURCE_EXHAUSTED, STAT, WRITE, eventually, frame)
 
 RULES = (("/**", "write"), ("/view/**", "view"), ("/read/**", "read"), ("**/secret*", "none"))
 FILES = {"f": "file\n", "view/v": "v\n", "read/r": "r\n", "secret.txt": "hidden\n", "dir/secret/x": "x", "dir/y": "y"}
@@ -70,6 +70,17 @@ def test_content_comes_and_goes_whole(box, client):
     assert not (box.base / "m").exists() and (box.base / "f").read_text() == "file\n"
     changes = (box.dir / "delta/meta/changes").read_text()
     assert '"path":"m","exec":"@file"' in changes
+
+
+def test_what_has_no_room_changes_nothing(make):
+    box = make(files=FILES, rules=RULES, quota=1 << 20).start()
+    client = box.client()
+    assert client.write_file("mine", b"precious").kind == OK
+    for path in ("mine", "f", "new"):
+        assert code(client.write_file(path, os.urandom(2 << 20))) == RESOURCE_EXHAUSTED
+    assert (client.read_file("mine"), client.read_file("f")) == (b"precious", b"file\n")
+    assert code(client.file(STAT, "new")) == NOT_FOUND
+    assert client.write_file("mine", b"short").kind == OK and client.read_file("mine") == b"short"
 
 
 def test_content_that_does_not_come_to_its_end_is_not_seen(box, client):

@@ -2,6 +2,8 @@
 
 #include <sys/file.h>
 
+#include "base/covered.h"
+
 static void only_ids_of_codebases_are_taken(void **state)
 {
     static const char *const bad[] = { "",       "cb_",  "cb_0123456789ABCDEF", "cb_0123456789abcde", "cb_0123456789abcdef0",
@@ -201,7 +203,7 @@ static void processes_at_once_make_their_versions_one_by_one(void **state)
     for (int i = 0; i < WRITERS; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
-            _exit(write_much(w, i));
+            covered_exit(write_much(w, i));
     }
     for (int i = 0; i < WRITERS; i++)
         wait_for(pids[i], 0);

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <sys/mount.h>
 
+#include "base/covered.h"
+
 static void an_upload_tells_size_and_hashes(void **state)
 {
     struct world *w = *state;
@@ -210,7 +212,7 @@ static int on_a_small_disk(struct world *w, int (*body)(struct world *w))
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
             mount("tmpfs", w->root, "tmpfs", 0, "size=1m,nr_inodes=60") < 0)
             _exit(77);
-        _exit(body(w));
+        covered_exit(body(w));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 99;

@@ -1,5 +1,7 @@
 #include "fence_fixture.h"
 
+#include <sys/resource.h>
+
 #include "fence/change.h"
 
 static const char *const all[] = { "/**=write", NULL };
@@ -59,6 +61,35 @@ static void what_holds_something_else_is_no_delta(void **state)
     }
 }
 
+/* What cannot be read now is another's no more than it was before. */
+static void without_descriptors_it_is_not_taken_for_another_s(void **state)
+{
+    struct rlimit old, small;
+    struct err err = ERR_NONE;
+    struct fixture x;
+    int r = -EMFILE, lowest, refusals = 0;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all, 0);
+    fixture_close(&x);
+    autofree char *delta = xprintf("%s/delta", x.dir);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    small = old;
+    lowest = dup(STDERR_FILENO);
+    close(lowest);
+    for (int more = 0; r < 0 && more < 100; more++) {
+        small.rlim_cur = (rlim_t) (lowest + more);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+        r = change_settle(delta, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+        assert_true(r == 0 || r == -EMFILE);
+        refusals += r < 0;
+    }
+    assert_true(r == 0 && refusals > 1);
+    fixture_done(&x);
+}
+
 /* Whoever only looks at changes may be a server with many threads. */
 static void settling_changes_nothing_of_the_process(void **state)
 {
@@ -85,6 +116,7 @@ int main(void)
         cmocka_unit_test(one_half_made_is_taken_up_again),
         cmocka_unit_test(settling_changes_nothing_of_the_process),
         cmocka_unit_test(what_holds_something_else_is_no_delta),
+        cmocka_unit_test(without_descriptors_it_is_not_taken_for_another_s),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include "base/covered.h"
 #include "base/path.h"
 #include "fence/drop.h"
 #include "fence/handle.h"
@@ -413,7 +414,7 @@ static int die_dropping(struct fixture *x, const char *fault_name)
         autofd int fd = openat(x->fd, "merged", O_RDONLY | O_CLOEXEC);
         struct fence_drop drops[] = { { "/f", -1 }, { "/d/e/deep", -1 }, { "/new", -1 }, { "/g", fd } };
         setenv("AGENTFENSE_FAULT", fault_name, 1);
-        _exit(delta_drop(delta, drops, ARRAY_LEN(drops), &err) < 0 ? 1 : 0);
+        covered_exit(delta_drop(delta, drops, ARRAY_LEN(drops), &err) < 0 ? 1 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return status;

@@ -14,6 +14,9 @@
 /* For tests with thousands of worlds: in memory, where we may, so that nobody waits for a disk. Called before there are any. */
 static inline void use_memory(void)
 {
+#ifdef AGENTFENSE_COVERAGE /* whose counters may lie beneath it */
+    return;
+#endif
     if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
         (void) !mount("none", "/tmp", "tmpfs", 0, "mode=1777");
 }
