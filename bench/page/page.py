@@ -12,8 +12,9 @@ SCALE_TEXT = {
     "rules": "Rules that name a path, a directory, a prefix or a suffix. Starting compiles them, so it may grow. What compiling alone costs is under "
     "[Rules](#rules).",
     "delta": "Operations on files that the agent changed, on their neighbours, and where nothing changed.",
-    "depth": "By name from within the directory, and by the whole path. A whole path costs more the longer it is on any file system; the ratio to "
-    "native is what must not grow.",
+    "depth": "By name from within the directory, and by the whole path. A whole path costs more the longer it is, on any file system; on one of FUSE "
+    "the kernel also asks each component whether it still holds, in memory and without a message, so the ratio to native rises towards that of "
+    "one component.",
 }
 
 
@@ -192,7 +193,7 @@ def policy_part(figures, pictures):
 def scale_part(figures, pictures):
     result = figures["bench-scale"]
     out = [
-        f"What grows with what: each row at points a factor apart, as a ratio to its first point, medians of {result['rounds']} rounds in turns. "
+        "What grows with what: each row at points a factor apart, as a ratio to its first point, medians of rounds in turns. "
         "Rows with a target are those that the design says are flat; the red line is how far a point may lie above the first.",
     ]
     for curve in result["curves"]:
@@ -209,7 +210,8 @@ def scale_part(figures, pictures):
             first = number(row["values"][at], row["unit"] if row["unit"] != "x" else "x")
             cells = ["–"] * at + [first] + [number(r, "x") for r in row["ratios"][at + 1 :]]
             rows.append([row["what"], *cells, limit({"target": row["target"], "unit": "x"}), WORDS[row["verdict"]]])
-        out += ["", f"### {title}", "", SCALE_TEXT.get(curve["name"], ""), "", f"![{curve['what']}](benchmarks/scale-{curve['name']}.svg)", "",
+        text = f"{SCALE_TEXT.get(curve['name'], '')} Medians of {curve['rounds']} rounds, {curve['seconds']} s.".strip()
+        out += ["", f"### {title}", "", text, "", f"![{curve['what']}](benchmarks/scale-{curve['name']}.svg)", "",
                 *table(heads, rows), *[line for note in curve["notes"] for line in ("", f"{note[0].upper()}{note[1:]}.")]]
     return out
 
@@ -228,19 +230,21 @@ PARTS = [
 
 
 def summary(run):
-    rows, missed = [], []
+    rows, missed, total, all_met = [], [], 0, 0
     for name, title, _ in PARTS:
         part = run["parts"].get(name)
         if not part:
-            rows.append([title, "", "not measured in this run", "", "", ""])
+            rows.append([title, "", "not measured in this run", "", ""])
             continue
         judged = [r for r in rows_of(name, part["figures"]) if r["verdict"]]
         met = sum(r["verdict"] == "pass" for r in judged)
+        total, all_met = total + len(judged), all_met + met
         missed += [[r["what"], number(r["value"], r["unit"]), limit(r), f"`{part['command']}`"] for r in judged if r["verdict"] == "MISS"]
         link = "[" + title + "](#" + title.lower().replace(" ", "-") + ")"
-        rows.append([link, f"{met} of {len(judged)}", f"`{part['command']}`", f"`{part['ran']}`", f"{part['seconds']} s",
+        rows.append([link, f"{met} of {len(judged)}", f"`{part['command']}`", f"{part['seconds']} s",
                      " ".join(f"{x:.2f}" for x in part["load_before"])])
-    out = table(["part", "targets met", "command", "ran as", "took", "load before"], rows)
+    out = [f"{all_met} of {total} targets are met.", ""]
+    out += table(["part", "targets met", "command", "took", "load before"], rows)
     if missed:
         out += ["", "Missed:", "", *table(["", "measured", "target", "command"], missed)]
     return out
@@ -274,7 +278,7 @@ def render(run, source):
     for name, title, body in PARTS:
         part = run["parts"].get(name)
         if part:
-            out += ["", f"## {title}", "", f"`{part['command']}`", "", *body(part["figures"], pictures)]
+            out += ["", f"## {title}", "", f"`{part['command']}`, which ran `{part['ran']}`", "", *body(part["figures"], pictures)]
     files = {"benchmarks.md": "\n".join(line.rstrip() for line in out) + "\n"}
     files.update({f"benchmarks/{name}.svg": text for name, text in pictures.items()})
     return files

@@ -42,6 +42,7 @@ POINTS = {
     "depth": [1, 5, 10, 20, 40, 60],
 }
 LONG_POINTS = {"sandboxes": [1000], "files": [1000000]}
+ROUNDS = {"sandboxes": 9, "files": 9, "rules": 15, "delta": 7, "depth": 15}  # more where one is short
 QUICK_POINTS = {"sandboxes": [1, 5], "files": [100, 1000], "rules": [1, 100], "delta": [0, 100, 1000], "depth": [1, 20]}
 
 
@@ -52,17 +53,17 @@ def say(text):
 def measure_fence(name, work, points, args):
     few = 300 if args.quick else 2000
     loops = fences.Loops(work)
-    return fences.CURVES[name](work, loops, points, args.rounds, 500 if name == "depth" else few)
+    return fences.CURVES[name](work, loops, points, args.rounds[name], 500 if name == "depth" else few)
 
 
 def measure_starts(name, work, points, args):
     if name == "sandboxes":
-        return starts.sandboxes(work, args.build, points, args.rounds, say)
+        return starts.sandboxes(work, args.build, points, args.rounds[name], say)
     server = bench_serve.start_server(args)
     server.settings["logging-level"] = "info"  # it tells where it listens
     try:
         server.start()
-        return starts.files(work, args.build, points, args.rounds, say, server)
+        return starts.files(work, args.build, points, args.rounds[name], say, server)
     finally:
         server.remove()
 
@@ -86,11 +87,11 @@ def options():
     p.add_argument("--build", default="build-bench", help=argparse.SUPPRESS)
     p.add_argument("--quick", action="store_true", help="few points, few rounds: does it work at all")
     p.add_argument("--long", action="store_true", help="also 1,000 sandboxes and 1,000,000 files")
-    p.add_argument("--rounds", type=int, help="of each point (9)")
+    p.add_argument("--rounds", type=int, help="of each point (7 to 15)")
     p.add_argument("--only", action="append", choices=list(POINTS), metavar="CURVE", help="may be given again")
     p.add_argument("--results", type=Path, help="directory for bench-scale.json")
     args = p.parse_args()
-    args.rounds = args.rounds or (2 if args.quick else 9)
+    args.rounds = {name: args.rounds or (2 if args.quick else usual) for name, usual in ROUNDS.items()}
     return args
 
 
@@ -112,6 +113,7 @@ def main():
             points = QUICK_POINTS[name] if args.quick else POINTS[name] + (LONG_POINTS.get(name, []) if args.long else [])
             say(f"{name}: {', '.join(f'{p:,}' for p in points)}")
             curves.append(measure(name, points, args, top))
+            curves[-1]["rounds"] = args.rounds[name]
             curves[-1]["seconds"] = round(time.monotonic() - began)
             print(table(curves[-1]), flush=True)
             say(f"{name}: {curves[-1]['seconds']} s")
@@ -119,7 +121,7 @@ def main():
         shutil.rmtree(top, ignore_errors=True)
     if args.results:
         args.results.mkdir(parents=True, exist_ok=True)
-        result = {"date": datetime.date.today().isoformat(), "quick": args.quick, "rounds": args.rounds, "curves": curves}
+        result = {"date": datetime.date.today().isoformat(), "quick": args.quick, "curves": curves}
         (args.results / "bench-scale.json").write_text(json.dumps(result, indent=1) + "\n")
     sys.exit(1 if any(row["verdict"] == "MISS" for curve in curves for row in curve["series"]) else 0)
 
