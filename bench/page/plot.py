@@ -85,7 +85,7 @@ def curves(title, points, series, across, limit=None):
     def y(ratio):
         return bottom - high_px * (math.log10(ratio) - math.log10(least)) / (math.log10(most) - math.log10(least))
 
-    out = head(side + 300, height, title)
+    out = head(side + 350, height, title)
     for tick in ticks(least, most):
         colour = "#888" if tick == 1 else "#e4e4e4"
         out.append(f'<line x1="{left}" y1="{y(tick):.1f}" x2="{left + width}" y2="{y(tick):.1f}" stroke="{colour}"/>')
