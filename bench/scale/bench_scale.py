@@ -42,7 +42,7 @@ POINTS = {
     "depth": [1, 5, 10, 20, 40, 60],
 }
 LONG_POINTS = {"sandboxes": [1000], "files": [1000000]}
-ROUNDS = {"sandboxes": 9, "files": 9, "rules": 15, "delta": 7, "depth": 15}  # more where one is short
+ROUNDS = {"sandboxes": 15, "files": 11, "rules": 21, "delta": 9, "depth": 21}  # more where one is short
 QUICK_POINTS = {"sandboxes": [1, 5], "files": [100, 1000], "rules": [1, 100], "delta": [0, 100, 1000], "depth": [1, 20]}
 
 
@@ -87,7 +87,7 @@ def options():
     p.add_argument("--build", default="build-bench", help=argparse.SUPPRESS)
     p.add_argument("--quick", action="store_true", help="few points, few rounds: does it work at all")
     p.add_argument("--long", action="store_true", help="also 1,000 sandboxes and 1,000,000 files")
-    p.add_argument("--rounds", type=int, help="of each point (7 to 15)")
+    p.add_argument("--rounds", type=int, help="of each point (9 to 21)")
     p.add_argument("--only", action="append", choices=list(POINTS), metavar="CURVE", help="may be given again")
     p.add_argument("--results", type=Path, help="directory for bench-scale.json")
     args = p.parse_args()

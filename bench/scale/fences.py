@@ -11,7 +11,7 @@ from curve import Curve, in_turns
 UID, GID = harness.SANDBOX_UID, harness.SANDBOX_GID
 LOOPS_C = Path(__file__).resolve().parents[1] / "fs" / "loops.c"
 SOME_RULES = ("**=write", "**/.env*=none", "**/*.pem=none", "/private/**=none", "/vendor/**=read")
-AGAIN = 20  # times a list is walked where the kernel alone answers: one walk is too short to time
+AGAIN = 8  # times a list is walked where the kernel alone answers: one walk is too short to time
 
 
 class Loops:
