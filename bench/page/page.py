@@ -12,7 +12,8 @@ SCALE_TEXT = {
     "files": "Starting a sandbox on a directory (`run`) and on a codebase of a server.",
     "rules": "Rules that name a path, a directory, a prefix or a suffix. Starting compiles them, so it may grow. What compiling alone costs is under "
     "[Rules](#rules).",
-    "delta": "Operations on files that the agent changed, on their neighbours, and where nothing changed.",
+    "delta": "Operations on files that the agent changed, on their neighbours, and where nothing changed. Starting on a delta that is there already reads "
+    "it once, so it grows with the directories and files in it; afterwards the fence knows in memory what is changed.",
     "depth": "By name from within the directory, and by the whole path. A whole path costs more the longer it is, on any file system; on one of FUSE "
     "the kernel also asks each component whether it still holds, in memory and without a message, so the ratio to native rises towards that of "
     "one component.",
