@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -79,13 +80,24 @@ def clean(value, key=""):
     return value
 
 
+def run_to_end(command):
+    """Its exit status. Who is asked to end asks it, and waits: it has mounts and processes to take back."""
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+
+
 def measure(part, args):
     for name in part.files:
         (WRITTEN / name).unlink(missing_ok=True)
     command = part.command(args)
     load, began = os.getloadavg(), time.monotonic()
     say(f"== {' '.join(command)}")
-    code = subprocess.run(command, cwd=ROOT).returncode
+    code = run_to_end(command)
     found = {Path(name).stem: json.loads((WRITTEN / name).read_text()) for name in part.files if (WRITTEN / name).exists()}
     if len(found) < len(part.files):
         say(f"== {part.name}: no figures, exit status {code}")
@@ -124,6 +136,7 @@ def options():
 
 def main():
     args = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     now = datetime.datetime.now(datetime.timezone.utc)
     run = {"when": now.isoformat(timespec="seconds"), "commit": commit(), "quick": args.quick, "machine": machine(), "parts": {}}
     failed = 0

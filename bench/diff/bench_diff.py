@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def main():
     parser.add_argument("--results", type=Path)
     args = parser.parse_args()
     program = (ROOT / args.build).resolve() / "bench" / "bench-diff"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     work = Path(tempfile.mkdtemp(prefix="bench-diff-"))
     try:
         contestants = {}

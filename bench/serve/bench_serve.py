@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -177,6 +178,7 @@ def rows(figures, args):
 
 def main():
     args = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     os.chdir(ROOT)
     server = start_server(args)
     # It logs where it listens at level info only.
