@@ -38,7 +38,8 @@ class Part:
 
 SERVE = ["--json", str((WRITTEN / "serve.json").relative_to(ROOT))]
 PARTS = [
-    Part("fs", "bench-fs", ["bench-fs.json"], ["--rounds", "5"], ["--quick", "--files", "300", "--rounds", "1"]),
+    Part("fs", "bench-fs", ["bench-fs.json"], ["--rounds", "5"],
+         ["--quick", "--files", "300", "--rounds", "1", "--fs", "overlayfs", "--fs", "fence"]),
     Part("exec", "bench-exec", ["bench-exec.json"], [], ["--quick", "--rounds", "2", "--idle", "3"]),
     Part("serve", "bench-serve", ["serve.json"], SERVE,
          [*SERVE, "--seconds", "2", "--files", "200", "--rounds", "20", "--clients", "2"]),
