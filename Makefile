@@ -5,10 +5,11 @@ FUZZ_SECONDS ?= 60
 MESON = meson setup --wipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test test-long test-docker soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff install clean
+.PHONY: help setup build run test test-long test-docker soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff \
+	bench-policy bench-scale install clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup:
 	@tools/setup
@@ -50,7 +51,7 @@ lint: build ## clang-format and clang-tidy, without changing anything
 fuzz: setup ## every fuzz target for FUZZ_SECONDS (60) each
 	@tools/fuzz $(FUZZ_SECONDS)
 
-bench: setup ## benchmarks, from an optimised build
+bench: setup ## every benchmark, and docs/benchmarks.md of it (25 minutes; BENCH_QUICK=1: whether all works)
 	@tools/bench
 
 bench-fs: setup ## the fence against native, overlayfs, fuse-overlayfs and bindfs (root)
@@ -64,6 +65,12 @@ bench-serve: setup ## the server under load; a call against fork+exec, an upload
 
 bench-diff: setup ## looking at an agent's changes against git diff --no-index
 	@tools/bench-diff
+
+bench-policy: setup ## what deciding costs, by number and kind of rules; what init costs
+	@tools/bench-policy
+
+bench-scale: setup ## what grows with sandboxes, files, rules, changes, depth (root)
+	@tools/bench-scale
 
 install: build ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson configure $(BUILD) -Dprefix=$(PREFIX)

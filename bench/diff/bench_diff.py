@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = 1.5
+TEXTS = {"many": "{:,} changed files", "large": "one file of 100 MB"}
 LARGE = 100 << 20
 
 
@@ -76,6 +78,7 @@ def main():
     parser.add_argument("--results", type=Path)
     args = parser.parse_args()
     program = (ROOT / args.build).resolve() / "bench" / "bench-diff"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     work = Path(tempfile.mkdtemp(prefix="bench-diff-"))
     try:
         contestants = {}
@@ -103,7 +106,7 @@ def main():
                 if r > 0:  # the first warms up
                     times[name].append(seconds)
                     peaks[name] = max(peaks[name], peak)
-        results = {}
+        results, rows = {}, []
         print(f"{'':28} {'median s':>9} {'/ git':>6} {'peak MB':>8}")
         for name in names:
             set_name, what = name.split(": ")
@@ -111,10 +114,15 @@ def main():
             ratio = statistics.median(times[name]) / statistics.median(times[against])
             results[name] = {"seconds": statistics.median(times[name]), "ratio": ratio, "peak_mb": peaks[name]}
             note = "" if "git" in name or what != "show" else f"  (at most {TARGET})"
+            if "git" not in name:
+                target = TARGET if what == "show" else None
+                verdict = "" if target is None else "pass" if ratio <= target else "MISS"
+                rows.append({"what": f"{TEXTS[set_name].format(args.files)}: {what} / {against.split(': ')[1]}", "value": round(ratio, 3),
+                             "unit": "x", "target": target, "verdict": verdict})
             print(f"{name:28} {results[name]['seconds']:9.3f} {ratio:6.2f} {peaks[name]:8.1f}{note}")
         if args.results:
             args.results.mkdir(parents=True, exist_ok=True)
-            (args.results / "diff.json").write_text(json.dumps(results, indent=1) + "\n")
+            (args.results / "diff.json").write_text(json.dumps({"rows": rows, "contestants": results}, indent=1) + "\n")
     finally:
         shutil.rmtree(work)
 

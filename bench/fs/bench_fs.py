@@ -14,7 +14,6 @@ AGENTFENSE; filesystems that this machine does not have are left out, and said s
 import argparse
 import datetime
 import json
-import math
 import mmap
 import os
 import platform
@@ -30,8 +29,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tests" / "fence"))
+sys.path.insert(0, str(HERE.parent / "page"))
 
 import harness  # noqa: E402
+import plot  # noqa: E402
 
 FILES_PER_DIRECTORY = 100
 UID, GID = harness.SANDBOX_UID, harness.SANDBOX_GID
@@ -156,13 +157,13 @@ def as_user(argv, cwd):
     return ran.out
 
 
-def own_filesystem(work):
+def own_filesystem(work, inodes=1000000):
     """An ext4 of our own, on a file beside `work`, mounted there: what others did to the disk's inodes does not matter on it."""
     image = work.with_suffix(".img")
     with open(image, "wb") as f:
         f.truncate(16 << 30)
     subprocess.run(
-        ["mkfs.ext4", "-q", "-F", "-N", "1000000", "-E", "lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0", image],
+        ["mkfs.ext4", "-q", "-F", "-N", str(inodes), "-E", "lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0", image],
         check=True,
     )
     subprocess.run(["mount", "-o", "loop", image, work], check=True)
@@ -482,69 +483,15 @@ def table(result):
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
-COLOURS = {
-    "native": "#9aa0a6",
-    "overlayfs": "#7fb3a5",
-    "fuse-overlayfs": "#d9a066",
-    "bindfs": "#c98b8b",
-    "fence": "#2b5fa8",
-    "fence-passthrough": "#8aa9d6",
-}
-
-
 def svg(result):
-    """Ratios to native as bars on a logarithmic scale; the target of each load is a short red line."""
-    systems = [s for s in result["filesystems"] if s != "native"]
-    loads = result["loads"]
-    low, high = 0.1, max([2.0] + [r for row in loads.values() for r in row["ratios"].values()]) * 1.2
-    left, top, bar, gap, width = 150, 60, 9, 10, 640
-    row_height = bar * len(systems) + gap
-    height = top + row_height * len(loads) + 50
-
-    def x(ratio):
-        return left + width * (math.log10(max(ratio, low)) - math.log10(low)) / (math.log10(high) - math.log10(low))
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{height}" font-family="sans-serif" font-size="12">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{left}" y="20" font-size="15">Time as a ratio to native (lower is better), {result["date"]}, {result["machine"]["kernel"]}</text>',
-    ]
-    for i, s in enumerate(systems):
-        out.append(
-            f'<rect x="{left + i * 125}" y="32" width="11" height="11" fill="{COLOURS[s]}"/><text x="{left + i * 125 + 16}" y="42">{s}</text>'
-        )
-    tick = low
-    while tick <= high:
-        for m in (1, 2, 5):
-            if low <= tick * m <= high:
-                out.append(
-                    f'<line x1="{x(tick * m):.1f}" y1="{top}" x2="{x(tick * m):.1f}" y2="{height - 40}" stroke="{"#888" if tick * m == 1 else "#e4e4e4"}"/>'
-                )
-                out.append(
-                    f'<text x="{x(tick * m):.1f}" y="{height - 24}" text-anchor="middle" fill="#555">{tick * m:g}</text>'
-                )
-        tick *= 10
-        tick = round(tick, 6)
-    for i, (name, row) in enumerate(loads.items()):
-        y = top + i * row_height + gap / 2
-        out.append(f'<text x="{left - 8}" y="{y + row_height / 2}" text-anchor="end">{name}</text>')
-        for j, s in enumerate(systems):
-            if s in row["ratios"]:
-                end = x(row["ratios"][s])
-                out.append(
-                    f'<rect x="{left}" y="{y + j * bar:.1f}" width="{max(1.0, end - left):.1f}" height="{bar - 1}" fill="{COLOURS[s]}"><title>{s}: {row["ratios"][s]:.2f}</title></rect>'
-                )
-                out.append(
-                    f'<text x="{end + 3:.1f}" y="{y + j * bar + bar - 1.5:.1f}" font-size="8" fill="#333">{row["ratios"][s]:.2f}</text>'
-                )
-        if TARGETS[name]:
-            out.append(
-                f'<line x1="{x(TARGETS[name]):.1f}" y1="{y - 2}" x2="{x(TARGETS[name]):.1f}" y2="{y + bar * len(systems) + 1}" stroke="#c00" stroke-width="1.5"/>'
-            )
-    out.append(
-        f'<text x="{left}" y="{height - 6}" fill="#555">red: what the fence must not exceed. {result["machine"]["cpu"]}, {result["machine"]["cpus"]} CPUs, {result["files"]} files</text></svg>'
+    """Ratios to native; the target of each load is a short red line."""
+    machine = result["machine"]
+    return plot.bars(
+        f"Time as a ratio to native (lower is better), {result['date']}, {machine['kernel']}",
+        [s for s in result["filesystems"] if s != "native"],
+        [(name, row["ratios"], row["target"]) for name, row in result["loads"].items()],
+        f"red: what the fence must not exceed. {machine['cpu']}, {machine['cpus']} CPUs, {result['files']} files",
     )
-    return "\n".join(out) + "\n"
 
 
 def machine(where):

@@ -5,6 +5,7 @@
  *     loops absent LIST            lstat of each path with a name appended that does not exist
  *     loops open LIST              open and close
  *     loops read LIST              open, read to the end, close
+ *     loops change LIST            open, write 16 bytes at the beginning, close
  *     loops list DIR COUNT         opendir, readdir to the end, closedir
  *     loops stream FILE            read from beginning to end by 128 KiB
  *     loops jump FILE COUNT        COUNT reads of 4 KiB at random places
@@ -83,13 +84,15 @@ static void one_path(char kind, const char *path)
             die(path);
         return;
     }
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = open(path, (kind == 'c' ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
     if (fd < 0)
         die(path);
     if (kind == 'r') {
         while (read(fd, block, sizeof block) > 0)
             ;
     }
+    if (kind == 'c' && write(fd, "changed by loops", 16) != 16)
+        die(path);
     close(fd);
 }
 
@@ -203,7 +206,7 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     if (strcmp(argv[1], "stat") == 0 || strcmp(argv[1], "absent") == 0 || strcmp(argv[1], "open") == 0 ||
-        strcmp(argv[1], "read") == 0)
+        strcmp(argv[1], "read") == 0 || strcmp(argv[1], "change") == 0)
         ns = over_paths(argv[1][0], argv[2]);
     else if (strcmp(argv[1], "list") == 0)
         ns = list_dir(argv[2], n);

@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -163,8 +164,21 @@ def start_server(args):
     return Measured(conftest.PROGRAMS, **{"logging-level": "error", "sandbox-cleanup-interval": "5m"})
 
 
+def rows(figures, args):
+    """What the project promises, and whether it is so."""
+    told = (
+        ("exec_ratio", "an Exec call / fork+exec of a shell", "x"),
+        ("archive_ratio", f"{args.files:,} files as an archive / cp -r", "x"),
+        ("memory_growth", "private memory after the load / before", "x"),
+        ("errors", f"errors among {figures['calls']:,} calls of {args.clients} clients in {args.seconds:g} s", ""),
+    )
+    return [{"what": what, "value": round(figures[key], 3), "unit": unit, "target": TARGETS[key],
+             "verdict": "pass" if figures[key] <= TARGETS[key] else "MISS"} for key, what, unit in told]
+
+
 def main():
     args = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     os.chdir(ROOT)
     server = start_server(args)
     # It logs where it listens at level info only.
@@ -187,6 +201,7 @@ def main():
         "load": {what: {"count": len(values), "p50_ms": share_of(values, 0.5) * 1e3, "p99_ms": share_of(values, 0.99) * 1e3}
                  for what, values in sorted(times.items())},
     }
+    figures["rows"] = rows(figures, args)
     print(f"{args.clients} clients for {args.seconds:g} s: {figures['calls']} calls, {len(errors)} errors")
     for what, row in figures["load"].items():
         print(f"  {what:18} {row['count']:7} calls   p50 {row['p50_ms']:8.2f} ms   p99 {row['p99_ms']:8.2f} ms")
