@@ -18,9 +18,9 @@
 
 /* Zero: the default in brackets. */
 struct rpc_limits {
-    unsigned connections_max;      /* [1024] beyond, they are closed at once; three quarters are the most of others than our user */
-    unsigned streams_max;          /* [256] calls that a connection may have open */
-    unsigned running_max;          /* [128] of these at work; the others wait */
+    unsigned connections_max; /* [1024] beyond, they are closed at once; three quarters are the most of others than our user */
+    unsigned streams_max;     /* [256] calls that a connection may have open */
+    unsigned running_max;     /* [128] of these at work; the others wait */
     unsigned message_bytes_max;    /* [4 MiB] both ways */
     unsigned header_bytes_max;     /* [16 KiB] of a request's header fields */
     unsigned queued_bytes_max;     /* [32 MiB] answers of a connection that its client does not take */
