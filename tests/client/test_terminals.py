@@ -28,6 +28,20 @@ def target(request, cli, tmp_path_factory):
         cli.run("codebase", "rm", "-f", codebase)
 
 
+# What is tried in both kinds of sandbox without a server and with one; the rest in one kind each, unless there is time.
+EVERYWHERE = {"test_a_shell_on_a_terminal", "test_leaving_and_coming_back", "test_output_comes_while_the_command_runs"}
+
+
+@pytest.fixture(autouse=True)
+def thrift(request):
+    if "target" not in request.fixturenames or os.environ.get("AGENTFENSE_LONG"):
+        return
+    kinds = {"remote": "workspace", "embedded": "codebase"}
+    names = request.node.callspec.id.split("-")
+    if request.node.originalname not in EVERYWHERE and kinds[names[0]] not in names:
+        pytest.skip("with AGENTFENSE_LONG=1")
+
+
 def shell(cli, target, *more):
     terminal = OnTerminal(cli, "shell", "--shell", "sh", *PROMPT, *more, target)
     terminal.read_until(b"ready> ")
