@@ -79,6 +79,12 @@ def test_the_command_line_says_what_is_wrong(shop):
     assert missing.returncode == 125 and "agentfense: fetching 'localhost:1/none/such'\n" in missing.stderr, missing
 
 
+def test_only_the_fence_goes_with_containers(shop):
+    for driver in ("overlayfs", "copy"):
+        done = shop.run("--driver", driver, "--rule", "/**=write", "--", "true")
+        assert done.returncode == 125 and "does not go with containers; use fence" in done.stderr, done
+
+
 def test_run_changes_are_reviewed_as_ever(shop):
     done = shop.run("--name", "mine", "--", "sh", "-c", "echo new > made.txt; echo hi >> hello.txt; cat hello.txt")
     assert (done.returncode, done.stdout) == (0, "hello\nhi\n"), done

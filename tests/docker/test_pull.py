@@ -104,6 +104,7 @@ def test_whoever_gives_up_while_it_is_fetched_leaves_nothing(client, dock, regis
     assert client.start_sandbox(sandbox_id=made.id).status == RUNNING
 
 
+@pytest.mark.long  # an engine waits for five seconds before it tries once more
 def test_a_fetch_that_breaks_off_is_told_and_can_be_tried_again(client, dock, registry):
     if not dock.is_ours:
         pytest.skip("an engine that was not told otherwise tries for more than a minute")
