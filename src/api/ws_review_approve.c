@@ -11,11 +11,23 @@
 #include "base/mem.h"
 #include "service/workspace_review.h"
 
-const char *const ws_approve_keys[] = {
-    "mode",          "files",     "fileIds",      "hunks", "hunkRanges",         "actor",
-    "commitMessage", "commitMsg", "createCommit", "force", "overrideAcceptance", "acknowledge",
-    "dryRun",        "diffHash",  "version",      NULL
-};
+const char *const ws_approve_keys[] = { "mode",
+                                        "files",
+                                        "fileIds",
+                                        "hunks",
+                                        "hunkRanges",
+                                        "actor",
+                                        "commitMessage",
+                                        "commitMsg",
+                                        "createCommit",
+                                        "force",
+                                        "overrideAcceptance",
+                                        "acknowledge",
+                                        "dryRun",
+                                        "diffHash",
+                                        "version",
+                                        "stop",
+                                        NULL };
 
 /* ---- the request ---- */
 
@@ -65,7 +77,8 @@ static int take_request(struct ws *ws, bool needs_choice, struct ws_review_choic
     } flags[] = { { "createCommit", &ret->creates_commit },
                   { "force", &ret->is_forced },
                   { "overrideAcceptance", &ret->overrides_acceptance },
-                  { "dryRun", &ret->is_dry } };
+                  { "dryRun", &ret->is_dry },
+                  { "stop", &ret->may_stop } };
     int r = ws_review_choice_take(ws->body, "files", choice, err);
 
     ret->diff_hash = ret->actor = ret->message = "";

@@ -10,18 +10,19 @@
 #include "cli/workspace.h"
 #include "cli/workspace_help.h"
 
-enum { OPT_STRATEGY = 1, OPT_ACTOR };
+enum { OPT_STRATEGY = 1, OPT_ACTOR, OPT_STOP };
 
 static const struct option options[] = {
     { "dry-run", no_argument, NULL, 'n' },
     { "list", no_argument, NULL, 'l' },
     { "strategy", required_argument, NULL, OPT_STRATEGY },
     { "actor", required_argument, NULL, OPT_ACTOR },
+    { "stop", no_argument, NULL, OPT_STOP },
     API_LONG_OPTIONS,
 };
 
 struct settle_options {
-    bool is_dry, lists;
+    bool is_dry, lists, may_stop;
     const char *strategy, *actor;
 };
 
@@ -36,6 +37,8 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         o->lists = true;
     else if (option == OPT_STRATEGY)
         o->strategy = argument;
+    else if (option == OPT_STOP)
+        o->may_stop = true;
     else
         o->actor = argument;
     return 0;
@@ -51,6 +54,8 @@ static int check(struct api_call *call, struct err *err)
         return err_invalid(err, "--dry-run is not for this");
     if (o->strategy && strcmp(verb, "rebase") != 0)
         return err_invalid(err, "--strategy is for 'agentfense rebase'");
+    if (o->may_stop && (strcmp(verb, "reject") == 0 || strcmp(verb, "conflicts") == 0))
+        return err_invalid(err, "--stop is for 'agentfense approve', 'discard', 'undo' and 'rebase'");
     if (o->lists)
         return err_invalid(err, "the approvals of a workspace are listed by 'agentfense events WORKSPACE'");
     return 0;
@@ -65,6 +70,8 @@ static json_t *make_body(const struct api_call *call)
         json_object_set_new(body, "actor", json_string(o->actor));
     if (o->is_dry)
         json_object_set_new(body, "dryRun", json_true());
+    if (o->may_stop)
+        json_object_set_new(body, "stop", json_true());
     if (o->strategy)
         json_object_set_new(body, "strategy", json_string(o->strategy));
     return body;
@@ -265,4 +272,5 @@ SETTLE_VERB(rebase, 1, 1,
             "usage: agentfense rebase [options] WORKSPACE\n\n"
             "Brings the changes of a workspace onto the project as it is now. Exits with 1 when conflicts are left.\n\n"
             "  --strategy NAME        regenerate, merge, ours or theirs\n"
+            "  --stop                 it may be stopped for this and started again, where its driver needs that\n"
             "  --actor NAME           who says so\n")

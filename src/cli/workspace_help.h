@@ -40,6 +40,7 @@
     "  -f, --force            write in spite of conflicts\n"                                                                   \
     "  --acknowledge          also what runs later by itself: hooks, CI, editor tasks, links that lead out\n"                  \
     "  --override-acceptance  workspaces: also what their rules of acceptance leave out\n"                                     \
+    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"         \
     "  -c, --commit           workspaces: commit what was written, and nothing else that is staged\n"                          \
     "  -m, --message TEXT     workspaces: the message of the commit\n"
 
@@ -52,7 +53,8 @@
     "something was changed since, nothing is written.\n"                                                                       \
     "\n"                                                                                                                       \
     "  -l, --list             list approvals, the oldest first (of 'agentfense run')\n"                                        \
-    "  -n, --dry-run          only tell what would be written\n"
+    "  -n, --dry-run          only tell what would be written\n"                                                               \
+    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"
 
 #define DISCARD_HELP                                                                                                           \
     "usage: agentfense discard NAME... [options]\n"                                                                            \
@@ -61,4 +63,5 @@
     "Removes sandboxes of 'agentfense run' with everything they changed. Of a workspace: takes the changes at and below "      \
     "each\n"                                                                                                                   \
     "PATH out of it; the agent sees the project's files there again.\n"                                                        \
-    "\n"
+    "\n"                                                                                                                       \
+    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"

@@ -67,6 +67,7 @@ struct workspace_approval {
     const char *diff_hash; /* "": what was shown last */
     bool is_forced, is_dry, overrides_acceptance, creates_commit;
     bool acknowledges_all;
+    bool may_stop;                   /* as of a workspace_decision */
     const char *const *acknowledged; /* reasons, paths or file ids */
     size_t acknowledged_count;
     const char *actor, *message; /* "": the caller, the template */
@@ -106,7 +107,7 @@ struct workspace_approved {
 #define WORKSPACE_APPROVED_NONE ((struct workspace_approved){ .set = { .edits = EDIT_LIST_EMPTY }, .approve = APPROVE_NONE })
 
 /* Nothing was written when it fails; `ret` then says what of each file, as far as it came, with the reasons DIFF_STALE, DIFF_NOT_SERVED,
- * CONFLICTS, NOT_ACCEPTED, UNACKNOWLEDGED, FILE_UNKNOWN, HUNK_UNKNOWN, NO_REPOSITORY, HOOK_FAILED. */
+ * CONFLICTS, NOT_ACCEPTED, UNACKNOWLEDGED, FILE_UNKNOWN, HUNK_UNKNOWN, NO_REPOSITORY, HOOK_FAILED, WOULD_STOP. */
 int workspaces_approve(struct service *service, const struct caller *caller, const char *id,
                        const struct workspace_approval *request, struct workspace_approved *ret, struct err *err);
 void workspace_approved_done(struct workspace_approved *approved);
@@ -115,6 +116,14 @@ void workspace_approved_done(struct workspace_approved *approved);
 
 int workspaces_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
                       struct workspace_row *ret, struct err *err);
+
+/* Who decides, on which version. Where a driver cannot hold it still, or cannot give up changes while it runs, it may have to be stopped and started
+ * again: its processes end. Without `may_stop` that is WOULD_STOP. */
+struct workspace_decision {
+    const char *actor; /* "": the caller */
+    int64_t version;   /* 0: any */
+    bool may_stop;
+};
 
 struct workspace_discarded {
     char **files; /* owned; from the sandbox's root */
@@ -125,7 +134,7 @@ struct workspace_discarded {
 };
 
 int workspaces_discard(struct service *service, const struct caller *caller, const char *id,
-                       const struct workspace_choice *choice, const char *actor, int64_t version,
+                       const struct workspace_choice *choice, const struct workspace_decision *decision,
                        struct workspace_discarded *ret, struct err *err);
 void workspace_discarded_done(struct workspace_discarded *discarded);
 
@@ -152,7 +161,7 @@ struct workspace_rebased {
 #define WORKSPACE_REBASED_NONE ((struct workspace_rebased){ .rebase = REBASE_NONE })
 
 int workspaces_rebase(struct service *service, const struct caller *caller, const char *id, enum rebase_strategy strategy,
-                      const char *actor, int64_t version, struct workspace_rebased *ret, struct err *err);
+                      const struct workspace_decision *decision, struct workspace_rebased *ret, struct err *err);
 void workspace_rebased_done(struct workspace_rebased *rebased);
 
 struct workspace_undone {
@@ -165,5 +174,5 @@ struct workspace_undone {
 
 /* `approval_id` "": the last that was not undone. 1: the project has moved on, nothing was written. */
 int workspaces_undo(struct service *service, const struct caller *caller, const char *id, const char *approval_id, bool is_dry,
-                    const char *actor, int64_t version, struct workspace_undone *ret, struct err *err);
+                    const struct workspace_decision *decision, struct workspace_undone *ret, struct err *err);
 void workspace_undone_done(struct workspace_undone *undone);

@@ -291,6 +291,17 @@ int review_record_finish(struct still *still, const char *approval_id, char ***r
 
 /* ---- after a kill ---- */
 
+/* Of one that goes on with what it has, it stays; that it is no change was noted with the landing. A copy that cannot be held is left on its old
+ * ground: at worst that is a conflict later. */
+static int release_again(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+{
+    if (still_can_drop(still))
+        return still_release(still, drops, count, err);
+    if (still_is_copy(still) && still_is_calm(still))
+        return still_stand(still, drops, count, err);
+    return still_release(still, NULL, 0, err);
+}
+
 /* Only what nobody has changed since. */
 static int drop_again(struct still *still, const struct known *known, struct err *err)
 {
@@ -306,16 +317,16 @@ static int drop_again(struct still *still, const struct known *known, struct err
     for (size_t i = 0; i < known->drop_count; i++)
         if (!change_set_find_scoped(&set, known->drops[i] + 1))
             drops[count++] = (struct fence_drop){ .path = known->drops[i], .replace_fd = -1 };
-    return still_release(still, drops, count, err);
+    return release_again(still, drops, count, err);
 }
 
 static int recover(struct still *still, const struct known *known, struct err *err)
 {
     char id[ID_TEXT_MAX] = "";
-    int r = still_hold(still, err);
+    int r = still_try(still, err);
 
     if (r == 0)
-        r = approve_recover(still->delta_path, still_is_held(still), err);
+        r = approve_recover(still->delta_path, still_is_locked(still), err);
     if (r == 0)
         r = last_id(still->delta_path, id, NULL, err);
     if (r < 0)

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from review import Review, git, make_repository
+from server import eventually
 
 DRIVERS = ("fence", "overlayfs", "copy")
 FILES = {"README": "read me\n", "src/a.txt": "one\ntwo\nthree\n", "src/long.txt": "".join(f"line {n}\n" for n in range(40)), "doc/x.md": "x\n",
@@ -40,6 +41,7 @@ def make_box(request, shared):
             if request.param == "overlayfs":
                 pytest.skip(str(refused))
             raise
+        boxes[-1].driver = request.param
         return boxes[-1]
 
     yield make
@@ -134,10 +136,111 @@ def test_files_one_by_one_and_the_agent_goes_on(box):
     assert box.approve()["status"] == "approved"
 
 
+TICKS = "n=0; while sleep 0.02; do n=$((n+1)); echo $n; done >> log.txt"  # one descriptor, as a logger has
+
+
+def is_whole(text):
+    numbers = [int(line) for line in text.split()]
+    return numbers == list(range(1, len(numbers) + 1)) and numbers
+
+
+def test_who_is_approved_in_part_goes_on(box):
+    """Processes live, also through what they have open, and nothing that they write before, meanwhile or after is lost."""
+    process = box.start_process(TICKS)
+    box.sh("until test -s log.txt; do sleep 0.01; done; echo a > one; echo b > two; rm doc/x.md; echo more >> README")
+    for chosen in (["one"], ["doc/x.md", "README"]):
+        box.diff()
+        answer = box.approve({"files": chosen})
+        assert answer["isPartial"] and answer["status"] == "active"
+    def approve_log():
+        box.diff()
+        return box.http("POST", "/approve", {"files": ["log.txt"]})[0] == 200  # it may have ticked since the diff
+    for _ in range(2):
+        eventually(approve_log)
+        assert is_whole(box.read("log.txt").decode())
+    taken = box.read("log.txt").decode()
+    eventually(lambda: "log.txt" in box.paths())
+    assert box.process(process["pid"])["running"], box.log(process["pid"])
+    box.ok("DELETE", f"/processes/{process['pid']}", status=204)
+    assert box.paths() == ["log.txt", "two"]
+    written = box.sh("cat log.txt")["stdout"]
+    assert written.startswith(taken) and len(written) > len(taken) and is_whole(written)
+    box.diff()
+    assert box.approve()["status"] == "approved"
+    assert box.read("log.txt").decode() == written and box.read("two") == b"b\n" and box.read("README") == b"read me\nmore\n"
+
+
+def test_what_the_owner_does_after_an_approval_is_not_the_agents(box):
+    box.sh("echo a > one; rm README; echo mine >> src/a.txt; echo rest > rest")
+    box.diff()
+    box.approve({"files": ["one", "README", "src/a.txt"]})
+    (box.project / "one").write_text("owner\n")
+    (box.project / "README").write_text("a new one\n")
+    (box.project / "src/a.txt").write_text("zero\none\ntwo\nthree\nmine\n")
+    assert box.paths() == ["rest"]
+    assert box.approve()["status"] == "approved"
+    assert (box.read("one"), box.read("README")) == (b"owner\n", b"a new one\n")
+    assert box.read("src/a.txt") == b"zero\none\ntwo\nthree\nmine\n"
+
+
+def test_hunks_beside_the_owners_edits_keep_both(box):
+    """Some of the agent's hunks land on a file that the owner has changed elsewhere; the rest lands later. Nobody's lines go."""
+    if box.driver == "overlayfs":
+        pytest.skip("it knows no ground to merge on")
+    box.sh("sed -i '1s/.*/first/; 40s/.*/last/' src/long.txt; echo rest > rest")
+    text = box.read("src/long.txt").decode().splitlines()
+    text[19] = "owner"
+    (box.project / "src/long.txt").write_text("\n".join(text) + "\n")
+    hunks = [hunk["id"] for hunk in box.file("src/long.txt")["hunks"] if "+last" in hunk["lines"]]
+    box.approve({"hunks": [{"path": "src/long.txt", "hunkIds": hunks}]})
+    lines = box.read("src/long.txt").decode().splitlines()
+    assert (lines[0], lines[19], lines[39]) == ("line 0", "owner", "last")
+    box.diff()
+    assert box.approve()["status"] == "approved"
+    lines = box.read("src/long.txt").decode().splitlines()
+    assert (lines[0], lines[19], lines[39]) == ("first", "owner", "last") and len(lines) == 40
+
+
+def test_a_discard_while_it_runs(box):
+    """What processes have open stays what they write to; where that cannot be, nothing happens unless it may be stopped."""
+    process = box.start_process("cd doc; exec 3>>../src/a.txt; echo opened; while sleep 0.02; do echo tick; done >&3")
+    box.wait_log(process["pid"], "opened")
+    box.sh("echo new > new; echo x >> README; rm doc/x.md; echo z > doc/z.md")
+    eventually(lambda: "src/a.txt" in box.paths())
+    body = {"filePaths": ["src/a.txt", "new", "README", "doc"]}
+    if box.driver == "overlayfs":
+        status, answer = box.http("POST", "/discard", body)
+        assert status == 409 and answer["details"]["reason"] == "WOULD_STOP" and "stop" in answer["hint"], answer
+        assert box.process(process["pid"])["running"] and "new" in box.paths()
+        body["stop"] = True
+    assert box.ok("POST", "/discard", body)["discarded"] == 5
+    assert box.sh("cat README doc/x.md; test ! -e new -a ! -e doc/z.md")["stdout"] == "read me\nx\n"
+    assert box.state() == "active"
+    if box.driver == "overlayfs":
+        assert not box.process(process["pid"])["running"]
+        return
+    assert box.process(process["pid"])["running"], box.log(process["pid"])
+    eventually(lambda: box.paths() == ["src/a.txt"])
+    # Over FUSE who appends does so where the kernel knew the end to be: there may be a hole before it.
+    text = box.sh("tr -d '\\000' < src/a.txt")["stdout"]
+    assert text.startswith("one\ntwo\nthree\n") and set(text.split()[3:]) == {"tick"}, text
+
+
+def test_an_approval_undone_while_it_runs(box):
+    process = box.start_process("sleep 1000")
+    box.sh("echo new > new; echo other > other")
+    box.diff()
+    box.approve({"files": ["new"]})
+    box.ok("POST", "/undo", {})
+    assert not (box.project / "new").exists() and box.process(process["pid"])["running"]
+    assert "other" in box.paths() and box.approve({"files": ["other"]})["applied"] == 1
+
+
 def test_discarded_is_as_the_project_has_it(box):
     box.sh("echo x > src/a.txt; rm README; echo new > new; rm -r doc")
     box.diff()
-    assert box.ok("POST", "/discard", {"filePaths": ["src/a.txt", "README", "new", "doc"]})["remaining"] == 0
+    body = {"filePaths": ["src/a.txt", "README", "new", "doc"], "stop": box.driver == "overlayfs"}
+    assert box.ok("POST", "/discard", body)["remaining"] == 0
     assert box.sh("cat src/a.txt README doc/x.md; test -e new")["stdout"] == "one\ntwo\nthree\nread me\nx\n"
     assert box.paths() == [] and box.state() == "active"
 
