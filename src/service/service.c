@@ -110,6 +110,7 @@ int service_new(const struct service_options *options, struct service **ret, str
     service->home = HOME_NONE;
     service->lock_fd = -1;
     wards_init(&service->wards);
+    pthread_mutex_init(&service->workspace_drivers.lock, NULL);
     copy_options(&service->options, options);
     service->workspace_totals.started_ns = clock_now_ns();
     r = open_all(service, err);
@@ -157,6 +158,7 @@ void service_free(struct service *service)
     janitor_stop(service);
     events_stop(service);
     wards_done(&service->wards);
+    pthread_mutex_destroy(&service->workspace_drivers.lock);
     codebases_close(service->codebases);
     store_close(service->store);
     home_done(&service->home);

@@ -11,6 +11,7 @@
 #include "service/home.h"
 #include "service/service.h"
 #include "service/ward.h"
+#include "service/workspace_driver.h"
 #include "service/workspaces.h"
 #include "store/codebase_row.h"
 #include "store/sandbox_row.h"
@@ -32,6 +33,7 @@ struct service {
     struct watch_thread *watch;      /* watch.c */
     struct janitor *_Atomic janitor; /* janitor.c */
     struct workspace_totals workspace_totals;
+    struct workspace_drivers workspace_drivers;
     _Atomic bool is_unsure;     /* something could not be written or asked: the janitor looks again soon; see janitor_doubt() */
     _Atomic int64_t ends_at_ns; /* monotonic clock: from then on who is cancelled is so because we end; 0: we do not */
 };

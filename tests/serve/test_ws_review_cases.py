@@ -323,6 +323,54 @@ def test_a_driver_belongs_to_its_sandbox(shared):
         box.remove()
 
 
+def test_auto_is_what_a_trial_says(shared):
+    """Each driver says what was tried; who asks for `auto` gets the first that works, and why is told with the sandbox's events."""
+    options = shared.http("GET", "/api/v1/driver/options")[1]["options"]
+    assert all(option["trial"] for option in options)
+    info = shared.http("GET", "/api/v1/driver/info")[1]["driver"]
+    assert info["trial"] == options[0]["trial"] and info["reason"] == "preferred by this server"
+    box = Review(shared, FILES, driver="auto")
+    try:
+        first = next(option for option in options if option["available"])
+        assert box.ok("GET", "")["driver"] == first["id"]
+        created = next(event for event in box.ok("GET", "/audit")["events"] if event["eventType"] == "created")
+        assert created["details"]["driver"] == first["id"] and created["details"]["driverReason"].startswith("auto: " + first["trial"])
+        assert os.listdir(shared.state) and not [name for name in os.listdir(shared.state) if name.startswith("trial")]
+    finally:
+        box.remove()
+
+
+def test_without_fuse_and_without_a_cgroup(make):
+    """An ordinary user whom /dev/fuse is closed to: `auto` passes the fence over, and what cannot be frozen is stopped only with consent."""
+    server = make(user=65534, **{"server-allowed-uids": "0"})
+    server.as_user = lambda args: ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *args]
+    server.start()
+    if server.http("GET", "/api/v1/driver/options")[1]["options"][0]["available"]:
+        pytest.skip("/dev/fuse is open to all here")
+    auto = Review(server, FILES, driver="auto")
+    row = auto.ok("GET", "")
+    assert row["driver"] in ("overlayfs", "copy"), row
+    created = next(event for event in auto.ok("GET", "/audit")["events"] if event["eventType"] == "created")
+    assert "not fence: /dev/fuse does not open: Permission denied" in created["details"]["driverReason"]
+    assert auto.sh("cat README")["stdout"] == "read me\n"
+    for driver in {row["driver"], "copy"}:
+        box = Review(server, FILES, driver=driver, noLock=True)
+        process = box.start_process("sleep 1000")
+        box.sh("echo a > one; echo b > two")
+        box.diff()
+        status, answer = box.http("POST", "/approve", {"files": ["one"]})
+        if status == 200:
+            pytest.skip("cgroups are delegated to this user")
+        assert status == 409 and answer["details"]["reason"] == "WOULD_STOP" and "cgroup" in answer["error"], answer
+        assert box.process(process["pid"])["running"] and not (box.project / "one").exists()
+        assert box.approve({"files": ["one"], "stop": True})["status"] == "active"
+        assert not box.process(process["pid"])["running"] and box.read("one") == b"a\n" and box.paths() == ["two"]
+        assert box.sh("cat one two")["stdout"] == "a\nb\n"
+        assert box.approve()["status"] == "approved"  # nothing is left: it ends in any case
+        box.remove()
+    auto.remove()
+
+
 def test_rules_that_forbid_something_need_the_fence(shared):
     box = Review(shared, FILES)
     try:
