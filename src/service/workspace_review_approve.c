@@ -249,8 +249,8 @@ static void tell(struct approving *a)
         json_object_set_new(details, "acknowledged", json_true());
     if (*out->commit_hash)
         json_object_set_new(details, "commitHash", json_string(out->commit_hash));
-    workspaces_tell(a->still->service, a->still->caller, &a->still->row,
-                    a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
+    review_tell(a->still->service, a->still->caller, &a->still->row,
+                a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
 }
 
 static int prepare(struct approving *a, struct err *err)

@@ -48,7 +48,7 @@ int workspaces_reject(struct service *service, const struct caller *caller, cons
             r = workspace_step(service, &still.row, BIT(STOPPED), 0, WORKSPACE_STATUS_REJECTED, NULL, err);
         if (r == 0 && is_new) {
             workspaces_totals(service)->rejected++;
-            workspaces_tell(service, caller, &still.row, "workspace_rejected", actor, NULL);
+            review_tell(service, caller, &still.row, "workspace_rejected", actor, NULL);
         }
         if (r == 0)
             take_row(&still, ret);
@@ -120,7 +120,7 @@ static int discard(struct still *still, const struct workspace_choice *choice, c
         return r;
     count_discarded(&set, &chosen, ret);
     if (ret->file_count > 0)
-        workspaces_tell(
+        review_tell(
             still->service, still->caller, &still->row, "workspace_discarded", actor,
             json_pack("{s:I, s:I}", "discarded", (json_int_t) ret->file_count, "remaining", (json_int_t) ret->remaining));
     return 0;
@@ -224,10 +224,10 @@ int workspaces_rebase(struct service *service, const struct caller *caller, cons
         r = move_base(&still, ret, err);
     if (r < 0)
         return r;
-    workspaces_tell(service, caller, &still.row, "workspace_rebased", decision->actor,
-                    json_pack("{s:I, s:I, s:s, s:s}", "moved", (json_int_t) ret->rebase.moved_count, "conflicts",
-                              (json_int_t) ret->rebase.conflict_count, "previousBaseHash", ret->old_head, "newBaseHash",
-                              ret->new_head));
+    review_tell(service, caller, &still.row, "workspace_rebased", decision->actor,
+                json_pack("{s:I, s:I, s:s, s:s}", "moved", (json_int_t) ret->rebase.moved_count, "conflicts",
+                          (json_int_t) ret->rebase.conflict_count, "previousBaseHash", ret->old_head, "newBaseHash",
+                          ret->new_head));
     take_row(&still, &ret->row);
     return 0;
 }
@@ -283,9 +283,9 @@ static int undo(struct still *still, bool is_dry, const char *actor, struct work
     }
     r = review_record_finish(still, ret->undo.id, NULL, err);
     if (r == 0)
-        workspaces_tell(still->service, still->caller, &still->row, "workspace_undone", actor,
-                        json_pack("{s:s, s:s, s:I}", "approvalId", ret->undoes, "undoId", ret->undo.id, "files",
-                                  (json_int_t) ret->undo.done_count));
+        review_tell(still->service, still->caller, &still->row, "workspace_undone", actor,
+                    json_pack("{s:s, s:s, s:I}", "approvalId", ret->undoes, "undoId", ret->undo.id, "files",
+                              (json_int_t) ret->undo.done_count));
     return r;
 }
 

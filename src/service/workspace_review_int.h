@@ -4,6 +4,10 @@
 #include "service/workspace_int.h"
 #include "service/workspace_review.h"
 
+/* What was decided, in the store before it is acknowledged: who asks later why a file is as it is must find it. */
+void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+                 const char *actor, json_t *details);
+
 /* ---- a workspace that keeps still (workspace_review_still.c) ---- */
 
 struct still {

@@ -25,12 +25,21 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "review/file_id.h"
+#include "service/events.h"
 #include "service/workspace_review_int.h"
 #include "store/applied_change_row.h"
 
 #define RECORD_FILE "deciding"
 #define RECORD_BYTES_MAX ((size_t) 512 << 20)
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+
+/* A database that takes nothing now does not make the decision undone: then it is in the log. */
+void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+                 const char *actor, json_t *details)
+{
+    workspaces_tell(service, caller, row, type, actor, details);
+    events_flush(service);
+}
 
 /* ---- writing ---- */
 
@@ -340,11 +349,11 @@ static int recover(struct still *still, const struct known *known, struct err *e
         r = finish(still, known, id, NULL, err);
     if (r < 0)
         return r;
-    workspaces_tell(still->service, still->caller, &still->row,
-                    *known->undoes ? "workspace_undone"
-                    : known->ends  ? "workspace_approved"
-                                   : "workspace_partial_approved",
-                    known->actor, json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1));
+    review_tell(still->service, still->caller, &still->row,
+                *known->undoes ? "workspace_undone"
+                : known->ends  ? "workspace_approved"
+                               : "workspace_partial_approved",
+                known->actor, json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1));
     log_info("what was being applied is applied", LOG_STR("sandbox_id", still->row.id), LOG_STR("approval_id", id));
     return 0;
 }

@@ -11,7 +11,7 @@ from server import eventually
 
 DRIVERS = ("fence", "overlayfs", "copy")
 FILES = {"README": "read me\n", "src/a.txt": "one\ntwo\nthree\n", "src/long.txt": "".join(f"line {n}\n" for n in range(40)), "doc/x.md": "x\n",
-         "doc/deep/y.md": "y\n", "run.sh": "#!/bin/sh\n"}
+         "doc/deep/y.md": "y\n", "run.sh": "#!/bin/sh\n", "old.bin": "a\0b\n"}
 
 
 def tree(place):
@@ -73,6 +73,7 @@ def check(box, script, **approval):
 
 CASES = {
     "binary_files": "printf 'a\\0b' > bin; printf 'c\\0' >> run.sh",
+    "binary_deleted": "rm old.bin",
     "chmod_only": "chmod 755 run.sh; chmod 600 README",
     "links": "ln -s README link; ln -s nowhere dangling; ln -sfn ../src doc/src",
     "rm_rf_dir": "rm -rf doc",
@@ -124,6 +125,7 @@ def test_partial_hunks_keep_the_rest(box):
     assert box.read("src/long.txt").decode().splitlines()[0::39] == ["first", "last"] and box.read("new") == b"new\n"
 
 
+@pytest.mark.databases
 def test_files_one_by_one_and_the_agent_goes_on(box):
     box.sh("echo 1 > one; echo 2 > two; rm doc/x.md")
     box.diff()
@@ -340,6 +342,7 @@ def test_auto_is_what_a_trial_says(shared):
         box.remove()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_without_fuse_and_without_a_cgroup(make):
     """An ordinary user whom /dev/fuse is closed to: `auto` passes the fence over, and what cannot be frozen is stopped only with consent."""
     server = make(user=65534, **{"server-allowed-uids": "0"})
