@@ -159,7 +159,6 @@ def test_what_could_mislead_is_escaped(box):
     assert "\u202e" not in "".join(diff["files"][0]["hunks"][0]["lines"])
 
 
-@pytest.mark.databases
 def test_git_is_not_part_of_a_review(shared):
     box = Review(shared, FILES)
     try:

@@ -164,7 +164,6 @@ def test_an_approval_that_ends_it_leaves_nothing_behind(server):
     print("approved", ended)
 
 
-@pytest.mark.databases
 def test_an_approval_goes_on_in_the_next_server(make):
     """Killed right after it was written down, and after the landing: nothing is lost, nothing doubled."""
     for fault in FAULTS:
