@@ -27,25 +27,27 @@ static bool has_bwrap(void)
     return access(BWRAP, X_OK) == 0;
 }
 
-static json_t *info(const char *driver)
+static json_t *info(const char *driver, const struct driver_trial *trial, const char *reason)
 {
     /* The capitalised keys are those that older clients read. */
-    bool ok = workspace_driver_works(driver);
-
-    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:b}", "Type", driver, "Version", AGENTFENSE_VERSION, "Description",
-                     describe(driver), "Available", ok, "type", driver, "version", AGENTFENSE_VERSION, "description",
-                     describe(driver), "available", ok);
+    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:b, s:s, s:s}", "Type", driver, "Version", AGENTFENSE_VERSION,
+                     "Description", describe(driver), "Available", trial->works, "type", driver, "version", AGENTFENSE_VERSION,
+                     "description", describe(driver), "available", trial->works, "trial", trial->reason, "reason", reason);
 }
 
 int ws_driver_info(struct ws *ws, struct err *err)
 {
-    const char *driver = workspace_driver_choose(ws->service, "");
-    bool ok = workspace_driver_works(driver);
-    json_t *answer = json_pack("{s:o, s:b}", "driver", info(driver), "available", ok);
+    char reason[DRIVER_TRIAL_REASON_MAX];
+    const char *driver = workspace_driver_choose(ws->service, "", reason);
+    struct driver_trial trial;
+    json_t *answer;
 
     (void) err;
-    if (!ok)
-        json_object_set_new(answer, "error", json_string("this host lacks what it needs; see driver/options"));
+    workspace_driver_try(ws->service, driver, &trial);
+    answer = json_pack("{s:o, s:b}", "driver", info(driver, &trial, reason), "available", trial.works);
+    if (!trial.works)
+        json_object_set_new(answer, "error",
+                            json_sprintf("this host lacks what it needs: %s; see driver/options", trial.reason));
     return ws_answer(ws, 200, answer);
 }
 
@@ -58,9 +60,13 @@ static json_t *requirement(const char *name, bool is_met, const char *fix)
     return one;
 }
 
-static json_t *option(const char *driver)
+static json_t *option(struct ws *ws, const char *driver)
 {
-    bool works = workspace_driver_works(driver), is_fence = strcmp(driver, WORKSPACE_DRIVER) == 0;
+    struct driver_trial trial;
+    bool works, is_fence = strcmp(driver, WORKSPACE_DRIVER) == 0;
+
+    workspace_driver_try(ws->service, driver, &trial);
+    works = trial.works;
     json_t *needs = json_pack("[o]", requirement("bubblewrap", has_bwrap(), "install the package bubblewrap"));
 
     if (is_fence)
@@ -68,10 +74,11 @@ static json_t *option(const char *driver)
                               requirement("/dev/fuse", works, "load the module fuse, and let the server open /dev/fuse"));
     else if (strcmp(driver, "overlayfs") == 0)
         json_array_insert_new(needs, 0, requirement("overlayfs", works, "load the module overlay"));
-    return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b, s:b}, s:o, s:b, s:b}", "id", driver, "name",
+    return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b, s:b}, s:o, s:b, s:b, s:s}", "id", driver, "name",
                      is_fence ? "Fence" : driver, "description", describe(driver), "directAccess", 0, "capabilities",
                      "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0, "rules",
-                     is_fence, "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence);
+                     is_fence, "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence, "trial",
+                     trial.reason);
 }
 
 int ws_driver_options(struct ws *ws, struct err *err)
@@ -81,11 +88,11 @@ int ws_driver_options(struct ws *ws, struct err *err)
     (void) err;
 
     uname(&host);
-    for (const char *const *at = workspace_driver_names; *at; at++)
-        json_array_append_new(options, option(*at));
+    for (const char *const *at = driver_trial_names; *at; at++)
+        json_array_append_new(options, option(ws, *at));
     return ws_answer(ws, 200,
                      json_pack("{s:s, s:s, s:s, s:b, s:o}", "os", "linux", "kernel", host.release, "currentDriver",
-                               workspace_driver_choose(ws->service, ""), "inUserNamespace", geteuid() != 0, "options",
+                               workspace_driver_choose(ws->service, "", NULL), "inUserNamespace", geteuid() != 0, "options",
                                options));
 }
 
@@ -103,8 +110,9 @@ int ws_driver_select(struct ws *ws, struct err *err)
         return r;
     }
     return ws_answer(ws, 200,
-                     json_pack("{s:b, s:s, s:b, s:s}", "success", 1, "selectedDriver", workspace_driver_choose(ws->service, ""),
-                               "requiresRestart", 0, "message", "new sandboxes use it; those that are there keep theirs"));
+                     json_pack("{s:b, s:s, s:b, s:s}", "success", 1, "selectedDriver",
+                               workspace_driver_choose(ws->service, "", NULL), "requiresRestart", 0, "message",
+                               "new sandboxes use it; those that are there keep theirs"));
 }
 
 int ws_driver_preference(struct ws *ws, struct err *err)
@@ -115,7 +123,7 @@ int ws_driver_preference(struct ws *ws, struct err *err)
     workspace_driver_preferred(ws->service, preferred);
     return ws_answer(ws, 200,
                      json_pack("{s:s, s:s, s:b}", "preference", preferred, "currentDriver",
-                               workspace_driver_choose(ws->service, ""), "isActive", 1));
+                               workspace_driver_choose(ws->service, "", NULL), "isActive", 1));
 }
 
 /* "0" turns it off; without the file the kernel has no such switch. */
@@ -133,8 +141,10 @@ static bool allows_user_namespaces(void)
 
 int ws_driver_bwrap(struct ws *ws, struct err *err)
 {
+    struct driver_trial trial;
+    workspace_driver_try(ws->service, "overlayfs", &trial);
     json_t *answer = json_pack("{s:b, s:b, s:b}", "available", has_bwrap(), "userNamespaceEnabled", allows_user_namespaces(),
-                               "overlayfsInUserNS", workspace_driver_works("overlayfs"));
+                               "overlayfsInUserNS", trial.works);
 
     (void) err;
     if (has_bwrap())

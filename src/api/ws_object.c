@@ -160,6 +160,9 @@ int ws_explain(struct ws *ws, int r, const struct err *err, const struct workspa
         ws_hint(ws, "get the sandbox again and decide by its new version");
     } else if (strcmp(reason, "INVALID_STATE") == 0) {
         ws_hint(ws, "GET /api/v1/sandboxes/%s tells what it is now; a stopped one can be started", ws->id[0] ? ws->id : "{id}");
+    } else if (strcmp(reason, "WOULD_STOP") == 0) {
+        ws_detail(ws, "reason", json_string(reason));
+        ws_hint(ws, "\"stop\": true allows it; or stop the sandbox first, or let its processes end");
     } else if (strcmp(reason, "DRIVER_FAILED") == 0) {
         ws->is_retryable = true;
         ws_hint(ws, "'agentfense doctor' tells what this host lacks; then try again");

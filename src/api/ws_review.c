@@ -14,15 +14,22 @@
 
 const char *const ws_decide_keys[] = { "actor", "version", NULL };
 const char *const ws_finish_keys[] = { "outcome", "actor", "version", NULL };
-const char *const ws_discard_keys[] = { "fileIds", "filePaths", "files", "actor", "version", NULL };
-const char *const ws_rebase_keys[] = { "strategy", "actor", "version", NULL };
-const char *const ws_undo_keys[] = { "approvalId", "dryRun", "actor", "version", NULL };
+const char *const ws_discard_keys[] = { "fileIds", "filePaths", "files", "actor", "version", "stop", NULL };
+const char *const ws_rebase_keys[] = { "strategy", "actor", "version", "stop", NULL };
+const char *const ws_undo_keys[] = { "approvalId", "dryRun", "actor", "version", "stop", NULL };
 
 static int take_common(struct ws *ws, const char **actor, int64_t *version, struct err *err)
 {
     int r = ws_get_text(ws->body, "actor", 0, actor, err);
 
     return r < 0 ? r : ws_get_version(ws, version, err);
+}
+
+static int take_decision(struct ws *ws, struct workspace_decision *ret, struct err *err)
+{
+    int r = take_common(ws, &ret->actor, &ret->version, err);
+
+    return r < 0 ? r : ws_get_bool(ws->body, "stop", &ret->may_stop, err);
 }
 
 int ws_reject(struct ws *ws, struct err *err)
@@ -80,8 +87,7 @@ int ws_discard(struct ws *ws, struct err *err)
 {
     autodone(ws_review_choice) struct ws_review_choice choice = { 0 };
     autodone(workspace_discarded) struct workspace_discarded discarded = { 0 };
-    const char *actor = "";
-    int64_t version = 0;
+    struct workspace_decision decision = { .actor = "" };
     int r = ws_review_choice_take(ws->body, json_object_get(ws->body, "filePaths") ? "filePaths" : "files", &choice, err);
 
     if (r == 0 && json_object_get(ws->body, "filePaths") && json_object_get(ws->body, "files"))
@@ -89,9 +95,9 @@ int ws_discard(struct ws *ws, struct err *err)
     if (r == 0 && choice.choice.path_count + choice.choice.file_id_count == 0)
         r = err_invalid(err, "no files are named: fileIds or filePaths is needed");
     if (r == 0)
-        r = take_common(ws, &actor, &version, err);
+        r = take_decision(ws, &decision, err);
     if (r == 0)
-        r = workspaces_discard(ws->service, &ws->caller, ws->id, &choice.choice, actor, version, &discarded, err);
+        r = workspaces_discard(ws->service, &ws->caller, ws->id, &choice.choice, &decision, &discarded, err);
     if (r < 0)
         return ws_explain(ws, r, err, NULL);
     json_t *body = json_pack("{s:b, s:I, s:I, s:o}", "success", 1, "discarded", (json_int_t) discarded.file_count, "remaining",
@@ -181,16 +187,16 @@ int ws_rebase(struct ws *ws, struct err *err)
 {
     autodone(workspace_rebased) struct workspace_rebased rebased = WORKSPACE_REBASED_NONE;
     enum rebase_strategy strategy = REBASE_REGENERATE;
-    const char *name = "regenerate", *actor = "";
-    int64_t version = 0;
+    const char *name = "regenerate";
+    struct workspace_decision decision = { .actor = "" };
     int r = ws_get_text(ws->body, "strategy", 0, &name, err);
 
     if (r == 0)
         r = rebase_parse_strategy(name, &strategy, err);
     if (r == 0)
-        r = take_common(ws, &actor, &version, err);
+        r = take_decision(ws, &decision, err);
     if (r == 0)
-        r = workspaces_rebase(ws->service, &ws->caller, ws->id, strategy, actor, version, &rebased, err);
+        r = workspaces_rebase(ws->service, &ws->caller, ws->id, strategy, &decision, &rebased, err);
     if (r < 0)
         return ws_explain(ws, r, err, NULL);
     return ws_answer(ws, 200, rebase_body(ws, &rebased, name));
@@ -201,20 +207,20 @@ int ws_rebase(struct ws *ws, struct err *err)
 int ws_undo(struct ws *ws, struct err *err)
 {
     autodone(workspace_undone) struct workspace_undone undone = { .undo = UNDO_NONE };
-    const char *approval_id = "", *actor = "";
-    int64_t version = 0;
+    const char *approval_id = "";
+    struct workspace_decision decision = { .actor = "" };
     bool is_dry = false;
     int r = ws_get_text(ws->body, "approvalId", 0, &approval_id, err);
 
     if (r == 0)
         r = ws_get_bool(ws->body, "dryRun", &is_dry, err);
     if (r == 0)
-        r = take_common(ws, &actor, &version, err);
+        r = take_decision(ws, &decision, err);
     if (r == 0)
-        r = workspaces_undo(ws->service, &ws->caller, ws->id, approval_id, is_dry, actor, version, &undone, err);
+        r = workspaces_undo(ws->service, &ws->caller, ws->id, approval_id, is_dry, &decision, &undone, err);
     if (r < 0) {
         ws_hint(ws, "approvalId is in the answer to an approval; without one the last is meant");
-        return r == -ESTALE ? ws_explain(ws, r, err, NULL) : r;
+        return r == -ESTALE || r == -EBUSY ? ws_explain(ws, r, err, NULL) : r;
     }
     if (r > 0) {
         json_t *moved = json_array();

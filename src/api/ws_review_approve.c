@@ -14,7 +14,7 @@
 const char *const ws_approve_keys[] = {
     "mode",          "files",     "fileIds",      "hunks",    "hunkRanges",         "actor",
     "commitMessage", "commitMsg", "createCommit", "force",    "overrideAcceptance", "acknowledge",
-    "dryRun",        "diffHash",  "version",      "runHooks", "noVerify",           NULL
+    "dryRun",        "diffHash",  "version",      "runHooks", "noVerify",           "stop", NULL
 };
 
 /* ---- the request ---- */
@@ -67,7 +67,8 @@ static int take_request(struct ws *ws, bool needs_choice, struct ws_review_choic
                   { "overrideAcceptance", &ret->overrides_acceptance },
                   { "dryRun", &ret->is_dry },
                   { "runHooks", &ret->runs_hooks },
-                  { "noVerify", &ret->skips_hooks } };
+                  { "noVerify", &ret->skips_hooks },
+                  { "stop", &ret->may_stop } };
     int r = ws_review_choice_take(ws->body, "files", choice, err);
 
     ret->diff_hash = ret->actor = ret->message = "";

@@ -33,11 +33,11 @@ int ws_health(struct ws *ws, struct err *err)
     json_t *database = json_pack("{s:b, s:f}", "connected", is_up, "latency_ms", latency_ms);
     if (!is_up)
         json_object_set_new(database, "error", json_string("the database does not answer"));
-    json_t *answer =
-        json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}}", "status", is_up ? "healthy" : "unhealthy", "service",
-                  "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds",
-                  (json_int_t) ((clock_now_ns() - started_ns) / CLOCK_NS_PER_SEC), "dependencies", "database", database,
-                  "driver", workspace_driver_choose(ws->service, ""), "config", "projectRoot", ws_text(root, strlen(root)));
+    json_t *answer = json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}}", "status", is_up ? "healthy" : "unhealthy",
+                               "service", "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds",
+                               (json_int_t) ((clock_now_ns() - started_ns) / CLOCK_NS_PER_SEC), "dependencies", "database",
+                               database, "driver", workspace_driver_choose(ws->service, "", NULL), "config", "projectRoot",
+                               ws_text(root, strlen(root)));
     ws_set_time(answer, "timestamp", clock_wall_ns());
     return ws_answer(ws, is_up ? 200 : 503, answer);
 }

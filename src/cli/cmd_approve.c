@@ -19,7 +19,7 @@ static const char help[] = APPROVE_HELP "  --json                 JSON on standa
                                         "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                                         "  -h, --help             this text\n" APPROVE_EXIT_HELP;
 
-enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE };
+enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_STOP };
 
 static const struct option long_options[] = {
     { "patch", no_argument, NULL, 'p' },
@@ -28,6 +28,7 @@ static const struct option long_options[] = {
     { "force", no_argument, NULL, 'f' },
     { "acknowledge", no_argument, NULL, OPT_ACKNOWLEDGE },
     { "override-acceptance", no_argument, NULL, OPT_OVERRIDE },
+    { "stop", no_argument, NULL, OPT_STOP },
     { "commit", no_argument, NULL, 'c' },
     { "message", required_argument, NULL, 'm' },
     { "quiet", no_argument, NULL, 'q' },
@@ -211,7 +212,7 @@ static int check(const struct local_call *call, struct err *err)
     const struct approve_words *w = call->own;
 
     if (w->is_of_workspace)
-        return err_invalid(err, "--commit, --message and --override-acceptance are for workspaces");
+        return err_invalid(err, "--commit, --message, --stop and --override-acceptance are for workspaces");
     if (w->is_all && (w->asks || call->word_count > 1))
         return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
     if (w->asks && call->is_json)

@@ -1,9 +1,14 @@
 #include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "runtime/doctor.h"
+#include "service/home.h"
+#include "wire/driver_trial.h"
 
 static const char help[] =
     "usage: agentfense doctor [--json]\n"
@@ -68,6 +73,37 @@ static void print_text(const struct doctor *doctor)
     printf("\n%s\n", verdicts[doctor_verdict(doctor)]);
 }
 
+/* Where a trial may be made: beside the sandboxes if there are any yet, for it is their file system that counts. */
+static const char *trial_place(char out[PATH_MAX])
+{
+    autodone(home) struct home home = HOME_NONE;
+    struct err ignored = ERR_NONE;
+
+    if (home_open(false, &home, &ignored) < 0)
+        return "/tmp";
+    snprintf(out, PATH_MAX, "%s", home.path);
+    return out;
+}
+
+/* What keeps the changes of workspaces apart; `auto` is the first that works. */
+static void add_drivers(struct doctor *doctor)
+{
+    static const char *const names[] = { "driver fence", "driver overlayfs", "driver copy" };
+    struct driver_trial trials[DRIVER_TRIAL_COUNT];
+    char place[PATH_MAX];
+    bool is_chosen = false;
+
+    driver_trial_run(trial_place(place), trials);
+    for (size_t i = 0; i < DRIVER_TRIAL_COUNT; i++) {
+        bool is_auto = trials[i].works && !is_chosen;
+        autofree char *found = xprintf("%s%s", trials[i].reason, is_auto ? "; 'auto' is this one" : "");
+
+        is_chosen |= trials[i].works;
+        doctor_add(doctor, names[i], DOCTOR_OPTIONAL, trials[i].works ? DOCTOR_OK : DOCTOR_MISSING, found,
+                   trials[i].works ? NULL : "workspaces cannot be made with this driver", NULL);
+    }
+}
+
 static int run_doctor(int argc, char **argv)
 {
     static const struct option long_options[] = {
@@ -92,6 +128,7 @@ static int run_doctor(int argc, char **argv)
         return EXIT_USAGE;
     }
     autoptr(doctor) doctor = doctor_new(NULL);
+    add_drivers(doctor);
     if (json)
         print_json(doctor);
     else

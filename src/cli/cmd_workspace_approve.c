@@ -14,7 +14,7 @@
 #include "cli/workspace_diff.h"
 #include "cli/workspace_help.h"
 
-enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_ACTOR, OPT_VERIFY, OPT_NO_VERIFY };
+enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_ACTOR, OPT_VERIFY, OPT_NO_VERIFY, OPT_STOP };
 
 static const struct option options[] = {
     { "patch", no_argument, NULL, 'p' },
@@ -23,6 +23,7 @@ static const struct option options[] = {
     { "force", no_argument, NULL, 'f' },
     { "acknowledge", no_argument, NULL, OPT_ACKNOWLEDGE },
     { "override-acceptance", no_argument, NULL, OPT_OVERRIDE },
+    { "stop", no_argument, NULL, OPT_STOP },
     { "commit", no_argument, NULL, 'c' },
     { "message", required_argument, NULL, 'm' },
     { "actor", required_argument, NULL, OPT_ACTOR },
@@ -85,6 +86,9 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         return 0;
     case OPT_ACKNOWLEDGE:
         set(o, "acknowledge", json_true());
+        return 0;
+    case OPT_STOP:
+        set(o, "stop", json_true());
         return 0;
     default:
         set(o, "overrideAcceptance", json_true());

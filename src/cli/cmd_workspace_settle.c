@@ -10,7 +10,7 @@
 #include "cli/workspace.h"
 #include "cli/workspace_help.h"
 
-enum { OPT_STRATEGY = 1, OPT_ACTOR, OPT_OUTCOME };
+enum { OPT_STRATEGY = 1, OPT_ACTOR, OPT_OUTCOME, OPT_STOP };
 
 static const struct option options[] = {
     { "dry-run", no_argument, NULL, 'n' },
@@ -18,11 +18,12 @@ static const struct option options[] = {
     { "strategy", required_argument, NULL, OPT_STRATEGY },
     { "outcome", required_argument, NULL, OPT_OUTCOME },
     { "actor", required_argument, NULL, OPT_ACTOR },
+    { "stop", no_argument, NULL, OPT_STOP },
     API_LONG_OPTIONS,
 };
 
 struct settle_options {
-    bool is_dry, lists;
+    bool is_dry, lists, may_stop;
     const char *strategy, *actor, *outcome;
 };
 
@@ -39,6 +40,8 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         o->strategy = argument;
     else if (option == OPT_OUTCOME)
         o->outcome = argument;
+    else if (option == OPT_STOP)
+        o->may_stop = true;
     else
         o->actor = argument;
     return 0;
@@ -56,6 +59,8 @@ static int check(struct api_call *call, struct err *err)
         return err_invalid(err, "--strategy is for 'agentfense rebase'");
     if (o->outcome && strcmp(verb, "finish") != 0)
         return err_invalid(err, "--outcome is for 'agentfense finish'");
+    if (o->may_stop && (strcmp(verb, "reject") == 0 || strcmp(verb, "conflicts") == 0))
+        return err_invalid(err, "--stop is for 'agentfense approve', 'discard', 'undo' and 'rebase'");
     if (o->lists)
         return err_invalid(err, "the approvals of a workspace are listed by 'agentfense events WORKSPACE'");
     return 0;
@@ -72,6 +77,8 @@ static json_t *make_body(const struct api_call *call)
         json_object_set_new(body, "dryRun", json_true());
     if (o->outcome)
         json_object_set_new(body, "outcome", json_string(o->outcome));
+    if (o->may_stop)
+        json_object_set_new(body, "stop", json_true());
     if (o->strategy)
         json_object_set_new(body, "strategy", json_string(o->strategy));
     return body;
@@ -328,4 +335,5 @@ SETTLE_VERB(rebase, 1, 1,
             "usage: agentfense rebase [options] WORKSPACE\n\n"
             "Brings the changes of a workspace onto the project as it is now. Exits with 1 when conflicts are left.\n\n"
             "  --strategy NAME        regenerate, merge, ours or theirs\n"
+            "  --stop                 it may be stopped for this and started again, where its driver needs that\n"
             "  --actor NAME           who says so\n")

@@ -44,6 +44,7 @@
     "  --override-acceptance  workspaces: also what their rules of acceptance leave out\n"                                     \
     "  --verify               workspaces, with --dry-run: run the hooks all the same\n"                                        \
     "  --no-verify            workspaces: do not run the hooks; for administrators\n"                                          \
+    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"         \
     "  -c, --commit           workspaces: commit what was written, and nothing else that is staged\n"                          \
     "  -m, --message TEXT     workspaces: the message of the commit\n"
 
@@ -56,7 +57,8 @@
     "something was changed since, nothing is written.\n"                                                                       \
     "\n"                                                                                                                       \
     "  -l, --list             list approvals, the oldest first (of 'agentfense run')\n"                                        \
-    "  -n, --dry-run          only tell what would be written\n"
+    "  -n, --dry-run          only tell what would be written\n"                                                               \
+    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"
 
 #define DISCARD_HELP                                                                                                           \
     "usage: agentfense discard NAME... [options]\n"                                                                            \
@@ -65,4 +67,5 @@
     "Removes sandboxes of 'agentfense run' with everything they changed. Of a workspace: takes the changes at and below "      \
     "each\n"                                                                                                                   \
     "PATH out of it; the agent sees the project's files there again.\n"                                                        \
-    "\n"
+    "\n"                                                                                                                       \
+    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"

@@ -20,6 +20,7 @@ struct event {
     struct fence_denial denial;
     char *path; /* owned */
     char detail[32];
+    char exec[FENCE_EXEC_MAX];
 };
 
 struct kind {
@@ -78,6 +79,7 @@ static void *drain(void *arg)
         pthread_mutex_unlock(&a->lock);
         event.denial.path = event.path;
         event.denial.detail = *event.detail ? event.detail : NULL;
+        event.denial.exec = event.exec;
         a->f->on_denial(&event.denial, a->f->cookie);
         free(event.path);
         pthread_mutex_lock(&a->lock);
@@ -161,6 +163,23 @@ static void put(struct audit *a, const struct event *event)
         free(event->path);
 }
 
+static bool may_peek(struct audit *a, int64_t now_ns)
+{
+    autolock(&a->lock);
+    if (now_ns / CLOCK_NS_PER_SEC != a->peek_second) {
+        a->peek_second = now_ns / CLOCK_NS_PER_SEC;
+        a->peeks = 0;
+    }
+    return a->peeks++ < PEEKS_PER_SECOND;
+}
+
+/* While the one who asked still waits for the answer: whoever is told of it later may find it gone. */
+static void find_exec(struct fence *f, pid_t pid, char out[FENCE_EXEC_MAX])
+{
+    if (f->exec_of && pid > 0 && may_peek(f->audit, clock_now_ns()))
+        f->exec_of(pid, out, f->cookie);
+}
+
 static void tell(struct fence *f, enum need_op op, struct inode *dir, const char *name, enum level level, int error, pid_t pid,
                  const char *detail)
 {
@@ -178,6 +197,7 @@ static void tell(struct fence *f, enum need_op op, struct inode *dir, const char
     event.denial.level = level;
     event.denial.error = error;
     event.denial.pid = pid;
+    find_exec(f, pid, event.exec);
     event.path = buf_dup_take(&full);
     if (detail)
         snprintf(event.detail, sizeof(event.detail), "%s", detail);
@@ -225,16 +245,6 @@ static const struct {
     { SYS_creat, "creat", NEED_MKNOD },
 #endif
 };
-
-static bool may_peek(struct audit *a, int64_t now_ns)
-{
-    autolock(&a->lock);
-    if (now_ns / CLOCK_NS_PER_SEC != a->peek_second) {
-        a->peek_second = now_ns / CLOCK_NS_PER_SEC;
-        a->peeks = 0;
-    }
-    return a->peeks++ < PEEKS_PER_SECOND;
-}
 
 static bool peek_syscall(pid_t pid, long *ret_number, unsigned long args[6])
 {

@@ -18,19 +18,18 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/copy_delta_int.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/record.h"
 #include "fence/whiteout.h"
 
-#define COPY "copy"
 #define MAKING "copy.new"
-#define ORIGINAL "copy/original"
 #define PRE_MOST ((off_t) 64 << 20) /* larger ones are told by size and time */
 
 /* ---- copying ---- */
 
-static int copy_file(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
+int copy_delta_file(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
 {
     autofd int from = path_open_beneath(from_dir, name, O_RDONLY | O_NONBLOCK, 0), out = -1;
     const struct timespec times[] = { st->st_atim, st->st_mtim };
@@ -48,7 +47,7 @@ static int copy_file(int from_dir, const char *name, int to_dir, const char *to,
 }
 
 /* With its times, as a file has them: whoever compares it with the project later has nothing else to go by. */
-static int copy_link(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
+int copy_delta_link(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
 {
     const struct timespec times[] = { st->st_atim, st->st_mtim };
     char target[PATH_MAX];
@@ -76,9 +75,9 @@ static int copy_entry(const struct file_entry *entry, void *cookie)
         return fd < 0 ? (r < 0 ? r : fd) : fchmod(fd, entry->st->st_mode & 0777) < 0 ? -errno : 0;
     }
     if (S_ISREG(entry->st->st_mode))
-        r = copy_file(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
+        r = copy_delta_file(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
     else if (S_ISLNK(entry->st->st_mode))
-        r = copy_link(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
+        r = copy_delta_link(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
     return r == -ENOENT || r == -ELOOP ? 0 : r; /* it went away, or became something else, while we looked */
 }
 
@@ -128,7 +127,7 @@ struct comparison {
     unsigned pre_count;
 };
 
-static bool look(int dir, const char *path, struct stat *ret)
+bool copy_delta_look(int dir, const char *path, struct stat *ret)
 {
     autofd int fd = path_open_beneath(dir, path, O_PATH, 0);
 
@@ -182,14 +181,14 @@ static int make_parents(const struct comparison *c, const char *path)
         int r;
 
         *slash = 0;
-        if (look(c->data, part, &st)) {
+        if (copy_delta_look(c->data, part, &st)) {
             *slash = '/';
             continue;
         }
         r = path_mkdirs_beneath(c->data, part, 0700);
         if (r < 0)
             return r;
-        if (look(c->workspace, part, &st)) {
+        if (copy_delta_look(c->workspace, part, &st)) {
             autofd int fd = path_open_beneath(c->data, part, O_RDONLY | O_DIRECTORY, 0);
             if (fd < 0 || fchmod(fd, (st.st_mode & 0777) | 0700) < 0)
                 return -errno;
@@ -238,7 +237,7 @@ static int take_file(struct comparison *c, const struct file_entry *entry)
     if (r < 0)
         return r;
     if (S_ISLNK(entry->st->st_mode))
-        return copy_link(entry->dirfd, entry->name, c->data, entry->path, entry->st);
+        return copy_delta_link(entry->dirfd, entry->name, c->data, entry->path, entry->st);
     return linkat(entry->dirfd, entry->name, parent, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
@@ -246,7 +245,7 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
 {
     struct comparison *c = cookie;
     struct stat was;
-    bool existed = look(c->original, entry->path, &was);
+    bool existed = copy_delta_look(c->original, entry->path, &was);
     int r = 0;
 
     if (whiteout_is_reserved(entry->name))
@@ -296,7 +295,7 @@ static bool is_covered(const struct comparison *c, const char *path)
     autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
     struct stat st;
 
-    return above && (!look(c->workspace, above, &st) || !S_ISDIR(st.st_mode));
+    return above && (!copy_delta_look(c->workspace, above, &st) || !S_ISDIR(st.st_mode));
 }
 
 static int on_original(const struct file_entry *entry, void *cookie)
@@ -305,7 +304,7 @@ static int on_original(const struct file_entry *entry, void *cookie)
     struct stat now;
     int r = 0;
 
-    if (look(c->workspace, entry->path, &now))
+    if (copy_delta_look(c->workspace, entry->path, &now))
         return FILE_WALK_ON;
     if (!is_covered(c, entry->path))
         r = put_marker(c, entry->path);
@@ -383,52 +382,4 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
         r = file_walk(c.original, ".", on_original, &c, err);
     comparison_done(&c);
     return r < 0 && err->code == ERR_OK ? err_errno(err, r, "comparing the copy with what it was made of") : r;
-}
-
-/* ---- following the base ---- */
-
-static int take_from_base(int base, int tree, const char *path)
-{
-    autofd int found = path_open_beneath(base, path, O_PATH, 0);
-    const char *slash = strrchr(path, '/');
-    autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
-    struct stat st;
-    int r = file_remove_tree(tree, path);
-
-    if (r < 0 || found < 0)
-        return r;
-    if (fstat(found, &st) < 0)
-        return -errno;
-    if (above && (r = path_mkdirs_beneath(tree, above, 0755)) < 0)
-        return r;
-    if (S_ISREG(st.st_mode))
-        return copy_file(base, path, tree, path, &st);
-    if (S_ISLNK(st.st_mode)) {
-        autofd int parent = -1;
-        const char *name;
-        r = path_open_parent_beneath(base, path, &parent, &name);
-        return r < 0 ? r : copy_link(parent, name, tree, path, &st);
-    }
-    if (!S_ISDIR(st.st_mode))
-        return 0;
-    struct err ignored = ERR_NONE;
-    autofd int from = path_open_beneath(base, path, O_RDONLY | O_DIRECTORY, 0);
-    r = from < 0 ? from : copy_delta_tree(from, tree, path, &ignored);
-    return r;
-}
-
-int copy_delta_follow(int sandbox_fd, const char *base_path, const char *const *paths, size_t count, bool keeps_work,
-                      struct err *err)
-{
-    autofd int base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    autofd int original = path_open_beneath(sandbox_fd, ORIGINAL, O_RDONLY | O_DIRECTORY, 0);
-    autofd int workspace = path_open_beneath(sandbox_fd, COPY_DELTA_WORKSPACE, O_RDONLY | O_DIRECTORY, 0);
-    int r = base < 0 ? -errno : original < 0 ? original : workspace < 0 ? workspace : 0;
-
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        r = take_from_base(base, original, paths[i]);
-        if (r == 0 && !keeps_work)
-            r = take_from_base(base, workspace, paths[i]);
-    }
-    return r < 0 ? err_errno(err, r, "bringing the copy up to date") : 0;
 }

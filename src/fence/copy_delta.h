@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -28,7 +29,14 @@ int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err);
  * lock: who applies changes has it, after a refresh of its own. */
 int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, struct err *err);
 
-/* These paths (no leading slash) are as the base has them from now on, for the agent too; with `keeps_work` only what they are
- * compared with. */
-int copy_delta_follow(int sandbox_fd, const char *base_path, const char *const *paths, size_t count, bool keeps_work,
-                      struct err *err);
+/*
+ * What becomes of paths (no leading slash) that were decided on. Nobody changes the agent's tree meanwhile.
+ *
+ * follow: they are as the base has them from now on, for the agent too. A file that somebody is writing to stays the same one, and a
+ * directory that both have stays the one that processes stand in.
+ * stand: what the agent has there is what it is compared with from now on; its tree is not touched.
+ * stand_on: it is compared with this text instead.
+ */
+int copy_delta_follow(int sandbox_fd, const char *base_path, const char *const *paths, size_t count, struct err *err);
+int copy_delta_stand(int sandbox_fd, const char *const *paths, size_t count, struct err *err);
+int copy_delta_stand_on(int sandbox_fd, const char *path, const void *bytes, size_t len, mode_t mode, struct err *err);

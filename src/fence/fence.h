@@ -37,6 +37,7 @@ struct fence_denial {
     pid_t pid;          /* as our pid namespace numbers it; 0: not known */
     uint64_t repeats;   /* earlier refusals of the same kind that were not reported for the rate limit */
     const char *detail; /* the system call, where /proc told it; NULL otherwise */
+    const char *exec;   /* what `exec_of` said when it was refused; "": it was not asked */
 };
 
 /* Called from a thread of the fence's own; slow ones make it lose events (counted), never make a client wait. */

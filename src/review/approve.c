@@ -272,6 +272,13 @@ static int run_locked(struct approval *a, const char *delta_path, struct err *er
     return a->out->taken_count > 0 ? perform(a, err) : 0;
 }
 
+static void give_ground(struct taking *taking, struct approve_file *file)
+{
+    file->ground = taking->ground_bytes;
+    taking->ground_bytes = BUF_EMPTY;
+    file->ground_mode = taking->ground.mode;
+}
+
 int approve_run(const char *delta_path, const struct approve_options *options, struct approve *ret, struct err *err)
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
@@ -282,8 +289,11 @@ int approve_run(const char *delta_path, const struct approve_options *options, s
     r = approve_locks_take(delta_path, options->is_held, &locks, err);
     if (r == 0)
         r = run_locked(&a, delta_path, err);
-    for (size_t i = 0; a.takings && i < ret->edits.count; i++)
+    for (size_t i = 0; a.takings && i < ret->edits.count; i++) {
+        if (ret->files[i].outcome == APPROVE_PARTLY)
+            give_ground(&a.takings[i], &ret->files[i]);
         taking_done(&a.takings[i]);
+    }
     free(a.takings);
     landing_free(a.landing);
     return r;
@@ -291,8 +301,10 @@ int approve_run(const char *delta_path, const struct approve_options *options, s
 
 void approve_done(struct approve *approve)
 {
-    for (size_t i = 0; approve->files && i < approve->edits.count; i++)
+    for (size_t i = 0; approve->files && i < approve->edits.count; i++) {
         threeway_done(&approve->files[i].merge);
+        buf_done(&approve->files[i].ground);
+    }
     for (size_t i = 0; i < approve->drop_count; i++)
         free(approve->drops[i]);
     free(approve->files);

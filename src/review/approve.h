@@ -49,6 +49,8 @@ struct approve_file {
     const char *reason;             /* of a conflict */
     struct threeway merge;          /* of a conflict in text: its hunks */
     size_t hunk_count, hunks_taken; /* where hunks were asked for */
+    struct buf ground;              /* of hunks: what the rest of them stands on from now on */
+    mode_t ground_mode;
 };
 
 struct approve {

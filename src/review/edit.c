@@ -140,12 +140,24 @@ static bool has_marker(const struct edit_list *list, const char *path)
            (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && overlay_delta_is_whiteout(&st));
 }
 
+/* That it is deleted was approved, and what is there now came later: a driver that cannot drop its marker has it still. */
+static bool is_settled(const struct edit_list *list, const char *path)
+{
+    const struct diary_page *page = list->delta.is_unwitnessed ? diary_find(&list->diary, path) : NULL;
+
+    return page && page->base == DIARY_BASE_ABSENT;
+}
+
 static int take_deleted(struct load *l, const char *path)
 {
     struct stat was;
 
     if (!look_at_base(l->list, path, &was))
         return 0;
+    if (!S_ISDIR(was.st_mode) && is_settled(l->list, path)) {
+        add_unseen(l, path);
+        return 0;
+    }
     if (S_ISDIR(was.st_mode)) {
         add_deleted(l, path, &was);
         return expand(l, path);

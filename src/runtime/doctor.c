@@ -9,11 +9,9 @@
 #include "base/mem.h"
 #include "runtime/doctor_int.h"
 
-void doctor_report(const struct doctor_view *view, const char *name, enum doctor_weight weight, enum doctor_state state,
-                   const char *found, const char *cost, const char *fix)
+void doctor_add(struct doctor *doctor, const char *name, enum doctor_weight weight, enum doctor_state state, const char *found,
+                const char *cost, const char *fix)
 {
-    struct doctor *doctor = view->doctor;
-
     vec_room(&doctor->findings, &doctor->cap, doctor->count);
     doctor->findings[doctor->count++] = (struct doctor_finding){ .name = name,
                                                                  .weight = weight,
@@ -21,6 +19,12 @@ void doctor_report(const struct doctor_view *view, const char *name, enum doctor
                                                                  .found = xdup(found),
                                                                  .cost = cost ? xdup(cost) : NULL,
                                                                  .fix = fix ? xdup(fix) : NULL };
+}
+
+void doctor_report(const struct doctor_view *view, const char *name, enum doctor_weight weight, enum doctor_state state,
+                   const char *found, const char *cost, const char *fix)
+{
+    doctor_add(view->doctor, name, weight, state, found, cost, fix);
 }
 
 long doctor_read_number(const struct doctor_view *view, const char *path, long otherwise)

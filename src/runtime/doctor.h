@@ -42,6 +42,10 @@ struct doctor *doctor_new(const struct doctor_options *options);
 void doctor_free(struct doctor *doctor);
 DEFINE_AUTOPTR(doctor, doctor_free);
 
+/* What somebody else has tried. `found`, `cost` and `fix` are copied; `name` is not. */
+void doctor_add(struct doctor *doctor, const char *name, enum doctor_weight weight, enum doctor_state state, const char *found,
+                const char *cost, const char *fix);
+
 /* 0: all that is essential or useful is there. 1: something is degraded. 2: no sandbox can run here. */
 int doctor_verdict(const struct doctor *doctor);
 

@@ -45,15 +45,17 @@ void hook_results_done(struct hook_results *results)
 /* ---- the sandbox ---- */
 
 /* As the agent's is, with less. A driver that checks nothing and one that copies the project are not needed where there is a fence. */
-static int make_spec(const struct workspace_row *row, int workspace_dir_fd, const char *name, struct sandbox_spec **ret,
-                     struct err *err)
+static int make_spec(struct service *service, const struct workspace_row *row, int workspace_dir_fd, const char *name,
+                     struct sandbox_spec **ret, struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
-    const char *driver = workspace_driver_works(WORKSPACE_DRIVER) ? WORKSPACE_DRIVER : "overlayfs";
+    struct driver_trial fence;
     int r = sandbox_spec_load(workspace_dir_fd, &spec, err);
 
     if (r < 0)
         return r;
+    workspace_driver_try(service, WORKSPACE_DRIVER, &fence);
+    const char *driver = fence.works ? WORKSPACE_DRIVER : "overlayfs";
     if (strcmp(driver, WORKSPACE_DRIVER) != 0 && strcmp(row->driver, driver) != 0)
         return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
                        "hooks need the driver fence or overlayfs, and this host has neither");
@@ -77,7 +79,7 @@ int hook_box_make(struct service *service, const struct workspace_row *row, int 
     int r;
 
     id_new(HOOK_BOX_PREFIX, name);
-    r = make_spec(row, workspace_dir_fd, name, &spec, err);
+    r = make_spec(service, row, workspace_dir_fd, name, &spec, err);
     if (r == 0)
         r = home_create(&service->home, spec, false, &ret->dir_fd, err);
     if (r < 0)

@@ -130,6 +130,7 @@ int service_new(const struct service_options *options, struct service **ret, str
     service->home = HOME_NONE;
     service->lock_fd = -1;
     wards_init(&service->wards);
+    pthread_mutex_init(&service->workspace_drivers.lock, NULL);
     copy_options(&service->options, options);
     r = load_hooks(service, err);
     if (r < 0)
@@ -181,6 +182,7 @@ void service_free(struct service *service)
     janitor_stop(service);
     events_stop(service);
     wards_done(&service->wards);
+    pthread_mutex_destroy(&service->workspace_drivers.lock);
     codebases_close(service->codebases);
     store_close(service->store);
     home_done(&service->home);

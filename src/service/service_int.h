@@ -12,6 +12,7 @@
 #include "service/hook.h"
 #include "service/service.h"
 #include "service/ward.h"
+#include "service/workspace_driver.h"
 #include "service/workspaces.h"
 #include "store/codebase_row.h"
 #include "store/sandbox_row.h"
@@ -35,6 +36,7 @@ struct service {
     struct workspace_totals workspace_totals;
     struct hook_list hooks;     /* of the server; never changed */
     int64_t prunes_at_ns;       /* monotonic clock; the janitor's */
+    struct workspace_drivers workspace_drivers;
     _Atomic bool is_unsure;     /* something could not be written or asked: the janitor looks again soon; see janitor_doubt() */
     _Atomic int64_t ends_at_ns; /* monotonic clock: from then on who is cancelled is so because we end; 0: we do not */
 };

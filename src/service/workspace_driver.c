@@ -1,64 +1,72 @@
 #include "service/workspace_driver.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "service/service_int.h"
 
 #define PREFERENCE "workspace-driver" /* in the home */
-#define FSOPEN_CLOEXEC_FLAG 1u
+#define FRESH_NS (60 * CLOCK_NS_PER_SEC)
 
-const char *const workspace_driver_names[] = { "fence", "overlayfs", "copy", NULL };
-
-/* A context of the kernel's says whether it has an overlayfs for us; the mount itself is tried by the supervisor. Without root it is made in
- * a user namespace, which this process is not in: there we believe the list of the kernel's file systems. */
-static bool has_overlayfs(void)
+void workspace_driver_try(struct service *service, const char *name, struct driver_trial *ret)
 {
-    autodone(buf) struct buf list = BUF_EMPTY;
-    autofd int fd = (int) syscall(SYS_fsopen, "overlay", FSOPEN_CLOEXEC_FLAG);
-    autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct workspace_drivers *drivers = &service->workspace_drivers;
+    int64_t now = clock_now_ns();
 
-    if (fd >= 0)
-        return true;
-    return geteuid() != 0 && file_read(root, "proc/filesystems", 65536, &list) == 0 && list.data &&
-           strstr(list.data, "\toverlay\n");
-}
-
-bool workspace_driver_works(const char *name)
-{
-    if (strcmp(name, "copy") == 0)
-        return true;
-    if (strcmp(name, "overlayfs") == 0)
-        return has_overlayfs();
-    autofd int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    return fd >= 0;
+    pthread_mutex_lock(&drivers->lock);
+    if (!drivers->tried_ns || now - drivers->tried_ns > FRESH_NS) {
+        driver_trial_run(service->home.path, drivers->trials);
+        drivers->tried_ns = now;
+    }
+    *ret = drivers->trials[driver_trial_index(name)];
+    pthread_mutex_unlock(&drivers->lock);
 }
 
 static const char *find(const char *name)
 {
-    for (const char *const *at = workspace_driver_names; *at; at++)
-        if (strcmp(*at, name) == 0)
-            return *at;
-    return NULL;
+    int i = driver_trial_index(name);
+
+    return i < 0 ? NULL : driver_trial_names[i];
 }
 
-const char *workspace_driver_choose(struct service *service, const char *wanted)
+/* With why those before it were not. */
+static const char *choose_working(struct service *service, char ret_reason[DRIVER_TRIAL_REASON_MAX])
 {
-    char preferred[WORKSPACE_DRIVER_MAX];
+    char passed[DRIVER_TRIAL_REASON_MAX] = "";
+    size_t len = 0;
+
+    for (const char *const *at = driver_trial_names; *at; at++) {
+        struct driver_trial trial;
+
+        workspace_driver_try(service, *at, &trial);
+        if (trial.works) {
+            snprintf(ret_reason, DRIVER_TRIAL_REASON_MAX, "auto: %.120s%.*s", trial.reason, (int) len, passed);
+            return *at;
+        }
+        if (len < sizeof(passed) - 1)
+            len += (size_t) snprintf(passed + len, sizeof(passed) - len, "; not %s: %.80s", *at, trial.reason);
+        if (len > sizeof(passed) - 1)
+            len = sizeof(passed) - 1;
+    }
+    snprintf(ret_reason, DRIVER_TRIAL_REASON_MAX, "auto: none works%.*s", (int) len, passed);
+    return WORKSPACE_DRIVER;
+}
+
+const char *workspace_driver_choose(struct service *service, const char *wanted, char ret_reason[DRIVER_TRIAL_REASON_MAX])
+{
+    char preferred[WORKSPACE_DRIVER_MAX], unasked[DRIVER_TRIAL_REASON_MAX];
+    char *reason = ret_reason ? ret_reason : unasked;
 
     workspace_driver_preferred(service, preferred);
+    snprintf(reason, DRIVER_TRIAL_REASON_MAX, "%s", *wanted ? "asked for" : "preferred by this server");
     if (!*wanted)
         wanted = preferred;
-    for (const char *const *at = workspace_driver_names; *at && strcmp(wanted, "auto") == 0; at++)
-        if (workspace_driver_works(*at))
-            return *at;
-    return find(wanted);
+    return strcmp(wanted, "auto") == 0 ? choose_working(service, reason) : find(wanted);
 }
 
 int workspace_driver_prefer(struct service *service, const char *name, struct err *err)

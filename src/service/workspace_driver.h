@@ -4,23 +4,30 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
+#include "wire/driver_trial.h"
 
 struct service;
 
 #define WORKSPACE_DRIVER "fence" /* of those who ask for none */
 #define WORKSPACE_DRIVER_MAX 16
 
-/* Ended by NULL; the better first. */
-extern const char *const workspace_driver_names[];
+/* What was found out about them, the last time somebody wanted to know. */
+struct workspace_drivers {
+    pthread_mutex_t lock;
+    int64_t tried_ns; /* monotonic clock; 0: not yet. Guarded by `lock`, as what was found */
+    struct driver_trial trials[DRIVER_TRIAL_COUNT];
+};
 
-/* Whether this host has what it needs; tried, not looked up. */
-bool workspace_driver_works(const char *name);
+/* Whether this host has what it needs; tried by doing it, not long ago. */
+void workspace_driver_try(struct service *service, const char *name, struct driver_trial *ret);
 
-/* "" is what was preferred, "auto" the first that works. NULL: there is no such driver. A literal. */
-const char *workspace_driver_choose(struct service *service, const char *wanted);
+/* "" is what was preferred, "auto" the first that works. NULL: there is no such driver. A literal. `ret_reason`, if not NULL, says why it was chosen. */
+const char *workspace_driver_choose(struct service *service, const char *wanted, char ret_reason[DRIVER_TRIAL_REASON_MAX]);
 
 /* What workspaces get whose makers do not say, from now on; kept. */
 int workspace_driver_prefer(struct service *service, const char *name, struct err *err);

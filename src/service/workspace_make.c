@@ -134,14 +134,14 @@ static int check_request(struct service *service, const struct workspace_request
         json_is_true(json_object_get(json_object_get(request->behavior, "acceptance"), "autoApprove")))
         return err_invalid(err,
                            "autoApprove is not for this server: a person has to approve (workspace.require_human_approval)");
-    if (!workspace_driver_choose(service, request->driver))
+    if (!workspace_driver_choose(service, request->driver, NULL))
         return err_refuse(err, -EINVAL, request->driver,
                           "is no driver that this server has; GET /api/v1/driver/options lists them");
     return 0;
 }
 
 static int fill(struct service *service, const struct caller *caller, const struct workspace_request *request,
-                struct workspace_row *row, struct err *err)
+                struct workspace_row *row, char ret_reason[DRIVER_TRIAL_REASON_MAX], struct err *err)
 {
     autodone(workspace_scope) struct workspace_scope scope = { 0 };
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
@@ -162,7 +162,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
     if (r == 0)
         r = workspace_scope_resolve(&where, caller, &scope, err);
     if (r == 0)
-        driver = workspace_driver_choose(service, request->driver);
+        driver = workspace_driver_choose(service, request->driver, ret_reason);
     if (r == 0)
         r = make_rules(request, driver, scope.scope_path, &rules, err);
     if (r < 0)
@@ -265,7 +265,8 @@ static void take_back(struct service *service, struct ward *ward, struct workspa
     home_remove(&service->home, name, &ignored);
 }
 
-static int make(struct service *service, const struct caller *caller, struct workspace_row *row, struct err *err)
+static int make(struct service *service, const struct caller *caller, struct workspace_row *row, const char *reason,
+                struct err *err)
 {
     struct workspace_totals *totals = workspaces_totals(service);
     int64_t began_ns = clock_now_ns();
@@ -290,7 +291,8 @@ static int make(struct service *service, const struct caller *caller, struct wor
         return r;
     totals->created++;
     totals->create_ns += (uint64_t) (clock_now_ns() - began_ns);
-    workspaces_tell(service, caller, row, "workspace_created", NULL, NULL);
+    workspaces_tell(service, caller, row, "workspace_created", NULL,
+                    json_pack("{s:s, s:o}", "driver", row->driver, "driverReason", json_string(reason)));
     return 0;
 }
 
@@ -299,7 +301,8 @@ int workspaces_create(struct service *service, const struct caller *caller, cons
 {
     autodone(workspace_row) struct workspace_row row = { 0 };
     struct workspace_insertion insertion = { .max = service->options.workspaces_max };
-    int r = fill(service, caller, request, &row, err);
+    char reason[DRIVER_TRIAL_REASON_MAX] = "";
+    int r = fill(service, caller, request, &row, reason, err);
 
     if (r == 0)
         r = workspace_row_insert(service->store, &row, &insertion, err);
@@ -310,7 +313,7 @@ int workspaces_create(struct service *service, const struct caller *caller, cons
     }
     fault("workspace_inserted");
     if (r == 0)
-        r = make(service, caller, &row, err);
+        r = make(service, caller, &row, reason, err);
     if (r < 0)
         return r;
     *ret = row;

@@ -71,6 +71,7 @@ struct workspace_approval {
     bool skips_hooks;  /* --no-verify: who is no administrator may not, unless the server is configured so */
     bool is_automatic; /* decided by the sandbox's acceptance, which judged what diff_hash names */
     bool acknowledges_all;
+    bool may_stop;                   /* as of a workspace_decision */
     const char *const *acknowledged; /* reasons, paths or file ids */
     size_t acknowledged_count;
     const char *actor, *message; /* "": the caller, the template */
@@ -112,7 +113,7 @@ struct workspace_approved {
 
 /* Nothing was written when it fails; `ret` then says what of each file, as far as it came, with the reasons DIFF_STALE, DIFF_NOT_SERVED,
  * CONFLICTS, NOT_ACCEPTED, UNACKNOWLEDGED, FILE_UNKNOWN, HUNK_UNKNOWN, NO_REPOSITORY, HOOK_FAILED, HOOKS_UNREADABLE,
- * NO_VERIFY_REFUSED. */
+ * NO_VERIFY_REFUSED, WOULD_STOP. */
 int workspaces_approve(struct service *service, const struct caller *caller, const char *id,
                        const struct workspace_approval *request, struct workspace_approved *ret, struct err *err);
 void workspace_approved_done(struct workspace_approved *approved);
@@ -141,6 +142,14 @@ int workspaces_finish(struct service *service, const struct caller *caller, cons
                       const char *actor, int64_t version, struct workspace_finish *ret, struct err *err);
 void workspace_finish_done(struct workspace_finish *finish);
 
+/* Who decides, on which version. Where a driver cannot hold it still, or cannot give up changes while it runs, it may have to be stopped and started
+ * again: its processes end. Without `may_stop` that is WOULD_STOP. */
+struct workspace_decision {
+    const char *actor; /* "": the caller */
+    int64_t version;   /* 0: any */
+    bool may_stop;
+};
+
 struct workspace_discarded {
     char **files; /* owned; from the sandbox's root */
     size_t file_count, file_cap;
@@ -150,7 +159,7 @@ struct workspace_discarded {
 };
 
 int workspaces_discard(struct service *service, const struct caller *caller, const char *id,
-                       const struct workspace_choice *choice, const char *actor, int64_t version,
+                       const struct workspace_choice *choice, const struct workspace_decision *decision,
                        struct workspace_discarded *ret, struct err *err);
 void workspace_discarded_done(struct workspace_discarded *discarded);
 
@@ -177,7 +186,7 @@ struct workspace_rebased {
 #define WORKSPACE_REBASED_NONE ((struct workspace_rebased){ .rebase = REBASE_NONE })
 
 int workspaces_rebase(struct service *service, const struct caller *caller, const char *id, enum rebase_strategy strategy,
-                      const char *actor, int64_t version, struct workspace_rebased *ret, struct err *err);
+                      const struct workspace_decision *decision, struct workspace_rebased *ret, struct err *err);
 void workspace_rebased_done(struct workspace_rebased *rebased);
 
 struct workspace_undone {
@@ -190,5 +199,5 @@ struct workspace_undone {
 
 /* `approval_id` "": the last that was not undone. 1: the project has moved on, nothing was written. */
 int workspaces_undo(struct service *service, const struct caller *caller, const char *id, const char *approval_id, bool is_dry,
-                    const char *actor, int64_t version, struct workspace_undone *ret, struct err *err);
+                    const struct workspace_decision *decision, struct workspace_undone *ret, struct err *err);
 void workspace_undone_done(struct workspace_undone *undone);

@@ -160,8 +160,8 @@ static int run(struct approving *a, bool is_dry, struct err *err)
         .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
         .is_forced = a->request->is_forced,
         .is_dry = is_dry,
-        .is_held = still_is_held(a->still),
-        .is_dropping = !a->ends,
+        .is_held = still_is_locked(a->still),
+        .is_dropping = !a->ends && still_can_drop(a->still),
         .rehearse_path = is_dry && !a->was_tried ? a->box.staged_path : NULL,
         .expected = a->was_tried ? a->tried : NULL,
     };
@@ -190,31 +190,13 @@ static int run(struct approving *a, bool is_dry, struct err *err)
     return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", out->approve.stale_count, "were changed meanwhile");
 }
 
-static int drop_taken(struct approving *a, struct err *err)
-{
-    const struct approve *approve = &a->out->approve;
-    autofree struct fence_drop *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
-
-    autofree const char **partly = xalloc((approve->edits.count + 1) * sizeof(*partly));
-    size_t partly_count = 0;
-    int r;
-
-    for (size_t i = 0; i < approve->drop_count; i++)
-        drops[i] = (struct fence_drop){ .path = approve->drops[i], .replace_fd = -1 };
-    for (size_t i = 0; i < approve->edits.count; i++)
-        if (approve->files[i].outcome == APPROVE_PARTLY)
-            partly[partly_count++] = approve->edits.items[i].path;
-    r = still_release(a->still, drops, approve->drop_count, err);
-    return r < 0 ? r : still_follow(a->still, partly, partly_count, true, err);
-}
-
 /* Nothing may change from here on. If it could until now, because it was not held or ends with this approval, what was written meanwhile
  * would be applied unseen, or be left behind. */
 static int calm(struct approving *a, struct err *err)
 {
     autodone(change_set) struct change_set now = CHANGE_SET_EMPTY;
     struct change_set_options options = { .prefix = a->still->prefix };
-    bool could_change = a->still->row.status == WORKSPACE_STATUS_ACTIVE && (a->ends || !still_can_hold(a->still));
+    bool could_change = a->still->row.status == WORKSPACE_STATUS_ACTIVE && (a->ends || !still_is_calm(a->still));
     char hash[CHANGE_HASH_TEXT_MAX];
     int r = a->ends ? still_halt(a->still, err) : still_hold(a->still, err);
 
@@ -250,7 +232,7 @@ static int land(struct approving *a, char ***ret_ids, struct err *err)
     }
     a->out->applied_ns = clock_wall_ns();
     if (!a->ends)
-        r = drop_taken(a, &later);
+        r = still_release_taken(a->still, &a->out->approve, &later);
     if (r == 0)
         r = *a->out->approve.id ? review_record_finish(a->still, a->out->approve.id, ret_ids, err)
                                 : review_record_finish(a->still, "none", ret_ids, err);
@@ -279,14 +261,14 @@ static void tell(struct approving *a)
         json_object_set_new(details, "automatic", json_true());
     if (*out->commit_hash)
         json_object_set_new(details, "commitHash", json_string(out->commit_hash));
-    workspaces_tell(a->still->service, a->still->caller, &a->still->row,
-                    a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
+    review_tell(a->still->service, a->still->caller, &a->still->row,
+                a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
 }
 
 static int prepare(struct approving *a, struct err *err)
 {
     /* One that would have to be stopped for it is not, before it is known that there is a reason. */
-    int r = still_can_hold(a->still) ? still_hold(a->still, err) : 0;
+    int r = still_try(a->still, err);
 
     if (r == 0)
         r = approving_load(a, err);
@@ -324,6 +306,7 @@ static int begin(struct approving *a, const char *id, struct err *err)
 
     if (r < 0)
         return r;
+    a->still->may_stop = a->request->may_stop;
     if (a->still->row.status == WORKSPACE_STATUS_APPROVED) {
         a->out->was_approved_before = true;
         return 1;

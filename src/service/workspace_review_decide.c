@@ -54,7 +54,7 @@ int workspace_reject(struct service *service, const struct caller *caller, const
             r = workspace_step(service, &still.row, BIT(STOPPED), 0, WORKSPACE_STATUS_REJECTED, NULL, err);
         if (r == 0 && is_new) {
             workspaces_totals(service)->rejected++;
-            workspaces_tell(service, caller, &still.row, "workspace_rejected", actor, json_incref(details));
+            review_tell(service, caller, &still.row, "workspace_rejected", actor, json_incref(details));
         }
         if (r == 0)
             take_row(&still, ret);
@@ -112,7 +112,7 @@ static int discard(struct still *still, const struct workspace_choice *choice, c
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
     autodone(chosen) struct chosen chosen = { 0 };
     struct change_set_options options = { .prefix = still->prefix };
-    int r = still_hold(still, err);
+    int r = still_hold_to_drop(still, err);
 
     if (r == 0)
         r = change_set_load(still->delta_path, &options, &set, err);
@@ -127,23 +127,24 @@ static int discard(struct still *still, const struct workspace_choice *choice, c
         return r;
     count_discarded(&set, &chosen, ret);
     if (ret->file_count > 0)
-        workspaces_tell(
+        review_tell(
             still->service, still->caller, &still->row, "workspace_discarded", actor,
             json_pack("{s:I, s:I}", "discarded", (json_int_t) ret->file_count, "remaining", (json_int_t) ret->remaining));
     return 0;
 }
 
 int workspaces_discard(struct service *service, const struct caller *caller, const char *id,
-                       const struct workspace_choice *choice, const char *actor, int64_t version,
+                       const struct workspace_choice *choice, const struct workspace_decision *decision,
                        struct workspace_discarded *ret, struct err *err)
 {
     autodone(still) struct still still = STILL_NONE;
-    int r = still_begin(service, caller, id, version, BIT(ACTIVE) | BIT(STOPPED), "discarded from", &still, err);
+    int r = still_begin(service, caller, id, decision->version, BIT(ACTIVE) | BIT(STOPPED), "discarded from", &still, err);
 
     if (r < 0)
         return r;
+    still.may_stop = decision->may_stop;
     workspaces_touch(service, id);
-    return discard(&still, choice, actor, ret, err);
+    return discard(&still, choice, decision->actor, ret, err);
 }
 
 /* ---- the project meanwhile ---- */
@@ -194,7 +195,7 @@ static int rebase(struct still *still, enum rebase_strategy strategy, struct wor
                                    "a sandbox on a copy cannot be rebased; approve what merges, or force"),
                            "DRIVER_CANNOT");
     if (strategy != REBASE_REGENERATE)
-        r = still_hold(still, err);
+        r = still_hold_to_drop(still, err);
     if (r == 0)
         r = rebase_plan(still->delta_path, NULL, strategy, &ret->rebase, err);
     if (r < 0 || strategy == REBASE_REGENERATE)
@@ -215,13 +216,14 @@ static int move_base(struct still *still, struct workspace_rebased *ret, struct 
 }
 
 int workspaces_rebase(struct service *service, const struct caller *caller, const char *id, enum rebase_strategy strategy,
-                      const char *actor, int64_t version, struct workspace_rebased *ret, struct err *err)
+                      const struct workspace_decision *decision, struct workspace_rebased *ret, struct err *err)
 {
     autodone(still) struct still still = STILL_NONE;
-    int r = still_begin(service, caller, id, version, BIT(ACTIVE) | BIT(STOPPED), "rebased", &still, err);
+    int r = still_begin(service, caller, id, decision->version, BIT(ACTIVE) | BIT(STOPPED), "rebased", &still, err);
 
     if (r < 0)
         return r;
+    still.may_stop = decision->may_stop;
     workspaces_touch(service, id);
     ret->prefix = xdup(still.prefix);
     r = rebase(&still, strategy, ret, err);
@@ -229,10 +231,10 @@ int workspaces_rebase(struct service *service, const struct caller *caller, cons
         r = move_base(&still, ret, err);
     if (r < 0)
         return r;
-    workspaces_tell(service, caller, &still.row, "workspace_rebased", actor,
-                    json_pack("{s:I, s:I, s:s, s:s}", "moved", (json_int_t) ret->rebase.moved_count, "conflicts",
-                              (json_int_t) ret->rebase.conflict_count, "previousBaseHash", ret->old_head, "newBaseHash",
-                              ret->new_head));
+    review_tell(service, caller, &still.row, "workspace_rebased", decision->actor,
+                json_pack("{s:I, s:I, s:s, s:s}", "moved", (json_int_t) ret->rebase.moved_count, "conflicts",
+                          (json_int_t) ret->rebase.conflict_count, "previousBaseHash", ret->old_head, "newBaseHash",
+                          ret->new_head));
     take_row(&still, &ret->row);
     return 0;
 }
@@ -274,7 +276,7 @@ static int undo(struct still *still, bool is_dry, const char *actor, struct work
     struct undo_options options = { .is_dry = is_dry };
     int r = still_hold(still, err);
 
-    options.is_held = still_is_held(still);
+    options.is_held = still_is_locked(still);
     if (r == 0 && !is_dry)
         r = review_record_begin(still, &record, NULL, err);
     if (r < 0)
@@ -288,25 +290,27 @@ static int undo(struct still *still, bool is_dry, const char *actor, struct work
     }
     r = review_record_finish(still, ret->undo.id, NULL, err);
     if (r == 0)
-        workspaces_tell(still->service, still->caller, &still->row, "workspace_undone", actor,
-                        json_pack("{s:s, s:s, s:I}", "approvalId", ret->undoes, "undoId", ret->undo.id, "files",
-                                  (json_int_t) ret->undo.done_count));
+        review_tell(still->service, still->caller, &still->row, "workspace_undone", actor,
+                    json_pack("{s:s, s:s, s:I}", "approvalId", ret->undoes, "undoId", ret->undo.id, "files",
+                              (json_int_t) ret->undo.done_count));
     return r;
 }
 
 int workspaces_undo(struct service *service, const struct caller *caller, const char *id, const char *approval_id, bool is_dry,
-                    const char *actor, int64_t version, struct workspace_undone *ret, struct err *err)
+                    const struct workspace_decision *decision, struct workspace_undone *ret, struct err *err)
 {
     autodone(still) struct still still = STILL_NONE;
-    int r = still_begin(service, caller, id, version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "undone", &still, err);
+    int r =
+        still_begin(service, caller, id, decision->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "undone", &still, err);
 
     if (r < 0)
         return r;
+    still.may_stop = decision->may_stop;
     workspaces_touch(service, id);
     ret->prefix = xdup(still.prefix);
     r = find_approval(still.delta_path, approval_id, ret, err);
     if (r == 0)
-        r = undo(&still, is_dry, actor, ret, err);
+        r = undo(&still, is_dry, decision->actor, ret, err);
     if (r >= 0)
         take_row(&still, &ret->row);
     return r;

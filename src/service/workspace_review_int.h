@@ -5,6 +5,10 @@
 #include "service/workspace_int.h"
 #include "service/workspace_review.h"
 
+/* What was decided, in the store before it is acknowledged: who asks later why a file is as it is must find it. */
+void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+                 const char *actor, json_t *details);
+
 /* ---- a workspace that keeps still (workspace_review_still.c) ---- */
 
 struct still {
@@ -16,7 +20,8 @@ struct still {
     int dir_fd;                /* owned: the workspace's directory */
     int fd;                    /* owned: the connection that holds; -1: nothing runs */
     char *payload;             /* owned */
-    bool starts_again;         /* it was stopped because it cannot be held */
+    bool may_stop;             /* it may be stopped, and started again, where it cannot be held */
+    bool starts_again;         /* that happened */
 };
 
 #define STILL_NONE ((struct still){ .dir_fd = -1, .fd = -1 })
@@ -25,21 +30,34 @@ struct still {
 int still_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned statuses,
                 const char *verbed, struct still *ret, struct err *err);
 
-/* From here on nothing changes the delta. */
+/*
+ * Nothing changes the delta from here on: a fence is held at its gate, of other drivers the processes are frozen. Where that cannot be, it
+ * is stopped, and started again by still_done(); but only if it may be: WOULD_STOP otherwise.
+ */
 int still_hold(struct still *still, struct err *err);
 
-/* Whether its driver can do that while it runs; another is stopped by still_hold(), and started again by still_done(). */
-bool still_can_hold(const struct still *still);
+/* The same for who will take paths out of the delta by still_release(). The kernel's overlayfs does not expect that while it is mounted: it has to be
+ * stopped for it. */
+int still_hold_to_drop(struct still *still, struct err *err);
 
-/* Whether the delta is in use: held, or by a driver that cannot be and that nobody has stopped yet. For `is_held` of review/. */
-bool still_is_held(const struct still *still);
+/* Holds it if it can be, without stopping it. Then still_is_calm(). */
+int still_try(struct still *still, struct err *err);
+bool still_is_calm(const struct still *still);
+
+/* Whether somebody has the delta's lock as long as it runs. For `is_held` of review/. */
+bool still_is_locked(const struct still *still);
+
+/* Whether what was taken can leave the delta now. */
+bool still_can_drop(const struct still *still);
 
 /* These leave the delta, and everything goes on. Without any it cannot fail. */
 int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err);
 
-/* The delta of a copy is made anew from two trees: these paths (no leading slash) are as the project has them from now on, in both; or
- * only in the one that is compared with, so that what is left of them stays a change. Nothing to do for other drivers. */
-int still_follow(struct still *still, const char *const *paths, size_t count, bool keeps_work, struct err *err);
+/* What was taken: of whole files `drops`, which leave the delta if they can, and hunks of files, which then stand on new grounds. */
+int still_release_taken(struct still *still, const struct approve *approve, struct err *err);
+
+/* Of a copy that is held: what the agent has at these paths is what it is compared with. Everything goes on. */
+int still_stand(struct still *still, const struct fence_drop *drops, size_t count, struct err *err);
 bool still_is_copy(const struct still *still);
 
 /* Ends its processes and its mount; it is stopped then, if it was active. */

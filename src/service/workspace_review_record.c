@@ -25,12 +25,21 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "review/file_id.h"
+#include "service/events.h"
 #include "service/workspace_review_int.h"
 #include "store/applied_change_row.h"
 
 #define RECORD_FILE "deciding"
 #define RECORD_BYTES_MAX ((size_t) 512 << 20)
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+
+/* A database that takes nothing now does not make the decision undone: then it is in the log. */
+void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+                 const char *actor, json_t *details)
+{
+    workspaces_tell(service, caller, row, type, actor, details);
+    events_flush(service);
+}
 
 /* ---- writing ---- */
 
@@ -307,6 +316,17 @@ int review_record_finish(struct still *still, const char *approval_id, char ***r
 
 /* ---- after a kill ---- */
 
+/* Of one that goes on with what it has, it stays; that it is no change was noted with the landing. A copy that cannot be held is left on its old
+ * ground: at worst that is a conflict later. */
+static int release_again(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+{
+    if (still_can_drop(still))
+        return still_release(still, drops, count, err);
+    if (still_is_copy(still) && still_is_calm(still))
+        return still_stand(still, drops, count, err);
+    return still_release(still, NULL, 0, err);
+}
+
 /* Only what nobody has changed since. */
 static int drop_again(struct still *still, const struct known *known, struct err *err)
 {
@@ -322,16 +342,16 @@ static int drop_again(struct still *still, const struct known *known, struct err
     for (size_t i = 0; i < known->drop_count; i++)
         if (!change_set_find_scoped(&set, known->drops[i] + 1))
             drops[count++] = (struct fence_drop){ .path = known->drops[i], .replace_fd = -1 };
-    return still_release(still, drops, count, err);
+    return release_again(still, drops, count, err);
 }
 
 static int recover(struct still *still, const struct known *known, struct err *err)
 {
     char id[ID_TEXT_MAX] = "";
-    int r = still_hold(still, err);
+    int r = still_try(still, err);
 
     if (r == 0)
-        r = approve_recover(still->delta_path, still_is_held(still), err);
+        r = approve_recover(still->delta_path, still_is_locked(still), err);
     if (r == 0)
         r = last_id(still->delta_path, id, NULL, err);
     if (r < 0)
@@ -345,11 +365,11 @@ static int recover(struct still *still, const struct known *known, struct err *e
         r = finish(still, known, id, NULL, err);
     if (r < 0)
         return r;
-    workspaces_tell(still->service, still->caller, &still->row,
-                    *known->undoes ? "workspace_undone"
-                    : known->ends  ? "workspace_approved"
-                                   : "workspace_partial_approved",
-                    known->actor, json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1));
+    review_tell(still->service, still->caller, &still->row,
+                *known->undoes ? "workspace_undone"
+                : known->ends  ? "workspace_approved"
+                               : "workspace_partial_approved",
+                known->actor, json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1));
     log_info("what was being applied is applied", LOG_STR("sandbox_id", still->row.id), LOG_STR("approval_id", id));
     return 0;
 }

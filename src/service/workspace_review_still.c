@@ -79,28 +79,57 @@ int still_begin(struct service *service, const struct caller *caller, const char
     return check(&ret->row, 0, statuses, verbed, err);
 }
 
-bool still_can_hold(const struct still *still)
+static bool is_fence(const struct still *still)
 {
     return strcmp(still->row.driver, WORKSPACE_DRIVER) == 0;
 }
 
-static int stop_for_now(struct still *still)
+bool still_is_copy(const struct still *still)
 {
+    return strcmp(still->row.driver, "copy") == 0;
+}
+
+static bool is_running(const struct still *still)
+{
+    return still->row.status == WORKSPACE_STATUS_ACTIVE && !still->starts_again;
+}
+
+bool still_is_calm(const struct still *still)
+{
+    return still->fd >= 0 || !is_running(still);
+}
+
+/* A copy's is taken by whoever makes it anew. */
+bool still_is_locked(const struct still *still)
+{
+    return is_running(still) && !still_is_copy(still);
+}
+
+bool still_can_drop(const struct still *still)
+{
+    return is_fence(still) || !is_running(still);
+}
+
+/* Its processes end, so it is for people to say. */
+static int stop_for_now(struct still *still, const char *why, struct err *err)
+{
+    if (!still->may_stop)
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                                   "sandbox %s, on the driver %s, would have to be stopped for that and started again, and its "
+                                   "processes would end (%s); nothing was changed",
+                                   still->row.id, still->row.driver, why),
+                           "WOULD_STOP");
     life_end(still->service, still->ward);
     still->starts_again = true;
     return 0;
 }
 
-int still_hold(struct still *still, struct err *err)
+static int hold(struct still *still, struct err *err)
 {
-    int r;
-
-    if (still->row.status != WORKSPACE_STATUS_ACTIVE || still->fd >= 0 || still->starts_again)
-        return 0;
-    if (!still_can_hold(still))
-        return stop_for_now(still);
     autofd int fd = -1;
-    r = ward_take_fd(still->ward, &fd, err);
+    int r = ward_take_fd(still->ward, &fd, err);
+
     if (r < 0)
         return err_because(err, r, "INVALID_STATE");
     if (!still->payload)
@@ -112,9 +141,36 @@ int still_hold(struct still *still, struct err *err)
     return 0;
 }
 
-bool still_is_held(const struct still *still)
+int still_try(struct still *still, struct err *err)
 {
-    return still->fd >= 0 || (still->row.status == WORKSPACE_STATUS_ACTIVE && !still_can_hold(still) && !still->starts_again);
+    struct err why = ERR_NONE;
+    int r = still_is_calm(still) ? 0 : hold(still, &why);
+
+    if (r < 0 && is_fence(still)) {
+        *err = why;
+        return r;
+    }
+    return 0;
+}
+
+int still_hold(struct still *still, struct err *err)
+{
+    struct err why = ERR_NONE;
+    int r = still_is_calm(still) ? 0 : hold(still, &why);
+
+    if (r == 0)
+        return 0;
+    if (!is_fence(still))
+        return stop_for_now(still, why.text, err);
+    *err = why;
+    return r;
+}
+
+int still_hold_to_drop(struct still *still, struct err *err)
+{
+    if (!is_running(still) || is_fence(still) || still_is_copy(still))
+        return still_hold(still, err);
+    return stop_for_now(still, "the kernel's overlayfs must not have its layers changed while it is mounted", err);
 }
 
 static int send_drops(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
@@ -146,21 +202,8 @@ static int release_held(struct still *still, const struct fence_drop *drops, siz
     return r;
 }
 
-bool still_is_copy(const struct still *still)
-{
-    return strcmp(still->row.driver, "copy") == 0;
-}
-
-int still_follow(struct still *still, const char *const *paths, size_t count, bool keeps_work, struct err *err)
-{
-    if (!still_is_copy(still) || count == 0)
-        return 0;
-    return copy_delta_follow(still->dir_fd, still->row.scope_path, paths, count, keeps_work, err);
-}
-
 static int drop_at_rest(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
 {
-    autofree const char **paths = xalloc((count + 1) * sizeof(*paths));
     int r = -EBUSY;
 
     /* A child of ours that is between its fork and its exec has the delta's lock, too, for a moment. */
@@ -170,16 +213,67 @@ static int drop_at_rest(struct still *still, const struct fence_drop *drops, siz
         *err = ERR_NONE;
         r = delta_drop(still->delta_path, drops, count, err);
     }
+    return r;
+}
+
+static const char **list_paths(const struct fence_drop *drops, size_t count)
+{
+    const char **paths = xalloc((count + 1) * sizeof(*paths));
+
     for (size_t i = 0; i < count; i++)
         paths[i] = drops[i].path + 1;
-    return r < 0 ? r : still_follow(still, paths, count, false, err);
+    return paths;
 }
 
 int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
 {
-    if (still->fd >= 0)
-        return release_held(still, drops, count, err);
-    return count > 0 ? drop_at_rest(still, drops, count, err) : 0;
+    autofree const char **paths = list_paths(drops, count);
+    int r = 0;
+
+    /* The delta of a copy is made anew from its two trees. */
+    if (count > 0 && still_is_copy(still))
+        r = copy_delta_follow(still->dir_fd, still->row.scope_path, paths, count, err);
+    else if (count > 0 && still->fd < 0)
+        r = drop_at_rest(still, drops, count, err);
+    if (still->fd < 0 || r < 0)
+        return r;
+    return is_fence(still) ? release_held(still, drops, count, err) : release_held(still, NULL, 0, err);
+}
+
+/* Its tree is not touched: processes have files of it open. What it has not seen of the project is merged when more of it is approved. */
+int still_stand(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+{
+    autofree const char **paths = list_paths(drops, count);
+    int r = copy_delta_stand(still->dir_fd, paths, count, err);
+
+    return r < 0 ? r : still_release(still, NULL, 0, err);
+}
+
+static int stand_on_parts(struct still *still, const struct approve *approve, struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < approve->edits.count; i++) {
+        const struct approve_file *file = &approve->files[i];
+        if (file->outcome == APPROVE_PARTLY)
+            r = copy_delta_stand_on(still->dir_fd, approve->edits.items[i].path, file->ground.data ? file->ground.data : "",
+                                    file->ground.len, file->ground_mode, err);
+    }
+    return r;
+}
+
+int still_release_taken(struct still *still, const struct approve *approve, struct err *err)
+{
+    autofree struct fence_drop *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
+    int r = still_is_copy(still) ? stand_on_parts(still, approve, err) : 0;
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < approve->drop_count; i++)
+        drops[i] = (struct fence_drop){ .path = approve->drops[i], .replace_fd = -1 };
+    if (still_can_drop(still))
+        return still_release(still, drops, approve->drop_count, err);
+    return still_is_copy(still) ? still_stand(still, drops, approve->drop_count, err) : still_release(still, NULL, 0, err);
 }
 
 int still_halt(struct still *still, struct err *err)

@@ -90,12 +90,12 @@ static void prune_one(struct service *service, const struct caller *caller, cons
     r = still_begin(service, caller, row->id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED), "pruned", &still,
                     &err);
     /* It is not worth stopping one for. */
-    if (r < 0 || (still.row.status == WORKSPACE_STATUS_ACTIVE && !still_can_hold(&still)))
-        return;
-    r = still_hold(&still, &err);
-    options.is_held = still_is_held(&still);
     if (r == 0)
-        r = prune_run(delta_path, &options, ret, &err);
+        r = still_try(&still, &err);
+    if (r < 0 || !still_is_calm(&still))
+        return;
+    options.is_held = still_is_locked(&still);
+    r = prune_run(delta_path, &options, ret, &err);
     if (r < 0 && r != -EBUSY)
         log_warn("old approvals of a sandbox are not forgotten", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
 }

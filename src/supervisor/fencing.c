@@ -73,7 +73,7 @@ static void on_denial(const struct fence_denial *denial, void *cookie)
     letter->path = xdup(denial->path);
     letter->detail = xprintf("%s %s%s%s", need_name(denial->op), level_name(denial->level), denial->detail ? " " : "",
                              denial->detail ? denial->detail : "");
-    roster_name_at(fencing->roster, denial->pid, denial->wall_ns, letter->exec);
+    memcpy(letter->exec, denial->exec, strnlen(denial->exec, CTL_NAME_MAX - 1));
     pthread_mutex_lock(&fencing->lock);
     bool fits = fencing->letter_count < MAILBOX_MAX;
     if (fits) {
@@ -88,9 +88,36 @@ static void on_denial(const struct fence_denial *denial, void *cookie)
         letter_free(letter);
 }
 
-static void deliver(struct fencing *fencing)
+static void put_down(struct fencing *fencing, struct letter *letter)
 {
-    struct letter *letters;
+    chronicle_add(fencing->chronicle,
+                  &(struct ctl_event){
+                      .kind = CTL_EVENT_DENIED,
+                      .wall_ns = letter->denial.wall_ns,
+                      .exec = letter->exec,
+                      .subject = letter->path,
+                      .detail = letter->detail,
+                      .numbers = { letter->denial.error, letter->denial.pid, (int64_t) letter->denial.repeats },
+                  });
+    letter_free(letter);
+}
+
+/* Several names: it was not known whose process it was, and may be by now. False: it may be soon, when the pid of a command comes
+ * that has begun already; the roster tells of it. */
+static bool find_sender(struct fencing *fencing, struct letter *letter)
+{
+    bool is_sure = !roster_awaits_pids(fencing->roster);
+
+    if (*letter->exec && !strchr(letter->exec, ','))
+        return true;
+    roster_name_at(fencing->roster, letter->denial.pid, letter->denial.wall_ns, letter->exec);
+    return is_sure || !strchr(letter->exec, ',');
+}
+
+static void deliver(struct fencing *fencing, bool all)
+{
+    struct letter *letters, *kept = NULL, **last = &kept;
+    unsigned kept_count = 0;
 
     pthread_mutex_lock(&fencing->lock);
     letters = fencing->letters;
@@ -102,17 +129,36 @@ static void deliver(struct fencing *fencing)
         struct letter *letter = letters;
 
         letters = letter->next;
-        chronicle_add(fencing->chronicle,
-                      &(struct ctl_event){
-                          .kind = CTL_EVENT_DENIED,
-                          .wall_ns = letter->denial.wall_ns,
-                          .exec = letter->exec,
-                          .subject = letter->path,
-                          .detail = letter->detail,
-                          .numbers = { letter->denial.error, letter->denial.pid, (int64_t) letter->denial.repeats },
-                      });
-        letter_free(letter);
+        letter->next = NULL;
+        if (find_sender(fencing, letter) || all) {
+            put_down(fencing, letter);
+            continue;
+        }
+        *last = letter;
+        last = &letter->next;
+        kept_count++;
     }
+    if (!kept)
+        return;
+    pthread_mutex_lock(&fencing->lock);
+    *last = fencing->letters;
+    if (!fencing->letters)
+        fencing->last_letter = last;
+    fencing->letters = kept;
+    fencing->letter_count += kept_count;
+    pthread_mutex_unlock(&fencing->lock);
+}
+
+static void on_pid(void *cookie)
+{
+    struct fencing *fencing = cookie;
+    bool has_letters;
+
+    pthread_mutex_lock(&fencing->lock);
+    has_letters = fencing->letters;
+    pthread_mutex_unlock(&fencing->lock);
+    if (has_letters)
+        wake(fencing);
 }
 
 static void on_wake(uint32_t events, void *cookie)
@@ -125,7 +171,7 @@ static void on_wake(uint32_t events, void *cookie)
     (void) events;
     if (read(fencing->wake_fd, &count, sizeof(count)) < 0)
         return;
-    deliver(fencing);
+    deliver(fencing, false);
     pthread_mutex_lock(&fencing->lock);
     has_ended = fencing->has_ended;
     r = fencing->end_result;
@@ -241,6 +287,7 @@ int fencing_start(const struct fencing_config *config, struct fencing **ret, str
     if (r)
         return err_errno(err, -r, "starting the fence's thread");
     fencing->is_running = true;
+    roster_tell(config->roster, on_pid, fencing);
     *ret = steal_ptr(&fencing);
     return 0;
 }
@@ -250,12 +297,13 @@ void fencing_free(struct fencing *fencing)
     if (!fencing)
         return;
     watch_stop(&fencing->watch);
+    roster_tell(fencing->roster, NULL, NULL);
     if (fencing->is_running) {
         fence_stop(fencing->fence);
         pthread_join(fencing->thread, NULL);
     }
     fence_free(fencing->fence);
-    deliver(fencing); /* those of the last moments: the fence has told all when it is gone */
+    deliver(fencing, true); /* those of the last moments: the fence has told all when it is gone */
     if (fencing->wake_fd >= 0)
         close(fencing->wake_fd);
     pthread_mutex_destroy(&fencing->lock);

@@ -49,15 +49,18 @@ static int open_parent(int root, const char *path, int *ret_fd, const char **ret
     return *ret_fd < 0 ? *ret_fd : 0;
 }
 
-int file_op_open_root(const char *mount_point)
+int file_op_open_root(const char *mount_point, bool is_plain)
 {
     autofd int fd = open(mount_point, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     struct statfs fs;
+    struct statx root;
 
     if (fd < 0)
         return -errno;
-    if (fstatfs(fd, &fs) < 0)
+    if (fstatfs(fd, &fs) < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &root) < 0)
         return -errno;
+    if (is_plain)
+        return root.stx_attributes & STATX_ATTR_MOUNT_ROOT ? steal_fd(&fd) : -ENOTCONN;
     return fs.f_type == FUSE_SUPER_MAGIC ? steal_fd(&fd) : -ENOTCONN;
 }
 

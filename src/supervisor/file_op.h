@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -16,8 +17,8 @@
 #define FILE_OP_DEPTH_MAX 200     /* of what is removed */
 #define FILE_OP_NAMES_MAX 1000000 /* in a directory that is listed; -E2BIG */
 
-/* The root of a fence that is mounted there, or -ENOTCONN: never the directory below it. */
-int file_op_open_root(const char *mount_point);
+/* The root of what is mounted there, a fence unless it `is_plain`, or -ENOTCONN: never the directory below it. */
+int file_op_open_root(const char *mount_point, bool is_plain);
 
 /* From here on this thread is the sandbox's user for all it does with files, without the rights of ours. */
 int file_op_become(uid_t uid, gid_t gid);

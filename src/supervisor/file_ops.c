@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "supervisor/client.h"
 #include "supervisor/file_op.h"
+#include "supervisor/plain.h"
 #include "supervisor/sandbox.h"
 
 #define AT_ONCE_MAX 16
@@ -170,14 +171,24 @@ static int perform(struct file_job *job, int root, int content)
 static int run(struct file_job *job)
 {
     const struct identity *user = &job->sandbox->identity;
-    autofd int root = file_op_open_root(job->sandbox->mount_point), content = -1;
+    struct plain *plain = job->sandbox->plain;
+    bool changes = job->request.op != CTL_FILE_STAT && job->request.op != CTL_FILE_LIST && job->request.op != CTL_FILE_READ;
+    autofd int root = file_op_open_root(job->sandbox->mount_point, plain), content = -1;
     int r = root < 0 ? root : 0;
 
     if (r == 0 && job->request.op == CTL_FILE_WRITE)
         r = gather(job, &content);
     if (r == 0)
         r = file_op_become(user->uid, user->gid);
-    return r < 0 ? r : perform(job, root, content);
+    if (r < 0)
+        return r;
+    /* A fence has its gate. */
+    if (plain && changes)
+        plain_change_begin(plain);
+    r = perform(job, root, content);
+    if (plain && changes)
+        plain_change_end(plain);
+    return r;
 }
 
 static void *work(void *cookie)

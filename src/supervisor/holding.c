@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "fence/hold.h"
 #include "supervisor/client.h"
+#include "supervisor/plain.h"
 #include "supervisor/sandbox.h"
 
 #define WAIT_MS_MAX 10000 /* a sandbox that ends waits for a hold that begins */
@@ -35,7 +36,8 @@ struct holding {
     size_t count, cap, bytes, replacements;
 
     /* const for the thread */
-    struct fence *fence;
+    struct fence *fence; /* or */
+    struct plain *plain;
     uint32_t wait_ms, limit_ms;
 
     pthread_mutex_t lock; /* guards all below */
@@ -85,15 +87,31 @@ static int let_go(struct holding *h, struct fence_hold *hold, bool drops_all, st
     return fence_release(hold, drops, count, err);
 }
 
+static int hold_fence(struct holding *h, struct err *err)
+{
+    struct fence_hold *hold;
+    int r = fence_hold(h->fence, (int) h->wait_ms, &hold, err);
+
+    return r < 0 ? r : let_go(h, hold, stand_still(h), err);
+}
+
+static int hold_plain(struct holding *h, struct err *err)
+{
+    int r = plain_hold(h->plain, h->wait_ms, err);
+
+    if (r < 0)
+        return r;
+    stand_still(h);
+    plain_release(h->plain);
+    return 0;
+}
+
 static void *work(void *cookie)
 {
     struct holding *h = cookie;
-    struct fence_hold *hold;
     struct err err = ERR_NONE;
-    int r = fence_hold(h->fence, (int) h->wait_ms, &hold, &err);
+    int r = h->plain ? hold_plain(h, &err) : hold_fence(h, &err);
 
-    if (r == 0)
-        r = let_go(h, hold, stand_still(h), &err);
     pthread_mutex_lock(&h->lock);
     h->is_over = h->has_ended = true;
     h->r = r;
@@ -227,7 +245,8 @@ static void take_hold(struct sandbox *sandbox, struct client *client, const stru
     }
     h = xnew(struct holding);
     *h = (struct holding){ .sandbox = sandbox, .client = client, .hold_tag = request->tag, .wake_fd = -1 };
-    h->fence = fencing_fence(sandbox->fencing);
+    h->plain = sandbox->plain;
+    h->fence = h->plain ? NULL : fencing_fence(sandbox->fencing);
     h->wait_ms = request->hold.wait_ms < WAIT_MS_MAX ? request->hold.wait_ms : WAIT_MS_MAX;
     h->limit_ms = request->hold.limit_ms;
     pthread_mutex_init(&h->lock, NULL);
@@ -272,6 +291,11 @@ static void take_drop(struct sandbox *sandbox, struct client *client, const stru
 
     if (!is_holder(sandbox, client)) {
         refuse(client, request->tag, ERR_FAILED_PRECONDITION, "the sandbox's files are not held");
+        return;
+    }
+    /* What it has is changed by who holds it, or not at all: there is no gate behind which we could. */
+    if (h->plain) {
+        refuse(client, request->tag, ERR_FAILED_PRECONDITION, "nothing can leave the changes of a sandbox without a fence");
         return;
     }
     if (h->count + paths->count > CTL_DROPS_MAX || h->bytes + paths->len > CTL_DROPS_BYTES_MAX ||

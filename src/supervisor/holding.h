@@ -1,6 +1,6 @@
 /*
  * Holding the sandbox's files still for a client (HOLD, DROP, RELEASE of wire/ctl_proto.h), in a thread beside the reactor, which closes
- * the fence's gate and opens it again.
+ * the fence's gate and opens it again; or, where there is no fence, freezes the sandbox's processes and thaws them. There nothing can be dropped.
  *
  *     none ──HOLD──▶ closing ──▶ held ──RELEASE, limit, client gone, sandbox_stop()──▶ releasing ──▶ none
  *

@@ -2,7 +2,9 @@
  * agentfense-supervisor: one process for one sandbox, for as long as it runs.
  *
  *     agentfense-supervisor [--owner-fd N | --report-fd N] DIR
+ *     agentfense-supervisor --try DIR
  *
+ * The second tries what drivers need, in DIR: supervisor/trial.h. The first is for a sandbox:
  * DIR is the sandbox's directory (wire/sandbox_spec.h), its control socket is DIR/ctl (wire/ctl_proto.h). With either option that
  * inherited socket is a control connection too, on which also is told why nothing came of the sandbox. When the owner's ends
  * the sandbox does; otherwise it lives until it is told to stop or SIGTERM comes. Whatever kills this process ends everything that runs in the sandbox; what was written is in DIR/delta,
@@ -38,6 +40,7 @@
 #include "supervisor/leftovers.h"
 #include "supervisor/process.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/trial.h"
 
 #define LOCK_TRIES 50
 #define LOCK_PAUSE_MS 10
@@ -47,6 +50,7 @@
 static int usage(void)
 {
     fprintf(stderr, "usage: agentfense-supervisor [--owner-fd N | --report-fd N] DIR\n"
+                    "       agentfense-supervisor --try DIR\n"
                     "Started by agentfense; see 'agentfense help' for what people use.\n");
     return 2;
 }
@@ -217,21 +221,27 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         { "owner-fd", required_argument, NULL, 'o' },
         { "report-fd", required_argument, NULL, 'r' },
+        { "try", no_argument, NULL, 't' },
         { 0 },
     };
     struct err err = ERR_NONE;
     int parent_fd = -1, option;
-    bool is_owner = false;
+    bool is_owner = false, is_trial = false;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (parent_fd >= 0 || option == '?' || (parent_fd = parse_fd(optarg)) < 0)
+        if (parent_fd >= 0 || is_trial || option == '?')
+            return usage();
+        is_trial = option == 't';
+        if (!is_trial && (parent_fd = parse_fd(optarg)) < 0)
             return usage();
         is_owner = option == 'o';
     }
     if (optind + 1 != argc || argv[optind][0] != '/')
         return usage();
     autofree char *dir_path = realpath(argv[optind], NULL);
-    if (supervise(dir_path ? dir_path : argv[optind], parent_fd, is_owner, &err) == 0)
+    if (is_trial && trial_run(dir_path ? dir_path : argv[optind], &err) == 0)
+        end(0);
+    if (!is_trial && supervise(dir_path ? dir_path : argv[optind], parent_fd, is_owner, &err) == 0)
         end(0);
     if (!tell_parent(parent_fd, &err))
         log_error("the supervisor ends", LOG_STR("error", err.text));

@@ -1,12 +1,16 @@
 #include "supervisor/plain.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "fence/copy_delta.h"
 #include "policy/rule.h"
+#include "runtime/runtime.h"
 #include "supervisor/bind.h"
 #include "supervisor/fencing.h"
 #include "supervisor/overlay.h"
@@ -18,6 +22,8 @@ struct plain {
     bool is_overlay;
     int lock_fd;    /* owned, of an overlayfs */
     int sandbox_fd; /* borrowed */
+    struct sandbox *sandbox;
+    pthread_rwlock_t calm; /* for reading by clients' changes, for writing by who holds */
 };
 
 bool plain_is_wanted(const struct sandbox *sandbox)
@@ -68,6 +74,8 @@ int plain_start(struct sandbox *sandbox, struct plain **ret, struct err *err)
         return r;
     plain = xnew(struct plain);
     plain->lock_fd = -1;
+    plain->sandbox = sandbox;
+    pthread_rwlock_init(&plain->calm, NULL);
     plain->sandbox_fd = sandbox->dir_fd;
     plain->delta_path = xprintf("%s/delta", sandbox->dir_path);
     plain->lower_point = xprintf("%s/lower", sandbox->dir_path);
@@ -107,5 +115,43 @@ void plain_free(struct plain *plain)
     free(plain->delta_path);
     free(plain->lower_point);
     free(plain->copy_path);
+    pthread_rwlock_destroy(&plain->calm);
     free(plain);
+}
+
+/* ---- holding it still ---- */
+
+int plain_hold(struct plain *plain, uint32_t wait_ms, struct err *err)
+{
+    struct timespec until = clock_timespec_of_ns(clock_now_ns() + wait_ms * CLOCK_NS_PER_MS);
+    int r = -pthread_rwlock_clockwrlock(&plain->calm, CLOCK_MONOTONIC, &until);
+
+    if (r < 0)
+        return err_errno(err, r, "waiting for changes to files to end");
+    r = runtime_freeze(plain->sandbox->process, true);
+    if (r == 0)
+        return 0;
+    plain_release(plain);
+    return r == -ENOTSUP ? err_set(err, ERR_FAILED_PRECONDITION, r,
+                                   "its processes cannot be made to stand still: they have no cgroup that can be frozen")
+                         : err_errno(err, r, "making the sandbox's processes stand still");
+}
+
+void plain_release(struct plain *plain)
+{
+    int r = runtime_freeze(plain->sandbox->process, false);
+
+    if (r < 0 && r != -ENOTSUP)
+        log_error("a sandbox's processes do not go on", LOG_ERRNO("error", r));
+    pthread_rwlock_unlock(&plain->calm);
+}
+
+void plain_change_begin(struct plain *plain)
+{
+    pthread_rwlock_rdlock(&plain->calm);
+}
+
+void plain_change_end(struct plain *plain)
+{
+    pthread_rwlock_unlock(&plain->calm);
 }

@@ -6,17 +6,20 @@
  * run, as do writes that the kernel makes in its own time. What an agent can forge this way is which of its own commands did it.
  *
  * Asked by the fence's worker threads; the answer needs /proc only when several run at once. Refusals are told a moment later,
- * when who was refused may have ended: for these the last that left are remembered with their times.
+ * when who was refused may have ended: for these the last that left are remembered with their times, and so are those that nobody
+ * knew yet.
  */
 #pragma once
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "wire/ctl_proto.h"
 
 #define ROSTER_PAST_MAX 32
+#define ROSTER_STRANGERS_MAX 64
 
 struct roster_entry {
     const void *key;
@@ -25,12 +28,22 @@ struct roster_entry {
     char name[CTL_NAME_MAX];
 };
 
+/* A process whose session was nobody's when it was asked for: a command's first requests may come before its pid does. */
+struct roster_stranger {
+    pid_t pid;
+    uint32_t session; /* inside */
+};
+
 struct roster {
     pthread_mutex_t lock;
     struct roster_entry *entries; /* owned; guarded by `lock`, as all below */
     size_t count, cap;
     struct roster_entry past[ROSTER_PAST_MAX]; /* a ring */
     size_t past_count;
+    struct roster_stranger strangers[ROSTER_STRANGERS_MAX]; /* a ring */
+    size_t stranger_count;
+    void (*on_pid)(void *cookie); /* called with the lock */
+    void *cookie;
 };
 
 #define ROSTER_EMPTY ((struct roster){ .lock = PTHREAD_MUTEX_INITIALIZER })
@@ -41,8 +54,12 @@ void roster_done(struct roster *roster);
 void roster_set(struct roster *roster, const void *key, uint32_t pid, const char *name);
 void roster_remove(struct roster *roster, const void *key);
 
+/* Whether one is without its pid still; and who wants to know when that may have changed. It must not ask us anything. */
+bool roster_awaits_pids(struct roster *roster);
+void roster_tell(struct roster *roster, void (*on_pid)(void *cookie), void *cookie);
+
 /* The name of the run that `pid`, as we number it, belongs to; 0: nobody knows which process it was. */
 void roster_name_of(struct roster *roster, pid_t pid, char out[CTL_NAME_MAX]);
 
-/* The same of a time that has passed. */
+/* The same of a time that has passed; of a process that is gone by now, if roster_name_of() was asked while it lived. */
 void roster_name_at(struct roster *roster, pid_t pid, int64_t wall_ns, char out[CTL_NAME_MAX]);

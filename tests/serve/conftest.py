@@ -26,7 +26,23 @@ if os.environ.get("AGENTFENSE_TEST_DB") == "postgres":
     atexit.register(POSTGRES.stop)
     Server.new_database = POSTGRES.new_database
 
-pytest_configure, pytest_collection_modifyitems = engine.pytest_configure, engine.pytest_collection_modifyitems
+
+def pytest_configure(config):
+    engine.pytest_configure(config)
+    config.addinivalue_line("markers", "databases: of the workspaces' tests, one that always runs on both")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What workspaces do depends little on the database: of their tests but those of their life, the second one runs a few. AGENTFENSE_LONG=1: all."""
+    engine.pytest_collection_modifyitems(items)
+    if os.environ.get("AGENTFENSE_TEST_DB") != "postgres" or os.environ.get("AGENTFENSE_LONG"):
+        return
+    is_left = [item.path.name.startswith("test_ws_") and item.path.name != "test_ws_life.py" and not item.get_closest_marker("databases")
+               for item in items]
+    config.hook.pytest_deselected(items=[item for item, left in zip(items, is_left) if left])
+    items[:] = [item for item, left in zip(items, is_left) if not left]
+
+
 if engine.is_wanted():
     Server.engine = engine.engine_or_skip()
 

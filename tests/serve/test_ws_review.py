@@ -27,6 +27,7 @@ def refused(answer, status):
     return body
 
 
+@pytest.mark.databases
 def test_the_whole_way(shared):
     box = Review(shared, FILES)
     try:
@@ -209,6 +210,7 @@ def test_one_file_that_is_unchanged_can_be_approved_beside_one_that_is_not(box):
     assert box.read("a") == b"a\n" and not (box.project / "b").exists()
 
 
+@pytest.mark.databases
 def test_what_was_shown_is_remembered_over_a_restart(make):
     server = make().start()
     box = Review(server, FILES)
@@ -400,6 +402,7 @@ def test_the_base_commit_is_known_and_moves(shared):
 # ---- undo, reject, discard ----
 
 
+@pytest.mark.databases
 def test_an_approval_is_undone(box):
     box.sh("echo new > new; sed -i 's/two/TWO/' src/a.txt; rm README")
     box.diff()
@@ -475,6 +478,7 @@ def test_a_stopped_sandbox_is_approved_part_by_part(box):
 # ---- versions, behaviour, tokens ----
 
 
+@pytest.mark.databases
 def test_a_version_that_is_not_any_more_is_409(box):
     box.sh("echo a > a")
     box.diff()
@@ -501,6 +505,7 @@ def test_what_is_decided_is_deleted_if_so_asked(shared, verb, event):
 # ---- provenance and commits ----
 
 
+@pytest.mark.databases
 def test_what_was_applied_is_pending_until_it_is_committed(shared):
     box = Review(shared, FILES, owner="agent-7", ownerType="agent")
     try:
@@ -534,6 +539,7 @@ def test_what_was_applied_is_pending_until_it_is_committed(shared):
         box.remove()
 
 
+@pytest.mark.databases
 def test_what_somebody_else_committed_is_noted_as_such(shared):
     box = Review(shared, FILES)
     try:
@@ -561,6 +567,7 @@ def test_a_commit_that_cannot_be_is_said_before_anything_is_applied(box):
     refused(box.server.http("POST", "/api/v1/commit-pending", {"sandboxIds": ["x"]}), 400)
 
 
+@pytest.mark.databases
 def test_an_undone_approval_is_not_pending(box):
     box.sh("echo new > new")
     box.diff()

@@ -7,10 +7,11 @@ import subprocess
 
 import pytest
 from review import Review, git, make_repository
+from server import eventually
 
 DRIVERS = ("fence", "overlayfs", "copy")
 FILES = {"README": "read me\n", "src/a.txt": "one\ntwo\nthree\n", "src/long.txt": "".join(f"line {n}\n" for n in range(40)), "doc/x.md": "x\n",
-         "doc/deep/y.md": "y\n", "run.sh": "#!/bin/sh\n"}
+         "doc/deep/y.md": "y\n", "run.sh": "#!/bin/sh\n", "old.bin": "a\0b\n"}
 
 
 def tree(place):
@@ -40,6 +41,7 @@ def make_box(request, shared):
             if request.param == "overlayfs":
                 pytest.skip(str(refused))
             raise
+        boxes[-1].driver = request.param
         return boxes[-1]
 
     yield make
@@ -71,6 +73,7 @@ def check(box, script, **approval):
 
 CASES = {
     "binary_files": "printf 'a\\0b' > bin; printf 'c\\0' >> run.sh",
+    "binary_deleted": "rm old.bin",
     "chmod_only": "chmod 755 run.sh; chmod 600 README",
     "links": "ln -s README link; ln -s nowhere dangling; ln -sfn ../src doc/src",
     "rm_rf_dir": "rm -rf doc",
@@ -122,6 +125,7 @@ def test_partial_hunks_keep_the_rest(box):
     assert box.read("src/long.txt").decode().splitlines()[0::39] == ["first", "last"] and box.read("new") == b"new\n"
 
 
+@pytest.mark.databases
 def test_files_one_by_one_and_the_agent_goes_on(box):
     box.sh("echo 1 > one; echo 2 > two; rm doc/x.md")
     box.diff()
@@ -134,10 +138,111 @@ def test_files_one_by_one_and_the_agent_goes_on(box):
     assert box.approve()["status"] == "approved"
 
 
+TICKS = "n=0; while sleep 0.02; do n=$((n+1)); echo $n; done >> log.txt"  # one descriptor, as a logger has
+
+
+def is_whole(text):
+    numbers = [int(line) for line in text.split()]
+    return numbers == list(range(1, len(numbers) + 1)) and numbers
+
+
+def test_who_is_approved_in_part_goes_on(box):
+    """Processes live, also through what they have open, and nothing that they write before, meanwhile or after is lost."""
+    process = box.start_process(TICKS)
+    box.sh("until test -s log.txt; do sleep 0.01; done; echo a > one; echo b > two; rm doc/x.md; echo more >> README")
+    for chosen in (["one"], ["doc/x.md", "README"]):
+        box.diff()
+        answer = box.approve({"files": chosen})
+        assert answer["isPartial"] and answer["status"] == "active"
+    def approve_log():
+        box.diff()
+        return box.http("POST", "/approve", {"files": ["log.txt"]})[0] == 200  # it may have ticked since the diff
+    for _ in range(2):
+        eventually(approve_log)
+        assert is_whole(box.read("log.txt").decode())
+    taken = box.read("log.txt").decode()
+    eventually(lambda: "log.txt" in box.paths())
+    assert box.process(process["pid"])["running"], box.log(process["pid"])
+    box.ok("DELETE", f"/processes/{process['pid']}", status=204)
+    assert box.paths() == ["log.txt", "two"]
+    written = box.sh("cat log.txt")["stdout"]
+    assert written.startswith(taken) and len(written) > len(taken) and is_whole(written)
+    box.diff()
+    assert box.approve()["status"] == "approved"
+    assert box.read("log.txt").decode() == written and box.read("two") == b"b\n" and box.read("README") == b"read me\nmore\n"
+
+
+def test_what_the_owner_does_after_an_approval_is_not_the_agents(box):
+    box.sh("echo a > one; rm README; echo mine >> src/a.txt; echo rest > rest")
+    box.diff()
+    box.approve({"files": ["one", "README", "src/a.txt"]})
+    (box.project / "one").write_text("owner\n")
+    (box.project / "README").write_text("a new one\n")
+    (box.project / "src/a.txt").write_text("zero\none\ntwo\nthree\nmine\n")
+    assert box.paths() == ["rest"]
+    assert box.approve()["status"] == "approved"
+    assert (box.read("one"), box.read("README")) == (b"owner\n", b"a new one\n")
+    assert box.read("src/a.txt") == b"zero\none\ntwo\nthree\nmine\n"
+
+
+def test_hunks_beside_the_owners_edits_keep_both(box):
+    """Some of the agent's hunks land on a file that the owner has changed elsewhere; the rest lands later. Nobody's lines go."""
+    if box.driver == "overlayfs":
+        pytest.skip("it knows no ground to merge on")
+    box.sh("sed -i '1s/.*/first/; 40s/.*/last/' src/long.txt; echo rest > rest")
+    text = box.read("src/long.txt").decode().splitlines()
+    text[19] = "owner"
+    (box.project / "src/long.txt").write_text("\n".join(text) + "\n")
+    hunks = [hunk["id"] for hunk in box.file("src/long.txt")["hunks"] if "+last" in hunk["lines"]]
+    box.approve({"hunks": [{"path": "src/long.txt", "hunkIds": hunks}]})
+    lines = box.read("src/long.txt").decode().splitlines()
+    assert (lines[0], lines[19], lines[39]) == ("line 0", "owner", "last")
+    box.diff()
+    assert box.approve()["status"] == "approved"
+    lines = box.read("src/long.txt").decode().splitlines()
+    assert (lines[0], lines[19], lines[39]) == ("first", "owner", "last") and len(lines) == 40
+
+
+def test_a_discard_while_it_runs(box):
+    """What processes have open stays what they write to; where that cannot be, nothing happens unless it may be stopped."""
+    process = box.start_process("cd doc; exec 3>>../src/a.txt; echo opened; while sleep 0.02; do echo tick; done >&3")
+    box.wait_log(process["pid"], "opened")
+    box.sh("echo new > new; echo x >> README; rm doc/x.md; echo z > doc/z.md")
+    eventually(lambda: "src/a.txt" in box.paths())
+    body = {"filePaths": ["src/a.txt", "new", "README", "doc"]}
+    if box.driver == "overlayfs":
+        status, answer = box.http("POST", "/discard", body)
+        assert status == 409 and answer["details"]["reason"] == "WOULD_STOP" and "stop" in answer["hint"], answer
+        assert box.process(process["pid"])["running"] and "new" in box.paths()
+        body["stop"] = True
+    assert box.ok("POST", "/discard", body)["discarded"] == 5
+    assert box.sh("cat README doc/x.md; test ! -e new -a ! -e doc/z.md")["stdout"] == "read me\nx\n"
+    assert box.state() == "active"
+    if box.driver == "overlayfs":
+        assert not box.process(process["pid"])["running"]
+        return
+    assert box.process(process["pid"])["running"], box.log(process["pid"])
+    eventually(lambda: box.paths() == ["src/a.txt"])
+    # Over FUSE who appends does so where the kernel knew the end to be: there may be a hole before it.
+    text = box.sh("tr -d '\\000' < src/a.txt")["stdout"]
+    assert text.startswith("one\ntwo\nthree\n") and set(text.split()[3:]) == {"tick"}, text
+
+
+def test_an_approval_undone_while_it_runs(box):
+    process = box.start_process("sleep 1000")
+    box.sh("echo new > new; echo other > other")
+    box.diff()
+    box.approve({"files": ["new"]})
+    box.ok("POST", "/undo", {})
+    assert not (box.project / "new").exists() and box.process(process["pid"])["running"]
+    assert "other" in box.paths() and box.approve({"files": ["other"]})["applied"] == 1
+
+
 def test_discarded_is_as_the_project_has_it(box):
     box.sh("echo x > src/a.txt; rm README; echo new > new; rm -r doc")
     box.diff()
-    assert box.ok("POST", "/discard", {"filePaths": ["src/a.txt", "README", "new", "doc"]})["remaining"] == 0
+    body = {"filePaths": ["src/a.txt", "README", "new", "doc"], "stop": box.driver == "overlayfs"}
+    assert box.ok("POST", "/discard", body)["remaining"] == 0
     assert box.sh("cat src/a.txt README doc/x.md; test -e new")["stdout"] == "one\ntwo\nthree\nread me\nx\n"
     assert box.paths() == [] and box.state() == "active"
 
@@ -218,6 +323,55 @@ def test_a_driver_belongs_to_its_sandbox(shared):
     finally:
         shared.http("POST", "/api/v1/driver/select", {"driverId": "fence"})
         box.remove()
+
+
+def test_auto_is_what_a_trial_says(shared):
+    """Each driver says what was tried; who asks for `auto` gets the first that works, and why is told with the sandbox's events."""
+    options = shared.http("GET", "/api/v1/driver/options")[1]["options"]
+    assert all(option["trial"] for option in options)
+    info = shared.http("GET", "/api/v1/driver/info")[1]["driver"]
+    assert info["trial"] == options[0]["trial"] and info["reason"] == "preferred by this server"
+    box = Review(shared, FILES, driver="auto")
+    try:
+        first = next(option for option in options if option["available"])
+        assert box.ok("GET", "")["driver"] == first["id"]
+        created = next(event for event in box.ok("GET", "/audit")["events"] if event["eventType"] == "created")
+        assert created["details"]["driver"] == first["id"] and created["details"]["driverReason"].startswith("auto: " + first["trial"])
+        assert os.listdir(shared.state) and not [name for name in os.listdir(shared.state) if name.startswith("trial")]
+    finally:
+        box.remove()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_without_fuse_and_without_a_cgroup(make):
+    """An ordinary user whom /dev/fuse is closed to: `auto` passes the fence over, and what cannot be frozen is stopped only with consent."""
+    server = make(user=65534, **{"server-allowed-uids": "0"})
+    server.as_user = lambda args: ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *args]
+    server.start()
+    if server.http("GET", "/api/v1/driver/options")[1]["options"][0]["available"]:
+        pytest.skip("/dev/fuse is open to all here")
+    auto = Review(server, FILES, driver="auto")
+    row = auto.ok("GET", "")
+    assert row["driver"] in ("overlayfs", "copy"), row
+    created = next(event for event in auto.ok("GET", "/audit")["events"] if event["eventType"] == "created")
+    assert "not fence: /dev/fuse does not open: Permission denied" in created["details"]["driverReason"]
+    assert auto.sh("cat README")["stdout"] == "read me\n"
+    for driver in {row["driver"], "copy"}:
+        box = Review(server, FILES, driver=driver, noLock=True)
+        process = box.start_process("sleep 1000")
+        box.sh("echo a > one; echo b > two")
+        box.diff()
+        status, answer = box.http("POST", "/approve", {"files": ["one"]})
+        if status == 200:
+            pytest.skip("cgroups are delegated to this user")
+        assert status == 409 and answer["details"]["reason"] == "WOULD_STOP" and "cgroup" in answer["error"], answer
+        assert box.process(process["pid"])["running"] and not (box.project / "one").exists()
+        assert box.approve({"files": ["one"], "stop": True})["status"] == "active"
+        assert not box.process(process["pid"])["running"] and box.read("one") == b"a\n" and box.paths() == ["two"]
+        assert box.sh("cat one two")["stdout"] == "a\nb\n"
+        assert box.approve()["status"] == "approved"  # nothing is left: it ends in any case
+        box.remove()
+    auto.remove()
 
 
 def test_rules_that_forbid_something_need_the_fence(shared):

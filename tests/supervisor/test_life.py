@@ -449,7 +449,6 @@ def test_refusals_name_path_and_command(make):
 def test_refusals_of_commands_that_run_together(make):
     box = make(rules=[("/**", "read"), ("/a", "none"), ("/b", "none")], files={"a": "", "b": ""}).start()
     watcher, client = box.client().watch(), box.client()
-    # By the shell itself: who asked is found out while it lives, and a process that ends at once may be gone by then.
     runs = [client.start("sleep 0.3; read line <a; sleep 1", name="first"), client.start("sleep 0.3; read line <b; sleep 1", name="second")]
     session = client.open_session()
     assert client.say(session, "sleep 0.5; cat c", name="third").wait().code == 1
@@ -457,6 +456,19 @@ def test_refusals_of_commands_that_run_together(make):
         run.wait()
     for path, name in [("/a", "first"), ("/b", "second")]:
         assert watcher.wait_event(lambda e, path=path: e.event == "denied" and e.subject == path).exec == name
+
+
+def test_refusals_of_processes_that_end_at_once(make):
+    """Who asked is found out while it waits for its answer, so also a process that does nothing else is known by its command."""
+    box = make(rules=[("/**", "read"), ("/left*", "none"), ("/right*", "none")]).start()
+    watcher, client = box.client().watch(), box.client()
+    script = "i=0; while [ $i -lt 40 ]; do cat %s$i 2>/dev/null; i=$((i+1)); done; true"
+    runs = [client.start(script % side, name=side) for side in ("left", "right")]
+    for run in runs:
+        assert run.wait().code == 0
+    watcher.until(lambda: sum(e.event == "denied" for e in watcher.events) == 80)
+    wrong = [(e.subject, e.exec) for e in watcher.events if e.event == "denied" and not e.subject[1:].startswith(e.exec)]
+    assert wrong == []
 
 
 def test_refusals_are_limited_and_counted(make):

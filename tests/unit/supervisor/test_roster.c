@@ -135,6 +135,29 @@ static const char *name_at(struct roster *roster, pid_t pid, int64_t wall_ns)
     return out;
 }
 
+/* It asked before its pid was known, and both are gone when somebody wants to know. */
+static void a_stranger_is_remembered_until_it_is_known_who_it_was(void **state)
+{
+    struct roster roster = ROSTER_EMPTY;
+    int fd, status;
+    pid_t leader = start_leader(&fd);
+    int64_t then;
+
+    (void) state;
+    roster_set(&roster, &keys[0], 0, "leader");
+    roster_set(&roster, &keys[1], 999999999, "other");
+    assert_string_equal(name_of(&roster, leader), "leader,other");
+    then = now();
+    close(fd);
+    waitpid(leader, &status, 0);
+    assert_string_equal(name_at(&roster, leader, then), "leader,other");
+    roster_set(&roster, &keys[0], (uint32_t) leader, "leader");
+    assert_string_equal(name_at(&roster, leader, then), "leader");
+    roster_remove(&roster, &keys[0]);
+    assert_string_equal(name_at(&roster, leader, then), "leader");
+    roster_done(&roster);
+}
+
 static void who_has_left_is_remembered_with_its_time(void **state)
 {
     struct roster roster = ROSTER_EMPTY;
@@ -209,6 +232,7 @@ int main(void)
         cmocka_unit_test(of_several_the_one_whose_session_it_is),
         cmocka_unit_test(a_pid_that_is_not_known_yet_matches_nothing),
         cmocka_unit_test(many_names_do_not_fit_and_none_is_cut),
+        cmocka_unit_test(a_stranger_is_remembered_until_it_is_known_who_it_was),
         cmocka_unit_test(who_has_left_is_remembered_with_its_time),
         cmocka_unit_test(it_is_asked_while_it_changes),
     };
