@@ -11,11 +11,25 @@
 #include "base/mem.h"
 #include "service/workspace_review.h"
 
-const char *const ws_approve_keys[] = {
-    "mode",          "files",     "fileIds",      "hunks",    "hunkRanges",         "actor",
-    "commitMessage", "commitMsg", "createCommit", "force",    "overrideAcceptance", "acknowledge",
-    "dryRun",        "diffHash",  "version",      "runHooks", "noVerify",           "stop", NULL
-};
+const char *const ws_approve_keys[] = { "mode",
+                                        "files",
+                                        "fileIds",
+                                        "hunks",
+                                        "hunkRanges",
+                                        "actor",
+                                        "commitMessage",
+                                        "commitMsg",
+                                        "createCommit",
+                                        "force",
+                                        "overrideAcceptance",
+                                        "acknowledge",
+                                        "dryRun",
+                                        "diffHash",
+                                        "version",
+                                        "runHooks",
+                                        "noVerify",
+                                        "stop",
+                                        NULL };
 
 /* ---- the request ---- */
 
