@@ -25,6 +25,7 @@ from .exceptions import (
     ConflictError,
     ConnectionError,
     FileNotFoundError,
+    HookFailedError,
     InvalidConfigurationError,
     NotAcknowledgedError,
     PermissionDeniedError,
@@ -54,7 +55,7 @@ from .presets import (
     list_presets,
     register_preset,
 )
-from .review import Approval, Conflicts, Diff, FileChange, Hunk, Rebase, Undo, WorkspaceInfo
+from .review import Approval, Conflicts, Diff, FileChange, Finish, Hunk, Rebase, Undo, WorkspaceInfo
 from .sandbox import Sandbox
 from .types import (
     Codebase,
@@ -106,6 +107,7 @@ __all__ = [
     "Hunk",
     "Approval",
     "Undo",
+    "Finish",
     "Conflicts",
     "Rebase",
     # types
@@ -165,6 +167,7 @@ __all__ = [
     "ReviewError",
     "StaleDiffError",
     "ConflictError",
+    "HookFailedError",
     "NotAcknowledgedError",
     # utilities
     "walk_directory",

@@ -13,7 +13,7 @@ from . import _plan
 from ._web import Ask, Site, perform
 from .exceptions import CommandTimeoutError, SandboxNotFoundError
 from .presets import choose_rules
-from .review import Approval, Conflicts, Diff, FileChange, Hunk, Rebase, Undo, WorkspaceInfo
+from .review import Approval, Conflicts, Diff, FileChange, Finish, Hunk, Rebase, Undo, WorkspaceInfo
 from .types import ExecResult, RuleLike
 from .utils import PathLike, check_directory
 
@@ -83,13 +83,13 @@ def get(sandbox_id: str) -> Plan[WorkspaceInfo]:
 
 
 def step(sandbox_id: str, name: str) -> Plan[WorkspaceInfo]:
-    """start, stop, reject."""
+    """start, stop, reject, restore."""
     return WorkspaceInfo.from_json((yield Ask("POST", f"/sandboxes/{sandbox_id}/{name}", {}, sandbox_id=sandbox_id)))
 
 
-def delete(sandbox_id: str) -> Plan[None]:
+def delete(sandbox_id: str, purge: bool = False) -> Plan[None]:
     with contextlib.suppress(SandboxNotFoundError):
-        yield Ask("DELETE", f"/sandboxes/{sandbox_id}", sandbox_id=sandbox_id)
+        yield Ask("DELETE", f"/sandboxes/{sandbox_id}", query={"purge": "true"} if purge else {}, sandbox_id=sandbox_id)
 
 
 def delete_all() -> Plan[None]:
@@ -228,6 +228,11 @@ def undo(sandbox_id: str, approval_id: Optional[str], dry_run: bool) -> Plan[Und
     body = _given(approvalId=approval_id, dryRun=dry_run or None)
     told = yield Ask("POST", f"/sandboxes/{sandbox_id}/undo", body, seconds=None, sandbox_id=sandbox_id)
     return Undo.from_json(told)
+
+
+def finish(sandbox_id: str, outcome: str) -> Plan[Finish]:
+    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/finish", {"outcome": outcome}, seconds=None, sandbox_id=sandbox_id)
+    return Finish.from_json(told)
 
 
 def conflicts(sandbox_id: str) -> Plan[Conflicts]:

@@ -14,6 +14,7 @@ from .exceptions import (
     AuthenticationError,
     ConflictError,
     ConnectionError,
+    HookFailedError,
     InvalidConfigurationError,
     NotAcknowledgedError,
     PermissionDeniedError,
@@ -92,6 +93,9 @@ def _failure(status: int, told: Mapping[str, Any], ask: Ask) -> SandboxError:
         error = StaleDiffError(ask.sandbox_id, files, text)
     elif reason == "UNACKNOWLEDGED":
         error = NotAcknowledgedError(ask.sandbox_id, files, text)
+    elif reason in ("HOOK_FAILED", "HOOKS_UNREADABLE"):
+        hooks = details.get("hooks")
+        error = HookFailedError(ask.sandbox_id, files, text, hooks if isinstance(hooks, list) else [])
     elif reason == "CONFLICTS":
         error = ConflictError(ask.sandbox_id, files, text)
     elif status == 401:

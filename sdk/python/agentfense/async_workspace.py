@@ -8,7 +8,7 @@ from . import _private, _review
 from ._known import KnownWorkspace
 from ._review import Hunks, Plan, Seconds, T
 from ._web import Site, make_site
-from .review import Approval, Conflicts, Diff, FileChange, Rebase, Undo, WorkspaceInfo
+from .review import Approval, Conflicts, Diff, FileChange, Finish, Rebase, Undo, WorkspaceInfo
 from .types import ExecResult, RuleLike
 from .utils import PathLike
 
@@ -78,9 +78,9 @@ class AsyncWorkspace(KnownWorkspace):
         """Ends its processes and its mount; its changes stay."""
         self._info = await self._run(_review.step(self.id, "stop"))
 
-    async def delete(self) -> None:
-        """With its changes."""
-        await self._run(_review.delete(self.id))
+    async def delete(self, purge: bool = False) -> None:
+        """With its changes. For a day `restore` brings both back, unless `purge`."""
+        await self._run(_review.delete(self.id, purge))
         self._info.status = "deleted"
 
     async def run(
@@ -126,6 +126,16 @@ class AsyncWorkspace(KnownWorkspace):
     async def reject(self) -> None:
         """Ends it; nothing is written."""
         self._info = await self._run(_review.step(self.id, "reject"))
+
+    async def restore(self) -> None:
+        """One that was deleted or rejected is back, stopped, with its changes."""
+        self._info = await self._run(_review.step(self.id, "restore"))
+
+    async def finish(self, outcome: str = "completed") -> Finish:
+        """The agent's run is over (completed, failed, cancelled): what its `behavior` lets be decided without a person is decided."""
+        done = await self._run(_review.finish(self.id, outcome))
+        self._info.status = done.status
+        return done
 
     async def discard(self, files: Union[str, Iterable[Union[str, FileChange]]]) -> int:
         """Gives changes up: the agent sees the project's files there again. How many files."""

@@ -11,7 +11,7 @@ True
 from __future__ import annotations
 
 import builtins
-from typing import Any, Dict, Iterable, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
 
 
 class SandboxError(Exception):
@@ -231,6 +231,23 @@ class ConflictError(ReviewError):
     """The project has changed meanwhile, such that the changes cannot be merged."""
 
     _why = "Changes of sandbox '{}' are in conflict with the project."
+
+
+class HookFailedError(ReviewError):
+    """A hook that tries changes before they land did not pass. ``hooks`` are all that ran, as the server tells of them: `name`,
+    `status`, `exitCode`, `output` (its end)."""
+
+    _why = "Changes of sandbox '{}' did not pass its hooks."
+
+    def __init__(
+        self,
+        sandbox_id: str,
+        files: Iterable[str] = (),
+        details: Optional[str] = None,
+        hooks: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(sandbox_id, files, details)
+        self.hooks = list(hooks)
 
 
 class NotAcknowledgedError(ReviewError):

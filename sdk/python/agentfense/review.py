@@ -165,6 +165,23 @@ class Undo:
 
 
 @dataclass
+class Finish:
+    """What was decided when the agent's run was over: `approved`, `rejected`, or `none`, and why."""
+
+    decision: str
+    status: str
+    reason: str = ""
+    approval_id: Optional[str] = None
+    applied: int = 0
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Finish:
+        return cls(
+            told["decision"], told["status"], told.get("reason", ""), told.get("approvalId"), int(told.get("applied", 0))
+        )
+
+
+@dataclass
 class Conflicts:
     """How the changes stand to the project as it is now; true if there are conflicts."""
 

@@ -8,7 +8,7 @@ from . import _private, _review
 from ._known import KnownWorkspace
 from ._review import Hunks, Plan, Seconds, T
 from ._web import Site, make_site
-from .review import Approval, Conflicts, Diff, FileChange, Rebase, Undo, WorkspaceInfo
+from .review import Approval, Conflicts, Diff, FileChange, Finish, Rebase, Undo, WorkspaceInfo
 from .types import ExecResult, RuleLike
 from .utils import PathLike
 
@@ -94,9 +94,9 @@ class Workspace(KnownWorkspace):
         """Ends its processes and its mount; its changes stay."""
         self._info = self._run(_review.step(self.id, "stop"))
 
-    def delete(self) -> None:
-        """With its changes."""
-        self._run(_review.delete(self.id))
+    def delete(self, purge: bool = False) -> None:
+        """With its changes. For a day `restore` brings both back, unless `purge`."""
+        self._run(_review.delete(self.id, purge))
         self._info.status = "deleted"
 
     def run(
@@ -142,6 +142,16 @@ class Workspace(KnownWorkspace):
     def reject(self) -> None:
         """Ends it; nothing is written."""
         self._info = self._run(_review.step(self.id, "reject"))
+
+    def restore(self) -> None:
+        """One that was deleted or rejected is back, stopped, with its changes."""
+        self._info = self._run(_review.step(self.id, "restore"))
+
+    def finish(self, outcome: str = "completed") -> Finish:
+        """The agent's run is over (completed, failed, cancelled): what its `behavior` lets be decided without a person is decided."""
+        done = self._run(_review.finish(self.id, outcome))
+        self._info.status = done.status
+        return done
 
     def discard(self, files: Union[str, Iterable[Union[str, FileChange]]]) -> int:
         """Gives changes up: the agent sees the project's files there again. How many files."""

@@ -10,6 +10,7 @@ from agentfense import (
     CommandTimeoutError,
     ConflictError,
     ConnectionError,
+    HookFailedError,
     InvalidConfigurationError,
     NotAcknowledgedError,
     ReviewError,
@@ -83,6 +84,42 @@ def test_files_undo_discard(workspace, project):
     assert workspace.discard("n.txt") == 1
     assert "n.txt" not in workspace.diff().paths
     assert workspace.run("sed -n 2p n.txt").stdout == "2\n"
+
+
+def test_hooks_try_changes_before_they_land(project):
+    hook = {"name": "no-todo", "command": "/bin/sh", "args": ["-c", "! grep -n TODO src/app.py"]}
+    with Workspace.from_scope(project, preset="full-access", behavior={"hooks": [hook]}) as workspace:
+        workspace.run("echo '# TODO' >> src/app.py")
+        workspace.diff()
+        with pytest.raises(HookFailedError) as caught:
+            workspace.approve()
+        assert [(ran["name"], ran["exitCode"]) for ran in caught.value.hooks] == [("no-todo", 1)]
+        assert "2:# TODO" in caught.value.hooks[0]["output"] and (project / "src/app.py").read_text() == "print(1)\n"
+        workspace.run("echo 'print(2)' > src/app.py")
+        assert workspace.approve(diff=workspace.diff()).applied == 1
+        assert (project / "src/app.py").read_text() == "print(2)\n"
+
+
+def test_what_was_deleted_comes_back_with_its_changes(workspace):
+    change(workspace)
+    workspace.delete()
+    workspace.restore()
+    assert workspace.status == "stopped" and len(workspace.diff().paths) == 3
+    workspace.delete(purge=True)
+    with pytest.raises(ReviewError):
+        workspace.restore()
+
+
+def test_the_end_of_a_run_decides_what_needs_nobody(project):
+    acceptance = {"allow": {"pathGlobs": ["src/**"]}, "autoApprove": True}
+    with Workspace.from_scope(project, preset="full-access", behavior={"acceptance": acceptance}) as workspace:
+        workspace.run("echo new > src/new.py; echo x > outside.txt")
+        done = workspace.finish()
+        assert done.decision == "none" and "not every change is accepted" in done.reason
+        workspace.run("rm outside.txt")
+        done = workspace.finish()
+        assert (done.decision, done.applied, workspace.status) == ("approved", 1, "approved")
+    assert (project / "src/new.py").read_text() == "new\n" and not (project / "outside.txt").exists()
 
 
 def test_what_nobody_saw_is_not_approved(workspace, project):
