@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/path.h"
+#include "review/diary.h"
 
 #define BINARY_LOOK 8000 /* as far as git looks for a NUL */
 #define PIECE 65536
@@ -23,24 +24,68 @@ static void hash_bytes(const void *bytes, size_t len, uint8_t out[IMAGE_HASH_BYT
     sha256_digest(&ctx, IMAGE_HASH_BYTES, out);
 }
 
+/* The next piece that may have something in it. A file of a terabyte costs its maker nothing when all of it is a hole. */
+static off_t skip_hole(int fd, off_t at, off_t size)
+{
+    off_t data = lseek(fd, at, SEEK_DATA);
+
+    if (data < 0)
+        return errno == ENXIO ? size : at;
+    return data - data % PIECE > at ? data - data % PIECE : at;
+}
+
+/* Of what is larger than anything a diary has a hash of, pieces that are not all zeroes, each with its place, and the size: the same for a hole and for zeroes
+ * that were written. Not further than the size it had: a file that somebody appends to as fast as it is read has no end. */
+static int hash_large(int fd, off_t size, struct sha256_ctx *ctx, uint8_t *piece)
+{
+    off_t at = 0;
+
+    while (at < size) {
+        ssize_t n = fd_pread_full(fd, piece, size - at < PIECE ? (size_t) (size - at) : PIECE, at);
+        if (n < 0)
+            return (int) n;
+        if (n == 0)
+            break;
+        if (piece[0] != 0 || memcmp(piece, piece + 1, (size_t) n - 1) != 0) {
+            sha256_update(ctx, sizeof(at), (const uint8_t *) &at);
+            sha256_update(ctx, (size_t) n, piece);
+        }
+        at = skip_hole(fd, at + n, size);
+    }
+    sha256_update(ctx, sizeof(at), (const uint8_t *) &at);
+    return 0;
+}
+
+static int hash_plain(int fd, struct sha256_ctx *ctx, uint8_t *piece)
+{
+    off_t at = 0;
+    ssize_t n;
+
+    while (at <= DIARY_HASH_MOST && (n = fd_pread_full(fd, piece, PIECE, at)) != 0) {
+        if (n < 0)
+            return (int) n;
+        sha256_update(ctx, (size_t) n, piece);
+        at += n;
+    }
+    return 0;
+}
+
 int image_hash_fd(int fd, uint8_t out[IMAGE_HASH_BYTES])
 {
     autofree uint8_t *piece = malloc(PIECE);
     struct sha256_ctx ctx;
-    off_t at = 0;
-    ssize_t n;
+    struct stat st;
+    int r;
 
     if (!piece)
         return -ENOMEM;
+    if (fstat(fd, &st) < 0)
+        return -errno;
     sha256_init(&ctx);
-    while ((n = fd_pread_full(fd, piece, PIECE, at)) > 0) {
-        sha256_update(&ctx, (size_t) n, piece);
-        at += n;
-    }
-    if (n < 0)
-        return (int) n;
-    sha256_digest(&ctx, IMAGE_HASH_BYTES, out);
-    return 0;
+    r = st.st_size > DIARY_HASH_MOST ? hash_large(fd, st.st_size, &ctx, piece) : hash_plain(fd, &ctx, piece);
+    if (r == 0)
+        sha256_digest(&ctx, IMAGE_HASH_BYTES, out);
+    return r;
 }
 
 static int read_link(int fd, struct image *image)

@@ -37,5 +37,5 @@ bool image_is_same(const struct image *a, const struct image *b);
 /* A NUL where git looks for one, or bytes that were too many to look. */
 bool image_is_binary(const struct image *image);
 
-/* Of all that can be read from the beginning, however much. */
+/* Of all that can be read. Large files have a hash of their own kind, which holes cost nothing; up to DIARY_HASH_MOST it is that of a diary. */
 int image_hash_fd(int fd, uint8_t out[IMAGE_HASH_BYTES]);

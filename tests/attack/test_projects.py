@@ -290,6 +290,16 @@ def test_a_huge_directory_and_a_file_that_is_one_hole(boxes, project):
     status, _ = finishes(lambda: box.http("GET", "/files/content?path=mine"))
     assert status == 400
     assert next(file for file in diff["files"] if file["filePath"] == "mine")["fileSize"] == 1 << 40
+    finishes(lambda: box.sh("truncate -s 200G hole; cp --sparse=always hole other; echo end >> other"), 120)
+    finishes(box.diff, 120)
+    assert finishes(lambda: box.http("GET", "/conflicts"), 120)[0] == 200
+    assert finishes(lambda: box.http("POST", "/approve", {"mode": "files", "files": ["hole", "other"], "acknowledge": True}), 120)[0] == 200
+    assert (project / "hole").stat().st_size == 200 << 30 and (project / "hole").stat().st_blocks < 1 << 20
+    with open(project / "other", "rb") as file:
+        file.seek(200 << 30)
+        assert file.read() == b"end\n"
+    assert finishes(lambda: box.http("POST", "/discard", {"filePaths": ["mine"]}), 120)[0] == 200
+    assert "mine" not in [file["filePath"] for file in finishes(box.diff, 120)["files"]]
 
 
 # ---- where it would lead ----
