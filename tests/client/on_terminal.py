@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -20,7 +21,13 @@ class OnTerminal:
         self.seen = b""
         self.child = subprocess.Popen([place.program, *map(str, words)], stdin=self.slave, stdout=self.slave, stderr=self.slave, cwd=place.top,
                                       env=place.environment(TERM="xterm", **(env or {})), start_new_session=True,
-                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                                      preexec_fn=self.begin)
+
+    def begin(self):
+        """In the child. Whoever ignores a signal, as under nohup, would pass that on."""
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def resize(self, rows, cols, tell=True):
         # The kernel tells the terminal's foreground, which is the verb, by itself.

@@ -206,7 +206,8 @@ def test_processes_end_with_a_stop(box):
     mark = f"ws_{box.id.replace('-', '')}"
     assert mark in box.server.supervisors()
     box.ok("POST", "/stop")
-    assert mark not in box.server.supervisors() and not box.process(process["id"])["running"]
+    assert not box.process(process["id"])["running"]
+    eventually(lambda: mark not in box.server.supervisors())  # it has said its last word, and ends
     box.ok("POST", "/start")
     assert box.sh("ps ax | grep -c '[s]leep 1000'")["stdout"] == "0\n"
 

@@ -43,8 +43,8 @@ def post(server, box, verb, body=None, headers=None):
     return server.http("POST", f"{BASE}/{box['id']}/{verb}", body, headers)
 
 
-def delete(server, box):
-    assert server.http("DELETE", f"{BASE}/{box['id']}") == (204, None)
+def delete(server, box, query=""):
+    assert server.http("DELETE", f"{BASE}/{box['id']}{query}") == (204, None)
 
 
 @pytest.fixture
@@ -433,5 +433,5 @@ def test_a_kill_while_one_is_started_leaves_no_supervisor(make, project, then):
     if then == "start":
         assert post(server, made, "start")[1]["status"] == "active" and len(server.supervisors()) == 1
     elif then == "delete":
-        delete(server, made)
+        delete(server, made, "?purge=true")
         assert not list(server.state.rglob("ws_*"))
