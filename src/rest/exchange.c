@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -301,11 +300,19 @@ enum MHD_Result exchange_proceed(struct exchange *exchange)
     return next == FINAL ? exchange_send_final(exchange) : exchange_send_stream(exchange);
 }
 
+/* libmicrohttpd may hold a lock of its own when it tells that a request is over, and takes the same lock, within ours, when a connection is
+ * suspended or resumed. Nobody waits for the other there, although it looks so (tools/tsan.supp names this function): whoever resumes a connection
+ * has it suspended until then, and what is suspended is not over. */
+static __attribute__((noinline)) void lock_at_the_end(struct exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+}
+
 void exchange_close(struct exchange *exchange, bool was_sent)
 {
     if (exchange->line)
         watch_end(exchange->server->watch, exchange->line);
-    pthread_mutex_lock(&exchange->lock);
+    lock_at_the_end(exchange);
     exchange->is_suspended = false;
     if (!was_sent || !exchange->has_ended)
         exchange_cancel_locked(exchange);
@@ -316,17 +323,19 @@ void exchange_close(struct exchange *exchange, bool was_sent)
     exchange_unref(exchange);
 }
 
-/* A body that makes no progress, although there is room for it. */
-static void check_body(struct exchange *exchange, int64_t now_ns)
+/* True: a body that makes no progress, although there is room for it. */
+static bool has_stalled(struct exchange *exchange, int64_t now_ns)
 {
     unsigned span_ms = exchange->server->options.body_timeout_ms;
     uint64_t least = (uint64_t) span_ms * BODY_BYTES_PER_SEC / 1000;
 
-    if (!exchange->is_suspended && !exchange->body_was_held && exchange->received - exchange->received_before < least)
-        shutdown(exchange->line->fd, SHUT_RDWR);
+    bool is_slow =
+        !exchange->is_suspended && !exchange->body_was_held && exchange->received - exchange->received_before < least;
+
     exchange->body_was_held = false;
     exchange->received_before = exchange->received;
     exchange->body_check_ns = now_ns + span_ms * CLOCK_NS_PER_MS;
+    return is_slow;
 }
 
 static void check_events(struct exchange *exchange, int64_t now_ns)
@@ -350,14 +359,15 @@ static int64_t earlier(int64_t a, int64_t b)
     return b != 0 && b < a ? b : a;
 }
 
-int64_t exchange_tick(struct exchange *exchange, int64_t now_ns)
+int64_t exchange_tick(struct exchange *exchange, int64_t now_ns, bool *ret_is_slow)
 {
     bool is_events = route_answers_events(exchange->match.route);
     int64_t next = INT64_MAX;
 
+    *ret_is_slow = false;
     pthread_mutex_lock(&exchange->lock);
     if (exchange->body_check_ns && !exchange->body_is_complete && now_ns >= exchange->body_check_ns)
-        check_body(exchange, now_ns);
+        *ret_is_slow = has_stalled(exchange, now_ns);
     if (exchange->is_submitted && !exchange->has_ended && !exchange->is_cancelled) {
         if (exchange->call.deadline_ns && now_ns >= exchange->call.deadline_ns) {
             exchange->is_late = true;

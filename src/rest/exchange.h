@@ -35,8 +35,11 @@ enum MHD_Result exchange_take_body(struct exchange *exchange, const char *bytes,
 enum MHD_Result exchange_proceed(struct exchange *exchange);
 void exchange_close(struct exchange *exchange, bool was_sent);
 
+void exchange_ref(struct exchange *exchange);
+void exchange_unref(struct exchange *exchange);
+
 /* The client is gone, or the server goes: the handler is told, and waits for nothing any more. */
 void exchange_cancel(struct exchange *exchange);
 
-/* What is due by then is done; when to be called next, INT64_MAX: not. */
-int64_t exchange_tick(struct exchange *exchange, int64_t now_ns);
+/* What is due by then is done; when to be called next, INT64_MAX: not. `*ret_is_slow`: the client is not worth waiting for. */
+int64_t exchange_tick(struct exchange *exchange, int64_t now_ns, bool *ret_is_slow);

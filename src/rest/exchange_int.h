@@ -137,9 +137,6 @@ struct exchange {
 
 extern const struct call_ops exchange_call_ops;
 
-void exchange_ref(struct exchange *exchange);
-void exchange_unref(struct exchange *exchange);
-
 /* A header of the request, lower-case name. NULL: not sent. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
 

@@ -169,13 +169,50 @@ void watch_remove_line(struct watch *watch, struct line *line)
         wake(watch);
 }
 
-static void on_hang_up(struct watch *watch, struct line *line)
+/* Exchanges are called without our lock, and held by a reference meanwhile: they resume connections, for which libmicrohttpd has a lock that
+ * it also holds while it tells us that a request is over. */
+struct exchanges {
+    struct exchange **items;
+    size_t count, cap;
+};
+
+/* With the lock held. */
+static void exchanges_add(struct exchanges *list, struct exchange *exchange)
+{
+    vec_room(&list->items, &list->cap, list->count);
+    exchange_ref(exchange);
+    list->items[list->count++] = exchange;
+}
+
+static void exchanges_done(struct exchanges *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        exchange_unref(list->items[i]);
+    free(list->items);
+    *list = (struct exchanges){ 0 };
+}
+
+static void exchanges_cancel(struct exchanges *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        exchange_cancel(list->items[i]);
+}
+
+/* With the lock held, those that are being served. */
+static void exchanges_take(struct exchanges *list, const struct watch *watch)
+{
+    for (struct line *line = watch->lines; line; line = line->next)
+        if (line->current)
+            exchanges_add(list, line->current);
+}
+
+static void on_hang_up(struct watch *watch, struct line *line, struct exchanges *doomed)
 {
     line->has_hung_up = true;
     if (line->is_closed)
         return;
     if (line->current)
-        exchange_cancel(line->current);
+        exchanges_add(doomed, line->current);
     line->nudge_at_ns = clock_now_ns() + NUDGE_MS * CLOCK_NS_PER_MS;
     watch_arm(watch, line->nudge_at_ns);
 }
@@ -192,20 +229,47 @@ static int64_t nudge(struct line *line, int64_t now)
     return line->nudge_at_ns ? line->nudge_at_ns : NEVER;
 }
 
-/* With the lock held. Everything that is due, and when the next will be. */
-static void tick(struct watch *watch)
+/* Its line, unless that serves another one by now: then its number may be somebody else's. */
+static void shut_out(struct watch *watch, const struct exchange *exchange)
 {
-    int64_t now = clock_now_ns(), next = NEVER;
-    uint64_t count;
+    pthread_mutex_lock(&watch->lock);
+    for (struct line *line = watch->lines; line; line = line->next)
+        if (line->current == exchange)
+            shutdown(line->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&watch->lock);
+}
 
-    (void) !read(watch->timer_fd, &count, sizeof(count));
-    pthread_mutex_lock(&watch->timer_lock);
-    watch->armed_ns = NEVER;
-    pthread_mutex_unlock(&watch->timer_lock);
+/* What is due of exchanges, and when the next will be. */
+static int64_t tick_exchanges(struct watch *watch, int64_t now)
+{
+    struct exchanges served = { 0 };
+    int64_t next = NEVER;
+
+    pthread_mutex_lock(&watch->lock);
+    exchanges_take(&served, watch);
+    pthread_mutex_unlock(&watch->lock);
+    for (size_t i = 0; i < served.count; i++) {
+        bool is_slow;
+        int64_t due = exchange_tick(served.items[i], now, &is_slow);
+
+        next = due < next ? due : next;
+        if (is_slow)
+            shut_out(watch, served.items[i]);
+    }
+    exchanges_done(&served);
+    return next;
+}
+
+/* Likewise of lines. */
+static int64_t tick_lines(struct watch *watch, int64_t now)
+{
+    int64_t next = NEVER;
+
+    pthread_mutex_lock(&watch->lock);
     for (struct line *line = watch->lines; line; line = line->next) {
-        int64_t due = line->current ? exchange_tick(line->current, now) : line->headers_by_ns ? line->headers_by_ns : NEVER;
+        int64_t due = !line->current && line->headers_by_ns ? line->headers_by_ns : NEVER;
 
-        if (!line->current && due <= now) {
+        if (due <= now) {
             /* libmicrohttpd finds the end of the stream and closes. */
             shutdown(line->fd, SHUT_RDWR);
             line->headers_by_ns = 0;
@@ -215,21 +279,36 @@ static void tick(struct watch *watch)
         due = nudge(line, now);
         next = due < next ? due : next;
     }
-    watch_arm(watch, next);
+    pthread_mutex_unlock(&watch->lock);
+    return next;
 }
 
-static void on_event(struct watch *watch, const struct epoll_event *event)
+static void tick(struct watch *watch)
+{
+    int64_t now = clock_now_ns();
+    uint64_t count;
+
+    (void) !read(watch->timer_fd, &count, sizeof(count));
+    /* Whoever has something due from here on arms it again. */
+    pthread_mutex_lock(&watch->timer_lock);
+    watch->armed_ns = NEVER;
+    pthread_mutex_unlock(&watch->timer_lock);
+    watch_arm(watch, tick_exchanges(watch, now));
+    watch_arm(watch, tick_lines(watch, now));
+}
+
+/* With the lock held. */
+static void on_event(struct watch *watch, const struct epoll_event *event, struct exchanges *doomed, bool *ret_is_time)
 {
     void *what = event->data.ptr;
     uint64_t count;
 
-    if (what == &watch->timer_fd) {
-        tick(watch);
-    } else if (what == &watch->wake_fd) {
+    if (what == &watch->timer_fd)
+        *ret_is_time = true;
+    else if (what == &watch->wake_fd)
         (void) !read(watch->wake_fd, &count, sizeof(count));
-    } else {
-        on_hang_up(watch, what);
-    }
+    else
+        on_hang_up(watch, what, doomed);
 }
 
 static bool is_gate(const struct watch *watch, const void *what)
@@ -247,14 +326,20 @@ static void *run(void *arg)
 
     while (!is_ending) {
         int count = epoll_wait(watch->epoll_fd, events, EVENTS_MAX, -1);
+        struct exchanges doomed = { 0 };
+        bool is_time = false;
 
         pthread_mutex_lock(&watch->lock);
         for (int i = 0; i < count; i++)
             if (!is_gate(watch, events[i].data.ptr))
-                on_event(watch, &events[i]);
+                on_event(watch, &events[i], &doomed, &is_time);
         bury(watch);
         is_ending = watch->is_ending;
         pthread_mutex_unlock(&watch->lock);
+        exchanges_cancel(&doomed);
+        exchanges_done(&doomed);
+        if (is_time)
+            tick(watch);
         for (int i = 0; !is_ending && i < count; i++)
             if (is_gate(watch, events[i].data.ptr))
                 watch_accept_from(watch, events[i].data.ptr);
@@ -307,13 +392,16 @@ void watch_forget(struct watch *watch, struct line *line)
 
 void watch_begin(struct watch *watch, struct line *line, struct exchange *exchange)
 {
+    bool has_hung_up;
+
     pthread_mutex_lock(&watch->lock);
     line->current = exchange;
     line->headers_by_ns = 0;
-    /* Told before there was something to be cancelled. */
-    if (line->has_hung_up)
-        exchange_cancel(exchange);
+    has_hung_up = line->has_hung_up;
     pthread_mutex_unlock(&watch->lock);
+    /* Told before there was something to be cancelled. */
+    if (has_hung_up)
+        exchange_cancel(exchange);
 }
 
 void watch_end(struct watch *watch, struct line *line)
@@ -327,11 +415,13 @@ void watch_end(struct watch *watch, struct line *line)
 
 void watch_cancel_all(struct watch *watch)
 {
+    struct exchanges served = { 0 };
+
     pthread_mutex_lock(&watch->lock);
-    for (struct line *line = watch->lines; line; line = line->next)
-        if (line->current)
-            exchange_cancel(line->current);
+    exchanges_take(&served, watch);
     pthread_mutex_unlock(&watch->lock);
+    exchanges_cancel(&served);
+    exchanges_done(&served);
 }
 
 void watch_stats(struct watch *watch, size_t *ret_connections, uint64_t *ret_refused)

@@ -133,7 +133,7 @@ def ask_for_much(box):
             if client.receive(60) is None:
                 return "ended"
         return "running"
-    except EOFError:
+    except (EOFError, BrokenPipeError, ConnectionResetError):
         return "ended"
 
 
