@@ -6,6 +6,7 @@
 #include <nettle/sha1.h>
 #include <poll.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <wslay/wslay.h>
 
@@ -440,4 +441,18 @@ bool websocket_accept_key(const char *key, char out[WEBSOCKET_ACCEPT_MAX])
     base64_encode_raw(out, sizeof(digest), digest);
     out[BASE64_ENCODE_RAW_LENGTH(SHA1_DIGEST_SIZE)] = '\0';
     return true;
+}
+
+bool websocket_has_token(const char *list, const char *token)
+{
+    size_t len = strlen(token);
+
+    while (list && *list) {
+        list += strspn(list, " \t,");
+        size_t at = strcspn(list, " \t,");
+        if (at == len && strncasecmp(list, token, len) == 0)
+            return true;
+        list += at;
+    }
+    return false;
 }

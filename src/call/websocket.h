@@ -92,3 +92,6 @@ void websocket_finish(struct websocket *socket, int timeout_ms, int cancel_fd);
 /* The answer to the header Sec-WebSocket-Key. False: it is no such key. */
 #define WEBSOCKET_ACCEPT_MAX 32
 bool websocket_accept_key(const char *key, char out[WEBSOCKET_ACCEPT_MAX]);
+
+/* Whether a header that is a list of tokens has this one; a list of NULL has none. */
+bool websocket_has_token(const char *list, const char *token);

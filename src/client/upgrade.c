@@ -66,20 +66,6 @@ static char *dup_header(const char *head, const char *end, const char *name)
     return found;
 }
 
-static bool has_token(const char *list, const char *token)
-{
-    size_t len = strlen(token);
-
-    while (list && *list) {
-        list += strspn(list, " \t,");
-        size_t at = strcspn(list, " \t,");
-        if (at == len && strncasecmp(list, token, len) == 0)
-            return true;
-        list += at;
-    }
-    return false;
-}
-
 /* "HTTP/1.1 101 ..." */
 static int read_status(const char *head, size_t len)
 {
@@ -101,7 +87,7 @@ static int check_switch(const char *head, const char *end, const char *key, stru
     autofree char *extensions = dup_header(head, end, "sec-websocket-extensions");
     char expected[WEBSOCKET_ACCEPT_MAX];
 
-    if (!has_token(upgrade, "websocket") || !has_token(connection, "upgrade"))
+    if (!websocket_has_token(upgrade, "websocket") || !websocket_has_token(connection, "upgrade"))
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there switches to something else than a WebSocket");
     if (!accept || !websocket_accept_key(key, expected) || strcmp(accept, expected) != 0)
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there does not answer to the key of this request");

@@ -21,27 +21,12 @@
 #define WEBSOCKET_VERSION "13"
 #define ANSWER_MS 10000
 
-/* Whether a list of tokens has this one. */
-static bool has_token(const char *list, const char *token)
-{
-    size_t len = strlen(token);
-
-    while (list && *list) {
-        list += strspn(list, " \t,");
-        size_t at = strcspn(list, " \t,");
-        if (at == len && strncasecmp(list, token, len) == 0)
-            return true;
-        list += at;
-    }
-    return false;
-}
-
 static int check_request(const struct exchange *exchange, char accept[WEBSOCKET_ACCEPT_MAX], struct err *err)
 {
     const char *version = exchange_header(exchange, "sec-websocket-version");
 
-    if (exchange->is_head || exchange->is_http_1_0 || !has_token(exchange_header(exchange, "upgrade"), "websocket") ||
-        !has_token(exchange_header(exchange, "connection"), "upgrade"))
+    if (exchange->is_head || exchange->is_http_1_0 || !websocket_has_token(exchange_header(exchange, "upgrade"), "websocket") ||
+        !websocket_has_token(exchange_header(exchange, "connection"), "upgrade"))
         return err_set(err, ERR_INVALID_ARGUMENT, -EPROTONOSUPPORT, "this is a WebSocket, and the request asks for none");
     if (!version || strcmp(version, WEBSOCKET_VERSION) != 0)
         return err_set(err, ERR_INVALID_ARGUMENT, -EPROTONOSUPPORT,

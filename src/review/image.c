@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "review/diary.h"
+#include "review/hole.h"
 
 #define BINARY_LOOK 8000 /* as far as git looks for a NUL */
 #define PIECE 65536
@@ -22,16 +23,6 @@ static void hash_bytes(const void *bytes, size_t len, uint8_t out[IMAGE_HASH_BYT
     sha256_init(&ctx);
     sha256_update(&ctx, len, bytes);
     sha256_digest(&ctx, IMAGE_HASH_BYTES, out);
-}
-
-/* The next piece that may have something in it. A file of a terabyte costs its maker nothing when all of it is a hole. */
-static off_t skip_hole(int fd, off_t at, off_t size)
-{
-    off_t data = lseek(fd, at, SEEK_DATA);
-
-    if (data < 0)
-        return errno == ENXIO ? size : at;
-    return data - data % PIECE > at ? data - data % PIECE : at;
 }
 
 /* Of what is larger than anything a diary has a hash of, pieces that are not all zeroes, each with its place, and the size: the same for a hole and for zeroes
@@ -50,7 +41,7 @@ static int hash_large(int fd, off_t size, struct sha256_ctx *ctx, uint8_t *piece
             sha256_update(ctx, sizeof(at), (const uint8_t *) &at);
             sha256_update(ctx, (size_t) n, piece);
         }
-        at = skip_hole(fd, at + n, size);
+        at = hole_skip(fd, at + n, size, PIECE);
     }
     sha256_update(ctx, sizeof(at), (const uint8_t *) &at);
     return 0;
@@ -107,6 +98,8 @@ static int read_file(int dirfd, const char *path, struct image *image)
     autofd int fd = path_open_beneath(dirfd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     int r;
 
+    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+        return -ESTALE; /* it was there a moment ago */
     if (fd < 0)
         return fd;
     if (fstat(fd, &image->st) < 0)

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "review/hole.h"
 
 #define PIECE ((size_t) 256 << 10)
 
@@ -45,21 +46,11 @@ static int read_whole(int fd, size_t size, struct side *side)
     return 0;
 }
 
-/* A file of a terabyte costs its maker nothing when all of it is a hole, and whoever hashed its zeroes a quarter of an hour. So what goes to
- * the hash are pieces that are not all zeroes, each with its place, and the size at the end: the same for a hole and for zeroes that
+/* Because of holes (review/hole.h), what goes to the hash are pieces that are not all zeroes, each with its place, and the size at the end: the same for a hole and for zeroes that
  * were written, and the same whether it was read whole or piece by piece.
  *
  * What is no larger than a piece goes as it is. The first piece of anything larger always goes, so that more bytes are hashed than a piece has: a
  * small file that holds the very bytes by which a large one is hashed would otherwise be taken for it. */
-static uint64_t skip_hole(int fd, uint64_t at, uint64_t size)
-{
-    off_t data = lseek(fd, (off_t) at, SEEK_DATA);
-
-    if (data < 0)
-        return errno == ENXIO ? size : at;
-    return (uint64_t) data - (uint64_t) data % PIECE > at ? (uint64_t) data - (uint64_t) data % PIECE : at;
-}
-
 static void hash_piece(struct sha256_ctx *sha, uint64_t at, const char *piece, size_t len)
 {
     if (at > 0 && piece[0] == 0 && memcmp(piece, piece + 1, len - 1) == 0)
@@ -103,7 +94,7 @@ static int read_past(int fd, uint64_t size, struct sha256_ctx *sha, struct side 
             sha256_update(sha, (size_t) n, (const uint8_t *) piece);
         else
             hash_piece(sha, at, piece, (size_t) n);
-        at = skip_hole(fd, at + (uint64_t) n, size);
+        at = (uint64_t) hole_skip(fd, (off_t) at + n, (off_t) size, (off_t) PIECE);
     }
     side->size_bytes = sha ? at : size;
     if (sha && size > PIECE)
