@@ -24,6 +24,7 @@
 #define ASK_MS 120000
 #define LOOK_MS 10000
 #define REMOVE_MS 8000
+#define CREATE_FINISH_MS 8000
 #define INIT_MS 30000
 #define STEP_MS 250
 #define ID_MAX 129
@@ -43,12 +44,13 @@ struct container {
     struct cgroup_hits told;
 };
 
-static int ask(struct container *c, const char *method, const char *path, const char *body, struct engine_answer *answer,
-               struct err *err)
+static int post(struct container *c, const char *path, const char *body, int finish_ms, struct engine_answer *answer,
+                struct err *err)
 {
-    return engine_ask(c->engine,
-                      &(struct engine_question){ .method = method, .path = path, .body = body, .timeout_ms = ASK_MS }, answer,
-                      err);
+    return engine_ask(
+        c->engine,
+        &(struct engine_question){ .method = "POST", .path = path, .body = body, .timeout_ms = ASK_MS, .finish_ms = finish_ms },
+        answer, err);
 }
 
 static void on_progress(const char *text, void *cookie)
@@ -84,7 +86,7 @@ static int ask_for_it(struct container *c, const char *body, struct engine_answe
     for (int i = 0; r == 0 && i < CREATE_TRIES && (i == 0 || answer->status == 409); i++) {
         r = i == 0 ? 0 : relic_sweep(c->engine, c->order, err);
         if (r == 0)
-            r = ask(c, "POST", path.data, body, answer, err);
+            r = post(c, path.data, body, CREATE_FINISH_MS, answer, err);
     }
     return r < 0 ? r : answer_check(answer, err);
 }
@@ -116,7 +118,7 @@ static int start(struct container *c, struct err *err)
 {
     autofree char *path = xprintf("/containers/%s/start", c->id);
     autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
-    int r = ask(c, "POST", path, NULL, &answer, err);
+    int r = post(c, path, NULL, 0, &answer, err);
 
     return r < 0 ? r : answer_check(&answer, err);
 }
@@ -262,7 +264,7 @@ static int live(struct container *c, struct err *err)
     return r;
 }
 
-/* A container whose id did not reach us, because we were told to stop meanwhile, is known by its labels. */
+/* A container whose id did not reach us, from an engine that took too long over it, is known by its labels if it is there by now. */
 static void take_away(struct container *c)
 {
     engine_ignore_stop(c->engine);

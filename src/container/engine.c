@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #define CONNECT_MS 5000
 #define TURN_MS 1000
+#define FINISH_TURN_MS 50
 
 struct engine {
     char *socket_path; /* owned */
@@ -115,23 +117,29 @@ static bool is_readable(int fd)
 }
 
 /* What curl says of it, or -ECANCELED. */
-static int perform(struct engine *engine, CURL *easy)
+static int perform(struct engine *engine, CURL *easy, int finish_ms)
 {
     struct curl_waitfd stop = { .fd = engine->stop_fd, .events = CURL_WAIT_POLLIN };
+    int64_t stop_ns = 0; /* when it has to be over; 0: nobody has said so */
     int result = CURLE_FAILED_INIT, running = 1, left;
     const CURLMsg *message;
 
+    if (is_readable(engine->stop_fd))
+        return -ECANCELED;
     if (curl_multi_add_handle(engine->multi, easy) != CURLM_OK)
         return CURLE_FAILED_INIT;
     while (running) {
         if (curl_multi_perform(engine->multi, &running) != CURLM_OK)
             break;
-        if (running && is_readable(engine->stop_fd)) {
+        if (stop_ns == 0 && is_readable(engine->stop_fd))
+            stop_ns = clock_now_ns() + finish_ms * CLOCK_NS_PER_MS;
+        if (running && stop_ns != 0 && clock_now_ns() >= stop_ns) {
             result = -ECANCELED;
             break;
         }
         if (running)
-            curl_multi_poll(engine->multi, &stop, engine->stop_fd >= 0, TURN_MS, NULL);
+            curl_multi_poll(engine->multi, &stop, engine->stop_fd >= 0 && stop_ns == 0, stop_ns == 0 ? TURN_MS : FINISH_TURN_MS,
+                            NULL);
     }
     while ((message = curl_multi_info_read(engine->multi, &left)))
         if (message->msg == CURLMSG_DONE && result != -ECANCELED)
@@ -177,7 +185,7 @@ int engine_ask(struct engine *engine, const struct engine_question *question, st
     if (!asking.easy)
         return err_set(err, ERR_INTERNAL, -ENOMEM, "libcurl cannot be used");
     headers = set_up(engine, &asking);
-    result = perform(engine, asking.easy);
+    result = perform(engine, asking.easy, question->finish_ms);
     if (result == CURLE_OK)
         curl_easy_getinfo(asking.easy, CURLINFO_RESPONSE_CODE, &answer->status);
     else

@@ -2,7 +2,8 @@
  * A Docker engine, asked over its unix socket, one question at a time.
  *
  * An answer is kept up to ENGINE_ANSWER_MAX bytes; one that comes without end is handed on piece by piece instead. Whatever is
- * asked ends early, with -ECANCELED, when the descriptor that was named for it becomes readable. Paths carry no version of the API:
+ * asked ends early, with -ECANCELED, when the descriptor that was named for it becomes readable; an engine does not end it for that,
+ * so what makes something is asked with time to be answered in. Paths carry no version of the API:
  * every engine then answers with its own, and what we use of it has not changed since 1.40.
  */
 #pragma once
@@ -34,6 +35,7 @@ struct engine_question {
     const char *body;      /* JSON; NULL: none */
     int timeout_ms;        /* for the whole answer; 0: none, */
     int silence_ms;        /* but then it may not be silent for longer */
+    int finish_ms;         /* told to stop meanwhile, it is waited for as long as this */
     engine_piece_fn piece; /* for answers of 200; NULL: they are kept */
     void *cookie;
 };

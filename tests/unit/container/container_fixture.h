@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -72,6 +73,7 @@ struct fake_engine {
     const char *later; /* instead of the reply, from the second connection on; NULL: the same */
     size_t reply_len, repeats;
     bool hangs; /* says nothing, and keeps the connection */
+    int delay_ms;
     int held_fd;
     char request[8192];
 };
@@ -89,6 +91,7 @@ static inline void *fake_engine_serve(void *cookie)
             fake->held_fd = fd;
             continue;
         }
+        poll(NULL, 0, fake->delay_ms);
         for (size_t i = 0; i <= fake->repeats && send(fd, fake->reply, fake->reply_len, MSG_NOSIGNAL) > 0; i++)
             ;
         close(fd);

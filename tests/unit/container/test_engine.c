@@ -1,6 +1,8 @@
 #include "container_fixture.h"
 
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
 
 static int ask_at(const char *path, int stop_fd, const struct engine_question *question, struct engine_answer *answer,
                   struct err *err)
@@ -130,10 +132,21 @@ static void pieces_are_handed_on_and_may_be_refused(void **state)
     fake_engine_stop(&fake);
 }
 
+/* Readable after a while. */
+static int stop_in(int ms)
+{
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    const struct itimerspec when = { .it_value.tv_nsec = ms * 1000000L };
+
+    assert_true(fd >= 0);
+    assert_int_equal(timerfd_settime(fd, 0, &when, NULL), 0);
+    return fd;
+}
+
 static void being_told_to_stop_ends_it(void **state)
 {
     autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
-    autofd int stop_fd = eventfd(1, EFD_CLOEXEC);
+    autofd int stop_fd = stop_in(50);
     struct fake_engine fake;
     struct err err = ERR_NONE;
 
@@ -144,13 +157,53 @@ static void being_told_to_stop_ends_it(void **state)
     fake_engine_stop(&fake);
 }
 
+static void told_to_stop_before_it_asks_nothing(void **state)
+{
+    static const char reply[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    struct engine_question question = get;
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    autofd int stop_fd = eventfd(1, EFD_CLOEXEC);
+    struct fake_engine fake;
+
+    (void) state;
+    question.finish_ms = 20000;
+    fake_engine_start(&fake, reply, sizeof(reply) - 1);
+    assert_int_equal(ask_at(fake.path, stop_fd, &question, &answer, NULL), -ECANCELED);
+    fake_engine_stop(&fake);
+    assert_string_equal(fake.request, "");
+}
+
+static void what_makes_something_is_waited_for(void **state)
+{
+    static const char reply[] = "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}";
+    struct engine_question question = get;
+    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    autofd int first_fd = stop_in(20), second_fd = -1;
+    struct fake_engine fake;
+
+    (void) state;
+    question.finish_ms = 20000;
+    fake_engine_start(&fake, reply, sizeof(reply) - 1);
+    fake.delay_ms = 300;
+    assert_int_equal(ask_at(fake.path, first_fd, &question, &answer, NULL), 0);
+    assert_int_equal(answer.status, 201);
+    fake_engine_stop(&fake);
+    question.finish_ms = 100;
+    second_fd = stop_in(20);
+    fake_engine_start(&fake, "", 0);
+    fake.hangs = true;
+    assert_int_equal(ask_at(fake.path, second_fd, &question, &answer, NULL), -ECANCELED);
+    fake_engine_stop(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_is_kept_with_its_status), cmocka_unit_test(a_body_is_sent_as_json),
-        cmocka_unit_test(no_engine_is_said_with_its_socket), cmocka_unit_test(what_is_no_http_is_an_error),
-        cmocka_unit_test(an_answer_without_end_is_not_kept), cmocka_unit_test(pieces_are_handed_on_and_may_be_refused),
-        cmocka_unit_test(being_told_to_stop_ends_it),
+        cmocka_unit_test(an_answer_is_kept_with_its_status),  cmocka_unit_test(a_body_is_sent_as_json),
+        cmocka_unit_test(no_engine_is_said_with_its_socket),  cmocka_unit_test(what_is_no_http_is_an_error),
+        cmocka_unit_test(an_answer_without_end_is_not_kept),  cmocka_unit_test(pieces_are_handed_on_and_may_be_refused),
+        cmocka_unit_test(being_told_to_stop_ends_it),         cmocka_unit_test(told_to_stop_before_it_asks_nothing),
+        cmocka_unit_test(what_makes_something_is_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
