@@ -68,6 +68,7 @@ enum {
     INODE_PATROLLED = 1024, /* the patrol comes by */
     INODE_DIRECT = 2048,    /* whoever made it still writes it, past the page cache: see direct.h */
     INODE_SEEN = 4096,      /* and meanwhile pages of it came to be there */
+    INODE_BARE = 8192,      /* a directory whose files were listed without attributes: see foresight.h */
 };
 
 struct inode {
@@ -192,6 +193,7 @@ struct fence {
     _Atomic int64_t blind_ms; /* when passages were last asked for anew on account of them */
     struct session *session;
 
+    _Atomic int foresight; /* how many directories are still listed with the attributes of their files (foresight.h) */
     _Atomic uint64_t ops[NEED_OPS], denied[NEED_OPS];
     _Atomic uint64_t copied_up;
     _Atomic uint64_t changes; /* counts what changed the tree, so that a hand-over of nothing costs nothing */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,6 +23,7 @@
 #define APART_LEAST 2
 #define HOP_LEAST_NS (CLOCK_NS_PER_MS / 4)
 #define HOP_MOST_NS (128 * CLOCK_NS_PER_MS)
+#define AHEAD_BY 15 /* of what nice(1) counts in */
 
 /*
  * What a round trip costs is waking an idle CPU, twice: the client's request wakes the worker elsewhere, the answer wakes the
@@ -40,7 +42,10 @@
  * whatever locks it holds: after a while another takes the lead and gives it its rights back (follow_rescue), and nobody
  * tries again for a time that doubles each time that happens.
  *
- * Coming back from SCHED_IDLE takes CAP_SYS_NICE or a limit that allows it.
+ * Where many ask at once it is the other way round. Every answer wakes one of them, and the scheduler lets it have the CPU of whoever
+ * answered it while the others go on waiting for that one. The worker then goes before them.
+ *
+ * Coming back from SCHED_IDLE takes CAP_SYS_NICE or a limit that allows it, and so does going first.
  */
 
 static void set_policy(int thread, int policy)
@@ -67,6 +72,7 @@ void follow_init(struct follow *follow)
     bool is_possible = false;
 
     follow->cpus = (int) sysconf(_SC_NPROCESSORS_ONLN);
+    follow->nice = getpriority(PRIO_PROCESS, 0);
     if (follow->cpus < 2 || sched_getscheduler(0) != SCHED_OTHER)
         return;
     if (pthread_create(&thread, NULL, try_it, &is_possible) == 0)
@@ -185,7 +191,15 @@ static void stand_back(struct follow *follow, struct pursuit *p)
         set_policy(0, SCHED_OTHER);
 }
 
-void follow_end(struct follow *follow, struct pursuit *p)
+static void set_nice(const struct follow *follow, struct pursuit *p, bool is_ahead)
+{
+    if (p->is_ahead == is_ahead)
+        return;
+    p->is_ahead = is_ahead;
+    setpriority(PRIO_PROCESS, 0, is_ahead ? follow->nice - AHEAD_BY : follow->nice);
+}
+
+static void come_back(struct follow *follow, struct pursuit *p)
 {
     int self = p->thread;
 
@@ -193,6 +207,20 @@ void follow_end(struct follow *follow, struct pursuit *p)
         return;
     set_policy(0, SCHED_OTHER);
     atomic_compare_exchange_strong(&follow->behind, &self, 0);
+}
+
+void follow_end(struct follow *follow, struct pursuit *p)
+{
+    come_back(follow, p);
+    set_nice(follow, p, false);
+}
+
+void follow_crowd(struct follow *follow, struct pursuit *p)
+{
+    if (!follow->is_possible)
+        return;
+    come_back(follow, p);
+    set_nice(follow, p, true);
 }
 
 static void count(struct pursuit *p, uint32_t pid, bool is_near, int64_t now_ns)
@@ -216,9 +244,10 @@ void follow_request(struct follow *follow, struct pursuit *p, uint32_t pid, bool
     if (is_on(follow, p, now_ns))
         look_around(follow, now_ns);
     if (!is_on(follow, p, now_ns) || !is_calm(follow)) {
-        follow_end(follow, p);
+        come_back(follow, p);
         return;
     }
+    set_nice(follow, p, false);
     if (!follow_is_behind(follow, p))
         stand_back(follow, p);
     if (p->apart >= APART_LEAST && now_ns >= p->hop_after_ns)

@@ -13,6 +13,7 @@
 struct follow {
     bool is_possible;
     int cpus;
+    int nice;                      /* what we were started with */
     _Atomic int64_t look_after_ns; /* when to see again how busy the machine is */
     _Atomic int running;           /* threads that ran or wanted to, when we last looked; ourselves not counted */
     _Atomic int load;              /* and how many on average over the last minute */
@@ -28,6 +29,7 @@ struct pursuit {
     unsigned apart; /* how many of the last ones came from another CPU */
     unsigned near;  /* how many in a row did not */
     int64_t last_ns, hop_after_ns, hop_wait_ns;
+    bool is_ahead; /* of those whom it serves */
 };
 
 void follow_init(struct follow *follow);
@@ -36,7 +38,10 @@ void follow_init(struct follow *follow);
  * client's CPU, and standing back: then someone else must be there who calls follow_rescue() when it is missed. */
 void follow_request(struct follow *follow, struct pursuit *pursuit, uint32_t pid, bool is_near, int64_t now_ns);
 
-/* The calling thread, which may stand back, is about to do something else. */
+/* Many ask at once, and all of them wait for the calling thread: it goes first, until follow_end(). */
+void follow_crowd(struct follow *follow, struct pursuit *pursuit);
+
+/* The calling thread, which may stand back or go first, is about to do something else. */
 void follow_end(struct follow *follow, struct pursuit *pursuit);
 
 /* Whoever stands back, if anybody, competes for its CPU again, and nobody does it for a while. */

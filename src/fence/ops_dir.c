@@ -4,6 +4,7 @@
 
 #include "fence/attr.h"
 #include "fence/blind.h"
+#include "fence/foresight.h"
 #include "fence/guard.h"
 #include "fence/inode.h"
 #include "fence/merge.h"
@@ -59,6 +60,36 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, c
     return added ? 1 : -1;
 }
 
+/* Whether the kernel has it, with attributes that nothing but an invalidation changes. A program that has looked at every file, and lists
+ * the directories afterwards as git does, would have them all looked up again. */
+static bool is_known(struct fence *f, const struct inode *dir, const struct listed *item)
+{
+    const struct entry *e;
+    bool known;
+
+    if (blind_any(f))
+        return false;
+    tree_lock(f);
+    e = entry_find(dir, item->name, strlen(item->name));
+    known = e && e->inode && e->inode->lookups > 0 && !inode_has(e->inode, INODE_UP);
+    tree_unlock(f);
+    return known;
+}
+
+static bool wants_attrs(struct fence *f, const struct inode *dir, const struct listed *item)
+{
+    if (inode_has(dir, INODE_BARE) && item->type != DT_DIR && item->type != DT_UNKNOWN)
+        return false;
+    return !is_known(f, dir, item);
+}
+
+static bool add_bare(const struct listed *item, dir_add_fn add, void *user)
+{
+    const struct entry_answer answer = { .st = { .st_ino = item->ino, .st_mode = DTTOIF(item->type) } };
+
+    return add(item->name, item->ino, item->type, item->cookie, &answer, user);
+}
+
 static void add_items(struct fence *f, struct inode *dir, const struct listing *listing, uint64_t after, bool with_attrs,
                       dir_add_fn add, void *user)
 {
@@ -68,6 +99,9 @@ static void add_items(struct fence *f, struct inode *dir, const struct listing *
         const struct listed *item = &listing->items[i];
         if (!with_attrs) {
             if (!add(item->name, item->ino, item->type, item->cookie, NULL, user))
+                return;
+        } else if (!wants_attrs(f, dir, item)) {
+            if (!add_bare(item, add, user))
                 return;
         } else if (add_looked_up(f, dir, at, item, add, user) < 0) {
             return;
@@ -100,6 +134,8 @@ int op_readdir(struct fence *f, const struct caller *who, struct inode *dir, uin
     blind_check(f, dir);
     if (!add_dots(f, dir, after, with_attrs, add, user))
         return 0;
+    if (with_attrs && after == 0)
+        foresight_begin(f, dir);
     r = merge_list(f, dir, after > COOKIE_DOTDOT, &listing);
     if (r < 0)
         return r;

@@ -7,6 +7,7 @@
 #include "fence/attr.h"
 #include "fence/blind.h"
 #include "fence/copyup.h"
+#include "fence/foresight.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
@@ -45,6 +46,7 @@ int op_lookup(struct fence *f, const struct caller *who, struct inode *dir, cons
     if (r == 0)
         r = resolve_name(f, dir, name, place, maybe_passage, &inode, &answer->st);
     if (r == 0) {
+        foresight_looked_up(f, dir, inode);
         hand_over(f, inode, answer);
         if (maybe_passage)
             answer->entry_timeout_s = TIMEOUT_HIDDEN_S;

@@ -18,6 +18,7 @@
 #define WORKERS_DEFAULT 8
 #define SPIN_NS 60000
 #define AWAY_NS 500000
+#define CROWD_LEAST 3
 #define WAKE_NS 40000 /* what a sleeper's waking adds to the time until a request is met */
 
 /* ---- reading ---- */
@@ -193,14 +194,17 @@ static bool serve(struct worker *w, size_t len)
     if (now - atomic_exchange(&s->last_ns, now) > SESSION_ACTIVE_NS / 2)
         call_watcher(s);
     count_crowd(w, head);
-    if (!leads || s->passes_all || takes_long(s, head) || (w->crowd > 3 && atomic_load(&s->serving) + 1 < s->serving_most)) {
+    if (!leads || s->passes_all || takes_long(s, head) ||
+        (w->crowd > CROWD_LEAST && atomic_load(&s->serving) + 1 < s->serving_most)) {
         follow_end(&s->follow, &w->pursuit);
         session_pass_lead(w);
         leads = false;
         atomic_fetch_add(&s->serving, 1);
     } else {
         atomic_store(&s->busy_since_ns, now);
-        if (head->pid != 0)
+        if (w->crowd > CROWD_LEAST)
+            follow_crowd(&s->follow, &w->pursuit);
+        else if (head->pid != 0)
             follow_request(&s->follow, &w->pursuit, head->pid, w->was_waiting || w->turns == 1 || w->turns == 2, now);
     }
     fuse_session_process_buf(s->fuse, &buf);

@@ -55,6 +55,50 @@ def test_memory_per_remembered_inode(dirs, plain_malloc):
         assert grown < 400, f"{grown:.0f} bytes per inode"
 
 
+DIRECTORIES, FILES_EACH = 40, 50
+
+
+@pytest.fixture
+def many_files(dirs):
+    for d in range(DIRECTORIES):
+        (dirs / f"base/part{d}").mkdir()
+        for i in range(FILES_EACH):
+            (dirs / f"base/part{d}/f{i}").write_text(f"{d} {i}\n")
+    return dirs
+
+
+def lookups(f):
+    return f.control("stats")["ops"]["lookup"]
+
+
+def test_who_wants_only_names_has_no_file_looked_up(many_files):
+    with Fence(many_files) as f:
+        assert f.sh("find . -type f -name 'f*' | wc -l").out.strip() == str(DIRECTORIES * FILES_EACH)
+        assert f.control("stats")["inodes"] < 2 * DIRECTORIES
+
+
+def test_who_reads_what_it_lists_has_it_looked_up_with_the_listing(many_files):
+    """But for those of one directory, by which that is noticed. It makes no difference who else listed only names before, elsewhere."""
+    with Fence(many_files) as f:
+        f.sh("ls part1 part2").ok()
+        before = lookups(f)
+        assert f.sh("grep -r . . | wc -l").out.strip() == str(DIRECTORIES * FILES_EACH + 2)
+        assert lookups(f) - before < 4 * FILES_EACH
+
+
+def test_after_listing_names_only_the_attributes_are_those_of_the_base(many_files):
+    with Fence(many_files) as f:
+        f.sh("find . -type f | wc -l; stat -c %n part3/* > /dev/null").ok()
+        show = "find . -type f -printf '%P %s %T@ %m %n\\n' | sort"
+        seen = f.sh(show).ok().out
+        assert seen.count("\n") == DIRECTORIES * FILES_EACH + 2
+        for line in seen.splitlines():
+            name, size, when, mode, links = line.split()
+            st = os.lstat(many_files / "base" / name)
+            assert (int(size), int(mode, 8), int(links)) == (st.st_size, st.st_mode & 0o777, st.st_nlink), line
+            assert abs(float(when) - st.st_mtime) < 1e-3, line
+
+
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.long)])
 def test_many_mounts_at_once(work, count, plain_malloc):
     """Each usable, each within its memory; unmounting leaves nothing behind."""
