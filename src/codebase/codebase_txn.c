@@ -256,6 +256,8 @@ static int plan_and_commit(struct codebase_txn *txn, struct codebase_meta *meta,
     drop_the_same(txn);
     tell_changes(&txn->manifest, commit);
     commit->version = meta->version;
+    commit->size_bytes = meta->size_bytes;
+    commit->file_count = meta->file_count;
     return 0;
 }
 

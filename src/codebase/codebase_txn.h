@@ -68,7 +68,8 @@ struct codebase_changed {
 };
 
 struct codebase_commit {
-    uint64_t version; /* the new one; the current one when there was nothing to change */
+    uint64_t version;                /* the new one; the current one when there was nothing to change */
+    uint64_t size_bytes, file_count; /* of the codebase at that version */
     struct codebase_changed *changes;
     size_t change_count, change_cap;
     struct codebase_conflict *conflicts;

@@ -237,7 +237,6 @@ int shelf_remove_file(struct service *service, const struct caller *caller, cons
     autodone(buf) struct buf clean = BUF_EMPTY;
     autoptr(codebase) codebase = NULL;
     autofree char *owner = NULL;
-    struct codebase_info info;
     int r = shelf_open(service, caller, id, &codebase, &owner, err);
 
     if (r < 0)
@@ -263,11 +262,11 @@ int shelf_remove_file(struct service *service, const struct caller *caller, cons
                             .owner = owner,
                             .payload = json_pack("{s:s, s:I}", "path", clean.data, "version", (json_int_t) commit.version) });
     r = shelf_get(service, caller, id, ret, err);
-    /* The row lags where it could not be written; what it is asked for here is the change that was just made. */
-    if (r == 0 && ret->version < commit.version && codebase_info(codebase, &info, NULL) == 0) {
-        ret->version = info.version;
-        ret->size_bytes = info.size_bytes;
-        ret->file_count = info.file_count;
+    /* The row lags where it, or the counters it is made of, could not be written; what is asked for here is the change just made. */
+    if (r == 0 && ret->version < commit.version) {
+        ret->version = commit.version;
+        ret->size_bytes = commit.size_bytes;
+        ret->file_count = commit.file_count;
     }
     return r;
 }

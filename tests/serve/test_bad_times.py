@@ -255,6 +255,24 @@ def test_an_upload_that_does_not_fit_takes_no_room(make, disk, how):
 
 
 @needs_root
+def test_a_change_whose_counters_have_no_room_is_told_with_its_own_version(make, own_mounts):
+    """Whoever looks at that version again finds what he did."""
+    client = (server := make()).start().client()
+    codebase = client.codebase({"kept": "kept", "gone": "12345"})
+    before = client.get_codebase(codebase_id=codebase)
+    meta = server.state / "codebases" / codebase / "meta"
+    subprocess.run(["mount", "--bind", str(meta), str(meta)], check=True)  # nothing can take its place
+    try:
+        told = client.delete_file(codebase_id=codebase, file_path="gone")
+        assert (told.version, told.size, told.file_count) == (before.version + 1, 4, 1)
+        assert code_of(client.get, codebase, "gone", told.version) == "NOT_FOUND"
+        assert client.get(codebase, "gone", before.version) == b"12345"
+    finally:
+        subprocess.run(["umount", str(meta)], check=True)
+    assert client.put(codebase, "new", b"x").version == told.version + 1
+
+
+@needs_root
 def test_changes_that_do_not_fit_wait_in_their_sandbox(make, disk):
     server = make()
     place = disk(server.state / "codebases", "4m")
