@@ -265,10 +265,10 @@ def test_a_change_whose_counters_have_no_room_is_told_with_its_own_version(make,
     try:
         told = client.delete_file(codebase_id=codebase, file_path="gone")
         assert (told.version, told.size, told.file_count) == (before.version + 1, 4, 1)
-        assert code_of(client.get, codebase, "gone", told.version) == "NOT_FOUND"
-        assert client.get(codebase, "gone", before.version) == b"12345"
     finally:
         subprocess.run(["umount", str(meta)], check=True)
+    assert code_of(client.get, codebase, "gone", version=told.version) == CODE.NOT_FOUND
+    assert client.get(codebase, "gone", version=before.version) == b"12345"
     assert client.put(codebase, "new", b"x").version == told.version + 1
 
 
