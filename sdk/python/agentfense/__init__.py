@@ -41,6 +41,7 @@ from .exceptions import (
     SessionNotFoundError,
     StaleDiffError,
     UploadError,
+    WouldStopError,
 )
 from .presets import (
     PRESET_AGENT_SAFE,
@@ -168,6 +169,7 @@ __all__ = [
     "StaleDiffError",
     "ConflictError",
     "HookFailedError",
+    "WouldStopError",
     "NotAcknowledgedError",
     # utilities
     "walk_directory",

@@ -195,6 +195,7 @@ def approve(
     override_acceptance: bool,
     dry_run: bool,
     actor: Optional[str],
+    stop: bool,
 ) -> Plan[Approval]:
     names = None if files is None else list(files)
     body = _given(
@@ -209,23 +210,25 @@ def approve(
         overrideAcceptance=override_acceptance or None,
         dryRun=dry_run or None,
         actor=actor,
+        stop=stop or None,
     )
     told = yield Ask("POST", f"/sandboxes/{sandbox_id}/approve", body, seconds=None, sandbox_id=sandbox_id)
     return Approval.from_json(told)
 
 
-def discard(sandbox_id: str, files: Union[str, Iterable[Union[str, FileChange]]]) -> Plan[int]:
+def discard(sandbox_id: str, files: Union[str, Iterable[Union[str, FileChange]]], stop: bool) -> Plan[int]:
     names: List[Union[str, FileChange]] = [files] if isinstance(files, str) else list(files)
-    body = {
-        "filePaths": [name for name in names if isinstance(name, str)],
-        "fileIds": [name.id for name in names if isinstance(name, FileChange)],
-    }
+    body = _given(
+        filePaths=[name for name in names if isinstance(name, str)],
+        fileIds=[name.id for name in names if isinstance(name, FileChange)],
+        stop=stop or None,
+    )
     told = yield Ask("POST", f"/sandboxes/{sandbox_id}/discard", body, seconds=None, sandbox_id=sandbox_id)
     return int(told["discarded"])
 
 
-def undo(sandbox_id: str, approval_id: Optional[str], dry_run: bool) -> Plan[Undo]:
-    body = _given(approvalId=approval_id, dryRun=dry_run or None)
+def undo(sandbox_id: str, approval_id: Optional[str], dry_run: bool, stop: bool) -> Plan[Undo]:
+    body = _given(approvalId=approval_id, dryRun=dry_run or None, stop=stop or None)
     told = yield Ask("POST", f"/sandboxes/{sandbox_id}/undo", body, seconds=None, sandbox_id=sandbox_id)
     return Undo.from_json(told)
 
@@ -240,6 +243,7 @@ def conflicts(sandbox_id: str) -> Plan[Conflicts]:
     return Conflicts.from_json(told)
 
 
-def rebase(sandbox_id: str, strategy: str) -> Plan[Rebase]:
-    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/rebase", {"strategy": strategy}, seconds=None, sandbox_id=sandbox_id)
+def rebase(sandbox_id: str, strategy: str, stop: bool) -> Plan[Rebase]:
+    body = _given(strategy=strategy, stop=stop or None)
+    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/rebase", body, seconds=None, sandbox_id=sandbox_id)
     return Rebase.from_json(told)

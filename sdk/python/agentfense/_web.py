@@ -23,6 +23,7 @@ from .exceptions import (
     SandboxError,
     SandboxNotFoundError,
     StaleDiffError,
+    WouldStopError,
 )
 
 DEFAULT_URL = "http://localhost:8080"
@@ -91,6 +92,8 @@ def _failure(status: int, told: Mapping[str, Any], ask: Ask) -> SandboxError:
     error: SandboxError
     if reason in ("DIFF_STALE", "DIFF_NOT_SERVED", "HUNK_UNKNOWN"):
         error = StaleDiffError(ask.sandbox_id, files, text)
+    elif reason == "WOULD_STOP":
+        error = WouldStopError(ask.sandbox_id, files, text)
     elif reason == "UNACKNOWLEDGED":
         error = NotAcknowledgedError(ask.sandbox_id, files, text)
     elif reason in ("HOOK_FAILED", "HOOKS_UNREADABLE"):

@@ -111,15 +111,17 @@ class AsyncWorkspace(KnownWorkspace):
         override_acceptance: bool = False,
         dry_run: bool = False,
         actor: Optional[str] = None,
+        stop: bool = False,
     ) -> Approval:
         """Writes changes into the project: all, `files`, or `hunks` ({path: [id, ...]}, or some of `Diff.hunks`).
 
         What is approved must be what was shown: that of `diff`, or of the last diff that anybody got. Otherwise it is a
         StaleDiffError; conflicts with the project are a ConflictError, and what would do something by itself later, such as a
-        hook, is a NotAcknowledgedError without `acknowledge`. Then nothing was written.
+        hook, is a NotAcknowledgedError without `acknowledge`. Then nothing was written. A driver that cannot do it while the sandbox
+        runs says so with a WouldStopError; with `stop` its processes end, and it is started again.
         """
         plan = _review.approve(
-            self.id, files, hunks, message, commit, diff, acknowledge, force, override_acceptance, dry_run, actor
+            self.id, files, hunks, message, commit, diff, acknowledge, force, override_acceptance, dry_run, actor, stop
         )
         return await self._run(plan)
 
@@ -137,21 +139,21 @@ class AsyncWorkspace(KnownWorkspace):
         self._info.status = done.status
         return done
 
-    async def discard(self, files: Union[str, Iterable[Union[str, FileChange]]]) -> int:
-        """Gives changes up: the agent sees the project's files there again. How many files."""
-        return await self._run(_review.discard(self.id, files))
+    async def discard(self, files: Union[str, Iterable[Union[str, FileChange]]], stop: bool = False) -> int:
+        """Gives changes up: the agent sees the project's files there again. How many files. `stop` as in `approve`."""
+        return await self._run(_review.discard(self.id, files, stop))
 
-    async def undo(self, approval_id: Optional[str] = None, dry_run: bool = False) -> Undo:
-        """Takes an approval back, the last one unless it is named."""
-        return await self._run(_review.undo(self.id, approval_id, dry_run))
+    async def undo(self, approval_id: Optional[str] = None, dry_run: bool = False, stop: bool = False) -> Undo:
+        """Takes an approval back, the last one unless it is named. `stop` as in `approve`."""
+        return await self._run(_review.undo(self.id, approval_id, dry_run, stop))
 
     async def conflicts(self) -> Conflicts:
         """How its changes stand to the project as it is now."""
         return await self._run(_review.conflicts(self.id))
 
-    async def rebase(self, strategy: str = "merge") -> Rebase:
-        """Brings its changes onto the project as it is now: regenerate, merge, ours or theirs."""
-        return await self._run(_review.rebase(self.id, strategy))
+    async def rebase(self, strategy: str = "merge", stop: bool = False) -> Rebase:
+        """Brings its changes onto the project as it is now: regenerate, merge, ours or theirs. `stop` as in `approve`."""
+        return await self._run(_review.rebase(self.id, strategy, stop))
 
     async def __aenter__(self) -> AsyncWorkspace:
         return self

@@ -233,6 +233,13 @@ class ConflictError(ReviewError):
     _why = "Changes of sandbox '{}' are in conflict with the project."
 
 
+class WouldStopError(ReviewError):
+    """With the driver of this sandbox it could only be done by stopping it: with ``stop=True`` its processes end, and it is started
+    again."""
+
+    _why = "Sandbox '{}' would have to be stopped."
+
+
 class HookFailedError(ReviewError):
     """A hook that tries changes before they land did not pass. ``hooks`` are all that ran, as the server tells of them: `name`,
     `status`, `exitCode`, `output` (its end)."""

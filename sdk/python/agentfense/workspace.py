@@ -127,15 +127,17 @@ class Workspace(KnownWorkspace):
         override_acceptance: bool = False,
         dry_run: bool = False,
         actor: Optional[str] = None,
+        stop: bool = False,
     ) -> Approval:
         """Writes changes into the project: all, `files`, or `hunks` ({path: [id, ...]}, or some of `Diff.hunks`).
 
         What is approved must be what was shown: that of `diff`, or of the last diff that anybody got. Otherwise it is a
         StaleDiffError; conflicts with the project are a ConflictError, and what would do something by itself later, such as a
-        hook, is a NotAcknowledgedError without `acknowledge`. Then nothing was written.
+        hook, is a NotAcknowledgedError without `acknowledge`. Then nothing was written. A driver that cannot do it while the sandbox
+        runs says so with a WouldStopError; with `stop` its processes end, and it is started again.
         """
         plan = _review.approve(
-            self.id, files, hunks, message, commit, diff, acknowledge, force, override_acceptance, dry_run, actor
+            self.id, files, hunks, message, commit, diff, acknowledge, force, override_acceptance, dry_run, actor, stop
         )
         return self._run(plan)
 
@@ -153,21 +155,21 @@ class Workspace(KnownWorkspace):
         self._info.status = done.status
         return done
 
-    def discard(self, files: Union[str, Iterable[Union[str, FileChange]]]) -> int:
-        """Gives changes up: the agent sees the project's files there again. How many files."""
-        return self._run(_review.discard(self.id, files))
+    def discard(self, files: Union[str, Iterable[Union[str, FileChange]]], stop: bool = False) -> int:
+        """Gives changes up: the agent sees the project's files there again. How many files. `stop` as in `approve`."""
+        return self._run(_review.discard(self.id, files, stop))
 
-    def undo(self, approval_id: Optional[str] = None, dry_run: bool = False) -> Undo:
-        """Takes an approval back, the last one unless it is named."""
-        return self._run(_review.undo(self.id, approval_id, dry_run))
+    def undo(self, approval_id: Optional[str] = None, dry_run: bool = False, stop: bool = False) -> Undo:
+        """Takes an approval back, the last one unless it is named. `stop` as in `approve`."""
+        return self._run(_review.undo(self.id, approval_id, dry_run, stop))
 
     def conflicts(self) -> Conflicts:
         """How its changes stand to the project as it is now."""
         return self._run(_review.conflicts(self.id))
 
-    def rebase(self, strategy: str = "merge") -> Rebase:
-        """Brings its changes onto the project as it is now: regenerate, merge, ours or theirs."""
-        return self._run(_review.rebase(self.id, strategy))
+    def rebase(self, strategy: str = "merge", stop: bool = False) -> Rebase:
+        """Brings its changes onto the project as it is now: regenerate, merge, ours or theirs. `stop` as in `approve`."""
+        return self._run(_review.rebase(self.id, strategy, stop))
 
     def __enter__(self) -> Workspace:
         return self

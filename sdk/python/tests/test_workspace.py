@@ -18,6 +18,7 @@ from agentfense import (
     SandboxNotFoundError,
     StaleDiffError,
     Workspace,
+    WouldStopError,
     _private,
 )
 
@@ -98,6 +99,22 @@ def test_hooks_try_changes_before_they_land(project):
         workspace.run("echo 'print(2)' > src/app.py")
         assert workspace.approve(diff=workspace.diff()).applied == 1
         assert (project / "src/app.py").read_text() == "print(2)\n"
+
+
+def test_what_would_stop_it_wants_consent(project):
+    """On overlayfs a file that a process has open cannot be given up beneath it."""
+    try:
+        workspace = Workspace.from_scope(project, preset="full-access", driver="overlayfs")
+    except ReviewError as problem:
+        pytest.skip(f"no overlayfs here: {problem}")
+    with workspace:
+        workspace.run("setsid sh -c 'exec 3>>old.txt; echo more >&3; sleep 100' >/dev/null 2>&1 & until grep -q more old.txt; do sleep 0.1; done")
+        with pytest.raises(WouldStopError) as caught:
+            workspace.discard("old.txt")
+        assert caught.value.reason == "WOULD_STOP" and workspace.diff().paths == ["old.txt"]
+        assert workspace.discard("old.txt", stop=True) == 1
+        workspace.refresh()
+        assert workspace.status == "active" and workspace.run("cat old.txt").stdout == "old\n"
 
 
 def test_what_was_deleted_comes_back_with_its_changes(workspace):
