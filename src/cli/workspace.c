@@ -131,6 +131,8 @@ int workspace_decide(struct api_call *call, json_t *body, json_t **ret, struct e
     if (call->options.is_json)
         output_json(json_incref(*ret));
     output_error(call->verb->name, err);
+    if (!call->options.is_json && strcmp(json_text(json_object_get(*ret, "details"), "reason"), "WOULD_STOP") == 0)
+        fputs("to have it stopped and started again, say --stop\n", stderr);
     return EXIT_REFUSED;
 }
 

@@ -9,11 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "runtime/bwrap_args_int.h"
 
 #define TMPFS_FLAGS (MS_NOSUID | MS_NODEV)
+#define BUSY_NS (2 * CLOCK_NS_PER_SEC)
+#define BUSY_STEP_US 1000
 
 /* The user to whom all of it belongs: inside it is the agent, as when bwrap makes it. */
 struct builder {
@@ -121,11 +124,18 @@ static int build_tmpfs(const struct builder *builder, struct bwrap_op *op)
     return r < 0 ? r : mount_tmpfs(builder, full, op->perms, op->size_bytes);
 }
 
+/* Busy: another thread forked while one of our files was open for writing, and what it forked has it open until its exec. */
 static int build_read_only(const struct builder *builder, struct bwrap_op *op)
 {
     autofree char *full = place(builder, strcmp(op->first, "/") == 0 ? "" : op->first);
+    int64_t deadline_ns = clock_now_ns() + BUSY_NS;
+    int r = set_attributes(full, 0, MOUNT_ATTR_RDONLY);
 
-    return set_attributes(full, 0, MOUNT_ATTR_RDONLY);
+    while (r == -EBUSY && clock_now_ns() < deadline_ns) {
+        usleep(BUSY_STEP_US);
+        r = set_attributes(full, 0, MOUNT_ATTR_RDONLY);
+    }
+    return r;
 }
 
 static int bind_devices(const struct builder *builder, const char *dev)

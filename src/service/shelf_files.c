@@ -234,11 +234,15 @@ int shelf_remove_file(struct service *service, const struct caller *caller, cons
     struct doomed doomed = { 0 };
     struct codebase_list_options options = { .is_recursive = true };
     autodone(codebase_commit) struct codebase_commit commit = CODEBASE_COMMIT_NONE;
+    autodone(codebase_entry) struct codebase_entry entry = { 0 };
     autodone(buf) struct buf clean = BUF_EMPTY;
     autoptr(codebase) codebase = NULL;
     autofree char *owner = NULL;
     int r = shelf_open(service, caller, id, &codebase, &owner, err);
 
+    /* Asked for before: once it is gone, nothing may fail any more. */
+    if (r == 0)
+        r = shelf_get(service, caller, id, &entry, err);
     if (r < 0)
         return r;
     if (path_clean(path, strlen(path), &clean) < 0 || clean.len < 2)
@@ -261,14 +265,13 @@ int shelf_remove_file(struct service *service, const struct caller *caller, cons
                             .codebase_id = id,
                             .owner = owner,
                             .payload = json_pack("{s:s, s:I}", "path", clean.data, "version", (json_int_t) commit.version) });
-    r = shelf_get(service, caller, id, ret, err);
-    /* The row lags where it, or the counters it is made of, could not be written; what is asked for here is the change just made. */
-    if (r == 0 && ret->version < commit.version) {
-        ret->version = commit.version;
-        ret->size_bytes = commit.size_bytes;
-        ret->file_count = commit.file_count;
-    }
-    return r;
+    entry.version = commit.version;
+    entry.size_bytes = commit.size_bytes;
+    entry.file_count = commit.file_count;
+    entry.updated_ns = clock_wall_ns();
+    *ret = entry;
+    entry = (struct codebase_entry){ 0 };
+    return 0;
 }
 
 /* ---- listed ---- */

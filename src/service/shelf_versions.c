@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "codebase/codebase_version.h"
 #include "service/events.h"
@@ -106,11 +107,25 @@ int shelf_list_versions(struct service *service, const struct caller *caller, co
     return 0;
 }
 
+/* The entry of one version. */
+static int find(struct codebase *codebase, uint64_t version, struct version_entry *ret)
+{
+    autodone(version_page) struct version_page page = { 0 };
+    struct err err = ERR_NONE;
+    struct gathering gathering = { .codebase = codebase, .page = &page, .limit = 1, .before = version + 1, .err = &err };
+    int r = codebase_versions(codebase, gather, &gathering, &err);
+
+    if (r < 0 || page.count == 0 || page.items[0].number != version)
+        return r < 0 ? r : -ENOENT;
+    *ret = page.items[0];
+    page.items[0] = (struct version_entry){ 0 };
+    return 0;
+}
+
 int shelf_restore(struct service *service, const struct caller *caller, const char *id, uint64_t version, const char *path,
                   struct version_entry *ret, struct err *err)
 {
     autodone(codebase_commit) struct codebase_commit commit = CODEBASE_COMMIT_NONE;
-    autodone(version_page) struct version_page page = { 0 };
     autoptr(codebase) codebase = NULL;
     autofree char *owner = NULL;
     int r = shelf_open(service, caller, id, &codebase, &owner, err);
@@ -125,10 +140,12 @@ int shelf_restore(struct service *service, const struct caller *caller, const ch
                                          .owner = owner,
                                          .payload = json_pack("{s:I, s:I, s:s}", "restored", (json_int_t) version, "version",
                                                               (json_int_t) commit.version, "path", path) });
-    r = shelf_list_versions(service, caller, id, 1, "", &page, err);
-    if (r < 0 || page.count == 0)
-        return r < 0 ? r : err_set(err, ERR_INTERNAL, -EIO, "the new version is not listed");
-    *ret = page.items[0];
-    page.items[0] = (struct version_entry){ 0 };
+    /* It has happened, and is told whether or not there is more to be said of it. */
+    if (find(codebase, commit.version, ret) < 0)
+        *ret = (struct version_entry){ .number = commit.version,
+                                       .created_ns = clock_wall_ns(),
+                                       .author = xdup(caller->owner),
+                                       .reason = xdup(""),
+                                       .changes = commit.change_count };
     return 0;
 }

@@ -191,6 +191,21 @@ def test_discard_and_reject(cli, changed, project):
     assert cli.run("approve", changed, "--all", code=1)
 
 
+def test_what_would_stop_it_wants_consent(cli, project):
+    """On overlayfs a file that a process has open cannot be given up beneath it."""
+    if os.geteuid() != 0:
+        pytest.skip("overlayfs needs root")
+    workspace = cli.say("create", "--scope", project, "--preset", "full-access", "--driver", "overlayfs")
+    process = cli.say("exec", "-d", workspace, "--", "exec 3>>old.txt; echo more >&3; sleep 600")
+    cli.run("exec", workspace, "--", "until grep -q more old.txt; do sleep 0.1; done")
+    done = cli.run("discard", workspace, "old.txt", code=1)
+    assert "--stop" in done.err and "running" in cli.run("processes", workspace).out, done.err
+    assert cli.run("discard", workspace, "old.txt", "--stop").out.startswith("discarded the changes of 1 file")
+    assert cli.run("exec", workspace, "--", "cat old.txt").out == "old\n" and process in cli.say("processes", "-q", workspace)
+    assert "running" not in cli.run("processes", workspace).out
+    cli.run("rm", workspace)
+
+
 def test_conflicts_rebase_and_warnings(cli, made, project):
     cli.run("exec", made, "--", "sed -i '2s/.*/two/' n.txt; echo x > .envrc")
     (project / "n.txt").write_text(NUMBERS.replace("2\n", "TWO\n", 1).replace("40\n", "40\n41\n"))

@@ -255,21 +255,31 @@ def test_an_upload_that_does_not_fit_takes_no_room(make, disk, how):
 
 
 @needs_root
-def test_a_change_whose_counters_have_no_room_is_told_with_its_own_version(make, own_mounts):
+@pytest.mark.parametrize("change", ["delete", "restore"])
+def test_a_change_whose_counters_have_no_room_is_told_with_its_own_version(make, own_mounts, change):
     """Whoever looks at that version again finds what he did."""
     client = (server := make()).start().client()
-    codebase = client.codebase({"kept": "kept", "gone": "12345"})
+    codebase = client.codebase({"kept": "kept", "f": "12345"})
+    client.put(codebase, "f", b"123")
     before = client.get_codebase(codebase_id=codebase)
     meta = server.state / "codebases" / codebase / "meta"
     subprocess.run(["mount", "--bind", str(meta), str(meta)], check=True)  # nothing can take its place
     try:
-        told = client.delete_file(codebase_id=codebase, file_path="gone")
-        assert (told.version, told.size, told.file_count) == (before.version + 1, 4, 1)
+        if change == "delete":
+            told = client.delete_file(codebase_id=codebase, file_path="f")
+            version = told.version
+            assert (told.size, told.file_count) == (4, 1)
+        else:
+            version = client.restore_version(codebase_id=codebase, version=before.version - 1, path="f").number
+        assert version == before.version + 1
     finally:
         subprocess.run(["umount", str(meta)], check=True)
-    assert code_of(client.get, codebase, "gone", version=told.version) == CODE.NOT_FOUND
-    assert client.get(codebase, "gone", version=before.version) == b"12345"
-    assert client.put(codebase, "new", b"x").version == told.version + 1
+    if change == "delete":
+        assert code_of(client.get, codebase, "f", version=version) == CODE.NOT_FOUND
+    else:
+        assert client.get(codebase, "f", version=version) == b"12345"
+    assert client.get(codebase, "f", version=before.version) == b"123"
+    assert client.put(codebase, "new", b"x").version == version + 1
 
 
 @needs_root

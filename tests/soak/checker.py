@@ -1,5 +1,6 @@
 """Compares what is there with what must be, and remembers every difference."""
 
+import sys
 import threading
 import time
 
@@ -10,14 +11,18 @@ def shorten(value):
 
 
 class Checker:
-    def __init__(self):
+    def __init__(self, is_loud=False):
+        self.is_loud = is_loud
         self.losses = []
         self.count = 0
         self.lock = threading.Lock()
 
     def lose(self, what, expected, found):
+        loss = {"at": time.strftime("%H:%M:%S"), "what": what, "expected": shorten(expected), "found": shorten(found)}
         with self.lock:
-            self.losses.append({"at": time.strftime("%H:%M:%S"), "what": what, "expected": shorten(expected), "found": shorten(found)})
+            self.losses.append(loss)
+        if self.is_loud:
+            print(f"soak: a loss: {loss}", file=sys.stderr, flush=True)
 
     def check(self, what, expected, found):
         """For what has no doubt in it."""

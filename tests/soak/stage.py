@@ -37,7 +37,7 @@ class Stage:
         from server import Server, free_port
 
         self.seed, self.engine, self.postgres = seed, engine, database
-        self.model, self.checker, self.gate = Model(), Checker(), Gate()
+        self.model, self.checker, self.gate = Model(), Checker(is_loud=True), Gate()
         self.faults = collections.Counter()
         self.refusals, self.breaks, self.crashes = [], [], []
         self.words = {}  # of each kind of refusal, those of the first

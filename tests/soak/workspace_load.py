@@ -103,6 +103,11 @@ class Reviewer(Actor):
         if self.of("GET")["status"] == "stopped":
             self.of("POST", "/start")
 
+    def read_awake(self, path):
+        """One that was killed while the disk was full is told to be active until that could be noted."""
+        self.awake()
+        return self.read_inside(path)
+
     def view(self, path):
         """What the agent sees there, with certainty."""
         return (self.delta.get(path) or self.project.cells[path]).value
@@ -151,7 +156,7 @@ class Reviewer(Actor):
 
         self.insist(wait)
         for path in paths:
-            found = self.insist(lambda path=path: self.read_inside(path))
+            found = self.insist(lambda path=path: self.read_awake(path))
             self.checker.compare(f"{self.name}: {self.now}, answer lost: {path} in workspace {self.id}", self.delta[path], found)
         self.tidy()
 
@@ -302,9 +307,8 @@ class Reviewer(Actor):
         self.project.check(self.name, self.checker)
         if not self.id or self.is_decided:
             return
-        self.insist(self.awake)
         for n in range(FILES):
-            found = self.insist(lambda n=n: self.read_inside(f"f{n}"))
+            found = self.insist(lambda n=n: self.read_awake(f"f{n}"))
             self.checker.check(f"{self.name}: f{n} in workspace {self.id}", self.view(f"f{n}"), found)
         self.insist(self.diff)
 
