@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,6 +28,7 @@
 
 /* Less than whoever starts us waits (service/launch.h), and enough where hundreds are started at once. */
 #define HELLO_MS 50000
+#define LIMIT_MS 200
 
 static int choose_runtime(struct sandbox *sandbox, struct err *err)
 {
@@ -98,6 +100,17 @@ void boot_take_limits(struct sandbox *sandbox)
                                                .numbers = { (int64_t) event.count, (int64_t) event.limit },
                                            });
     }
+}
+
+void boot_await_limits(struct sandbox *sandbox)
+{
+    bool is_counted_elsewhere = boot_is_host_visible(sandbox) && sandbox->spec->memory_bytes;
+    struct pollfd news = { .fd = sandbox->process && is_counted_elsewhere ? runtime_event_fd(sandbox->process) : -1,
+                           .events = POLLIN };
+
+    if (news.fd >= 0)
+        poll(&news, 1, LIMIT_MS);
+    boot_take_limits(sandbox);
 }
 
 static void on_limit(uint32_t events, void *cookie)

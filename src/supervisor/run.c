@@ -216,7 +216,9 @@ void run_end(struct run *run, const struct ctl_finished *result)
             run->result.flags |= i == 0 ? CTL_FINISHED_OUT_CUT : CTL_FINISHED_ERR_CUT;
     }
     /* Whoever was killed for memory may be reaped before the loop comes to hear of the limit. */
-    if (run->began_ns && result->status != 0)
+    if (run->began_ns && result->end == CTL_END_SIGNALED && result->status == SIGKILL)
+        boot_await_limits(sandbox);
+    else if (run->began_ns && result->status != 0)
         boot_take_limits(sandbox);
     if (run->began_ns && sandbox->oom_count != run->oom_count && result->status != 0)
         run->result.flags |= CTL_FINISHED_OOM;
