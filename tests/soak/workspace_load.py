@@ -297,7 +297,7 @@ class Reviewer(Actor):
 
     def remove(self):
         self.do("workspace delete")
-        self.insist(lambda: self.of("DELETE"), "HTTP 404")
+        self.insist(lambda: self.of("DELETE", "?purge=true"), "HTTP 404")
         self.id, self.delta, self.before, self.is_decided = None, {}, {}, False
 
     # ---- accounts ----
