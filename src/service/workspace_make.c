@@ -256,12 +256,19 @@ static int build(struct service *service, struct ward *ward, struct workspace_ro
 /* Nothing of it is left but a record of why. */
 static void take_back(struct service *service, struct ward *ward, struct workspace_row *row, const char *why)
 {
+    /* Who asks again with the same key wants one, and not to hear of this one. */
+    const struct workspace_move move = { .id = row->id,
+                                         .from = WORKSPACE_STATUS_ANY,
+                                         .to = WORKSPACE_STATUS_ERROR,
+                                         .reason = why,
+                                         .forgets_key = true,
+                                         .now_ns = clock_wall_ns() };
     char name[WORKSPACE_NAME_MAX];
     struct err ignored = ERR_NONE;
 
     workspace_name(row->id, name);
     life_end(service, ward); /* it may run, and only its row could not be written */
-    workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_ERROR, why, &ignored);
+    workspace_row_move(service->store, &move, &ignored);
     home_remove(&service->home, name, &ignored);
 }
 

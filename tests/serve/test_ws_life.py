@@ -399,6 +399,21 @@ def test_a_kill_while_one_is_made_leaves_nothing(make, project, point):
     assert create(server, project, idempotencyKey="k")["status"] == "active"
 
 
+def test_a_key_of_one_that_could_not_be_made_is_free_again(make, project):
+    """Who tries again wants a sandbox, not the record of why there is none."""
+    server = make().start()
+    program = server.programs / "agentfense-supervisor"
+    program.rename(server.programs / "away")
+    program.symlink_to("/bin/false")
+    try:
+        status, answer = server.http("POST", BASE, {"projectRoot": str(project), "idempotencyKey": "k"})
+    finally:
+        (server.programs / "away").replace(program)
+    assert status == 503 and answer["retryable"], answer
+    made = create(server, project, idempotencyKey="k")
+    assert made["status"] == "active" and create(server, project, idempotencyKey="k")["id"] == made["id"]
+
+
 def test_a_kill_while_one_is_deleted_leaves_nothing(make, project):
     server = make(**{"workspace-trash": "0"})
     environment = server.environment
