@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "review/approve.h"
 #include "service/adoption.h"
 #include "service/launch.h"
 #include "service/life.h"
@@ -134,6 +135,18 @@ static void remove_files(struct service *service, struct ward *ward, const char 
                  LOG_STR("error", left.text));
 }
 
+/* What an approval that failed could not take out of the project again is known to none but its delta. */
+static void tidy_project(struct service *service, const char *id)
+{
+    autofree char *delta_path = workspaces_path(service, id, "delta");
+    struct err err = ERR_NONE;
+    int r = approve_recover(delta_path, false, &err);
+
+    if (r < 0 && r != -ENOENT)
+        log_warn("what an approval left in the project may still be there", LOG_STR("sandbox_id", id),
+                 LOG_STR("error", err.text));
+}
+
 /* Its processes end first, then it is deleted as far as anybody can see, then its files go, now or later (workspace_trash.c): what is left
  * of those when the server is killed is removed by the next. */
 int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, bool purges,
@@ -146,6 +159,8 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
         return r;
     life_end(service, ward);
     end_stray(service, ward, row);
+    if (is_made)
+        tidy_project(service, row->id);
     r = workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_DELETED, NULL, err);
     if (r < 0)
         return r;

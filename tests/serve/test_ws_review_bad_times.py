@@ -91,6 +91,24 @@ def test_killed_while_it_applies_it_is_old_or_new(make, driver):
     assert seen
 
 
+def test_who_is_deleted_leaves_nothing_in_the_project(make):
+    """An approval that failed, and that had no descriptors left to take its files away again, say: nobody but the delta knows them."""
+    server = make()
+    environment = server.environment
+    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "landing-staged"}
+    box = make_changed(server.start())
+    with pytest.raises((OSError, json.JSONDecodeError)):
+        box.http("POST", "/approve", {})
+    server.process.wait()
+    assert [name for name in os.listdir(box.project) if name.startswith(".af-tmp")]
+    (record,) = server.state.rglob("deciding")
+    record.unlink()
+    server.environment = environment
+    server.start()
+    assert box.http("DELETE", "")[0] in (200, 204)
+    assert not [name for name in os.listdir(box.project) if name.startswith(".af-tmp")] and contents(box) == OLD
+
+
 @pytest.mark.databases
 def test_two_decide_at_the_same_time_and_one_after_the_other(server):
     box = make_changed(server)
