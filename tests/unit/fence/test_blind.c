@@ -1,6 +1,7 @@
 #include "fence_fixture.h"
 
 #include "fence/blind.h"
+#include "fence/foresight.h"
 #include "fence/patrol.h"
 
 /* Without a mount nobody drops pages: what is checked is what an answer says, and that it would wait. */
@@ -125,6 +126,7 @@ static void a_listing_tells_no_attributes_of_a_stale_file(void **state)
     struct fixture *x = *state;
     bool has_attrs = false;
 
+    x->fence->foresight = FORESIGHT_LISTINGS;
     assert_content(x, walk(x, "a", NULL), "old a");
     assert_int_equal(op_readdir(x->fence, &nobody, x->fence->root, 0, true, count_attrs, &has_attrs), 0);
     assert_true(has_attrs);
