@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import threading
 
@@ -41,9 +42,9 @@ class Torment:
         return self.client.get_sandbox(sandbox_id=self.sandbox).status == sandbox_pb2.SANDBOX_STATUS_RUNNING
 
     def wake(self):
-        """Of a kill that was a moment ago the server hears a moment later, by the end of a connection; that is waited for, and nothing else:
-        then a start succeeds at once, whatever the kill has left behind."""
-        eventually(lambda: self.runs() == bool(self.server.supervisors()))
+        """Of a kill that was a moment ago the others hear a moment later, the server by the end of a connection, the supervisor by that of
+        its child; that is waited for, and nothing else: then a start succeeds at once, whatever the kill has left behind."""
+        eventually(lambda: self.runs() == ("supervisor" in (victims := self.victims())) == ("container" in victims))
         if not self.runs():
             self.client.start_sandbox(sandbox_id=self.sandbox)
         assert self.client.run(self.sandbox, "true").exit_code == 0
@@ -55,7 +56,8 @@ class Torment:
             found["supervisor"] = pid
             with contextlib.suppress(OSError):
                 for child in map(int, open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8").read().split()):
-                    if open(f"/proc/{child}/comm", encoding="utf-8").read().startswith("agentfense-con"):
+                    _, name, state = re.split(r"[()]", open(f"/proc/{child}/stat", encoding="utf-8").read(), maxsplit=2)
+                    if name.startswith("agentfense-con") and state.split()[0] != "Z":
                         found["container"] = child
         return found
 
