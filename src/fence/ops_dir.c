@@ -28,6 +28,14 @@ static bool add_dots(struct fence *f, struct inode *dir, uint64_t after, bool wi
     return after >= COOKIE_DOTDOT || add("..", up, DT_DIR, COOKIE_DOTDOT, with_attrs ? &answer : NULL, user);
 }
 
+/* A name without attributes: the kernel then asks for them if it wants them. */
+static bool add_bare(const struct listed *item, dir_add_fn add, void *user)
+{
+    const struct entry_answer answer = { .st = { .st_ino = item->ino, .st_mode = DTTOIF(item->type) } };
+
+    return add(item->name, item->ino, item->type, item->cookie, &answer, user);
+}
+
 /* One name with its attributes. 1: added, 0: it is no more, -1: no room. */
 static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, const struct listed *item, dir_add_fn add,
                          void *user)
@@ -40,11 +48,10 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, c
 
     if (resolve_name(f, dir, item->name, place, hidden, &inode, &answer.st) < 0)
         return 0;
-    /* Whose pages are to be dropped first is listed without attributes: the kernel then asks for it. */
+    /* Whose pages are to be dropped first is asked for by name. */
     if (inode_has(inode, INODE_STALE)) {
-        answer = (struct entry_answer){ .st = { .st_ino = inode->ino, .st_mode = answer.st.st_mode } };
         inode_unref(f, inode);
-        return add(item->name, item->ino, item->type, item->cookie, &answer, user) ? 1 : -1;
+        return add_bare(item, add, user) ? 1 : -1;
     }
     answer.inode = inode;
     answer.attr_timeout_s = blind_attr_timeout_s(f, inode);
@@ -81,13 +88,6 @@ static bool wants_attrs(struct fence *f, const struct inode *dir, const struct l
     if (inode_has(dir, INODE_BARE) && item->type != DT_DIR && item->type != DT_UNKNOWN)
         return false;
     return !is_known(f, dir, item);
-}
-
-static bool add_bare(const struct listed *item, dir_add_fn add, void *user)
-{
-    const struct entry_answer answer = { .st = { .st_ino = item->ino, .st_mode = DTTOIF(item->type) } };
-
-    return add(item->name, item->ino, item->type, item->cookie, &answer, user);
 }
 
 static void add_items(struct fence *f, struct inode *dir, const struct listing *listing, uint64_t after, bool with_attrs,

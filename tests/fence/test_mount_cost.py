@@ -33,7 +33,7 @@ def test_an_idle_mount_costs_nothing(dirs, plain_malloc):
     """Under 1 MB of private memory and no CPU."""
     with Fence(dirs) as f:
         f.sh("ls -la; cat a")
-        time.sleep(1)
+        time.sleep(1.5)  # for a second after the last request its worker is watched
         before = cpu_ticks(f.process.pid)
         time.sleep(2)
         assert cpu_ticks(f.process.pid) == before
