@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "supervisor/cgroup_name.h"
 
 #define MOUNTS_MAX 16
+#define LEFTOVERS_SWEEPER "af-sweeper"
 
 /* What is of another home may be anybody's. Of this one: a sandbox that has no supervisor has no use for it, nor has one that is
  * gone, for it went under its lock. */
@@ -126,6 +128,7 @@ void leftovers_sweep_apart(const char *dir_path)
     if (fork() != 0)
         return;
     close_range(STDERR_FILENO + 1, ~0U, 0);
+    prctl(PR_SET_NAME, LEFTOVERS_SWEEPER); /* whoever counts supervisors must not count us */
     sweep_home(home);
     covered_save();
     _exit(0);

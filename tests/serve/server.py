@@ -257,13 +257,14 @@ class Server:
     # Ends.
 
     def supervisors(self):
-        """Pids of the supervisors of this server's sandboxes."""
+        """Pids of the supervisors of this server's sandboxes. What one of them forked to look for others' leftovers is none."""
         found = {}
         for entry in pathlib.Path("/proc").iterdir():
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
                     words = (entry / "cmdline").read_bytes().split(b"\0")
-                    if words[0].endswith(b"/agentfense-supervisor") and any(str(self.top).encode() in word for word in words):
+                    if words[0].endswith(b"/agentfense-supervisor") and any(str(self.top).encode() in word for word in words) \
+                            and (entry / "comm").read_text() != "af-sweeper\n":
                         found[words[-2].decode().rstrip("/").rsplit("/", 1)[-1]] = int(entry.name)
         return found
 

@@ -204,7 +204,7 @@ def test_what_expires_is_stopped_and_kept_while_it_has_changes(make):
 
     eventually(is_gone)
     eventually(lambda: client.get_sandbox(sandbox_id=kept).status == 3)
-    assert not server.supervisors()
+    eventually(lambda: not server.supervisors())
     time.sleep(1.5)
     client.start_sandbox(sandbox_id=kept)
     assert client.run(kept, "cat w").stdout == "work\n"

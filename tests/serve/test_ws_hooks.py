@@ -293,7 +293,8 @@ def test_a_kill_leaves_nothing_behind(make, point):
     assert boxes_of(server) != []
     server.environment = environment
     server.start()
-    assert boxes_of(server) == [] and box.read("a") == b"one\n" and set(server.supervisors()) == {"ws_" + box.id.replace("-", "")}
+    assert boxes_of(server) == [] and box.read("a") == b"one\n"
+    eventually(lambda: set(server.supervisors()) == {"ws_" + box.id.replace("-", "")})
     assert box.approve()["status"] == "approved" and box.read("a") == b"agent\n"
     box.remove()
 

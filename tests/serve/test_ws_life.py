@@ -297,7 +297,8 @@ def test_work_stays_apart_and_lasts(server, project):
     server.start()
     assert run("cat a.txt new/b") == "two\nthree\n"
     delete(server, made)
-    assert (project / "a.txt").read_text() == "one\n" and server.supervisors() == {}
+    assert (project / "a.txt").read_text() == "one\n"
+    eventually(lambda: server.supervisors() == {})
 
 
 # Collecting.
@@ -394,7 +395,8 @@ def test_a_kill_while_one_is_made_leaves_nothing(make, project, point):
     server.environment = environment
     server.start()
     left = server.http("GET", BASE)[1]["sandboxes"]
-    assert [one["status"] for one in left] == ["deleted"] and server.supervisors() == {}
+    assert [one["status"] for one in left] == ["deleted"]
+    eventually(lambda: server.supervisors() == {})
     assert not list(server.state.rglob("ws_*"))
     assert create(server, project, idempotencyKey="k")["status"] == "active"
 
