@@ -19,6 +19,8 @@ enum {
     OPT_START,
     OPT_PROFILE,
     OPT_BEHAVIOR,
+    OPT_NAME,
+    OPT_TAG,
 };
 
 static const struct option options[] = {
@@ -36,28 +38,44 @@ static const struct option options[] = {
     { "profile", required_argument, NULL, OPT_PROFILE },
     { "behavior", required_argument, NULL, OPT_BEHAVIOR },
     { "start", no_argument, NULL, OPT_START },
+    { "name", required_argument, NULL, OPT_NAME },
+    { "tag", required_argument, NULL, OPT_TAG },
     API_LONG_OPTIONS,
 };
 
 struct create_options {
     struct policy_options policy;
     struct rule_list rules;
-    const char *scope, *project, *owner, *owner_type, *driver, *key, *profile, *behavior;
-    json_t *reserved; /* owned: an array */
+    const char *scope, *project, *owner, *owner_type, *driver, *key, *profile, *behavior, *name;
+    json_t *reserved, *tags; /* owned: arrays */
     bool no_lock;
 };
 
-static int add_reserved(struct create_options *o, const char *path, size_t len, struct err *err)
+static int add_text(json_t **list, const char *option, const char *bytes, size_t len, struct err *err)
 {
-    json_t *text = json_stringn(path, len);
+    json_t *text = json_stringn(bytes, len);
 
     if (!text || len == 0) {
         json_decref(text);
-        return err_invalid(err, "--reserve: a path is UTF-8 and not empty");
+        return err_invalid(err, "%s: it is UTF-8 and not empty", option);
     }
-    if (!o->reserved)
-        o->reserved = json_array();
-    json_array_append_new(o->reserved, text);
+    if (!*list)
+        *list = json_array();
+    json_array_append_new(*list, text);
+    return 0;
+}
+
+static int add_reserved(struct create_options *o, const char *path, size_t len, struct err *err)
+{
+    return add_text(&o->reserved, "--reserve", path, len, err);
+}
+
+/* One that could be the beginning of an id would sometimes mean another. */
+static int set_name(struct create_options *o, const char *name, struct err *err)
+{
+    if (workspace_may_begin_id(name) || !workspace_may_be_name(name))
+        return err_invalid(err, "--name '%s': a name is not empty, does not begin with sb_, and has a letter that is not a to f", name);
+    o->name = name;
     return 0;
 }
 
@@ -107,6 +125,10 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     case OPT_BEHAVIOR:
         o->behavior = argument;
         return 0;
+    case OPT_NAME:
+        return set_name(o, argument, err);
+    case OPT_TAG:
+        return add_text(&o->tags, "--tag", argument, strlen(argument), err);
     case OPT_NO_LOCK:
         o->no_lock = true;
         return 0;
@@ -165,6 +187,17 @@ static int set_behavior(json_t *body, const char *path, struct err *err)
     return 0;
 }
 
+static int set_metadata(json_t *body, const char *name, struct err *err)
+{
+    json_t *metadata = json_object();
+    int r = set_text(metadata, WORKSPACE_NAME_KEY, name, err);
+
+    if (r == 0 && json_object_size(metadata) > 0)
+        json_object_set(body, "metadata", metadata);
+    json_decref(metadata);
+    return r;
+}
+
 /* Without a project of its own the scope is one. A scope counts from here, as paths do on a command line, unless the project has it. */
 static int fill(struct create_options *o, json_t *body, struct err *err)
 {
@@ -188,10 +221,14 @@ static int fill(struct create_options *o, json_t *body, struct err *err)
         r = set_behavior(body, o->behavior, err);
     if (r == 0)
         r = set_text(body, "idempotencyKey", o->key, err);
+    if (r == 0)
+        r = set_metadata(body, o->name, err);
     if (r < 0)
         return r;
     if (o->reserved)
         json_object_set(body, "reservedPaths", o->reserved);
+    if (o->tags)
+        json_object_set(body, "tags", o->tags);
     if (o->no_lock)
         json_object_set_new(body, "noLock", json_true());
     if (o->rules.count > 0)
@@ -222,6 +259,7 @@ static void done(struct api_call *call)
     policy_options_done(&o->policy);
     rule_list_done(&o->rules);
     json_decref(o->reserved);
+    json_decref(o->tags);
 }
 
 int cmd_create_workspace(int argc, char **argv)

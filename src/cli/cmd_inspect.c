@@ -72,11 +72,13 @@ static int run(struct api_call *call, struct err *err)
         autofree char *id = NULL;
         automessage answer = NULL;
         char workspace[UUID_TEXT_MAX];
-        struct err ignored = ERR_NONE;
+        struct err other = ERR_NONE;
         int r = find(call->client, call->words[i], &kind, &id, err);
+        int w = r == -ENOENT ? workspace_find(call->client, call->words[i], workspace, &other) : -ENOENT;
 
-        if (r == -ENOENT && workspace_find(call->client, call->words[i], workspace, &ignored) == 0) {
-            r = show_workspace(call, workspace, err);
+        if (w != -ENOENT) {
+            *err = other;
+            r = w == 0 ? show_workspace(call, workspace, err) : w;
             if (r < 0)
                 return r;
             continue;

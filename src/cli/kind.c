@@ -1,5 +1,4 @@
 /* Which kind of sandbox a word means: one of 'agentfense run', or a workspace. */
-#include <ctype.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -32,16 +31,6 @@ static const char *first_word(int argc, char **argv)
     return NULL;
 }
 
-static bool may_begin_id(const char *word)
-{
-    size_t len = strlen(word);
-
-    for (size_t i = 0; i < len; i++)
-        if (!isxdigit((unsigned char) word[i]) && word[i] != '-')
-            return false;
-    return len > 0 && len <= 36;
-}
-
 bool verb_is_of_workspace(int argc, char **argv)
 {
     autodone(home) struct home home = HOME_NONE;
@@ -50,7 +39,7 @@ bool verb_is_of_workspace(int argc, char **argv)
     struct err ignored = ERR_NONE;
     int dir_fd = -1, r;
 
-    if (!word || !may_begin_id(word))
+    if (!word || !*word)
         return false;
     r = home_open(false, &home, &ignored);
     if (r == 0)

@@ -24,7 +24,7 @@ struct verb {
 /* A verb with both is about sandboxes of 'agentfense run' and about workspaces: `run` is for the first, which are here. */
 #define CLIENT_PROGRAM "agentfense-client"
 
-/* Whether the verb's first word means a workspace. A sandbox of 'run' goes first; what could not begin an id is none. */
+/* Whether the verb's first word means a workspace. A sandbox of 'run' goes first. */
 bool verb_is_of_workspace(int argc, char **argv);
 
 extern const struct verb verb_apply;

@@ -179,9 +179,29 @@ struct found {
     struct buf named;
 };
 
-static bool begins(const char *id, const char *text)
+bool workspace_may_begin_id(const char *text)
 {
-    return strncasecmp(id, text, strlen(text)) == 0;
+    for (const char *at = text; *at; at++)
+        if (!isxdigit((unsigned char) *at) && *at != '-')
+            return false;
+    return *text;
+}
+
+bool workspace_may_be_name(const char *text)
+{
+    return *text && strncmp(text, "sb_", 3) != 0;
+}
+
+const char *workspace_name_of(const json_t *item)
+{
+    return json_text(json_object_get(item, "metadata"), WORKSPACE_NAME_KEY);
+}
+
+static bool is_meant(const json_t *item, const char *text)
+{
+    if (workspace_may_begin_id(text) && strncasecmp(json_text(item, "id"), text, strlen(text)) == 0)
+        return true;
+    return *text && strcmp(workspace_name_of(item), text) == 0;
 }
 
 static void consider(struct found *found, const char *id)
@@ -214,7 +234,7 @@ static int look(struct client *client, const char *text, struct found *found, st
         count = json_array_size(json_object_get(page, "sandboxes"));
         json_array_foreach(json_object_get(page, "sandboxes"), i, item)
         {
-            if (begins(json_text(item, "id"), text))
+            if (is_meant(item, text))
                 consider(found, json_text(item, "id"));
         }
         offset += count;
@@ -227,8 +247,11 @@ static int judge(const struct found *found, const char *text, char ret[UUID_TEXT
     autodone(buf) struct buf shown = BUF_EMPTY;
 
     buf_add_excerpt(&shown, text, strlen(text));
-    if (found->count == 0)
+    if (found->count == 0 && workspace_may_begin_id(text))
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no workspace '%s'", shown.data);
+    if (found->count == 0)
+        return err_set(err, ERR_NOT_FOUND, -ENOENT,
+                       "there is no sandbox or workspace '%s'; 'agentfense ls' and 'agentfense ps -w' list them", shown.data);
     if (found->count > 1)
         return err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "'%s' may be any of %zu workspaces: %s", shown.data, found->count,
                        found->named.data);
@@ -236,23 +259,14 @@ static int judge(const struct found *found, const char *text, char ret[UUID_TEXT
     return 0;
 }
 
-static bool may_begin_id(const char *text)
-{
-    for (const char *at = text; *at; at++)
-        if (!isxdigit((unsigned char) *at) && *at != '-')
-            return false;
-    return *text;
-}
-
 int workspace_find(struct client *client, const char *text, char ret[UUID_TEXT_MAX], struct err *err)
 {
     struct found found = { .count = 0 };
-    int r = 0;
+    int r;
 
     if (uuid_parse(text, ret) == 0)
         return 0;
-    if (may_begin_id(text))
-        r = look(client, text, &found, err);
+    r = look(client, text, &found, err);
     if (r == 0)
         r = judge(&found, text, ret, err);
     buf_done(&found.named);
@@ -269,7 +283,7 @@ int target_find(struct client *client, const char *text, struct target *ret, str
     if (uuid_parse(text, ret->workspace) == 0)
         return 0;
     r = lookup_sandbox(client, text, &ret->id, err);
-    if (!may_begin_id(text) || (r < 0 && r != -ENOENT))
+    if ((r < 0 && r != -ENOENT) || !workspace_may_be_name(text))
         return r;
     is_none = workspace_find(client, text, ret->workspace, &other);
     if (r == 0 && is_none == -ENOENT)

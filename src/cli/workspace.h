@@ -30,7 +30,13 @@ int workspace_refuse(int status, const json_t *told, struct err *err);
 int workspace_decide(struct api_call *call, json_t *body, json_t **ret, struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* The id of the one workspace whose id begins so. -ENOENT; several: -EEXIST, naming them. */
+/* Of a workspace's metadata: what to call it by. */
+#define WORKSPACE_NAME_KEY "name"
+const char *workspace_name_of(const json_t *workspace); /* "": none */
+bool workspace_may_begin_id(const char *text);
+bool workspace_may_be_name(const char *text); /* what begins as ids of sandboxes do is one */
+
+/* The id of the one workspace that is called so, or whose id begins so. -ENOENT; several: -EEXIST, naming them. */
 int workspace_find(struct client *client, const char *text, char ret[UUID_TEXT_MAX], struct err *err);
 
 /* What a word names that may be either: a sandbox over a codebase has `id`, a workspace `workspace`. */

@@ -3,6 +3,8 @@
 
 #define CREATE_WORKSPACE_OPTIONS_HELP                                                                                          \
     "  -s, --scope DIR        the directory; nothing is copied, and nothing in it changes until 'agentfense approve'\n"        \
+    "  --name NAME            a name to call it by; its metadata `name`\n"                                                     \
+    "  --tag TAG              a tag; may be given again\n"                                                                     \
     "  -p, --project DIR      the project that it is in, and that paths are told from; without: the scope\n"                   \
     "  -r, --reserve PATH     what no other workspace may reserve meanwhile; may be given again; without: the scope\n"         \
     "  --no-lock              reserve nothing\n"                                                                               \

@@ -32,9 +32,10 @@ static void add_age(struct grid *grid, const char *time)
 
 static void add_row(struct grid *grid, const json_t *item)
 {
-    const char *owner = json_text(item, "owner");
+    const char *owner = json_text(item, "owner"), *name = workspace_name_of(item);
 
     grid_add(grid, json_text(item, "id"));
+    grid_add(grid, *name ? name : "-");
     grid_add_coloured(grid, json_text(item, "status"), colour_of(json_text(item, "status")));
     grid_add(grid, *owner ? owner : "-");
     grid_add_number(grid, json_number(item, "fileCount"));
@@ -71,7 +72,7 @@ static int load(struct api_call *call, const char *status, const char *owner, js
 
 int workspace_list(struct api_call *call, const char *status, const char *owner, struct err *err)
 {
-    static const char *const titles[] = { "ID", "STATUS", "OWNER", "FILES", "SIZE", "AGE", "SCOPE", NULL };
+    static const char *const titles[] = { "ID", "NAME", "STATUS", "OWNER", "FILES", "SIZE", "AGE", "SCOPE", NULL };
     static const struct workspace_table table = { "sandboxes", "id", titles, add_row };
     autojson all = NULL;
     int r = load(call, status, owner, &all, err);

@@ -73,14 +73,34 @@ def test_it_is_found_by_the_beginning_of_its_id(cli, made, project):
     short = made[:8]
     assert cli.say("ps", "-wq").splitlines().count(made) == 1
     row = next(line for line in cli.run("ps", "-w").out.splitlines() if made in line)
-    assert row.split()[1:3] == ["active", "me"] and str(project) in row
+    assert row.split()[1:4] == ["-", "active", "me"] and str(project) in row
     assert f"scopePath: {project}\n" in cli.run("inspect", short).out
     assert cli.say("stop", short) == made and cli.json("inspect", made)["status"] == "stopped"
     assert cli.json("start", short)["status"] == "active"
     assert made not in cli.say("ps", "-q")
     assert "no workspace" in cli.run("diff", "00000000", code=125).err
     assert cli.run("diff", "no-such-thing", code=125).err == \
-        "agentfense diff: there is no sandbox 'no-such-thing'; 'agentfense ls' lists them\n"
+        "agentfense diff: there is no sandbox or workspace 'no-such-thing'; 'agentfense ls' and 'agentfense ps -w' list them\n"
+
+
+def test_it_is_found_by_its_name(cli, project):
+    made = cli.say("create", "--scope", str(project), "--no-lock", "--name", "fix-login", "--tag", "one", "--tag", "two")
+    told = cli.json("inspect", "fix-login")
+    assert told["id"] == made and told["metadata"] == {"name": "fix-login"} and told["tags"] == ["one", "two"]
+    row = next(line for line in cli.run("ps", "-w").out.splitlines() if made in line)
+    assert row.split()[1] == "fix-login"
+    cli.run("exec", "fix-login", "--", "echo new > by-name")
+    assert "+new" in cli.run("diff", "fix-login").out
+    assert "no sandbox" in cli.run("diff", "fix-log", code=125).err
+    other = cli.say("create", "--scope", str(project), "--no-lock", "--name", "fix-login")
+    told = cli.run("inspect", "fix-login", code=125).err
+    assert "may be any of 2 workspaces" in told and made in told and other in told
+    for wrong in ("", "00ff", "abc-def", "sb_x"):
+        assert "--name" in cli.run("create", "--scope", str(project), "--no-lock", "--name", wrong, code=2).err
+    assert "--tag" in cli.run("create", "--scope", str(project), "--no-lock", "--tag", "", code=2).err
+    cli.run("approve", "-a", made)
+    assert (project / "by-name").read_text() == "new\n"
+    cli.run("rm", "-f", made, other)
 
 
 def test_a_command_has_its_output_and_its_exit_code(cli, made):
