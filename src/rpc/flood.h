@@ -12,6 +12,11 @@ struct flood {
     int64_t since_ns;
 };
 
+static inline void flood_forgive(struct flood *flood, uint32_t count)
+{
+    flood->level -= count < flood->level ? count : flood->level;
+}
+
 /* One more. True when there are more than `most`, of which `per_second` run out. */
 static inline bool flood_add(struct flood *flood, int64_t now_ns, uint32_t per_second, uint32_t most)
 {

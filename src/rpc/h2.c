@@ -15,6 +15,9 @@
  * with pings while they receive. */
 #define FRAMES_BURST 2000
 #define FRAMES_PER_SECOND 100
+/* So many of them a call brings along: clients give each a larger window, and some a priority. How many calls there may be has limits of
+ * its own. */
+#define FRAMES_PER_CALL 3
 
 /* Header fields beyond the limit are counted and left out, to be answered properly; one that goes on and on is cut off. */
 #define HEADER_EXCESS 4
@@ -122,6 +125,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     h2->headers_since_ns = h2->host->now_ns;
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
+    flood_forgive(&h2->frames, FRAMES_PER_CALL);
     struct grpc_call *call = grpc_call_new(h2->host, h2->link);
     call->h2 = h2;
     call->stream_id = frame->hd.stream_id;

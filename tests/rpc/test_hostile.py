@@ -55,6 +55,20 @@ def test_a_client_may_take_back_some_calls(server, others, pb):
         assert any(kind == HEADERS and stream == 601 for kind, _, stream, _ in raw.frames())
 
 
+def test_a_client_with_many_calls_is_no_flood(start, pb):
+    """Clients give each call a window of its own. Nothing of this is answered while the one thread is at work."""
+    server = start("--threads", 1, "--limit", "running", 10000, "--limit", "streams", 10000)
+    last = 2999
+    with Raw(server) as raw:
+        body = message(pb.echo.Request(wait={"seconds": 1000}))
+        window = struct.pack(">I", 1 << 20)
+        raw.send(b"".join(raw.headers(i, ECHO) + raw.pack(WINDOW_UPDATE, 0, i, window) + raw.pack(WINDOW_UPDATE, 0, i, window)
+                          + (raw.pack(DATA, END_STREAM, i, body) if i == 1 else b"") for i in range(1, last + 1, 2)))
+        raw.frame(PING, 0, 0, b"12345678")
+        kinds = (kind for kind, flags, _, payload in raw.frames() if kind == GOAWAY or payload == b"12345678")
+        assert next(kinds) == PING
+
+
 def test_making_the_server_reset_counts_as_well(server, others):
     with Raw(server) as raw:
         # More credit than there can be is an error of the stream, which the server must reset.
