@@ -22,6 +22,7 @@ def last(box, kind):
     return next(event for event in box.ok("GET", "/audit")["events"] if event["eventType"] == kind)
 
 
+@pytest.mark.databases
 def test_what_is_accepted_is_approved_when_the_run_is_completed(shared):
     box = make_box(shared, autoApprove=True, allow={"extensions": ["txt"]})
     box.sh("echo agent > a.txt; echo new > c.txt")
@@ -116,6 +117,7 @@ def test_an_agent_that_goes_on_writing_gets_nothing_in_unseen(shared):
     box.remove()
 
 
+@pytest.mark.databases
 def test_two_say_so_at_once_and_one_decides(shared):
     box = make_box(shared, autoApprove=True)
     box.sh("echo agent > a.txt")

@@ -28,6 +28,7 @@ def state_of(server, box):
     return server.state / "mounts" / "sandboxes" / ("ws_" + box.id.replace("-", ""))
 
 
+@pytest.mark.databases
 def test_a_deleted_one_comes_back_with_its_changes(box):
     assert box.http("DELETE", "")[0] == 204
     gone = box.ok("GET", "")
@@ -59,6 +60,7 @@ def test_what_others_have_reserved_meanwhile_is_in_the_way(box):
     assert box.ok("POST", "/restore")["status"] == "stopped"
 
 
+@pytest.mark.databases
 def test_a_purge_is_for_good(box):
     assert box.http("DELETE", "?purge=maybe")[0] == 400 and box.state() == "active"
     assert state_of(box.server, box).is_dir()
@@ -73,6 +75,7 @@ def test_one_in_the_trash_can_be_purged(box):
     assert box.events()[0] == "purged"
 
 
+@pytest.mark.databases
 def test_the_trash_is_told_and_emptied_by_a_collection(make):
     server = make().start()
     box = Review(server, FILES)
@@ -142,6 +145,7 @@ def test_a_kill_while_it_is_deleted_or_purged_loses_nothing_that_was_promised(ma
 
 # Undo.
 
+@pytest.mark.databases
 def test_an_undo_of_all_reopens_it(box):
     box.diff()
     assert box.approve()["status"] == "approved" and box.diff()["files"] == []
@@ -212,6 +216,7 @@ def test_a_profile_is_chosen_when_it_is_made(make):
 
 # What cannot be undone any more.
 
+@pytest.mark.databases
 def test_old_approvals_are_forgotten_when_the_time_for_undoing_is_over(make):
     server = make(**{"workspace-undo-window": "1h"}).start()
     box = Review(server, FILES)
