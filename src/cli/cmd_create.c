@@ -9,6 +9,7 @@
 #include "cli/lookup.h"
 #include "cli/rule_options.h"
 #include "cli/setting_options.h"
+#include "cli/start_watch.h"
 #include "cli/workspace_help.h"
 
 static const char help[] =
@@ -205,7 +206,6 @@ static int run(struct api_call *call, struct err *err)
 {
     struct create_options *o = call->own;
     Sandbox__V1__CreateSandboxRequest request = SANDBOX__V1__CREATE_SANDBOX_REQUEST__INIT;
-    Sandbox__V1__StartSandboxRequest start = SANDBOX__V1__START_SANDBOX_REQUEST__INIT;
     autofree char *codebase = NULL;
     automessage made = NULL;
     automessage started = NULL;
@@ -221,9 +221,8 @@ static int run(struct api_call *call, struct err *err)
     const Sandbox__V1__Sandbox *sandbox = (void *) made;
     for (size_t i = 0; i < sandbox->n_warnings && !call->options.is_quiet; i++)
         fprintf(stderr, "agentfense create: %s\n", sandbox->warnings[i]);
-    start.sandbox_id = sandbox->id;
     if (o->starts)
-        r = client_ask(call->client, "StartSandbox", &start.base, &started, err);
+        r = start_watched(call, sandbox->id, &started, err);
     if (r < 0)
         return err_wrap(err, r, "sandbox %s was made, but does not start", sandbox->id);
     api_print(call, started ? started : made, sandbox->id);

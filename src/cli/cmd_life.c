@@ -9,6 +9,7 @@
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
 #include "cli/output.h"
+#include "cli/start_watch.h"
 #include "cli/verb.h"
 #include "cli/workspace.h"
 #include <sandbox/v1/sandbox.pb-c.h>
@@ -68,7 +69,9 @@ static int step(struct api_call *call, const char *method, const union request *
     if (!id)
         return step_workspace(call, target.workspace, err);
     message.start.sandbox_id = id;
-    r = client_ask(call->client, method, &message.start.base, &answer, err);
+    r = request->start.base.descriptor == &sandbox__v1__start_sandbox_request__descriptor
+            ? start_watched(call, id, &answer, err)
+            : client_ask(call->client, method, &message.start.base, &answer, err);
     if (r == 0)
         api_print(call, answer, id);
     return r;

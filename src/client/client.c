@@ -18,6 +18,7 @@
 struct client {
     struct remote *remote;     /* owned; NULL: in this process */
     struct embedded *embedded; /* owned */
+    bool is_twin;              /* and then `embedded` is the other's */
 };
 
 /* ---- where ---- */
@@ -74,12 +75,27 @@ int client_open(const struct client_options *options, struct client **ret, struc
     return 0;
 }
 
+/* The service in this process takes calls from many threads. */
+int client_open_twin(const struct client *client, struct client **ret, struct err *err)
+{
+    autoptr(client) twin = xnew(struct client);
+    int r = client->remote ? remote_open_twin(client->remote, &twin->remote, err) : 0;
+
+    if (r < 0)
+        return r;
+    twin->is_twin = true;
+    twin->embedded = client->embedded;
+    *ret = steal_ptr(&twin);
+    return 0;
+}
+
 void client_close(struct client *client)
 {
     if (!client)
         return;
     remote_close(client->remote);
-    embedded_close(client->embedded);
+    if (!client->is_twin)
+        embedded_close(client->embedded);
     free(client);
 }
 

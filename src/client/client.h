@@ -40,6 +40,9 @@ int client_open(const struct client_options *options, struct client **ret, struc
 void client_close(struct client *client);
 DEFINE_AUTOPTR(client, client_close);
 
+/* Another to the same, for a thread of its own. Asks only what has one answer; closed before `client` is, which stays open meanwhile. */
+int client_open_twin(const struct client *client, struct client **ret, struct err *err);
+
 /* "http://localhost:8080", or "this process". Borrowed. */
 const char *client_where(const struct client *client);
 bool client_is_remote(const struct client *client);

@@ -34,6 +34,7 @@ struct embedded {
 
 /* `server` stands for that of the options. */
 int remote_open(const char *server, const struct client_options *options, struct remote **ret, struct err *err);
+int remote_open_twin(const struct remote *remote, struct remote **ret, struct err *err);
 void remote_close(struct remote *remote);
 DEFINE_AUTOPTR(remote, remote_close);
 const char *remote_where(const struct remote *remote);

@@ -74,6 +74,17 @@ int remote_open(const char *server, const struct client_options *o, struct remot
     return 0;
 }
 
+int remote_open_twin(const struct remote *remote, struct remote **ret, struct err *err)
+{
+    const struct client_options same = { .token = remote->token,
+                                         .ca_file = remote->ca_file,
+                                         .cert_file = remote->cert_file,
+                                         .key_file = remote->key_file,
+                                         .cancel_fd = remote->cancel_fd };
+
+    return remote_open(remote->where, &same, ret, err);
+}
+
 void remote_close(struct remote *remote)
 {
     if (!remote)

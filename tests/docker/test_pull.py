@@ -64,6 +64,31 @@ def test_run_fetches_an_image_and_tells_how_far_it_is(shop, dock, registry):
     assert (again.returncode, again.stdout) == (0, "hello\n") and "fetching" not in again.stderr and not registry.asked
 
 
+@pytest.mark.parametrize("verb", ["start", "create"])
+def test_the_command_line_tells_it_while_a_sandbox_starts(shop, registry, verb):
+    image = registry.name("cli/" + verb)
+    registry.slow = 1
+    codebase = shop.call("codebase", "create", "-q", "c").stdout.strip()
+    command = [shop.program, "create", "--image", image, "--start", codebase]
+    if verb == "start":
+        command = [shop.program, "start", shop.call("create", "-q", "--image", image, codebase).stdout.strip()]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=shop.environment()) as process:
+        try:
+            told = []
+            for line in process.stderr:
+                told.append(line)
+                if re.match(f"agentfense {verb}: " + STEP.format(re.escape(image)), line):
+                    registry.go_on.set()
+            output = process.stdout.read().strip()
+        finally:
+            registry.go_on.set()
+            process.wait(120)
+    assert process.returncode == 0 and output.startswith("sb_") and told and all("fetching" in line for line in told), (told, output)
+    again = shop.call("rm", "-f", output)
+    assert again.returncode == 0, again
+
+
 def test_a_sandbox_that_starts_says_what_it_is_at(client, dock, registry):
     image = registry.name("team/tiny", "2")
     registry.slow = 1
