@@ -212,6 +212,11 @@ static int open_walking(int dirfd, const char *relpath, int flags, mode_t mode)
     return blame_link(dir, name, open_at(dir, name, flags | O_DIRECTORY, mode));
 }
 
+bool path_is_absent(int r)
+{
+    return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV || r == -EACCES || r == -ENAMETOOLONG;
+}
+
 int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode)
 {
     int r = check_relative(relpath);

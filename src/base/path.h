@@ -37,6 +37,10 @@ bool path_is_beneath(const char *root, const char *path);
  * Opening a FIFO may block: add O_NONBLOCK for files of a stranger. */
 int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode);
 
+/* Whether the -errno of looking for a path says that there is no such thing, as against that it could not be looked for: without a
+ * descriptor, for instance, nobody knows. */
+bool path_is_absent(int r);
+
 /* open() of an absolute path that had no symlink in it when it was noted, as realpath(3) gives them: if one of its components has become
  * one since, -ELOOP or -ENOTDIR. Always with O_CLOEXEC. */
 int path_open_real(const char *path, int flags);

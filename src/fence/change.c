@@ -44,61 +44,75 @@ static int tell(struct walk *w, enum change_kind kind, const struct stat *st)
     return w->fn(&change, w->cookie);
 }
 
-static bool in_base(struct walk *w, struct stat *ret_st)
-{
-    autofd int fd = w->base_fd < 0 ? -1 : path_open_beneath(w->base_fd, w->path.data, O_PATH, 0);
+/* What is said of a change must not depend on whether there was a descriptor to look with: those below answer 1, 0 or -errno. */
 
-    return fd >= 0 && fstat(fd, ret_st) == 0;
+static int in_base(struct walk *w, struct stat *ret_st)
+{
+    autofd int fd = w->base_fd < 0 ? -ENOENT : path_open_beneath(w->base_fd, w->path.data, O_PATH, 0);
+
+    if (fd < 0)
+        return path_is_absent(fd) ? 0 : fd;
+    return fstat(fd, ret_st) < 0 ? -errno : 1;
 }
 
-static bool same_bytes(int a, int b)
+static int same_bytes(int a, int b)
 {
     autofree char *x = malloc(131072);
     char *y = x + 65536;
     off_t at = 0;
 
+    if (!x)
+        return -ENOMEM;
     for (;;) {
-        ssize_t n = x ? fd_pread_full(a, x, 65536, at) : -1, m = x ? fd_pread_full(b, y, 65536, at) : -1;
-        if (n != m || n < 0 || memcmp(x, y, (size_t) n) != 0)
-            return false;
+        ssize_t n = fd_pread_full(a, x, 65536, at), m = fd_pread_full(b, y, 65536, at);
+        if (n < 0 || m < 0)
+            return (int) (n < 0 ? n : m);
+        if (n != m || memcmp(x, y, (size_t) n) != 0)
+            return 0;
         if (n == 0)
-            return true;
+            return 1;
         at += n;
     }
 }
 
-static bool same_target(struct walk *w, int dirfd, const char *name)
+static int same_target(struct walk *w, int dirfd, const char *name)
 {
     char a[PATH_MAX], b[PATH_MAX];
     autofd int link = path_open_beneath(w->base_fd, w->path.data, O_PATH, 0);
-    ssize_t n = readlinkat(dirfd, name, a, sizeof(a)), m = link < 0 ? -1 : readlinkat(link, "", b, sizeof(b));
 
+    if (link < 0)
+        return path_is_absent(link) ? 0 : link;
+    ssize_t n = readlinkat(dirfd, name, a, sizeof(a)), m = readlinkat(link, "", b, sizeof(b));
     return n >= 0 && n == m && memcmp(a, b, (size_t) n) == 0;
 }
 
-static bool same_content(struct walk *w, int dirfd, const char *name, const struct stat *now, const struct stat *was)
+static int same_content(struct walk *w, int dirfd, const char *name, const struct stat *now, const struct stat *was)
 {
     if ((now->st_mode & S_IFMT) != (was->st_mode & S_IFMT))
-        return false;
+        return 0;
     if (S_ISLNK(now->st_mode))
         return same_target(w, dirfd, name);
     if (!S_ISREG(now->st_mode))
-        return true;
+        return 1;
     if (now->st_size != was->st_size)
-        return false;
+        return 0;
     autofd int a = path_open_beneath(dirfd, name, O_RDONLY | O_NONBLOCK, 0);
     autofd int b = path_open_beneath(w->base_fd, w->path.data, O_RDONLY | O_NONBLOCK, 0);
-    return a >= 0 && b >= 0 && same_bytes(a, b);
+    if (a < 0 || b < 0)
+        return path_is_absent(a < 0 ? a : b) ? 0 : a < 0 ? a : b;
+    return same_bytes(a, b);
 }
 
 static int compare(struct walk *w, int dirfd, const char *name, const struct stat *now)
 {
     struct stat was;
+    int r = in_base(w, &was);
 
-    if (!in_base(w, &was))
-        return tell(w, CHANGE_ADDED, now);
-    if (!same_content(w, dirfd, name, now, &was))
-        return tell(w, CHANGE_MODIFIED, now);
+    if (r <= 0)
+        return r < 0 ? r : tell(w, CHANGE_ADDED, now);
+    r = same_content(w, dirfd, name, now, &was);
+    if (r <= 0)
+        return r < 0 ? r : tell(w, CHANGE_MODIFIED, now);
     return !S_ISLNK(now->st_mode) && ((now->st_mode ^ was.st_mode) & 0777) ? tell(w, CHANGE_MODE, now) : 0;
 }
 
@@ -122,7 +136,7 @@ static void pop(struct walk *w, size_t len)
 static int walk_dir(struct walk *w, int take_fd, unsigned depth);
 
 /* An empty directory that a rule promised, perhaps with more of the kind in it, is no change. */
-static bool is_promised(struct walk *w, int fd)
+static int is_promised(struct walk *w, int fd)
 {
     size_t len = w->path.len;
     bool only_promised = false;
@@ -134,6 +148,8 @@ static bool is_promised(struct walk *w, int fd)
             break;
     }
     autodirectory dir = only_promised ? directory_open(fd) : NULL;
+    if (only_promised && !dir)
+        return -errno;
     for (const struct dirent *d; only_promised && (d = directory_next(dir));)
         only_promised = d->d_name[0] == '.' || d->d_type == DT_DIR;
     return only_promised;
@@ -146,6 +162,8 @@ static int tell_uncovered(struct walk *w, int fd)
     autodirectory dir = directory_take(base);
     struct stat st;
 
+    if (!dir)
+        return w->base_fd < 0 || path_is_absent(-errno) ? 0 : -errno;
     for (const struct dirent *d; r == 0 && (d = directory_next(dir));) {
         if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
             fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -157,20 +175,30 @@ static int tell_uncovered(struct walk *w, int fd)
     return r;
 }
 
+static int tell_directory(struct walk *w, int fd, const struct stat *st)
+{
+    struct stat was;
+    int r = in_base(w, &was);
+
+    if (r == 0) {
+        r = is_promised(w, fd);
+        return r == 0 ? tell(w, CHANGE_ADDED, st) : r < 0 ? r : 0;
+    }
+    if (r < 0)
+        return r;
+    if (!S_ISDIR(was.st_mode))
+        return tell(w, CHANGE_MODIFIED, st);
+    return (was.st_mode ^ st->st_mode) & 0777 ? tell(w, CHANGE_MODE, st) : 0;
+}
+
 static int on_directory(struct walk *w, int dirfd, const char *name, const struct stat *st, unsigned depth)
 {
     autofd int fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
-    struct stat was;
-    int r = 0;
+    int r;
 
     if (fd < 0) /* the delta may be in use: what went meanwhile, also elsewhere (EXDEV), is no change */
         return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV ? 0 : fd;
-    if (!in_base(w, &was))
-        r = is_promised(w, fd) ? 0 : tell(w, CHANGE_ADDED, st);
-    else if (!S_ISDIR(was.st_mode))
-        r = tell(w, CHANGE_MODIFIED, st);
-    else if ((was.st_mode ^ st->st_mode) & 0777)
-        r = tell(w, CHANGE_MODE, st);
+    r = tell_directory(w, fd, st);
     if (r == 0 && (whiteout_is_opaque(fd) || overlay_delta_is_opaque(fd)))
         r = tell_uncovered(w, fd);
     return r == 0 ? walk_dir(w, steal_fd(&fd), depth + 1) : r;
@@ -180,8 +208,10 @@ static int tell_deleted(struct walk *w, const char *name)
 {
     size_t len = push(w, name);
     struct stat was;
-    int r = in_base(w, &was) ? tell(w, CHANGE_DELETED, &was) : 0;
+    int r = in_base(w, &was);
 
+    if (r > 0)
+        r = tell(w, CHANGE_DELETED, &was);
     pop(w, len);
     return r;
 }
@@ -189,10 +219,9 @@ static int tell_deleted(struct walk *w, const char *name)
 static int on_marker(struct walk *w, int dirfd, const char *marker)
 {
     char name[NAME_MAX + 1];
+    int r = whiteout_target(dirfd, marker, name);
 
-    if (!whiteout_target(dirfd, marker, name))
-        return 0;
-    return tell_deleted(w, name);
+    return r > 0 ? tell_deleted(w, name) : r;
 }
 
 static bool has_marker(int dirfd, const char *name)
@@ -211,7 +240,9 @@ static int on_name(struct walk *w, int dirfd, const char *name, unsigned depth)
 
     if (whiteout_is_reserved(name))
         return on_marker(w, dirfd, name);
-    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || has_marker(dirfd, name))
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return path_is_absent(-errno) ? 0 : -errno;
+    if (has_marker(dirfd, name))
         return 0;
     if (overlay_delta_is_whiteout(&st))
         return tell_deleted(w, name);
@@ -252,9 +283,12 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
     if (r < 0)
         return r;
     w.base_fd = path_open_real(w.about.base_path, O_PATH | O_DIRECTORY);
-    if (file_read(w.about.meta_fd, "roots", 1 << 20, &w.roots) < 0)
+    r = w.base_fd < 0 && !path_is_absent(w.base_fd) ? w.base_fd : file_read(w.about.meta_fd, "roots", 1 << 20, &w.roots);
+    if (r == -ENOENT || r == -EFBIG || r == -EINVAL) {
         buf_clear(&w.roots);
-    fd = path_open_beneath(w.about.data_fd, ".", O_RDONLY | O_DIRECTORY, 0);
+        r = 0;
+    }
+    fd = r < 0 ? r : path_open_beneath(w.about.data_fd, ".", O_RDONLY | O_DIRECTORY, 0);
     r = fd < 0 ? fd : walk_dir(&w, fd, 0);
     if (r < 0)
         err_errno(err, r, "reading delta '%s'", delta_path);

@@ -148,9 +148,10 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
     bool is_linked;
 
     if (whiteout_is_reserved(name)) {
-        if (whiteout_target(fd, name, deleted))
+        int r = whiteout_target(fd, name, deleted);
+        if (r > 0)
             put_entry(l, dir, deleted, ENTRY_WHITEOUT);
-        return 0;
+        return r < 0 ? r : 0;
     }
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;

@@ -100,10 +100,10 @@ static int add_below(const struct drop_place *at, const struct buf *roots, const
     if (!dir)
         return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
     for (const struct dirent *d; r == 0 && (d = directory_next(dir));) {
-        if (!whiteout_is_reserved(d->d_name))
-            r = add_named(at, roots, path, d->d_name, list);
-        else if (whiteout_target(fd, d->d_name, name))
-            r = add_named(at, roots, path, name, list);
+        bool is_marker = whiteout_is_reserved(d->d_name);
+        r = is_marker ? whiteout_target(fd, d->d_name, name) : 1;
+        if (r > 0)
+            r = add_named(at, roots, path, is_marker ? name : d->d_name, list);
     }
     return r;
 }
@@ -297,11 +297,14 @@ static int on_below(const struct file_entry *entry, void *cookie)
 
     if (!whiteout_is_reserved(entry->name)) {
         add_gone(below->gone, below->top, entry->path);
-    } else if (whiteout_target(entry->dirfd, entry->name, name)) {
+        return FILE_WALK_ON;
+    }
+    int r = whiteout_target(entry->dirfd, entry->name, name);
+    if (r > 0) {
         autofree char *path = xprintf("%.*s%s", (int) dir_len, entry->path, name);
         add_gone(below->gone, below->top, path);
     }
-    return FILE_WALK_ON;
+    return r < 0 ? r : FILE_WALK_ON;
 }
 
 /* Whoever has read of a path that it was covered must read that it is not any more. */

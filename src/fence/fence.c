@@ -31,6 +31,7 @@
 #include "fence/record.h"
 #include "fence/renew.h"
 #include "fence/session.h"
+#include "fence/tried.h"
 
 static void init_locks(struct fence *f)
 {
@@ -146,6 +147,8 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
         r = numbers_open(f, &f->numbers);
     if (r == 0 && f->hands_over)
         r = origins_open(f, &f->origins);
+    if (r == 0 && f->hands_over)
+        r = tried_load(f->meta_fd, &f->tried);
     if (r < 0)
         return err_errno(err, r, "opening the delta's journal");
     r = journal_replay(f);
@@ -252,6 +255,7 @@ void fence_free(struct fence *f)
     record_free(f->record);
     numbers_close(f->numbers);
     origins_close(f->origins);
+    tried_free(f->tried);
     journal_free(f->journal);
     passages_free(f->passages);
     quota_done(&f->quota);

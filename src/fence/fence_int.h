@@ -183,6 +183,7 @@ struct fence {
     struct numbers *numbers;
     struct record *record;
     struct origins *origins; /* NULL unless hands_over */
+    struct tried *tried;     /* likewise; guarded by handing */
     struct audit *audit;
     struct invalidator *invalidator;
     struct passthrough *passthrough; /* NULL: the cached data path */

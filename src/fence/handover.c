@@ -13,6 +13,7 @@
 #include "fence/inode.h"
 #include "fence/record.h"
 #include "fence/session.h"
+#include "fence/tried.h"
 
 #define GATE_NS (10 * CLOCK_NS_PER_SEC)
 #define IMPATIENT_NS (50 * CLOCK_NS_PER_MS) /* for a test */
@@ -92,8 +93,12 @@ static int give(struct fence *f, struct handover_list *list, handover_fn take, v
         r = take(list->changes, list->count, cookie, err);
     }
     fault("handover-taken");
-    if (r == 0)
+    if (r == 0) {
+        tried_forget(f, list);
         handover_drop(f, list, news);
+    } else {
+        tried_note(f, list);
+    }
     handover_end(f);
     return r;
 }

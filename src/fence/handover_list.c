@@ -11,6 +11,7 @@
 #include "fence/inode.h"
 #include "fence/quota.h"
 #include "fence/resolve.h"
+#include "fence/tried.h"
 #include "fence/whiteout.h"
 
 /*
@@ -55,7 +56,9 @@ static int on_file(struct gather *g, struct inode *dir, const struct below *belo
     item = gather_item(g, HANDOVER_ITEM_FILE, dir, it);
     item->bytes = quota_bytes_of(&st);
     change.mode = st.st_mode & 0777;
-    change.changed_ns = gather_ns(st.st_ctim) > g->moved_ns ? gather_ns(st.st_ctim) : g->moved_ns;
+    change.changed_ns = tried_when_ns(g->f, g->path.data, &st);
+    if (change.changed_ns < g->moved_ns)
+        change.changed_ns = g->moved_ns;
     if (S_ISLNK(st.st_mode))
         change.kind = HANDOVER_SYMLINK;
     change.was = gather_was_at(g, below, in_base ? &base : NULL);

@@ -260,7 +260,7 @@ static void load_markers(struct fence *f, struct inode *dir, int fd)
     char name[NAME_MAX + 1];
 
     for (const struct dirent *d; at && (d = directory_next(names));) {
-        if (!whiteout_is_reserved(d->d_name) || !whiteout_target(fd, d->d_name, name))
+        if (!whiteout_is_reserved(d->d_name) || whiteout_target(fd, d->d_name, name) <= 0)
             continue;
         size_t len = strlen(name);
         struct place *place = ruleset_step(f->rules, at, name, len);

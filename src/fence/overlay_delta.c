@@ -45,9 +45,10 @@ bool overlay_delta_is_lent(int meta_fd)
 static int lend_marker(const struct file_entry *entry)
 {
     char name[NAME_MAX + 1];
+    int r = whiteout_target(entry->dirfd, entry->name, name);
 
-    if (!whiteout_target(entry->dirfd, entry->name, name))
-        return 0;
+    if (r <= 0)
+        return r;
     /* A marker wins over a file of its name: that one is left over from a step that was not finished. */
     file_remove_tree(entry->dirfd, name);
     if (mknodat(entry->dirfd, name, S_IFCHR, 0) < 0 && errno != EEXIST)

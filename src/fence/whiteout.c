@@ -33,25 +33,25 @@ void whiteout_name(const char *name, char out[NAME_MAX + 1])
         snprintf(out, NAME_MAX + 1, WHITEOUT_PREFIX "%s", name);
 }
 
-static bool read_long_name(int dirfd, const char *marker, char out[NAME_MAX + 1])
+static int read_long_name(int dirfd, const char *marker, char out[NAME_MAX + 1])
 {
     autofd int fd = path_open_beneath(dirfd, marker, O_RDONLY | O_NONBLOCK, 0);
     char check[NAME_MAX + 1];
-    ssize_t n = fd < 0 ? -1 : fd_read_full(fd, out, NAME_MAX);
+    ssize_t n = fd < 0 ? fd : fd_read_full(fd, out, NAME_MAX);
 
     if (n <= 0)
-        return false;
+        return path_is_absent((int) n) ? 0 : (int) n;
     out[n] = 0;
     whiteout_name(out, check);
     return !strchr(out, '/') && strcmp(check, marker) == 0;
 }
 
-bool whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1])
+int whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1])
 {
     if (strncmp(marker, WHITEOUT_HASHED, strlen(WHITEOUT_HASHED)) == 0)
         return read_long_name(dirfd, marker, out);
     if (!whiteout_is_reserved(marker) || whiteout_is_reserved(marker + strlen(WHITEOUT_PREFIX)))
-        return false;
+        return 0;
     snprintf(out, NAME_MAX + 1, "%s", marker + strlen(WHITEOUT_PREFIX));
     /* We write no such marker. Whoever did, it must not read as the deletion of the directory it lies in. */
     return *out != 0 && strcmp(out, ".") != 0 && strcmp(out, "..") != 0;

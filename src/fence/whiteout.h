@@ -17,8 +17,8 @@ bool whiteout_is_reserved(const char *name);
 /* The marker's name for a file name of 1 to 255 bytes. */
 void whiteout_name(const char *name, char out[NAME_MAX + 1]);
 
-/* What a marker found in a directory deletes: the name in `out`. False for no marker, or one of another kind. */
-bool whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1]);
+/* What a marker found in a directory deletes: the name in `out`. 1; 0 for no marker, or one of another kind; -errno for one that cannot be read. */
+int whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1]);
 
 /* 0 also when it is there already. The marker appears whole or not at all. */
 int whiteout_create(struct fence *f, int dirfd, const char *name);

@@ -49,11 +49,14 @@ static bool is_chosen(struct load *l, const char *path, bool is_new_dir)
     return chosen;
 }
 
-static bool look_at_base(const struct edit_list *list, const char *path, struct stat *ret)
+/* 1, 0 for nothing, or -errno: those who review must not be told less because there was no descriptor to look with. So below. */
+static int look_at_base(const struct edit_list *list, const char *path, struct stat *ret)
 {
     autofd int fd = path_open_beneath(list->base_fd, path, O_PATH, 0);
 
-    return fd >= 0 && fstat(fd, ret) == 0;
+    if (fd < 0)
+        return path_is_absent(fd) ? 0 : fd;
+    return fstat(fd, ret) < 0 ? -errno : 1;
 }
 
 static void add_edit(struct load *l, const struct edit *edit)
@@ -122,19 +125,20 @@ static int expand(struct load *l, const char *path)
     struct err err = ERR_NONE;
     int r = file_walk(l->list->base_fd, path, on_deleted, &x, &err);
 
-    return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV ? 0 : r;
+    return path_is_absent(r) ? 0 : r;
 }
 
 /* A marker of its own, as against a directory that nothing of the base shows through any more. */
-static bool has_marker(const struct edit_list *list, const char *path)
+static int has_marker(const struct edit_list *list, const char *path)
 {
     char marker[NAME_MAX + 1];
     const char *name;
     autofd int parent = -1;
     struct stat st;
+    int r = path_open_parent_beneath(list->delta.data_fd, path, &parent, &name);
 
-    if (path_open_parent_beneath(list->delta.data_fd, path, &parent, &name) < 0)
-        return false;
+    if (r < 0)
+        return path_is_absent(r) ? 0 : r;
     whiteout_name(name, marker);
     return fstatat(parent, marker, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
            (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && overlay_delta_is_whiteout(&st));
@@ -151,9 +155,10 @@ static bool is_settled(const struct edit_list *list, const char *path)
 static int take_deleted(struct load *l, const char *path)
 {
     struct stat was;
+    int r = look_at_base(l->list, path, &was);
 
-    if (!look_at_base(l->list, path, &was))
-        return 0;
+    if (r <= 0)
+        return r;
     if (!S_ISDIR(was.st_mode) && is_settled(l->list, path)) {
         add_unseen(l, path);
         return 0;
@@ -162,7 +167,10 @@ static int take_deleted(struct load *l, const char *path)
         add_deleted(l, path, &was);
         return expand(l, path);
     }
-    if (has_marker(l->list, path) || has_witness(l->list, path, &was))
+    r = has_marker(l->list, path);
+    if (r < 0)
+        return r;
+    if (r > 0 || has_witness(l->list, path, &was))
         add_deleted(l, path, &was);
     else
         add_unseen(l, path);
@@ -171,27 +179,35 @@ static int take_deleted(struct load *l, const char *path)
 
 /* ---- changed files ---- */
 
-static bool is_as_it_was_copied(const struct edit_list *list, const char *path, const struct diary_page *page, uint64_t size)
+static int is_as_it_was_copied(const struct edit_list *list, const char *path, const struct diary_page *page, uint64_t size)
 {
     autofd int fd = -1;
     uint8_t hash[DIARY_HASH_BYTES];
+    int r;
 
     if (!page->has_hash || page->size_bytes != size)
-        return false;
+        return 0;
     fd = path_open_beneath(list->delta.data_fd, path, O_RDONLY | O_NONBLOCK, 0);
-    return fd >= 0 && diary_hash(fd, hash) == 0 && memcmp(hash, page->hash, sizeof(hash)) == 0;
+    r = fd < 0 ? fd : diary_hash(fd, hash);
+    if (r < 0)
+        return path_is_absent(r) ? 0 : r;
+    return memcmp(hash, page->hash, sizeof(hash)) == 0;
 }
 
-/* Takes out what is the base's doing, not the agent's. False when nothing is left. */
-static bool is_the_agents(const struct edit_list *list, struct edit *edit)
+/* Takes out what is the base's doing, not the agent's. 0 when nothing is left. */
+static int is_the_agents(const struct edit_list *list, struct edit *edit)
 {
     const struct diary_page *page = diary_find(&list->diary, edit->path);
+    int r;
 
     if (!page || page->base != DIARY_BASE_PRESENT || !S_ISREG(edit->now) || !S_ISREG(edit->was.st_mode))
-        return true;
+        return 1;
     if ((page->mode & 0777) == (edit->now & 0777))
         edit->now = S_IFREG | (edit->was.st_mode & 0777);
-    if (edit->kind == CHANGE_MODIFIED && is_as_it_was_copied(list, edit->path, page, edit->now_bytes)) {
+    r = edit->kind == CHANGE_MODIFIED ? is_as_it_was_copied(list, edit->path, page, edit->now_bytes) : 0;
+    if (r < 0)
+        return r;
+    if (r > 0) {
         edit->kind = CHANGE_MODE;
         edit->now_bytes = (uint64_t) edit->was.st_size;
     }
@@ -201,19 +217,24 @@ static bool is_the_agents(const struct edit_list *list, struct edit *edit)
 static int take_present(struct load *l, const struct change *change)
 {
     struct edit edit = { change->kind, (char *) (uintptr_t) change->path, { 0 }, change->mode, change->size_bytes };
-    int r = 0;
+    int r;
 
     if (!S_ISREG(edit.now) && !S_ISDIR(edit.now) && !S_ISLNK(edit.now)) {
         l->list->special_count++;
         return 0;
     }
-    if (!look_at_base(l->list, change->path, &edit.was))
+    r = look_at_base(l->list, change->path, &edit.was);
+    if (r < 0)
+        return r;
+    if (r == 0)
         edit.was = (struct stat){ 0 };
-    if (S_ISDIR(edit.was.st_mode) && !S_ISDIR(edit.now))
-        r = expand(l, change->path);
-    if (r == 0 && is_the_agents(l->list, &edit))
+    r = S_ISDIR(edit.was.st_mode) && !S_ISDIR(edit.now) ? expand(l, change->path) : 0;
+    if (r < 0)
+        return r;
+    r = is_the_agents(l->list, &edit);
+    if (r > 0)
         add_edit(l, &edit);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 static int on_change(const struct change *change, void *cookie)

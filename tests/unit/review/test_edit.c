@@ -1,5 +1,7 @@
 #include "review_fixture.h"
 
+#include <sys/resource.h>
+
 #include "base/covered.h"
 
 static void every_kind_of_change_is_told_once(void **state)
@@ -228,6 +230,63 @@ static void a_rename_cut_short_is_finished_first(void **state)
     assert_int_equal(umask(mask), 027);
 }
 
+/* All of it or an error, however few descriptors there are: a review that lacks a change is worse than none. */
+static void without_descriptors_nothing_is_left_out(void **state)
+{
+    struct world *w = *state;
+    char long_name[251];
+    struct rlimit was, limit;
+    unsigned refused = 0;
+
+    memset(long_name, 'x', sizeof(long_name) - 1);
+    long_name[sizeof(long_name) - 1] = 0;
+    base_put(w, long_name, "long\n");
+    base_put(w, "d/a", "a\n");
+    base_put(w, "d/e/b", "b\n");
+    base_put(w, "gone", "g\n");
+    base_put(w, "kept", "k\n");
+    base_put(w, "m", "m\n");
+    base_put(w, "touched", "t\n");
+    agent_begin(w);
+    agent_unlink(w, long_name);
+    agent_unlink(w, "d/e/b");
+    agent_rmdir(w, "d/e");
+    agent_mkdir(w, "d/e");
+    agent_create(w, "d/e/c", "c\n", 0644);
+    agent_unlink(w, "gone");
+    agent_write(w, "m", "M\n");
+    agent_write(w, "touched", "t\n");
+    agent_symlink(w, "kept", "link");
+    agent_mkdir(w, "n");
+    agent_end(w);
+
+    autodone(edit_list) struct edit_list all = EDIT_LIST_EMPTY;
+    autodone(buf) struct buf expected = BUF_EMPTY;
+    load_edits(w, &all);
+    describe_edits(&all, &expected);
+    assert_non_null(strstr(expected.data, "deleted gone, added link, modified m, added n/, deleted xxx"));
+
+    autofd int first_free = dup(STDERR_FILENO);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    for (rlim_t more = 0; more < 32; more++) {
+        struct edit_list list = EDIT_LIST_EMPTY;
+        autodone(buf) struct buf text = BUF_EMPTY;
+        struct err err = ERR_NONE;
+        limit = (struct rlimit){ .rlim_cur = (rlim_t) first_free + more, .rlim_max = was.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        int r = edit_list_load(w->delta, NULL, 0, &list, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+        if (r < 0) {
+            refused++;
+            continue;
+        }
+        describe_edits(&list, &text);
+        assert_string_equal(text.data, expected.data);
+        edit_list_done(&list);
+    }
+    assert_in_range(refused, 5, 31);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +301,7 @@ int main(void)
         world_test(a_file_in_the_place_of_a_directory),
         world_test(a_base_that_is_gone_is_an_error),
         world_test(a_rename_cut_short_is_finished_first),
+        world_test(without_descriptors_nothing_is_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
