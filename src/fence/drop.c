@@ -31,11 +31,14 @@ struct way {
     bool syncs; /* each directory; otherwise drop_end() does all */
 };
 
-static bool in_base(const struct drop_place *at, const char *path, struct stat *ret)
+/* 1, 0, or -errno when that cannot be known. */
+static int in_base(const struct drop_place *at, const char *path, struct stat *ret)
 {
-    autofd int fd = at->base_fd < 0 ? -1 : path_open_beneath(at->base_fd, path, O_PATH, 0);
+    autofd int fd = at->base_fd < 0 ? -ENOENT : path_open_beneath(at->base_fd, path, O_PATH, 0);
 
-    return fd >= 0 && fstat(fd, ret) == 0;
+    if (fd < 0)
+        return path_is_absent(fd) ? 0 : fd;
+    return fstat(fd, ret) < 0 ? -errno : 1;
 }
 
 static bool has_marker(int dirfd, const char *name)
@@ -137,13 +140,14 @@ static int pass(struct way *w, size_t parent_len, size_t len, bool leads_to_base
         return 1;
     if (!leads_to_base)
         return is_there && !is_deleted ? 0 : 1;
-    if (!in_base(w->at, here, &base) || !S_ISDIR(base.st_mode))
+    int r = in_base(w->at, here, &base);
+    if (r < 0)
+        return r;
+    if (r == 0 || !S_ISDIR(base.st_mode))
         return 1;
     if (is_deleted || !is_there) {
-        int r = 0;
         /* What is beside its marker is a leftover. */
-        if (is_there)
-            r = file_remove_tree(up, name);
+        r = is_there ? file_remove_tree(up, name) : 0;
         if (r == 0)
             r = make_hiding_dir(w, up, name, &base);
         fault("drop-dir-made");
@@ -233,7 +237,7 @@ static int tidy(struct way *w)
         struct stat st, base;
         if (fd < 0)
             continue;
-        may_go = may_go && len > 0 && fstat(fd, &st) == 0 && in_base(w->at, here, &base) && S_ISDIR(base.st_mode) &&
+        may_go = may_go && len > 0 && fstat(fd, &st) == 0 && in_base(w->at, here, &base) > 0 && S_ISDIR(base.st_mode) &&
                  ((st.st_mode ^ base.st_mode) & 0777) == 0 && !has_xattrs(fd) && !is_hidden(w, len);
         if (may_go && unlinkat(w->at->data_fd, here, AT_REMOVEDIR) == 0) {
             w->trace->gone_from = len;
@@ -283,7 +287,11 @@ int drop_perform(const struct drop_place *at, const struct drop_list *list, size
     *ret = (struct drop_trace){ DROP_NONE, DROP_NONE };
     if (drop->replaces)
         return replace_at(at, drop->path, index);
-    leads_to_base = in_base(at, drop->path, &base);
+    r = in_base(at, drop->path, &base);
+    if (r < 0)
+        return r;
+    leads_to_base = r > 0;
+    r = 0;
     for (size_t len = strcspn(drop->path, "/"); r == 0 && drop->path[len]; len += 1 + strcspn(drop->path + len + 1, "/")) {
         r = pass(&w, parent_len, len, leads_to_base);
         parent_len = len;

@@ -33,9 +33,10 @@ static bool is_in_delta(const struct edit_list *list, const char *path)
     const char *name;
     autofd int parent = -1;
     struct stat st;
+    int r = path_open_parent_beneath(list->delta.data_fd, path, &parent, &name);
 
-    if (path_open_parent_beneath(list->delta.data_fd, path, &parent, &name) < 0)
-        return false;
+    if (r < 0)
+        return !path_is_absent(r); /* whoever drops it will say why not */
     whiteout_name(name, marker);
     return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(parent, marker, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }

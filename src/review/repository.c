@@ -28,7 +28,9 @@ static bool is_there(int root_fd, const char *directory, const char *name, bool 
     autofd int fd = path_open_beneath(root_fd, path, O_PATH, 0);
     struct stat st;
 
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) == is_dir;
+    if (fd < 0)
+        return !path_is_absent(fd); /* nobody knows: rather asked once too often */
+    return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) == is_dir;
 }
 
 bool repository_holds(int data_fd, int base_fd, const char *path)

@@ -102,7 +102,7 @@ static bool is_foreign(const struct worktree *wt, const char *repo_path)
     for (const char *slash = repo_path; (slash = strchr(slash, '/')); slash++) {
         autofree char *git = xprintf("%.*s/.git", (int) (slash - repo_path), repo_path);
         autofd int fd = path_open_beneath(wt->root_fd, git, O_PATH, 0);
-        if (fd >= 0)
+        if (!path_is_absent(fd)) /* also when nobody can look: what is not ours is not committed */
             return true;
     }
     return false;

@@ -225,6 +225,10 @@ class CodebaseUser(Actor):
                 raise Lost("it is not synced yet")
             return self.carrier(Grpc).run(box.id, f"{SETTLE}; cat {path} 2>/dev/null || echo absent")
 
+        # Others of ours may have what the codebase, and so this one, has not yet.
+        for other in self.boxes:
+            if other is not box and box.is_synced and other.is_pending:
+                self.flush(other)
         done = self.insist(ask)
         found = ABSENT if done.out == "absent\n" else done.out.encode()
         cell = self.model.cell(*self.place_of(box, path))
