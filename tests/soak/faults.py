@@ -21,10 +21,23 @@ def children(pid):
     return found
 
 
+def hold(parent, pid):
+    """A descriptor of the process, if it still is the parent's child: numbers are given out again, soon where many come and go."""
+    with contextlib.suppress(OSError):
+        fd = os.pidfd_open(pid)
+        if pid in children(parent):
+            return fd
+        os.close(fd)
+    return None
+
+
 def descendants(pid):
+    """Of those that are there: number and descriptor."""
     found = []
     for child in children(pid):
-        found += [child, *descendants(child)]
+        fd = hold(pid, child)
+        if fd is not None:
+            found += [(child, fd), *descendants(child)]
     return found
 
 
@@ -37,6 +50,17 @@ def comm(pid):
 def kill(pid, number=signal.SIGKILL):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def kill_held(held):
+    for _, fd in held:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+
+
+def let_go(held):
+    for _, fd in held:
+        os.close(fd)
 
 
 class Faults:
@@ -132,10 +156,12 @@ class Faults:
 
     def kill_below(self, names):
         name, pid = self.a_supervisor()
-        victims = [child for child in descendants(pid) if comm(child) in names] if pid else []
+        held = descendants(pid) if pid else []
+        victims = [one for one in held if comm(one[0]) in names]
         if victims:
             self.stage.model.note_death(name)
-            kill(self.dice.choice(victims))
+            kill_held([self.dice.choice(victims)])
+        let_go(held)
 
     def kill_bwrap(self):
         self.kill_below(COMM["kill bwrap"])
@@ -147,8 +173,10 @@ class Faults:
         name, pid = self.a_supervisor()
         if name:
             self.stage.model.note_death(name)
-            for victim in [pid, *descendants(pid)]:
-                kill(victim)
+            held = descendants(pid)
+            kill(pid)
+            kill_held(held)
+            let_go(held)
 
     # ---- others ----
 
