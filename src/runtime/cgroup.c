@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "runtime/cgroup_members.h"
 
 #define WAIT_MS 3000
 #define PROCS_MAX_BYTES (1 << 20)
@@ -277,26 +278,6 @@ int cgroup_freeze(struct cgroup *cgroup, bool on)
     return 0;
 }
 
-/* Kills each process listed once. Returns whether there were any. */
-static bool kill_listed(const struct cgroup_place *place)
-{
-    autodone(buf) struct buf pids = BUF_EMPTY;
-    char *save, *pid;
-    bool any = false;
-
-    if (get(place, "cgroup.procs", &pids) < 0 || !pids.data)
-        return false;
-    for (pid = strtok_r(pids.data, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save)) {
-        pid_t number = (pid_t) strtol(pid, NULL, 10);
-
-        /* 0 is a process of a namespace outside ours: kill(0) would be ourselves. */
-        if (number > 0)
-            kill(number, SIGKILL);
-        any = true;
-    }
-    return any;
-}
-
 /* The places are looked at one after the other: a process is in all of them, so the first empty one would do, but one that was
  * attached only in part is found too. Killing again and again wins over a fork bomb because the pids limit holds it. */
 int cgroup_kill(struct cgroup *cgroup)
@@ -312,7 +293,8 @@ int cgroup_kill(struct cgroup *cgroup)
             put(cgroup, place, "cgroup.kill", "1");
         if (place->version == 1 && place->controllers & CGROUP_FREEZER)
             put(cgroup, place, "freezer.state", "THAWED");
-        while (kill_listed(place)) {
+        autofree char *procs = xprintf("%s/cgroup.procs", place->path);
+        while (cgroup_members_kill(procs)) {
             if (clock_now_ns() > deadline_ns)
                 return -ETIMEDOUT;
             poll(NULL, 0, 1);
