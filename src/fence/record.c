@@ -19,8 +19,32 @@
 
 #define HASH_MOST ((off_t) 64 << 20) /* larger files are told by size, time and number alone */
 
+/*
+ * What was told lately, so that a program that goes round in circles does not fill the disk with saying so: the same kind of change of
+ * the same path by the same exec is told once, until another exec changes the path, the path leaves the delta, or somebody else writes
+ * into the diary. Whoever reads it (review/diary.c) learns nothing from the second. A path that is not here any more is told again.
+ */
+#define TOLD_SLOTS 512 /* a power of two */
+
+enum {
+    TOLD_MADE = 1,
+    TOLD_GONE = 2,
+    TOLD_COME = 4, /* renamed to it */
+    TOLD_WRITTEN = 8,
+    TOLD_ATTRS = 16,
+};
+
+struct told {
+    uint64_t path; /* hashes */
+    uint32_t exec;
+    uint32_t kinds;
+};
+
 struct record {
     int fd; /* owned; O_APPEND */
+    pthread_mutex_t lock;
+    struct told *told; /* owned, as these guarded by lock; NULL: nothing was */
+    off_t size;        /* of the file, as far as we wrote it */
 };
 
 static const char *const kind_names[] = {
@@ -36,6 +60,7 @@ int record_new(struct fence *f, struct record **ret_record)
         return -errno;
     *ret_record = xnew(struct record);
     (*ret_record)->fd = fd;
+    pthread_mutex_init(&(*ret_record)->lock, NULL);
     return 0;
 }
 
@@ -44,17 +69,71 @@ void record_free(struct record *record)
     if (!record)
         return;
     close(record->fd);
+    free(record->told);
+    pthread_mutex_destroy(&record->lock);
     free(record);
 }
 
+/* ---- told already ---- */
+
+static void forget_told(struct record *record)
+{
+    if (record->told)
+        memset(record->told, 0, TOLD_SLOTS * sizeof(*record->told));
+}
+
+static uint32_t kinds_of(enum record_kind kind)
+{
+    switch (kind) {
+    case RECORD_CREATED:
+    case RECORD_LINKED:
+        return TOLD_MADE;
+    case RECORD_DELETED:
+    case RECORD_RENAMED:
+        return TOLD_GONE;
+    case RECORD_WRITTEN:
+        return TOLD_WRITTEN;
+    case RECORD_ATTRS:
+        return TOLD_ATTRS;
+    }
+    return 0;
+}
+
+static struct told *told_slot(struct record *record, uint64_t path)
+{
+    return &record->told[path % TOLD_SLOTS];
+}
+
+static bool was_told(struct record *record, uint64_t path, uint32_t exec, uint32_t kinds)
+{
+    const struct told *told = told_slot(record, path);
+
+    return told->path == path && told->exec == exec && told->kinds & kinds;
+}
+
+static void note_told(struct record *record, uint64_t path, uint32_t exec, uint32_t kinds)
+{
+    struct told *told = told_slot(record, path);
+
+    if (told->path != path || told->exec != exec)
+        *told = (struct told){ .path = path, .exec = exec };
+    told->kinds |= kinds;
+}
+
+/* ---- */
+
 void record_clear(struct record *record)
 {
+    autolock(&record->lock);
+    forget_told(record);
     if (ftruncate(record->fd, 0) < 0)
         return;
 }
 
 int record_dropped(struct record *record, const char *const *paths, size_t count)
 {
+    autolock(&record->lock);
+    forget_told(record);
     return drop_tell(record->fd, paths, count);
 }
 
@@ -85,41 +164,82 @@ void record_add_string(struct buf *out, const char *s)
     buf_add_char(out, '"');
 }
 
-static void begin_line(struct fence *f, struct buf *line, const char *what, const char *path, const struct caller *who)
+static void begin_line(struct buf *line, const char *what, const char *path, const char *exec)
 {
-    char exec[FENCE_EXEC_MAX] = "";
-
     buf_addf(line, "{\"time_ns\":%" PRId64 ",\"change\":\"%s\",\"path\":", clock_wall_ns(), what);
     record_add_string(line, path);
-    if (f->exec_of)
-        f->exec_of(who ? who->pid : 0, exec, f->cookie);
     if (*exec) {
         buf_add_str(line, ",\"exec\":");
         record_add_string(line, exec);
     }
 }
 
-/* A diary that can't be written must not stop the work it tells of. */
-static void end_line(struct fence *f, struct buf *line)
+/* A diary that can't be written must not stop the work it tells of. False: it was not, or not as a whole. Called with the lock. */
+static bool end_line(struct record *record, struct buf *line)
 {
     buf_add_str(line, "}\n");
-    if (write(f->record->fd, line->data, line->len) < 0)
+    if (write(record->fd, line->data, line->len) != (ssize_t) line->len) {
+        forget_told(record);
+        return false;
+    }
+    record->size += (off_t) line->len;
+    return true;
+}
+
+/* Others have their say when what the sandbox did is applied: what was told before may have to be told once more. */
+static void look_for_others(struct record *record)
+{
+    struct stat st;
+
+    if (!record->told)
+        record->told = xalloc(TOLD_SLOTS * sizeof(*record->told));
+    if (fstat(record->fd, &st) < 0)
+        st.st_size = -1;
+    if (st.st_size != record->size)
+        forget_told(record);
+    record->size = st.st_size;
+}
+
+static uint64_t hash_of(const char *text)
+{
+    return text ? inode_number_of(5, text, strlen(text)) : 0;
+}
+
+static void tell(struct fence *f, enum record_kind kind, const char *path, const char *other, const struct caller *who)
+{
+    struct record *record = f->record;
+    autodone(buf) struct buf line = BUF_EMPTY;
+    char exec[FENCE_EXEC_MAX] = "";
+    uint64_t path_hash = hash_of(path), other_hash = hash_of(other);
+    uint32_t kinds = kinds_of(kind), exec_hash;
+
+    if (f->exec_of)
+        f->exec_of(who ? who->pid : 0, exec, f->cookie);
+    exec_hash = (uint32_t) hash_of(exec);
+    autolock(&record->lock);
+    look_for_others(record);
+    if (was_told(record, path_hash, exec_hash, kinds) && (!other || was_told(record, other_hash, exec_hash, ~0U)))
         return;
+    begin_line(&line, kind_names[kind], path, exec);
+    if (other) {
+        buf_add_str(&line, ",\"to\":");
+        record_add_string(&line, other);
+    }
+    if (!end_line(record, &line))
+        return;
+    note_told(record, path_hash, exec_hash, kinds);
+    if (other)
+        note_told(record, other_hash, exec_hash, TOLD_COME);
 }
 
 void record_name(struct fence *f, enum record_kind kind, struct inode *dir, const char *name, const char *other,
                  const struct caller *who)
 {
-    autodone(buf) struct buf path = BUF_EMPTY, line = BUF_EMPTY;
+    autodone(buf) struct buf path = BUF_EMPTY;
 
     atomic_fetch_add(&f->changes, 1);
     tree_path_of(f, dir, name, &path);
-    begin_line(f, &line, kind_names[kind], path.data, who);
-    if (other) {
-        buf_add_str(&line, ",\"to\":");
-        record_add_string(&line, other);
-    }
-    end_line(f, &line);
+    tell(f, kind, path.data, other, who);
 }
 
 static uint32_t exec_mark(struct fence *f, enum record_kind kind, const struct caller *who)
@@ -147,14 +267,13 @@ static bool is_news(struct fence *f, struct inode *inode, uint32_t mark)
 
 void record_inode(struct fence *f, enum record_kind kind, struct inode *inode, const struct caller *who)
 {
-    autodone(buf) struct buf path = BUF_EMPTY, line = BUF_EMPTY;
+    autodone(buf) struct buf path = BUF_EMPTY;
 
     atomic_fetch_add(&f->changes, 1);
     if (!is_news(f, inode, exec_mark(f, kind, who)))
         return;
     tree_path_of(f, inode, NULL, &path);
-    begin_line(f, &line, kind_names[kind], path.data ? path.data : "", who);
-    end_line(f, &line);
+    tell(f, kind, path.data ? path.data : "", NULL, who);
 }
 
 void record_add_hash(struct buf *line, int fd)
@@ -196,9 +315,12 @@ static bool has_moved_on(struct handle *from, const struct stat *base)
 void record_copyup(struct fence *f, struct inode *inode, const struct stat *base, struct handle *from, const char *pre_image)
 {
     autodone(buf) struct buf path = BUF_EMPTY, line = BUF_EMPTY;
+    char exec[FENCE_EXEC_MAX] = "";
 
     tree_path_of(f, inode, NULL, &path);
-    begin_line(f, &line, "copied-up", path.data ? path.data : "", NULL);
+    if (f->exec_of)
+        f->exec_of(0, exec, f->cookie);
+    begin_line(&line, "copied-up", path.data ? path.data : "", exec);
     buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
              (uint64_t) base->st_ino, (uint64_t) base->st_size, mtime_ns(base), (unsigned) base->st_mode & 07777);
     if (from && base->st_size <= HASH_MOST)
@@ -210,7 +332,9 @@ void record_copyup(struct fence *f, struct inode *inode, const struct stat *base
         record_add_string(&line, pre_image);
     }
     buf_add_char(&line, '}');
-    end_line(f, &line);
+    autolock(&f->record->lock);
+    look_for_others(f->record);
+    end_line(f->record, &line);
 }
 
 int record_keep_pre_image(struct fence *f, int base_fd, char out[32])

@@ -1,0 +1,133 @@
+/* The diary: what is told of changes, and that going round in circles does not fill it. */
+#include "fence_fixture.h"
+
+#include <stdio.h>
+
+#include "fence/record.h"
+
+static const char *const all[] = { "/**=write", NULL };
+static const char *running = "";
+
+static void exec_of(pid_t pid, char out[FENCE_EXEC_MAX], void *cookie)
+{
+    (void) pid;
+    (void) cookie;
+    snprintf(out, FENCE_EXEC_MAX, "%s", running);
+}
+
+static void begin(struct fixture *x)
+{
+    running = "ex_1";
+    fixture_init(x);
+    fixture_open(x, all, 0);
+    x->fence->exec_of = exec_of;
+}
+
+/* How many lines say this. */
+static unsigned count(struct fixture *x, const char *words)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    unsigned n = 0;
+
+    assert_int_equal(file_read(x->fd, "delta/meta/changes", 1 << 24, &text), 0);
+    for (const char *at = text.data; at && (at = strstr(at, words)); at++)
+        n++;
+    return n;
+}
+
+static void go_round(struct fixture *x, const char *a, const char *b)
+{
+    assert_int_equal(op_rename(x->fence, &nobody, x->fence->root, a, x->fence->root, b, 0), 0);
+    assert_int_equal(op_rename(x->fence, &nobody, x->fence->root, b, x->fence->root, a, 0), 0);
+}
+
+static void make_and_remove(struct fixture *x, const char *name)
+{
+    make_file(x, "", name, "text");
+    assert_int_equal(op_unlink(x->fence, &nobody, x->fence->root, name), 0);
+}
+
+static void circles_are_told_once(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    begin(&x);
+    make_file(&x, "", "a", "text");
+    for (int i = 0; i < 1000; i++) {
+        go_round(&x, "a", "b");
+        make_and_remove(&x, "temp");
+    }
+    assert_int_equal(count(&x, "\"renamed\",\"path\":\"a\""), 1);
+    assert_int_equal(count(&x, "\"renamed\",\"path\":\"b\""), 1);
+    assert_int_equal(count(&x, "\"created\",\"path\":\"temp\""), 1);
+    assert_int_equal(count(&x, "\"deleted\",\"path\":\"temp\""), 1);
+    assert_in_range(count(&x, "\n"), 5, 12);
+    fixture_done(&x);
+}
+
+static void another_command_is_told_of_and_so_is_the_first_after_it(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    begin(&x);
+    make_and_remove(&x, "temp");
+    running = "ex_2";
+    make_and_remove(&x, "temp");
+    running = "ex_1";
+    make_and_remove(&x, "temp");
+    make_and_remove(&x, "temp");
+    assert_int_equal(count(&x, "\"created\",\"path\":\"temp\",\"exec\":\"ex_1\""), 2);
+    assert_int_equal(count(&x, "\"created\",\"path\":\"temp\",\"exec\":\"ex_2\""), 1);
+    fixture_done(&x);
+}
+
+/* A path that left the delta begins anew, whoever says so. */
+static void what_left_the_delta_is_told_again(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    begin(&x);
+    make_and_remove(&x, "temp");
+    assert_int_equal(record_dropped(x.fence->record, (const char *const[]){ "temp" }, 1), 0);
+    make_and_remove(&x, "temp");
+    assert_int_equal(count(&x, "\"created\",\"path\":\"temp\""), 2);
+    autofd int fd = openat(x.fd, "delta/meta/changes", O_WRONLY | O_APPEND | O_CLOEXEC);
+    assert_int_equal(write(fd, "{}\n", 3), 3);
+    make_and_remove(&x, "temp");
+    assert_int_equal(count(&x, "\"created\",\"path\":\"temp\""), 3);
+    record_clear(x.fence->record);
+    make_and_remove(&x, "temp");
+    assert_int_equal(count(&x, "\"created\",\"path\":\"temp\""), 1);
+    fixture_done(&x);
+}
+
+/* Whoever moves something to a name tells of that name, too. */
+static void a_new_place_is_told(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    begin(&x);
+    make_file(&x, "", "a", "text");
+    go_round(&x, "a", "b");
+    assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "a", x.fence->root, "c", 0), 0);
+    assert_int_equal(count(&x, "\"to\":\"c\""), 1);
+    assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "c", x.fence->root, "a", 0), 0);
+    assert_int_equal(count(&x, "\"renamed\",\"path\":\"c\""), 1);
+    fixture_done(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(circles_are_told_once),
+        cmocka_unit_test(another_command_is_told_of_and_so_is_the_first_after_it),
+        cmocka_unit_test(what_left_the_delta_is_told_again),
+        cmocka_unit_test(a_new_place_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
