@@ -91,6 +91,26 @@ def test_killed_while_it_applies_it_is_old_or_new(make, driver):
     assert seen
 
 
+def test_killed_while_a_copy_is_compared_it_can_be_compared_again(make):
+    server = make()
+    environment = server.environment
+    server.start()
+    box = make_changed(server, driver="copy")
+    before = box.paths()
+    server.stop()
+    for nth in (1, 2):
+        server.environment = lambda nth=nth: {**environment(), "AGENTFENSE_FAULT": f"copy-delta-emptied:{nth}"}
+        server.start()
+        with pytest.raises((OSError, json.JSONDecodeError)):
+            box.diff()
+        server.process.wait()
+    server.environment = environment
+    server.start()
+    assert box.paths() == before != []
+    assert box.approve()["status"] == "approved" and contents(box) == NEW
+    box.remove()
+
+
 def test_who_is_deleted_leaves_nothing_in_the_project(make):
     """An approval that failed, and that had no descriptors left to take its files away again, say: nobody but the delta knows them."""
     server = make()
