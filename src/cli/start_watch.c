@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cli/output.h"
-#include "sandbox/v1/sandbox.pb-c.h"
+#include <sandbox/v1/sandbox.pb-c.h>
 
 /* Most starts are over before anybody looks. */
 #define LOOK_AFTER_NS (500 * CLOCK_NS_PER_MS)
