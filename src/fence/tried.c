@@ -88,10 +88,10 @@ int tried_load(int meta_fd, struct tried **ret)
         int skip = 0;
 
         len = strlen(line);
-        if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNu64 " %" SCNu64 " %n", &file.when_ns, &file.mtime_ns, &file.ino,
+        if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNu64 " %" SCNu64 "%n", &file.when_ns, &file.mtime_ns, &file.ino,
                    &file.size_bytes, &skip) == 4 &&
-            skip > 0)
-            add(tried, &file, line + skip);
+            line[skip] == ' ')
+            add(tried, &file, line + skip + 1); /* a path may begin with blanks */
     }
     sort(tried);
     return 0;

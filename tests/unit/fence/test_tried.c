@@ -64,11 +64,11 @@ static bool is_noted(struct fixture *x)
 static void it_is_as_old_as_before_however_often_it_is_tried(void **state)
 {
     struct fixture x;
-    struct taker t = { .x = &x, .fails = true, .asks = "f" };
+    struct taker t = { .x = &x, .fails = true, .asks = " f" };
 
     (void) state;
     begin(&x);
-    make_file(&x, "", "f", "text");
+    make_file(&x, "", " f", "text");
     int64_t first = asked(&x, &t);
     assert_int_equal(asked(&x, &t), first);
     assert_true(is_noted(&x));

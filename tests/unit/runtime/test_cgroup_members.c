@@ -19,35 +19,43 @@
 #include "base/mem.h"
 #include "runtime/cgroup_members.h"
 
-/* A list that reads otherwise each time: a FIFO, and who writes one answer after the other. */
+/* A list that reads otherwise the second time: a FIFO, in whose place a file comes before its reader is at the end. */
 struct list {
-    char path[64];
-    const char *answers[4];
+    char path[64], next[64];
+    const char *first;
     pthread_t writer;
 };
+
+static void put(int fd, const char *text)
+{
+    if (fd < 0 || write(fd, text, strlen(text)) < 0)
+        abort();
+}
 
 static void *answer(void *cookie)
 {
     const struct list *list = cookie;
+    int fd = open(list->path, O_WRONLY | O_CLOEXEC);
 
-    for (size_t i = 0; i < ARRAY_LEN(list->answers) && list->answers[i]; i++) {
-        int fd = open(list->path, O_WRONLY | O_CLOEXEC);
-        if (fd < 0 || write(fd, list->answers[i], strlen(list->answers[i])) < 0)
-            abort();
-        close(fd);
-        usleep(20000); /* so that the next reader does not meet this one */
-    }
+    put(fd, list->first);
+    if (rename(list->next, list->path) < 0)
+        abort();
+    close(fd);
     return NULL;
 }
 
 static bool kill_by(const char *first, const char *second)
 {
-    struct list list = { .answers = { first, second } };
+    struct list list = { .first = first };
     char dir[] = "/tmp/af-members-XXXXXX";
 
     assert_non_null(mkdtemp(dir));
     snprintf(list.path, sizeof(list.path), "%s/cgroup.procs", dir);
+    snprintf(list.next, sizeof(list.next), "%s/next", dir);
     assert_int_equal(mkfifo(list.path, 0600), 0);
+    int fd = open(list.next, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    put(fd, second);
+    close(fd);
     assert_int_equal(pthread_create(&list.writer, NULL, answer, &list), 0);
     bool any = cgroup_members_kill(list.path);
     pthread_join(list.writer, NULL);
@@ -68,31 +76,27 @@ static pid_t somebody(void)
     return pid;
 }
 
-static bool lives(pid_t pid)
+/* By what it ends when it is asked to: by what came first, if it was killed before. */
+static int end(pid_t pid)
 {
-    return waitpid(pid, NULL, WNOHANG) == 0;
-}
+    int status = 0;
 
-static void end(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    kill(pid, SIGTERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 static void those_that_are_listed_are_killed(void **state)
 {
     pid_t one = somebody(), other = somebody(), third = somebody();
     char text[64];
-    int status;
 
     (void) state;
     snprintf(text, sizeof(text), "%d\n0\n%d\n", one, other);
     assert_true(kill_by(text, text));
-    assert_int_equal(waitpid(one, &status, 0), one);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_int_equal(waitpid(other, NULL, 0), other);
-    assert_true(lives(third));
-    end(third);
+    assert_int_equal(end(one), SIGKILL);
+    assert_int_equal(end(other), SIGKILL);
+    assert_int_equal(end(third), SIGTERM);
 }
 
 /* It was a member's when the list was read, and is another's by now. */
@@ -105,16 +109,14 @@ static void a_number_that_was_given_out_again_is_spared(void **state)
     snprintf(first, sizeof(first), "%d\n%d\n", stranger, member);
     snprintf(second, sizeof(second), "%d\n", member);
     assert_true(kill_by(first, second));
-    assert_int_equal(waitpid(member, NULL, 0), member);
-    usleep(50000);
-    assert_true(lives(stranger));
-    end(stranger);
+    assert_int_equal(end(member), SIGKILL);
+    assert_int_equal(end(stranger), SIGTERM);
 }
 
 static void an_empty_one_is_over(void **state)
 {
     (void) state;
-    assert_false(kill_by("", NULL));
+    assert_false(kill_by("", ""));
     assert_false(cgroup_members_kill("/nonexistent/cgroup.procs"));
 }
 
