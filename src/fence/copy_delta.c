@@ -136,6 +136,16 @@ bool copy_delta_look(int dir, const char *path, struct stat *ret)
     return fd >= 0 && fstat(fd, ret) == 0;
 }
 
+/* The same for whoever makes a change of the answer: 1, 0, or -errno when that cannot be known. */
+static int look_closely(int dir, const char *path, struct stat *ret)
+{
+    autofd int fd = path_open_beneath(dir, path, O_PATH, 0);
+
+    if (fd < 0)
+        return path_is_absent(fd) ? 0 : fd;
+    return fstat(fd, ret) < 0 ? -errno : 1;
+}
+
 static bool has_same_bytes(int a_dir, int b_dir, const char *path)
 {
     autofd int a = path_open_beneath(a_dir, path, O_RDONLY | O_NONBLOCK, 0);
@@ -247,11 +257,12 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
 {
     struct comparison *c = cookie;
     struct stat was;
-    bool existed = copy_delta_look(c->original, entry->path, &was);
-    int r = 0;
+    int existed = look_closely(c->original, entry->path, &was), r = 0;
 
     if (whiteout_is_reserved(entry->name))
         return FILE_WALK_SKIP; /* would read as something else in a delta */
+    if (existed < 0)
+        return existed;
     if (existed && is_same(c, entry->path, entry->st, &was))
         return FILE_WALK_ON;
     if (S_ISDIR(entry->st->st_mode)) {
@@ -291,25 +302,28 @@ static int put_marker(struct comparison *c, const char *path)
 }
 
 /* Whether what is above it is gone, or no directory any more: then that one's marker, or file, stands for it. */
-static bool is_covered(const struct comparison *c, const char *path)
+static int is_covered(const struct comparison *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
     autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
     struct stat st;
+    int r = above ? look_closely(c->workspace, above, &st) : 0;
 
-    return above && (!copy_delta_look(c->workspace, above, &st) || !S_ISDIR(st.st_mode));
+    return r < 0 ? r : above && (r == 0 || !S_ISDIR(st.st_mode));
 }
 
 static int on_original(const struct file_entry *entry, void *cookie)
 {
     struct comparison *c = cookie;
     struct stat now;
-    int r = 0;
+    int r = look_closely(c->workspace, entry->path, &now);
 
-    if (copy_delta_look(c->workspace, entry->path, &now))
-        return FILE_WALK_ON;
-    if (!is_covered(c, entry->path))
-        r = put_marker(c, entry->path);
+    if (r != 0)
+        return r < 0 ? r : FILE_WALK_ON;
+    r = is_covered(c, entry->path);
+    if (r < 0)
+        return r;
+    r = r ? 0 : put_marker(c, entry->path);
     if (r == 0 && !S_ISDIR(entry->st->st_mode))
         r = note(c, "copied-up", entry->path, entry->st);
     return r < 0 ? r : FILE_WALK_ON;
