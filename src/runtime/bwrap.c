@@ -109,18 +109,21 @@ static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *sp
 
 /* No death signal from here: bwrap sets one for itself when its child can nearly do without it. Killed before that it would
  * leave a child that waits for its ids for ever. If we die so early, bwrap goes on to start init, whose socket has then ended.
- * What is left of the gap is bwrap_orphan.h's. The words of argv are known there. */
+ * What is left of the gap is bwrap_orphan.h's. */
 static int spawn(const struct bwrap_runtime *self, const struct runtime_spec *spec, const struct bwrap_args *args,
                  const struct start *start, struct proc *ret, struct err *err)
 {
     const struct proc_rlimit no_core = { RLIMIT_CORE, { 0, 0 } };
     const struct proc_user user = { .uid = spec->uid, .gid = spec->gid };
-    static const char init_path[] = RUNTIME_INIT;
-    const char *argv[ARGV_MAX] = { "bwrap", "--args", "4", "--info-fd", "5", "--", init_path };
-    size_t argc = 7, count, fd_count = 0;
+    const char *argv[ARGV_MAX] = { NULL };
+    size_t argc = 0, count, fd_count = 0;
     const struct proc_fd *more = bwrap_args_fds(args, &count);
     struct proc_fd fds[FDS_MAX];
 
+    while (bwrap_call[argc]) {
+        argv[argc] = bwrap_call[argc];
+        argc++;
+    }
     for (const char *const *arg = spec->init_argv; arg && *arg; arg++) {
         if (argc == ARGV_MAX - 1)
             return err_invalid(err, "too many arguments for init");

@@ -19,6 +19,20 @@
 #define COPY_MAX_BYTES 16384
 #define INIT_MAX_BYTES (64 << 20)
 
+#define WORD(number) WORD_OF(number)
+#define WORD_OF(number) #number
+
+const char *const bwrap_call[] = { "bwrap",
+                                   "--unshare-user",
+                                   "--unshare-pid",
+                                   "--args",
+                                   WORD(BWRAP_ARGS_FD),
+                                   "--info-fd",
+                                   WORD(BWRAP_INFO_FD),
+                                   "--",
+                                   RUNTIME_INIT,
+                                   NULL };
+
 static struct bwrap_op *add(struct bwrap_args *args, const char *option, const char *first, const char *second)
 {
     vec_room(&args->ops, &args->cap, args->count);
@@ -127,8 +141,6 @@ static bool add_of_host(struct bwrap_args *args, const char *path)
 
 static void add_namespaces(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe)
 {
-    add(args, "--unshare-user", NULL, NULL);
-    add(args, "--unshare-pid", NULL, NULL);
     add(args, "--unshare-ipc", NULL, NULL);
     add(args, "--unshare-uts", NULL, NULL);
     add(args, "--unshare-cgroup", NULL, NULL);

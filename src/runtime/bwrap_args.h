@@ -7,7 +7,7 @@
  *
  * With a stage (runtime/stage.h) most of the list is performed there, under the same rule, and bwrap binds the whole of it.
  *
- * Everything goes to bwrap through a descriptor (--args), so that nothing of it shows in the list of processes; and since bwrap
+ * Nearly all of it goes to bwrap through a descriptor (--args), so that nothing of it shows in the list of processes; and since bwrap
  * makes its namespaces only after it has read that, whoever writes it decides when the sandbox begins.
  */
 #pragma once
@@ -23,6 +23,10 @@
 #define BWRAP_ARGS_FD 4
 #define BWRAP_INFO_FD 5
 #define BWRAP_FIRST_FD 6
+
+/* The words of the call itself, up to init's own; a NULL ends them. bwrap_orphan.h knows processes of ours by them. The two namespaces
+ * that make bwrap's child the first process of its own are here, because a starter that is killed may never write the rest. */
+extern const char *const bwrap_call[];
 
 struct bwrap_args;
 

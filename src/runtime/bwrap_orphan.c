@@ -12,14 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "runtime/runtime_spec.h"
+#include "runtime/bwrap_args.h"
 
 #define TEXT_MAX 4096
-
-/* How bwrap.c calls it. */
-static const char our_call[] = "bwrap\0--args\0"
-                               "4\0--info-fd\0"
-                               "5\0--\0" RUNTIME_INIT;
 
 /* Bytes read of /proc/<pid>/<file>, with a NUL behind; 0 when it cannot be read. */
 static size_t read_proc(int pid, const char *file, char text[TEXT_MAX])
@@ -42,6 +37,19 @@ static bool is_bwrap(int pid)
     return strcmp(name, "bwrap\n") == 0;
 }
 
+static bool is_our_call(int pid)
+{
+    char text[TEXT_MAX];
+    const char *word = text, *end = text + read_proc(pid, "cmdline", text);
+
+    for (const char *const *expected = bwrap_call; *expected; expected++) {
+        if (word >= end || strcmp(word, *expected) != 0)
+            return false;
+        word += strlen(word) + 1;
+    }
+    return true;
+}
+
 /* A child that goes on is init soon, under another name; one whose bwrap lives has that for a parent. */
 static bool is_orphan(int pid)
 {
@@ -49,7 +57,7 @@ static bool is_orphan(int pid)
     const char *ppid, *ns;
     size_t len;
 
-    if (!is_bwrap(pid) || read_proc(pid, "cmdline", text) < sizeof(our_call) || memcmp(text, our_call, sizeof(our_call)) != 0)
+    if (!is_bwrap(pid) || !is_our_call(pid))
         return false;
     read_proc(pid, "status", text);
     ppid = strstr(text, "\nPPid:\t");

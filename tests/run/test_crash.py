@@ -220,8 +220,8 @@ def test_what_a_killed_start_left_is_swept_when_it_is_old(one):
 def test_the_shortest_run_ends_what_a_killed_start_left(one):
     """A child of bwrap that waits for a word which never comes: the gap, held open by a word on standard input."""
     arguments = one.dir / "arguments"
-    arguments.write_text("\0".join(["--unshare-user", "--unshare-pid", "--userns-block-fd", "0", "--bind", "/", "/", ""]))
-    script = f"exec 4<{arguments} 5>/dev/null; exec bwrap --args 4 --info-fd 5 -- /run/agentfense/init"
+    arguments.write_text("\0".join(["--userns-block-fd", "0", "--bind", "/", "/", ""]))
+    script = f"exec 4<{arguments} 5>/dev/null; exec bwrap --unshare-user --unshare-pid --args 4 --info-fd 5 -- /run/agentfense/init"
     with subprocess.Popen(one.words("sh", "-c", script), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as bwrap:
         until = time.monotonic() + 20
         while not (below := children(bwrap.pid)):

@@ -88,10 +88,10 @@ def test_the_sweep_leaves_the_living_alone_and_ends_orphans(host):
         assert driver.poll() is None and not wait_gone(init, tries=20)
     # The gap, held open: bwrap waits for a word on its standard input before it lets its child go, and is killed meanwhile.
     arguments = host.dir / "arguments"
-    arguments.write_text("\0".join(["--unshare-user", "--unshare-pid", "--userns-block-fd", "0", "--bind", "/", "/", ""]))
+    arguments.write_text("\0".join(["--userns-block-fd", "0", "--bind", "/", "/", ""]))
     words = host.command(script="")
     words = words[:words.index(str(host.driver))] + [
-        "sh", "-c", f"exec 4<{arguments} 5>/dev/null; exec bwrap --args 4 --info-fd 5 -- /run/agentfense/init"]
+        "sh", "-c", f"exec 4<{arguments} 5>/dev/null; exec bwrap --unshare-user --unshare-pid --args 4 --info-fd 5 -- /run/agentfense/init"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as bwrap:
         child = wait_child(bwrap.pid, "bwrap")
         bwrap.kill()
@@ -99,6 +99,28 @@ def test_the_sweep_leaves_the_living_alone_and_ends_orphans(host):
         assert child
         host.sweep()  # a supervisor of another test may have been quicker, and then there was nothing to count
         assert wait_gone(child)
+
+
+def test_a_start_of_which_bwrap_heard_nothing_leaves_nothing(host):
+    """Its starter was killed before it had written the options, bwrap itself before it let its child go. The gap is held open by a pipe."""
+    fifo, options, fake = host.dir / "fifo", host.dir / "options", host.dir / "bwrap"
+    os.mkfifo(fifo, 0o666)
+    fifo.chmod(0o666)
+    options.write_text("\0".join(["--userns-block-fd", "9", ""]))
+    fake.write_text("#!/bin/bash\ncase $1 in --version|--help) exec /usr/bin/bwrap $1;; esac\n"
+                    f"exec 8<&4 4<{options} 9<>{fifo}\nexec -a bwrap /usr/bin/bwrap \"$@\"\n")
+    fake.chmod(0o755)
+    with subprocess.Popen(host.command("--bwrap", fake, script=":"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
+        child = None
+        while not child:  # the driver asks for its version first
+            bwrap = wait_child(driver.pid, "bwrap")
+            child = wait_child(bwrap, "bwrap") if bwrap else None
+            assert bwrap or driver.poll() is None
+        driver.kill()
+    os.kill(bwrap, signal.SIGKILL)
+    assert wait_gone(bwrap)
+    host.sweep()  # as above, others may have been quicker
+    assert wait_gone(child)
 
 
 def test_stop_asks_and_then_kills(host):

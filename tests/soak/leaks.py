@@ -32,6 +32,21 @@ def processes(words):
     return found
 
 
+def parent_name(pid):
+    parent = re.search(r"\nPPid:\t(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)
+    return pathlib.Path(f"/proc/{parent}/comm").read_text().strip()
+
+
+def orphans():
+    """Sandboxes that nobody has any more: what bwrap began, without a bwrap or a supervisor above it."""
+    found = []
+    for line in processes(["--info-fd 5 -- /run/agentfense/init"]):
+        with contextlib.suppress(OSError):
+            if parent_name(line.split()[0]) not in ("bwrap", "agentfense-supe"):
+                found.append(line)
+    return found
+
+
 def mounts(top, disk):
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as lines:
         return [line.split()[4] for line in lines if line.split()[4].startswith(f"{top}/") and line.split()[4] != str(disk)]
@@ -88,7 +103,7 @@ class Leaks:
     def of_host(self):
         server, stage = self.stage.server, self.stage
         own = f"{server.process.pid} "
-        self.found["processes"] = settled(lambda: [line for line in processes([str(server.top)]) if not line.startswith(own)])
+        self.found["processes"] = settled(lambda: [line for line in processes([str(server.top)]) if not line.startswith(own)] + orphans())
         self.found["mounts"] = settled(lambda: mounts(server.top, stage.disk))
         self.found["cgroups"] = settled(lambda: sorted(str(path) for path in cgroups() if path.name.partition("-")[0] in self.homes))
         self.found["files"] = settled(lambda: sorted(stage.state_files() - stage.baseline))

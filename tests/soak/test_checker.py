@@ -2,6 +2,7 @@
 
 import os
 import random
+import subprocess
 import sys
 import threading
 
@@ -9,6 +10,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+import leaks  # noqa: E402
 from checker import Checker  # noqa: E402
 from model import ABSENT, Attempt, Cell, Model  # noqa: E402
 from report import Report  # noqa: E402
@@ -147,3 +149,9 @@ def test_whatever_is_wrong_is_the_result(bad):
     assert report.is_good
     report.phases = [phase(), phase(**bad)]
     assert not report.is_good
+
+
+def test_a_start_that_nobody_has_any_more_is_seen():
+    with subprocess.Popen(["sh", "-c", "read line", "--info-fd", "5", "--", "/run/agentfense/init"], stdin=subprocess.PIPE) as process:
+        assert [line for line in leaks.orphans() if line.startswith(f"{process.pid} ")]
+        process.communicate(b"\n")
