@@ -152,6 +152,8 @@ def test_whatever_is_wrong_is_the_result(bad):
 
 
 def test_a_start_that_nobody_has_any_more_is_seen():
-    with subprocess.Popen(["sh", "-c", "read line", "--info-fd", "5", "--", "/run/agentfense/init"], stdin=subprocess.PIPE) as process:
+    words = ["sh", "-c", "echo up; read line", "--info-fd", "5", "--", "/run/agentfense/init"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
         assert [line for line in leaks.orphans() if line.startswith(f"{process.pid} ")]
         process.communicate(b"\n")
