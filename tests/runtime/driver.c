@@ -237,9 +237,10 @@ static void relay(struct runtime_process *process, int socket)
     }
 }
 
-static void freeze(struct runtime_process *process, int ms)
+/* Once the script has said its first word: then it is at work. */
+static void freeze(struct runtime_process *process, int output, int ms)
 {
-    poll(NULL, 0, 300);
+    poll(&(struct pollfd){ .fd = output, .events = POLLIN }, 1, -1);
     int r = runtime_freeze(process, true);
 
     fprintf(stderr, "frozen %d\n", r);
@@ -266,7 +267,7 @@ static int run(struct runtime *runtime, struct options *options, const char *scr
     if (!quiet)
         fprintf(stderr, "started %d %d nproc %u\n", process->proc.pid, process->init_pid, process->nproc_rlimit);
     if (options->freeze_ms)
-        freeze(process, options->freeze_ms);
+        freeze(process, ours, options->freeze_ms);
     if (options->stop_ms) {
         poll(NULL, 0, 300);
         runtime_stop(process, options->stop_ms, &status);
