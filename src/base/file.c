@@ -39,7 +39,7 @@ static int open_directory(int dirfd, const char *relname, struct file_pending *p
 static int create_temp(struct file_pending *pending, mode_t mode)
 {
     id_new(FILE_TEMP_PREFIX, pending->temp);
-    pending->fd = path_open_beneath(pending->dirfd, pending->temp, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    pending->fd = path_open_beneath(pending->dirfd, pending->temp, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (pending->fd < 0)
         return pending->fd;
     return fchmod(pending->fd, mode & 07777) < 0 ? -errno : 0;
@@ -112,6 +112,29 @@ int file_replace(int dirfd, const char *relname, const void *bytes, size_t len, 
     int r = begin_with(dirfd, relname, bytes, len, mode, &pending);
 
     return r < 0 ? r : file_replace_commit(&pending);
+}
+
+int file_replace_opened(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode, int fd)
+{
+    struct file_pending pending;
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL), r = begin_with(dirfd, relname, bytes, len, mode, &pending);
+
+    if (r < 0)
+        return r;
+    /* Whatever may fail for want of descriptors comes before the new file has the name: nobody may go on writing to the old one then. */
+    autofd int ours = fcntl(pending.fd, F_DUPFD_CLOEXEC, 0);
+    if (flags < 0 || ours < 0 || fcntl(ours, F_SETFL, flags) < 0) {
+        r = -errno;
+        file_replace_abort(&pending);
+        return r;
+    }
+    r = file_replace_commit(&pending);
+    if (fstat(ours, &st) == 0 && st.st_nlink > 0) {
+        while (dup3(ours, fd, O_CLOEXEC) < 0 && (errno == EINTR || errno == EBUSY))
+            ;
+    }
+    return r;
 }
 
 int file_put(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode)

@@ -13,6 +13,9 @@
 #define NAME "numbers"
 #define BORN 1 /* stands where a name would: how many numbers were made before this file was written */
 #define VOID_MOST 1024
+#define LONG_FROM                                                                                                              \
+    262144 /* pairs, 4 MiB: a log that has grown to this, and to GROWTH times what held last time, is written anew */
+#define GROWTH 3
 
 /*
  * A log of pairs. A name is told by the number that would follow from it, which is made of its directory's number and its text: so
@@ -30,11 +33,12 @@ struct pair {
 };
 
 struct numbers {
-    int fd; /* owned */
-    _Atomic uint64_t count;
-    pthread_mutex_t lock; /* guards the rest, which is for loading, and with f->hands_over stays */
-    struct pair *pairs;   /* owned; open addressing by name */
-    struct pair *taken;   /* owned; likewise by `ino`, which stands in `name` */
+    int fd;                      /* owned */
+    pthread_mutex_t lock;        /* guards the rest */
+    uint64_t count, born;        /* pairs in the log; how many numbers were made before it was written */
+    uint64_t long_from, long_at; /* with how many pairs it is written anew, at the least and next */
+    struct pair *pairs; /* owned; open addressing by name. This and what follows is for loading, and with f->hands_over stays */
+    struct pair *taken; /* owned; likewise by `ino`, which stands in `name` */
     size_t pair_cap, pair_count, taken_count;
     bool stays;
     struct buf kept; /* pairs that hold */
@@ -68,21 +72,32 @@ static void find_taken(struct numbers *n)
     }
 }
 
+/* Names of which nothing is left are left out, so the table is as large as what holds, not as what ever was. */
+static void make_room(struct numbers *n)
+{
+    struct pair *old = n->pairs;
+    size_t old_cap = n->pair_cap, held = 0;
+
+    for (size_t i = 0; i < old_cap; i++)
+        held += old[i].ino != 0;
+    n->pair_cap = 64;
+    while (n->pair_cap < held * 4)
+        n->pair_cap *= 2;
+    n->pairs = xalloc(n->pair_cap * sizeof(*n->pairs));
+    n->pair_count = held;
+    for (size_t i = 0; i < old_cap; i++) {
+        if (old[i].ino)
+            *slot_of(n->pairs, n->pair_cap, old[i].name) = old[i];
+    }
+    free(old);
+    if (n->stays)
+        find_taken(n);
+}
+
 static void put(struct numbers *n, struct pair pair)
 {
-    if (n->pair_count * 2 >= n->pair_cap) {
-        struct pair *old = n->pairs;
-        size_t old_cap = n->pair_cap;
-        n->pair_cap = old_cap ? old_cap * 2 : 64;
-        n->pairs = xalloc(n->pair_cap * sizeof(*n->pairs));
-        for (size_t i = 0; i < old_cap; i++) {
-            if (old[i].name)
-                *slot_of(n->pairs, n->pair_cap, old[i].name) = old[i];
-        }
-        free(old);
-        if (n->stays)
-            find_taken(n);
-    }
+    if (n->pair_count * 2 >= n->pair_cap)
+        make_room(n);
     struct pair *slot = slot_of(n->pairs, n->pair_cap, pair.name);
     n->pair_count += !slot->name;
     *slot = pair;
@@ -95,23 +110,27 @@ static void put(struct numbers *n, struct pair pair)
         add_taken(n, pair.ino);
 }
 
-static int read_pairs(struct fence *f, struct numbers *n)
+static int read_log(struct numbers *n)
 {
     struct pair some[1024];
+    uint64_t total = 0, born = 0;
     ssize_t got;
 
-    while ((got = pread(n->fd, some, sizeof(some), (off_t) (n->count * sizeof(*some)))) >= (ssize_t) sizeof(*some)) {
+    while ((got = pread(n->fd, some, sizeof(some), (off_t) (total * sizeof(*some)))) >= (ssize_t) sizeof(*some)) {
         size_t count = (size_t) got / sizeof(*some);
         for (size_t i = 0; i < count; i++) {
             if (some[i].name == BORN)
-                f->born += some[i].ino;
+                born += some[i].ino;
             else if (some[i].name)
                 put(n, some[i]);
         }
-        n->count += count;
+        total += count;
     }
-    f->born += n->count;
-    return got < 0 ? -errno : 0;
+    if (got < 0)
+        return -errno;
+    n->count = total;
+    n->born = born;
+    return 0;
 }
 
 int numbers_open(struct fence *f, struct numbers **ret_numbers)
@@ -123,12 +142,14 @@ int numbers_open(struct fence *f, struct numbers **ret_numbers)
         return -errno;
     n = xnew(struct numbers);
     n->fd = fd;
+    n->long_from = n->long_at = LONG_FROM;
     pthread_mutex_init(&n->lock, NULL);
-    r = read_pairs(f, n);
+    r = read_log(n);
     if (r < 0) {
         numbers_close(n);
         return r;
     }
+    f->born = n->born + n->count;
     find_taken(n);
     *ret_numbers = n;
     return 0;
@@ -174,23 +195,20 @@ uint64_t numbers_find(struct fence *f, const struct inode *dir, const char *name
     return ino;
 }
 
-static int write_anew(struct fence *f, struct numbers *n)
+/* Of the pairs that are kept. */
+static int write_anew(struct fence *f, struct numbers *n, uint64_t born)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
-    struct pair born = { BORN, f->born };
-    int r, fd;
+    struct pair first = { BORN, born };
+    int r;
 
-    buf_add(&text, &born, sizeof(born));
+    buf_add(&text, &first, sizeof(first));
     buf_add(&text, n->kept.data, n->kept.len);
-    r = file_replace(f->meta_fd, NAME, text.data, text.len, 0600);
+    r = file_replace_opened(f->meta_fd, NAME, text.data, text.len, 0600, n->fd);
     if (r < 0)
         return r;
-    fd = openat(f->meta_fd, NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return -errno;
-    close(n->fd);
-    n->fd = fd;
-    n->count = text.len / sizeof(born);
+    n->count = text.len / sizeof(first);
+    n->born = born;
     return 0;
 }
 
@@ -213,7 +231,7 @@ int numbers_loaded(struct fence *f)
     if (f->hands_over)
         keep_all(n);
     kept = n->kept.len / sizeof(struct pair);
-    r = n->count > kept * 2 + VOID_MOST ? write_anew(f, n) : 0;
+    r = n->count > kept * 2 + VOID_MOST ? write_anew(f, n, f->born) : 0;
     n->stays = f->hands_over;
     if (!n->stays)
         forget_read(n);
@@ -221,19 +239,36 @@ int numbers_loaded(struct fence *f)
     return r;
 }
 
+/* A log that is long by now, while the mount is in use: of each name the last word. Called with the lock; where it cannot be done it is
+ * tried again when the log has grown by as much. */
+static void shorten(struct fence *f, struct numbers *n)
+{
+    if (n->stays || read_log(n) == 0) {
+        keep_all(n);
+        if (n->kept.len / sizeof(struct pair) < n->count / 2)
+            write_anew(f, n, n->born + n->count);
+    }
+    if (!n->stays)
+        forget_read(n);
+    buf_done(&n->kept);
+    n->long_at = n->count * GROWTH > n->long_from ? n->count * GROWTH : n->long_from;
+}
+
 /* Places are given out in the order in which changes of one name are made; a pair that could not be written stays 0. */
 static void note(struct fence *f, struct pair pair)
 {
     struct numbers *n = f->numbers;
-    off_t at;
 
-    if (f->hands_over) {
-        autolock(&n->lock);
+    autolock(&n->lock);
+    if (f->hands_over)
         put(n, pair);
-    }
-    at = (off_t) (atomic_fetch_add(&n->count, 1) * sizeof(pair));
-    if (pwrite(n->fd, &pair, sizeof(pair), at) < 0)
-        return;
+    if (pwrite(n->fd, &pair, sizeof(pair), (off_t) (n->count++ * sizeof(pair))) == sizeof(pair) && n->count >= n->long_at)
+        shorten(f, n);
+}
+
+void numbers_set_long(struct fence *f, uint64_t pairs)
+{
+    f->numbers->long_from = f->numbers->long_at = pairs;
 }
 
 void numbers_note(struct fence *f, const struct inode *dir, const char *name, uint64_t ino)

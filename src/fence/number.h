@@ -23,6 +23,9 @@ int numbers_loaded(struct fence *f);
 /* The delta has something under the name now, of that number; 0: nothing any more. The directory's stripe is held, no other lock. */
 void numbers_note(struct fence *f, const struct inode *dir, const char *name, uint64_t ino);
 
+/* For the tests: with how many pairs a log is long, and written anew while the mount is in use. */
+void numbers_set_long(struct fence *f, uint64_t pairs);
+
 /* The rest is for what was handed over to the base. */
 
 /* Whether a number is kept for the name. */

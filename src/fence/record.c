@@ -7,17 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/utf8.h"
 #include "fence/copyup.h"
 #include "fence/drop.h"
+#include "fence/gist.h"
 #include "fence/inode.h"
 
+#define NAME "changes"
 #define HASH_MOST ((off_t) 64 << 20) /* larger files are told by size, time and number alone */
+#define GIST_FROM ((off_t) 4 << 20)  /* smaller ones are left as they are */
+#define GIST_GROWTH 3                /* and so are those that have not grown by this since */
+#define YOUNG_NS (5 * CLOCK_NS_PER_SEC)
 
 /*
  * What was told lately, so that a program that goes round in circles does not fill the disk with saying so: the same kind of change of
@@ -43,8 +51,10 @@ struct told {
 struct record {
     int fd; /* owned; O_APPEND */
     pthread_mutex_t lock;
-    struct told *told; /* owned, as these guarded by lock; NULL: nothing was */
-    off_t size;        /* of the file, as far as we wrote it */
+    struct told *told;        /* owned, as these guarded by lock; NULL: nothing was */
+    off_t size;               /* of the file, as far as we wrote it */
+    off_t gist_from, gist_at; /* at which size the gist is written in its place, at the least and next */
+    int64_t young_ns;
 };
 
 static const char *const kind_names[] = {
@@ -54,12 +64,13 @@ static const char *const kind_names[] = {
 
 int record_new(struct fence *f, struct record **ret_record)
 {
-    int fd = openat(f->meta_fd, "changes", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(f->meta_fd, NAME, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd < 0)
         return -errno;
     *ret_record = xnew(struct record);
     (*ret_record)->fd = fd;
+    record_set_gist(*ret_record, GIST_FROM, YOUNG_NS);
     pthread_mutex_init(&(*ret_record)->lock, NULL);
     return 0;
 }
@@ -137,6 +148,13 @@ int record_dropped(struct record *record, const char *const *paths, size_t count
     return drop_tell(record->fd, paths, count);
 }
 
+void record_set_gist(struct record *record, off_t from_bytes, int64_t young_ns)
+{
+    record->gist_from = record->gist_at = from_bytes;
+    record->young_ns = young_ns;
+}
+
+/* May be called while the descriptor comes to stand for another file: that one is on disk as a whole. */
 int record_sync(struct record *record)
 {
     return fdatasync(record->fd) < 0 ? -errno : 0;
@@ -186,6 +204,64 @@ static bool end_line(struct record *record, struct buf *line)
     return true;
 }
 
+/* ---- its gist ---- */
+
+/* What the rules make of it does not matter: nobody inside ever sees the diary. */
+static bool is_there(const char *path, void *cookie)
+{
+    const struct fence *f = cookie;
+    const int layers[] = { f->data_fd, f->base_fd };
+
+    for (size_t i = 0; i < ARRAY_LEN(layers); i++) {
+        int fd = path_open_beneath(layers[i], path, O_PATH, 0);
+
+        if (fd >= 0)
+            close(fd);
+        if (fd >= 0 || !path_is_absent(fd))
+            return true;
+    }
+    return false;
+}
+
+/* Called with the lock. Others who write to it do so while the sandbox is held still, as no operation is that gets here; the lock on the
+ * file is for one who took longer than it was held (review/diary.c). */
+static int write_gist(struct fence *f, struct record *record)
+{
+    autodone(buf) struct buf gist = BUF_EMPTY;
+    autofree char *text = malloc((size_t) record->size);
+    ssize_t len;
+    int r;
+
+    if (!text)
+        return -ENOMEM;
+    if (flock(record->fd, LOCK_EX | LOCK_NB) < 0)
+        return -errno;
+    len = fd_pread_full(record->fd, text, (size_t) record->size, 0);
+    if (len > 0)
+        gist_of(text, (size_t) len, clock_wall_ns() - record->young_ns, is_there, f, &gist);
+    if (len == record->size && gist.len < (size_t) len / 2) {
+        r = file_replace_opened(f->meta_fd, NAME, gist.data, gist.len, 0600, record->fd);
+        /* What was told may not be there any more, and be told again. */
+        forget_told(record);
+        record->size = r < 0 ? record->size : (off_t) gist.len;
+    } else {
+        r = len < 0 ? (int) len : 0;
+    }
+    flock(record->fd, LOCK_UN);
+    return r;
+}
+
+static void consider_gist(struct fence *f, struct record *record)
+{
+    if (record->size < record->gist_at)
+        return;
+    /* Where it cannot be done just now it is tried again, but not for each line. */
+    write_gist(f, record);
+    record->gist_at = record->size * GIST_GROWTH > record->gist_from ? record->size * GIST_GROWTH : record->gist_from;
+}
+
+/* ---- */
+
 /* Others have their say when what the sandbox did is applied: what was told before may have to be told once more. */
 static void look_for_others(struct record *record)
 {
@@ -230,6 +306,7 @@ static void tell(struct fence *f, enum record_kind kind, const char *path, const
     note_told(record, path_hash, exec_hash, kinds);
     if (other)
         note_told(record, other_hash, exec_hash, TOLD_COME);
+    consider_gist(f, record);
 }
 
 void record_name(struct fence *f, enum record_kind kind, struct inode *dir, const char *name, const char *other,

@@ -1,7 +1,7 @@
 /*
  * The delta's diary, <delta>/meta/changes: one JSON object per line, each one write(2), so what was acknowledged is told even
  * if the process is killed the next moment. It says when and by which exec a path changed, and of what base file a copy was
- * made. The reader is whoever reviews the delta.
+ * made. The reader is whoever reviews the delta. When it has grown a good deal, what is left to tell (gist.h) is written in its place.
  */
 #pragma once
 
@@ -42,6 +42,9 @@ int record_dropped(struct record *record, const char *const *paths, size_t count
 void record_clear(struct record *record);
 
 int record_sync(struct record *record);
+
+/* For the tests: from which size on the gist is written, and how young a line is that stays in any case. */
+void record_set_gist(struct record *record, off_t from_bytes, int64_t young_ns);
 
 /* JSON text; a byte that is no UTF-8 becomes the lone surrogate U+DC00 + byte, as Python's surrogateescape has it. */
 void record_add_string(struct buf *out, const char *s);

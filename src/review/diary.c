@@ -7,180 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/utf8.h"
 #include "fence/record.h"
+#include "fence/record_line.h"
 
-/* ---- the text ---- */
-
-/* One line, taken apart. Jansson would not do: it refuses the lone surrogates that stand for bytes which are no UTF-8. */
-struct entry_text {
-    struct buf change, path, to, hash, kept;
-    bool has_base, has_moved_on;
-    uint64_t size_bytes, mode;
-    int64_t mtime_ns, time_ns;
-};
-
-struct scan {
-    const char *at, *end;
-};
-
-static bool take(struct scan *s, char c)
-{
-    if (s->at == s->end || *s->at != c)
-        return false;
-    s->at++;
-    return true;
-}
-
-static bool take_hex(struct scan *s, uint32_t *ret)
-{
-    uint32_t value = 0;
-
-    if (s->end - s->at < 4)
-        return false;
-    for (int i = 0; i < 4; i++) {
-        char c = *s->at++;
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (digit < 0)
-            return false;
-        value = value * 16 + (uint32_t) digit;
-    }
-    *ret = value;
-    return true;
-}
-
-/* The escapes that record_add_string() writes, and no others. */
-static bool take_escape(struct scan *s, struct buf *out)
-{
-    char utf8[4];
-    uint32_t c;
-
-    if (take(s, '"') || take(s, '\\')) {
-        buf_add_char(out, s->at[-1]);
-        return true;
-    }
-    if (!take(s, 'u') || !take_hex(s, &c) || c == 0)
-        return false;
-    if (c >= 0xDC80 && c <= 0xDCFF)
-        buf_add_char(out, (char) (c & 0xFF));
-    else if (c >= 0xD800 && c <= 0xDFFF)
-        return false;
-    else
-        buf_add(out, utf8, utf8_write(c, utf8));
-    return true;
-}
-
-static bool take_string(struct scan *s, struct buf *out)
-{
-    buf_clear(out);
-    buf_add(out, "", 0);
-    if (!take(s, '"'))
-        return false;
-    while (s->at < s->end && *s->at != '"') {
-        if (*s->at == 0)
-            return false;
-        if (!take(s, '\\'))
-            buf_add_char(out, *s->at++);
-        else if (!take_escape(s, out))
-            return false;
-    }
-    return take(s, '"');
-}
-
-static bool take_number(struct scan *s, int64_t *ret)
-{
-    bool negative = take(s, '-');
-    const char *first = s->at;
-    int64_t value = 0;
-
-    while (s->at < s->end && *s->at >= '0' && *s->at <= '9') {
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *s->at - '0', &value))
-            return false;
-        s->at++;
-    }
-    *ret = negative ? -value : value;
-    return s->at > first;
-}
-
-static bool take_true(struct scan *s)
-{
-    if (s->end - s->at < 4 || memcmp(s->at, "true", 4) != 0)
-        return false;
-    s->at += 4;
-    return true;
-}
-
-static bool take_number_value(struct scan *s, const char *key, struct entry_text *e)
-{
-    int64_t n;
-
-    if (!take_number(s, &n))
-        return false;
-    if (strcmp(key, "mtime_ns") == 0)
-        e->mtime_ns = n;
-    else if (strcmp(key, "time_ns") == 0)
-        e->time_ns = n;
-    else if (strcmp(key, "size") == 0)
-        e->size_bytes = (uint64_t) n;
-    else if (strcmp(key, "mode") == 0)
-        e->mode = (uint64_t) n;
-    return true;
-}
-
-static bool take_string_value(struct scan *s, const char *key, struct entry_text *e)
-{
-    autodone(buf) struct buf other = BUF_EMPTY;
-    struct buf *out = &other;
-
-    if (strcmp(key, "change") == 0)
-        out = &e->change;
-    else if (strcmp(key, "path") == 0)
-        out = &e->path;
-    else if (strcmp(key, "to") == 0)
-        out = &e->to;
-    else if (strcmp(key, "sha256") == 0)
-        out = &e->hash;
-    else if (strcmp(key, "kept") == 0)
-        out = &e->kept;
-    return take_string(s, out);
-}
-
-static bool take_object(struct scan *s, struct entry_text *e, bool is_inner);
-
-static bool take_value(struct scan *s, const char *key, struct entry_text *e, bool is_inner)
-{
-    if (s->at == s->end)
-        return false;
-    if (*s->at == '"')
-        return take_string_value(s, key, e);
-    if (*s->at == 't') {
-        e->has_moved_on |= strcmp(key, "moved_on") == 0;
-        return take_true(s);
-    }
-    if (*s->at != '{')
-        return take_number_value(s, key, e);
-    e->has_base |= strcmp(key, "base") == 0;
-    return !is_inner && take_object(s, e, true);
-}
-
-static bool take_object(struct scan *s, struct entry_text *e, bool is_inner)
-{
-    autodone(buf) struct buf key = BUF_EMPTY;
-
-    if (!take(s, '{'))
-        return false;
-    do {
-        if (!take_string(s, &key) || !take(s, ':') || !take_value(s, key.data, e, is_inner))
-            return false;
-    } while (take(s, ','));
-    return take(s, '}');
-}
+/* ---- pages ---- */
 
 static bool parse_hash(const struct buf *text, uint8_t out[DIARY_HASH_BYTES])
 {
@@ -194,8 +31,6 @@ static bool parse_hash(const struct buf *text, uint8_t out[DIARY_HASH_BYTES])
     }
     return true;
 }
-
-/* ---- pages ---- */
 
 static void page_done(struct diary_page *page)
 {
@@ -212,7 +47,7 @@ static struct diary_page *add_page(struct diary *diary, const char *path)
     return page;
 }
 
-static void describe_base(struct diary_page *page, const struct entry_text *e)
+static void describe_base(struct diary_page *page, const struct record_line *e)
 {
     page->base = DIARY_BASE_PRESENT;
     page->has_moved_on = e->has_moved_on;
@@ -226,7 +61,7 @@ static void describe_base(struct diary_page *page, const struct entry_text *e)
 }
 
 /* What each line tells is a page of its own first; join() folds those of one path. */
-static bool take_entry(struct diary *diary, const struct entry_text *e)
+static bool take_entry(struct diary *diary, const struct record_line *e)
 {
     const char *change = e->change.data, *path = e->path.data;
     struct diary_page *page;
@@ -265,16 +100,9 @@ static bool take_entry(struct diary *diary, const struct entry_text *e)
 
 bool diary_take_line(struct diary *diary, const char *line, size_t len)
 {
-    struct entry_text e = { 0 };
-    struct scan s = { line, line + len };
-    bool taken = take_object(&s, &e, false) && s.at == s.end && take_entry(diary, &e);
+    autodone(record_line) struct record_line e = RECORD_LINE_EMPTY;
 
-    buf_done(&e.change);
-    buf_done(&e.path);
-    buf_done(&e.to);
-    buf_done(&e.hash);
-    buf_done(&e.kept);
-    return taken;
+    return record_line_parse(&e, line, len) && take_entry(diary, &e);
 }
 
 static int by_path_and_line(const void *a, const void *b)
@@ -403,17 +231,33 @@ void diary_add_line(struct buf *out, const struct diary_page *page)
     add_line(out, page, 0);
 }
 
+/* Locked, and the one that has the name: a fence that writes the gist in its place (fence/gist.h) takes the same lock, and what is
+ * added to the one before it would be lost. */
+static int open_to_append(int meta_fd, struct stat *ret)
+{
+    for (;;) {
+        autofd int fd = path_open_beneath(meta_fd, "changes", O_RDWR | O_CREAT | O_APPEND, 0600);
+
+        if (fd < 0)
+            return fd;
+        if (flock(fd, LOCK_EX) < 0 || fstat(fd, ret) < 0)
+            return -errno;
+        if (ret->st_nlink > 0)
+            return steal_fd(&fd);
+    }
+}
+
 /* The line before it may be torn, by a disk that was full: a line of its own then. */
 int diary_append(int meta_fd, const char *lines, size_t len)
 {
-    autofd int fd = path_open_beneath(meta_fd, "changes", O_RDWR | O_CREAT | O_APPEND, 0600);
     struct stat st;
+    autofd int fd = open_to_append(meta_fd, &st);
     char last = '\n';
     int r;
 
     if (fd < 0)
         return fd;
-    if (fstat(fd, &st) < 0 || (st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) < 0))
+    if (st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) < 0)
         return -errno;
     r = last == '\n' ? 0 : fd_write_full(fd, "\n", 1);
     if (r == 0)

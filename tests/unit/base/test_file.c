@@ -287,6 +287,53 @@ static void a_directory_can_be_synced_through_o_path(void **state)
     assert_int_equal(file_fsync_dir(file), -ENOTDIR);
 }
 
+static void a_descriptor_goes_over_to_the_replacement(void **state)
+{
+    struct scratch *s = *state;
+    autofd int fd = openat(s->fd, "log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int number = fd;
+    char text[16] = "";
+
+    assert_int_equal(write(fd, "old old", 7), 7);
+    assert_int_equal(file_replace_opened(s->fd, "log", "new", 3, 0600, fd), 0);
+    assert_int_equal(fd, number);
+    assert_int_equal(write(fd, "er", 2), 2);
+    assert_int_equal(pread(fd, text, sizeof(text) - 1, 0), 5);
+    assert_string_equal(text, "newer");
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    autofd int named = openat(s->fd, "log", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(named, text, sizeof(text)), 5);
+}
+
+static int replace_opened_without_descriptors(void *arg)
+{
+    struct scratch *s = arg;
+    struct stat ours, named;
+    int log = openat(s->fd, "log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600), spare = 0, last = -1, fd, r;
+
+    CHECK(log >= 0 && setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 64, 64 }) == 0);
+    while ((fd = dup(2)) >= 0)
+        last = fd;
+    do {
+        r = file_replace_opened(s->fd, "log", "new", 3, 0600, log);
+        CHECK(r == 0 || r == -EMFILE);
+        CHECK(fstat(log, &ours) == 0 && fstatat(s->fd, "log", &named, 0) == 0 && ours.st_ino == named.st_ino);
+        close(last--);
+        CHECK(spare++ < 8);
+    } while (r < 0);
+    CHECK(spare > 3); /* the directory's, the new file's, and one to go on with */
+    return 0;
+}
+
+static void without_descriptors_it_stands_for_the_file_that_has_the_name(void **state)
+{
+    struct scratch *s = *state;
+
+    assert_int_equal(in_child(replace_opened_without_descriptors, s), 0);
+    assert_file_is(s->fd, "log", "new");
+    assert_int_equal(count_entries(s->path), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +351,8 @@ int main(void)
         scratch_test(nothing_is_waited_for),
         scratch_test(only_regular_files_beneath_are_read),
         scratch_test(a_directory_can_be_synced_through_o_path),
+        scratch_test(a_descriptor_goes_over_to_the_replacement),
+        scratch_test(without_descriptors_it_stands_for_the_file_that_has_the_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,9 +158,72 @@ static void what_is_void_goes_at_the_next_mount(void **state)
     fixture_done(&x);
 }
 
+/* Ever new names, on a mount that nobody takes down: what is written about those that are gone goes, too. */
+static void names_that_came_and_went_leave_no_trace(void **state)
+{
+    (void) state;
+    for (int hands_over = 0; hands_over < 2; hands_over++) {
+        struct fixture x;
+
+        fixture_init(&x);
+        x.hands_over = hands_over;
+        fixture_open(&x, all, 0);
+        numbers_set_long(x.fence, 256);
+        make(&x, "kept");
+        move(&x, "kept", "moved");
+        uint64_t kept = number_at(&x, "moved");
+        for (int i = 0; i < 5000; i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "temp%d", i);
+            make(&x, name);
+            assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, name), 0);
+        }
+        assert_in_range(log_bytes(&x), 16, 512 * 16);
+        make(&x, "late");
+        uint64_t late = number_at(&x, "late");
+        for (int i = 0; i < 2; i++) {
+            reopen(&x);
+            assert_int_equal(number_at(&x, "moved"), kept);
+            assert_int_equal(number_at(&x, "late"), late);
+        }
+        make(&x, "later");
+        assert_int_not_equal(number_at(&x, "later"), late);
+        assert_int_not_equal(number_at(&x, "later"), kept);
+        fixture_done(&x);
+    }
+}
+
+/* All that is there stays, however long the log. */
+static void a_long_log_of_names_that_are_there_loses_none(void **state)
+{
+    enum { FILES = 600 };
+    static uint64_t numbers[FILES];
+    struct fixture x;
+    char name[32];
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all, 0);
+    numbers_set_long(x.fence, 64);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        make(&x, "draft");
+        move(&x, "draft", name);
+        numbers[i] = number_at(&x, name);
+    }
+    reopen(&x);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        assert_int_equal(number_at(&x, name), numbers[i]);
+    }
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_that_came_and_went_leave_no_trace),
+        cmocka_unit_test(a_long_log_of_names_that_are_there_loses_none),
         cmocka_unit_test(created_and_renamed_files_keep_their_numbers),
         cmocka_unit_test(numbers_made_after_a_remount_are_new_ones),
         cmocka_unit_test(a_name_left_of_two_keeps_the_number_of_both),

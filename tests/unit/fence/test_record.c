@@ -120,6 +120,92 @@ static void a_new_place_is_told(void **state)
     fixture_done(&x);
 }
 
+static off_t size_of(struct fixture *x)
+{
+    struct stat st;
+
+    assert_int_equal(fstatat(x->fd, "delta/meta/changes", &st, 0), 0);
+    return st.st_size;
+}
+
+/* Ever new names, by ever new commands; and saves the way editors do it. */
+static void churn(struct fixture *x, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        char exec[16], temp[32];
+
+        snprintf(exec, sizeof(exec), "ex_%d", i / 3);
+        snprintf(temp, sizeof(temp), ".temp%d", i);
+        running = exec;
+        make_and_remove(x, temp);
+        make_file(x, "", temp, "saved");
+        assert_int_equal(op_rename(x->fence, &nobody, x->fence->root, temp, x->fence->root, "doc", 0), 0);
+    }
+    running = "ex_1";
+}
+
+static void what_came_and_went_is_forgotten(void **state)
+{
+    struct fixture x;
+    off_t size;
+
+    (void) state;
+    begin(&x);
+    put_file(&x, "base/old", "text");
+    put_file(&x, "base/doc", "text");
+    record_set_gist(x.fence->record, 16384, 0);
+    make_file(&x, "", "first", "text");
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "old"), 0);
+    churn(&x, 200);
+    size = size_of(&x);
+    churn(&x, 2000);
+    assert_in_range(size_of(&x), 1000, 40000);
+    assert_in_range(size, 1000, 40000);
+    assert_int_equal(count(&x, "\"created\",\"path\":\"first\""), 1);
+    assert_int_equal(count(&x, "\"deleted\",\"path\":\"old\""), 1);
+    assert_true(count(&x, "\"to\":\"doc\"") >= 2);
+    /* What is told afterwards is in the file that has the name. */
+    running = "ex_last";
+    make_file(&x, "", "last", "text");
+    assert_int_equal(count(&x, "\"created\",\"path\":\"last\",\"exec\":\"ex_last\""), 1);
+    fixture_done(&x);
+}
+
+/* The lines about a path may have gone with it: a second time is told again, also by the command that was told of. */
+static void what_comes_back_is_told_again(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    begin(&x);
+    record_set_gist(x.fence->record, 4096, 0);
+    make_and_remove(&x, "temp");
+    while (count(&x, "\"path\":\"temp\"") > 0) {
+        static int i;
+        char name[16];
+        snprintf(name, sizeof(name), "t%d", i++);
+        make_and_remove(&x, name);
+    }
+    make_file(&x, "", "temp", "text");
+    assert_int_equal(count(&x, "\"created\",\"path\":\"temp\",\"exec\":\"ex_1\""), 1);
+    fixture_done(&x);
+}
+
+/* It may not have happened yet. */
+static void what_is_young_stays(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    begin(&x);
+    record_set_gist(x.fence->record, 4096, INT64_C(3600) * 1000000000);
+    make_and_remove(&x, "temp");
+    churn(&x, 100);
+    assert_int_equal(count(&x, "\"created\",\"path\":\"temp\""), 1);
+    assert_int_equal(count(&x, "\"created\",\"path\":\".temp7\""), 1);
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +213,9 @@ int main(void)
         cmocka_unit_test(another_command_is_told_of_and_so_is_the_first_after_it),
         cmocka_unit_test(what_left_the_delta_is_told_again),
         cmocka_unit_test(a_new_place_is_told),
+        cmocka_unit_test(what_came_and_went_is_forgotten),
+        cmocka_unit_test(what_comes_back_is_told_again),
+        cmocka_unit_test(what_is_young_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 #include "review_fixture.h"
 
+#include "fence/gist.h"
+#include "fence/record.h"
+
 static bool take(struct diary *diary, const char *line)
 {
     return diary_take_line(diary, line, strlen(line));
@@ -145,13 +148,109 @@ static void what_was_applied_is_written_so_that_it_can_be_read(void **state)
     assert_int_equal(diary_find(&diary, "y")->base, DIARY_BASE_ABSENT);
 }
 
+/* ---- the gist of a diary (fence/gist.h) tells the same ---- */
+
+static const char *const gist_paths[] = { "a", "d/b", "c\xff", "gone", "lost/x" };
+
+static bool is_not_lost(const char *path, void *cookie)
+{
+    (void) cookie;
+    return strcmp(path, "gone") != 0 && strncmp(path, "lost", 4) != 0;
+}
+
+static void add_random_line(struct buf *text, unsigned *seed)
+{
+    static const char *const kinds[] = { "created", "linked",    "deleted", "renamed", "written",
+                                         "attrs",   "copied-up", "applied", "dropped", "applied" };
+    const char *path = gist_paths[(unsigned) rand_r(seed) % ARRAY_LEN(gist_paths)];
+    unsigned kind = (unsigned) rand_r(seed) % (ARRAY_LEN(kinds) + 1), number = (unsigned) rand_r(seed) % 1000;
+
+    if (kind == ARRAY_LEN(kinds)) {
+        buf_add_str(text, "{\"torn\n");
+        return;
+    }
+    buf_addf(text, "{\"time_ns\":%u,\"change\":\"%s\",\"path\":", 1000 + number, kinds[kind]);
+    record_add_string(text, path);
+    if (strcmp(kinds[kind], "renamed") == 0) {
+        buf_add_str(text, ",\"to\":");
+        record_add_string(text, gist_paths[(unsigned) rand_r(seed) % ARRAY_LEN(gist_paths)]);
+    }
+    if (strcmp(kinds[kind], "copied-up") == 0 || kind == 7)
+        buf_addf(text, ",\"base\":{\"ino\":7,\"size\":%u,\"mtime_ns\":5,\"mode\":420%s}", number,
+                 number % 2 ? ",\"moved_on\":true" : ",\"kept\":\"copy\"");
+    buf_add_str(text, "}\n");
+}
+
+static void read_text(struct world *w, const struct buf *text, struct diary *ret)
+{
+    struct err err = ERR_NONE;
+
+    assert_int_equal(file_put(w->f.fd, "changes", text->len ? text->data : "", text->len, 0600), 0);
+    assert_int_equal(diary_load(w->f.fd, ret, &err), 0);
+}
+
+static void check_same_page(const struct diary_page *x, const struct diary_page *y, const struct buf *text)
+{
+    if (!x != !y)
+        fail_msg("one knows nothing, of:\n%s", text->data);
+    if (x &&
+        (x->base != y->base || x->was_removed != y->was_removed || x->is_reset != y->is_reset || x->since_ns != y->since_ns ||
+         x->has_moved_on != y->has_moved_on || x->size_bytes != y->size_bytes || !x->kept != !y->kept))
+        fail_msg("'%s' differs, of:\n%s", x->path, text->data);
+}
+
+static void the_gist_of_a_diary_tells_the_same(void **state)
+{
+    struct world *w = *state;
+
+    for (unsigned round = 0; round < 2000; round++) {
+        autodone(buf) struct buf text = BUF_EMPTY, gist = BUF_EMPTY, again = BUF_EMPTY;
+        autodone(diary) struct diary whole = DIARY_EMPTY, brief = DIARY_EMPTY;
+        unsigned seed = round, lines = (unsigned) rand_r(&seed) % 60;
+
+        for (unsigned i = 0; i < lines; i++)
+            add_random_line(&text, &seed);
+        gist_of(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
+        /* Its own gist is itself; and what is told later is read as if all had stayed. */
+        gist_of(gist.data, gist.len, INT64_MAX - 1, is_not_lost, NULL, &again);
+        assert_int_equal(again.len, gist.len);
+        for (unsigned i = 0; i < lines / 2; i++) {
+            size_t at = text.len;
+            add_random_line(&text, &seed);
+            buf_add(&gist, text.data + at, text.len - at);
+        }
+        read_text(w, &text, &whole);
+        read_text(w, &gist, &brief);
+        for (size_t i = 0; i < ARRAY_LEN(gist_paths); i++) {
+            if (is_not_lost(gist_paths[i], NULL))
+                check_same_page(diary_find(&whole, gist_paths[i]), diary_find(&brief, gist_paths[i]), &text);
+        }
+    }
+}
+
+/* Without what is told once, or decided, which stays. */
+static void the_gist_of_much_about_little_is_short(void **state)
+{
+    autodone(buf) struct buf text = BUF_EMPTY, gist = BUF_EMPTY;
+    unsigned seed = 1;
+
+    (void) state;
+    for (int i = 0; i < 20000; i++) {
+        size_t at = text.len;
+        add_random_line(&text, &seed);
+        if (strstr(text.data + at, "copied-up") || strstr(text.data + at, "applied") || strstr(text.data + at, "dropped"))
+            text.len = at;
+    }
+    gist_of(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
+    assert_in_range(gist.len, 100, 6000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        world_test(lines_are_read_as_they_were_written),
-        world_test(the_first_word_about_the_base_counts),
-        world_test(what_is_no_line_is_passed_over),
-        world_test(what_was_applied_is_written_so_that_it_can_be_read),
+        world_test(lines_are_read_as_they_were_written), world_test(the_first_word_about_the_base_counts),
+        world_test(what_is_no_line_is_passed_over),      world_test(what_was_applied_is_written_so_that_it_can_be_read),
+        world_test(the_gist_of_a_diary_tells_the_same),  cmocka_unit_test(the_gist_of_much_about_little_is_short),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

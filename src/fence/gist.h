@@ -1,0 +1,21 @@
+/*
+ * The gist of a delta's diary (record.h): those of its lines from which a reader still learns something. A program that makes ever new names
+ * and removes them again fills the diary with lines about nothing; whoever owns it writes the gist in its place now and then.
+ *
+ * Lines stay if they say what a base file was (they are told once), or what somebody decided; of the others, for each path that is
+ * there, the first and the last of a kind since the path last left the delta. review/diary.c reads the same from them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Whether delta or base have anything at the path, which is relative. In doubt they have. */
+typedef bool (*gist_there_fn)(const char *path, void *cookie);
+
+/* Adds the lines that stay to `out`, in their order. Those told after `young_ns` (wall clock) do: what they tell of may not have
+ * happened yet. */
+void gist_of(const char *text, size_t len, int64_t young_ns, gist_there_fn is_there, void *cookie, struct buf *out);
