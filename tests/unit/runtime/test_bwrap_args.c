@@ -58,7 +58,7 @@ static char *rendered(const struct scratch *scratch, const struct runtime_spec *
 }
 
 #define NAMESPACES                                                                                                             \
-    "--unshare-ipc\n--unshare-uts\n--unshare-cgroup\n--unshare-net\n--disable-userns\n"         \
+    "--unshare-ipc\n--unshare-uts\n--unshare-cgroup\n--unshare-net\n--disable-userns\n"                                        \
     "--uid 1000\n--gid 1000\n--hostname sandbox\n--new-session\n--die-with-parent\n--as-pid-1\n--cap-drop ALL\n"
 #define ENVIRONMENT                                                                                                            \
     "--clearenv\n--setenv HOME /home/agent\n--setenv USER agent\n--setenv LOGNAME agent\n--setenv SHELL /bin/sh\n"             \
