@@ -144,13 +144,14 @@ class Grpc:
         return Result(done.exit_code, done.stdout, done.codebase_version)
 
     def stream(self, box, command, pause=lambda: None):
-        """Output piece by piece, for a reader that takes its time."""
+        """Exit code and output, which comes piece by piece, for a reader that takes its time."""
         with self.calling():
             out = b""
-            for piece in self.client.exec_stream(sandbox_id=box, command=command, call_timeout=TIMEOUT):
+            call = self.client.exec_stream(sandbox_id=box, command=command, call_timeout=TIMEOUT)
+            for piece in call:
                 out += piece.data
                 pause()
-            return out
+            return int(dict(call.trailing_metadata())["agentfense-exit-code"]), out
 
     def open_session(self, box):
         return self.call("create_session", sandbox_id=box).id
