@@ -21,7 +21,7 @@
  * A log of pairs. A name is told by the number that would follow from it, which is made of its directory's number and its text: so
  * nothing has to be written about what is below a directory that moves. Later pairs count.
  *
- * Nobody waits for a disk here. A pair is written after its change and before the answer to it, so killing the process loses none
+ * Nobody waits for a disk here, but for the one who writes a long log anew. A pair is written after its change and before the answer to it, so killing the process loses none
  * that anybody saw. Where one is missing (a crash between the two, a full disk) the number follows from the path, unless another
  * file has that: it took it along when it was renamed away from there. Then it is a new one.
  *
@@ -90,7 +90,8 @@ static void make_room(struct numbers *n)
             *slot_of(n->pairs, n->pair_cap, old[i].name) = old[i];
     }
     free(old);
-    if (n->stays)
+    /* As large as the other, always: both are asked with the same number of slots. */
+    if (n->taken)
         find_taken(n);
 }
 
@@ -101,7 +102,7 @@ static void put(struct numbers *n, struct pair pair)
     struct pair *slot = slot_of(n->pairs, n->pair_cap, pair.name);
     n->pair_count += !slot->name;
     *slot = pair;
-    if (!n->stays || !pair.ino)
+    if (!n->taken || !pair.ino)
         return;
     /* One that was given up stays taken for a while: who would have it by its name gets another, which does no harm. */
     if (n->taken_count * 2 >= n->pair_cap)
