@@ -84,6 +84,26 @@ int file_replace_commit(struct file_pending *pending)
     return r;
 }
 
+int file_replace_commit_opened(struct file_pending *pending, int fd)
+{
+    int flags = fcntl(fd, F_GETFL), r;
+    autofd int ours = fcntl(pending->fd, F_DUPFD_CLOEXEC, 0);
+    struct stat st;
+
+    /* Whatever may fail for want of descriptors comes before the new file has the name: nobody may go on writing to the old one then. */
+    if (flags < 0 || ours < 0 || fcntl(ours, F_SETFL, flags) < 0) {
+        r = -errno;
+        file_replace_abort(pending);
+        return r;
+    }
+    r = file_replace_commit(pending);
+    if (fstat(ours, &st) == 0 && st.st_nlink > 0) {
+        while (dup3(ours, fd, O_CLOEXEC) < 0 && (errno == EINTR || errno == EBUSY))
+            ;
+    }
+    return r;
+}
+
 void file_replace_abort(struct file_pending *pending)
 {
     int saved = errno;
@@ -112,29 +132,6 @@ int file_replace(int dirfd, const char *relname, const void *bytes, size_t len, 
     int r = begin_with(dirfd, relname, bytes, len, mode, &pending);
 
     return r < 0 ? r : file_replace_commit(&pending);
-}
-
-int file_replace_opened(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode, int fd)
-{
-    struct file_pending pending;
-    struct stat st;
-    int flags = fcntl(fd, F_GETFL), r = begin_with(dirfd, relname, bytes, len, mode, &pending);
-
-    if (r < 0)
-        return r;
-    /* Whatever may fail for want of descriptors comes before the new file has the name: nobody may go on writing to the old one then. */
-    autofd int ours = fcntl(pending.fd, F_DUPFD_CLOEXEC, 0);
-    if (flags < 0 || ours < 0 || fcntl(ours, F_SETFL, flags) < 0) {
-        r = -errno;
-        file_replace_abort(&pending);
-        return r;
-    }
-    r = file_replace_commit(&pending);
-    if (fstat(ours, &st) == 0 && st.st_nlink > 0) {
-        while (dup3(ours, fd, O_CLOEXEC) < 0 && (errno == EINTR || errno == EBUSY))
-            ;
-    }
-    return r;
 }
 
 int file_put(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode)

@@ -22,10 +22,6 @@
  * exception: -errno from the last step, syncing the directory, leaves the new file in place but perhaps not durable. */
 int file_replace(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode);
 
-/* The same for a file that the caller has open and goes on with: `fd` stands for the new file once that is in place, also where syncing the
- * directory failed; with the flags it had, for reading and writing. */
-int file_replace_opened(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode, int fd);
-
 /* The same without waiting for the disk: nobody ever finds part of it, but after a power cut there may be nothing, or an empty
  * file. For what can be made again, or is synced later (syncfs). */
 int file_put(int dirfd, const char *relname, const void *bytes, size_t len, mode_t mode);
@@ -43,6 +39,10 @@ struct file_pending {
 
 int file_replace_begin(int dirfd, const char *relname, mode_t mode, struct file_pending *ret);
 int file_replace_commit(struct file_pending *pending);
+
+/* The same for a file that the caller has open and goes on with: `fd` stands for the new file once that is in place, also where syncing the
+ * directory failed; with the flags it had, for reading and writing. */
+int file_replace_commit_opened(struct file_pending *pending, int fd);
 void file_replace_abort(struct file_pending *pending);
 
 /* Adds a regular file's bytes to `out`. -EFBIG above `max`; anything but a regular file is -EINVAL (-EISDIR), never waited for. */

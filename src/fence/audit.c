@@ -184,7 +184,8 @@ static void tell(struct fence *f, enum need_op op, struct inode *dir, const char
                  const char *detail)
 {
     autodone(buf) struct buf path = BUF_EMPTY, full = BUF_EMPTY;
-    uint64_t key = inode_number_of(dir->ino + op, name ? name : "", name ? strlen(name) : 0);
+    /* With a secret: whoever could find a name that is the same here could ask for that one first, and be heard of once. */
+    uint64_t key = inode_hash(f->secret ^ (dir->ino + op), name ? name : "", name ? strlen(name) : 0);
     struct event event = { 0 };
 
     if (!f->audit || !f->on_denial || !is_due(f->audit, key, clock_now_ns(), &event.denial.repeats))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/audit.h"
@@ -206,7 +207,8 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     handles_init(&f->handles);
     quota_init(&f->quota, config->quota_bytes, config->quota_inodes);
     f->passages = passages_new();
-    r = open_base(f, config->base_path, err);
+    r = id_random(&f->secret, sizeof(f->secret));
+    r = r < 0 ? err_errno(err, r, "asking for random bytes") : open_base(f, config->base_path, err);
     if (r == 0)
         r = find_delta(f, config->delta_path, err);
     if (r == 0)

@@ -173,7 +173,8 @@ struct fence {
     struct inode **nodes; /* by node id: open addressing */
     size_t node_cap;
     uint64_t inode_count;
-    uint64_t born; /* counter behind inode numbers of what is created; guarded by names */
+    uint64_t born;   /* counter behind inode numbers of what is created; guarded by names */
+    uint64_t secret; /* const: nobody inside can find what is the same by a hash of it */
     _Atomic uint64_t temp_counter;
 
     struct handles handles;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "fence/inode.h"
@@ -199,16 +200,21 @@ uint64_t numbers_find(struct fence *f, const struct inode *dir, const char *name
 /* Of the pairs that are kept. */
 static int write_anew(struct fence *f, struct numbers *n, uint64_t born)
 {
-    autodone(buf) struct buf text = BUF_EMPTY;
+    struct file_pending log = FILE_PENDING_NONE;
     struct pair first = { BORN, born };
-    int r;
+    int r = file_replace_begin(f->meta_fd, NAME, 0600, &log);
 
-    buf_add(&text, &first, sizeof(first));
-    buf_add(&text, n->kept.data, n->kept.len);
-    r = file_replace_opened(f->meta_fd, NAME, text.data, text.len, 0600, n->fd);
+    if (r == 0)
+        r = fd_write_full(log.fd, &first, sizeof(first));
+    if (r == 0)
+        r = fd_write_full(log.fd, n->kept.data, n->kept.len);
+    fault("numbers-anew");
+    if (r == 0)
+        r = file_replace_commit_opened(&log, n->fd);
+    file_replace_abort(&log);
     if (r < 0)
         return r;
-    n->count = text.len / sizeof(first);
+    n->count = n->kept.len / sizeof(first) + 1;
     n->born = born;
     return 0;
 }

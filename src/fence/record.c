@@ -7,54 +7,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/file.h"
 #include "base/mem.h"
-#include "base/path.h"
 #include "base/utf8.h"
 #include "fence/copyup.h"
 #include "fence/drop.h"
-#include "fence/gist.h"
 #include "fence/inode.h"
+#include "fence/record_int.h"
 
-#define NAME "changes"
 #define HASH_MOST ((off_t) 64 << 20) /* larger files are told by size, time and number alone */
-#define GIST_FROM ((off_t) 4 << 20)  /* smaller ones are left as they are */
-#define GIST_GROWTH 3                /* and so are those that have not grown by this since */
-#define YOUNG_NS (5 * CLOCK_NS_PER_SEC)
 
 /*
  * What was told lately, so that a program that goes round in circles does not fill the disk with saying so: the same kind of change of
  * the same path by the same exec is told once, until another exec changes the path, the path leaves the delta, or somebody else writes
  * into the diary. Whoever reads it (review/diary.c) learns nothing from the second. A path that is not here any more is told again.
  */
-#define TOLD_SLOTS 512 /* a power of two */
-
 enum {
     TOLD_MADE = 1,
     TOLD_GONE = 2,
     TOLD_COME = 4, /* renamed to it */
     TOLD_WRITTEN = 8,
     TOLD_ATTRS = 16,
-};
-
-struct told {
-    uint64_t path; /* hashes */
-    uint32_t exec;
-    uint32_t kinds;
-};
-
-struct record {
-    int fd; /* owned; O_APPEND */
-    pthread_mutex_t lock;
-    struct told *told;        /* owned, as these guarded by lock; NULL: nothing was */
-    off_t size;               /* of the file, as far as we wrote it */
-    off_t gist_from, gist_at; /* at which size the gist is written in its place, at the least and next */
-    int64_t young_ns;
 };
 
 static const char *const kind_names[] = {
@@ -64,13 +41,13 @@ static const char *const kind_names[] = {
 
 int record_new(struct fence *f, struct record **ret_record)
 {
-    int fd = openat(f->meta_fd, NAME, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(f->meta_fd, RECORD_NAME, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd < 0)
         return -errno;
     *ret_record = xnew(struct record);
     (*ret_record)->fd = fd;
-    record_set_gist(*ret_record, GIST_FROM, YOUNG_NS);
+    record_gist_init(*ret_record);
     pthread_mutex_init(&(*ret_record)->lock, NULL);
     return 0;
 }
@@ -79,6 +56,7 @@ void record_free(struct record *record)
 {
     if (!record)
         return;
+    record_gist_end(record);
     close(record->fd);
     free(record->told);
     pthread_mutex_destroy(&record->lock);
@@ -87,7 +65,7 @@ void record_free(struct record *record)
 
 /* ---- told already ---- */
 
-static void forget_told(struct record *record)
+void record_forget_told(struct record *record)
 {
     if (record->told)
         memset(record->told, 0, TOLD_SLOTS * sizeof(*record->told));
@@ -136,7 +114,9 @@ static void note_told(struct record *record, uint64_t path, uint32_t exec, uint3
 void record_clear(struct record *record)
 {
     autolock(&record->lock);
-    forget_told(record);
+    record_forget_told(record);
+    record->cleared++;
+    record->is_torn = false;
     if (ftruncate(record->fd, 0) < 0)
         return;
 }
@@ -144,14 +124,8 @@ void record_clear(struct record *record)
 int record_dropped(struct record *record, const char *const *paths, size_t count)
 {
     autolock(&record->lock);
-    forget_told(record);
+    record_forget_told(record);
     return drop_tell(record->fd, paths, count);
-}
-
-void record_set_gist(struct record *record, off_t from_bytes, int64_t young_ns)
-{
-    record->gist_from = record->gist_at = from_bytes;
-    record->young_ns = young_ns;
 }
 
 /* May be called while the descriptor comes to stand for another file: that one is on disk as a whole. */
@@ -195,72 +169,20 @@ static void begin_line(struct buf *line, const char *what, const char *path, con
 /* A diary that can't be written must not stop the work it tells of. False: it was not, or not as a whole. Called with the lock. */
 static bool end_line(struct record *record, struct buf *line)
 {
+    ssize_t n;
+
     buf_add_str(line, "}\n");
-    if (write(record->fd, line->data, line->len) != (ssize_t) line->len) {
-        forget_told(record);
+    /* Behind one that had no room as a whole. */
+    n = writev(record->fd, (const struct iovec[]){ { (char[]){ '\n' }, record->is_torn }, { line->data, line->len } }, 2);
+    if (n < 0 || (size_t) n != record->is_torn + line->len) {
+        record->is_torn |= n > 0;
+        record_forget_told(record);
         return false;
     }
-    record->size += (off_t) line->len;
+    record->size += n;
+    record->is_torn = false;
     return true;
 }
-
-/* ---- its gist ---- */
-
-/* What the rules make of it does not matter: nobody inside ever sees the diary. */
-static bool is_there(const char *path, void *cookie)
-{
-    const struct fence *f = cookie;
-    const int layers[] = { f->data_fd, f->base_fd };
-
-    for (size_t i = 0; i < ARRAY_LEN(layers); i++) {
-        int fd = path_open_beneath(layers[i], path, O_PATH, 0);
-
-        if (fd >= 0)
-            close(fd);
-        if (fd >= 0 || !path_is_absent(fd))
-            return true;
-    }
-    return false;
-}
-
-/* Called with the lock. Others who write to it do so while the sandbox is held still, as no operation is that gets here; the lock on the
- * file is for one who took longer than it was held (review/diary.c). */
-static int write_gist(struct fence *f, struct record *record)
-{
-    autodone(buf) struct buf gist = BUF_EMPTY;
-    autofree char *text = malloc((size_t) record->size);
-    ssize_t len;
-    int r;
-
-    if (!text)
-        return -ENOMEM;
-    if (flock(record->fd, LOCK_EX | LOCK_NB) < 0)
-        return -errno;
-    len = fd_pread_full(record->fd, text, (size_t) record->size, 0);
-    if (len > 0)
-        gist_of(text, (size_t) len, clock_wall_ns() - record->young_ns, is_there, f, &gist);
-    if (len == record->size && gist.len < (size_t) len / 2) {
-        r = file_replace_opened(f->meta_fd, NAME, gist.data, gist.len, 0600, record->fd);
-        /* What was told may not be there any more, and be told again. */
-        forget_told(record);
-        record->size = r < 0 ? record->size : (off_t) gist.len;
-    } else {
-        r = len < 0 ? (int) len : 0;
-    }
-    flock(record->fd, LOCK_UN);
-    return r;
-}
-
-static void consider_gist(struct fence *f, struct record *record)
-{
-    if (record->size < record->gist_at)
-        return;
-    /* Where it cannot be done just now it is tried again, but not for each line. */
-    write_gist(f, record);
-    record->gist_at = record->size * GIST_GROWTH > record->gist_from ? record->size * GIST_GROWTH : record->gist_from;
-}
-
-/* ---- */
 
 /* Others have their say when what the sandbox did is applied: what was told before may have to be told once more. */
 static void look_for_others(struct record *record)
@@ -272,13 +194,14 @@ static void look_for_others(struct record *record)
     if (fstat(record->fd, &st) < 0)
         st.st_size = -1;
     if (st.st_size != record->size)
-        forget_told(record);
+        record_forget_told(record);
     record->size = st.st_size;
 }
 
-static uint64_t hash_of(const char *text)
+/* With a secret: whoever could find two paths that are one here could change the second unseen. */
+static uint64_t hash_of(const struct fence *f, const char *text)
 {
-    return text ? inode_number_of(5, text, strlen(text)) : 0;
+    return text ? inode_hash(f->secret, text, strlen(text)) : 0;
 }
 
 static void tell(struct fence *f, enum record_kind kind, const char *path, const char *other, const struct caller *who)
@@ -286,12 +209,12 @@ static void tell(struct fence *f, enum record_kind kind, const char *path, const
     struct record *record = f->record;
     autodone(buf) struct buf line = BUF_EMPTY;
     char exec[FENCE_EXEC_MAX] = "";
-    uint64_t path_hash = hash_of(path), other_hash = hash_of(other);
+    uint64_t path_hash = hash_of(f, path), other_hash = hash_of(f, other);
     uint32_t kinds = kinds_of(kind), exec_hash;
 
     if (f->exec_of)
         f->exec_of(who ? who->pid : 0, exec, f->cookie);
-    exec_hash = (uint32_t) hash_of(exec);
+    exec_hash = (uint32_t) hash_of(f, exec);
     autolock(&record->lock);
     look_for_others(record);
     if (was_told(record, path_hash, exec_hash, kinds) && (!other || was_told(record, other_hash, exec_hash, ~0U)))
@@ -306,7 +229,7 @@ static void tell(struct fence *f, enum record_kind kind, const char *path, const
     note_told(record, path_hash, exec_hash, kinds);
     if (other)
         note_told(record, other_hash, exec_hash, TOLD_COME);
-    consider_gist(f, record);
+    record_gist_consider(f, record);
 }
 
 void record_name(struct fence *f, enum record_kind kind, struct inode *dir, const char *name, const char *other,

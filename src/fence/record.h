@@ -45,6 +45,7 @@ int record_sync(struct record *record);
 
 /* For the tests: from which size on the gist is written, and how young a line is that stays in any case. */
 void record_set_gist(struct record *record, off_t from_bytes, int64_t young_ns);
+void record_await_gist(struct record *record);
 
 /* JSON text; a byte that is no UTF-8 becomes the lone surrogate U+DC00 + byte, as Python's surrogateescape has it. */
 void record_add_string(struct buf *out, const char *s);

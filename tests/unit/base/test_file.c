@@ -287,6 +287,18 @@ static void a_directory_can_be_synced_through_o_path(void **state)
     assert_int_equal(file_fsync_dir(file), -ENOTDIR);
 }
 
+static int replace_opened(int dirfd, const char *name, const char *text, int fd)
+{
+    struct file_pending pending;
+    int r = file_replace_begin(dirfd, name, 0600, &pending);
+
+    if (r < 0)
+        return r;
+    if (write(pending.fd, text, strlen(text)) != (ssize_t) strlen(text))
+        return -EIO;
+    return file_replace_commit_opened(&pending, fd);
+}
+
 static void a_descriptor_goes_over_to_the_replacement(void **state)
 {
     struct scratch *s = *state;
@@ -295,7 +307,7 @@ static void a_descriptor_goes_over_to_the_replacement(void **state)
     char text[16] = "";
 
     assert_int_equal(write(fd, "old old", 7), 7);
-    assert_int_equal(file_replace_opened(s->fd, "log", "new", 3, 0600, fd), 0);
+    assert_int_equal(replace_opened(s->fd, "log", "new", fd), 0);
     assert_int_equal(fd, number);
     assert_int_equal(write(fd, "er", 2), 2);
     assert_int_equal(pread(fd, text, sizeof(text) - 1, 0), 5);
@@ -315,7 +327,7 @@ static int replace_opened_without_descriptors(void *arg)
     while ((fd = dup(2)) >= 0)
         last = fd;
     do {
-        r = file_replace_opened(s->fd, "log", "new", 3, 0600, log);
+        r = replace_opened(s->fd, "log", "new", log);
         CHECK(r == 0 || r == -EMFILE);
         CHECK(fstat(log, &ours) == 0 && fstatat(s->fd, "log", &named, 0) == 0 && ours.st_ino == named.st_ino);
         close(last--);
