@@ -19,6 +19,7 @@
 #include "fence/drop.h"
 #include "fence/fence_int.h"
 #include "fence/record.h"
+#include "fence/served.h"
 #include "fence/whiteout.h"
 
 #define NOTE "drop"
@@ -324,8 +325,10 @@ static int tell_all(const struct drop_place *at, const struct drop_list *list)
         file_walk(at->data_fd, list->items[i].path, on_below, &below, &err);
     }
     r = fd < 0 ? fd : drop_tell(fd, (const char *const *) gone.paths, gone.count);
-    for (size_t i = 0; i < gone.count; i++)
+    for (size_t i = 0; i < gone.count; i++) {
+        served_will_drop_at_rest(at->meta_fd, at->data_fd, at->base_fd, gone.paths[i]);
         free(gone.paths[i]);
+    }
     free(gone.paths);
     return r;
 }

@@ -31,6 +31,7 @@
 #include "fence/quota.h"
 #include "fence/record.h"
 #include "fence/renew.h"
+#include "fence/served.h"
 #include "fence/session.h"
 #include "fence/tried.h"
 
@@ -148,6 +149,8 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
         r = numbers_open(f, &f->numbers);
     if (r == 0 && f->hands_over)
         r = origins_open(f, &f->origins);
+    if (r == 0 && f->is_live)
+        r = served_open(f, &f->served);
     if (r == 0 && f->hands_over)
         r = tried_load(f->meta_fd, &f->tried);
     if (r < 0)
@@ -257,6 +260,7 @@ void fence_free(struct fence *f)
     record_free(f->record);
     numbers_close(f->numbers);
     origins_close(f->origins);
+    served_close(f->served);
     tried_free(f->tried);
     journal_free(f->journal);
     passages_free(f->passages);

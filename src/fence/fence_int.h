@@ -10,7 +10,7 @@
  *   3. file stripe       copy-up of a file, quota of a write (STRIPES mutexes, chosen by inode)
  *   4. dir stripe(s)     what the delta holds under a directory; two are taken in the order of their index
  *   5. fence.names       the tree in memory. No system call under it
- *   6. handle, passage, quota, audit, record, journal, number, origin, patrol locks: leaves
+ *   6. handle, passage, quota, audit, record, journal, number, origin, served, patrol locks: leaves
  * 3 and 4 serialise single files and directories and are held across backing calls: that is what they are for.
  */
 #pragma once
@@ -112,9 +112,8 @@ struct handle {
     int fd;                       /* owned; const */
     uint32_t refs;
     uint8_t layer;
-    bool pinned; /* nothing else keeps the file: it has no name any more */
-    /* Of a live base: what the file was when content of it was last given out. 0: none was. */
-    _Atomic int64_t served_ns, served_size;
+    bool pinned;             /* nothing else keeps the file: it has no name any more */
+    _Atomic uint64_t served; /* as it was last noted (served.h) */
 };
 
 struct handles {
@@ -184,6 +183,7 @@ struct fence {
     struct numbers *numbers;
     struct record *record;
     struct origins *origins; /* NULL unless hands_over */
+    struct served *served;   /* NULL unless is_live */
     struct tried *tried;     /* likewise; guarded by handing */
     struct audit *audit;
     struct invalidator *invalidator;

@@ -208,8 +208,6 @@ void handle_renew(struct fence *f, struct inode *inode, enum layer_kind layer)
     fd = layer_open(f, inode, layer);
     if (fd >= 0) {
         new = handle_take(f, inode, layer, fd);
-        atomic_store(&new->served_ns, atomic_load(&old->served_ns));
-        atomic_store(&new->served_size, atomic_load(&old->served_size));
         handle_put(f, new);
     }
     handle_put(f, old);

@@ -30,7 +30,7 @@ bool handle_pin(struct fence *f, struct inode *inode, enum layer_kind layer);
 void handle_drop(struct fence *f, struct inode *inode, enum layer_kind layer);
 void handle_drop_all(struct fence *f, struct inode *inode);
 
-/* One that is cached is opened again by name, and remembers what was served. */
+/* One that is cached is opened again by name. */
 void handle_renew(struct fence *f, struct inode *inode, enum layer_kind layer);
 
 /* Closes what nobody uses, all of it. */

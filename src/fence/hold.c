@@ -13,6 +13,7 @@
 #include "fence/hold_int.h"
 #include "fence/quota.h"
 #include "fence/record.h"
+#include "fence/served.h"
 
 /*
  * The moment is the gate's, as for a hand-over (handover.c), and what is said there of clients that wait holds here too. Dirty pages
@@ -85,6 +86,8 @@ static int drop_one(struct fence *f, const struct drop_place *at, const struct d
     int r;
 
     held_collect(f, list->items[i].path, &items);
+    for (size_t k = 0; k < items.count; k++)
+        served_will_drop(f, items.items[k].path);
     r = drop_perform(at, list, i, &trace);
     if (trace.opened_from != DROP_NONE)
         held_follow_opened(f, list->items[i].path, &trace, news);

@@ -17,6 +17,7 @@
 #include "fence/passthrough.h"
 #include "fence/quota.h"
 #include "fence/record.h"
+#include "fence/served.h"
 
 static int get_content(struct fence *f, struct inode *inode, struct handle **ret_handle)
 {
@@ -47,17 +48,6 @@ void op_release(struct fence *f, struct inode *inode)
     passthrough_release(f, inode);
 }
 
-/* What the sandbox knows of a file others may change: if it is another when it is copied up, that is a conflict. */
-static void note_served(struct handle *h)
-{
-    struct stat st;
-
-    if (fstat(h->fd, &st) < 0)
-        return;
-    atomic_store(&h->served_ns, (int64_t) st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + st.st_mtim.tv_nsec);
-    atomic_store(&h->served_size, st.st_size);
-}
-
 ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, void *bytes, size_t size, off_t offset)
 {
     struct handle *h;
@@ -72,7 +62,7 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
         return n;
     if (f->is_live && h->layer == LAYER_BASE) {
         blind_served(f, inode);
-        note_served(h);
+        served_note(f, inode, h);
     }
     n = fd_pread_full(h->fd, bytes, size, offset);
     handle_put(f, h);

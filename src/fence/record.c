@@ -18,6 +18,7 @@
 #include "fence/drop.h"
 #include "fence/inode.h"
 #include "fence/record_int.h"
+#include "fence/served.h"
 
 #define HASH_MOST ((off_t) 64 << 20) /* larger files are told by size, time and number alone */
 
@@ -305,13 +306,6 @@ static int64_t mtime_ns(const struct stat *st)
     return (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
 }
 
-static bool has_moved_on(struct handle *from, const struct stat *base)
-{
-    int64_t served_ns = atomic_load(&from->served_ns);
-
-    return served_ns && (served_ns != mtime_ns(base) || atomic_load(&from->served_size) != base->st_size);
-}
-
 void record_copyup(struct fence *f, struct inode *inode, const struct stat *base, struct handle *from, const char *pre_image)
 {
     autodone(buf) struct buf path = BUF_EMPTY, line = BUF_EMPTY;
@@ -325,7 +319,7 @@ void record_copyup(struct fence *f, struct inode *inode, const struct stat *base
              (uint64_t) base->st_ino, (uint64_t) base->st_size, mtime_ns(base), (unsigned) base->st_mode & 07777);
     if (from && base->st_size <= HASH_MOST)
         record_add_hash(&line, from->fd);
-    if (from && has_moved_on(from, base))
+    if (from && served_has_moved_on(f, inode, base))
         buf_add_str(&line, ",\"moved_on\":true");
     if (pre_image) {
         buf_add_str(&line, ",\"kept\":");
