@@ -273,6 +273,15 @@ say(attempt(os.mkdir, two), listing(two), exists(two + "/1"), exists(one))
         f.stop()
 
 
+def test_a_writable_directory_is_made_beside_a_hidden_one_of_another_spelling(work, fence):
+    Tree(work / "folded").file("out/plan", SECRET).file("top", "top")
+    with folding(work / "folded", work / "base"):
+        f = fence(["/**=read", "/out=none", "/Out/**=write"])
+        got = answers(f, "say(listing('.'), listing('Out'), exists('out'), exists('Out/plan'), put('Out/plan', b'mine'), content('Out/plan'), exists('OUT'))")
+        assert got == ["['Out', 'top'] [] ENOENT ENOENT ok b'mine' ENOENT"]
+        f.stop()
+
+
 def test_what_becomes_an_alias_while_it_is_known(work, fence):
     """The file that was looked up goes, and a hidden one that differs in case comes: it is not served under the old name."""
     source = Tree(work / "folded").file("Open.txt", "open").file("other", "x")
