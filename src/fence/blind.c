@@ -13,6 +13,7 @@
 #include "fence/patrol.h"
 #include "fence/renew.h"
 #include "fence/seen.h"
+#include "fence/spelling.h"
 
 /*
  * What the kernel may hold of a blind directory, and how it comes to hear of a change:
@@ -216,6 +217,8 @@ static void compare_names(struct fence *f, struct inode *dir)
     tree_lock(f);
     bool is_known = d->names_seen && !seen_differs(d->names_seen, &st);
     tree_unlock(f);
+    if (!is_known)
+        spelling_doubt(f, dir);
     if (is_known || merge_each_base(f, dir, add_to_digest, &digest) < 0)
         return;
     tree_lock(f);

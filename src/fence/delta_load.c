@@ -17,6 +17,7 @@
 #include "fence/number.h"
 #include "fence/quota.h"
 #include "fence/resolve.h"
+#include "fence/spelling.h"
 #include "fence/whiteout.h"
 
 /*
@@ -249,10 +250,10 @@ static int on_root(const char *path, void *cookie)
     struct stat st;
     int fd = path_open_beneath(f->base_fd, path + 1, O_PATH, 0);
 
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
+    if (fd >= 0 && spelling_check_path(f->base_fd, path + 1) == 0)
         return 0;
-    }
     fd = path_open_beneath(f->data_fd, path + 1, O_PATH, 0);
     if (fd >= 0) {
         close(fd);

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/spelling.h"
 #include "fence/whiteout.h"
 #include "fence/xattr.h"
 
@@ -35,9 +36,10 @@ struct way {
 static int in_base(const struct drop_place *at, const char *path, struct stat *ret)
 {
     autofd int fd = at->base_fd < 0 ? -ENOENT : path_open_beneath(at->base_fd, path, O_PATH, 0);
+    int r = fd < 0 ? fd : spelling_check_path(at->base_fd, path);
 
-    if (fd < 0)
-        return path_is_absent(fd) ? 0 : fd;
+    if (r < 0)
+        return path_is_absent(r) ? 0 : r;
     return fstat(fd, ret) < 0 ? -errno : 1;
 }
 

@@ -78,7 +78,6 @@ static int open_base(struct fence *f, const char *path, struct err *err)
     if (probe < 0)
         return err_errno(err, -errno, "reading base '%s'", path);
     close(probe);
-    f->base_folds_case = layer_folds_case(f->base_fd);
     return 0;
 }
 

@@ -10,7 +10,7 @@
  *   3. file stripe       copy-up of a file, quota of a write (STRIPES mutexes, chosen by inode)
  *   4. dir stripe(s)     what the delta holds under a directory; two are taken in the order of their index
  *   5. fence.names       the tree in memory. No system call under it
- *   6. handle, passage, quota, audit, record, journal, number, origin, served, patrol locks: leaves
+ *   6. handle, passage, quota, audit, record, journal, number, origin, served, patrol, spelling locks: leaves
  * 3 and 4 serialise single files and directories and are held across backing calls: that is what they are for.
  */
 #pragma once
@@ -112,8 +112,9 @@ struct handle {
     int fd;                       /* owned; const */
     uint32_t refs;
     uint8_t layer;
-    bool pinned;             /* nothing else keeps the file: it has no name any more */
-    _Atomic uint64_t served; /* as it was last noted (served.h) */
+    bool pinned;                         /* nothing else keeps the file: it has no name any more */
+    _Atomic(struct spelling *) spelling; /* owned. Of a directory of the base: how it compares names; NULL: not known yet */
+    _Atomic uint64_t served;             /* as it was last noted (served.h) */
 };
 
 struct handles {
@@ -149,8 +150,7 @@ struct fence {
     uid_t uid;
     gid_t gid;
     bool is_live;
-    bool hands_over; /* const */
-    bool base_folds_case;
+    bool hands_over;                                 /* const */
     bool is_new;                                     /* the delta was made just now */
     _Atomic bool is_unsettled;                       /* the delta may not be on disk yet */
     int base_fd, data_fd, work_fd, meta_fd, lock_fd; /* owned */

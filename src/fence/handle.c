@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "fence/layer.h"
+#include "fence/spelling.h"
 
 #define HANDLES_LEAST 64
 #define HANDLES_MOST 4096
@@ -62,6 +63,7 @@ static bool detach(struct handles *hs, struct handle *h)
 static void handle_free(struct handle *h)
 {
     close(h->fd);
+    spelling_free(h->spelling);
     free(h);
 }
 

@@ -22,6 +22,7 @@
 #include "fence/quota.h"
 #include "fence/remove.h"
 #include "fence/seen.h"
+#include "fence/spelling.h"
 #include "fence/whiteout.h"
 #include "fence/xattr.h"
 
@@ -205,7 +206,7 @@ static bool stat_base(struct fence *f, const char *path, struct stat *ret)
 {
     autofd int fd = path_open_beneath(f->base_fd, path, O_PATH, 0);
 
-    return fd >= 0 && fstat(fd, ret) == 0;
+    return fd >= 0 && fstat(fd, ret) == 0 && spelling_check_path(f->base_fd, path) == 0;
 }
 
 /* A file that lost its name to nothing, or to something of another kind, and may be open: its content goes on without a name, in a

@@ -20,6 +20,7 @@
 #include "fence/renew.h"
 #include "fence/resolve.h"
 #include "fence/seen.h"
+#include "fence/spelling.h"
 #include "fence/whiteout.h"
 
 /* ---- what there is ---- */
@@ -81,7 +82,7 @@ static bool stat_base(struct fence *f, const char *path, struct stat *ret)
 {
     autofd int fd = path_open_beneath(f->base_fd, path, O_PATH, 0);
 
-    return fd >= 0 && fstat(fd, ret) == 0;
+    return fd >= 0 && fstat(fd, ret) == 0 && spelling_check_path(f->base_fd, path) == 0;
 }
 
 static bool fits(const struct inode *inode, const struct stat *base)

@@ -1,6 +1,5 @@
 #include "fence/layer.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/directory.h"
 #include "base/path.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
+#include "fence/spelling.h"
 
 static size_t stripe_of(const struct inode *dir)
 {
@@ -63,13 +62,24 @@ static int open_base_file(int dirfd, const char *name)
     return fd;
 }
 
+/* The name may have become an alias since it was looked up: it is checked when the file is open. */
+static int keep_checked(int fd, int r)
+{
+    if (r == 0)
+        return fd;
+    close(fd);
+    return r;
+}
+
 static int open_dead_base_file(struct fence *f, struct inode *inode)
 {
     const char *name;
     autofd int parent = -1;
     int r = path_open_parent_beneath(f->base_fd, inode->ghost, &parent, &name);
 
-    return r < 0 ? r : open_base_file(parent, name);
+    if (r == 0)
+        r = open_base_file(parent, name);
+    return r < 0 ? r : keep_checked(r, spelling_check_path(f->base_fd, inode->ghost));
 }
 
 static int open_at(int dirfd, const struct inode *inode, enum layer_kind layer, const char *name)
@@ -134,6 +144,8 @@ static int open_in_base(struct fence *f, struct inode *inode)
     r = handle_get(f, where.parent, LAYER_BASE, &parent);
     if (r >= 0) {
         r = open_at(parent->fd, inode, LAYER_BASE, where.name);
+        if (r >= 0)
+            r = keep_checked(r, spelling_check(f, parent, where.name));
         handle_put(f, parent);
     }
     whereabouts_done(f, &where);
@@ -155,18 +167,6 @@ int layer_open(struct fence *f, struct inode *inode, enum layer_kind layer)
     return layer == LAYER_BASE ? open_in_base(f, inode) : open_in_delta(f, inode);
 }
 
-/* On a file system that folds case or normalises names, a stat succeeds for a name that is not the file's: rules are about
- * exact names, so such an alias would be a way around them. */
-static bool is_listed(int dirfd, const char *name)
-{
-    autodirectory dir = directory_open(dirfd);
-    bool found = false;
-
-    for (const struct dirent *d; !found && (d = directory_next(dir));)
-        found = strcmp(d->d_name, name) == 0;
-    return found;
-}
-
 int layer_stat(struct fence *f, struct inode *dir, enum layer_kind layer, const char *name, struct stat *ret_st)
 {
     struct handle *h;
@@ -175,8 +175,8 @@ int layer_stat(struct fence *f, struct inode *dir, enum layer_kind layer, const 
     if (r < 0)
         return r;
     r = fstatat(h->fd, name, ret_st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
-    if (r == 0 && layer == LAYER_BASE && f->base_folds_case && !is_listed(h->fd, name))
-        r = -ENOENT;
+    if (r == 0 && layer == LAYER_BASE)
+        r = spelling_check(f, h, name);
     handle_put(f, h);
     return r;
 }
@@ -235,31 +235,4 @@ int layer_open_listing(struct fence *f, struct inode *dir, enum layer_kind layer
         r = -errno;
     handle_put(f, h);
     return r;
-}
-
-static bool swap_case(const char *name, char out[NAME_MAX + 1])
-{
-    bool changed = false;
-    size_t i = 0;
-
-    for (; name[i] && i < NAME_MAX; i++) {
-        int c = (unsigned char) name[i];
-        out[i] = (char) (islower(c) ? toupper(c) : tolower(c));
-        changed |= out[i] != name[i];
-    }
-    out[i] = 0;
-    return changed;
-}
-
-bool layer_folds_case(int base_fd)
-{
-    autodirectory dir = directory_open(base_fd);
-    char swapped[NAME_MAX + 1];
-    struct stat a, b;
-
-    for (const struct dirent *d; (d = directory_next(dir));) {
-        if (swap_case(d->d_name, swapped) && fstatat(base_fd, d->d_name, &a, AT_SYMLINK_NOFOLLOW) == 0)
-            return fstatat(base_fd, swapped, &b, AT_SYMLINK_NOFOLLOW) == 0 && !is_listed(base_fd, swapped);
-    }
-    return false;
 }

@@ -24,9 +24,6 @@ int layer_stat_inode(struct fence *f, struct inode *inode, struct stat *ret_st);
 /* A descriptor to read a directory's names from, with its own position. */
 int layer_open_listing(struct fence *f, struct inode *dir, enum layer_kind layer);
 
-/* Finds out whether the base tells "A" from "a". */
-bool layer_folds_case(int base_fd);
-
 /* The stripes of one or two directories; dir_unlock() in any order. */
 void dir_lock(struct fence *f, const struct inode *dir);
 void dir_unlock(struct fence *f, const struct inode *dir);

@@ -16,6 +16,7 @@
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/renew.h"
+#include "fence/spelling.h"
 
 #define MASK (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_ONLYDIR)
 #define RENAMING (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
@@ -272,6 +273,8 @@ static void on_watched(struct live *live, const struct inotify_event *event)
     struct news news = NEWS_NONE;
 
     pthread_rwlock_rdlock(&f->gate);
+    if (dir && (event->mask & RENAMING))
+        spelling_doubt(f, dir);
     if (watch.path && !(dir && renew_is_shown(f, dir)))
         renew_hidden(f, watch.path, &news);
     else if (dir && event->len > 0 && (event->mask & RENAMING))

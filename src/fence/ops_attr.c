@@ -16,6 +16,7 @@
 #include "fence/ops.h"
 #include "fence/quota.h"
 #include "fence/record.h"
+#include "fence/spelling.h"
 #include "fence/xattr.h"
 
 static void answer_attr(struct fence *f, struct inode *inode, struct entry_answer *answer)
@@ -239,6 +240,8 @@ static int readlink_base(struct fence *f, struct inode *inode, char out[PATH_MAX
     r = handle_get(f, where.parent, LAYER_BASE, &h);
     if (r == 0) {
         r = readlink_at(h->fd, where.name, &out);
+        if (r == 0)
+            r = spelling_check(f, h, where.name);
         handle_put(f, h);
     }
     whereabouts_done(f, &where);

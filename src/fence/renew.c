@@ -11,6 +11,7 @@
 #include "fence/passage.h"
 #include "fence/resolve.h"
 #include "fence/seen.h"
+#include "fence/spelling.h"
 #include "fence/whiteout.h"
 
 enum sight renew_sight_of(struct fence *f, struct inode *dir, const char *name)
@@ -281,6 +282,8 @@ static void renew_entry(struct fence *f, struct inode *dir, const char *name, bo
     struct inode *child = child_of(f, dir, name, &flags);
     bool is_covered = (flags & ENTRY_WHITEOUT) || ((flags & ENTRY_UP) && !(child && inode_is_dir(child)));
 
+    if (is_told)
+        spelling_doubt(f, dir);
     /* Nothing of the base shows through this directory, and nothing is left of what did. */
     is_covered |= !inode_has(dir, INODE_BASE) && !(child && (flags == 0 || inode_is_dir(child)));
     if (sight == SIGHT_BELOW && !was_shown(f, dir, name, child))
@@ -301,6 +304,7 @@ static void renew_below(struct fence *f, struct inode *dir, struct news *news)
 
     if (inode_has(dir, INODE_DEAD))
         return;
+    spelling_doubt(f, dir);
     tree_lock(f);
     for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
         for (const struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {

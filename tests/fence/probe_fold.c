@@ -1,11 +1,13 @@
 /*
- * A directory shown with case ignored, as some filesystems do: a base for the fence to be careful with.
+ * A directory shown with case ignored and names normalised, as some filesystems do: a base for the fence to be careful with.
  *
  *     probe_fold SOURCE MOUNTPOINT
  *
- * Read-only, in the foreground, until it is unmounted. Names are listed as they are; looked up they match whatever their case.
+ * Read-only, in the foreground, until it is unmounted. Names are listed as they are; looked up they match whatever their case, and
+ * whether an e with an acute accent is one character or two.
  */
 #define FUSE_USE_VERSION 31
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +21,30 @@
 
 static const char *source;
 
-/* The entry of `dir` that equals `name` but for case, written to `ret`; the name itself when there is none. */
+static void fold(const char *name, char out[NAME_MAX * 2 + 1])
+{
+    for (; *name; name++) {
+        if (strncmp(name, "\xc3\xa9", 2) == 0 || strncmp(name, "\xc3\x89", 2) == 0) {
+            strcpy(out, "e\xcc\x81");
+            out += 3;
+            name++;
+        } else {
+            *out++ = (char) tolower((unsigned char) *name);
+        }
+    }
+    *out = '\0';
+}
+
+static int is_same(const char *a, const char *b)
+{
+    char x[NAME_MAX * 2 + 1], y[NAME_MAX * 2 + 1];
+
+    fold(a, x);
+    fold(b, y);
+    return strcmp(x, y) == 0;
+}
+
+/* The entry of `dir` that equals `name` once both are folded, written to `ret`; the name itself when there is none. */
 static void find(const char *dir, const char *name, char ret[NAME_MAX + 1])
 {
     DIR *d = opendir(dir);
@@ -28,7 +53,7 @@ static void find(const char *dir, const char *name, char ret[NAME_MAX + 1])
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));) {
-        if (strcasecmp(e->d_name, name) == 0)
+        if (is_same(e->d_name, name))
             snprintf(ret, NAME_MAX + 1, "%s", e->d_name);
     }
     closedir(d);

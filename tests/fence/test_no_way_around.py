@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 
+import pytest
 from attacker import FIXED, RULES, SECRET, VIEWED, answers
 from harness import Tree, is_mountpoint, tools_dir, umount, wait_until
 
@@ -123,8 +124,8 @@ say(attempt(os.unlink, "open/" + n), exists("open/" + n), put("open/" + n, b"aga
 
 @contextlib.contextmanager
 def folding(source, mountpoint):
-    """The tree `source` shown at `mountpoint` by a filesystem that ignores case."""
-    mountpoint.mkdir()
+    """The tree `source` shown at `mountpoint` by a filesystem that ignores case and how an é is written."""
+    mountpoint.mkdir(parents=True, exist_ok=True)
     child = subprocess.Popen([tools_dir() / "probe_fold", source, mountpoint])
     try:
         assert wait_until(lambda: is_mountpoint(mountpoint) or child.poll() is not None) and child.poll() is None
@@ -152,6 +153,147 @@ ls; cat Open.txt; cat OPEN.TXT; stat open.txt"""
             "say(put('d/secret.TXT', b'mine'), content('d/secret.TXT'), exists('d/SECRET.txt'), listing('d'), attempt(os.mkdir, 'd/deep'), listing('d/deep'))",
         )
         assert got == ["ok b'mine' ENOENT ['Open.txt', 'secret.TXT'] ok []"]
+        f.stop()
+
+
+ALIASES = ("SECRET.TXT", "secret.txt", "sECRET.txt", "OPEN.TXT", "open.txt", "link", "LINK", "deep", "DEEP", "deep/Secret.txt", "DEEP/SECRET.TXT")
+
+
+def check_that_only_sub_folds(f, base):
+    """What lies in base/sub answers to its own names alone; beside it nothing is any different."""
+    assert (base / "sub/SECRET.TXT").read_bytes() == SECRET, "base/sub does not fold case"
+    assert not (base / "TOP.txt").exists(), "this base folds case itself"
+    got = answers(
+        f,
+        f"""
+say(content("top.txt"), exists("TOP.txt"), exists("SUB"), listing("."), listing("sub"), content("sub/Open.txt"), exists("sub/Secret.txt"))
+for alias in {ALIASES!r}:
+    p = "sub/" + alias
+    say(exists(p), opened(p), opened(p, os.O_RDWR), attempt(os.readlink, p), attempt(os.unlink, p), attempt(os.rename, p, "taken"), attempt(os.link, p, "taken"))
+say(os.readlink("sub/Link"), content("sub/Link"), content("sub/Deep/Open.txt"), exists("sub/Deep/OPEN.TXT"), exists("sub/Deep/SECRET.TXT"))
+""",
+    )
+    assert got[0] == "b'top' ENOENT ENOENT ['sub', 'top.txt'] ['Deep', 'Link', 'Open.txt'] b'open' ENOENT"
+    assert set(" ".join(got[1:-1]).split()) == {"ENOENT"}, got
+    assert got[-1] == "Open.txt b'open' b'deep' ENOENT ENOENT"
+
+
+def check_making_aliases(f):
+    """A name that would be another spelling of a hidden one, or of a visible one, is a new name like any other."""
+    got = answers(
+        f,
+        """
+say(put("sub/SECRET.TXT", b"mine"), content("sub/SECRET.TXT"), exists("sub/Secret.txt"), exists("sub/secret.txt"), attempt(os.mkdir, "sub/deep"), listing("sub/deep"))
+say(put("sub/OPEN.TXT", b"other"), content("sub/Open.txt"), content("sub/OPEN.TXT"), attempt(os.unlink, "sub/Open.txt"), exists("sub/Open.txt"), exists("sub/open.txt"), content("sub/OPEN.TXT"))
+say(put("sub/Secret.txt", b"x"), opened("sub/Secret.txt", os.O_CREAT | os.O_EXCL | os.O_WRONLY), attempt(os.unlink, "sub/SECRET.TXT"), exists("sub/SECRET.TXT"), listing("sub"))
+""",
+    )
+    assert got == [
+        "ok b'mine' ENOENT ENOENT ok []",
+        "ok b'open' b'other' ok ENOENT ENOENT b'other'",
+        "EACCES EACCES ok ENOENT ['Deep', 'Link', 'OPEN.TXT', 'deep']",
+    ]
+
+
+HIDING = ["/**=write", "/sub/Secret.txt=none", "/sub/Deep/Secret.txt=none"]
+
+
+def fill_sub(tree, sub):
+    tree.file(f"{sub}Secret.txt", SECRET).file(f"{sub}Open.txt", "open").file(f"{sub}Deep/Secret.txt", SECRET).file(f"{sub}Deep/Open.txt", "deep")
+    tree.link("Open.txt", f"{sub}Link")
+
+
+@pytest.mark.parametrize("options", [[], ["--live"]])
+def test_a_directory_of_the_base_folds_case_and_the_base_does_not(work, fence, options):
+    fill_sub(Tree(work / "folded"), "")
+    Tree(work / "base").file("top.txt", "top")
+    with folding(work / "folded", work / "base/sub"):
+        f = fence(HIDING, options=options)
+        check_that_only_sub_folds(f, work / "base")
+        check_making_aliases(f)
+        f.stop()
+
+
+@pytest.mark.parametrize("options", [[], ["--live"]])
+@pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
+def test_a_directory_with_the_flag_folds_case_and_the_base_does_not(work, fence, kind, options):
+    base = work / "base"
+    base.mkdir()
+    if kind == "tmpfs":
+        mounting = ["mount", "-t", "tmpfs", "-o", "casefold", "tmpfs", base]
+    else:
+        image = work / "image"
+        with open(image, "wb") as made:
+            made.truncate(64 << 20)
+        if subprocess.run(["mkfs.ext4", "-q", "-O", "casefold", image], capture_output=True).returncode != 0:
+            pytest.skip("no mkfs.ext4 that knows casefold")
+        mounting = ["mount", "-o", "loop", image, base]  # the loop device goes with the mount
+    mounted = subprocess.run(mounting, capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"this kernel mounts no {kind} that folds case: {mounted.stderr.strip()}")
+    try:
+        (base / "sub").mkdir()
+        subprocess.run(["chattr", "+F", base / "sub"], check=True)
+        fill_sub(Tree(base).file("top.txt", "top"), "sub/")
+        if kind == "ext4":
+            (base / "lost+found").rmdir()
+        f = fence(HIDING, options=options)
+        check_that_only_sub_folds(f, base)
+        check_making_aliases(f)
+        f.stop()
+    finally:
+        umount(base)
+
+
+def test_a_folding_base_without_a_letter_in_its_top_directory(work, fence):
+    Tree(work / "folded").file("1/Secret.txt", SECRET).file("1/2", "two")
+    with folding(work / "folded", work / "base"):
+        f = fence(["/**=write", "/1/Secret.txt=none"])
+        got = answers(f, "say(listing('.'), listing('1'), content('1/2'), exists('1/Secret.txt'), exists('1/SECRET.TXT'), opened('1/secret.txt'))")
+        assert got == ["['1'] ['2'] b'two' ENOENT ENOENT ENOENT"]
+        f.stop()
+
+
+def test_a_base_that_normalises_names_serves_only_the_very_name(work, fence):
+    one, two = "\u00e9", "e\u0301"
+    Tree(work / "folded").file(f"{one}/1", SECRET).file(f"{one}{one}", "seen").file("2", "two")
+    with folding(work / "folded", work / "base"):
+        assert (work / "base" / two / "1").read_bytes() == SECRET, "this base does not normalise names"
+        f = fence(["/**=write", f"/{one}=none"])
+        got = answers(
+            f,
+            f"""
+one, two = {one!r}, {two!r}
+say(exists(one), exists(two), opened(one + "/1"), opened(two + "/1"), exists("\u00c9"), exists("E\u0301"))
+say(content("2"), content(one + one), exists(one + two), exists(two + two), len(listing(".")))
+say(attempt(os.mkdir, two), listing(two), exists(two + "/1"), exists(one))
+""",
+        )
+        assert got == ["ENOENT ENOENT ENOENT ENOENT ENOENT ENOENT", "b'two' b'seen' ENOENT ENOENT 2", "ok [] ENOENT ENOENT"]
+        f.stop()
+
+
+def test_a_writable_directory_is_made_beside_a_hidden_one_of_another_spelling(work, fence):
+    Tree(work / "folded").file("out/plan", SECRET).file("top", "top")
+    with folding(work / "folded", work / "base"):
+        f = fence(["/**=read", "/out=none", "/Out/**=write"])
+        got = answers(f, "say(listing('.'), listing('Out'), exists('out'), exists('Out/plan'), put('Out/plan', b'mine'), content('Out/plan'), exists('OUT'))")
+        assert got == ["['Out', 'top'] [] ENOENT ENOENT ok b'mine' ENOENT"]
+        f.stop()
+
+
+def test_what_becomes_an_alias_while_it_is_known(work, fence):
+    """The file that was looked up goes, and a hidden one that differs in case comes: it is not served under the old name."""
+    source = Tree(work / "folded").file("Open.txt", "open").file("other", "x")
+    Tree(work / "base").file("top.txt", "top")
+    with folding(work / "folded", work / "base/sub"):
+        f = fence(["/**=write", "/sub/OPEN.TXT=none"], options=["--live"])
+        assert answers(f, "say(exists('sub/Open.txt'), exists('sub/OPEN.TXT'))") == ["ok ENOENT"]
+        (source.root / "Open.txt").unlink()
+        source.file("OPEN.TXT", SECRET)
+        assert wait_until(lambda: answers(f, "say(exists('sub/Open.txt'))") == ["ENOENT"])
+        assert answers(f, "say(opened('sub/Open.txt'), exists('sub/OPEN.TXT'), listing('sub'))") == ["ENOENT ENOENT ['other']"]
+        assert SECRET not in f.sh("cat sub/*; cat sub/Open.txt").stdout
         f.stop()
 
 
