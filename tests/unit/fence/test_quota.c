@@ -1,6 +1,15 @@
 #include "fence_fixture.h"
 
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+
 #include "fence/quota.h"
+
+#define KIB ((size_t) 1 << 10)
+#define MIB ((size_t) 1 << 20)
+
+static const char *const all_write[] = { "/**=write", NULL };
 
 static void a_quota_says_no_at_its_limit(void **state)
 {
@@ -70,6 +79,169 @@ static void a_write_beyond_the_quota_is_refused_and_a_replacing_one_is_not(void 
     fixture_done(&x);
 }
 
+/* ---- what a file in the delta counts for ---- */
+
+static char bytes_to_write[MIB];
+
+static ssize_t write_bytes(struct fixture *x, struct inode *inode, size_t size, off_t offset)
+{
+    memset(bytes_to_write, 'x', sizeof(bytes_to_write));
+    return op_write(x->fence, &nobody, inode, size, offset, write_from, bytes_to_write);
+}
+
+static struct inode *new_file(struct fixture *x, const char *name)
+{
+    struct entry_answer answer;
+
+    assert_int_equal(op_mknod(x->fence, &nobody, x->fence->root, name, S_IFREG | 0644, &answer), 0);
+    return answer.inode;
+}
+
+static void set_size(struct fixture *x, struct inode *inode, off_t size)
+{
+    struct stat to = { .st_size = size };
+    struct entry_answer answer;
+
+    assert_int_equal(op_setattr(x->fence, &nobody, inode, &to, SETATTR_SIZE, &answer), 0);
+}
+
+static int open_in_delta(struct fixture *x, const char *name)
+{
+    autofree char *path = xprintf("delta/data/%s", name);
+    int fd = openat(x->fd, path, O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void assert_counts_for_what_it_occupies(struct fixture *x, const char *name)
+{
+    autofd int fd = open_in_delta(x, name);
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(x->fence->quota.bytes, quota_bytes_of(&st));
+}
+
+static void space_reserved_beyond_the_end_does_not_pay_for_a_hole(void **state)
+{
+    struct fixture x;
+    const size_t n = 768 * KIB, piece = 64 * KIB;
+    struct inode *f;
+    size_t at = 0;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    f = new_file(&x, "f");
+    set_size(&x, f, (off_t) n);
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, FALLOC_FL_KEEP_SIZE, (off_t) n, (off_t) n), 0);
+    assert_counts_for_what_it_occupies(&x, "f");
+    while (at < n && write_bytes(&x, f, piece, (off_t) at) == (ssize_t) piece)
+        at += piece;
+    assert_true(at > 0 && at <= MIB - n);
+    assert_int_equal(write_bytes(&x, f, piece, (off_t) at), -ENOSPC);
+    assert_int_equal(write_bytes(&x, f, 1, (off_t) n - 1), at + piece <= MIB - n ? 1 : -ENOSPC);
+    assert_counts_for_what_it_occupies(&x, "f");
+    assert_true(x.fence->quota.bytes <= MIB);
+    set_size(&x, f, 0);
+    assert_int_equal(x.fence->quota.bytes, 0);
+    fixture_done(&x);
+}
+
+static void what_is_there_needs_no_room(void **state)
+{
+    struct fixture x;
+    struct inode *f;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    f = new_file(&x, "f");
+    assert_int_equal(write_bytes(&x, f, 900 * KIB, 0), 900 * KIB);
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, 0, 0, 900 * KIB), 0);
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, FALLOC_FL_ZERO_RANGE, 0, 4 * KIB), 0);
+    assert_int_equal(write_bytes(&x, f, 950 * KIB, 0), 950 * KIB);
+    assert_int_equal(write_bytes(&x, f, 74 * KIB, 950 * KIB), 74 * KIB);
+    assert_counts_for_what_it_occupies(&x, "f");
+    assert_int_equal(x.fence->quota.bytes, MIB);
+    assert_int_equal(write_bytes(&x, f, MIB, 0), MIB);
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, 0, 0, MIB), 0);
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, 0, 0, MIB + 1), -ENOSPC);
+    assert_int_equal(write_bytes(&x, f, 2, MIB - 1), -ENOSPC);
+    fixture_done(&x);
+}
+
+static void only_the_holes_of_a_range_need_room(void **state)
+{
+    struct fixture x;
+    struct inode *f;
+    const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    f = new_file(&x, "f");
+    assert_int_equal(write_bytes(&x, f, MIB, 0), MIB);
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, punch, 128 * KIB, 64 * KIB), 0);
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, punch, 512 * KIB, 64 * KIB), 0);
+    assert_int_equal(write_bytes(&x, new_file(&x, "g"), 64 * KIB, 0), 64 * KIB);
+    assert_int_equal(write_bytes(&x, f, MIB, 0), -ENOSPC);
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, 0, 0, MIB), -ENOSPC);
+    assert_int_equal(write_bytes(&x, f, 448 * KIB, 64 * KIB), 448 * KIB);
+    assert_int_equal(x.fence->quota.bytes, MIB);
+    assert_int_equal(write_bytes(&x, f, 1, 512 * KIB), -ENOSPC);
+    fixture_done(&x);
+}
+
+static bool tells_what_is_reserved(int fd)
+{
+    struct fiemap map = { .fm_length = FIEMAP_MAX_OFFSET };
+
+    return ioctl(fd, FS_IOC_FIEMAP, &map) == 0;
+}
+
+static void what_was_reserved_can_be_written_when_nothing_is_left(void **state)
+{
+    struct fixture x;
+    struct inode *f;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    f = new_file(&x, "f");
+    autofd int fd = open_in_delta(&x, "f");
+    if (tells_what_is_reserved(fd)) {
+        assert_int_equal(op_fallocate(x.fence, &nobody, f, 0, 0, MIB), 0);
+        assert_int_equal(op_fallocate(x.fence, &nobody, f, 0, 0, MIB), 0);
+        assert_int_equal(write_bytes(&x, f, 100 * KIB, 300 * KIB), 100 * KIB);
+        assert_int_equal(write_bytes(&x, f, MIB, 0), MIB);
+        assert_counts_for_what_it_occupies(&x, "f");
+        set_size(&x, f, 0);
+        assert_int_equal(op_fallocate(x.fence, &nobody, f, FALLOC_FL_KEEP_SIZE, 0, MIB), 0);
+        assert_int_equal(write_bytes(&x, f, MIB, 0), MIB);
+        assert_int_equal(x.fence->quota.bytes, MIB);
+    }
+    fixture_done(&x);
+}
+
+/* Up to a trifle is not counted while it is only reserved. */
+static void a_trifle_that_was_reserved_is_paid_for_when_it_is_written(void **state)
+{
+    struct fixture x;
+    struct inode *f;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    f = new_file(&x, "f");
+    assert_int_equal(op_fallocate(x.fence, &nobody, f, FALLOC_FL_KEEP_SIZE, 0, 64 * KIB), 0);
+    assert_int_equal(write_bytes(&x, new_file(&x, "g"), MIB, 0), MIB);
+    assert_int_equal(write_bytes(&x, f, 64 * KIB, 0), -ENOSPC);
+    assert_true(x.fence->quota.bytes <= MIB);
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -77,6 +249,11 @@ int main(void)
         cmocka_unit_test(a_refusal_takes_nothing),
         cmocka_unit_test(giving_back_too_much_stops_at_zero),
         cmocka_unit_test(a_write_beyond_the_quota_is_refused_and_a_replacing_one_is_not),
+        cmocka_unit_test(space_reserved_beyond_the_end_does_not_pay_for_a_hole),
+        cmocka_unit_test(what_is_there_needs_no_room),
+        cmocka_unit_test(only_the_holes_of_a_range_need_room),
+        cmocka_unit_test(what_was_reserved_can_be_written_when_nothing_is_left),
+        cmocka_unit_test(a_trifle_that_was_reserved_is_paid_for_when_it_is_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
