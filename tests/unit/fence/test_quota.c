@@ -242,6 +242,25 @@ static void a_trifle_that_was_reserved_is_paid_for_when_it_is_written(void **sta
     fixture_done(&x);
 }
 
+static void attributes_give_no_credit(void **state)
+{
+    struct fixture x;
+    static char value[2000];
+    struct inode *f;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    assert_int_equal(write_bytes(&x, new_file(&x, "g"), 512 * KIB, 0), 512 * KIB);
+    f = new_file(&x, "f");
+    set_size(&x, f, MIB);
+    op_setxattr(x.fence, &nobody, f, "user.a", value, sizeof(value), 0);
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
+    inode_forget(x.fence, f, 1);
+    assert_int_equal(x.fence->quota.bytes, 512 * KIB);
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +273,7 @@ int main(void)
         cmocka_unit_test(only_the_holes_of_a_range_need_room),
         cmocka_unit_test(what_was_reserved_can_be_written_when_nothing_is_left),
         cmocka_unit_test(a_trifle_that_was_reserved_is_paid_for_when_it_is_written),
+        cmocka_unit_test(attributes_give_no_credit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
