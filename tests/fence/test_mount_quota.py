@@ -2,7 +2,7 @@
 
 import os
 
-from harness import Fence, Tree
+from harness import Fence, Tree, folding
 
 
 def stored_in(directory):
@@ -139,6 +139,17 @@ say(attempt(os.pwrite, fd, b"z" * (1 << 20), 0), attempt(os.pwrite, fd, b"z" * (
         assert got == [f"{900 << 10} {950 << 10} ok", f"{1 << 20} {1 << 20} ENOSPC"]
 
 
+def test_a_copy_counts_for_what_it_occupies_whatever_the_base_says(work):
+    """Through a file system that tells nothing of holes they are copied as bytes, though the base reports no blocks for them."""
+    (work / "sparse").mkdir()
+    for name in ("s1", "s2", "s3", "large"):
+        with open(work / "sparse" / name, "wb") as file:
+            file.truncate(16 << 20 if name == "large" else 3 << 20)
+    with folding(work / "sparse", work / "base"), Fence(work, options=["--quota", "8M"]) as f:
+        assert os.stat(work / "base/s1").st_blocks == 0
+        free = "v = os.statvfs('.'); say(v.f_bavail * v.f_frsize >> 20, attempt(os.utime, 's1'), attempt(os.utime, 'large'))"
+        assert f.python(free).ok().out == "8 ok ENOSPC\n"
+        got = f.python("""
 def free(): v = os.statvfs("."); return v.f_bavail * v.f_frsize >> 20
 say(free()); os.unlink("s1"); say(free())
 say(attempt(os.write, os.open("most", os.O_CREAT|os.O_WRONLY), b"x" * (7 << 20)))

@@ -261,6 +261,51 @@ static void attributes_give_no_credit(void **state)
     fixture_done(&x);
 }
 
+/* It is open, and written to after it lost its name: the copy has none to count. */
+static void a_copy_without_a_name_is_given_back_whole(void **state)
+{
+    struct fixture x;
+    struct inode *f;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/f", "text");
+    fixture_open(&x, all_write, MIB);
+    f = walk(&x, "f", NULL);
+    assert_content(&x, f, "text");
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
+    assert_int_equal(x.fence->quota.inodes, 1);
+    assert_int_equal(write_text(&x, f, "more", 4), 4);
+    assert_int_equal(x.fence->quota.bytes, 4 * KIB);
+    assert_int_equal(x.fence->quota.dead_bytes, 4 * KIB);
+    inode_forget(x.fence, f, 1);
+    assert_int_equal(x.fence->quota.bytes, 0);
+    assert_int_equal(x.fence->quota.dead_bytes, 0);
+    assert_int_equal(x.fence->quota.inodes, 1);
+    fixture_done(&x);
+}
+
+/* Its blocks beyond the end stay where they are. */
+static void a_copy_counts_for_itself_and_not_for_the_file_of_the_base(void **state)
+{
+    struct fixture x;
+    struct inode *f;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/f", "text");
+    autofd int fd = openat(x.fd, "base/f", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 2 * MIB), 0);
+    fixture_open(&x, all_write, MIB);
+    f = walk(&x, "f", NULL);
+    assert_int_equal(write_text(&x, f, "more", 4), 4);
+    assert_counts_for_what_it_occupies(&x, "f");
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
+    inode_forget(x.fence, f, 1);
+    assert_int_equal(x.fence->quota.bytes, 0);
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +319,8 @@ int main(void)
         cmocka_unit_test(what_was_reserved_can_be_written_when_nothing_is_left),
         cmocka_unit_test(a_trifle_that_was_reserved_is_paid_for_when_it_is_written),
         cmocka_unit_test(attributes_give_no_credit),
+        cmocka_unit_test(a_copy_without_a_name_is_given_back_whole),
+        cmocka_unit_test(a_copy_counts_for_itself_and_not_for_the_file_of_the_base),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
