@@ -160,6 +160,11 @@ say(free())
         f.stop()
 
 
+def test_a_removed_directory_gives_back_what_was_hidden_in_it(dirs):
+    with Fence(dirs, options=["--quota", "1M", "--quota-inodes", "50"]) as f:
+        f.sh("mkdir -p e/h; head -c 800K /dev/zero > e/h/most; touch e/h/1 e/h/2").ok()
+        f.set_rules(["/**=write", "/e/h=none", "/e/h/**=none"])
+        got = f.python("""
 def left(): v = os.statvfs("."); return v.f_bavail * v.f_frsize, v.f_ffree
 before = left(); os.rmdir("e"); after = left()
 say(after[0] - before[0] >> 10, after[1] - before[1], put("again", b"y" * (900 << 10)))

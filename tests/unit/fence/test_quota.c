@@ -306,6 +306,128 @@ static void a_copy_counts_for_itself_and_not_for_the_file_of_the_base(void **sta
     fixture_done(&x);
 }
 
+/* ---- what goes with a directory ---- */
+
+static struct ruleset *rules_of(const char *const *rules)
+{
+    autodone(rule_list) struct rule_list list = RULE_LIST_EMPTY;
+    struct ruleset *set;
+    struct err err = ERR_NONE;
+
+    for (; *rules; rules++)
+        assert_int_equal(rule_list_add_short(&list, *rules, &err), 0);
+    assert_int_equal(ruleset_new(&list, NULL, &set, &err), 0);
+    return set;
+}
+
+static struct inode *make_large(struct fixture *x, const char *dir, const char *name)
+{
+    struct inode *inode = make_file(x, dir, name, "");
+
+    assert_int_equal(write_bytes(x, inode, 64 * KIB, 0), 64 * KIB);
+    return inode;
+}
+
+static void assert_content_begins(struct fixture *x, struct inode *inode)
+{
+    char byte = 0;
+
+    assert_int_equal(op_read(x->fence, &nobody, inode, &byte, 1, 0), 1);
+    assert_int_equal(byte, 'x');
+}
+
+static void make_link(struct fixture *x, struct inode *inode, const char *dir, const char *name)
+{
+    struct entry_answer answer;
+
+    assert_int_equal(op_link(x->fence, &nobody, inode, *dir ? walk(x, dir, NULL) : x->fence->root, name, &answer), 0);
+}
+
+/* d holds one file by itself, one with two names and one deeper down; `kept` has a second name outside. */
+static void make_tree(struct fixture *x)
+{
+    make_dir(x, "", "d");
+    make_dir(x, "", "e");
+    make_dir(x, "d", "h");
+    make_large(x, "d/h", "one");
+    make_link(x, make_large(x, "d/h", "two"), "d/h", "second");
+    make_dir(x, "d/h", "deep");
+    make_large(x, "d/h/deep", "three");
+    make_link(x, make_large(x, "d/h", "kept"), "", "outside");
+    assert_int_equal(x->fence->quota.bytes, 256 * KIB);
+    assert_int_equal(x->fence->quota.inodes, 10);
+}
+
+static const char *const hiding[] = { "/**=write", "/d/h=none@10", "/d/h/**=none@10", NULL };
+
+static void removing_a_directory_gives_back_what_is_hidden_in_it(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    make_tree(&x);
+    fixture_close(&x);
+    fixture_open(&x, hiding, MIB);
+    assert_int_equal(x.fence->quota.bytes, 256 * KIB);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
+    assert_int_equal(x.fence->quota.inodes, 2);
+    assert_int_equal(x.fence->quota.bytes, 64 * KIB);
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "outside"), 0);
+    assert_int_equal(x.fence->quota.bytes, 0);
+    fixture_done(&x);
+}
+
+/* The kernel still knows them, as those that somebody had open. */
+static void what_is_hidden_and_open_is_given_back_when_it_is_forgotten(void **state)
+{
+    struct fixture x;
+    struct inode *files[4];
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    make_tree(&x);
+    fixture_close(&x);
+    fixture_open(&x, all_write, MIB);
+    files[0] = walk(&x, "d/h/one", NULL);
+    files[1] = walk(&x, "d/h/two", NULL);
+    files[2] = walk(&x, "d/h/deep/three", NULL);
+    files[3] = walk(&x, "d/h/kept", NULL);
+    assert_content_begins(&x, files[0]);
+    autoptr(ruleset) hidden = rules_of(hiding);
+    autoptr(ruleset) shown = rules_of(all_write);
+    assert_int_equal(fence_set_rules(x.fence, hidden), 0);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
+    assert_int_equal(fence_set_rules(x.fence, shown), 0);
+    assert_int_equal(x.fence->quota.bytes, 256 * KIB);
+    assert_int_equal(x.fence->quota.dead_bytes, 192 * KIB);
+    for (size_t i = 0; i < 4; i++)
+        assert_content_begins(&x, files[i]);
+    for (size_t i = 0; i < 4; i++)
+        inode_forget(x.fence, files[i], 1);
+    assert_int_equal(x.fence->quota.bytes, 64 * KIB);
+    assert_int_equal(x.fence->quota.dead_bytes, 0);
+    fixture_done(&x);
+}
+
+static void renaming_over_a_directory_gives_back_what_is_hidden_in_it(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    fixture_open(&x, all_write, MIB);
+    make_tree(&x);
+    fixture_close(&x);
+    fixture_open(&x, hiding, MIB);
+    assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "e", x.fence->root, "d", 0), 0);
+    assert_int_equal(x.fence->quota.inodes, 2);
+    assert_int_equal(x.fence->quota.bytes, 64 * KIB);
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +443,9 @@ int main(void)
         cmocka_unit_test(attributes_give_no_credit),
         cmocka_unit_test(a_copy_without_a_name_is_given_back_whole),
         cmocka_unit_test(a_copy_counts_for_itself_and_not_for_the_file_of_the_base),
+        cmocka_unit_test(removing_a_directory_gives_back_what_is_hidden_in_it),
+        cmocka_unit_test(what_is_hidden_and_open_is_given_back_when_it_is_forgotten),
+        cmocka_unit_test(renaming_over_a_directory_gives_back_what_is_hidden_in_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
