@@ -364,9 +364,12 @@ static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
         return r;
     }
     temp_name(f, c.temp);
-    if (S_ISREG(atomic_load(&inode->mode)))
+    /* Before anything is kept of the base: there may be no room for it. */
+    if (!nameless)
+        r = copyup_dir(f, where.parent);
+    if (r == 0 && S_ISREG(atomic_load(&inode->mode)))
         r = make_regular(f, inode, keep_bytes, &c);
-    else
+    else if (r == 0)
         r = nameless ? -ESTALE : make_special(f, inode, &where, &c);
     fault("copyup-made");
     if (r == 0)

@@ -360,12 +360,13 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
         return 0;
     lose_name(f, from);
     r = end_prepare(f, to);
-    if (r == 0 && to->inode && !(flags & RENAME_EXCHANGE))
-        r = remove_keep_covered(f, to->inode);
     if (r == 0)
         r = bring_up(f, from, to);
     if (r == 0)
         r = end_prepare(f, from);
+    /* After what may find no room: nobody could keep one copy after the other of a file that stays. */
+    if (r == 0 && to->inode && !(flags & RENAME_EXCHANGE))
+        r = remove_keep_covered(f, to->inode);
     if (r != 0)
         return r;
     if (from->in_base)

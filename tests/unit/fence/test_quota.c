@@ -428,6 +428,60 @@ static void renaming_over_a_directory_gives_back_what_is_hidden_in_it(void **sta
     fixture_done(&x);
 }
 
+/* ---- what is kept of a live base does not count, so it must not be kept for nothing ---- */
+
+static size_t pre_images(struct fixture *x)
+{
+    autofree char *cmd = xprintf("find %s/delta/meta/pre -type f | wc -l", x->dir);
+    FILE *pipe = popen(cmd, "r");
+    size_t count = 0;
+
+    assert_int_equal(fscanf(pipe, "%zu", &count), 1);
+    pclose(pipe);
+    return count;
+}
+
+static void a_copy_that_finds_no_room_leaves_no_pre_image(void **state)
+{
+    struct fixture x;
+    struct inode *f;
+
+    (void) state;
+    fixture_init(&x);
+    x.is_live = true;
+    put_dir(&x, "base/d");
+    put_file(&x, "base/d/f", "text");
+    fixture_open(&x, all_write, MIB);
+    x.fence->quota.inodes_max = 1;
+    f = walk(&x, "d/f", NULL);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(write_text(&x, f, "more", 0), -ENOSPC);
+    assert_int_equal(pre_images(&x), 0);
+    x.fence->quota.inodes_max = 2;
+    assert_int_equal(write_text(&x, f, "more", 0), 4);
+    assert_int_equal(pre_images(&x), 1);
+    fixture_done(&x);
+}
+
+static void a_rename_that_finds_no_room_leaves_no_pre_image(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    x.is_live = true;
+    put_file(&x, "base/to", "text");
+    put_file(&x, "base/from", "more");
+    fixture_open(&x, all_write, 1 * KIB);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "from", x.fence->root, "to", 0), -ENOSPC);
+    assert_int_equal(pre_images(&x), 0);
+    x.fence->quota.bytes_max = MIB;
+    assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "from", x.fence->root, "to", 0), 0);
+    assert_int_equal(pre_images(&x), 2);
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +500,8 @@ int main(void)
         cmocka_unit_test(removing_a_directory_gives_back_what_is_hidden_in_it),
         cmocka_unit_test(what_is_hidden_and_open_is_given_back_when_it_is_forgotten),
         cmocka_unit_test(renaming_over_a_directory_gives_back_what_is_hidden_in_it),
+        cmocka_unit_test(a_copy_that_finds_no_room_leaves_no_pre_image),
+        cmocka_unit_test(a_rename_that_finds_no_room_leaves_no_pre_image),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
