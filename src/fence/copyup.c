@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "fence/attr.h"
 #include "fence/blind.h"
+#include "fence/extent.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
@@ -159,13 +160,62 @@ int copyup_dir(struct fence *f, struct inode *dir)
     return r;
 }
 
+/* What a copy of the file is long, in whole blocks. */
+static uint64_t size_of(const struct stat *st, int64_t keep_bytes)
+{
+    uint64_t size = (uint64_t) (keep_bytes < st->st_size ? keep_bytes : st->st_size);
+
+    return S_ISREG(st->st_mode) ? (size + EXTENT_BLOCK - 1) & ~(EXTENT_BLOCK - 1) : 0;
+}
+
+/* Space that the base's file has beyond its end is not copied. */
+static uint64_t bytes_of(const struct stat *st, int64_t keep_bytes)
+{
+    uint64_t bytes = quota_bytes_of(st), size = size_of(st, keep_bytes);
+
+    return bytes > size ? size : bytes;
+}
+
 /* What is being copied and what came of it so far. */
 struct copy {
     struct stat base;
     char temp[32];
     int fd; /* owned; the new regular file, -1 for other kinds */
     bool made;
+    uint64_t bytes; /* taken from the quota */
 };
+
+static int set_bytes(struct fence *f, struct copy *c, uint64_t bytes)
+{
+    int r = bytes > c->bytes ? quota_take(&f->quota, bytes - c->bytes, 0) : 0;
+
+    if (r < 0)
+        return r;
+    if (bytes < c->bytes)
+        quota_give(&f->quota, c->bytes - bytes, 0);
+    c->bytes = bytes;
+    return 0;
+}
+
+/* How many bytes there will be to copy: fewer than the file's only where it tells of holes. */
+static int foresee_bytes(struct fence *f, struct copy *c, int from, int64_t keep_bytes)
+{
+    uint64_t size = size_of(&c->base, keep_bytes);
+
+    if (c->bytes >= size || !quota_limits_bytes(&f->quota))
+        return 0;
+    uint64_t bytes = size - extent_holes(from, 0, size);
+    return bytes > c->bytes ? set_bytes(f, c, bytes) : 0;
+}
+
+/* What the base's file occupies there says little where it is compressed, or on a file system that does not tell: what counts is the
+ * copy, since that is what is given back for it. */
+static int settle_bytes(struct fence *f, struct copy *c)
+{
+    struct stat st;
+
+    return fstat(c->fd, &st) < 0 ? -errno : set_bytes(f, c, quota_bytes_of(&st));
+}
 
 static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes, struct copy *c)
 {
@@ -176,8 +226,7 @@ static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes
 
     if (r < 0)
         return r;
-    if (fstat(from->fd, &c->base) < 0)
-        r = -errno;
+    r = fstat(from->fd, &c->base) < 0 ? -errno : foresee_bytes(f, c, from->fd, keep_bytes);
     if (r == 0) {
         c->fd = openat(f->work_fd, c->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         c->made = c->fd >= 0;
@@ -189,6 +238,8 @@ static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes
     fault("copyup-data-copied");
     if (r == 0)
         xattr_copy(from->fd, c->fd);
+    if (r == 0)
+        r = settle_bytes(f, c);
     if (r == 0 && f->is_live)
         has_kept = record_keep_pre_image(f, from->fd, kept) == 0;
     if (r == 0 && fchmod(c->fd, c->base.st_mode & 01777) < 0)
@@ -260,6 +311,8 @@ static int keep_nameless(struct fence *f, struct inode *inode, struct copy *c)
     unlinkat(f->work_fd, c->temp, 0);
     become_up(f, inode, c);
     handle_pin(f, inode, LAYER_DELTA);
+    quota_give(&f->quota, 0, 1);
+    quota_add_dead(&f->quota, (int64_t) c->bytes);
     return 0;
 }
 
@@ -291,19 +344,11 @@ static int place_copy(struct fence *f, struct inode *inode, const struct whereab
     return r;
 }
 
-static uint64_t bytes_of(const struct stat *st, int64_t keep_bytes)
-{
-    uint64_t bytes = quota_bytes_of(st), kept = ((uint64_t) keep_bytes + 4095) & ~4095ULL;
-
-    return keep_bytes < st->st_size && bytes > kept ? kept : bytes;
-}
-
 static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
 {
     struct copy c = { .fd = -1 };
     struct whereabouts where = { 0 };
     struct stat st;
-    uint64_t bytes;
     int r;
 
     autolock(fence_file_stripe(f, inode));
@@ -311,17 +356,20 @@ static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
         return 0;
     bool nameless = inode_where(f, inode, &where) < 0;
     r = layer_stat_inode(f, inode, &st);
-    bytes = r == 0 ? bytes_of(&st, keep_bytes) : 0;
+    c.bytes = r == 0 ? bytes_of(&st, keep_bytes) : 0;
     if (r == 0)
-        r = quota_take(&f->quota, bytes, 1);
+        r = quota_take(&f->quota, c.bytes, 1);
     if (r < 0) {
         whereabouts_done(f, &where);
         return r;
     }
     temp_name(f, c.temp);
-    if (S_ISREG(atomic_load(&inode->mode)))
+    /* Before anything is kept of the base: there may be no room for it. */
+    if (!nameless)
+        r = copyup_dir(f, where.parent);
+    if (r == 0 && S_ISREG(atomic_load(&inode->mode)))
         r = make_regular(f, inode, keep_bytes, &c);
-    else
+    else if (r == 0)
         r = nameless ? -ESTALE : make_special(f, inode, &where, &c);
     fault("copyup-made");
     if (r == 0)
@@ -329,7 +377,7 @@ static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
     if (r < 0) {
         if (c.made)
             unlinkat(f->work_fd, c.temp, 0);
-        quota_give(&f->quota, bytes, 1);
+        quota_give(&f->quota, c.bytes, 1);
     }
     if (c.fd >= 0)
         close(c.fd);

@@ -154,18 +154,14 @@ static int set_times(struct fence *f, struct inode *inode, struct handle *h, con
 
 static int set_size(struct fence *f, struct inode *inode, struct handle *h, off_t size)
 {
-    struct stat before, after;
+    struct stat before;
 
+    autolock(fence_file_stripe(f, inode));
     if (fstat(h->fd, &before) < 0)
         return -errno;
     if (ftruncate(h->fd, size) < 0)
         return -errno;
-    if (fstat(h->fd, &after) == 0) {
-        int64_t grown = (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before));
-        quota_add(&f->quota, grown, 0);
-        if (inode_has(inode, INODE_DEAD))
-            quota_add_dead(&f->quota, grown);
-    }
+    quota_add_growth(f, inode, h->fd, &before, 0);
     return 0;
 }
 
@@ -321,6 +317,22 @@ ssize_t op_listxattr(struct fence *f, const struct caller *who, struct inode *in
     return r;
 }
 
+/* A block for attributes counts as one of a file with holes does. */
+static int put_xattr(struct fence *f, enum need_op op, struct inode *inode, int fd, const char *name, const void *value,
+                     size_t size, int flags)
+{
+    struct stat before;
+    int r;
+
+    autolock(fence_file_stripe(f, inode));
+    if (fstat(fd, &before) < 0)
+        return -errno;
+    r = op == NEED_SETXATTR ? fsetxattr(fd, name, value, size, flags) : fremovexattr(fd, name);
+    r = r < 0 ? -errno : 0;
+    quota_add_growth(f, inode, fd, &before, 0);
+    return r;
+}
+
 static int change_xattr(struct fence *f, const struct caller *who, enum need_op op, struct inode *inode, const char *name,
                         const void *value, size_t size, int flags)
 {
@@ -338,8 +350,7 @@ static int change_xattr(struct fence *f, const struct caller *who, enum need_op 
         r = handle_get(f, inode, LAYER_DELTA, &h);
     if (r != 0)
         return r;
-    r = op == NEED_SETXATTR ? fsetxattr(h->fd, name, value, size, flags) : fremovexattr(h->fd, name);
-    r = r < 0 ? -errno : 0;
+    r = put_xattr(f, op, inode, h->fd, name, value, size, flags);
     handle_put(f, h);
     if (r == 0)
         record_inode(f, RECORD_ATTRS, inode, who);

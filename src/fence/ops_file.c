@@ -8,6 +8,7 @@
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/direct.h"
+#include "fence/extent.h"
 #include "fence/fence_int.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
@@ -69,31 +70,54 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
     return n;
 }
 
+/* What the file counts for when the range has been written or reserved, of which `missing` bytes are not there yet. */
+static uint64_t bytes_with(const struct stat *before, uint64_t end, uint64_t missing)
+{
+    struct stat st = *before;
+
+    st.st_blocks += (blkcnt_t) (missing / 512);
+    if (end > (uint64_t) st.st_size)
+        st.st_size = (off_t) end;
+    return quota_bytes_of(&st);
+}
+
 /*
- * The quota is taken before the write and set right after it by what the file really occupies. A write that only replaces
- * bytes which are there may go on when nothing is left.
+ * Room for a range is taken before it is written and set right afterwards by what the file really occupies. Only what is not there yet
+ * needs any, and where that is, must be looked for: totals do not tell, since space may be reserved beyond the end. A write at the
+ * end, the usual one, is not worth a look, and neither is telling what is reserved from a hole, unless the answer would be no.
+ * `end` is that of the file afterwards, at the least.
  */
+static int take_room(struct fence *f, int fd, const struct stat *before, uint64_t offset, uint64_t size, uint64_t end,
+                     uint64_t *ret_taken)
+{
+    uint64_t now = quota_bytes_of(before), then;
+
+    if (offset >= (uint64_t) before->st_size)
+        then = now + size;
+    else
+        then = bytes_with(before, end, extent_holes(fd, offset, size));
+    *ret_taken = then > now ? then - now : 0;
+    if (quota_take(&f->quota, *ret_taken, 0) == 0)
+        return 0;
+    then = bytes_with(before, end, extent_missing(fd, offset, size));
+    *ret_taken = then > now ? then - now : 0;
+    return quota_take(&f->quota, *ret_taken, 0);
+}
+
 static ssize_t write_counted(struct fence *f, struct inode *inode, int fd, size_t size, off_t offset, write_fn write_to,
                              void *cookie)
 {
-    struct stat before, after;
+    struct stat before;
+    uint64_t taken;
     ssize_t n;
 
     if (fstat(fd, &before) < 0)
         return -errno;
-    if (quota_take(&f->quota, size, 0) < 0) {
-        bool is_within = offset + (off_t) size <= before.st_size && before.st_blocks * 512 >= before.st_size;
-        if (!is_within)
-            return -ENOSPC;
-        return write_to(fd, size, offset, cookie);
-    }
+    n = take_room(f, fd, &before, (uint64_t) offset, size, (uint64_t) offset + size, &taken);
+    if (n < 0)
+        return n;
     n = write_to(fd, size, offset, cookie);
-    if (fstat(fd, &after) < 0)
-        after = before;
-    int64_t grown = (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before));
-    quota_add(&f->quota, grown - (int64_t) size, 0);
-    if (inode_has(inode, INODE_DEAD))
-        quota_add_dead(&f->quota, grown);
+    quota_add_growth(f, inode, fd, &before, taken);
     return n;
 }
 
@@ -178,21 +202,19 @@ int op_fsync(struct fence *f, const struct caller *who, struct inode *inode, boo
 
 static int allocate(struct fence *f, struct inode *inode, int fd, int mode, off_t offset, off_t length)
 {
-    struct stat before, after;
-    bool takes = !(mode & FALLOC_FL_PUNCH_HOLE);
+    bool takes = !(mode & FALLOC_FL_PUNCH_HOLE) && quota_limits_bytes(&f->quota);
+    uint64_t end = mode & FALLOC_FL_KEEP_SIZE ? 0 : (uint64_t) offset + (uint64_t) length, taken = 0;
+    struct stat before;
     int r;
 
     autolock(fence_file_stripe(f, inode));
-    r = takes ? quota_take(&f->quota, (uint64_t) length, 0) : 0;
+    if (fstat(fd, &before) < 0)
+        return -errno;
+    r = takes ? take_room(f, fd, &before, (uint64_t) offset, (uint64_t) length, end, &taken) : 0;
     if (r < 0)
         return r;
-    bool known = fstat(fd, &before) == 0;
     r = fallocate(fd, mode, offset, length) < 0 ? -errno : 0;
-    known = known && fstat(fd, &after) == 0;
-    int64_t grown = known ? (int64_t) (quota_bytes_of(&after) - quota_bytes_of(&before)) : 0;
-    quota_add(&f->quota, grown - (takes ? (int64_t) length : 0), 0);
-    if (inode_has(inode, INODE_DEAD))
-        quota_add_dead(&f->quota, grown);
+    quota_add_growth(f, inode, fd, &before, taken);
     return r;
 }
 

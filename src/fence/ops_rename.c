@@ -20,6 +20,7 @@
 #include "fence/origin.h"
 #include "fence/quota.h"
 #include "fence/record.h"
+#include "fence/remains.h"
 #include "fence/remove.h"
 #include "fence/renew.h"
 #include "fence/resolve.h"
@@ -224,7 +225,6 @@ static void note_move(struct inode *moved)
 
 static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
 {
-    int64_t below = to->is_up && to->inode ? remove_count_below(f, to->inode) : 0;
     struct entry *old, *moved;
 
     remove_from_tree(f, to->dir, to->name, false);
@@ -242,7 +242,7 @@ static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
     tree_unlock(f);
     numbers_note(f, from->dir, from->name, 0);
     numbers_note(f, to->dir, to->name, from->inode->ino);
-    quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0) - below);
+    quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0));
 }
 
 static void swap_in_tree(struct fence *f, struct end *a, struct end *b)
@@ -301,8 +301,10 @@ static bool is_still_there(struct fence *f, const struct end *e)
 
 static int replace_one(struct fence *f, struct end *from, struct end *to)
 {
+    struct remains remains;
     int r;
 
+    remains_collect(f, to->inode, &remains);
     dir_lock_two(f, from->dir, to->dir);
     r = is_still_there(f, from) ? 0 : -EAGAIN;
     if (r == 0 && to->inode && to->is_up)
@@ -316,6 +318,9 @@ static int replace_one(struct fence *f, struct end *from, struct end *to)
     dir_unlock_two(f, from->dir, to->dir);
     if (r == 0 && to->inode && to->is_up)
         remove_count_dead(f, to->inode);
+    if (r == 0)
+        remains_give_back(f, &remains);
+    remains_done(f, &remains);
     return r;
 }
 
@@ -355,12 +360,13 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
         return 0;
     lose_name(f, from);
     r = end_prepare(f, to);
-    if (r == 0 && to->inode && !(flags & RENAME_EXCHANGE))
-        r = remove_keep_covered(f, to->inode);
     if (r == 0)
         r = bring_up(f, from, to);
     if (r == 0)
         r = end_prepare(f, from);
+    /* After what may find no room: nobody could keep one copy after the other of a file that stays. */
+    if (r == 0 && to->inode && !(flags & RENAME_EXCHANGE))
+        r = remove_keep_covered(f, to->inode);
     if (r != 0)
         return r;
     if (from->in_base)

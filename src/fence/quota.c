@@ -63,6 +63,16 @@ uint64_t quota_bytes_of(const struct stat *st)
     return stored > size && stored <= size + TRIFLE ? size : stored;
 }
 
+void quota_add_growth(struct fence *f, struct inode *inode, int fd, const struct stat *before, uint64_t taken)
+{
+    struct stat after;
+    int64_t grown = fstat(fd, &after) == 0 ? (int64_t) (quota_bytes_of(&after) - quota_bytes_of(before)) : 0;
+
+    quota_add(&f->quota, grown - (int64_t) taken, 0);
+    if (inode_has(inode, INODE_DEAD))
+        quota_add_dead(&f->quota, grown);
+}
+
 void quota_add_dead(struct quota *quota, int64_t bytes)
 {
     autolock(&quota->lock);

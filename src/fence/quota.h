@@ -19,6 +19,9 @@ void quota_give(struct quota *quota, uint64_t bytes, uint64_t inodes);
  * reserved while writing) does not show, space beyond the end does when it is more than a trifle. */
 uint64_t quota_bytes_of(const struct stat *st);
 
+/* What a file has grown by since `before`, or shrunk, in place of what was taken for it. The file's stripe is held, since `before` too. */
+void quota_add_growth(struct fence *f, struct inode *inode, int fd, const struct stat *before, uint64_t taken);
+
 /* A file that counts already has no name any more, or is gone for good. When the kernel forgets such a file nobody can foresee, so
  * what is shown leaves them out, while the limit counts them. */
 void quota_add_dead(struct quota *quota, int64_t bytes);

@@ -20,6 +20,7 @@
 #include "fence/origin.h"
 #include "fence/quota.h"
 #include "fence/record.h"
+#include "fence/remains.h"
 #include "fence/resolve.h"
 #include "fence/whiteout.h"
 
@@ -57,12 +58,10 @@ static bool has_many_pinned(struct fence *f)
 }
 
 /* A file without a name stays readable while it is open: by its descriptor. When too many are held so, by a link in work. */
-int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char *name)
+int remove_keep_content(struct fence *f, struct inode *inode, int dirfd, const char *name)
 {
     struct handle *h;
 
-    if (inode_is_dir(inode) || !inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)) || !is_last_name(f, inode))
-        return 0;
     if (has_many_pinned(f))
         return keep_by_name(f, inode, dirfd, name);
     h = handle_get_cached(f, inode, LAYER_DELTA);
@@ -75,6 +74,13 @@ int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char
     handle_pin(f, inode, LAYER_DELTA);
     handle_put(f, h);
     return 0;
+}
+
+int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char *name)
+{
+    if (inode_is_dir(inode) || !inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)) || !is_last_name(f, inode))
+        return 0;
+    return remove_keep_content(f, inode, dirfd, name);
 }
 
 void remove_count_dead(struct fence *f, struct inode *inode)
@@ -112,7 +118,9 @@ struct removal {
     struct handle *dir;  /* owned reference; NULL when the delta needs no change */
     bool in_base;
     bool is_up;
+    bool is_gone;
     struct stat base; /* with in_base */
+    struct remains remains;
 };
 
 static void removal_end(struct fence *f, struct inode *dir, struct removal *re)
@@ -121,6 +129,9 @@ static void removal_end(struct fence *f, struct inode *dir, struct removal *re)
     handle_put(f, re->dir);
     if (re->is_up)
         remove_count_dead(f, re->inode);
+    if (re->is_gone)
+        remains_give_back(f, &re->remains);
+    remains_done(f, &re->remains);
     inode_unref(f, re->inode);
 }
 
@@ -155,6 +166,7 @@ static int removal_begin(struct fence *f, struct inode *dir, const char *name, s
         inode_unref(f, re->inode);
         return r;
     }
+    remains_collect(f, re->inode, &re->remains);
     dir_lock(f, dir);
     tree_lock(f);
     const struct entry *e = entry_find(dir, name, strlen(name));
@@ -188,26 +200,8 @@ void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool
         numbers_note(f, dir, name, 0);
 }
 
-static void count_name(struct fence *f, struct entry *e, void *cookie)
-{
-    (void) f;
-    *(int64_t *) cookie += e->flags & (ENTRY_UP | ENTRY_WHITEOUT) ? 1 : 0;
-}
-
-int64_t remove_count_below(struct fence *f, struct inode *dir)
-{
-    int64_t count = 0;
-
-    tree_lock(f);
-    if (dir->dir)
-        tree_each_below(f, dir, count_name, &count);
-    tree_unlock(f);
-    return count;
-}
-
 static int take_away(struct fence *f, struct inode *dir, const char *name, struct removal *re)
 {
-    int64_t below = re->is_up ? remove_count_below(f, re->inode) : 0;
     int r = 0;
 
     if (re->is_up)
@@ -228,7 +222,8 @@ static int take_away(struct fence *f, struct inode *dir, const char *name, struc
     if (r < 0 && !re->in_base)
         return r;
     remove_from_tree(f, dir, name, re->in_base);
-    quota_add(&f->quota, 0, (re->in_base ? 1 : 0) - (re->is_up ? 1 : 0) - below);
+    quota_add(&f->quota, 0, (re->in_base ? 1 : 0) - (re->is_up ? 1 : 0));
+    re->is_gone = true;
     attr_touch_dir(f, dir, re->dir->fd);
     return 0;
 }

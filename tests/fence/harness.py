@@ -611,6 +611,20 @@ def view_of(root, times=False):
     return out
 
 
+@contextlib.contextmanager
+def folding(source, mountpoint):
+    """The tree `source` shown at `mountpoint` by a filesystem that ignores case and how an é is written."""
+    mountpoint.mkdir(parents=True, exist_ok=True)
+    child = subprocess.Popen([tools_dir() / "probe_fold", source, mountpoint])
+    try:
+        assert wait_until(lambda: is_mountpoint(mountpoint) or child.poll() is not None) and child.poll() is None
+        yield
+    finally:
+        umount(mountpoint)
+        child.kill()
+        child.wait()
+
+
 def wait_until(condition, timeout=5.0, step=0.01):
     deadline = time.monotonic() + timeout
     while True:

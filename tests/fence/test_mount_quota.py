@@ -2,7 +2,11 @@
 
 import os
 
-from harness import Fence, Tree
+from harness import Fence, Tree, folding
+
+
+def stored_in(directory):
+    return sum(os.lstat(os.path.join(t, n)).st_blocks * 512 for t, _, ns in os.walk(directory) for n in ns)
 
 
 def test_bytes_run_out_at_write_time(dirs):
@@ -96,8 +100,76 @@ os.waitpid(pid, 0)
 """)
         f.control("sync")
         f.stop()
-    used = sum(os.lstat(os.path.join(t, n)).st_blocks * 512 for t, _, ns in os.walk(dirs / "delta") for n in ns)
+    used = stored_in(dirs / "delta")
     assert used < 3 << 20, f"{used} bytes in a delta of 1M"
+
+
+def test_space_reserved_beyond_the_end_does_not_pay_for_holes(dirs):
+    with Fence(dirs, options=["--quota", "8M"]) as f:
+        got = f.python("""
+N = (8 << 20) - (64 << 10)
+KEEP, PUNCH = 1, 2
+def fill(name):
+    fd = os.open(name, os.O_CREAT|os.O_RDWR); written = 0
+    os.ftruncate(fd, N)
+    attempt(fallocate, fd, KEEP, N, N)
+    try:
+        for at in range(0, N, 1 << 20): written += os.pwrite(fd, b"x" * min(1 << 20, N - at), at)
+    except OSError as e: result = name_of(e.errno)
+    else: result = "all of it"
+    os.ftruncate(fd, 2 * N); attempt(fallocate, fd, KEEP|PUNCH, N, N); os.ftruncate(fd, N)
+    os.close(fd)
+    return result, written <= 1 << 20
+say(fill("first"))
+total = [fill(f"f{i}") for i in range(4)]
+say(sum(os.stat(n).st_blocks * 512 for n in os.listdir(".")) <= 9 << 20)
+""").ok().out.splitlines()
+        assert got == ["('ENOSPC', True)", "True"]
+        f.stop()
+    assert stored_in(dirs / "delta/data") <= 9 << 20
+
+
+def test_replacing_and_reserving_what_is_there_needs_no_room(dirs):
+    with Fence(dirs, options=["--quota", "1M"]) as f:
+        got = f.python("""
+fd = os.open("f", os.O_CREAT|os.O_RDWR)
+say(os.write(fd, b"x" * (900 << 10)), attempt(os.pwrite, fd, b"y" * (950 << 10), 0), attempt(os.posix_fallocate, fd, 0, 950 << 10))
+say(attempt(os.pwrite, fd, b"z" * (1 << 20), 0), attempt(os.pwrite, fd, b"z" * (1 << 20), 0), attempt(os.pwrite, fd, b"!", 1 << 20))
+""").ok().out.splitlines()
+        assert got == [f"{900 << 10} {950 << 10} ok", f"{1 << 20} {1 << 20} ENOSPC"]
+
+
+def test_a_copy_counts_for_what_it_occupies_whatever_the_base_says(work):
+    """Through a file system that tells nothing of holes they are copied as bytes, though the base reports no blocks for them."""
+    (work / "sparse").mkdir()
+    for name in ("s1", "s2", "s3", "large"):
+        with open(work / "sparse" / name, "wb") as file:
+            file.truncate(16 << 20 if name == "large" else 3 << 20)
+    with folding(work / "sparse", work / "base"), Fence(work, options=["--quota", "8M"]) as f:
+        assert os.stat(work / "base/s1").st_blocks == 0
+        free = "v = os.statvfs('.'); say(v.f_bavail * v.f_frsize >> 20, attempt(os.utime, 's1'), attempt(os.utime, 'large'))"
+        assert f.python(free).ok().out == "8 ok ENOSPC\n"
+        got = f.python("""
+def free(): v = os.statvfs("."); return v.f_bavail * v.f_frsize >> 20
+say(free()); os.unlink("s1"); say(free())
+say(attempt(os.write, os.open("most", os.O_CREAT|os.O_WRONLY), b"x" * (7 << 20)))
+for name in ("s2", "s3"): say(attempt(os.utime, name), attempt(os.unlink, name))
+say(free())
+""").ok().out.splitlines()
+        assert got == ["5", "8", str(7 << 20), "ENOSPC ok", "ENOSPC ok", "1"]
+        f.stop()
+
+
+def test_a_removed_directory_gives_back_what_was_hidden_in_it(dirs):
+    with Fence(dirs, options=["--quota", "1M", "--quota-inodes", "50"]) as f:
+        f.sh("mkdir -p e/h; head -c 800K /dev/zero > e/h/most; touch e/h/1 e/h/2").ok()
+        f.set_rules(["/**=write", "/e/h=none", "/e/h/**=none"])
+        got = f.python("""
+def left(): v = os.statvfs("."); return v.f_bavail * v.f_frsize, v.f_ffree
+before = left(); os.rmdir("e"); after = left()
+say(after[0] - before[0] >> 10, after[1] - before[1], put("again", b"y" * (900 << 10)))
+""").ok().out
+        assert got == "800 5 ok\n"
 
 
 def test_copying_up_a_large_file_is_charged(dirs):

@@ -4,14 +4,13 @@ The bytes that must stay behind are recognisable, so besides the errno each atte
 base must be untouched byte for byte and the fence alive.
 """
 
-import contextlib
 import os
 import subprocess
 import time
 
 import pytest
 from attacker import FIXED, RULES, SECRET, VIEWED, answers
-from harness import Tree, is_mountpoint, tools_dir, umount, wait_until
+from harness import Tree, folding, wait_until
 
 
 # Opening and naming
@@ -120,20 +119,6 @@ say(attempt(os.unlink, "open/" + n), exists("open/" + n), put("open/" + n, b"aga
 """,
     )
     assert got == ["ok b'x' ENAMETOOLONG ENAMETOOLONG ENAMETOOLONG ENAMETOOLONG", "ok ENOENT ok b'again' True"]
-
-
-@contextlib.contextmanager
-def folding(source, mountpoint):
-    """The tree `source` shown at `mountpoint` by a filesystem that ignores case and how an é is written."""
-    mountpoint.mkdir(parents=True, exist_ok=True)
-    child = subprocess.Popen([tools_dir() / "probe_fold", source, mountpoint])
-    try:
-        assert wait_until(lambda: is_mountpoint(mountpoint) or child.poll() is not None) and child.poll() is None
-        yield
-    finally:
-        umount(mountpoint)
-        child.kill()
-        child.wait()
 
 
 def test_a_base_that_folds_case_serves_only_the_very_name(work, fence):
