@@ -92,7 +92,7 @@ static void make_room(struct numbers *n)
     }
     free(old);
     /* As large as the other, always: both are asked with the same number of slots. */
-    if (n->taken)
+    if (n->stays || n->taken)
         find_taken(n);
 }
 
@@ -103,7 +103,7 @@ static void put(struct numbers *n, struct pair pair)
     struct pair *slot = slot_of(n->pairs, n->pair_cap, pair.name);
     n->pair_count += !slot->name;
     *slot = pair;
-    if (!n->taken || !pair.ino)
+    if ((!n->stays && !n->taken) || !pair.ino)
         return;
     /* One that was given up stays taken for a while: who would have it by its name gets another, which does no harm. */
     if (n->taken_count * 2 >= n->pair_cap)
@@ -240,7 +240,9 @@ int numbers_loaded(struct fence *f)
     kept = n->kept.len / sizeof(struct pair);
     r = n->count > kept * 2 + VOID_MOST ? write_anew(f, n, f->born) : 0;
     n->stays = f->hands_over;
-    if (!n->stays)
+    if (n->stays)
+        find_taken(n);
+    else
         forget_read(n);
     buf_done(&n->kept);
     return r;

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from attacker import FIXED, RULES, SECRET, VIEWED, answers
-from harness import Tree, folding, wait_until
+from harness import Tree, folding, umount, wait_until
 
 
 # Opening and naming

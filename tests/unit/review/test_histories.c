@@ -243,9 +243,23 @@ static void agent_edits(struct history *h, size_t i)
     agent_puts(h, i);
 }
 
+/* It knows what it is about to change: who works from what has changed since makes a conflict, which is another test's (test_partial.c). */
+static void agent_reads(struct history *h)
+{
+    char bytes[4096];
+
+    for (size_t i = 0; i < PATHS; i++) {
+        struct inode *inode = agent_sees(h, paths[i]) ? walk(&h->w->f, paths[i], NULL) : NULL;
+
+        if (inode && S_ISREG(atomic_load(&inode->mode)))
+            assert_true(op_read(h->w->f.fence, &nobody, inode, bytes, sizeof(bytes), 0) >= 0);
+    }
+}
+
 static void agent_works(struct history *h)
 {
     agent_start(h->w, (const char *const[]){ "**=write", NULL }, true);
+    agent_reads(h);
     for (unsigned n = 1 + pick(h, 6); n > 0; n--) {
         size_t i = pick(h, PATHS);
         unsigned what = pick(h, 12);
