@@ -110,6 +110,72 @@ def test_nesting_through_a_symlink_is_refused(dirs):
     refuses(dirs, delta=dirs / "alias/d")
 
 
+def test_a_delta_in_the_base_is_refused_before_it_is_made(dirs):
+    for place in ("base/zz", "base/zz/", "base/d/../zz", "alias/zz"):
+        if not (dirs / "alias").is_symlink():
+            os.symlink("base", dirs / "alias")
+        assert "lie in one another" in refuses(dirs, delta=f"{dirs}/{place}")
+        assert sorted(os.listdir(dirs / "base")) == ["a", "d"]
+
+
+def test_a_delta_is_made_by_any_name_for_its_place(dirs):
+    for name in ("delta", "delta/", "./delta", "d2//", "mnt/../d3"):
+        with Fence(dirs, delta=f"{dirs}/{name}") as f:
+            shutil.rmtree(f.delta)
+            f.remount(delta=name, prefix=["env", "-C", dirs])
+            f.sh("echo x > new").ok()
+        assert (dirs / name / "data/new").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("name", ["", "absent/delta", "dangling", "file/delta"])
+def test_a_delta_that_has_no_place_is_refused(dirs, name):
+    os.symlink("base/elsewhere", dirs / "dangling")
+    (dirs / "file").write_text("")
+    ran = agentfense("mount", "--base", "base", "--delta", name, "--rule", "**=write", "mnt", cwd=dirs)
+    assert ran.returncode > 0 and "delta '" in ran.stderr and name in ran.stderr, ran
+    assert sorted(os.listdir(dirs)) == ["base", "dangling", "file", "mnt"]
+
+
+@pytest.mark.parametrize("how", ["missing", "a file", "in the base", "around the delta"])
+def test_a_refused_mount_leaves_no_new_delta_behind(dirs, how):
+    for d in ("around", "base/d/m"):
+        (dirs / d).mkdir()
+    delta = dirs / "around/delta"
+    mnt = {"missing": "nowhere", "a file": "base/a", "in the base": "base/d/m", "around the delta": "around"}[how]
+    refuses(dirs, delta=delta, mnt=dirs / mnt, rule="/x/y/=write")
+    assert not delta.exists()
+
+
+def test_who_may_not_mount_is_left_no_new_delta(dirs):
+    if not IS_ROOT:
+        pytest.skip("root only can become somebody else")
+    home = dirs / "theirs"
+    for d in (home, home / "mnt"):
+        d.mkdir()
+        os.chown(d, SANDBOX_UID, SANDBOX_GID)
+    program = tools_dir() / "agentfense"
+    if not program.exists():
+        shutil.copy(os.environ["AGENTFENSE"], program)
+        program.chmod(0o755)
+    ran = run(
+        [program, "mount", "--base", dirs / "base", "--delta", home / "delta", "--rule", "/x/y/=write", home / "mnt"], cwd="/"
+    )
+    assert ran.code > 0 and not is_mountpoint(home / "mnt"), ran.err
+    assert os.listdir(home) == ["mnt"]
+
+
+def test_a_refused_mount_leaves_a_delta_that_was_there(dirs):
+    with Fence(dirs) as f:
+        f.sh("echo x > new").ok()
+    before = sorted(os.listdir(dirs / "delta"))
+    refuses(dirs, mnt=dirs / "nowhere")
+    assert sorted(os.listdir(dirs / "delta")) == before
+    assert (dirs / "delta/data/new").read_text() == "x\n"
+    (dirs / "empty").mkdir()
+    refuses(dirs, delta=dirs / "empty", mnt=dirs / "nowhere")
+    assert (dirs / "empty").is_dir(), "somebody else made it"
+
+
 def test_an_unreadable_base_is_refused(dirs):
     """As somebody who may not read it."""
     if not IS_ROOT:
