@@ -40,6 +40,7 @@ struct mounted {
     struct fence *fence;
     int signal_fd;
     int control_fd; /* -1: none */
+    struct stat control_st;
     int events_fd;  /* -1: none */
     int done_fd[2]; /* closed for writing when fence_run() has returned */
 };
@@ -199,20 +200,55 @@ static void client_accept(struct mounted *m)
     place->came = ++m->arrivals;
 }
 
-static int listen_control(const char *path, int *ret_fd, struct err *err)
+/* What is there stays, unless it is a socket that nobody listens on: what a mount that was killed left behind. */
+static int clear_control(const struct sockaddr_un *address, struct err *err)
+{
+    const char *path = address->sun_path;
+    autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct stat st;
+
+    if (fd < 0 || lstat(path, &st) < 0)
+        return fd >= 0 && errno == ENOENT ? 0 : err_errno(err, -errno, "--control '%s'", path);
+    if (!S_ISSOCK(st.st_mode))
+        return err_set(err, ERR_ALREADY_EXISTS, -EEXIST,
+                       "--control '%s' is there and not a socket: name a path where nothing is", path);
+    /* EAGAIN: its queue is full, so somebody is there. EPROTOTYPE: a socket of another kind, which is not ours to replace. */
+    if (connect(fd, (const struct sockaddr *) address, sizeof(*address)) == 0 || errno != ECONNREFUSED)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EADDRINUSE, "--control '%s' is in use: somebody answers there", path);
+    return unlink(path) < 0 && errno != ENOENT ? err_errno(err, -errno, "--control '%s'", path) : 0;
+}
+
+static int listen_control(struct mounted *m, const char *path, struct err *err)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    autofd int fd = -1;
+    int r;
 
     if (strlen(path) >= sizeof(address.sun_path))
-        return err_invalid(err, "--control '%s' is too long for a socket", path);
+        return err_invalid(err, "--control '%s' is too long for a socket: at most %zu bytes", path,
+                           sizeof(address.sun_path) - 1);
     memcpy(address.sun_path, path, strlen(path));
-    unlink(path);
-    if (fd < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || chmod(path, 0600) < 0 ||
-        listen(fd, SOMAXCONN) < 0)
+    r = clear_control(&address, err);
+    if (r < 0)
+        return r;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* The mode it has before bind(2) is what its file is made with: there is no moment at which it is open to others. */
+    if (fd < 0 || fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0)
         return err_errno(err, -errno, "control socket '%s'", path);
-    *ret_fd = steal_fd(&fd);
+    m->control_fd = steal_fd(&fd);
+    if (listen(m->control_fd, SOMAXCONN) < 0 || lstat(path, &m->control_st) < 0)
+        return err_errno(err, -errno, "control socket '%s'", path);
     return 0;
+}
+
+/* Not what somebody else has put there since. */
+static void remove_control(struct mounted *m)
+{
+    const char *path = m->options->control_path;
+    struct stat st;
+
+    if (m->control_fd >= 0 && lstat(path, &st) == 0 && st.st_dev == m->control_st.st_dev && st.st_ino == m->control_st.st_ino)
+        unlink(path);
 }
 
 static void handle_signal(struct mounted *m)
@@ -289,14 +325,13 @@ static int prepare(struct mounted *m, struct err *err)
             return err_errno(err, -errno, "events file '%s'", o->events_path);
         o->config.on_denial = on_denial;
     }
+    /* Before there is a mount or a delta to take back. Who connects now is answered once it is mounted. */
+    if (o->control_path && (r = listen_control(m, o->control_path, err)) < 0)
+        return r;
     o->config.rules = rules;
     o->config.cookie = m;
     r = fence_new(&o->config, &m->fence, err);
-    if (r == 0)
-        r = fence_mount(m->fence, o->mount_point, err);
-    if (r == 0 && o->control_path)
-        r = listen_control(o->control_path, &m->control_fd, err);
-    return r;
+    return r < 0 ? r : fence_mount(m->fence, o->mount_point, err);
 }
 
 static int run_mounted(struct mounted *m, struct err *err)
@@ -323,8 +358,7 @@ static void mounted_done(struct mounted *m)
     fence_free(m->fence);
     for (size_t i = 0; i < CLIENTS; i++)
         client_close(&m->clients[i]);
-    if (m->control_fd >= 0)
-        unlink(m->options->control_path);
+    remove_control(m);
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (fds[i] >= 0)
             close(fds[i]);

@@ -282,6 +282,58 @@ def test_help_is_given(work):
     assert ran.returncode == 0 and "--base" in ran.stdout + ran.stderr
 
 
+# ---- the place of the control socket ----
+
+
+def test_a_file_in_the_place_of_the_control_socket_is_left_alone(dirs):
+    (dirs / "precious.txt").write_text("precious")
+    os.symlink("precious.txt", dirs / "link")
+    os.symlink("gone", dirs / "dangling")
+    (dirs / "directory").mkdir()
+    os.mkfifo(dirs / "fifo")
+    before = fingerprint(dirs)
+    for name in ("precious.txt", "link", "dangling", "directory", "fifo"):
+        message = refuses(dirs, "--control", dirs / name)
+        assert "--control" in message and f"{dirs}/{name}'" in message and "not a socket" in message, message
+        assert fingerprint(dirs) == before
+
+
+def test_a_control_socket_that_somebody_answers_is_left_alone(dirs):
+    (dirs / "mnt2").mkdir()
+    with Fence(dirs) as f:
+        message = refuses(dirs, "--control", f.control_path, delta=dirs / "delta2", mnt=dirs / "mnt2")
+        assert "--control" in message and "in use" in message, message
+        assert not f.control("stats").get("error")
+        assert not (dirs / "delta2").exists()
+
+
+def test_a_control_socket_that_nobody_answers_any_more_is_replaced(dirs):
+    f = Fence(dirs).start()
+    f.process.kill()
+    f.process.wait()
+    f.process = None
+    f.clear_mount()
+    assert stat.S_ISSOCK(f.control_path.stat().st_mode)
+    args = ["mount", "--base", f.base, "--delta", f.delta, "--rule", "**=write", "--control", f.control_path, f.mnt]
+    child = subprocess.Popen([os.environ["AGENTFENSE"], *args], stderr=subprocess.PIPE, text=True)
+    try:
+        assert child.stderr.readline().startswith("mounted")
+        assert not f.control("stats").get("error")
+    finally:
+        child.terminate()
+        assert child.wait(20) == 0
+        child.stderr.close()
+    assert not f.control_path.exists()
+
+
+def test_at_the_end_only_the_own_control_socket_is_removed(dirs):
+    f = Fence(dirs).start()
+    f.control_path.unlink()
+    f.control_path.write_text("somebody's")
+    assert f.stop() == 0
+    assert f.control_path.read_text() == "somebody's"
+
+
 # ---- beginning and end ----
 
 
