@@ -20,6 +20,7 @@
 #include "cli/mount_options.h"
 #include "cli/verb.h"
 #include "fence/fence.h"
+#include "fence/record.h"
 #include "policy/policy_file.h"
 
 #define CLIENTS 64
@@ -68,7 +69,7 @@ static int load_rules(const struct mount_options *o, const char *only_file, stru
     return r < 0 ? r : compile(o, &rules, ret, err);
 }
 
-/* One line for one refusal; the log's formatting keeps what a stranger named from forging another. */
+/* One line for one refusal: whatever a stranger named, JSON keeps it from forging another. */
 static void on_denial(const struct fence_denial *d, void *cookie)
 {
     struct mounted *m = cookie;
@@ -78,15 +79,9 @@ static void on_denial(const struct fence_denial *d, void *cookie)
     if (m->events_fd < 0)
         return;
     clock_format(clock_timespec_of_ns(d->wall_ns), 6, when);
-    buf_addf(&line, "{\"time\":\"%s\",\"event\":\"permission_denied\",\"op\":\"%s\",\"path\":\"", when, need_name(d->op));
-    for (const char *p = d->path; *p; p++) {
-        unsigned char c = (unsigned char) *p;
-        if (c < 0x20 || c == '"' || c == '\\' || c >= 0x7f)
-            buf_addf(&line, c >= 0x80 ? "\\udc%02x" : "\\u%04x", c);
-        else
-            buf_add_char(&line, (char) c);
-    }
-    buf_addf(&line, "\",\"level\":\"%s\",\"errno\":\"%s\",\"pid\":%d,\"repeats\":%" PRIu64, level_name(d->level),
+    buf_addf(&line, "{\"time\":\"%s\",\"event\":\"permission_denied\",\"op\":\"%s\",\"path\":", when, need_name(d->op));
+    record_add_string(&line, d->path);
+    buf_addf(&line, ",\"level\":\"%s\",\"errno\":\"%s\",\"pid\":%d,\"repeats\":%" PRIu64, level_name(d->level),
              strerrorname_np(d->error), (int) d->pid, d->repeats);
     if (d->detail)
         buf_addf(&line, ",\"syscall\":\"%s\"", d->detail);
@@ -95,22 +90,26 @@ static void on_denial(const struct fence_denial *d, void *cookie)
         return;
 }
 
-static void swap_rules(struct mounted *m, const char *only_file, struct buf *answer)
+static void tell_outcome(int r, const struct err *err, struct buf *answer)
 {
-    struct err err = ERR_NONE;
-    autoptr(ruleset) rules = NULL;
-    int r = load_rules(m->options, only_file, &rules, &err);
-
-    if (r == 0)
-        r = fence_set_rules(m->fence, rules);
     if (r == 0) {
         buf_add_str(answer, "{\"ok\":true}\n");
         return;
     }
-    buf_add_str(answer, "{\"ok\":false,\"error\":\"");
-    for (const char *p = *err.text ? err.text : strerror(-r); *p; p++)
-        buf_addf(answer, *p == '"' || *p == '\\' ? "\\%c" : (unsigned char) *p < 0x20 ? " " : "%c", *p);
-    buf_add_str(answer, "\"}\n");
+    buf_add_str(answer, "{\"ok\":false,\"error\":");
+    record_add_string(answer, err->text);
+    buf_add_str(answer, "}\n");
+}
+
+static int swap_rules(struct mounted *m, const char *only_file, struct err *err)
+{
+    autoptr(ruleset) rules = NULL;
+    int r = load_rules(m->options, only_file, &rules, err);
+
+    if (r < 0)
+        return r;
+    r = fence_set_rules(m->fence, rules);
+    return r < 0 ? err_errno(err, r, "taking the rules") : 0;
 }
 
 static void tell_stats(struct mounted *m, struct buf *answer)
@@ -130,28 +129,43 @@ static void tell_stats(struct mounted *m, struct buf *answer)
     buf_add_str(answer, "}}\n");
 }
 
-static void tell_changed(struct mounted *m, const char *const *paths, size_t count, struct buf *answer)
+static int take_changed(struct mounted *m, const char *path, struct err *err)
 {
-    if (fence_base_changed(m->fence, paths, count) == 0)
-        buf_add_str(answer, "{\"ok\":true}\n");
-    else
-        buf_add_str(answer, "{\"ok\":false,\"error\":\"not an absolute path\"}\n");
+    int r = fence_base_changed(m->fence, &path, path ? 1 : 0);
+
+    if (r == -EINVAL && path)
+        return err_refuse(err, r, path,
+                          "is no path of the base: one begins with '/', its top, and has no part that is empty, '.' or '..'");
+    return r < 0 ? err_errno(err, r, "looking at the base again") : 0;
+}
+
+static int sync_delta(struct mounted *m, struct err *err)
+{
+    int r = fence_sync(m->fence);
+
+    return r < 0 ? err_errno(err, r, "syncing delta '%s'", m->options->config.delta_path) : 0;
 }
 
 static void handle_line(struct mounted *m, char *line, struct buf *answer)
 {
-    if (strncmp(line, "rules ", 6) == 0)
-        swap_rules(m, line + 6, answer);
-    else if (strcmp(line, "stats") == 0)
+    struct err err = ERR_NONE;
+    int r;
+
+    if (strcmp(line, "stats") == 0) {
         tell_stats(m, answer);
+        return;
+    }
+    if (strncmp(line, "rules ", 6) == 0)
+        r = swap_rules(m, line + 6, &err);
     else if (strncmp(line, "changed ", 8) == 0)
-        tell_changed(m, (const char *const[]){ line + 8 }, 1, answer);
+        r = take_changed(m, line + 8, &err);
     else if (strcmp(line, "changed") == 0)
-        tell_changed(m, NULL, 0, answer);
+        r = take_changed(m, NULL, &err);
     else if (strcmp(line, "sync") == 0)
-        buf_addf(answer, "{\"ok\":%s}\n", fence_sync(m->fence) == 0 ? "true" : "false");
+        r = sync_delta(m, &err);
     else
-        buf_add_str(answer, "{\"ok\":false,\"error\":\"unknown request\"}\n");
+        r = err_refuse(&err, -EINVAL, line, "is none of rules FILE, changed [PATH], stats and sync");
+    tell_outcome(r, &err, answer);
 }
 
 static void client_close(struct client *c)
@@ -254,7 +268,7 @@ static void remove_control(struct mounted *m)
 static void handle_signal(struct mounted *m)
 {
     struct signalfd_siginfo info;
-    autodone(buf) struct buf answer = BUF_EMPTY;
+    struct err err = ERR_NONE;
 
     if (read(m->signal_fd, &info, sizeof(info)) != sizeof(info))
         return;
@@ -262,9 +276,8 @@ static void handle_signal(struct mounted *m)
         fence_stop(m->fence);
         return;
     }
-    swap_rules(m, NULL, &answer);
-    if (strstr(answer.data, "\"ok\":false"))
-        fprintf(stderr, "agentfense: keeping the old rules: %s", answer.data);
+    if (swap_rules(m, NULL, &err) < 0)
+        fprintf(stderr, "agentfense: keeping the old rules: %s\n", err.text);
 }
 
 /* Signals and the control socket, beside the thread that serves the mount. */
@@ -306,6 +319,16 @@ static int open_signals(int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
+static int make_fence(const struct mount_options *o, struct fence **ret, struct err *err)
+{
+    int r = fence_new(&o->config, ret, err);
+    struct err why = *err;
+
+    if (r == -EXDEV && why.code == ERR_FAILED_PRECONDITION)
+        return err_set(err, why.code, r, "%s; --other-base takes it nevertheless", why.text);
+    return r;
+}
+
 static int prepare(struct mounted *m, struct err *err)
 {
     struct mount_options *o = m->options;
@@ -330,7 +353,7 @@ static int prepare(struct mounted *m, struct err *err)
         return r;
     o->config.rules = rules;
     o->config.cookie = m;
-    r = fence_new(&o->config, &m->fence, err);
+    r = make_fence(o, &m->fence, err);
     return r < 0 ? r : fence_mount(m->fence, o->mount_point, err);
 }
 

@@ -210,7 +210,10 @@ def test_the_delta_of_another_base_is_refused(dirs):
     Tree(dirs / "base2").file("other", "o")
     with Fence(dirs):
         pass
-    refuses(dirs, base=dirs / "base2")
+    message = refuses(dirs, base=dirs / "base2")
+    assert f"{dirs}/base'" in message and f"{dirs}/base2'" in message and "--other-base" in message
+    with Fence(dirs, base=dirs / "base2", options=["--other-base"]) as f:
+        assert f.sh("cat other").out == "o"
 
 
 def test_a_delta_in_use_is_refused(dirs):
@@ -233,15 +236,26 @@ def test_a_delta_in_use_is_refused(dirs):
         ["--gid", "-3"],
         ["--threads", "none"],
         ["--threads", "-1"],
+        ["--threads", " 1"],
+        ["--threads", "+1"],
+        ["--threads", "1025"],
+        ["--uid", "4294967295"],
+        ["--quota", "12Q"],
+        ["--quota", "8E"],
+        ["--quota-inodes", "99999999999999999999"],
         ["--data-path", "fast"],
+        ["--version-time", "yesterday"],
         ["--no-such-option"],
         ["--ready-fd", "999"],
         ["--ready-fd", "x"],
     ],
     ids=lambda a: " ".join(a),
 )
-def test_bad_options_are_refused(dirs, args):
-    refuses(dirs, *args)
+def test_bad_options_are_refused_by_name_and_value(dirs, args):
+    message = refuses(dirs, *args)
+    assert args[0] in message and all(f"'{a}'" in message for a in args[1:]), message
+    for option, allowed in (("--quota", "a size"), ("--uid", "from 0 to"), ("--threads", "from 0 to 1024"), ("--data-path", "auto, ")):
+        assert args[0] != option or allowed in message, message
 
 
 @pytest.mark.parametrize(
@@ -277,9 +291,10 @@ def test_incomplete_command_lines_are_refused(work, args):
     assert ran.returncode > 0 and ran.stderr
 
 
-def test_help_is_given(work):
-    ran = agentfense("mount", "--help")
-    assert ran.returncode == 0 and "--base" in ran.stdout + ran.stderr
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_is_given(work, option):
+    ran = agentfense("mount", option)
+    assert ran.returncode == 0 and "--base" in ran.stdout and "-h, --help" in ran.stdout and not ran.stderr
 
 
 # ---- the place of the control socket ----
@@ -415,6 +430,19 @@ def test_bad_rules_on_the_control_socket_change_nothing(dirs):
         assert f.alive()
 
 
+def test_refusals_on_the_control_socket_name_the_value_and_what_is_allowed(dirs):
+    with Fence(dirs) as f:
+        for line in ("nonsense", "stats now", 'say "é\\"', "rules"):
+            error = f.control(line)["error"]
+            assert line.split()[0] in error and "rules FILE" in error and "changed [PATH]" in error and "sync" in error, error
+        for path in ("a", "/a/../b", "/a//b", "/d/", "/./a", "é"):
+            error = f.control(f"changed {path}")["error"]
+            assert f"'{path}'" in error and "begins with '/'" in error and "'..'" in error, error
+            assert "not absolute" not in error
+        assert "absent.json" in f.control(f"rules {dirs}/absent.json")["error"]
+        assert f.control("changed /a")["ok"] and f.control("changed")["ok"]
+
+
 def test_stats_and_sync_on_the_control_socket(dirs):
     with Fence(dirs) as f:
         f.sh("cat a; echo x > new")
@@ -513,6 +541,18 @@ def test_events_are_valid_json_for_any_name(dirs):
     with Fence(dirs, rules=["**=write", "/view/**=view"]) as f:
         f.python("for n in os.listdir(b'view'): opened(b'view/' + n)")
         assert wait_until(lambda: len(f.events()) >= 2, 3)
+
+
+def test_events_name_paths_as_they_are(dirs):
+    """UTF-8 stays as it is; a byte that is none comes as Python's surrogateescape has it."""
+    names = ["view/é", "view/日本", "view/😀", os.fsdecode(b"view/\xff\xc3"), 'view/"\\\x7f']
+    t = Tree(dirs / "base")
+    for name in names:
+        t.file(os.fsencode(name), b"v")
+    with Fence(dirs, rules=["**=write", "/view/**=view"]) as f:
+        f.python("for n in os.listdir(b'view'): opened(b'view/' + n)")
+        assert wait_until(lambda: len(f.events()) >= len(names), 3)
+        assert {e["path"] for e in f.events()} == {"/" + name for name in names}
 
 
 def test_events_never_hold_up_the_fence(dirs):
