@@ -84,7 +84,7 @@ int size_parse(const char *s, uint64_t *ret_bytes, struct err *err)
     int r = parse(s, ret_bytes);
 
     if (r == -ERANGE)
-        return err_refuse(err, r, s, "is too large a size");
+        return err_refuse(err, r, s, "is too large: a size is less than 8E");
     if (r < 0)
         return err_refuse(err, r, s, "is not a size like 512M, 1.5G or a number of bytes");
     return 0;

@@ -20,6 +20,7 @@
 #include "cli/mount_options.h"
 #include "cli/verb.h"
 #include "fence/fence.h"
+#include "fence/record.h"
 #include "policy/policy_file.h"
 
 #define CLIENTS 64
@@ -40,6 +41,7 @@ struct mounted {
     struct fence *fence;
     int signal_fd;
     int control_fd; /* -1: none */
+    struct stat control_st;
     int events_fd;  /* -1: none */
     int done_fd[2]; /* closed for writing when fence_run() has returned */
 };
@@ -67,7 +69,7 @@ static int load_rules(const struct mount_options *o, const char *only_file, stru
     return r < 0 ? r : compile(o, &rules, ret, err);
 }
 
-/* One line for one refusal; the log's formatting keeps what a stranger named from forging another. */
+/* One line for one refusal: whatever a stranger named, JSON keeps it from forging another. */
 static void on_denial(const struct fence_denial *d, void *cookie)
 {
     struct mounted *m = cookie;
@@ -77,15 +79,9 @@ static void on_denial(const struct fence_denial *d, void *cookie)
     if (m->events_fd < 0)
         return;
     clock_format(clock_timespec_of_ns(d->wall_ns), 6, when);
-    buf_addf(&line, "{\"time\":\"%s\",\"event\":\"permission_denied\",\"op\":\"%s\",\"path\":\"", when, need_name(d->op));
-    for (const char *p = d->path; *p; p++) {
-        unsigned char c = (unsigned char) *p;
-        if (c < 0x20 || c == '"' || c == '\\' || c >= 0x7f)
-            buf_addf(&line, c >= 0x80 ? "\\udc%02x" : "\\u%04x", c);
-        else
-            buf_add_char(&line, (char) c);
-    }
-    buf_addf(&line, "\",\"level\":\"%s\",\"errno\":\"%s\",\"pid\":%d,\"repeats\":%" PRIu64, level_name(d->level),
+    buf_addf(&line, "{\"time\":\"%s\",\"event\":\"permission_denied\",\"op\":\"%s\",\"path\":", when, need_name(d->op));
+    record_add_string(&line, d->path);
+    buf_addf(&line, ",\"level\":\"%s\",\"errno\":\"%s\",\"pid\":%d,\"repeats\":%" PRIu64, level_name(d->level),
              strerrorname_np(d->error), (int) d->pid, d->repeats);
     if (d->detail)
         buf_addf(&line, ",\"syscall\":\"%s\"", d->detail);
@@ -94,22 +90,26 @@ static void on_denial(const struct fence_denial *d, void *cookie)
         return;
 }
 
-static void swap_rules(struct mounted *m, const char *only_file, struct buf *answer)
+static void tell_outcome(int r, const struct err *err, struct buf *answer)
 {
-    struct err err = ERR_NONE;
-    autoptr(ruleset) rules = NULL;
-    int r = load_rules(m->options, only_file, &rules, &err);
-
-    if (r == 0)
-        r = fence_set_rules(m->fence, rules);
     if (r == 0) {
         buf_add_str(answer, "{\"ok\":true}\n");
         return;
     }
-    buf_add_str(answer, "{\"ok\":false,\"error\":\"");
-    for (const char *p = *err.text ? err.text : strerror(-r); *p; p++)
-        buf_addf(answer, *p == '"' || *p == '\\' ? "\\%c" : (unsigned char) *p < 0x20 ? " " : "%c", *p);
-    buf_add_str(answer, "\"}\n");
+    buf_add_str(answer, "{\"ok\":false,\"error\":");
+    record_add_string(answer, err->text);
+    buf_add_str(answer, "}\n");
+}
+
+static int swap_rules(struct mounted *m, const char *only_file, struct err *err)
+{
+    autoptr(ruleset) rules = NULL;
+    int r = load_rules(m->options, only_file, &rules, err);
+
+    if (r < 0)
+        return r;
+    r = fence_set_rules(m->fence, rules);
+    return r < 0 ? err_errno(err, r, "taking the rules") : 0;
 }
 
 static void tell_stats(struct mounted *m, struct buf *answer)
@@ -129,28 +129,43 @@ static void tell_stats(struct mounted *m, struct buf *answer)
     buf_add_str(answer, "}}\n");
 }
 
-static void tell_changed(struct mounted *m, const char *const *paths, size_t count, struct buf *answer)
+static int take_changed(struct mounted *m, const char *path, struct err *err)
 {
-    if (fence_base_changed(m->fence, paths, count) == 0)
-        buf_add_str(answer, "{\"ok\":true}\n");
-    else
-        buf_add_str(answer, "{\"ok\":false,\"error\":\"not an absolute path\"}\n");
+    int r = fence_base_changed(m->fence, &path, path ? 1 : 0);
+
+    if (r == -EINVAL && path)
+        return err_refuse(err, r, path,
+                          "is no path of the base: one begins with '/', its top, and has no part that is empty, '.' or '..'");
+    return r < 0 ? err_errno(err, r, "looking at the base again") : 0;
+}
+
+static int sync_delta(struct mounted *m, struct err *err)
+{
+    int r = fence_sync(m->fence);
+
+    return r < 0 ? err_errno(err, r, "syncing delta '%s'", m->options->config.delta_path) : 0;
 }
 
 static void handle_line(struct mounted *m, char *line, struct buf *answer)
 {
-    if (strncmp(line, "rules ", 6) == 0)
-        swap_rules(m, line + 6, answer);
-    else if (strcmp(line, "stats") == 0)
+    struct err err = ERR_NONE;
+    int r;
+
+    if (strcmp(line, "stats") == 0) {
         tell_stats(m, answer);
+        return;
+    }
+    if (strncmp(line, "rules ", 6) == 0)
+        r = swap_rules(m, line + 6, &err);
     else if (strncmp(line, "changed ", 8) == 0)
-        tell_changed(m, (const char *const[]){ line + 8 }, 1, answer);
+        r = take_changed(m, line + 8, &err);
     else if (strcmp(line, "changed") == 0)
-        tell_changed(m, NULL, 0, answer);
+        r = take_changed(m, NULL, &err);
     else if (strcmp(line, "sync") == 0)
-        buf_addf(answer, "{\"ok\":%s}\n", fence_sync(m->fence) == 0 ? "true" : "false");
+        r = sync_delta(m, &err);
     else
-        buf_add_str(answer, "{\"ok\":false,\"error\":\"unknown request\"}\n");
+        r = err_refuse(&err, -EINVAL, line, "is none of rules FILE, changed [PATH], stats and sync");
+    tell_outcome(r, &err, answer);
 }
 
 static void client_close(struct client *c)
@@ -199,26 +214,61 @@ static void client_accept(struct mounted *m)
     place->came = ++m->arrivals;
 }
 
-static int listen_control(const char *path, int *ret_fd, struct err *err)
+/* What is there stays, unless it is a socket that nobody listens on: what a mount that was killed left behind. */
+static int clear_control(const struct sockaddr_un *address, struct err *err)
+{
+    const char *path = address->sun_path;
+    autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct stat st;
+
+    if (fd < 0 || lstat(path, &st) < 0)
+        return fd >= 0 && errno == ENOENT ? 0 : err_errno(err, -errno, "--control '%s'", path);
+    if (!S_ISSOCK(st.st_mode))
+        return err_set(err, ERR_ALREADY_EXISTS, -EEXIST,
+                       "--control '%s' is there and not a socket: name a path where nothing is", path);
+    /* EAGAIN: its queue is full, so somebody is there. EPROTOTYPE: a socket of another kind, which is not ours to replace. */
+    if (connect(fd, (const struct sockaddr *) address, sizeof(*address)) == 0 || errno != ECONNREFUSED)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EADDRINUSE, "--control '%s' is in use: somebody answers there", path);
+    return unlink(path) < 0 && errno != ENOENT ? err_errno(err, -errno, "--control '%s'", path) : 0;
+}
+
+static int listen_control(struct mounted *m, const char *path, struct err *err)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    autofd int fd = -1;
+    int r;
 
     if (strlen(path) >= sizeof(address.sun_path))
-        return err_invalid(err, "--control '%s' is too long for a socket", path);
+        return err_invalid(err, "--control '%s' is too long for a socket: at most %zu bytes", path,
+                           sizeof(address.sun_path) - 1);
     memcpy(address.sun_path, path, strlen(path));
-    unlink(path);
-    if (fd < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || chmod(path, 0600) < 0 ||
-        listen(fd, SOMAXCONN) < 0)
+    r = clear_control(&address, err);
+    if (r < 0)
+        return r;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* The mode it has before bind(2) is what its file is made with: there is no moment at which it is open to others. */
+    if (fd < 0 || fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0)
         return err_errno(err, -errno, "control socket '%s'", path);
-    *ret_fd = steal_fd(&fd);
+    m->control_fd = steal_fd(&fd);
+    if (listen(m->control_fd, SOMAXCONN) < 0 || lstat(path, &m->control_st) < 0)
+        return err_errno(err, -errno, "control socket '%s'", path);
     return 0;
+}
+
+/* Not what somebody else has put there since. */
+static void remove_control(struct mounted *m)
+{
+    const char *path = m->options->control_path;
+    struct stat st;
+
+    if (m->control_fd >= 0 && lstat(path, &st) == 0 && st.st_dev == m->control_st.st_dev && st.st_ino == m->control_st.st_ino)
+        unlink(path);
 }
 
 static void handle_signal(struct mounted *m)
 {
     struct signalfd_siginfo info;
-    autodone(buf) struct buf answer = BUF_EMPTY;
+    struct err err = ERR_NONE;
 
     if (read(m->signal_fd, &info, sizeof(info)) != sizeof(info))
         return;
@@ -226,9 +276,8 @@ static void handle_signal(struct mounted *m)
         fence_stop(m->fence);
         return;
     }
-    swap_rules(m, NULL, &answer);
-    if (strstr(answer.data, "\"ok\":false"))
-        fprintf(stderr, "agentfense: keeping the old rules: %s", answer.data);
+    if (swap_rules(m, NULL, &err) < 0)
+        fprintf(stderr, "agentfense: keeping the old rules: %s\n", err.text);
 }
 
 /* Signals and the control socket, beside the thread that serves the mount. */
@@ -270,6 +319,16 @@ static int open_signals(int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
+static int make_fence(const struct mount_options *o, struct fence **ret, struct err *err)
+{
+    int r = fence_new(&o->config, ret, err);
+    struct err why = *err;
+
+    if (r == -EXDEV && why.code == ERR_FAILED_PRECONDITION)
+        return err_set(err, why.code, r, "%s; --other-base takes it nevertheless", why.text);
+    return r;
+}
+
 static int prepare(struct mounted *m, struct err *err)
 {
     struct mount_options *o = m->options;
@@ -289,14 +348,13 @@ static int prepare(struct mounted *m, struct err *err)
             return err_errno(err, -errno, "events file '%s'", o->events_path);
         o->config.on_denial = on_denial;
     }
+    /* Before there is a mount or a delta to take back. Who connects now is answered once it is mounted. */
+    if (o->control_path && (r = listen_control(m, o->control_path, err)) < 0)
+        return r;
     o->config.rules = rules;
     o->config.cookie = m;
-    r = fence_new(&o->config, &m->fence, err);
-    if (r == 0)
-        r = fence_mount(m->fence, o->mount_point, err);
-    if (r == 0 && o->control_path)
-        r = listen_control(o->control_path, &m->control_fd, err);
-    return r;
+    r = make_fence(o, &m->fence, err);
+    return r < 0 ? r : fence_mount(m->fence, o->mount_point, err);
 }
 
 static int run_mounted(struct mounted *m, struct err *err)
@@ -323,8 +381,7 @@ static void mounted_done(struct mounted *m)
     fence_free(m->fence);
     for (size_t i = 0; i < CLIENTS; i++)
         client_close(&m->clients[i]);
-    if (m->control_fd >= 0)
-        unlink(m->options->control_path);
+    remove_control(m);
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (fds[i] >= 0)
             close(fds[i]);

@@ -1,5 +1,6 @@
 #include "cli/mount_options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -29,7 +30,8 @@ const char mount_options_help[] =
     "  --control PATH         a unix socket that takes lines: rules FILE, changed [PATH], stats, sync\n"
     "  --ready-fd N           write one byte there once mounted\n"
     "  --other-base           take a delta that was made over another base\n"
-    "  --foreground           stay in the foreground (always so)\n";
+    "  --foreground           stay in the foreground (always so)\n"
+    "  -h, --help             this text\n";
 
 enum {
     OPT_BASE = 1,
@@ -47,7 +49,6 @@ enum {
     OPT_READY_FD,
     OPT_OTHER_BASE,
     OPT_FOREGROUND,
-    OPT_HELP,
 };
 
 static const struct option long_options[] = {
@@ -66,7 +67,7 @@ static const struct option long_options[] = {
     { "ready-fd", required_argument, NULL, OPT_READY_FD },
     { "other-base", no_argument, NULL, OPT_OTHER_BASE },
     { "foreground", no_argument, NULL, OPT_FOREGROUND },
-    { "help", no_argument, NULL, OPT_HELP },
+    { "help", no_argument, NULL, 'h' },
     POLICY_LONG_OPTIONS,
     { NULL, 0, NULL, 0 },
 };
@@ -77,7 +78,7 @@ static int parse_number(const char *name, const char *text, uint64_t most, uint6
 
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-' || n > most)
+    if (errno || *end || !isdigit((unsigned char) *text) || n > most)
         return err_invalid(err, "--%s '%s' is not a number from 0 to %" PRIu64, name, text, most);
     *ret = n;
     return 0;
@@ -121,8 +122,15 @@ static int take_number(struct mount_options *o, int option, const char *arg, str
     default:
         r = parse_number("ready-fd", arg, INT32_MAX, &n, err);
         o->ready_fd = (int) n;
-        return r == 0 && fcntl(o->ready_fd, F_GETFD) < 0 ? err_invalid(err, "--ready-fd %s is not open", arg) : r;
+        return r == 0 && fcntl(o->ready_fd, F_GETFD) < 0 ? err_invalid(err, "--ready-fd '%s' is not open", arg) : r;
     }
+}
+
+static int take_size(const char *name, const char *arg, uint64_t *ret, struct err *err)
+{
+    int r = size_parse(arg, ret, err);
+
+    return r < 0 ? err_wrap(err, r, "--%s", name) : 0;
 }
 
 static int take_time(const char *arg, int64_t *ret_ns, struct err *err)
@@ -146,7 +154,7 @@ static int take_option(struct mount_options *o, int option, const char *arg, str
         o->config.delta_path = arg;
         return 0;
     case OPT_QUOTA:
-        return size_parse(arg, &o->config.quota_bytes, err);
+        return take_size("quota", arg, &o->config.quota_bytes, err);
     case OPT_LIVE:
         o->config.is_live = true;
         return 0;
@@ -165,7 +173,7 @@ static int take_option(struct mount_options *o, int option, const char *arg, str
         return 0;
     case OPT_FOREGROUND:
         return 0;
-    case OPT_HELP:
+    case 'h':
         o->wants_help = true;
         return 0;
     case '?':
@@ -182,7 +190,7 @@ int mount_options_parse(int argc, char **argv, struct mount_options *o, struct e
     o->config.uid = getuid();
     o->config.gid = getgid();
     o->ready_fd = -1;
-    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
         r = take_option(o, option, optarg, err);
         if (r < 0 || o->wants_help)
             return r;

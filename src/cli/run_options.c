@@ -45,7 +45,8 @@ const char run_options_help[] =
     "  --rm                   drop the changes afterwards\n"
     "  -v, --verbose          tell what the rules refuse\n"
     "  -q, --quiet            say nothing of our own\n"
-    "  --json                 say what changed as JSON, on standard error\n\n"
+    "  --json                 say what changed as JSON, on standard error\n"
+    "  -h, --help             this text\n\n"
     "Exit codes: the command's own; 128+N when signal N ended it, 124 after a timeout, 126 and 127 when it cannot be run,\n"
     "137 when it ran out of memory, 125 when the sandbox failed, 2 for a bad call.\n";
 
@@ -65,7 +66,6 @@ enum {
     OPT_TTY,
     OPT_RUNTIME,
     OPT_IMAGE,
-    OPT_HELP,
 };
 
 static const struct option long_options[] = {
@@ -92,7 +92,7 @@ static const struct option long_options[] = {
     { "verbose", no_argument, NULL, 'v' },
     { "quiet", no_argument, NULL, 'q' },
     { "json", no_argument, NULL, OPT_JSON },
-    { "help", no_argument, NULL, OPT_HELP },
+    { "help", no_argument, NULL, 'h' },
     POLICY_LONG_OPTIONS,
     { NULL, 0, NULL, 0 },
 };
@@ -297,7 +297,7 @@ static int take_option(struct run_options *o, int option, const char *arg, struc
     case OPT_JSON:
         o->is_json = true;
         return 0;
-    case OPT_HELP:
+    case 'h':
         o->wants_help = true;
         return 0;
     default:
@@ -347,7 +347,7 @@ int run_options_parse(struct run_options *options, int argc, char **argv, struct
     options->command = argv + (split < argc ? split + 1 : argc);
     translate_it(split, argv);
     optind = 0;
-    while ((option = getopt_long(split, argv, "e:w:t:m:invq", long_options, NULL)) != -1) {
+    while ((option = getopt_long(split, argv, "e:w:t:m:invqh", long_options, NULL)) != -1) {
         r = take_option(options, option, optarg, err);
         if (r < 0 || options->wants_help)
             return r;

@@ -22,6 +22,8 @@
 
 #define FORMAT "agentfense-delta 1\n"
 
+static const char *const nothing[] = { NULL };
+
 /* Whether a directory has nothing but these, which end with NULL. One that is not there has nothing. */
 static int holds_only(int fd, const char *path, const char *const *names)
 {
@@ -44,7 +46,6 @@ static int holds_only(int fd, const char *path, const char *const *names)
 static int is_blank(int fd)
 {
     static const char *const parts[] = { "lost+found", "meta", "work", "data", NULL };
-    static const char *const nothing[] = { NULL };
     int r;
 
     if (faccessat(fd, "meta/format", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -182,9 +183,10 @@ int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct 
 {
     struct stat base;
     autofd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_made = fd < 0 && errno == ENOENT && mkdir(path, 0700) == 0;
     int r;
 
-    if (fd < 0 && errno == ENOENT && mkdir(path, 0700) == 0)
+    if (is_made)
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening delta '%s'", path);
@@ -210,7 +212,21 @@ int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct 
         r = open_part(fd, "work", &f->work_fd, err);
     if (r == 0)
         r = open_part(fd, "data", &f->data_fd, err);
-    return r == 0 ? empty_work(f, err) : r;
+    if (r == 0)
+        r = empty_work(f, err);
+    /* Looked at under the lock: another fence may have been here since the directory was made, and have left changes. */
+    f->made_delta = r == 0 && is_made && holds_only(f->data_fd, ".", nothing) > 0;
+    return r;
+}
+
+void delta_unmake(struct fence *f)
+{
+    const char *name = strrchr(f->delta_path ? f->delta_path : "/", '/') + 1;
+    autofree char *dir = f->made_delta ? xdupn(f->delta_path, (size_t) (name - f->delta_path)) : NULL;
+    autofd int fd = dir ? path_open_real(dir, O_PATH | O_DIRECTORY) : -1;
+
+    if (fd >= 0)
+        file_remove_tree(fd, name);
 }
 
 int delta_about_open(const char *path, struct delta_about *ret_about, struct err *err)

@@ -21,6 +21,10 @@ struct fence;
  * use, one of another base. */
 int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct err *err);
 
+/* Takes back a directory that delta_open() made, with all that the fence put into it: for one that never served anybody. Before the lock is
+ * given up. Does nothing to a delta that was there. */
+void delta_unmake(struct fence *f);
+
 /* A delta is made without waiting for the disk, because most are thrown away. Before the first fsync of a client is answered it
  * must last, with all that was made around it: hence syncfs(). Cheap when that was done. */
 int delta_settle(struct fence *f);

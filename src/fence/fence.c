@@ -81,15 +81,34 @@ static int open_base(struct fence *f, const char *path, struct err *err)
     return 0;
 }
 
-/* The delta may not exist yet: its place is told by the directory it will be in. */
+/* Where a directory that does not exist yet will be: told by the one it will be in. NULL and errno when that is not there either. */
+static char *path_to_be(const char *path)
+{
+    size_t len = strlen(path);
+    autofree char *dir = NULL, *real = NULL;
+    const char *name;
+
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    for (name = path + len; name > path && name[-1] != '/';)
+        name--;
+    if (name == path + len) {
+        errno = ENOENT;
+        return NULL;
+    }
+    dir = name == path ? xdup(".") : xdupn(path, (size_t) (name - path));
+    real = realpath(dir, NULL);
+    if (!real)
+        return NULL;
+    return xprintf("%s/%.*s", strcmp(real, "/") == 0 ? "" : real, (int) (path + len - name), name);
+}
+
+/* Makes nothing: a delta in the base is refused before there is a trace of it there. */
 static int find_delta(struct fence *f, const char *path, struct err *err)
 {
     f->delta_path = realpath(path, NULL);
-    if (!f->delta_path && errno == ENOENT) {
-        if (mkdir(path, 0700) < 0)
-            return err_errno(err, -errno, "making delta '%s'", path);
-        f->delta_path = realpath(path, NULL);
-    }
+    if (!f->delta_path && errno == ENOENT)
+        f->delta_path = path_to_be(path);
     if (!f->delta_path)
         return err_errno(err, -errno, "delta '%s'", path);
     if (path_is_beneath(f->base_path, f->delta_path) || path_is_beneath(f->delta_path, f->base_path))
@@ -217,8 +236,10 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
         r = delta_open(f, f->delta_path, config->keeps_other_base, err);
     if (r == 0)
         r = start_parts(f, config, err);
-    if (r < 0)
+    if (r < 0) {
+        f->is_refused = true;
         return r;
+    }
     *ret_fence = steal_ptr(&f);
     return 0;
 }
@@ -265,6 +286,8 @@ void fence_free(struct fence *f)
     passages_free(f->passages);
     quota_done(&f->quota);
     handles_done(&f->handles);
+    if (f->is_refused)
+        delta_unmake(f);
     close_fds(f);
     ruleset_unref(f->rules);
     free(f->base_path);
@@ -274,7 +297,10 @@ void fence_free(struct fence *f)
 
 int fence_mount(struct fence *f, const char *mount_point, struct err *err)
 {
-    return mount_make(f, mount_point, err);
+    int r = mount_make(f, mount_point, err);
+
+    f->is_refused = r < 0;
+    return r;
 }
 
 int fence_run(struct fence *f)

@@ -152,6 +152,8 @@ struct fence {
     bool is_live;
     bool hands_over;                                 /* const */
     bool is_new;                                     /* the delta was made just now */
+    bool made_delta;                                 /* ... with its directory, by us: ours to take back */
+    bool is_refused;                                 /* nobody is going to be served */
     _Atomic bool is_unsettled;                       /* the delta may not be on disk yet */
     int base_fd, data_fd, work_fd, meta_fd, lock_fd; /* owned */
     int64_t version_ns;

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -22,9 +24,29 @@ static ssize_t never_read(int fd, void *bytes, size_t size, void *userdata)
     return -1;
 }
 
-/* libfuse 3.14 does not know this flag. With it the kernel does not ask for security.capability before every write: there are
- * no capabilities, suid or sgid bits in here to be dropped. */
-static void ask_for_passthrough(struct session *s, struct fuse_init_out *out)
+/* struct fuse_init_out on the wire. What came after flags2 is `unused` to older headers and has names in newer ones, where `unused` begins
+ * later: spelt out, so that it does not matter with which we are built. */
+struct init_out {
+    uint32_t major, minor;
+    uint32_t max_readahead;
+    uint32_t flags;
+    uint16_t max_background, congestion_threshold;
+    uint32_t max_write;
+    uint32_t time_gran;
+    uint16_t max_pages, map_alignment;
+    uint32_t flags2;
+    uint32_t max_stack_depth; /* 7.40, Linux 6.9 */
+    uint16_t later[12];       /* request_timeout (7.43) and what is to come */
+};
+
+_Static_assert(sizeof(struct init_out) == 64 && sizeof(struct init_out) == sizeof(struct fuse_init_out) &&
+                   offsetof(struct init_out, flags) == offsetof(struct fuse_init_out, flags) &&
+                   offsetof(struct init_out, flags2) == offsetof(struct fuse_init_out, flags2) &&
+                   offsetof(struct init_out, max_stack_depth) == 36,
+               "struct init_out is not what the kernel reads");
+
+/* By hand, with any libfuse: see decision 39. Nothing changes where libfuse has asked for it already. */
+static void ask_for_passthrough(struct session *s, struct init_out *out)
 {
     enum { PASSTHROUGH_IN_FLAGS2 = 1 << 5 }; /* FUSE_PASSTHROUGH, bit 37 */
 
@@ -32,7 +54,7 @@ static void ask_for_passthrough(struct session *s, struct fuse_init_out *out)
         return;
     out->flags |= FUSE_INIT_EXT;
     out->flags2 |= PASSTHROUGH_IN_FLAGS2;
-    out->unused[0] = 1; /* max_stack_depth: the base must not be on a stacked file system itself */
+    out->max_stack_depth = 1; /* the base must not be on a stacked file system itself */
     s->has_passthrough = true;
 }
 
@@ -43,8 +65,10 @@ static void amend_init(struct session *s, struct iovec *iov, int count)
 
     if (!unique || count < 2 || head->unique != unique || head->error)
         return;
-    if (iov[1].iov_len >= sizeof(struct fuse_init_out)) {
-        struct fuse_init_out *out = iov[1].iov_base;
+    if (iov[1].iov_len >= sizeof(struct init_out)) {
+        struct init_out *out = iov[1].iov_base;
+        /* libfuse 3.14 does not know this flag. With it the kernel does not ask for security.capability before every write: there
+         * are no capabilities, suid or sgid bits in here to be dropped. */
         out->flags |= FUSE_HANDLE_KILLPRIV_V2;
         ask_for_passthrough(s, out);
     }

@@ -23,6 +23,23 @@ RULES = [
 ]
 
 
+# Python for those who have a file open that is closed to them: every way to its bytes that is no plain read, into a file behind the
+# fence, one outside (the first argument) and a pipe; and what has come out of it.
+WAYS_OUT = """
+from inside import *
+put("mine", b"mine")
+mine, outside = os.open("mine", os.O_RDWR), os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+r, w = os.pipe()
+os.set_blocking(r, False)
+def ways_out(fd):
+    return [attempt(os.splice, fd, w, 10, offset_src=0), attempt(os.sendfile, mine, fd, 0, 10), attempt(os.sendfile, outside, fd, 0, 10),
+        attempt(os.copy_file_range, fd, mine, 10, 0), attempt(os.lseek, fd, 0, os.SEEK_DATA), attempt(os.lseek, fd, 0, os.SEEK_HOLE),
+        attempt(os.pread, fd, 10, 0), attempt(fcntl.ioctl, mine, FICLONE, fd)]
+def come_out():
+    return [content("mine"), content(sys.argv[1]), attempt(os.read, r, 10)]
+"""
+
+
 def build(root):
     t = Tree(root)
     t.file("secret/plan.txt", SECRET).file("secret/sub/more.txt", SECRET).file("hidden.txt", SECRET).file(

@@ -110,6 +110,72 @@ def test_nesting_through_a_symlink_is_refused(dirs):
     refuses(dirs, delta=dirs / "alias/d")
 
 
+def test_a_delta_in_the_base_is_refused_before_it_is_made(dirs):
+    for place in ("base/zz", "base/zz/", "base/d/../zz", "alias/zz"):
+        if not (dirs / "alias").is_symlink():
+            os.symlink("base", dirs / "alias")
+        assert "lie in one another" in refuses(dirs, delta=f"{dirs}/{place}")
+        assert sorted(os.listdir(dirs / "base")) == ["a", "d"]
+
+
+def test_a_delta_is_made_by_any_name_for_its_place(dirs):
+    for name in ("delta", "delta/", "./delta", "d2//", "mnt/../d3"):
+        with Fence(dirs, delta=f"{dirs}/{name}") as f:
+            shutil.rmtree(f.delta)
+            f.remount(delta=name, prefix=["env", "-C", dirs])
+            f.sh("echo x > new").ok()
+        assert (dirs / name / "data/new").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("name", ["", "absent/delta", "dangling", "file/delta"])
+def test_a_delta_that_has_no_place_is_refused(dirs, name):
+    os.symlink("base/elsewhere", dirs / "dangling")
+    (dirs / "file").write_text("")
+    ran = agentfense("mount", "--base", "base", "--delta", name, "--rule", "**=write", "mnt", cwd=dirs)
+    assert ran.returncode > 0 and "delta '" in ran.stderr and name in ran.stderr, ran
+    assert sorted(os.listdir(dirs)) == ["base", "dangling", "file", "mnt"]
+
+
+@pytest.mark.parametrize("how", ["missing", "a file", "in the base", "around the delta"])
+def test_a_refused_mount_leaves_no_new_delta_behind(dirs, how):
+    for d in ("around", "base/d/m"):
+        (dirs / d).mkdir()
+    delta = dirs / "around/delta"
+    mnt = {"missing": "nowhere", "a file": "base/a", "in the base": "base/d/m", "around the delta": "around"}[how]
+    refuses(dirs, delta=delta, mnt=dirs / mnt, rule="/x/y/=write")
+    assert not delta.exists()
+
+
+def test_who_may_not_mount_is_left_no_new_delta(dirs):
+    if not IS_ROOT:
+        pytest.skip("root only can become somebody else")
+    home = dirs / "theirs"
+    for d in (home, home / "mnt"):
+        d.mkdir()
+        os.chown(d, SANDBOX_UID, SANDBOX_GID)
+    program = tools_dir() / "agentfense"
+    if not program.exists():
+        shutil.copy(os.environ["AGENTFENSE"], program)
+        program.chmod(0o755)
+    ran = run(
+        [program, "mount", "--base", dirs / "base", "--delta", home / "delta", "--rule", "/x/y/=write", home / "mnt"], cwd="/"
+    )
+    assert ran.code > 0 and not is_mountpoint(home / "mnt"), ran.err
+    assert os.listdir(home) == ["mnt"]
+
+
+def test_a_refused_mount_leaves_a_delta_that_was_there(dirs):
+    with Fence(dirs) as f:
+        f.sh("echo x > new").ok()
+    before = sorted(os.listdir(dirs / "delta"))
+    refuses(dirs, mnt=dirs / "nowhere")
+    assert sorted(os.listdir(dirs / "delta")) == before
+    assert (dirs / "delta/data/new").read_text() == "x\n"
+    (dirs / "empty").mkdir()
+    refuses(dirs, delta=dirs / "empty", mnt=dirs / "nowhere")
+    assert (dirs / "empty").is_dir(), "somebody else made it"
+
+
 def test_an_unreadable_base_is_refused(dirs):
     """As somebody who may not read it."""
     if not IS_ROOT:
@@ -144,7 +210,10 @@ def test_the_delta_of_another_base_is_refused(dirs):
     Tree(dirs / "base2").file("other", "o")
     with Fence(dirs):
         pass
-    refuses(dirs, base=dirs / "base2")
+    message = refuses(dirs, base=dirs / "base2")
+    assert f"{dirs}/base'" in message and f"{dirs}/base2'" in message and "--other-base" in message
+    with Fence(dirs, base=dirs / "base2", options=["--other-base"]) as f:
+        assert f.sh("cat other").out == "o"
 
 
 def test_a_delta_in_use_is_refused(dirs):
@@ -167,15 +236,26 @@ def test_a_delta_in_use_is_refused(dirs):
         ["--gid", "-3"],
         ["--threads", "none"],
         ["--threads", "-1"],
+        ["--threads", " 1"],
+        ["--threads", "+1"],
+        ["--threads", "1025"],
+        ["--uid", "4294967295"],
+        ["--quota", "12Q"],
+        ["--quota", "8E"],
+        ["--quota-inodes", "99999999999999999999"],
         ["--data-path", "fast"],
+        ["--version-time", "yesterday"],
         ["--no-such-option"],
         ["--ready-fd", "999"],
         ["--ready-fd", "x"],
     ],
     ids=lambda a: " ".join(a),
 )
-def test_bad_options_are_refused(dirs, args):
-    refuses(dirs, *args)
+def test_bad_options_are_refused_by_name_and_value(dirs, args):
+    message = refuses(dirs, *args)
+    assert args[0] in message and all(f"'{a}'" in message for a in args[1:]), message
+    for option, allowed in (("--quota", "a size"), ("--uid", "from 0 to"), ("--threads", "from 0 to 1024"), ("--data-path", "auto, ")):
+        assert args[0] != option or allowed in message, message
 
 
 @pytest.mark.parametrize(
@@ -211,9 +291,62 @@ def test_incomplete_command_lines_are_refused(work, args):
     assert ran.returncode > 0 and ran.stderr
 
 
-def test_help_is_given(work):
-    ran = agentfense("mount", "--help")
-    assert ran.returncode == 0 and "--base" in ran.stdout + ran.stderr
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_is_given(work, option):
+    ran = agentfense("mount", option)
+    assert ran.returncode == 0 and "--base" in ran.stdout and "-h, --help" in ran.stdout and not ran.stderr
+
+
+# ---- the place of the control socket ----
+
+
+def test_a_file_in_the_place_of_the_control_socket_is_left_alone(dirs):
+    (dirs / "precious.txt").write_text("precious")
+    os.symlink("precious.txt", dirs / "link")
+    os.symlink("gone", dirs / "dangling")
+    (dirs / "directory").mkdir()
+    os.mkfifo(dirs / "fifo")
+    before = fingerprint(dirs)
+    for name in ("precious.txt", "link", "dangling", "directory", "fifo"):
+        message = refuses(dirs, "--control", dirs / name)
+        assert "--control" in message and f"{dirs}/{name}'" in message and "not a socket" in message, message
+        assert fingerprint(dirs) == before
+
+
+def test_a_control_socket_that_somebody_answers_is_left_alone(dirs):
+    (dirs / "mnt2").mkdir()
+    with Fence(dirs) as f:
+        message = refuses(dirs, "--control", f.control_path, delta=dirs / "delta2", mnt=dirs / "mnt2")
+        assert "--control" in message and "in use" in message, message
+        assert not f.control("stats").get("error")
+        assert not (dirs / "delta2").exists()
+
+
+def test_a_control_socket_that_nobody_answers_any_more_is_replaced(dirs):
+    f = Fence(dirs).start()
+    f.process.kill()
+    f.process.wait()
+    f.process = None
+    f.clear_mount()
+    assert stat.S_ISSOCK(f.control_path.stat().st_mode)
+    args = ["mount", "--base", f.base, "--delta", f.delta, "--rule", "**=write", "--control", f.control_path, f.mnt]
+    child = subprocess.Popen([os.environ["AGENTFENSE"], *args], stderr=subprocess.PIPE, text=True)
+    try:
+        assert child.stderr.readline().startswith("mounted")
+        assert not f.control("stats").get("error")
+    finally:
+        child.terminate()
+        assert child.wait(20) == 0
+        child.stderr.close()
+    assert not f.control_path.exists()
+
+
+def test_at_the_end_only_the_own_control_socket_is_removed(dirs):
+    f = Fence(dirs).start()
+    f.control_path.unlink()
+    f.control_path.write_text("somebody's")
+    assert f.stop() == 0
+    assert f.control_path.read_text() == "somebody's"
 
 
 # ---- beginning and end ----
@@ -295,6 +428,19 @@ def test_bad_rules_on_the_control_socket_change_nothing(dirs):
             assert isinstance(answer, dict) and answer.get("error"), (line, answer)
             assert f.sh("ls").out == "d\n"
         assert f.alive()
+
+
+def test_refusals_on_the_control_socket_name_the_value_and_what_is_allowed(dirs):
+    with Fence(dirs) as f:
+        for line in ("nonsense", "stats now", 'say "é\\"', "rules"):
+            error = f.control(line)["error"]
+            assert line.split()[0] in error and "rules FILE" in error and "changed [PATH]" in error and "sync" in error, error
+        for path in ("a", "/a/../b", "/a//b", "/d/", "/./a", "é"):
+            error = f.control(f"changed {path}")["error"]
+            assert f"'{path}'" in error and "begins with '/'" in error and "'..'" in error, error
+            assert "not absolute" not in error
+        assert "absent.json" in f.control(f"rules {dirs}/absent.json")["error"]
+        assert f.control("changed /a")["ok"] and f.control("changed")["ok"]
 
 
 def test_stats_and_sync_on_the_control_socket(dirs):
@@ -395,6 +541,18 @@ def test_events_are_valid_json_for_any_name(dirs):
     with Fence(dirs, rules=["**=write", "/view/**=view"]) as f:
         f.python("for n in os.listdir(b'view'): opened(b'view/' + n)")
         assert wait_until(lambda: len(f.events()) >= 2, 3)
+
+
+def test_events_name_paths_as_they_are(dirs):
+    """UTF-8 stays as it is; a byte that is none comes as Python's surrogateescape has it."""
+    names = ["view/é", "view/日本", "view/😀", os.fsdecode(b"view/\xff\xc3"), 'view/"\\\x7f']
+    t = Tree(dirs / "base")
+    for name in names:
+        t.file(os.fsencode(name), b"v")
+    with Fence(dirs, rules=["**=write", "/view/**=view"]) as f:
+        f.python("for n in os.listdir(b'view'): opened(b'view/' + n)")
+        assert wait_until(lambda: len(f.events()) >= len(names), 3)
+        assert {e["path"] for e in f.events()} == {"/" + name for name in names}
 
 
 def test_events_never_hold_up_the_fence(dirs):

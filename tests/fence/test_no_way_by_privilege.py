@@ -4,8 +4,8 @@ import os
 import stat
 
 import pytest
-from attacker import FIXED, SECRET, VIEWED, answers
-from harness import PYTHON, Refused, Tree, run, sandbox_ids, tools_dir, wait_until
+from attacker import FIXED, RULES, SECRET, VIEWED, WAYS_OUT, answers
+from harness import PYTHON, Refused, Tree, background, run, sandbox_ids, tools_dir, wait_until
 
 
 # Special files, modes and attributes
@@ -188,37 +188,83 @@ def test_a_process_that_may_ignore_mode_bits(attack, who, data_path):
     assert f.sh("cat read/file.txt").stdout == FIXED
 
 
-def test_file_handles_opened_by_root(attack):
-    """With CAP_DAC_READ_SEARCH one can open by handle, so numbers are guessed: none of them leads to a hidden or viewed byte."""
+@pytest.mark.parametrize("who", ["userns", "root", "dac_override"])
+def test_copies_out_of_a_file_opened_by_ignoring_its_mode(attack, scratch, who):
+    """A file that may only be looked at, open: no byte of it comes out by splice, sendfile or a copy, nor where its holes are."""
+    if who != "userns" and sandbox_ids()[0] == 0:
+        pytest.skip("not root")
+    f = attack()
+    code = 'say(*ways_out(os.open("look/file.txt", os.O_RDONLY))); say(*come_out())'
+    argv = [PYTHON, "-c", WAYS_OUT + code, str(scratch / "out")]
+    caps = {"userns": "none", "root": "keep", "dac_override": "+dac_override"}[who]
+    ran = f.run(
+        ["unshare", "-Ur", "--", *argv] if who == "userns" else argv, env={"PYTHONPATH": str(tools_dir())}, caps=caps
+    )
+    assert ran.code == 0, "it could not even be opened: " + ran.err
+    assert VIEWED[:10] not in ran.stdout, ran.out
+    got = ran.out.splitlines()
+    assert got[0].split()[:7] == ["EACCES"] * 7 and got[0].split()[7].startswith("E"), ran.out
+    assert got[1] == "b'mine' b'' EAGAIN", ran.out
+
+
+def taken_handles(f, paths):
+    """The handle of each path, as "type:hex", taken where the paths can be seen."""
+    code = """
+for path in sys.argv[1:]:
+    h = name_to_handle(path)
+    say(f"{h.type}:{bytes(h.data[:h.bytes]).hex()}")
+"""
+    return f.python(code, *paths, caps="keep").ok().out.split()
+
+
+def led_by(f, handles):
+    """What each of the handles leads to in this mount, for root."""
+    code = """
+root = os.open(".", os.O_RDONLY|os.O_DIRECTORY)
+os.stat("open/file.txt"), os.stat("look/file.txt")
+def follow(h):
+    fd = open_by_handle(root, h)
+    try: return os.listdir(fd) if stat.S_ISDIR(os.fstat(fd).st_mode) else os.read(fd, 100)
+    finally: os.close(fd)
+for text in sys.argv[1:]:
+    kind, data = text.split(":")
+    h = Handle(bytes=len(data) // 2, type=int(kind))
+    ctypes.memmove(h.data, bytes.fromhex(data), h.bytes)
+    say(attempt(follow, h))
+"""
+    return f.python(code, *handles, caps="keep").ok().out.splitlines()
+
+
+HIDDEN = ["hidden.txt", "secret/plan.txt", "open/server.key", "deep/a/b/inner.txt", "secret", "secret/sub"]
+
+
+def test_file_handles_from_a_mount_where_everything_is_seen(attack, fence, work):
+    """Node ids come from paths, so whoever sees the base elsewhere knows those of what is hidden here: they lead nowhere."""
     if sandbox_ids()[0] == 0:
         pytest.skip("not root")
     f = attack()
-    f.sh("find . >/dev/null; cat read/file.txt hidden.txt")
-    ran = f.python(
-        """
-root = os.open(".", os.O_RDONLY|os.O_DIRECTORY)
-h = name_to_handle("look/file.txt")
-say("type", h.type, h.bytes, attempt(lambda: os.read(open_by_handle(root, h), 100)))
-found = []
-for guess in range(0, 3000):
-    g = Handle(bytes=h.bytes, type=h.type)
-    ctypes.memmove(g.data, h.data, 128)
-    struct.pack_into("<Q", g.data, 0, guess) if h.bytes >= 8 else None
-    for order in ("<Q", ">I"):
-        struct.pack_into(order, g.data, 0, guess)
-        try:
-            fd = open_by_handle(root, g)
-            if stat.S_ISREG(os.fstat(fd).st_mode): found.append(os.read(fd, 100))
-            elif stat.S_ISDIR(os.fstat(fd).st_mode): found.append(repr(os.listdir(fd)).encode())
-            os.close(fd)
-        except OSError: pass
-say(found)
-""",
-        caps="keep",
-    )
-    assert ran.code == 0, ran.err
-    assert SECRET not in ran.stdout and VIEWED not in ran.stdout, ran.out
-    assert "plan.txt" not in ran.out and "server.key" not in ran.out
+    seen = fence(["/**=read"], name="seen", base=work / "base")
+    handles = taken_handles(seen, ["open/file.txt", "look/file.txt", *HIDDEN])
+    f.sh("find . >/dev/null; cat hidden.txt secret/plan.txt open/server.key; ls secret")
+    got = led_by(f, handles)
+    assert got[:2] == ["b'open\\n'", "EACCES"], "the numbers are others here, and this proves nothing"
+    assert got[2:] == ["ESTALE"] * len(HIDDEN)
+
+
+def test_file_handles_of_what_was_hidden_while_in_use(attack):
+    """The kernel still knows the inode then, and finds it by its handle: the daemon has to refuse."""
+    if sandbox_ids()[0] == 0:
+        pytest.skip("not root")
+    f = attack(["/**=read"])
+    code = "held = [os.open(p, os.O_RDONLY) for p in sys.argv[1:]]; say('open'); sys.stdin.readline()"
+    argv = [PYTHON, "-c", "from inside import *\n" + code, *HIDDEN]
+    with background(argv, f.mnt, text=True) as child:
+        assert child.stdout.readline() == "open\n"
+        handles = taken_handles(f, HIDDEN)
+        assert led_by(f, handles)[:4] == [repr(SECRET)] * 4, "the handles lead nowhere even now, and this proves nothing"
+        f.set_rules(RULES)
+        got = led_by(f, handles)
+        assert set(got) <= {"ENOENT", "ESTALE"} and len(got) == len(HIDDEN), got
 
 
 def test_file_handles_without_privilege(attack):
