@@ -208,7 +208,7 @@ static int write_anew(struct fence *f, struct numbers *n, uint64_t born)
         r = fd_write_full(log.fd, &first, sizeof(first));
     if (r == 0)
         r = fd_write_full(log.fd, n->kept.data, n->kept.len);
-    fault("numbers-anew");
+    fault("log-numbers");
     if (r == 0)
         r = file_replace_commit_opened(&log, n->fd);
     file_replace_abort(&log);

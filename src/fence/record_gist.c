@@ -118,7 +118,7 @@ static int put_in_place(struct gisting *g)
     if (flock(record->fd, LOCK_EX | LOCK_NB) < 0)
         return -errno;
     r = add_tail(g);
-    fault("gist");
+    fault("log-gist");
     if (r == 0)
         r = file_replace_commit_opened(&g->file, record->fd);
     flock(record->fd, LOCK_UN);

@@ -1,5 +1,8 @@
 #include "fence_fixture.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "fence/number.h"
 
 static const char *const all[] = { "/**=write", NULL };
@@ -228,6 +231,47 @@ static void names_that_came_and_went_leave_no_trace(void **state)
     }
 }
 
+/* Killed at any moment, also while a long log is written anew. */
+static void a_kill_loses_no_number(void **state)
+{
+    (void) state;
+    for (int round = 0; round < 10; round++) {
+        struct fixture x;
+        uint64_t kept;
+
+        fixture_init(&x);
+        x.hands_over = round % 2;
+        fixture_open(&x, all, 0);
+        make(&x, "draft");
+        move(&x, "draft", "kept");
+        kept = number_at(&x, "kept");
+        fixture_close(&x);
+        pid_t child = fork();
+        if (child == 0) {
+            if (round < 4)
+                setenv("AGENTFENSE_FAULT", "log-numbers", 1);
+            fixture_open(&x, all, 0);
+            numbers_set_long(x.fence, 64);
+            for (int i = 0;; i++) {
+                char name[32];
+                snprintf(name, sizeof(name), "temp%d", i);
+                make(&x, name);
+                assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, name), 0);
+            }
+        }
+        if (round >= 4) {
+            usleep(5000 * (useconds_t) round);
+            kill(child, SIGKILL);
+        }
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        fixture_open(&x, all, 0);
+        assert_int_equal(number_at(&x, "kept"), kept);
+        make(&x, "new");
+        assert_int_not_equal(number_at(&x, "new"), kept);
+        fixture_done(&x);
+    }
+}
+
 /* All that is there stays, however long the log. */
 static void a_long_log_of_names_that_are_there_loses_none(void **state)
 {
@@ -258,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_pair_does_no_harm_where_changes_are_handed_over),
+        cmocka_unit_test(a_kill_loses_no_number),
         cmocka_unit_test(names_that_came_and_went_leave_no_trace),
         cmocka_unit_test(a_long_log_of_names_that_are_there_loses_none),
         cmocka_unit_test(created_and_renamed_files_keep_their_numbers),

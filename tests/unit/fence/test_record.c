@@ -247,7 +247,7 @@ static void a_kill_leaves_a_whole_diary(void **state)
         pid_t child = fork();
         if (child == 0) {
             if (round % 3 == 0)
-                setenv("AGENTFENSE_FAULT", "gist", 1);
+                setenv("AGENTFENSE_FAULT", "log-gist", 1);
             fixture_open(&x, all, 0);
             x.fence->exec_of = exec_of;
             record_set_gist(x.fence->record, 4096, 0);
