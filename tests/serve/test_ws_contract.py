@@ -41,7 +41,7 @@ import urllib.parse
 import pytest
 from review import Review, git, make_repository
 from server import eventually
-from workspace import Refused, Terminal, make_project
+from workspace import Refused, Terminal, make_project, may_lack
 
 BASE = "/api/v1/sandboxes"
 FILES = {"README": "read me\n", "src/a.txt": "one\ntwo\nthree\n", "src/long.txt": "".join(f"line {n}\n" for n in range(40)), "doc/x.md": "x\n"}
@@ -51,6 +51,7 @@ FILES = {"README": "read me\n", "src/a.txt": "one\ntwo\nthree\n", "src/long.txt"
 def driver(request, shared):
     options = shared.http("GET", "/api/v1/driver/options")[1]["options"]
     if not next(option for option in options if option["id"] == request.param)["available"]:
+        assert may_lack(request.param), options
         pytest.skip(f"this host has no {request.param}")
     return request.param
 

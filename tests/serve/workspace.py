@@ -20,6 +20,12 @@ from websocket_client import Refused, WebSocket  # noqa: E402, F401
 WAIT = 60
 
 
+def may_lack(driver):
+    """Whether a host may do without it: the kernel's overlayfs wants a kernel that has it, and for root nothing else."""
+    has_overlay = "overlay" in pathlib.Path("/proc/filesystems").read_text().split()
+    return driver == "overlayfs" and (os.geteuid() != 0 or not has_overlay)
+
+
 def make_project():
     """A directory that other users can reach, gone at the end."""
     place = pathlib.Path(tempfile.mkdtemp(prefix="af-project-"))
