@@ -162,6 +162,10 @@ json_t *ws_review_file(const struct ws_review_file *about, const struct file_cha
         change_hash_text(change->hash, hash);
         json_object_set_new(object, "hash", json_string(hash));
     }
+    if (change->state == RECONCILE_MERGES)
+        json_object_set_new(object, "merged", json_true());
+    if (change->state == RECONCILE_CONFLICT)
+        ws_set_text(object, "conflict", change->reason);
     if (change->failure)
         json_object_set_new(object, "error", json_string(strerror(-change->failure)));
     return object;
@@ -227,6 +231,8 @@ void ws_review_add_text(struct buf *out, const struct file_change *change, const
         buf_addf(out, "(not readable: %s)\n", strerror(-change->failure));
         return;
     }
+    if (change->state == RECONCILE_CONFLICT)
+        buf_addf(out, "(in conflict: it %s)\n", change->reason);
     if (change->is_binary || change->is_too_large || diff->is_retyped) {
         buf_add_str(out, "Binary files ");
         diff_text_add_name(out, "a/", old);

@@ -81,6 +81,11 @@ static void print_header(const struct dialog *d, const json_t *file)
                  (long long) json_integer_value(json_object_get(file, "fileSize")));
     if (line.len > 0)
         print_in(d, NULL, line.data);
+    if (*text_of(file, "conflict")) {
+        buf_clear(&line);
+        buf_addf(&line, "in conflict, and cannot be approved by hunk: it %s", text_of(file, "conflict"));
+        print_in(d, "\033[33m", line.data);
+    }
     if (acknowledge) {
         buf_clear(&line);
         buf_addf(&line, "mind: %s", text_of(acknowledge, "text"));

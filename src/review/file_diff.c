@@ -63,9 +63,15 @@ static int read_now(const struct change_set *set, struct file_change *change, ui
     return r;
 }
 
+/* The edit whose file in the project it is shown against. */
+static const struct edit *old_edit(const struct file_change *change)
+{
+    return change->from ? change->from : change->edit;
+}
+
 static int read_was(const struct change_set *set, const struct file_change *change, struct side *ret)
 {
-    const struct edit *edit = change->from ? change->from : change->edit;
+    const struct edit *edit = old_edit(change);
 
     if (edit->kind == CHANGE_MODE)
         return 0;
@@ -83,12 +89,117 @@ static int failed(struct file_change *change, int r, struct err *err)
     return err_errno(err, r, "reading '%s'", shown.data);
 }
 
+/* ---- standing ---- */
+
+/* Of a rename both places count. */
+static void join(struct standing *standing, const struct standing *other)
+{
+    struct sha256_ctx sha;
+
+    if (!other->is_noted)
+        return;
+    sha256_init(&sha);
+    sha256_update(&sha, sizeof(standing->hash), standing->hash);
+    sha256_update(&sha, sizeof(other->hash), other->hash);
+    sha256_digest(&sha, sizeof(standing->hash), standing->hash);
+    standing->has_moved |= other->has_moved;
+    standing->is_noted = true;
+}
+
+/* `was` is NULL if it was not read. */
+static int find_standing(const struct change_set *set, struct file_change *change, const struct side *was)
+{
+    struct standing old = STANDING_STILL;
+    int r = was && !change->from ? standing_of_side(&set->edits, change->edit, was, &change->standing)
+                                 : standing_look(&set->edits, change->edit, &change->standing);
+
+    if (r < 0 || !change->from)
+        return r;
+    r = was ? standing_of_side(&set->edits, change->from, was, &old) : standing_look(&set->edits, change->from, &old);
+    if (r == 0)
+        join(&change->standing, &old);
+    return r;
+}
+
+/* ---- what an approval would make of it ---- */
+
+static void show(struct side *side, const struct image *image)
+{
+    buf_clear(&side->bytes);
+    buf_add(&side->bytes, image->bytes.data ? image->bytes.data : "", image->bytes.len);
+    side->size_bytes = image->bytes.len;
+    side->is_too_large = false;
+}
+
+/* The agent's bytes once more, as they were reconciled. */
+static void hash_again(struct file_change *change, const struct image *agent)
+{
+    struct sha256_ctx sha;
+
+    begin_hash(change, &sha);
+    side_hash(agent->st.st_mode, &agent->bytes, &sha);
+    end_hash(change, &sha);
+}
+
+static void show_reconciled(struct file_change *change, const struct reconcile *re, struct file_diff *diff)
+{
+    bool has_old = re->has_ground && re->ground.has_bytes && S_ISREG(re->ground.st.st_mode) && S_ISREG(diff->was.mode);
+
+    if (re->agent.has_bytes && diff->now.mode) {
+        hash_again(change, &re->agent);
+        show(&diff->now, re->state == RECONCILE_CONFLICT ? &re->agent : &re->result);
+    }
+    if (re->state == RECONCILE_CONFLICT && has_old) {
+        diff->is_aside = !image_is_same(&re->ground, &re->project);
+        show(&diff->was, &re->ground);
+    } else if (re->state != RECONCILE_CONFLICT && re->project.has_bytes && diff->was.mode)
+        show(&diff->was, &re->project);
+}
+
+/* Read anew, all three: what was read before was only to find that the project has moved on. */
+static int meet(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
+{
+    autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
+    int r = reconcile_make(&set->edits, change->edit, THREEWAY_NONE, &re, err);
+
+    if (r == 0 && change->from) {
+        enum reconcile_state state = re.state;
+        const char *reason = re.reason;
+        reconcile_done(&re);
+        r = reconcile_make(&set->edits, change->from, THREEWAY_NONE, &re, err);
+        if (r == 0 && re.state != RECONCILE_CONFLICT) {
+            re.state = state;
+            re.reason = reason;
+        }
+    }
+    if (r < 0)
+        return r;
+    change->state = re.state;
+    change->reason = re.reason;
+    if (!change->from)
+        standing_of_image(&set->edits, change->edit, &re.project, &change->standing);
+    if (change->edit->kind != CHANGE_MODE)
+        show_reconciled(change, &re, diff);
+    return 0;
+}
+
 static int read_sides(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
 {
+    struct err why = ERR_NONE;
     int r = read_now(set, change, FILE_DIFF_MAX, &diff->now);
 
+    change->state = RECONCILE_CLEAN;
+    change->reason = NULL;
     if (r == 0)
         r = read_was(set, change, &diff->was);
+    if (r == 0)
+        r = find_standing(set, change, &diff->was);
+    if (r == 0 && change->standing.has_moved)
+        r = meet(set, change, diff, &why);
+    if (r < 0 && !is_its_own(r) && *why.text) {
+        *err = why;
+        return r;
+    }
     if (r < 0) {
         failed(change, r, err);
         return is_its_own(r) ? 1 : r;
@@ -191,6 +302,8 @@ int file_diff_hash(const struct change_set *set, struct file_change *change, str
     int r = read_now(set, change, 0, &now);
 
     change->failure = 0;
+    if (r == 0)
+        r = find_standing(set, change, NULL);
     return r < 0 ? failed(change, r, err) : 0;
 }
 

@@ -2,6 +2,8 @@
 
 #include "review_fixture.h"
 
+#include "review/file_diff.h"
+
 /* The texts of all edits, one after the other. */
 static void diff_all(struct world *w, bool is_exact, struct buf *out)
 {
@@ -97,7 +99,7 @@ static void bytes_are_not_compared(void **state)
 static void large_files_are_told_by_size(void **state)
 {
     struct world *w = *state;
-    struct stat to = { .st_size = (off_t) DIFF_FILE_MAX + 1 };
+    struct stat to = { .st_size = (off_t) FILE_DIFF_MAX + 1 };
     struct entry_answer answer = { 0 };
 
     base_put(w, "l", "small\n");
