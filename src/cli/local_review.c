@@ -129,6 +129,8 @@ static json_t *change_json(const struct file_change *change, const struct file_d
     set_mode(one, "newMode", change->new_mode);
     if (change->new_target)
         json_object_set_new(one, "symlinkTarget", safe_text(change->new_target, strlen(change->new_target)));
+    if (change->is_whole_only)
+        json_object_set_new(one, "wholeOnly", json_true());
     if (change->state == RECONCILE_CONFLICT)
         json_object_set_new(one, "conflict", json_string(change->reason));
     if (change->acknowledge != ACKNOWLEDGE_NOTHING)

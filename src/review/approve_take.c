@@ -219,7 +219,7 @@ static int take_hunks(const struct edit_list *list, const struct edit *edit, con
 
     if (!has_text(&re->project) || !has_text(&re->result)) {
         autofree char *shown = landing_quote(edit->path);
-        return err_invalid(err, "%s is no text, and has no hunks", shown);
+        return err_invalid(err, "%s is no text, or too large to be taken by hunks; take it whole", shown);
     }
     r = hunk_list_make(was->data, was->len, now->data, now->len, &hunks, err);
     if (r < 0)

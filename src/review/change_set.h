@@ -41,6 +41,7 @@ struct file_change {
 
     bool is_measured; /* by file_diff_make() or change_set_measure() */
     bool is_binary, is_too_large;
+    bool is_whole_only;    /* its hunks are shown, and it is too large to be taken by them */
     size_t added, removed; /* lines */
     bool is_hashed;
     uint8_t hash[CHANGE_HASH_BYTES]; /* of what the agent has at `path`: kind, mode, bytes */

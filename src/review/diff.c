@@ -71,7 +71,7 @@ static void add_names(struct making *m, const struct side *old, const struct sid
 static int tell_sizes(struct making *m, const struct side *old, const struct side *new)
 {
     m->out.is_too_large = true;
-    add_names(m, old, new, "Files ", " and ", " are too large to compare");
+    add_names(m, old, new, "Files ", " and ", " are too large to show");
     buf_addf(&m->out.text, ": %" PRIu64 " and %" PRIu64 " bytes\n", old->size_bytes, new->size_bytes);
     return 0;
 }
@@ -85,7 +85,7 @@ static int compare(struct making *m, const struct side *old, const struct side *
     int r = 0;
 
     add_head(m, old, new);
-    if (old->is_too_large || new->is_too_large)
+    if (list == &own && (old->is_too_large || new->is_too_large))
         return tell_sizes(m, old, new);
     if (side_equals(old, new))
         return 0;

@@ -1,8 +1,12 @@
 #include "review/file_diff.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/path.h"
+#include "review/middle.h"
 
 /* Reasons to go on without this file. Others, such as no more descriptors, end the whole. */
 static bool is_its_own(int r)
@@ -233,6 +237,14 @@ static bool is_link(const struct file_diff *diff)
     return S_ISLNK(diff->was.mode) || S_ISLNK(diff->now.mode);
 }
 
+static void count_lines(struct file_change *change, const struct file_diff *diff)
+{
+    for (size_t i = 0; i < diff->hunks.count; i++) {
+        change->added += diff->hunks.items[i].added;
+        change->removed += diff->hunks.items[i].removed;
+    }
+}
+
 static int compare(struct file_change *change, struct file_diff *diff, bool with_hunks, struct err *err)
 {
     const struct buf *was = &diff->was.bytes, *now = &diff->now.bytes;
@@ -241,6 +253,7 @@ static int compare(struct file_change *change, struct file_diff *diff, bool with
     change->added = change->removed = 0;
     change->is_binary = !is_link(diff) && (side_is_binary(&diff->was) || side_is_binary(&diff->now));
     change->is_too_large = diff->was.is_too_large || diff->now.is_too_large;
+    change->is_whole_only = false;
     change->is_measured = true;
     if (change->is_binary || change->is_too_large)
         return 0;
@@ -256,11 +269,68 @@ static int compare(struct file_change *change, struct file_diff *diff, bool with
     else
         r = hunk_count_lines(was->data, was->len, now->data, now->len, &change->added, &change->removed, err);
     change->is_too_large = r == -EFBIG;
-    for (size_t i = 0; i < diff->hunks.count; i++) {
-        change->added += diff->hunks.items[i].added;
-        change->removed += diff->hunks.items[i].removed;
-    }
+    count_lines(change, diff);
     return r == -EFBIG ? 0 : r;
+}
+
+/* ---- large texts ---- */
+
+static bool may_have_middle(const struct file_change *change, const struct file_diff *diff)
+{
+    return change->is_too_large && !change->is_binary && !change->from && change->state == RECONCILE_CLEAN &&
+           S_ISREG(diff->was.mode) && S_ISREG(diff->now.mode);
+}
+
+static int open_file(int dirfd, const char *path)
+{
+    autofd int fd = path_open_beneath(dirfd, path, O_RDONLY | O_NONBLOCK, 0);
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    return fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -ESTALE : steal_fd(&fd);
+}
+
+/* 1: it stays too large. */
+static int find_middle(const struct change_set *set, struct file_change *change, struct hunk_list *ret, struct err *err)
+{
+    autodone(middle) struct middle middle = MIDDLE_NONE;
+    autofd int was = open_file(set->edits.base_fd, change->edit->path),
+               now = open_file(set->edits.delta.data_fd, change->edit->path);
+    struct sha256_ctx sha;
+    int r = was < 0 ? was : now < 0 ? now : middle_find(was, now, FILE_DIFF_MAX, &middle);
+
+    if (r == 0)
+        r = hunk_list_make(middle.was.data, middle.was.len, middle.now.data, middle.now.len, ret, err);
+    if (r == 0)
+        r = hunk_list_shift(ret, middle.lines_before);
+    if (r != 0)
+        return r == -EFBIG ? 1 : r;
+    begin_hash(change, &sha);
+    r = middle_hash(&middle, was, &sha);
+    if (r == 0)
+        end_hash(change, &sha);
+    change->old_bytes = middle.was_size;
+    change->new_bytes = middle.now_size;
+    return r;
+}
+
+static int compare_middle(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
+{
+    int r = find_middle(set, change, &diff->hunks, err);
+
+    if (r < 0 && is_its_own(r)) {
+        failed(change, r, err);
+        return 1;
+    }
+    if (r != 0) {
+        hunk_list_done(&diff->hunks);
+        return r < 0 ? r : 0;
+    }
+    change->is_too_large = false;
+    change->is_whole_only = true;
+    count_lines(change, diff);
+    return 0;
 }
 
 static int make(const struct change_set *set, struct file_change *change, bool with_hunks, struct file_diff *ret,
@@ -271,6 +341,8 @@ static int make(const struct change_set *set, struct file_change *change, bool w
 
     if (r == 0)
         r = compare(change, &diff, with_hunks, err);
+    if (r == 0 && with_hunks && may_have_middle(change, &diff))
+        r = compare_middle(set, change, &diff, err);
     if (r != 0) {
         file_diff_done(&diff);
         return r < 0 ? r : 0;

@@ -14,7 +14,7 @@
 #include "review/hunk.h"
 #include "review/side.h"
 
-#define FILE_DIFF_MAX ((uint64_t) 8 << 20) /* larger ones are told by their sizes */
+#define FILE_DIFF_MAX ((uint64_t) 8 << 20) /* of larger ones only where they differ, if that is no more (middle.h) */
 
 struct file_diff {
     struct side was, now;   /* SIDE_NONE also for a directory, and when only the mode changes */

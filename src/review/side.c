@@ -129,6 +129,26 @@ void side_hash(mode_t mode, const struct buf *bytes, struct sha256_ctx *sha)
         sha256_update(sha, bytes->len, (const uint8_t *) bytes->data);
 }
 
+int side_hash_from(uint64_t size, side_read_fn read, void *cookie, struct sha256_ctx *sha)
+{
+    autofree char *piece = xalloc(PIECE);
+
+    for (uint64_t at = 0; at < size;) {
+        size_t len = size - at < PIECE ? (size_t) (size - at) : PIECE;
+        int r = read(at, piece, len, cookie);
+        if (r < 0)
+            return r;
+        if (size <= PIECE)
+            sha256_update(sha, len, (const uint8_t *) piece);
+        else
+            hash_piece(sha, at, piece, len);
+        at += len;
+    }
+    if (size > PIECE)
+        sha256_update(sha, sizeof(size), (const uint8_t *) &size);
+    return 0;
+}
+
 int side_read(int dirfd, const char *path, mode_t mode, uint64_t max, struct sha256_ctx *sha, struct side *ret)
 {
     struct side side = { .mode = mode };

@@ -32,6 +32,10 @@ int side_read(int dirfd, const char *path, mode_t mode, uint64_t max, struct sha
 /* What side_read() gives to `sha`, of bytes that were read elsewhere: all of a file or of a link's target. */
 void side_hash(mode_t mode, const struct buf *bytes, struct sha256_ctx *sha);
 
+/* The same of a file that is given in parts: `read` fills all of `len`, or is a negative errno. */
+typedef int (*side_read_fn)(uint64_t at, char *bytes, size_t len, void *cookie);
+int side_hash_from(uint64_t size, side_read_fn read, void *cookie, struct sha256_ctx *sha);
+
 /* A NUL near its beginning. */
 bool side_is_binary(const struct side *side);
 

@@ -152,6 +152,25 @@ def test_the_patch_is_one_that_git_applies(box):
     shutil.rmtree(place)
 
 
+def test_one_line_of_a_large_text_is_shown(box):
+    text = "".join(f"this is line {n}\n" for n in range(1, 600001))
+    (box.project / "big.txt").write_text(text)
+    (box.project / "all.txt").write_text(text)
+    box.sh("sed -i '300000s/this/THIS/' big.txt; sed -i '1s/this/THIS/; 600000s/this/THIS/' all.txt")
+    diff = box.diff()
+    files = {file["filePath"]: file for file in diff["files"]}
+    one = files["big.txt"]
+    assert [hunk["header"] for hunk in one["hunks"]] == ["@@ -299997,7 +299997,7 @@"] and one["linesAdded"] == 1
+    assert one["wholeOnly"] and "tooLarge" not in one and not one["binary"]
+    assert files["all.txt"]["tooLarge"] and files["all.txt"]["hunks"] == [] and not files["all.txt"]["binary"]
+    assert "+THIS is line 300000\n" in diff["unifiedDiff"] and "Binary" not in diff["unifiedDiff"]
+    assert f"Files a/all.txt and b/all.txt are too large to show: {len(text)} and {len(text)} bytes" in diff["unifiedDiff"]
+    body = refused(box.http("POST", "/approve", {"hunks": [{"path": "big.txt", "hunkIds": [one["hunks"][0]["id"]]}]}), 400)
+    assert "take it whole" in body["error"]
+    assert box.approve({"diffHash": diff["diffHash"]})["applied"] == 2
+    assert box.read("big.txt").decode() == text.replace("this is line 300000\n", "THIS is line 300000\n")
+
+
 def test_what_could_mislead_is_escaped(box):
     box.sh("printf 'x\\342\\200\\256y\\033[2J\\n' > odd.txt")
     diff = box.diff()

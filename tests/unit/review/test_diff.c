@@ -111,7 +111,7 @@ static void large_files_are_told_by_size(void **state)
     assert_int_equal(op_setattr(w->f.fence, &nobody, walk(&w->f, "edge", NULL), &to, SETATTR_SIZE, &answer), 0);
     agent_end(w);
     assert_diff(w, "diff --git a/edge b/edge\nBinary files a/edge and b/edge differ\n"
-                   "diff --git a/l b/l\nFiles a/l and b/l are too large to compare: 6 and 8388609 bytes\n");
+                   "diff --git a/l b/l\nFiles a/l and b/l are too large to show: 6 and 8388609 bytes\n");
 }
 
 /* ESC, a bidi override, a lone byte, a CR in the middle; but CRLF, tabs and backslashes are ordinary text. */
