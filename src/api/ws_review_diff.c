@@ -149,7 +149,7 @@ static int answer_json(struct ws *ws, struct page *page, struct err *err)
 {
     struct workspace_diff *diff = page->diff;
     int r = show(page, err);
-    char tag[CHANGE_HASH_TEXT_MAX + 2];
+    char tag[CHANGE_SET_HASH_MAX + 2];
 
     if (r == 0 && diff->set.count <= MEASURED_MAX)
         r = change_set_measure(&diff->set, NULL, 0, err);
@@ -171,7 +171,7 @@ static int send_piece(const void *bytes, size_t len, void *cookie)
 static int answer_patch(struct ws *ws, struct page *page, struct err *err)
 {
     struct workspace_diff *diff = page->diff;
-    char tag[CHANGE_HASH_TEXT_MAX + 2];
+    char tag[CHANGE_SET_HASH_MAX + 2];
     int r = change_set_hash(&diff->set, diff->hash, err);
 
     if (r < 0)

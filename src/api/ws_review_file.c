@@ -1,5 +1,6 @@
 #include "api/ws_review_file.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,8 @@ static void set_lines(json_t *object, const struct file_change *change, const st
     json_object_set_new(object, "binary", json_boolean(change->is_binary));
     if (change->is_too_large)
         json_object_set_new(object, "tooLarge", json_true());
+    if (change->is_whole_only)
+        json_object_set_new(object, "wholeOnly", json_true());
     if (diff)
         json_object_set_new(object, "hunks", hunks_of(&diff->hunks));
 }
@@ -162,6 +165,10 @@ json_t *ws_review_file(const struct ws_review_file *about, const struct file_cha
         change_hash_text(change->hash, hash);
         json_object_set_new(object, "hash", json_string(hash));
     }
+    if (change->state == RECONCILE_MERGES)
+        json_object_set_new(object, "merged", json_true());
+    if (change->state == RECONCILE_CONFLICT)
+        ws_set_text(object, "conflict", change->reason);
     if (change->failure)
         json_object_set_new(object, "error", json_string(strerror(-change->failure)));
     return object;
@@ -217,6 +224,21 @@ static void add_targets(struct buf *out, const struct file_change *change)
         add_target(out, '+', change->new_target);
 }
 
+/* Without lines: because there are none, or too many. */
+static void add_differ(struct buf *out, const struct file_change *change)
+{
+    bool is_text = change->is_too_large && !change->is_binary;
+
+    buf_add_str(out, is_text ? "Files " : "Binary files ");
+    diff_text_add_name(out, "a/", change->old_path ? change->old_path : change->path);
+    buf_add_str(out, " and ");
+    diff_text_add_name(out, "b/", change->path);
+    if (is_text)
+        buf_addf(out, " are too large to show: %" PRIu64 " and %" PRIu64 " bytes\n", change->old_bytes, change->new_bytes);
+    else
+        buf_add_str(out, " differ\n");
+}
+
 void ws_review_add_text(struct buf *out, const struct file_change *change, const struct file_diff *diff)
 {
     const char *old = change->old_path ? change->old_path : change->path;
@@ -227,12 +249,10 @@ void ws_review_add_text(struct buf *out, const struct file_change *change, const
         buf_addf(out, "(not readable: %s)\n", strerror(-change->failure));
         return;
     }
+    if (change->state == RECONCILE_CONFLICT)
+        buf_addf(out, "(in conflict: it %s)\n", change->reason);
     if (change->is_binary || change->is_too_large || diff->is_retyped) {
-        buf_add_str(out, "Binary files ");
-        diff_text_add_name(out, "a/", old);
-        buf_add_str(out, " and ");
-        diff_text_add_name(out, "b/", change->path);
-        buf_add_str(out, " differ\n");
+        add_differ(out, change);
         return;
     }
     if (diff->hunks.count == 0 && !has_link)

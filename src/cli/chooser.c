@@ -19,7 +19,7 @@ enum word { WORD_NONE, WORD_YES, WORD_NO };
 /* What is asked about at once. */
 struct question {
     size_t file, hunk;
-    bool is_whole; /* a file without hunks */
+    bool is_whole; /* a file without hunks, or one that is not taken by them */
     enum word word;
 };
 
@@ -81,6 +81,11 @@ static void print_header(const struct dialog *d, const json_t *file)
                  (long long) json_integer_value(json_object_get(file, "fileSize")));
     if (line.len > 0)
         print_in(d, NULL, line.data);
+    if (*text_of(file, "conflict")) {
+        buf_clear(&line);
+        buf_addf(&line, "in conflict, and cannot be approved by hunk: it %s", text_of(file, "conflict"));
+        print_in(d, "\033[33m", line.data);
+    }
     if (acknowledge) {
         buf_clear(&line);
         buf_addf(&line, "mind: %s", text_of(acknowledge, "text"));
@@ -93,20 +98,29 @@ static const char *colour_of(const char *line)
     return *line == '+' ? "\033[32m" : *line == '-' ? "\033[31m" : NULL;
 }
 
+static void print_hunk(const struct dialog *d, const json_t *hunk)
+{
+    const json_t *line;
+    size_t i;
+
+    print_in(d, "\033[36m", text_of(hunk, "header"));
+    json_array_foreach(json_object_get(hunk, "lines"), i, line)
+        print_in(d, colour_of(json_string_value(line)), json_string_value(line));
+}
+
 static void print_question(struct dialog *d)
 {
     const struct question *q = &d->questions[d->at];
-    const json_t *file = json_array_get(d->files, q->file), *hunk, *line;
+    const json_t *file = json_array_get(d->files, q->file), *hunk;
     size_t i;
 
     if (d->shown_file != q->file)
         print_header(d, file);
     d->shown_file = q->file;
-    if (!q->is_whole) {
-        hunk = json_array_get(hunks_of(d, q->file), q->hunk);
-        print_in(d, "\033[36m", text_of(hunk, "header"));
-        json_array_foreach(json_object_get(hunk, "lines"), i, line)
-            print_in(d, colour_of(json_string_value(line)), json_string_value(line));
+    json_array_foreach(hunks_of(d, q->file), i, hunk)
+    {
+        if (q->is_whole || i == q->hunk)
+            print_hunk(d, hunk);
     }
     printf("%s(%zu/%zu) Approve this %s%s [y,n,q,a,d,j,k,?]? %s", d->is_coloured ? "\033[1;34m" : "", d->at + 1, d->count,
            q->is_whole ? "change" : "hunk",
@@ -215,10 +229,11 @@ static void add_questions(struct dialog *d)
 {
     for (size_t i = 0; i < json_array_size(d->files); i++) {
         size_t hunks = json_array_size(hunks_of(d, i));
+        bool is_whole = hunks == 0 || json_is_true(json_object_get(json_array_get(d->files, i), "wholeOnly"));
 
-        for (size_t j = 0; j < (hunks ? hunks : 1); j++) {
+        for (size_t j = 0; j < (is_whole ? 1 : hunks); j++) {
             vec_room(&d->questions, &d->cap, d->count);
-            d->questions[d->count++] = (struct question){ .file = i, .hunk = j, .is_whole = hunks == 0 };
+            d->questions[d->count++] = (struct question){ .file = i, .hunk = j, .is_whole = is_whole };
         }
     }
 }

@@ -55,7 +55,7 @@ static json_t *files_json(const struct approve *approve)
             continue;
         one = json_pack("{s:o, s:s, s:s}", "path", output_json_name(file->edit->path), "change",
                         change_kind_name(file->edit->kind), "outcome", approve_outcome_name(file->outcome));
-        if (file->outcome == APPROVE_CONFLICT)
+        if (file->reason)
             json_object_set_new(one, "reason", json_string(file->reason));
         json_array_append_new(all, one);
     }
@@ -125,12 +125,15 @@ static int count_left(const struct pick *pick, size_t *ret, struct err *err)
     return r;
 }
 
-static int write_chosen(const struct pick *pick, const struct local_call *call, const struct local_review *review,
-                        struct err *err)
+static int write_chosen(const struct pick *pick, const struct local_call *call, struct local_review *review, struct err *err)
 {
     const struct approve_words *w = call->own;
     autodone(approve) struct approve approve = APPROVE_NONE;
-    struct approve_options options = { .selection = &review->selection, .is_forced = w->is_forced, .is_dry = w->is_dry };
+    struct approve_options options = { .selection = &review->selection,
+                                       .is_forced = w->is_forced,
+                                       .is_dry = w->is_dry,
+                                       .check = local_review_check,
+                                       .cookie = review };
     size_t remaining = 0;
     int r = approve_run(pick->delta_path, &options, &approve, err);
 
@@ -159,7 +162,7 @@ static int say_nothing_to_do(const struct local_call *call)
     return 0;
 }
 
-/* The sandbox is ours until the end: what is shown is what is written. */
+/* The sandbox is ours until the end. The project is not: of what was chosen hunk by hunk it must be as it was then. */
 static int run_approve(const struct local_call *call, struct err *err)
 {
     const struct approve_words *w = call->own;

@@ -81,6 +81,10 @@ static json_t *edit_json(const struct report *report, const struct edit *edit, c
     json_object_set_new(json, "removed", json_integer((json_int_t) diff->removed));
     json_object_set_new(json, "binary", json_boolean(diff->is_binary));
     json_object_set_new(json, "too_large", json_boolean(diff->is_too_large));
+    if (diff->state == RECONCILE_MERGES)
+        json_object_set_new(json, "merged", json_true());
+    if (diff->state == RECONCILE_CONFLICT)
+        json_object_set_new(json, "conflict", json_string(diff->reason));
     if (report->form != OPT_STAT)
         json_object_set_new(json, "diff", json_string(diff->text.data ? diff->text.data : ""));
     return json;

@@ -64,7 +64,7 @@ static int load_path(struct api_call *call, const char *id, const char *path, js
         json_array_extend(json_object_get(*ret, "files"), json_object_get(page, "files"));
         autofree char *text = xprintf("%s%s", json_text(*ret, "unifiedDiff"), json_text(page, "unifiedDiff"));
         json_object_set_new(*ret, "unifiedDiff", json_string(text));
-        json_object_set_new(*ret, "diffHash", json_string(json_text(page, "diffHash")));
+        /* The hash stays that of the first: if anything changed until the last page, it is of another diff, and nothing is approved. */
     } while (offset > 0);
     if (*ret)
         json_object_del(*ret, "nextOffset");

@@ -11,6 +11,7 @@
 #include "cli/chooser.h"
 #include "cli/output.h"
 #include "review/diff_text.h"
+#include "review/expectation.h"
 #include "review/file_diff.h"
 
 void local_review_done(struct local_review *review)
@@ -128,6 +129,10 @@ static json_t *change_json(const struct file_change *change, const struct file_d
     set_mode(one, "newMode", change->new_mode);
     if (change->new_target)
         json_object_set_new(one, "symlinkTarget", safe_text(change->new_target, strlen(change->new_target)));
+    if (change->is_whole_only)
+        json_object_set_new(one, "wholeOnly", json_true());
+    if (change->state == RECONCILE_CONFLICT)
+        json_object_set_new(one, "conflict", json_string(change->reason));
     if (change->acknowledge != ACKNOWLEDGE_NOTHING)
         json_object_set_new(one, "acknowledge", json_pack("{s:s}", "text", acknowledge_text(change->acknowledge)));
     return one;
@@ -192,13 +197,31 @@ int local_review_ask(struct local_review *review, struct err *err)
     return 0;
 }
 
+int local_review_check(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
+                       struct err *err)
+{
+    struct local_review *review = cookie;
+    const struct file_change *change = change_set_find_scoped(&review->set, edit->path);
+    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
+
+    if (!change || !change->is_hashed || !selection_hunks_of(&review->selection, edit->path))
+        return 1;
+    change_hash_text(change->hash, hash);
+    standing_text(&change->standing, standing);
+    struct expectation one = { edit->path, hash, standing };
+    return expectation_check(list, edit, re, &(struct expectation_list){ &one, 1, false }, err);
+}
+
 void local_review_print_conflicts(const char *verb, const struct approve *approve)
 {
-    fprintf(stderr, "agentfense %s: %zu conflict%s, nothing was written; --force writes in spite of %s\n", verb,
-            approve->conflict_count, approve->conflict_count == 1 ? "" : "s", approve->conflict_count == 1 ? "it" : "them");
+    if (approve->conflict_count > 0)
+        fprintf(stderr, "agentfense %s: %zu conflict%s, nothing was written; --force writes in spite of %s\n", verb,
+                approve->conflict_count, approve->conflict_count == 1 ? "" : "s", approve->conflict_count == 1 ? "it" : "them");
+    else
+        fprintf(stderr, "agentfense %s: nothing was written; look at it again\n", verb);
     for (size_t i = 0; i < approve->edits.count; i++) {
         const struct approve_file *file = &approve->files[i];
-        if (file->outcome != APPROVE_CONFLICT)
+        if (file->outcome != APPROVE_CONFLICT && file->outcome != APPROVE_STALE)
             continue;
         fputs("  ", stderr);
         output_escaped(stderr, file->edit->path);

@@ -31,5 +31,9 @@ void local_review_take_all(struct local_review *review, bool by_name);
 /* A person says which. -ECANCELED. */
 int local_review_ask(struct local_review *review, struct err *err);
 
+/* An approve_check_fn, with the review as its cookie: of files that are taken by hunk, the hunks must be those that were shown. */
+int local_review_check(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
+                       struct err *err);
+
 /* Why nothing of it was written, on standard error. */
 void local_review_print_conflicts(const char *verb, const struct approve *approve);

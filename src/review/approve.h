@@ -18,8 +18,9 @@
 #include "review/reconcile.h"
 #include "review/selection.h"
 
-/* Whether the change is what was reviewed. 1 yes, 0 no, or -errno. */
-typedef int (*approve_check_fn)(const struct edit_list *list, const struct edit *edit, void *cookie, struct err *err);
+/* Whether the change is what was reviewed, as it was reconciled with the project now. 1 yes, 0 no, or -errno. */
+typedef int (*approve_check_fn)(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
+                                struct err *err);
 
 struct approve_options {
     const struct selection *selection; /* NULL: all */

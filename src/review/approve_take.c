@@ -145,7 +145,6 @@ static int stand_on_part(const struct reconcile *re, const struct buf *taken, mo
     bool holds;
     int r;
 
-    /* The project has the ground, or force made it so. */
     if (re->state != RECONCILE_MERGES) {
         stand_on_bytes(taken->data ? taken->data : "", taken->len, mode, taking);
         return 0;
@@ -207,8 +206,8 @@ static bool has_text(const struct image *image)
     return !image->st.st_mode || !image_is_binary(image);
 }
 
-/* `result` of a conflict that is overridden is what the agent has. Only the content is in hunks: another mode stays an edit of its
- * own, until the file is taken as a whole. */
+/* The very hunks that file_diff.h shows. Only the content is in them: another mode stays an edit of its own, until the file is taken as
+ * a whole. */
 static int take_hunks(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
                       const struct reconcile *re, const struct selection_file *wanted, struct approve_file *file,
                       struct taking *taking, struct err *err)
@@ -220,7 +219,7 @@ static int take_hunks(const struct edit_list *list, const struct edit *edit, con
 
     if (!has_text(&re->project) || !has_text(&re->result)) {
         autofree char *shown = landing_quote(edit->path);
-        return err_invalid(err, "%s is no text, and has no hunks", shown);
+        return err_invalid(err, "%s is no text, or too large to be taken by hunks; take it whole", shown);
     }
     r = hunk_list_make(was->data, was->len, now->data, now->len, &hunks, err);
     if (r < 0)
@@ -242,16 +241,16 @@ static int take_hunks(const struct edit_list *list, const struct edit *edit, con
 /* ---- one edit ---- */
 
 static int is_as_reviewed(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
-                          struct err *err)
+                          const struct reconcile *re, struct err *err)
 {
-    return options->check && !options->is_forced ? options->check(list, edit, options->cookie, err) : 1;
+    return options->check && !options->is_forced ? options->check(list, edit, re, options->cookie, err) : 1;
 }
 
 static int take(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
                 struct reconcile *re, struct approve_file *file, struct taking *taking, struct err *err)
 {
     const struct selection_file *hunks = options->selection ? selection_hunks_of(options->selection, edit->path) : NULL;
-    int r = is_as_reviewed(list, edit, options, err);
+    int r = is_as_reviewed(list, edit, options, re, err);
 
     if (r < 0)
         return r;
@@ -260,7 +259,8 @@ static int take(const struct edit_list *list, const struct edit *edit, const str
         file->reason = "has changed since it was reviewed";
         return 0;
     }
-    if (re->state == RECONCILE_CONFLICT && (re->is_hard || !options->is_forced)) {
+    /* The hunks that are shown of a conflict lead from another text than the project's: force takes the file, or nothing of it. */
+    if (re->state == RECONCILE_CONFLICT && (re->is_hard || hunks || !options->is_forced)) {
         refuse(file, re->reason);
         file->merge = re->merge;
         re->merge = THREEWAY_EMPTY;

@@ -3,6 +3,7 @@
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/id.h"
 #include "base/mem.h"
@@ -266,7 +267,23 @@ static void mix(const struct change_set *set, struct sha256_ctx *sha)
     }
 }
 
-int change_set_hash(struct change_set *set, char out[CHANGE_HASH_TEXT_MAX], struct err *err)
+/* False: all of it stands where the agent found it. */
+static bool mix_standings(const struct change_set *set, struct sha256_ctx *sha)
+{
+    bool is_noted = false;
+
+    for (size_t i = 0; i < set->count; i++) {
+        const struct file_change *change = &set->items[i];
+        if (!change->is_hashed || !change->standing.is_noted)
+            continue;
+        sha256_update(sha, strlen(change->scope_path) + 1, (const uint8_t *) change->scope_path);
+        sha256_update(sha, sizeof(change->standing.hash), change->standing.hash);
+        is_noted = true;
+    }
+    return is_noted;
+}
+
+int change_set_hash(struct change_set *set, char out[CHANGE_SET_HASH_MAX], struct err *err)
 {
     struct task task = { set, NULL, hash_one };
     uint8_t hash[CHANGE_HASH_BYTES];
@@ -279,7 +296,22 @@ int change_set_hash(struct change_set *set, char out[CHANGE_HASH_TEXT_MAX], stru
     mix(set, &sha);
     sha256_digest(&sha, sizeof(hash), hash);
     change_hash_text(hash, out);
+    sha256_init(&sha);
+    if (!mix_standings(set, &sha))
+        return 0;
+    sha256_digest(&sha, sizeof(hash), hash);
+    out[CHANGE_HASH_TEXT_MAX - 1] = '-';
+    change_hash_text(hash, out + CHANGE_HASH_TEXT_MAX);
     return 0;
+}
+
+bool change_set_hash_is(const char *hash, const char *given, bool only_the_agents)
+{
+    const size_t len = CHANGE_HASH_TEXT_MAX - 1;
+
+    if (!only_the_agents)
+        return strcasecmp(hash, given) == 0;
+    return strnlen(given, len) == len && (given[len] == '\0' || given[len] == '-') && strncasecmp(hash, given, len) == 0;
 }
 
 struct change_totals change_set_totals(const struct change_set *set)

@@ -11,9 +11,12 @@
 
 #include "review/acknowledge.h"
 #include "review/edit.h"
+#include "review/reconcile.h"
+#include "review/standing.h"
 
 #define CHANGE_HASH_BYTES 32
 #define CHANGE_HASH_TEXT_MAX (2 * CHANGE_HASH_BYTES + 1)
+#define CHANGE_SET_HASH_MAX (2 * CHANGE_HASH_TEXT_MAX)
 
 enum file_change_kind {
     FILE_CHANGE_ADDED,
@@ -38,10 +41,16 @@ struct file_change {
 
     bool is_measured; /* by file_diff_make() or change_set_measure() */
     bool is_binary, is_too_large;
+    bool is_whole_only;    /* its hunks are shown, and it is too large to be taken by them */
     size_t added, removed; /* lines */
     bool is_hashed;
-    uint8_t hash[CHANGE_HASH_BYTES]; /* of what would be at `path`: kind, mode, bytes */
+    uint8_t hash[CHANGE_HASH_BYTES]; /* of what the agent has at `path`: kind, mode, bytes */
+    struct standing standing;        /* with the hash: what it is shown against */
     int failure;                     /* a negative errno: it could not be read when it was last tried */
+
+    /* By file_diff_make() and change_set_measure(): what an approval would make of it, and of a conflict why. */
+    enum reconcile_state state;
+    const char *reason;
 };
 
 struct change_set {
@@ -78,9 +87,15 @@ size_t *change_set_page(const struct change_set *set, const struct change_set_qu
 /* Counts lines and hashes, for those of `places` (NULL: all) that are not measured yet, in a few threads. */
 int change_set_measure(struct change_set *set, const size_t *places, size_t count, struct err *err);
 
-/* The hash of all changes with their paths, in hex; the same with and without renames. Reads each file that has no hash yet, and
- * compares nothing. */
-int change_set_hash(struct change_set *set, char out[CHANGE_HASH_TEXT_MAX], struct err *err);
+/*
+ * The hash of all changes with their paths, in hex. Reads each file that has no hash yet, and compares nothing. The first part is of what
+ * the agent did, and the same with and without renames. If the project has moved on beneath some of it, or the agent was given
+ * other grounds, a '-' and a hash of how these stand follow: both together are of all that is shown.
+ */
+int change_set_hash(struct change_set *set, char out[CHANGE_SET_HASH_MAX], struct err *err);
+
+/* Whether `given` names what `hash` does: all that is shown, or only what the agent did. In letters of either case. */
+bool change_set_hash_is(const char *hash, const char *given, bool only_the_agents);
 
 struct change_totals {
     size_t files, added, modified, deleted, renamed; /* directories are not counted */

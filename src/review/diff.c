@@ -6,8 +6,7 @@
 
 #include "base/mem.h"
 #include "review/diff_text.h"
-#include "review/hunk.h"
-#include "review/side.h"
+#include "review/file_diff.h"
 
 struct making {
     const struct edit_list *list;
@@ -72,18 +71,21 @@ static void add_names(struct making *m, const struct side *old, const struct sid
 static int tell_sizes(struct making *m, const struct side *old, const struct side *new)
 {
     m->out.is_too_large = true;
-    add_names(m, old, new, "Files ", " and ", " are too large to compare");
+    add_names(m, old, new, "Files ", " and ", " are too large to show");
     buf_addf(&m->out.text, ": %" PRIu64 " and %" PRIu64 " bytes\n", old->size_bytes, new->size_bytes);
     return 0;
 }
 
-static int compare(struct making *m, const struct side *old, const struct side *new, struct err *err)
+/* `made` are the hunks, if they are known. */
+static int compare(struct making *m, const struct side *old, const struct side *new, const struct hunk_list *made,
+                   struct err *err)
 {
-    autodone(hunk_list) struct hunk_list list = HUNK_LIST_EMPTY;
-    int r;
+    autodone(hunk_list) struct hunk_list own = HUNK_LIST_EMPTY;
+    const struct hunk_list *list = made && made->count > 0 ? made : &own;
+    int r = 0;
 
     add_head(m, old, new);
-    if (old->is_too_large || new->is_too_large)
+    if (list == &own && (old->is_too_large || new->is_too_large))
         return tell_sizes(m, old, new);
     if (side_equals(old, new))
         return 0;
@@ -92,13 +94,14 @@ static int compare(struct making *m, const struct side *old, const struct side *
         add_names(m, old, new, "Binary files ", " and ", " differ\n");
         return 0;
     }
-    r = hunk_list_make(old->bytes.data, old->bytes.len, new->bytes.data, new->bytes.len, &list, err);
+    if (list == &own)
+        r = hunk_list_make(old->bytes.data, old->bytes.len, new->bytes.data, new->bytes.len, &own, err);
     if (r == -EFBIG) /* too many lines */
         return tell_sizes(m, old, new);
     if (r < 0)
         return r;
     add_names(m, old, new, "--- ", "\n+++ ", "\n");
-    add_hunks(m, &list);
+    add_hunks(m, list);
     return 0;
 }
 
@@ -109,32 +112,57 @@ static void compare_modes(struct making *m, const struct side *old, const struct
         add_head(m, old, new);
 }
 
-static int read_side(int dirfd, const char *path, mode_t mode, struct side *ret, struct err *err)
+static int failed(const struct edit *edit, int r, struct err *err)
 {
-    int r = side_read(dirfd, path, mode, DIFF_FILE_MAX, NULL, ret);
-
-    if (r == 0)
-        return 0;
     autodone(buf) struct buf shown = BUF_EMPTY;
-    buf_add_excerpt(&shown, path, strlen(path));
+
+    buf_add_excerpt(&shown, edit->path, strlen(edit->path));
     return err_errno(err, r, "reading '%s'", shown.data);
 }
 
-/* A file that became a link is one file deleted and another added, as git has it. */
-static int make(struct making *m, mode_t was, mode_t now, struct err *err)
+/* Nothing that `git apply` would take: an approval refuses it, too. What leads from another text than the project's does not apply anyway. */
+static bool is_withheld(const struct making *m, const struct file_diff *diff)
 {
-    autodone(side) struct side old = SIDE_NONE, new = SIDE_NONE;
-    const struct side nothing = SIDE_NONE;
-    int r = read_side(m->list->base_fd, m->edit->path, was, &old, err);
+    return m->is_exact && m->out.state == RECONCILE_CONFLICT && !(diff->is_aside && diff->hunks.count > 0);
+}
 
-    if (r == 0)
-        r = read_side(m->list->delta.data_fd, m->edit->path, now, &new, err);
-    if (r < 0)
-        return r;
-    if (!was || !now || !((was ^ now) & S_IFMT))
-        return was || now ? compare(m, &old, &new, err) : 0;
-    r = compare(m, &old, &nothing, err);
-    return r == 0 ? compare(m, &nothing, &new, err) : r;
+static void tell_conflict(struct making *m)
+{
+    if (m->out.state == RECONCILE_CONFLICT)
+        buf_addf(&m->out.text, "# in conflict: it %s\n", m->out.reason);
+}
+
+static void withhold(struct making *m, const struct file_diff *diff)
+{
+    const struct side there = { .mode = S_IFREG | 0644 };
+
+    m->out.is_binary = true;
+    add_head(m, diff->was.mode ? &diff->was : &there, diff->now.mode ? &diff->now : &there);
+    add_names(m, &there, &there, "Binary files ", " and ", " differ\n");
+}
+
+/* A file that became a link is one file deleted and another added, as git has it. */
+static int make(struct making *m, struct err *err)
+{
+    const struct change_set set = { .edits = *m->list };
+    struct file_change change = { .edit = m->edit, .path = m->edit->path };
+    autodone(file_diff) struct file_diff diff = FILE_DIFF_NONE;
+    const struct side nothing = SIDE_NONE;
+    int r = file_diff_make(&set, &change, &diff, err);
+
+    if (r < 0 || change.failure)
+        return r < 0 ? r : failed(m->edit, change.failure, err);
+    m->out.state = change.state;
+    m->out.reason = change.reason;
+    tell_conflict(m);
+    if (is_withheld(m, &diff)) {
+        withhold(m, &diff);
+        return 0;
+    }
+    if (!diff.is_retyped)
+        return diff.was.mode || diff.now.mode ? compare(m, &diff.was, &diff.now, &diff.hunks, err) : 0;
+    r = compare(m, &diff.was, &nothing, NULL, err);
+    return r == 0 ? compare(m, &nothing, &diff.now, NULL, err) : r;
 }
 
 /* Git knows no directories. */
@@ -150,7 +178,7 @@ int diff_make(const struct edit_list *list, const struct edit *edit, bool is_exa
     int r = 0;
 
     if (edit->kind != CHANGE_MODE)
-        r = make(&m, was, now, err);
+        r = make(&m, err);
     else if (was && now)
         compare_modes(&m, &(struct side){ .mode = was }, &(struct side){ .mode = now });
     if (r < 0) {

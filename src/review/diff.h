@@ -5,19 +5,22 @@
  * Names are quoted as git does it. In lines of text whatever could mislead a terminal (control characters, bidi overrides, bytes that
  * are no UTF-8) is written out as an escape, except tabs and a carriage return at the end of a line; `is_exact` leaves it as
  * it is, for a diff that `git apply` shall take and no terminal sees.
+ *
+ * What is compared is what file_diff.h compares: it is what an approval would do.
  */
 #pragma once
 
 #include "base/buf.h"
 #include "review/edit.h"
-
-#define DIFF_FILE_MAX ((uint64_t) 8 << 20) /* larger ones are told by their sizes */
+#include "review/reconcile.h"
 
 struct diff {
     struct buf text;
     size_t added, removed; /* lines */
     bool is_binary;
     bool is_too_large;
+    enum reconcile_state state;
+    const char *reason; /* of a conflict */
 };
 
 #define DIFF_NONE ((struct diff){ .added = 0 })

@@ -1,8 +1,12 @@
 #include "review/file_diff.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/path.h"
+#include "review/middle.h"
 
 /* Reasons to go on without this file. Others, such as no more descriptors, end the whole. */
 static bool is_its_own(int r)
@@ -63,9 +67,15 @@ static int read_now(const struct change_set *set, struct file_change *change, ui
     return r;
 }
 
+/* The edit whose file in the project it is shown against. */
+static const struct edit *old_edit(const struct file_change *change)
+{
+    return change->from ? change->from : change->edit;
+}
+
 static int read_was(const struct change_set *set, const struct file_change *change, struct side *ret)
 {
-    const struct edit *edit = change->from ? change->from : change->edit;
+    const struct edit *edit = old_edit(change);
 
     if (edit->kind == CHANGE_MODE)
         return 0;
@@ -83,12 +93,117 @@ static int failed(struct file_change *change, int r, struct err *err)
     return err_errno(err, r, "reading '%s'", shown.data);
 }
 
+/* ---- standing ---- */
+
+/* Of a rename both places count. */
+static void join(struct standing *standing, const struct standing *other)
+{
+    struct sha256_ctx sha;
+
+    if (!other->is_noted)
+        return;
+    sha256_init(&sha);
+    sha256_update(&sha, sizeof(standing->hash), standing->hash);
+    sha256_update(&sha, sizeof(other->hash), other->hash);
+    sha256_digest(&sha, sizeof(standing->hash), standing->hash);
+    standing->has_moved |= other->has_moved;
+    standing->is_noted = true;
+}
+
+/* `was` is NULL if it was not read. */
+static int find_standing(const struct change_set *set, struct file_change *change, const struct side *was)
+{
+    struct standing old = STANDING_STILL;
+    int r = was && !change->from ? standing_of_side(&set->edits, change->edit, was, &change->standing)
+                                 : standing_look(&set->edits, change->edit, &change->standing);
+
+    if (r < 0 || !change->from)
+        return r;
+    r = was ? standing_of_side(&set->edits, change->from, was, &old) : standing_look(&set->edits, change->from, &old);
+    if (r == 0)
+        join(&change->standing, &old);
+    return r;
+}
+
+/* ---- what an approval would make of it ---- */
+
+static void show(struct side *side, const struct image *image)
+{
+    buf_clear(&side->bytes);
+    buf_add(&side->bytes, image->bytes.data ? image->bytes.data : "", image->bytes.len);
+    side->size_bytes = image->bytes.len;
+    side->is_too_large = false;
+}
+
+/* The agent's bytes once more, as they were reconciled. */
+static void hash_again(struct file_change *change, const struct image *agent)
+{
+    struct sha256_ctx sha;
+
+    begin_hash(change, &sha);
+    side_hash(agent->st.st_mode, &agent->bytes, &sha);
+    end_hash(change, &sha);
+}
+
+static void show_reconciled(struct file_change *change, const struct reconcile *re, struct file_diff *diff)
+{
+    bool has_old = re->has_ground && re->ground.has_bytes && S_ISREG(re->ground.st.st_mode) && S_ISREG(diff->was.mode);
+
+    if (re->agent.has_bytes && diff->now.mode) {
+        hash_again(change, &re->agent);
+        show(&diff->now, re->state == RECONCILE_CONFLICT ? &re->agent : &re->result);
+    }
+    if (re->state == RECONCILE_CONFLICT && has_old) {
+        diff->is_aside = !image_is_same(&re->ground, &re->project);
+        show(&diff->was, &re->ground);
+    } else if (re->state != RECONCILE_CONFLICT && re->project.has_bytes && diff->was.mode)
+        show(&diff->was, &re->project);
+}
+
+/* Read anew, all three: what was read before was only to find that the project has moved on. */
+static int meet(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
+{
+    autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
+    int r = reconcile_make(&set->edits, change->edit, THREEWAY_NONE, &re, err);
+
+    if (r == 0 && change->from) {
+        enum reconcile_state state = re.state;
+        const char *reason = re.reason;
+        reconcile_done(&re);
+        r = reconcile_make(&set->edits, change->from, THREEWAY_NONE, &re, err);
+        if (r == 0 && re.state != RECONCILE_CONFLICT) {
+            re.state = state;
+            re.reason = reason;
+        }
+    }
+    if (r < 0)
+        return r;
+    change->state = re.state;
+    change->reason = re.reason;
+    if (!change->from)
+        standing_of_image(&set->edits, change->edit, &re.project, &change->standing);
+    if (change->edit->kind != CHANGE_MODE)
+        show_reconciled(change, &re, diff);
+    return 0;
+}
+
 static int read_sides(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
 {
+    struct err why = ERR_NONE;
     int r = read_now(set, change, FILE_DIFF_MAX, &diff->now);
 
+    change->state = RECONCILE_CLEAN;
+    change->reason = NULL;
     if (r == 0)
         r = read_was(set, change, &diff->was);
+    if (r == 0)
+        r = find_standing(set, change, &diff->was);
+    if (r == 0 && change->standing.has_moved)
+        r = meet(set, change, diff, &why);
+    if (r < 0 && !is_its_own(r) && *why.text) {
+        *err = why;
+        return r;
+    }
     if (r < 0) {
         failed(change, r, err);
         return is_its_own(r) ? 1 : r;
@@ -122,6 +237,14 @@ static bool is_link(const struct file_diff *diff)
     return S_ISLNK(diff->was.mode) || S_ISLNK(diff->now.mode);
 }
 
+static void count_lines(struct file_change *change, const struct file_diff *diff)
+{
+    for (size_t i = 0; i < diff->hunks.count; i++) {
+        change->added += diff->hunks.items[i].added;
+        change->removed += diff->hunks.items[i].removed;
+    }
+}
+
 static int compare(struct file_change *change, struct file_diff *diff, bool with_hunks, struct err *err)
 {
     const struct buf *was = &diff->was.bytes, *now = &diff->now.bytes;
@@ -130,6 +253,7 @@ static int compare(struct file_change *change, struct file_diff *diff, bool with
     change->added = change->removed = 0;
     change->is_binary = !is_link(diff) && (side_is_binary(&diff->was) || side_is_binary(&diff->now));
     change->is_too_large = diff->was.is_too_large || diff->now.is_too_large;
+    change->is_whole_only = false;
     change->is_measured = true;
     if (change->is_binary || change->is_too_large)
         return 0;
@@ -145,11 +269,68 @@ static int compare(struct file_change *change, struct file_diff *diff, bool with
     else
         r = hunk_count_lines(was->data, was->len, now->data, now->len, &change->added, &change->removed, err);
     change->is_too_large = r == -EFBIG;
-    for (size_t i = 0; i < diff->hunks.count; i++) {
-        change->added += diff->hunks.items[i].added;
-        change->removed += diff->hunks.items[i].removed;
-    }
+    count_lines(change, diff);
     return r == -EFBIG ? 0 : r;
+}
+
+/* ---- large texts ---- */
+
+static bool may_have_middle(const struct file_change *change, const struct file_diff *diff)
+{
+    return change->is_too_large && !change->is_binary && !change->from && change->state == RECONCILE_CLEAN &&
+           S_ISREG(diff->was.mode) && S_ISREG(diff->now.mode);
+}
+
+static int open_file(int dirfd, const char *path)
+{
+    autofd int fd = path_open_beneath(dirfd, path, O_RDONLY | O_NONBLOCK, 0);
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    return fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -ESTALE : steal_fd(&fd);
+}
+
+/* 1: it stays too large. */
+static int find_middle(const struct change_set *set, struct file_change *change, struct hunk_list *ret, struct err *err)
+{
+    autodone(middle) struct middle middle = MIDDLE_NONE;
+    autofd int was = open_file(set->edits.base_fd, change->edit->path),
+               now = open_file(set->edits.delta.data_fd, change->edit->path);
+    struct sha256_ctx sha;
+    int r = was < 0 ? was : now < 0 ? now : middle_find(was, now, FILE_DIFF_MAX, &middle);
+
+    if (r == 0)
+        r = hunk_list_make(middle.was.data, middle.was.len, middle.now.data, middle.now.len, ret, err);
+    if (r == 0)
+        r = hunk_list_shift(ret, middle.lines_before);
+    if (r != 0)
+        return r == -EFBIG ? 1 : r;
+    begin_hash(change, &sha);
+    r = middle_hash(&middle, was, &sha);
+    if (r == 0)
+        end_hash(change, &sha);
+    change->old_bytes = middle.was_size;
+    change->new_bytes = middle.now_size;
+    return r;
+}
+
+static int compare_middle(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
+{
+    int r = find_middle(set, change, &diff->hunks, err);
+
+    if (r < 0 && is_its_own(r)) {
+        failed(change, r, err);
+        return 1;
+    }
+    if (r != 0) {
+        hunk_list_done(&diff->hunks);
+        return r < 0 ? r : 0;
+    }
+    change->is_too_large = false;
+    change->is_whole_only = true;
+    count_lines(change, diff);
+    return 0;
 }
 
 static int make(const struct change_set *set, struct file_change *change, bool with_hunks, struct file_diff *ret,
@@ -160,6 +341,8 @@ static int make(const struct change_set *set, struct file_change *change, bool w
 
     if (r == 0)
         r = compare(change, &diff, with_hunks, err);
+    if (r == 0 && with_hunks && may_have_middle(change, &diff))
+        r = compare_middle(set, change, &diff, err);
     if (r != 0) {
         file_diff_done(&diff);
         return r < 0 ? r : 0;
@@ -191,6 +374,8 @@ int file_diff_hash(const struct change_set *set, struct file_change *change, str
     int r = read_now(set, change, 0, &now);
 
     change->failure = 0;
+    if (r == 0)
+        r = find_standing(set, change, NULL);
     return r < 0 ? failed(change, r, err) : 0;
 }
 

@@ -1,6 +1,12 @@
 /*
- * One change, read and compared: both sides as they were found, and the hunks between them. Each file is read once, and the hash is of
- * the bytes that the hunks show.
+ * One change, read and compared: both sides, and the hunks between them. What is shown is what an approval would do.
+ *
+ * If the project has what the agent worked from, the sides are what the project has and what the agent has. If it has moved on, they are
+ * what the project has and what both merged become (reconcile.h): the owner's lines are none of the agent's. What cannot be merged is
+ * in conflict, as `state` and `reason` of the change say, and nothing of it would be applied; the sides are then what the
+ * agent worked from, where that is known and the project has a file there at all, and what the agent made of it.
+ *
+ * The bytes that are shown are those that were hashed.
  */
 #pragma once
 
@@ -8,11 +14,12 @@
 #include "review/hunk.h"
 #include "review/side.h"
 
-#define FILE_DIFF_MAX ((uint64_t) 8 << 20) /* larger ones are told by their sizes */
+#define FILE_DIFF_MAX ((uint64_t) 8 << 20) /* of larger ones only where they differ, if that is no more (middle.h) */
 
 struct file_diff {
     struct side was, now;   /* SIDE_NONE also for a directory, and when only the mode changes */
     bool is_retyped;        /* a file became a link, or a link a file: no hunks */
+    bool is_aside;          /* of a conflict: `was` is what the agent worked from, and not what the project has */
     struct hunk_list hunks; /* none for links, binary files and what is too large */
 };
 

@@ -1,6 +1,7 @@
 #include "review/hunk.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,16 +80,16 @@ static void end_hunk(struct making *m)
 /* ---- what libgit2 tells ---- */
 
 /* Without the function's name that git puts behind it: the numbers suffice, and it is one more text of a stranger's. */
-static char *header_text(const git_diff_hunk *h)
+static char *header_text(const struct hunk *h)
 {
     autodone(buf) struct buf out = BUF_EMPTY;
 
-    buf_addf(&out, "@@ -%d", h->old_start);
+    buf_addf(&out, "@@ -%" PRIu32, h->old_start);
     if (h->old_lines != 1)
-        buf_addf(&out, ",%d", h->old_lines);
-    buf_addf(&out, " +%d", h->new_start);
+        buf_addf(&out, ",%" PRIu32, h->old_lines);
+    buf_addf(&out, " +%" PRIu32, h->new_start);
     if (h->new_lines != 1)
-        buf_addf(&out, ",%d", h->new_lines);
+        buf_addf(&out, ",%" PRIu32, h->new_lines);
     buf_add_str(&out, " @@");
     return buf_dup_take(&out);
 }
@@ -101,13 +102,14 @@ static int on_hunk(const git_diff_delta *delta, const git_diff_hunk *h, void *co
     end_hunk(m);
     vec_room(&m->digests, &m->digest_cap, m->list.count);
     vec_room(&m->list.items, &m->list.cap, m->list.count);
-    m->list.items[m->list.count++] = (struct hunk){
+    struct hunk *hunk = &m->list.items[m->list.count++];
+    *hunk = (struct hunk){
         .old_start = (uint32_t) h->old_start,
         .old_lines = (uint32_t) h->old_lines,
         .new_start = (uint32_t) h->new_start,
         .new_lines = (uint32_t) h->new_lines,
-        .header = header_text(h),
     };
+    hunk->header = header_text(hunk);
     sha256_init(&m->sha);
     return 0;
 }
@@ -281,6 +283,20 @@ int hunk_list_pick(const void *was, size_t was_len, const void *now, size_t now_
     }
     buf_add(&out, old.at, (size_t) (old.end - old.at));
     buf_add(ret, out.data ? out.data : "", out.len);
+    return 0;
+}
+
+int hunk_list_shift(struct hunk_list *list, uint64_t lines)
+{
+    if (lines > INT32_MAX - HUNK_LINES_MAX)
+        return -EFBIG;
+    for (size_t i = 0; i < list->count; i++) {
+        struct hunk *hunk = &list->items[i];
+        hunk->old_start += (uint32_t) lines;
+        hunk->new_start += (uint32_t) lines;
+        free(hunk->header);
+        hunk->header = header_text(hunk);
+    }
     return 0;
 }
 

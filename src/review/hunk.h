@@ -49,6 +49,9 @@ int hunk_count_lines(const void *was, size_t was_len, const void *now, size_t no
 int hunk_list_pick(const void *was, size_t was_len, const void *now, size_t now_len, const struct hunk_list *list,
                    const bool *chosen, struct buf *ret, struct err *err);
 
+/* Of hunks whose texts begin in the middle of others: as many lines come before them. -EFBIG: more than can be told. */
+int hunk_list_shift(struct hunk_list *list, uint64_t lines);
+
 /* NULL: none of them has this id. */
 const struct hunk *hunk_list_find(const struct hunk_list *list, const char *id);
 

@@ -161,6 +161,22 @@ static int stale(const struct file_change *change, int r, struct err *err)
     return err_set(err, ERR_ABORTED, -ESTALE, "'%s' changed while it was read: %s", shown.data, strerror(-r));
 }
 
+/* An approval refuses a conflict, and so shall git: a text that leads from what the project has not does not apply, and for anything
+ * else the id of what is replaced is nobody's. */
+static int add_conflict(struct buf *out, const struct file_change *change, const struct file_diff *diff, struct err *err)
+{
+    const struct side *was = &diff->was, *now = &diff->now;
+    char new_oid[BINARY_PATCH_OID_MAX] = NO_OID;
+
+    if (diff->is_aside && diff->hunks.count > 0)
+        return add_change(out, change, was, now, &diff->hunks, err);
+    add_head(out, change, was->mode ? was->mode : now->mode, now->mode);
+    if (now->mode)
+        binary_patch_oid(now->bytes.data, now->bytes.len, new_oid);
+    add_index(out, NO_OID, new_oid);
+    return binary_patch_add(out, NULL, 0, now->bytes.data, now->bytes.len, err);
+}
+
 /* A file that became a link is one file deleted and another added, as git has it. */
 static int make_piece(struct change_set *set, struct file_change *change, struct piece *piece, struct err *err)
 {
@@ -178,6 +194,8 @@ static int make_piece(struct change_set *set, struct file_change *change, struct
     piece->is_large = diff.was.is_too_large || diff.now.is_too_large;
     if (piece->is_large)
         return 0;
+    if (change->state == RECONCILE_CONFLICT)
+        return add_conflict(&piece->text, change, &diff, err);
     if (!diff.is_retyped)
         return add_change(&piece->text, change, &diff.was, &diff.now, diff.hunks.count > 0 ? &diff.hunks : NULL, err);
     r = add_change(&piece->text, change, &diff.was, &nothing, NULL, err);
@@ -262,12 +280,14 @@ static int open_reading(int dirfd, const char *path, mode_t mode, struct reading
     return 0;
 }
 
+/* Of a conflict the id of what it replaces is nobody's, so that git refuses it as an approval would be refused. */
 static int write_large_part(struct writing *w, const struct file_change *change, mode_t old_mode, mode_t new_mode,
                             const struct reading *was, const struct reading *now)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     char old_oid[BINARY_PATCH_OID_MAX] = NO_OID, new_oid[BINARY_PATCH_OID_MAX] = NO_OID;
-    int r = was->fd < 0 ? 0 : pass(w, was, NULL, old_oid);
+    bool is_conflict = change->state == RECONCILE_CONFLICT;
+    int r = was->fd < 0 || is_conflict ? 0 : pass(w, was, NULL, old_oid);
 
     if (r == 0 && now->fd >= 0)
         r = pass(w, now, NULL, new_oid);
@@ -277,7 +297,7 @@ static int write_large_part(struct writing *w, const struct file_change *change,
     if (strcmp(old_oid, new_oid) != 0) {
         add_index(&text, old_oid, new_oid);
         r = write_direction(w, now, new_oid, &text);
-        if (r == 0)
+        if (r == 0 && !is_conflict)
             r = write_direction(w, was, old_oid, &text);
     }
     return r == 0 ? flush(w, &text) : r;

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "review/landing.h"
+#include "review/line_distance.h"
 
 const char *reconcile_state_name(enum reconcile_state state)
 {
@@ -103,6 +104,12 @@ static bool is_text(const struct image *image)
     return S_ISREG(image->st.st_mode) && !image_is_binary(image);
 }
 
+/* libgit2 would take minutes, and cannot be stopped. */
+static bool is_far(const struct image *ground, const struct image *other)
+{
+    return !line_distance_is_small(ground->bytes.data, ground->bytes.len, other->bytes.data, other->bytes.len);
+}
+
 /* The project has something else than the ground. */
 static int merge_moved(const struct edit *edit, struct reconcile *re, enum threeway_favor favor, struct err *err)
 {
@@ -118,6 +125,10 @@ static int merge_moved(const struct edit *edit, struct reconcile *re, enum three
         refuse(re, S_ISREG(re->project.st.st_mode) && S_ISREG(edit->now)
                        ? "has changed in the project meanwhile, and is no text that could be merged"
                        : "has changed in the project meanwhile, and is of another kind");
+        return 0;
+    }
+    if (is_far(&re->ground, &re->project) || is_far(&re->ground, &re->agent)) {
+        refuse(re, "has changed in the project meanwhile, and has too little in common with what it was to be merged");
         return 0;
     }
     return merge_text(re, favor, err);

@@ -17,12 +17,11 @@ static int read_link(int dirfd, const char *path, struct side *side)
 {
     autofd int fd = path_open_beneath(dirfd, path, O_PATH, 0);
     char target[PATH_MAX];
-    struct stat st;
     ssize_t n;
 
     if (fd < 0)
         return fd;
-    if (fstat(fd, &st) < 0 || !S_ISLNK(st.st_mode))
+    if (fstat(fd, &side->st) < 0 || !S_ISLNK(side->st.st_mode))
         return -ESTALE;
     n = readlinkat(fd, "", target, sizeof(target));
     if (n < 0)
@@ -106,17 +105,48 @@ static int read_file(int dirfd, const char *path, uint64_t max, struct sha256_ct
 {
     autofd int fd = path_open_beneath(dirfd, path, O_RDONLY | O_NONBLOCK, 0);
     struct stat st;
+    int r = 0;
 
     if (fd < 0)
         return fd;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return -ESTALE;
     if ((uint64_t) st.st_size > max)
-        return read_past(fd, (uint64_t) st.st_size, sha, side);
-    int r = st.st_size > 0 ? read_whole(fd, (size_t) st.st_size, side) : 0;
-    if (r == 0 && sha)
+        r = read_past(fd, (uint64_t) st.st_size, sha, side);
+    else if (st.st_size > 0)
+        r = read_whole(fd, (size_t) st.st_size, side);
+    if (r == 0 && sha && !side->is_too_large)
         hash_whole(sha, &side->bytes);
-    return r;
+    /* Once more: who wrote to it meanwhile has left a later time. */
+    return r == 0 && fstat(fd, &side->st) < 0 ? -errno : r;
+}
+
+void side_hash(mode_t mode, const struct buf *bytes, struct sha256_ctx *sha)
+{
+    if (S_ISREG(mode))
+        hash_whole(sha, bytes);
+    else
+        sha256_update(sha, bytes->len, (const uint8_t *) bytes->data);
+}
+
+int side_hash_from(uint64_t size, side_read_fn read, void *cookie, struct sha256_ctx *sha)
+{
+    autofree char *piece = xalloc(PIECE);
+
+    for (uint64_t at = 0; at < size;) {
+        size_t len = size - at < PIECE ? (size_t) (size - at) : PIECE;
+        int r = read(at, piece, len, cookie);
+        if (r < 0)
+            return r;
+        if (size <= PIECE)
+            sha256_update(sha, len, (const uint8_t *) piece);
+        else
+            hash_piece(sha, at, piece, len);
+        at += len;
+    }
+    if (size > PIECE)
+        sha256_update(sha, sizeof(size), (const uint8_t *) &size);
+    return 0;
 }
 
 int side_read(int dirfd, const char *path, mode_t mode, uint64_t max, struct sha256_ctx *sha, struct side *ret)

@@ -2,7 +2,8 @@
  * Reviewing workspaces: what the agent changed, and what becomes of it. The use cases on top of review/.
  *
  * What was reviewed is what is applied. Whoever approves names the hash of the diff that they saw, or else every change must be as it was
- * when it was last shown (a record of that is kept with the workspace); `is_forced` overrides that, and is told in the audit.
+ * when it was last shown (a record of that is kept with the workspace); `is_forced` overrides that, and is told in the audit. Who chooses
+ * hunks is held to the project as it was shown, too; a file that is taken whole is merged with what the project has by then.
  *
  * Each operation has the workspace for itself. One that decides about all changes ends its processes and its mount first, and the
  * changes stay on disk until it is collected; one that decides about some of them holds the sandbox still, and its processes live
@@ -29,7 +30,7 @@ struct workspace_diff {
     char *delta_path, *prefix; /* owned */
     struct change_set set;
     struct acceptance acceptance;
-    char hash[CHANGE_HASH_TEXT_MAX]; /* of all changes; after workspaces_diff_served() */
+    char hash[CHANGE_SET_HASH_MAX]; /* of all changes; after workspaces_diff_served() */
 };
 
 #define WORKSPACE_DIFF_NONE ((struct workspace_diff){ .set = { .edits = EDIT_LIST_EMPTY } })
@@ -101,7 +102,7 @@ struct workspace_approved {
     enum workspace_verdict *verdicts;  /* owned; one for each of the set */
     const struct approve_file **files; /* owned array; likewise, NULL: none */
     size_t applied, remaining;         /* files */
-    char hash[CHANGE_HASH_TEXT_MAX];   /* of the set */
+    char hash[CHANGE_SET_HASH_MAX];    /* of the set */
     bool was_approved_before;
     char commit_hash[65];
     char commit_error[512];    /* it was applied, and could not be committed */

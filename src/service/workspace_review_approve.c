@@ -125,29 +125,36 @@ static int run_patiently(struct approving *a, const struct approve_options *opti
     return r;
 }
 
+struct unchanged {
+    struct seen seen;
+    const struct selection *selection; /* borrowed */
+};
+
 /* Whoever was stopped for it may have written between the last look and the end. `""` is what a rename takes away. */
-static int check_unchanged(const struct edit_list *list, const struct edit *edit, void *cookie, struct err *err)
+static int check_unchanged(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
+                           struct err *err)
 {
-    const char *hash = seen_find(cookie, edit->path);
-    struct expectation one = { edit->path, hash };
+    const struct unchanged *expected = cookie;
+    const struct seen_one *shown = seen_find(&expected->seen, edit->path);
 
     if (!edit_is_file(edit))
         return 1;
-    if (!hash || !*hash)
-        return hash && edit->now == 0;
-    return expectation_check(list, edit, &(struct expectation_list){ .items = &one, .count = 1 }, err);
+    if (!shown || !*shown->hash)
+        return shown && edit->now == 0;
+    bool is_by_hunk = selection_hunks_of(expected->selection, edit->path);
+    struct expectation one = { edit->path, shown->hash, is_by_hunk ? shown->standing : NULL };
+    return expectation_check(list, edit, re, &(struct expectation_list){ .items = &one, .count = 1 }, err);
 }
 
 static void list_expected(const struct change_set *set, struct seen *ret)
 {
     for (size_t i = 0; i < set->count; i++) {
-        char hash[CHANGE_HASH_TEXT_MAX];
+        struct seen_one now = seen_as(&set->items[i]), gone = { 0 };
 
-        seen_hash(&set->items[i], hash);
         if (!set->items[i].is_dir)
-            seen_add(ret, set->items[i].scope_path, hash);
+            seen_add(ret, set->items[i].scope_path, &now);
         if (set->items[i].from)
-            seen_add(ret, set->items[i].from->path, "");
+            seen_add(ret, set->items[i].from->path, &gone);
     }
     seen_sort(ret);
 }
@@ -155,7 +162,7 @@ static void list_expected(const struct change_set *set, struct seen *ret)
 static int run(struct approving *a, bool is_dry, struct err *err)
 {
     struct workspace_approved *out = a->out;
-    autodone(seen) struct seen expected = { 0 };
+    struct unchanged expected = { .selection = &a->chosen.selection };
     struct approve_options options = {
         .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
         .is_forced = a->request->is_forced,
@@ -168,11 +175,12 @@ static int run(struct approving *a, bool is_dry, struct err *err)
     int r;
 
     if (!is_dry && !a->request->is_forced) {
-        list_expected(&out->set, &expected);
+        list_expected(&out->set, &expected.seen);
         options.check = check_unchanged;
         options.cookie = &expected;
     }
     r = run_patiently(a, &options, err);
+    seen_done(&expected.seen);
     if (r == -ESTALE && a->was_tried)
         return err_because(err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"),
                            "DIFF_STALE");
@@ -197,7 +205,7 @@ static int calm(struct approving *a, struct err *err)
     autodone(change_set) struct change_set now = CHANGE_SET_EMPTY;
     struct change_set_options options = { .prefix = a->still->prefix };
     bool could_change = a->still->row.status == WORKSPACE_STATUS_ACTIVE && (a->ends || !still_is_calm(a->still));
-    char hash[CHANGE_HASH_TEXT_MAX];
+    char hash[CHANGE_SET_HASH_MAX];
     int r = a->ends ? still_halt(a->still, err) : still_hold(a->still, err);
 
     if (r < 0 || !could_change || (a->request->is_forced && a->chosen.selection.file_count == 0))
@@ -205,7 +213,7 @@ static int calm(struct approving *a, struct err *err)
     r = change_set_load(a->still->delta_path, &options, &now, err);
     if (r == 0)
         r = change_set_hash(&now, hash, err);
-    if (r < 0 || strcmp(hash, a->out->hash) == 0)
+    if (r < 0 || change_set_hash_is(hash, a->out->hash, true))
         return r;
     return err_because(err,
                        err_set(err, ERR_ABORTED, -ESTALE,

@@ -79,7 +79,15 @@ static int check_acknowledged(struct approving *a, struct err *err)
                    : 0;
 }
 
-/* The hash of a file that could not be read is nobody's. */
+/* The hash of a file that could not be read is nobody's. Of which hunks are to be taken, its hunks must be those that were shown. */
+static bool is_as_shown(const struct seen_one *shown, const struct file_change *change, enum choosing choosing)
+{
+    struct seen_one now = seen_as(change);
+
+    return *now.hash && strcmp(shown->hash, now.hash) == 0 &&
+           (choosing != CHOOSING_HUNKS || strcmp(shown->standing, now.standing) == 0);
+}
+
 static int check_shown(struct approving *a, struct err *err)
 {
     autodone(seen) struct seen seen = { 0 };
@@ -88,13 +96,9 @@ static int check_shown(struct approving *a, struct err *err)
 
     for (size_t i = 0; r == 0 && i < a->out->set.count; i++) {
         const struct file_change *change = &a->out->set.items[i];
-        const char *shown = seen_find(&seen, change->scope_path);
-        char hash[CHANGE_HASH_TEXT_MAX];
+        const struct seen_one *shown = seen_find(&seen, change->scope_path);
 
-        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT)
-            continue;
-        seen_hash(change, hash);
-        if (shown && *hash && strcmp(shown, hash) == 0)
+        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT || (shown && is_as_shown(shown, change, a->chosen.items[i])))
             continue;
         a->out->verdicts[i] = shown ? WORKSPACE_VERDICT_STALE : WORKSPACE_VERDICT_UNSHOWN;
         *(shown ? &stale : &unshown) += 1;
@@ -110,7 +114,7 @@ static int check_reviewed(struct approving *a, struct err *err)
 {
     const char *given = a->request->diff_hash;
 
-    if (a->request->is_forced || (*given && strcasecmp(given, a->out->hash) == 0))
+    if (a->request->is_forced || (*given && change_set_hash_is(a->out->hash, given, a->request->choice.hunk_count == 0)))
         return 0;
     if (!*given)
         return check_shown(a, err);

@@ -92,14 +92,14 @@ static int note_served(struct service *service, struct workspace_diff *diff, con
     for (size_t i = 0; r == 0 && i < count; i++) {
         const struct file_change *change = &diff->set.items[places[i]];
         struct seen before = { .items = seen.items, .count = known };
-        char hash[CHANGE_HASH_TEXT_MAX];
-        const char *old = seen_find(&before, change->scope_path);
+        struct seen_one *old = seen_find(&before, change->scope_path), now = seen_as(change);
 
-        seen_hash(change, hash);
-        if (old)
-            memcpy((char *) (uintptr_t) old, hash, sizeof(hash));
-        else
-            seen_add(&seen, change->scope_path, hash);
+        if (old) {
+            now.path = old->path;
+            *old = now;
+        } else {
+            seen_add(&seen, change->scope_path, &now);
+        }
     }
     return r < 0 ? r : seen_save(dir_fd, &seen, err);
 }

@@ -82,6 +82,7 @@ char *still_project_path(const char *prefix, const char *scope_path);
 struct seen_one {
     char *path; /* owned; from the sandbox's root */
     char hash[CHANGE_HASH_TEXT_MAX];
+    char standing[CHANGE_HASH_TEXT_MAX]; /* to the project then; "": where the agent found it */
 };
 
 struct seen {
@@ -91,15 +92,17 @@ struct seen {
 
 int seen_load(int dir_fd, struct seen *ret, struct err *err);
 /* NULL: it was not shown. */
-const char *seen_find(const struct seen *seen, const char *path);
-/* Replaces, or adds at the end: seen_sort() before the next seen_find(). */
-void seen_add(struct seen *seen, const char *path, const char *hash);
+struct seen_one *seen_find(const struct seen *seen, const char *path);
+/* At the end: seen_sort() before the next seen_find(). */
+void seen_add(struct seen *seen, const char *path, const struct seen_one *as);
 void seen_sort(struct seen *seen);
 int seen_save(int dir_fd, const struct seen *seen, struct err *err);
 void seen_done(struct seen *seen);
 
 /* The hash of a change as it is shown and compared: a rename is both its paths. "": it could not be read. */
 void seen_hash(const struct file_change *change, char out[CHANGE_HASH_TEXT_MAX]);
+/* That and how it stands; without a path. */
+struct seen_one seen_as(const struct file_change *change);
 
 /* ---- what is chosen (workspace_review_choice.c) ---- */
 

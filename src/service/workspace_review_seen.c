@@ -1,4 +1,5 @@
-/* What of a workspace's changes was shown, and as what: "HASH PATH", each ended by a NUL, in the file `reviewed` beside the delta. */
+/* What of a workspace's changes was shown, and as what: "HASH PATH" or "HASH-STANDING PATH", each ended by a NUL, in the file `reviewed`
+ * beside the delta. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,27 +23,34 @@ void seen_sort(struct seen *seen)
         qsort(seen->items, seen->count, sizeof(*seen->items), by_path);
 }
 
-static struct seen_one *find(const struct seen *seen, const char *path)
+struct seen_one *seen_find(const struct seen *seen, const char *path)
 {
     struct seen_one key = { .path = (char *) (uintptr_t) path };
 
     return seen->count > 0 ? bsearch(&key, seen->items, seen->count, sizeof(key), by_path) : NULL;
 }
 
-const char *seen_find(const struct seen *seen, const char *path)
-{
-    const struct seen_one *one = find(seen, path);
-
-    return one ? one->hash : NULL;
-}
-
-void seen_add(struct seen *seen, const char *path, const char *hash)
+void seen_add(struct seen *seen, const char *path, const struct seen_one *as)
 {
     vec_room(&seen->items, &seen->cap, seen->count);
     struct seen_one *one = &seen->items[seen->count++];
-    *one = (struct seen_one){ .path = xdup(path) };
-    memcpy(one->hash, hash, strnlen(hash, HASH_LEN) + 1);
-    one->hash[HASH_LEN] = '\0';
+    *one = *as;
+    one->path = xdup(path);
+}
+
+/* Where the path begins; NULL if it is none of our lines. */
+static const char *parse(const char *line, size_t len, struct seen_one *ret)
+{
+    *ret = (struct seen_one){ 0 };
+    if (len <= HASH_LEN + 1)
+        return NULL;
+    memcpy(ret->hash, line, HASH_LEN);
+    if (line[HASH_LEN] == ' ')
+        return line + HASH_LEN + 1;
+    if (line[HASH_LEN] != '-' || len <= 2 * (HASH_LEN + 1) || line[2 * HASH_LEN + 1] != ' ')
+        return NULL;
+    memcpy(ret->standing, line + HASH_LEN + 1, HASH_LEN);
+    return line + 2 * (HASH_LEN + 1);
 }
 
 /* A record that is damaged is none: everything has to be shown again. */
@@ -59,13 +67,12 @@ int seen_load(int dir_fd, struct seen *ret, struct err *err)
     for (size_t at = 0; at < text.len;) {
         const char *line = text.data + at;
         size_t len = strnlen(line, text.len - at);
-        char hash[CHANGE_HASH_TEXT_MAX];
+        struct seen_one one;
+        const char *path = at + len < text.len ? parse(line, len, &one) : NULL;
 
-        if (at + len >= text.len || len <= HASH_LEN + 1 || line[HASH_LEN] != ' ')
+        if (!path)
             break;
-        memcpy(hash, line, HASH_LEN);
-        hash[HASH_LEN] = '\0';
-        seen_add(ret, line + HASH_LEN + 1, hash);
+        seen_add(ret, path, &one);
         at += len + 1;
     }
     seen_sort(ret);
@@ -81,7 +88,8 @@ int seen_save(int dir_fd, const struct seen *seen, struct err *err)
     for (size_t i = 0; i < seen->count; i++) {
         if (strlen(seen->items[i].hash) != HASH_LEN)
             continue;
-        buf_addf(&text, "%s %s", seen->items[i].hash, seen->items[i].path);
+        buf_addf(&text, "%s%s%s %s", seen->items[i].hash, *seen->items[i].standing ? "-" : "", seen->items[i].standing,
+                 seen->items[i].path);
         buf_add(&text, "", 1);
     }
     r = file_put(dir_fd, SEEN_FILE, text.data ? text.data : "", text.len, 0600);
@@ -101,4 +109,13 @@ void seen_hash(const struct file_change *change, char out[CHANGE_HASH_TEXT_MAX])
     out[0] = '\0';
     if (change->is_hashed && !change->failure)
         change_hash_text(change->hash, out);
+}
+
+struct seen_one seen_as(const struct file_change *change)
+{
+    struct seen_one one = { 0 };
+
+    seen_hash(change, one.hash);
+    standing_text(&change->standing, one.standing);
+    return one;
 }

@@ -194,7 +194,9 @@ def test_hunks_beside_the_owners_edits_keep_both(box):
     text = box.read("src/long.txt").decode().splitlines()
     text[19] = "owner"
     (box.project / "src/long.txt").write_text("\n".join(text) + "\n")
-    hunks = [hunk["id"] for hunk in box.file("src/long.txt")["hunks"] if "+last" in hunk["lines"]]
+    shown = box.file("src/long.txt")["hunks"]
+    assert [line for hunk in shown for line in hunk["lines"] if line[0] != " "] == ["-line 0", "+first", "-line 39", "+last"]
+    hunks = [hunk["id"] for hunk in shown if "+last" in hunk["lines"]]
     box.approve({"hunks": [{"path": "src/long.txt", "hunkIds": hunks}]})
     lines = box.read("src/long.txt").decode().splitlines()
     assert (lines[0], lines[19], lines[39]) == ("line 0", "owner", "last")

@@ -52,7 +52,11 @@ class Hunk:
 
 @dataclass
 class FileChange:
-    """A file that is changed. ``path`` counts from the project, ``scope_path`` from the sandbox's directory."""
+    """A file that is changed. ``path`` counts from the project, ``scope_path`` from the sandbox's directory.
+
+    If the project's file has changed since the agent took it, ``hunks`` lead to both merged (``is_merged``), or ``conflict`` says why that
+    cannot be, and they are what the agent did to the file it had.
+    """
 
     id: str
     path: str
@@ -67,6 +71,8 @@ class FileChange:
     symlink_target: Optional[str] = None
     acknowledge: Optional[str] = None
     hash: Optional[str] = None
+    is_merged: bool = False
+    conflict: Optional[str] = None
     hunks: List[Hunk] = field(default_factory=list)
 
     @classmethod
@@ -86,6 +92,8 @@ class FileChange:
             symlink_target=told.get("symlinkTarget"),
             acknowledge=(told.get("acknowledge") or {}).get("text"),
             hash=told.get("hash"),
+            is_merged=bool(told.get("merged")),
+            conflict=told.get("conflict"),
             hunks=[Hunk(hunk["id"], hunk["header"], list(hunk["lines"]), told["id"], path) for hunk in told.get("hunks", [])],
         )
 

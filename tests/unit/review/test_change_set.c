@@ -36,7 +36,7 @@ static void assert_set(struct world *w, bool without_renames, const char *expect
     assert_string_equal(text.data ? text.data : "", expected);
 }
 
-static void hash_of(struct world *w, bool without_renames, char out[CHANGE_HASH_TEXT_MAX])
+static void hash_of(struct world *w, bool without_renames, char out[CHANGE_SET_HASH_MAX])
 {
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
     struct err err = ERR_NONE;
@@ -134,7 +134,7 @@ static void modes_and_targets_are_told(void **state)
 static void the_hash_is_of_what_would_be_applied(void **state)
 {
     struct world *w = *state;
-    char first[CHANGE_HASH_TEXT_MAX], again[CHANGE_HASH_TEXT_MAX], other[CHANGE_HASH_TEXT_MAX];
+    char first[CHANGE_SET_HASH_MAX], again[CHANGE_SET_HASH_MAX], other[CHANGE_SET_HASH_MAX];
 
     base_put(w, "f", TEN TEN);
     base_put(w, "g", "g\n");
@@ -168,7 +168,7 @@ static void the_hash_is_of_what_would_be_applied(void **state)
 static void kinds_and_names_are_in_the_hash(void **state)
 {
     struct world *w = *state;
-    char hashes[4][CHANGE_HASH_TEXT_MAX];
+    char hashes[4][CHANGE_SET_HASH_MAX];
 
     base_put(w, "keep", "");
     agent_begin(w);
@@ -199,7 +199,7 @@ static void what_cannot_be_read_has_a_hash_of_its_own(void **state)
     struct world *w = *state;
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
     autodone(file_diff) struct file_diff diff = FILE_DIFF_NONE;
-    char first[CHANGE_HASH_TEXT_MAX], second[CHANGE_HASH_TEXT_MAX];
+    char first[CHANGE_SET_HASH_MAX], second[CHANGE_SET_HASH_MAX];
     struct err err = ERR_NONE;
 
     base_put(w, "keep", "");

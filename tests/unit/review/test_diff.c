@@ -2,6 +2,8 @@
 
 #include "review_fixture.h"
 
+#include "review/file_diff.h"
+
 /* The texts of all edits, one after the other. */
 static void diff_all(struct world *w, bool is_exact, struct buf *out)
 {
@@ -97,7 +99,7 @@ static void bytes_are_not_compared(void **state)
 static void large_files_are_told_by_size(void **state)
 {
     struct world *w = *state;
-    struct stat to = { .st_size = (off_t) DIFF_FILE_MAX + 1 };
+    struct stat to = { .st_size = (off_t) FILE_DIFF_MAX + 1 };
     struct entry_answer answer = { 0 };
 
     base_put(w, "l", "small\n");
@@ -109,7 +111,27 @@ static void large_files_are_told_by_size(void **state)
     assert_int_equal(op_setattr(w->f.fence, &nobody, walk(&w->f, "edge", NULL), &to, SETATTR_SIZE, &answer), 0);
     agent_end(w);
     assert_diff(w, "diff --git a/edge b/edge\nBinary files a/edge and b/edge differ\n"
-                   "diff --git a/l b/l\nFiles a/l and b/l are too large to compare: 6 and 8388609 bytes\n");
+                   "diff --git a/l b/l\nFiles a/l and b/l are too large to show: 6 and 8388609 bytes\n");
+}
+
+#define LINES(first, tenth) first "\n2\n3\n4\n5\n6\n7\n8\n9\n" tenth "\n"
+
+/* The owner's line is none of the agent's; what both changed is told as a conflict, with what the agent did. */
+static void the_project_meanwhile(void **state)
+{
+    struct world *w = *state;
+
+    base_put(w, "f", LINES("1", "10"));
+    base_put(w, "g", LINES("1", "10"));
+    agent_start(w, (const char *const[]){ "**=write", NULL }, true);
+    agent_write(w, "f", LINES("one", "10"));
+    agent_write(w, "g", LINES("one", "10"));
+    agent_end(w);
+    base_put(w, "f", LINES("1", "ten"));
+    base_put(w, "g", LINES("uno", "ten"));
+    assert_diff(w, "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,4 +1,4 @@\n-1\n+one\n 2\n 3\n 4\n"
+                   "# in conflict: it has changed in the project meanwhile, in the same lines\n"
+                   "diff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1,4 +1,4 @@\n-1\n+one\n 2\n 3\n 4\n");
 }
 
 /* ESC, a bidi override, a lone byte, a CR in the middle; but CRLF, tabs and backslashes are ordinary text. */
@@ -179,6 +201,7 @@ int main(void)
         world_test(modes_and_links),
         world_test(bytes_are_not_compared),
         world_test(large_files_are_told_by_size),
+        world_test(the_project_meanwhile),
         world_test(nothing_in_a_text_can_move_a_terminal),
         world_test(nothing_in_a_name_can_move_a_terminal),
         world_test(a_directory_has_no_text),

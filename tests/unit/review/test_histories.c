@@ -1,7 +1,11 @@
 /*
- * Random histories of an agent and a project's owner against a plain model: a file is five slots of text, far enough apart that each
- * is a hunk of its own. What the agent changed and the owner did not is the agent's, and the other way round; what both changed in
- * different ways is a conflict. After every approval the project must be what the model says, the rest must be what is left, and
+ * Random histories of an agent and a project's owner against a plain model: a file is a few slots of text, some far apart, so that each is
+ * a hunk of its own, some with a line or three between them, so that they are one hunk, and two that touch. What the agent
+ * changed and the owner did not is the agent's, and the other way round; what both changed in different ways is a conflict. Whether
+ * changes that touch are one is asked of the merge itself; what comes of it, never.
+ *
+ * What is shown must be the hunks from the project to what the model says, and of a conflict what the agent did. Approved is what was
+ * chosen from that, by id or by lines. Then the project must be what the model says, the rest must be shown as what is left, and
  * nothing else may have been touched.
  *
  * AGENTFENSE_HISTORIES says how many, AGENTFENSE_SEED which. A failure names the seed of its history.
@@ -12,16 +16,22 @@
 
 #include <inttypes.h>
 
+#include "review/change_set.h"
+#include "review/expectation.h"
+#include "review/file_diff.h"
 #include "review/rebase.h"
 #include "review/undo.h"
 
-#define SLOTS 5
-#define BETWEEN 8
+#define SLOTS 6
+#define TOUCHING 2 /* the first ones */
 #define HISTORIES 2000
 
 static const char *const paths[] = { "a", "b", "c", "dir/d", "dir/e", "dir/sub/f", "n1", "n2", "dir/n3", "new/n4" };
 
 #define PATHS ARRAY_LEN(paths)
+
+/* Lines before each slot. */
+static const unsigned between[SLOTS] = { 8, 0, 1, 8, 3, 8 };
 
 enum kind { GONE, TEXT, BINARY, LINK };
 
@@ -46,7 +56,7 @@ struct history {
     struct model model;
     uint64_t random, seed;
     unsigned next; /* the next text nobody has had */
-    size_t approvals, conflicts, parts, undone, rebased;
+    size_t approvals, conflicts, parts, undone, rebased, merged, near, beside, moved_parts;
 };
 
 /* Nothing here is about power cuts. */
@@ -96,12 +106,14 @@ static void text_of(const struct version *v, struct buf *out)
 {
     buf_clear(out);
     buf_add(out, "", 0);
+    if (v->kind == GONE)
+        return;
     if (v->kind == LINK) {
         buf_addf(out, "target-%u", v->slots[0]);
         return;
     }
     for (unsigned i = 0; i < SLOTS; i++) {
-        for (unsigned k = 0; k < BETWEEN; k++)
+        for (unsigned k = 0; k < between[i]; k++)
             buf_addf(out, "between %u %u\n", i, k);
         if (v->slots[i])
             buf_addf(out, "slot %u has %u\n", i, v->slots[i]);
@@ -275,6 +287,11 @@ static void agent_works(struct history *h)
     agent_end(h->w);
 }
 
+static bool has_hunks(const struct file *file)
+{
+    return file->agent.kind == TEXT && file->project.kind == TEXT && file->ground.kind == TEXT;
+}
+
 /* Of a deletion that is in the delta still, the owner makes no new file: that is told as a conflict, though the agent has done nothing
  * since (see the_owner_may_make_it_again in test_approve). */
 static bool owner_may(const struct file *file)
@@ -287,6 +304,8 @@ static void owner_works(struct history *h)
 {
     for (unsigned n = pick(h, 4); n > 0; n--) {
         size_t i = pick(h, PATHS);
+        for (unsigned more = 3; more > 0 && !has_hunks(&h->model.files[i]); more--) /* where there is something to merge */
+            i = pick(h, PATHS);
         struct file *file = &h->model.files[i];
         struct version *v = &file->project;
         if (!owner_may(file))
@@ -320,6 +339,31 @@ static bool is_edit(const struct file *file)
     return has_content || has_mode;
 }
 
+/* Both changed something where no line is between them. */
+static bool is_near(const struct file *file)
+{
+    bool owner = false, agent = false;
+
+    for (unsigned i = 0; i < TOUCHING; i++) {
+        owner |= file->project.slots[i] != file->ground.slots[i];
+        agent |= file->agent.slots[i] != file->ground.slots[i];
+    }
+    return owner && agent;
+}
+
+static bool merges(const struct file *file)
+{
+    autodone(threeway) struct threeway merge = THREEWAY_EMPTY;
+    autodone(buf) struct buf ground = BUF_EMPTY, project = BUF_EMPTY, agent = BUF_EMPTY;
+    struct err err = ERR_NONE;
+
+    text_of(&file->ground, &ground);
+    text_of(&file->project, &project);
+    text_of(&file->agent, &agent);
+    assert_int_equal(threeway_make(&ground, &project, &agent, THREEWAY_NONE, &merge, &err), 0);
+    return merge.is_clean;
+}
+
 static bool is_conflict(const struct file *file, struct version *ret)
 {
     const struct version *b = &file->ground, *o = &file->project, *t = &file->agent;
@@ -350,7 +394,7 @@ static bool is_conflict(const struct file *file, struct version *ret)
         else if (o->slots[i] != b->slots[i] && o->slots[i] != t->slots[i])
             return true;
     }
-    return false;
+    return is_near(file) && !merges(file);
 }
 
 static void assert_file(struct history *h, size_t i)
@@ -396,19 +440,61 @@ static void assert_project(struct history *h)
     assert_int_equal(file_walk(h->w->f.fd, "base", on_base, h, &err), 0);
 }
 
-/* What is left of a path, were it taken now, is what the model says: to the byte. */
-static void assert_left(struct history *h, const struct edit_list *list, const struct edit *edit, size_t i)
+static bool is_shown_as_text(const struct version *v)
 {
+    return v->kind == TEXT || v->kind == GONE;
+}
+
+/* The hunks are those from one version to the other, with their ids, their lines and their places. */
+static void assert_hunks(struct history *h, const char *path, const struct hunk_list *hunks, const struct version *from,
+                         const struct version *to)
+{
+    autodone(buf) struct buf was = BUF_EMPTY, now = BUF_EMPTY;
+    autodone(hunk_list) struct hunk_list expected = HUNK_LIST_EMPTY;
+    struct err err = ERR_NONE;
+
+    if (!is_shown_as_text(from) || !is_shown_as_text(to))
+        return;
+    text_of(from, &was);
+    text_of(to, &now);
+    assert_int_equal(hunk_list_make(was.data, was.len, now.data, now.len, &expected, &err), 0);
+    if (hunks->count != expected.count)
+        fail_msg("seed %" PRIu64 ": %s has %zu hunks, not %zu", h->seed, path, hunks->count, expected.count);
+    for (size_t i = 0; i < expected.count; i++) {
+        const struct hunk *a = &hunks->items[i], *b = &expected.items[i];
+        if (strcmp(a->id, b->id) != 0 || strcmp(a->header, b->header) != 0 || a->lines.len != b->lines.len ||
+            memcmp(a->lines.data, b->lines.data, a->lines.len) != 0)
+            fail_msg("seed %" PRIu64 ": %s shows\n%s\n%s\nand not\n%s\n%s", h->seed, path, a->header, a->lines.data, b->header,
+                     b->lines.data);
+    }
+}
+
+/* What is shown of a path is what the model says would come of it, to the byte, and what is shown is what would be taken. */
+static void assert_left(struct history *h, struct change_set *set, struct file_change *change, size_t i)
+{
+    const struct file *file = &h->model.files[i];
     autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
+    autodone(file_diff) struct file_diff diff = FILE_DIFF_NONE;
     autodone(buf) struct buf text = BUF_EMPTY;
     struct version result;
     struct err err = ERR_NONE;
-    bool expected = is_conflict(&h->model.files[i], &result);
+    bool expected = is_conflict(file, &result);
 
-    assert_int_equal(reconcile_make(list, edit, THREEWAY_NONE, &re, &err), 0);
+    assert_int_equal(reconcile_make(&set->edits, change->edit, THREEWAY_NONE, &re, &err), 0);
+    assert_int_equal(file_diff_make(set, change, &diff, &err), 0);
     if ((re.state == RECONCILE_CONFLICT) != expected)
         fail_msg("seed %" PRIu64 ": %s %s", h->seed, paths[i], re.reason ? re.reason : "is no conflict");
-    if (expected || result.kind == GONE)
+    if (change->state != re.state || change->failure)
+        fail_msg("seed %" PRIu64 ": %s is shown as %s", h->seed, paths[i], reconcile_state_name(change->state));
+    h->merged += re.state == RECONCILE_MERGES;
+    h->near += has_hunks(file) && is_near(file);
+    if (expected && file->ground.kind == TEXT && file->project.kind == TEXT && change->edit->kind != CHANGE_MODE)
+        assert_hunks(h, paths[i], &diff.hunks, &file->ground, &file->agent);
+    if (expected)
+        return;
+    if (change->edit->kind != CHANGE_MODE)
+        assert_hunks(h, paths[i], &diff.hunks, &file->project, &result);
+    if (result.kind == GONE)
         return;
     text_of(&result, &text);
     if (re.result.bytes.len != text.len || memcmp(re.result.bytes.data, text.data, text.len) != 0)
@@ -417,24 +503,27 @@ static void assert_left(struct history *h, const struct edit_list *list, const s
         assert_int_equal(re.result.st.st_mode & 0777, result.mode);
 }
 
+static void load_set(struct history *h, struct change_set *ret)
+{
+    struct change_set_options options = { .without_renames = true };
+    struct err err = ERR_NONE;
+
+    if (change_set_load(h->w->delta, &options, ret, &err) < 0)
+        fail_msg("seed %" PRIu64 ": %s", h->seed, err.text);
+}
+
 static void assert_rest(struct history *h)
 {
-    autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
-    bool listed[PATHS] = { false };
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
 
-    load_edits(h->w, &list);
-    for (size_t k = 0; k < list.count; k++) {
-        for (size_t i = 0; i < PATHS; i++) {
-            if (strcmp(list.items[k].path, paths[i]) != 0)
-                continue;
-            listed[i] = true;
-            if (is_edit(&h->model.files[i]))
-                assert_left(h, &list, &list.items[k], i);
-        }
-    }
+    load_set(h, &set);
     for (size_t i = 0; i < PATHS; i++) {
-        if (listed[i] != is_edit(&h->model.files[i]))
-            fail_msg("seed %" PRIu64 ": %s is %s", h->seed, paths[i], listed[i] ? "left over" : "lost");
+        struct file_change *change = change_set_find(&set, paths[i]);
+        bool is_listed = change && !change->is_dir;
+        if (is_listed != is_edit(&h->model.files[i]))
+            fail_msg("seed %" PRIu64 ": %s is %s", h->seed, paths[i], is_listed ? "left over" : "lost");
+        if (is_listed)
+            assert_left(h, &set, change, i);
     }
 }
 
@@ -442,59 +531,66 @@ static void assert_rest(struct history *h)
 
 struct wanted {
     bool is_chosen;
-    bool is_by_hunk;
+    bool is_by_hunk, is_by_lines;
     bool slots[SLOTS];
     char ids[SLOTS][HUNK_ID_LEN + 1];
     const char *id_list[SLOTS];
-    size_t id_count;
+    struct selection_range ranges[SLOTS];
+    size_t count;
+    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
 };
 
-/* The hunks of a file that can be taken, and which slot each is. */
-static void choose_hunks(struct history *h, const struct edit_list *list, const struct edit *edit, struct wanted *wanted)
+static void add_hunk(const struct hunk *hunk, struct wanted *wanted)
 {
-    autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
-    autodone(hunk_list) struct hunk_list hunks = HUNK_LIST_EMPTY;
-    struct err err = ERR_NONE;
+    const char *end = hunk->lines.data + hunk->lines.len;
 
-    assert_int_equal(reconcile_make(list, edit, THREEWAY_NONE, &re, &err), 0);
-    if (re.state == RECONCILE_CONFLICT)
-        return;
-    assert_int_equal(
-        hunk_list_make(re.project.bytes.data, re.project.bytes.len, re.result.bytes.data, re.result.bytes.len, &hunks, &err),
-        0);
-    for (size_t k = 0; k < hunks.count; k++) {
-        const char *at = strstr(hunks.items[k].lines.data, "slot ");
-        if (!at || pick(h, 2))
-            continue;
-        wanted->slots[at[5] - '0'] = true;
-        memcpy(wanted->ids[wanted->id_count], hunks.items[k].id, sizeof(wanted->ids[0]));
-        wanted->id_list[wanted->id_count] = wanted->ids[wanted->id_count];
-        wanted->id_count++;
+    for (const char *at = hunk->lines.data, *next; at < end; at = next) {
+        const char *newline = memchr(at, '\n', (size_t) (end - at));
+        next = newline ? newline + 1 : end;
+        if (*at != ' ' && strncmp(at + 1, "slot ", 5) == 0)
+            wanted->slots[at[6] - '0'] = true;
     }
-    wanted->is_by_hunk = wanted->id_count > 0;
+    memcpy(wanted->ids[wanted->count], hunk->id, sizeof(wanted->ids[0]));
+    wanted->id_list[wanted->count] = wanted->ids[wanted->count];
+    wanted->ranges[wanted->count] =
+        (struct selection_range){ hunk->new_start, hunk->new_start + (hunk->new_lines ? hunk->new_lines - 1 : 0) };
+    wanted->count++;
 }
 
-static bool has_hunks(const struct file *file)
+/* Some of those that are shown, and the slots that each is about. */
+static void choose_hunks(struct history *h, struct change_set *set, struct file_change *change, struct wanted *wanted)
 {
-    return file->agent.kind == TEXT && file->project.kind == TEXT && file->ground.kind == TEXT;
+    autodone(file_diff) struct file_diff diff = FILE_DIFF_NONE;
+    struct err err = ERR_NONE;
+
+    assert_int_equal(file_diff_make(set, change, &diff, &err), 0);
+    if (change->state == RECONCILE_CONFLICT)
+        return;
+    for (size_t k = 0; k < diff.hunks.count; k++) {
+        if (pick(h, 2))
+            add_hunk(&diff.hunks.items[k], wanted);
+    }
+    wanted->is_by_hunk = wanted->count > 0;
+    wanted->is_by_lines = pick(h, 2);
+    change_hash_text(change->hash, wanted->hash);
+    standing_text(&change->standing, wanted->standing);
 }
 
 static size_t choose(struct history *h, struct wanted *wanted)
 {
-    autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
     bool is_all = pick(h, 3) == 0;
     size_t count = 0;
 
-    load_edits(h->w, &list);
-    for (size_t k = 0; k < list.count; k++) {
-        for (size_t i = 0; i < PATHS; i++) {
-            if (strcmp(list.items[k].path, paths[i]) != 0 || (!is_all && pick(h, 2)))
-                continue;
-            wanted[i].is_chosen = true;
-            if (!is_all && has_hunks(&h->model.files[i]) && pick(h, 2))
-                choose_hunks(h, &list, &list.items[k], &wanted[i]);
-            count++;
-        }
+    load_set(h, &set);
+    for (size_t i = 0; i < PATHS; i++) {
+        struct file_change *change = change_set_find(&set, paths[i]);
+        if (!change || (!is_all && pick(h, 2)))
+            continue;
+        wanted[i].is_chosen = true;
+        if (!is_all && has_hunks(&h->model.files[i]) && pick(h, 2))
+            choose_hunks(h, &set, change, &wanted[i]);
+        count++;
     }
     return count;
 }
@@ -507,13 +603,43 @@ static size_t selection_of(const struct wanted *wanted, struct selection_file *f
         if (!wanted[i].is_chosen)
             continue;
         files[count] = (struct selection_file){ .path = paths[i] };
-        if (wanted[i].is_by_hunk) {
+        if (wanted[i].is_by_hunk && wanted[i].is_by_lines) {
+            files[count].ranges = wanted[i].ranges;
+            files[count].range_count = wanted[i].count;
+        } else if (wanted[i].is_by_hunk) {
             files[count].hunk_ids = wanted[i].id_list;
-            files[count].hunk_id_count = wanted[i].id_count;
+            files[count].hunk_id_count = wanted[i].count;
         }
         count++;
     }
     return count;
+}
+
+/* What was chosen by hunk is held to what was shown. */
+static size_t expectations_of(const struct wanted *wanted, struct expectation *items)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < PATHS; i++) {
+        if (wanted[i].is_by_hunk)
+            items[count++] = (struct expectation){ paths[i], wanted[i].hash, wanted[i].standing };
+    }
+    return count;
+}
+
+/* Hunks beside the owner's lines may be refused: it is said that all of it can be taken. Nothing was written. */
+static bool is_refused_beside(const struct history *h, const struct approve *approve, const struct wanted *wanted)
+{
+    size_t count = 0;
+
+    for (size_t k = 0; k < approve->edits.count; k++) {
+        for (size_t i = 0; i < PATHS; i++) {
+            const struct approve_file *file = &approve->files[k];
+            count += strcmp(file->edit->path, paths[i]) == 0 && file->outcome == APPROVE_CONFLICT && wanted[i].is_by_hunk &&
+                     is_near(&h->model.files[i]) && strstr(file->reason, "beside these hunks");
+        }
+    }
+    return count > 0 && count == approve->conflict_count && approve->stale_count == 0;
 }
 
 static bool expects_conflict(const struct history *h, const struct wanted *wanted)
@@ -621,6 +747,7 @@ static void approve_some(struct history *h)
     autodone(approve) struct approve approve = APPROVE_NONE, dry = APPROVE_NONE;
     struct wanted wanted[PATHS] = { 0 };
     struct selection_file files[PATHS];
+    struct expectation items[PATHS];
     struct model before = h->model;
     struct err err = ERR_NONE;
     size_t count = choose(h, wanted);
@@ -629,9 +756,18 @@ static void approve_some(struct history *h)
     if (count == 0)
         return;
     struct selection selection = { files, selection_of(wanted, files) };
-    struct approve_options options = { .selection = &selection, .is_dropping = is_dropping, .is_dry = true };
+    struct expectation_list shown = { items, expectations_of(wanted, items), false };
+    struct approve_options options = {
+        .selection = &selection, .is_dropping = is_dropping, .is_dry = true, .check = expectation_check, .cookie = &shown
+    };
     int expected = expects_conflict(h, wanted);
     int r = approve_run(h->w->delta, &options, &dry, &err);
+    if (r == 1 && !expected && is_refused_beside(h, &dry, wanted)) {
+        h->beside++;
+        assert_project(h);
+        assert_rest(h);
+        return;
+    }
     if (r != expected)
         fail_msg("seed %" PRIu64 ": dry: %d, not %d: %s", h->seed, r, expected, err.text);
     options.is_dry = false;
@@ -645,6 +781,7 @@ static void approve_some(struct history *h)
             continue;
         take(&h->model.files[i], &wanted[i]);
         h->parts += wanted[i].is_by_hunk;
+        h->moved_parts += wanted[i].is_by_hunk && *wanted[i].standing;
     }
     assert_project(h);
     if (r == 0 && !is_dropping && pick(h, 4) == 0) {
@@ -691,6 +828,10 @@ static void run_history(uint64_t seed, struct history *totals)
     totals->parts += h.parts;
     totals->undone += h.undone;
     totals->rebased += h.rebased;
+    totals->merged += h.merged;
+    totals->near += h.near;
+    totals->beside += h.beside;
+    totals->moved_parts += h.moved_parts;
     assert_int_equal(world_teardown(&state), 0);
 }
 
@@ -709,9 +850,14 @@ static void the_project_is_what_a_plain_model_says(void **state)
     (void) state;
     for (uint64_t i = 0; i < count; i++)
         run_history(seed + i, &totals);
-    print_message("%zu approvals, %zu refused for conflicts, %zu files by hunk, %zu undone, %zu files rebased\n",
-                  totals.approvals, totals.conflicts, totals.parts, totals.undone, totals.rebased);
-    assert_true(count < 100 || (totals.conflicts > 0 && totals.parts > 0 && totals.undone > 0 && totals.rebased > 0));
+    print_message(
+        "%zu approvals, %zu refused for conflicts, %zu for hunks beside the owner's, %zu files by hunk, %zu of them not where "
+        "the agent found them, %zu undone, "
+        "%zu files rebased, %zu shown merged, %zu with edits that touch\n",
+        totals.approvals, totals.conflicts, totals.beside, totals.parts, totals.moved_parts, totals.undone, totals.rebased,
+        totals.merged, totals.near);
+    assert_true(count < 100 || (totals.conflicts > 0 && totals.parts > 0 && totals.undone > 0 && totals.rebased > 0 &&
+                                totals.merged > 0 && totals.near > 0 && totals.moved_parts > 0));
 }
 
 int main(void)

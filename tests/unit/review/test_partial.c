@@ -136,6 +136,237 @@ static void the_same_lines_are_a_conflict_with_its_hunks(void **state)
     assert_base(w, "f", "uno\n" MIDDLE "20\n");
 }
 
+/* ---- what is shown ---- */
+
+struct shown {
+    struct change_set set;
+    struct file_diff diff;
+    struct file_change *change;
+    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX], of_all[CHANGE_SET_HASH_MAX];
+};
+
+static void shown_done(struct shown *shown)
+{
+    file_diff_done(&shown->diff);
+    change_set_done(&shown->set);
+}
+
+static void show(struct world *w, const char *path, struct shown *ret)
+{
+    struct err err = ERR_NONE;
+
+    *ret = (struct shown){ .set = CHANGE_SET_EMPTY };
+    assert_int_equal(change_set_load(w->delta, &(struct change_set_options){ 0 }, &ret->set, &err), 0);
+    ret->change = change_set_find(&ret->set, path);
+    assert_non_null(ret->change);
+    if (file_diff_make(&ret->set, ret->change, &ret->diff, &err) < 0)
+        fail_msg("%s", err.text);
+    change_hash_text(ret->change->hash, ret->hash);
+    standing_text(&ret->change->standing, ret->standing);
+    assert_int_equal(change_set_hash(&ret->set, ret->of_all, &err), 0);
+}
+
+static void assert_lines(const struct shown *shown, size_t hunk, const char *header, const char *lines)
+{
+    assert_true(hunk < shown->diff.hunks.count);
+    assert_string_equal(shown->diff.hunks.items[hunk].header, header);
+    assert_string_equal(shown->diff.hunks.items[hunk].lines.data, lines);
+}
+
+/* As the service does it: hunks, and what they were shown with. */
+static int take_shown(struct world *w, const struct shown *shown, const struct selection_file *file)
+{
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    struct expectation item = { shown->change->scope_path, shown->hash, shown->standing };
+    struct expectation_list expected = { &item, 1, true };
+    int r = run(w, file, (struct approve_options){ .check = expectation_check, .cookie = &expected }, &approve);
+
+    assert_true(r <= 0 || approve.stale_count == 1);
+    return r;
+}
+
+/* Lines of the agent's or of the owner's, by their numbers; 0 ends. */
+static char *sixty(const char *whose, const unsigned *numbers, unsigned before)
+{
+    struct buf text = BUF_EMPTY;
+
+    for (unsigned i = 1; i <= before; i++)
+        buf_addf(&text, "user on top %u\n", i);
+    for (unsigned i = 1; i <= 60; i++) {
+        bool is_theirs = false;
+        for (const unsigned *n = numbers; *n; n++)
+            is_theirs |= *n == i;
+        buf_addf(&text, "%s %u\n", is_theirs ? whose : "line", i);
+    }
+    return buf_dup_take(&text);
+}
+
+static void begin_sixty(struct world *w)
+{
+    autofree char *was = sixty("line", (const unsigned[]){ 0 }, 0), *now = sixty("AGENT", (const unsigned[]){ 12, 30, 0 }, 0);
+
+    base_put(w, "f", was);
+    begin_live(w);
+    agent_write(w, "f", now);
+    agent_end(w);
+}
+
+#define AROUND(word, n, a, b, c, d, e, f)                                                                                      \
+    " line " #a "\n line " #b "\n line " #c "\n-line " #n "\n+" word " " #n "\n line " #d "\n line " #e "\n line " #f "\n"
+
+static void a_range_means_the_hunk_that_was_shown_there(void **state)
+{
+    struct world *w = *state;
+    struct shown shown;
+    autofree char *owners = sixty("line", (const unsigned[]){ 0 }, 18);
+
+    begin_sixty(w);
+    base_put(w, "f", owners);
+    show(w, "f", &shown);
+    assert_int_equal(shown.change->state, RECONCILE_MERGES);
+    assert_int_equal(shown.diff.hunks.count, 2);
+    assert_lines(&shown, 0, "@@ -27,7 +27,7 @@", AROUND("AGENT", 12, 9, 10, 11, 13, 14, 15));
+    assert_lines(&shown, 1, "@@ -45,7 +45,7 @@", AROUND("AGENT", 30, 27, 28, 29, 31, 32, 33));
+    assert_int_equal(shown.change->added, 2);
+    struct selection_range range = { 45, 51 };
+    assert_int_equal(take_shown(w, &shown, &(struct selection_file){ .path = "f", .ranges = &range, .range_count = 1 }), 0);
+    shown_done(&shown);
+    autofree char *expected = sixty("AGENT", (const unsigned[]){ 30, 0 }, 18);
+    assert_base(w, "f", expected);
+    /* What is left is the other, and nothing of the owner's. */
+    show(w, "f", &shown);
+    assert_int_equal(shown.diff.hunks.count, 1);
+    assert_lines(&shown, 0, "@@ -27,7 +27,7 @@", AROUND("AGENT", 12, 9, 10, 11, 13, 14, 15));
+    shown_done(&shown);
+}
+
+static void the_owners_lines_are_not_shown_as_the_agents(void **state)
+{
+    struct world *w = *state;
+    struct shown shown;
+    autofree char *owners = sixty("user", (const unsigned[]){ 45, 14, 0 }, 0);
+
+    begin_sixty(w);
+    base_put(w, "f", owners);
+    show(w, "f", &shown);
+    assert_int_equal(shown.diff.hunks.count, 2);
+    assert_lines(&shown, 0, "@@ -9,7 +9,7 @@",
+                 " line 9\n line 10\n line 11\n-line 12\n+AGENT 12\n line 13\n user 14\n line 15\n");
+    assert_lines(&shown, 1, "@@ -27,7 +27,7 @@", AROUND("AGENT", 30, 27, 28, 29, 31, 32, 33));
+    /* One beside the owner's line is approved by itself. */
+    const char *ids[] = { shown.diff.hunks.items[0].id };
+    assert_int_equal(take_shown(w, &shown, &(struct selection_file){ .path = "f", .hunk_ids = ids, .hunk_id_count = 1 }), 0);
+    shown_done(&shown);
+    show(w, "f", &shown);
+    assert_int_equal(shown.diff.hunks.count, 1);
+    assert_lines(&shown, 0, "@@ -27,7 +27,7 @@", AROUND("AGENT", 30, 27, 28, 29, 31, 32, 33));
+    shown_done(&shown);
+    expect(w, NULL, 0);
+    autodone(buf) struct buf got = BUF_EMPTY;
+    assert_int_equal(file_read(w->f.fd, "base/f", 1 << 20, &got), 0);
+    assert_non_null(strstr(got.data, "AGENT 12\nline 13\nuser 14\n"));
+    assert_non_null(strstr(got.data, "AGENT 30\n"));
+    assert_non_null(strstr(got.data, "user 45\n"));
+    assert_edits(w, "");
+}
+
+/* The agent's bytes are the same, and yet it is not what was shown. */
+static void hunks_are_held_to_the_project_as_it_was_shown(void **state)
+{
+    struct world *w = *state;
+    struct shown shown, later;
+    struct selection_range range = { 27, 33 };
+    struct selection_file file = { .path = "f", .ranges = &range, .range_count = 1 };
+    autofree char *before = sixty("line", (const unsigned[]){ 0 }, 0), *owners = sixty("line", (const unsigned[]){ 0 }, 18),
+                  *next = sixty("line", (const unsigned[]){ 0 }, 17);
+
+    begin_sixty(w);
+    show(w, "f", &shown);
+    assert_string_equal(shown.standing, "");
+    assert_int_equal(strlen(shown.of_all), CHANGE_HASH_TEXT_MAX - 1);
+    base_put(w, "f", owners);
+    assert_int_equal(take_shown(w, &shown, &file), 1);
+    assert_base(w, "f", owners);
+    show(w, "f", &later);
+    assert_string_equal(shown.hash, later.hash);
+    assert_string_not_equal(shown.standing, later.standing);
+    assert_true(change_set_hash_is(later.of_all, shown.of_all, true));
+    assert_false(change_set_hash_is(later.of_all, shown.of_all, false));
+    base_put(w, "f", next);
+    assert_int_equal(take_shown(w, &later, &file), 1);
+    shown_done(&later);
+    /* As it was: what was shown counts again, whenever it was saved. */
+    base_put(w, "f", before);
+    assert_int_equal(take_shown(w, &shown, &file), 0);
+    autofree char *expected = sixty("AGENT", (const unsigned[]){ 30, 0 }, 0);
+    assert_base(w, "f", expected);
+    /* And not twice: the agent stands on another ground now. */
+    assert_int_equal(take_shown(w, &shown, &file), 1);
+    shown_done(&shown);
+}
+
+/* What was hashed without comparing is what was hashed when it was compared. */
+static void a_set_that_was_only_hashed_has_the_same_hash(void **state)
+{
+    struct world *w = *state;
+    struct shown shown;
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
+    autofree char *owners = sixty("line", (const unsigned[]){ 0 }, 18);
+    char hash[CHANGE_SET_HASH_MAX];
+    struct err err = ERR_NONE;
+
+    begin_sixty(w);
+    base_put(w, "f", owners);
+    show(w, "f", &shown);
+    assert_int_equal(change_set_load(w->delta, &(struct change_set_options){ 0 }, &set, &err), 0);
+    assert_int_equal(change_set_hash(&set, hash, &err), 0);
+    assert_string_equal(hash, shown.of_all);
+    assert_int_equal(strlen(hash), CHANGE_SET_HASH_MAX - 1);
+    shown_done(&shown);
+}
+
+/* A time that was set back, and the same size. */
+static void a_file_with_an_old_time_has_moved_on_all_the_same(void **state)
+{
+    struct world *w = *state;
+    struct shown shown;
+    autofree char *owners = sixty("USER", (const unsigned[]){ 45, 0 }, 0);
+    struct stat was;
+
+    begin_sixty(w);
+    assert_int_equal(fstatat(w->f.fd, "base/f", &was, 0), 0);
+    base_put(w, "f", owners);
+    assert_int_equal(utimensat(w->f.fd, "base/f", (struct timespec[]){ was.st_atim, was.st_mtim }, 0), 0);
+    show(w, "f", &shown);
+    assert_int_equal(shown.change->state, RECONCILE_MERGES);
+    assert_int_equal(shown.diff.hunks.count, 2);
+    shown_done(&shown);
+}
+
+static void a_conflict_shows_what_the_agent_did_and_is_told_as_one(void **state)
+{
+    struct world *w = *state;
+    struct shown shown;
+
+    change_both_ends(w);
+    base_put(w, "f", "uno\n" MIDDLE "20\n");
+    show(w, "f", &shown);
+    assert_int_equal(shown.change->state, RECONCILE_CONFLICT);
+    assert_non_null(strstr(shown.change->reason, "in the same lines"));
+    assert_int_equal(shown.diff.hunks.count, 2);
+    assert_lines(&shown, 0, "@@ -1,4 +1,4 @@", "-1\n+one\n 2\n 3\n 4\n");
+    /* Not one of them is approved, and force means the file. */
+    const char *ids[] = { shown.diff.hunks.items[1].id };
+    struct selection_file file = { .path = "f", .hunk_ids = ids, .hunk_id_count = 1 };
+    expect(w, &file, 1);
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    assert_int_equal(run(w, &file, (struct approve_options){ .is_forced = true }, &approve), 1);
+    assert_base(w, "f", "uno\n" MIDDLE "20\n");
+    shown_done(&shown);
+}
+
+/* ---- texts ---- */
+
 /* What looks like a marker in a text is none. */
 static void texts_with_markers_in_them(void **state)
 {
@@ -199,7 +430,7 @@ static void only_what_was_reviewed_is_taken(void **state)
     assert_int_equal(change_set_load(w->delta, &(struct change_set_options){ 0 }, &set, &err), 0);
     assert_int_equal(file_diff_hash(&set, &set.items[0], &err), 0);
     change_hash_text(set.items[0].hash, hash);
-    struct expectation item = { "f", hash };
+    struct expectation item = { "f", hash, NULL };
     struct expectation_list expected = { &item, 1, true };
     begin_live(w);
     agent_write(w, "f", "one\nsomething else\n");
@@ -389,6 +620,12 @@ int main(void)
         world_test(a_hunk_that_is_not_there_is_stale),
         world_test(what_the_owner_changed_elsewhere_is_kept),
         world_test(the_same_lines_are_a_conflict_with_its_hunks),
+        world_test(a_range_means_the_hunk_that_was_shown_there),
+        world_test(the_owners_lines_are_not_shown_as_the_agents),
+        world_test(hunks_are_held_to_the_project_as_it_was_shown),
+        world_test(a_set_that_was_only_hashed_has_the_same_hash),
+        world_test(a_file_with_an_old_time_has_moved_on_all_the_same),
+        world_test(a_conflict_shows_what_the_agent_did_and_is_told_as_one),
         cmocka_unit_test(texts_with_markers_in_them),
         world_test(writing_over_what_was_not_read_is_a_conflict),
         world_test(a_dry_run_answers_and_writes_nothing),
