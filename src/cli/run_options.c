@@ -19,7 +19,8 @@ const char run_options_help[] =
     "usage: agentfense run [options] [DIR] -- COMMAND [ARGUMENT...]\n\n"
     "Runs COMMAND in a sandbox over DIR (default: here). It sees of DIR what the rules show; what it writes is kept aside, "
     "and\n"
-    "DIR is never touched. Its output and exit code are passed on. Afterwards 'agentfense diff', 'apply' and 'discard' show,\n"
+    "DIR is never touched. Its output and exit code are passed on. Afterwards 'agentfense diff', 'approve' and 'discard' "
+    "show,\n"
     "keep or drop what it changed.\n\n" POLICY_OPTIONS_HELP
     "                         without any of these: --preset development\n"
     "  -e, --env NAME[=VALUE] set a variable for the command; without a value, ours\n"
@@ -45,7 +46,8 @@ const char run_options_help[] =
     "  --rm                   drop the changes afterwards\n"
     "  -v, --verbose          tell what the rules refuse\n"
     "  -q, --quiet            say nothing of our own\n"
-    "  --json                 say what changed as JSON, on standard error\n\n"
+    "  --json                 say what changed as JSON, on standard error\n"
+    "  -h, --help             this text\n\n"
     "Exit codes: the command's own; 128+N when signal N ended it, 124 after a timeout, 126 and 127 when it cannot be run,\n"
     "137 when it ran out of memory, 125 when the sandbox failed, 2 for a bad call.\n";
 
@@ -65,7 +67,6 @@ enum {
     OPT_TTY,
     OPT_RUNTIME,
     OPT_IMAGE,
-    OPT_HELP,
 };
 
 static const struct option long_options[] = {
@@ -92,7 +93,7 @@ static const struct option long_options[] = {
     { "verbose", no_argument, NULL, 'v' },
     { "quiet", no_argument, NULL, 'q' },
     { "json", no_argument, NULL, OPT_JSON },
-    { "help", no_argument, NULL, OPT_HELP },
+    { "help", no_argument, NULL, 'h' },
     POLICY_LONG_OPTIONS,
     { NULL, 0, NULL, 0 },
 };
@@ -139,6 +140,9 @@ static int parse_mount(struct sandbox_spec *spec, const char *text, struct err *
         *mode++ = '\0';
     if (mode && strcmp(mode, "ro") != 0 && strcmp(mode, "rw") != 0)
         return err_invalid(err, "--mount '%s': '%s' is neither ro nor rw", text, mode);
+    if (*dst != '/')
+        return err_invalid(err, "--mount '%s': '%s' is not an absolute path in the sandbox; use a place like '/mnt/...'", text,
+                           dst);
     autofree char *src = realpath(copy, NULL);
     if (!src)
         return err_errno(err, -errno, "--mount '%s': '%s'", text, copy);
@@ -219,7 +223,7 @@ static int parse_timeout(const char *text, uint32_t *ret_ms, struct err *err)
     return 0;
 }
 
-/* What only a new sandbox takes. -ENOENT: none of these. */
+/* What only a new sandbox takes. 1: none of these. */
 static int take_shape(struct sandbox_spec *spec, int option, const char *arg, struct err *err)
 {
     switch (option) {
@@ -251,7 +255,7 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
         spec->name = xdup(arg);
         return 0;
     default:
-        return -ENOENT;
+        return 1;
     }
 }
 
@@ -259,9 +263,9 @@ static int take_option(struct run_options *o, int option, const char *arg, struc
 {
     int r = take_shape(o->spec, option, arg, err);
 
-    if (r != -ENOENT || policy_options_take(&o->policy, option, arg)) {
+    if (r <= 0 || policy_options_take(&o->policy, option, arg)) {
         o->shapes_sandbox = true;
-        return r == -ENOENT ? 0 : r;
+        return r < 0 ? r : 0;
     }
     switch (option) {
     case 'e':
@@ -297,7 +301,7 @@ static int take_option(struct run_options *o, int option, const char *arg, struc
     case OPT_JSON:
         o->is_json = true;
         return 0;
-    case OPT_HELP:
+    case 'h':
         o->wants_help = true;
         return 0;
     default:
@@ -347,7 +351,7 @@ int run_options_parse(struct run_options *options, int argc, char **argv, struct
     options->command = argv + (split < argc ? split + 1 : argc);
     translate_it(split, argv);
     optind = 0;
-    while ((option = getopt_long(split, argv, "e:w:t:m:invq", long_options, NULL)) != -1) {
+    while ((option = getopt_long(split, argv, "e:w:t:m:invqh", long_options, NULL)) != -1) {
         r = take_option(options, option, optarg, err);
         if (r < 0 || options->wants_help)
             return r;
