@@ -8,3 +8,11 @@ def test_whoever_refuses_an_option_is_named(run, verb):
     result = run(*verb.split(), "--frobnicate")
     assert result.returncode in (2, 125)
     assert result.stderr.startswith(f"agentfense {verb.split()[0]}: ".encode()) and b"--frobnicate" in result.stderr
+
+
+def test_the_doctors_last_word_agrees_with_what_it_found_and_its_code(run):
+    result = run("doctor")
+    *findings, last = result.stdout.decode().rstrip("\n").splitlines()
+    is_whole = not any(line.startswith(("degraded", "missing")) for line in findings)
+    assert (last == "all is well") == (result.returncode == 0 and is_whole)
+    assert last.endswith("is optional") == (result.returncode == 0 and not is_whole)
