@@ -18,6 +18,7 @@ $(BUILD)/build.ninja: | setup
 	@meson setup $(BUILD) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt >&2; exit 1; }
 
 build: setup $(BUILD)/build.ninja ## compile everything into build/
+	@ninja -C $(BUILD) -n | grep -q 'no work to do' || echo 'compiling (the first time takes some minutes)'
 	@ninja -C $(BUILD) --quiet
 
 run: build ## the main job: what an agent may see of the example project, and why
@@ -73,8 +74,9 @@ bench-scale: setup ## what grows with sandboxes, files, rules, changes, depth (r
 	@tools/bench-scale
 
 install: build ## install below PREFIX (/usr/local), DESTDIR honoured
-	@meson configure $(BUILD) -Dprefix=$(PREFIX)
-	@meson install -C $(BUILD) --quiet
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
+	@meson install -C $(BUILD) --quiet >$(BUILD)/install.log 2>&1 || { cat $(BUILD)/install.log >&2; exit 1; }
+	@echo "installed below $(DESTDIR)$(PREFIX)"
 
 clean: ## remove all that was built
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-bench build-coverage

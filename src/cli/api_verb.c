@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/interrupt.h"
+#include "cli/nearest.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "rest/json_message.h"
@@ -230,8 +231,9 @@ int api_verb_run(const struct api_verb *verb, int argc, char **argv)
 int api_verb_run_one_of(const char *name, const char *help, const struct api_verb *const *verbs, size_t count, int argc,
                         char **argv)
 {
-    const char *word = argc > 1 ? argv[1] : "";
+    const char *word = argc > 1 ? argv[1] : "", *meant;
     size_t skip = strlen(name) + 1;
+    autofree const char **words = xalloc((count + 1) * sizeof(*words));
 
     for (size_t i = 0; i < count; i++) {
         if (strcmp(word, verbs[i]->name + skip) == 0)
@@ -241,8 +243,18 @@ int api_verb_run_one_of(const char *name, const char *help, const struct api_ver
         fputs(help, stdout);
         return EXIT_SUCCESS;
     }
-    fprintf(stderr, *word ? "agentfense %s: unknown word '%s'\n" : "agentfense %s: a word is missing\n", name, word);
-    fputs(help, stderr);
+    if (!*word) {
+        fprintf(stderr, "agentfense %s: a word is missing\n", name);
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < count; i++)
+        words[i] = verbs[i]->name + skip;
+    meant = nearest_word(word, words);
+    fprintf(stderr, "agentfense %s: unknown word '", name);
+    output_escaped(stderr, word);
+    fprintf(stderr, "'; %s%s%s'agentfense %s --help' lists them\n", meant ? "did you mean '" : "", meant ? meant : "",
+            meant ? "'? " : "", name);
     return EXIT_USAGE;
 }
 

@@ -160,6 +160,9 @@ static int read_answer(struct dialog *d, struct err *err)
             continue;
         if (n <= 0) {
             putchar('\n');
+            fflush(stdout);
+            if (n == -ECANCELED) /* who interrupts is told nothing else */
+                fputs("nothing was approved\n", stderr);
             return err_set(err, ERR_CANCELLED, -ECANCELED, "there is no answer: nothing was approved");
         }
         buf_add(&d->early, piece, (size_t) n);

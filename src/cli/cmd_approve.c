@@ -1,5 +1,6 @@
 /* approve of a sandbox of 'agentfense run'; that of a workspace is in cmd_workspace_approve.c. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,9 +80,12 @@ static void print_text(const struct pick *pick, const struct approve *approve, c
         const struct approve_file *file = &approve->files[i];
 
         files += edit_is_file(file->edit) && (file->outcome == APPROVE_WHOLE || file->outcome == APPROVE_PARTLY);
-        if (file->outcome != APPROVE_PARTLY)
+        if (file->outcome == APPROVE_PARTLY)
+            printf("  %zu of %zu hunks: ", file->hunks_taken, file->hunk_count);
+        else if (file->outcome == APPROVE_WHOLE && edit_is_file(file->edit))
+            fputs(w->is_dry ? "  would apply: " : "  applied: ", stdout);
+        else
             continue;
-        printf("  %zu of %zu hunks: ", file->hunks_taken, file->hunk_count);
         output_escaped(stdout, file->edit->path);
         putchar('\n');
     }
@@ -116,12 +120,15 @@ static int check_words(const struct local_review *review, const struct approve_w
     return is_told;
 }
 
-static int count_left(const struct pick *pick, size_t *ret, struct err *err)
+/* What stays in the sandbox; of a dry run, what would. */
+static int count_left(const struct pick *pick, const struct approve *approve, bool is_dry, size_t *ret, struct err *err)
 {
     autodone(edit_list) struct edit_list rest = EDIT_LIST_EMPTY;
     int r = pick_load_edits(pick, NULL, 0, &rest, err);
 
     *ret = edit_list_files(&rest);
+    for (size_t i = 0; is_dry && approve->conflict_count == 0 && *ret > 0 && i < approve->edits.count; i++)
+        *ret -= edit_is_file(approve->files[i].edit) && approve->files[i].outcome == APPROVE_WHOLE;
     return r;
 }
 
@@ -137,7 +144,7 @@ static int write_chosen(const struct pick *pick, const struct local_call *call, 
     size_t remaining = 0;
     int r = approve_run(pick->delta_path, &options, &approve, err);
 
-    if (r >= 0 && count_left(pick, &remaining, err) < 0)
+    if (r >= 0 && count_left(pick, &approve, w->is_dry, &remaining, err) < 0)
         r = -EIO;
     if (r < 0)
         return r;
@@ -162,6 +169,26 @@ static int say_nothing_to_do(const struct local_call *call)
     return 0;
 }
 
+static void on_interrupt(int number)
+{
+    static const char text[] = "\nagentfense approve: nothing was approved\n";
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof(text) - 1);
+
+    (void) ignored;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Until the last answer there is nothing to undo: Ctrl-C ends us as ever, with a word. */
+static int ask(struct local_review *review, struct err *err)
+{
+    void (*before)(int) = signal(SIGINT, on_interrupt);
+    int r = local_review_ask(review, err);
+
+    signal(SIGINT, before);
+    return r;
+}
+
 /* The sandbox is ours until the end. The project is not: of what was chosen hunk by hunk it must be as it was then. */
 static int run_approve(const struct local_call *call, struct err *err)
 {
@@ -184,7 +211,7 @@ static int run_approve(const struct local_call *call, struct err *err)
     if (r == 0)
         r = local_review_load(&review, pick.delta_path, paths, path_count, err);
     if (r == 0 && w->asks)
-        r = local_review_ask(&review, err);
+        r = ask(&review, err);
     else if (r == 0)
         local_review_take_all(&review, path_count > 0);
     if (r < 0)

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,29 @@ static char *own_name(void)
     return entry ? xdup(entry->pw_name) : xprintf("%u", (unsigned) geteuid());
 }
 
+/* What is to go into it is looked at first: one that nothing can be put into is of no use. */
+static int check_create(struct api_call *call, struct err *err)
+{
+    const char *source = call->word_count > 1 ? call->words[1] : NULL;
+    autofd int fd = source ? open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+
+    return source && fd < 0 ? err_errno(err, -errno, "'%s'", source) : 0;
+}
+
+/* The API lets names be equal; but who makes a second one could call neither of them by it. */
+static int check_name(struct api_call *call, const char *owner, struct err *err)
+{
+    autofree char *taken = NULL;
+    int r = lookup_codebase_named(call->client, call->words[0], owner, &taken, err);
+
+    if (r < 0 || !taken)
+        return r;
+    return err_set(err, ERR_ALREADY_EXISTS, -EEXIST,
+                   "there is a codebase '%s' already, %s; take another name, remove it ('agentfense codebase rm'), or put "
+                   "files into it ('agentfense codebase put')",
+                   call->words[0], taken);
+}
+
 static int run_create(struct api_call *call, struct err *err)
 {
     const struct create_options *o = call->own;
@@ -67,8 +91,10 @@ static int run_create(struct api_call *call, struct err *err)
     struct api_call quietly = *call;
     autofree char *owner = o->owner ? xdup(o->owner) : api_has_token(call) ? xdup("") : own_name();
     automessage answer = NULL;
-    int r;
+    int r = check_name(call, owner, err);
 
+    if (r < 0)
+        return r;
     request.name = call->words[0];
     request.owner_id = owner;
     r = client_ask(call->client, "CreateCodebase", &request.base, &answer, err);
@@ -96,6 +122,7 @@ static const struct api_verb create_verb = {
     .words_max = 2,
     .own_size = sizeof(struct create_options),
     .take = take_owner,
+    .check = check_create,
     .run = run_create,
 };
 

@@ -8,24 +8,34 @@
 
 /*
  * The scripts know nothing of verbs and options: they ask 'agentfense help' and 'agentfense VERB --help', so what they offer is what this program
- * has. Ids are asked for likewise.
+ * has. Ids, names and presets are asked for likewise.
  */
 static const char help[] = "usage: agentfense completion bash|zsh|fish\n\n"
                            "Prints a script that completes verbs, options and ids. For this shell, and for good:\n\n"
                            "  bash   source <(agentfense completion bash)\n"
+                           "         mkdir -p ~/.local/share/bash-completion/completions\n"
                            "         agentfense completion bash > ~/.local/share/bash-completion/completions/agentfense\n"
                            "  zsh    source <(agentfense completion zsh)\n"
                            "  fish   agentfense completion fish | source\n"
-                           "         agentfense completion fish > ~/.config/fish/completions/agentfense.fish\n";
+                           "         mkdir -p ~/.config/fish/completions\n"
+                           "         agentfense completion fish > ~/.config/fish/completions/agentfense.fish\n\n"
+                           "'make install' has done so for everybody.\n";
 
-/* In the language of sh: what may stand where word number $1 (from 1) of the rest is being typed. */
+/* In the language of sh: what may stand where word number $1 (from 1) of the rest is being typed. $5 is the word before it. */
 #define WORDS_FUNCTION                                                                                                         \
+    "_agentfense_names() {\n"                                                                                                  \
+    "    \"$@\" 2>/dev/null | awk 'NR > 1 { print $1; if ($2 != \"-\") print $2 }'\n"                                          \
+    "}\n"                                                                                                                      \
     "_agentfense_words() {\n"                                                                                                  \
-    "    local at=$1 verb=$2 second=$3 current=$4\n"                                                                           \
+    "    local at=$1 verb=$2 second=$3 current=$4 before=$5\n"                                                                 \
     "    if [ \"$at\" -le 1 ]; then\n"                                                                                         \
     "        agentfense help | sed -n 's/^  \\([a-z][a-z]*\\) .*/\\1/p'\n"                                                     \
     "        return\n"                                                                                                         \
     "    fi\n"                                                                                                                 \
+    "    case $before in\n"                                                                                                    \
+    "    --preset) agentfense policy presets | sed 's/ .*//'; return ;;\n"                                                     \
+    "    --runtime) printf '%s\\n' bwrap docker; return ;;\n"                                                                  \
+    "    esac\n"                                                                                                               \
     "    case $current in\n"                                                                                                   \
     "    -*)\n"                                                                                                                \
     "        case $verb in\n"                                                                                                  \
@@ -39,31 +49,38 @@ static const char help[] = "usage: agentfense completion bash|zsh|fish\n\n"
     "    codebase:2 | policy:2 | rules:2 | session:2 | token:2)\n"                                                             \
     "        agentfense \"$verb\" --help | sed -n \"s/.* agentfense $verb \\([a-z][a-z]*\\).*/\\1/p\" | sort -u ;;\n"          \
     "    completion:2) printf '%s\\n' bash zsh fish ;;\n"                                                                      \
-    "    codebase:* | create:*) agentfense codebase ls -q 2>/dev/null ;;\n"                                                    \
+    "    codebase:* | create:*) _agentfense_names agentfense codebase ls ;;\n"                                                 \
     "    start:* | stop:* | rm:* | inspect:* | exec:* | shell:2 | attach:2 | processes:2 | kill:2 | rules:* | session:* | "    \
     "events:* | logs:*)\n"                                                                                                     \
-    "        agentfense ps -q 2>/dev/null; agentfense ps -wq 2>/dev/null ;;\n"                                                 \
-    "    restore:*) agentfense ps -wq --status deleted --status rejected 2>/dev/null ;;\n"                                     \
-    "    reject:2 | finish:2 | conflicts:2 | rebase:2 | commit:*) agentfense ps -wq 2>/dev/null ;;\n"                          \
-    "    diff:2 | approve:2 | discard:2 | undo:2) agentfense ls -q 2>/dev/null; agentfense ps -wq 2>/dev/null ;;\n"            \
+    "        _agentfense_names agentfense ps; _agentfense_names agentfense ps -w ;;\n"                                         \
+    "    restore:*) _agentfense_names agentfense ps -w --status deleted; _agentfense_names agentfense ps -w --status "         \
+    "rejected ;;\n"                                                                                                            \
+    "    reject:2 | finish:2 | conflicts:2 | rebase:2 | commit:*) _agentfense_names agentfense ps -w ;;\n"                     \
+    "    diff:2 | approve:2 | discard:2 | undo:2) agentfense ls -q 2>/dev/null; _agentfense_names agentfense ps -w ;;\n"       \
     "    apply:* | discard:*) agentfense ls -q 2>/dev/null ;;\n"                                                               \
     "    esac\n"                                                                                                               \
     "}\n"
 
-static const char bash_script[] = "# agentfense(1) for bash\n" WORDS_FUNCTION "_agentfense() {\n"
-                                  "    local current=${COMP_WORDS[COMP_CWORD]}\n"
-                                  "    mapfile -t COMPREPLY < <(compgen -W \"$(_agentfense_words \"$COMP_CWORD\" \\\n"
-                                  "        \"${COMP_WORDS[1]}\" \"${COMP_WORDS[2]}\" \"$current\")\" -- \"$current\")\n"
-                                  "}\n"
-                                  "complete -o default -F _agentfense agentfense\n";
+static const char bash_script[] =
+    "# agentfense(1) for bash\n" WORDS_FUNCTION "_agentfense() {\n"
+    "    local current=${COMP_WORDS[COMP_CWORD]}\n"
+    "    mapfile -t COMPREPLY < <(compgen -W \"$(_agentfense_words \"$COMP_CWORD\" \\\n"
+    "        \"${COMP_WORDS[1]}\" \"${COMP_WORDS[2]}\" \"$current\" \"${COMP_WORDS[COMP_CWORD - 1]}\")\" -- \"$current\")\n"
+    "}\n"
+    "complete -o default -F _agentfense agentfense\n";
 
 static const char zsh_script[] =
     "#compdef agentfense\n" WORDS_FUNCTION "_agentfense() {\n"
     "    local -a found\n"
-    "    found=(${(f)\"$(_agentfense_words $((CURRENT - 1)) \"$words[2]\" \"$words[3]\" \"$words[CURRENT]\")\"})\n"
+    "    found=(${(f)\"$(_agentfense_words $((CURRENT - 1)) \"$words[2]\" \"$words[3]\" \"$words[CURRENT]\" \\\n"
+    "        \"$words[CURRENT - 1]\")\"})\n"
     "    compadd -a found || _files\n"
     "}\n"
-    "compdef _agentfense agentfense\n";
+    "if [ \"$funcstack[1]\" = _agentfense ]; then\n" /* found by its name in fpath */
+    "    _agentfense \"$@\"\n"
+    "else\n"
+    "    compdef _agentfense agentfense\n"
+    "fi\n";
 
 static const char fish_script[] = "# agentfense(1) for fish\n"
                                   "function __agentfense_words\n"
@@ -71,7 +88,7 @@ static const char fish_script[] = "# agentfense(1) for fish\n"
                                   "    set -l current (commandline -ct)\n"
                                   "    set -l at (count $words)\n"
                                   "    bash -c 'source <(agentfense completion bash); _agentfense_words \"$@\"' - $at "
-                                  "\"$words[2]\" \"$words[3]\" \"$current\"\n"
+                                  "\"$words[2]\" \"$words[3]\" \"$current\" \"$words[-1]\"\n"
                                   "end\n"
                                   "complete -c agentfense -a '(__agentfense_words)'\n";
 

@@ -11,6 +11,7 @@
 #include "cli/setting_options.h"
 #include "cli/start_watch.h"
 #include "cli/workspace_help.h"
+#include <sandbox/v1/codebase.pb-c.h>
 
 static const char help[] =
     "usage: agentfense create [options] CODEBASE\n"
@@ -202,6 +203,37 @@ static void fill(struct create_options *o, Sandbox__V1__CreateSandboxRequest *re
     }
 }
 
+/* The API lets labels be equal; but who makes a second one could call neither of them by it. A sandbox belongs to its codebase's owner. */
+static int check_name(struct api_call *call, const char *codebase, const char *name, struct err *err)
+{
+    Sandbox__V1__GetCodebaseRequest request = SANDBOX__V1__GET_CODEBASE_REQUEST__INIT;
+    autofree char *taken = NULL;
+    automessage answer = NULL;
+    int r;
+
+    request.codebase_id = (char *) codebase;
+    r = client_ask(call->client, "GetCodebase", &request.base, &answer, err);
+    if (r == 0)
+        r = lookup_sandbox_named(call->client, name, ((const Sandbox__V1__Codebase *) (void *) answer)->owner_id, &taken, err);
+    if (r < 0 || !taken)
+        return r;
+    return err_set(err, ERR_ALREADY_EXISTS, -EEXIST,
+                   "there is a sandbox '%s' already, %s; take another name, or remove it: 'agentfense rm %s'", name, taken,
+                   name);
+}
+
+static int check_names(struct api_call *call, const char *codebase, struct err *err)
+{
+    const struct entry_list *labels = &((const struct create_options *) call->own)->labels;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < labels->count; i++) {
+        if (strcmp(labels->items[i]->key, "name") == 0)
+            r = check_name(call, codebase, labels->items[i]->value, err);
+    }
+    return r;
+}
+
 static int run(struct api_call *call, struct err *err)
 {
     struct create_options *o = call->own;
@@ -211,6 +243,8 @@ static int run(struct api_call *call, struct err *err)
     automessage started = NULL;
     int r = lookup_codebase(call->client, call->words[0], &codebase, err);
 
+    if (r == 0)
+        r = check_names(call, codebase, err);
     if (r < 0)
         return r;
     fill(o, &request);

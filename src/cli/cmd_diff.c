@@ -169,6 +169,11 @@ static int run_diff(const struct local_call *call, struct err *err)
         r = pick_load_edits(&pick, (const char *const *) call->words + 1, (size_t) call->word_count - 1, &edits, err);
     if (r < 0)
         return r;
+    if (edits.unmatched) { /* no failure, as with git; but perhaps a slip */
+        fputs("agentfense diff: '", stderr);
+        output_escaped(stderr, edits.unmatched);
+        fputs("' has no changes\n", stderr);
+    }
     report.json = json_array();
     report.name_width = name_width(&edits);
     for (size_t i = 0; i < edits.count && r == 0; i++)

@@ -29,12 +29,25 @@ static void clean_up(const struct home *home, const char *name, int dir_fd)
         approve_recover(delta_path, false, NULL);
 }
 
+/* It may be a workspace, of which this verb without paths is not. */
+static int refuse(const char *wanted, int r, struct err *err)
+{
+    if (!sandbox_name_is_valid(wanted))
+        return err_refuse(err, -EINVAL, wanted, "is no name of a sandbox");
+    return err_set(err, ERR_NOT_FOUND, r,
+                   "there is no sandbox '%s' of 'agentfense run'; 'agentfense ls' lists them. Of a workspace name the paths to "
+                   "give up ('agentfense discard %s PATH...'), or give up all of it ('agentfense reject %s')",
+                   wanted, wanted, wanted);
+}
+
 /* Its spec is not read: a damaged sandbox can be discarded too. */
 static int discard_one(struct home *home, const char *wanted, char ret_name[SANDBOX_NAME_MAX], struct err *err)
 {
     autofd int dir_fd = -1;
     int r = home_find(home, wanted, ret_name, &dir_fd, err);
 
+    if (r == -ENOENT)
+        return refuse(wanted, r, err);
     if (r < 0)
         return r;
     clean_up(home, ret_name, dir_fd);
@@ -72,7 +85,7 @@ static int run_discard(const struct local_call *call, struct err *err)
     int r = home_open(false, &home, err);
 
     if (r == -ENOENT) /* no directory for sandboxes yet: there are none */
-        err_set(err, ERR_NOT_FOUND, r, "there are no sandboxes");
+        return refuse(call->words[0], r, err);
     return r < 0 ? r : discard_all(&home, call);
 }
 

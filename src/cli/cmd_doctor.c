@@ -15,7 +15,9 @@ static const char help[] =
     "\n"
     "Looks at what this host can do for a sandbox, by trying it. Each line says ok, degraded or missing, what that costs and "
     "how\n"
-    "to put it right. Exits with 0 when all is well, 1 when something is degraded, 2 when no sandbox can run here.\n"
+    "to put it right. Exits with 0 when sandboxes lack nothing (what is optional may still be missing), 1 when they run, but "
+    "are\n"
+    "less well kept, 2 when none can run here.\n"
     "\n"
     "  --json                 JSON on standard output\n"
     "  -h, --help             this text\n";
@@ -67,10 +69,16 @@ static void print_text(const struct doctor *doctor)
 {
     static const char *const verdicts[] = { "all is well", "sandboxes run, with what is said above",
                                             "no sandbox can run here" };
+    bool lacks_some = false;
 
-    for (size_t i = 0; i < doctor->count; i++)
+    for (size_t i = 0; i < doctor->count; i++) {
         print_finding(&doctor->findings[i], output_is_coloured(stdout));
-    printf("\n%s\n", verdicts[doctor_verdict(doctor)]);
+        lacks_some |= doctor->findings[i].state != DOCTOR_OK;
+    }
+    if (doctor_verdict(doctor) == 0 && lacks_some)
+        puts("\nsandboxes lack nothing; what is not ok above is optional");
+    else
+        printf("\n%s\n", verdicts[doctor_verdict(doctor)]);
 }
 
 /* Where a trial may be made: beside the sandboxes if there are any yet, for it is their file system that counts. */

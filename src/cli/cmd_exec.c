@@ -10,6 +10,7 @@
 #include "cli/command_call.h"
 #include "cli/detach_keys.h"
 #include "cli/interrupt.h"
+#include "cli/lookup.h"
 #include "cli/setting_options.h"
 #include "cli/workspace.h"
 #include "cli/workspace_command.h"
@@ -34,7 +35,7 @@ static const char help[] =
     "  -n, --no-stdin         do not, as without either\n"
     "In a workspace also:\n"
     "  -d, --detach           start it in the background, and print its id; 'agentfense logs' shows what it prints\n"
-    "  --name NAME            what to call it, in the background\n"
+    "  --name NAME            what to call it in the background, in 'agentfense processes --json'\n"
     "  --memory MB, --cpu-time SEC, --max-procs N, --max-files N\n"
     "                         limits of it\n"
     "  --network              refuse to run where there is none\n"
@@ -226,12 +227,12 @@ static int run(struct api_call *call, struct err *err)
         return err_invalid(err, "--detach is for workspaces; a session has background jobs");
     /* Input and terminals go by a conversation; what has neither, or is to be answered whole, by a request. */
     if (!call->options.is_json && !o->is_detached && (!target.id || o->has_input || o->has_tty))
-        return run_here(call, target.id ? target.id : target.workspace, NULL, err);
+        return lookup_tell_stopped(call->words[0], run_here(call, target.id ? target.id : target.workspace, NULL, err), err);
     r = read_input(o, &input, err);
     if (r < 0)
         return r;
     if (!target.id)
-        return run_here(call, target.workspace, &input, err);
+        return lookup_tell_stopped(call->words[0], run_here(call, target.workspace, &input, err), err);
     request.sandbox_id = target.id;
     request.command = line;
     request.workdir = o->workdir ? (char *) o->workdir : empty;
@@ -239,7 +240,8 @@ static int run(struct api_call *call, struct err *err)
     request.env = o->env.items;
     request.timeout = o->has_timeout ? &o->timeout : NULL;
     request.stdin_data = (ProtobufCBinaryData){ .data = (uint8_t *) input.data, .len = input.len };
-    return command_call(call, "Exec", "ExecStream", &request.base, err);
+    r = command_call(call, "Exec", "ExecStream", &request.base, request.timeout, err);
+    return lookup_tell_stopped(call->words[0], r, err);
 }
 
 static void done(struct api_call *call)

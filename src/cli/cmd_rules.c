@@ -18,6 +18,9 @@ static const char help[] =
     "       agentfense rules explain SANDBOX PATH    which rule decides about a path, and why\n\n"
     "'agentfense rules WORD --help' tells more. 'agentfense policy' tries rules out without a sandbox.\n";
 
+/* Those of a workspace are as it was made. */
+#define RULES_HINT "whose rules are those of its 'agentfense create'; 'agentfense policy' shows and explains such"
+
 static const struct option no_options[] = { API_LONG_OPTIONS };
 
 static const char *type_text(Sandbox__V1__PatternType type)
@@ -51,7 +54,7 @@ static int run_show(struct api_call *call, struct err *err)
     Sandbox__V1__GetSandboxRequest request = SANDBOX__V1__GET_SANDBOX_REQUEST__INIT;
     autofree char *id = NULL;
     automessage answer = NULL;
-    int r = lookup_sandbox(call->client, call->words[0], &id, err);
+    int r = lookup_over_codebase(call->client, call->words[0], RULES_HINT, &id, err);
 
     request.sandbox_id = id;
     if (r == 0)
@@ -104,7 +107,7 @@ static int run_set(struct api_call *call, struct err *err)
     Sandbox__V1__UpdatePermissionsRequest request = SANDBOX__V1__UPDATE_PERMISSIONS_REQUEST__INIT;
     autofree char *id = NULL;
     automessage answer = NULL;
-    int r = lookup_sandbox(call->client, call->words[0], &id, err);
+    int r = lookup_over_codebase(call->client, call->words[0], RULES_HINT, &id, err);
 
     if (r < 0)
         return r;
@@ -149,23 +152,37 @@ static const struct api_verb set_verb = {
 
 /* ---- explain ---- */
 
+static void print_decider(const Sandbox__V1__PermissionRule *rule, bool is_hidden)
+{
+    fputs(is_hidden ? "  hidden by " : "  by ", stdout);
+    output_escaped(stdout, rule->pattern);
+    printf(" = %s", permission_text(rule->permission));
+    if (rule->priority != 0)
+        printf(" @%" PRId32, rule->priority);
+    putchar('\n');
+}
+
+/* As 'agentfense policy explain' has it. Whether the path exists, and anything in it, is not asked. */
 static void print_explanation(const Sandbox__V1__ExplainPermissionResponse *answer)
 {
+    bool is_root = strcmp(answer->path, "/") == 0;
+    bool is_hidden = answer->permission == SANDBOX__V1__PERMISSION__PERMISSION_NONE;
+
     output_escaped(stdout, answer->path);
-    printf(": %s%s\n", permission_text(answer->permission),
-           answer->passage ? " (shown only because something beneath it is)" : "");
-    if (answer->rule) {
-        fputs("  by ", stdout);
-        output_escaped(stdout, answer->rule->pattern);
-        printf("=%s@%" PRId32 "\n", permission_text(answer->rule->permission), answer->rule->priority);
-    } else {
-        puts("  no rule matches");
-    }
+    printf(": %s\n", permission_text(answer->permission));
+    if (answer->rule)
+        print_decider(answer->rule, is_hidden);
+    else
+        printf("  no rule matches%s\n", is_root ? "" : ", so it does not exist");
     for (size_t i = 0; i < answer->n_reasons; i++) {
-        fputs("  ", stdout);
+        fputs(strncmp(answer->reasons[i], "rule ", 5) == 0 ? "  not " : "  ", stdout);
         output_escaped(stdout, answer->reasons[i]);
         putchar('\n');
     }
+    if (is_root && is_hidden)
+        puts("  the root is always there; it lists only what is visible");
+    else if (answer->passage)
+        puts("  as a directory it is shown if something visible exists in it, and only that is listed");
 }
 
 static int run_explain(struct api_call *call, struct err *err)
@@ -173,7 +190,7 @@ static int run_explain(struct api_call *call, struct err *err)
     Sandbox__V1__ExplainPermissionRequest request = SANDBOX__V1__EXPLAIN_PERMISSION_REQUEST__INIT;
     autofree char *id = NULL;
     automessage answer = NULL;
-    int r = lookup_sandbox(call->client, call->words[0], &id, err);
+    int r = lookup_over_codebase(call->client, call->words[0], RULES_HINT, &id, err);
 
     request.sandbox_id = id;
     request.path = call->words[1];

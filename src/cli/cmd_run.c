@@ -82,7 +82,10 @@ static void print_summary(const char *name, const struct tally *tally, bool kept
     }
     fprintf(stderr, "agentfense: %zu file%s changed (%zu added, %zu modified, %zu deleted)", total, total == 1 ? "" : "s",
             tally->added, tally->modified, tally->deleted);
-    if (kept)
+    if (kept && isatty(STDERR_FILENO))
+        fprintf(stderr, "\n  see:  agentfense diff %s\n  keep: agentfense approve %s\n  drop: agentfense discard %s\n", name,
+                name, name);
+    else if (kept)
         fprintf(stderr, "; see: agentfense diff %s, keep: agentfense approve %s, drop: agentfense discard %s\n", name, name,
                 name);
     else

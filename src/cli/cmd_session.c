@@ -19,6 +19,8 @@ static const char help[] =
     "       agentfense session close SESSION...\n\n"
     "'agentfense session WORD --help' tells more.\n";
 
+#define SESSION_HINT "and has no sessions; 'agentfense shell' has a shell that 'agentfense attach' comes back to"
+
 /* ---- open ---- */
 
 static const char open_help[] = "usage: agentfense session open [options] SANDBOX\n\n"
@@ -72,7 +74,7 @@ static int run_open(struct api_call *call, struct err *err)
     Sandbox__V1__CreateSessionRequest request = SANDBOX__V1__CREATE_SESSION_REQUEST__INIT;
     autofree char *sandbox = NULL;
     automessage answer = NULL;
-    int r = lookup_sandbox(call->client, call->words[0], &sandbox, err);
+    int r = lookup_over_codebase(call->client, call->words[0], SESSION_HINT, &sandbox, err);
 
     if (r < 0)
         return r;
@@ -85,7 +87,7 @@ static int run_open(struct api_call *call, struct err *err)
     r = client_ask(call->client, "CreateSession", &request.base, &answer, err);
     if (r == 0)
         api_print(call, answer, ((const Sandbox__V1__Session *) (void *) answer)->id);
-    return r;
+    return lookup_tell_stopped(call->words[0], r, err);
 }
 
 static void done_open(struct api_call *call)
@@ -151,7 +153,7 @@ static int run_exec(struct api_call *call, struct err *err)
     request.session_id = session;
     request.command = line;
     request.timeout = o->has_timeout ? &o->timeout : NULL;
-    return command_call(call, "SessionExec", "SessionExecStream", &request.base, err);
+    return command_call(call, "SessionExec", "SessionExecStream", &request.base, request.timeout, err);
 }
 
 static const struct api_verb exec_verb = {
@@ -191,7 +193,7 @@ static int run_ls(struct api_call *call, struct err *err)
     static const struct listing listing = { "ListSessions", &sandbox__v1__list_sessions_response__descriptor, titles, add_row };
     Sandbox__V1__ListSessionsRequest request = SANDBOX__V1__LIST_SESSIONS_REQUEST__INIT;
     autofree char *sandbox = NULL;
-    int r = lookup_sandbox(call->client, call->words[0], &sandbox, err);
+    int r = lookup_over_codebase(call->client, call->words[0], SESSION_HINT, &sandbox, err);
 
     if (r < 0)
         return r;

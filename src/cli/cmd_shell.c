@@ -10,6 +10,7 @@
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
 #include "cli/console.h"
+#include "cli/lookup.h"
 #include "cli/setting_options.h"
 #include "cli/workspace.h"
 #include "cli/workspace_command.h"
@@ -104,12 +105,14 @@ static int run_shell(struct api_call *call, struct err *err)
     };
     int r = target_find(call->client, call->words[0], &target, err);
 
-    return r < 0 ? r : command_in_workspace(call, target.id ? target.id : target.workspace, &command, err);
+    if (r == 0)
+        r = command_in_workspace(call, target.id ? target.id : target.workspace, &command, err);
+    return lookup_tell_stopped(call->words[0], r, err);
 }
 
 /* ---- attach ---- */
 
-/* The one terminal that runs. */
+/* The one terminal whose command runs. What such a command left in the background runs on without a terminal. */
 static int choose_process(struct api_call *call, const char *id, char **ret, struct err *err)
 {
     autodone(buf) struct buf found = BUF_EMPTY;
@@ -122,13 +125,14 @@ static int choose_process(struct api_call *call, const char *id, char **ret, str
         return r;
     json_array_foreach(json_object_get(answer, "processes"), i, item)
     {
-        if (json_is_true(json_object_get(item, "tty")))
+        if (json_is_true(json_object_get(item, "tty")) && !json_object_get(item, "exitCode"))
             buf_addf(&found, "%s%s", count++ > 0 ? ", " : "", json_text(item, "id"));
     }
     if (count == 0)
-        return err_set(err, ERR_NOT_FOUND, -ENOENT, "no terminal runs in %s", id);
+        return err_set(err, ERR_NOT_FOUND, -ENOENT, "no terminal runs in '%s'", call->words[0]);
     if (count > 1)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%zu terminals run in %s: %s", count, id, found.data);
+        return err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%zu terminals run in '%s', say which: %s", count, call->words[0],
+                       found.data);
     *ret = xdup(found.data);
     return 0;
 }

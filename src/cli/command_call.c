@@ -104,13 +104,28 @@ static int ask_for_it(struct api_call *call, const char *method, const ProtobufC
     return 0;
 }
 
-int command_call(struct api_call *call, const char *unary, const char *stream, const ProtobufCMessage *request, struct err *err)
+/* What it printed until then has gone by; with --json it is not told. */
+static void tell_timeout(const struct api_call *call, const Google__Protobuf__Duration *timeout, struct err *err)
+{
+    if (call->options.is_json)
+        output_json(json_pack("{s:i, s:b}", "exitCode", EXIT_TIMED_OUT, "timedOut", true));
+    if (timeout)
+        err_set(err, err->code, -ETIME, "command timed out after %lld.%03d seconds (--timeout)", (long long) timeout->seconds,
+                timeout->nanos / 1000000);
+    else
+        err_set(err, err->code, -ETIME,
+                "command timed out after the server's default (30s, unless it is configured); -t sets another");
+    output_error(call->verb->name, err);
+}
+
+int command_call(struct api_call *call, const char *unary, const char *stream, const ProtobufCMessage *request,
+                 const Google__Protobuf__Duration *timeout, struct err *err)
 {
     int code = 0, r;
 
     r = call->options.is_json ? ask_for_it(call, unary, request, &code, err) : stream_it(call, stream, request, &code, err);
     if (r < 0 && err->code == ERR_DEADLINE_EXCEEDED) {
-        output_error(call->verb->name, err);
+        tell_timeout(call, timeout, err);
         return EXIT_TIMED_OUT;
     }
     return r < 0 ? r : code & 0xFF;

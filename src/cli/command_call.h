@@ -2,11 +2,12 @@
 #pragma once
 
 #include "cli/api_verb.h"
+#include <google/protobuf/duration.pb-c.h>
 
 /* Calls `stream` and passes the output on; with --json, `unary`, and prints its answer. Returns the command's exit code, EXIT_TIMED_OUT when its time
- * was up, or -errno. `request` is that of either. */
+ * was up, or -errno. `request` is that of either, `timeout` what it says of its time; NULL: nothing. */
 int command_call(struct api_call *call, const char *unary, const char *stream, const ProtobufCMessage *request,
-                 struct err *err);
+                 const Google__Protobuf__Duration *timeout, struct err *err);
 
 /* The words after "--" as the one line that a shell runs: each arrives as it was typed. A single word is a line already. */
 char *command_line(char *const *words);

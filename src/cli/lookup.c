@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "cli/workspace.h"
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 
@@ -15,9 +16,11 @@
 
 struct lookup {
     struct client *client;
-    const char *what, *prefix, *text;
-    char *found; /* owned: the first that it may mean */
-    char *named; /* owned: the first whose name it is, which goes before beginnings of ids */
+    const char *what, *plural, *prefix, *text;
+    const char *others_are; /* which verbs list them */
+    const char *owner;      /* only what is this one's; NULL: anybody's */
+    char *found;            /* owned: the first that it may mean */
+    char *named;            /* owned: the first whose name it is, which goes before beginnings of ids */
     size_t count, named_count;
     struct buf others;
 };
@@ -29,10 +32,12 @@ static bool begins(const struct lookup *l, const char *id)
     return strncmp(id, l->text, len) == 0 || (strncmp(id, l->prefix, skip) == 0 && strncmp(id + skip, l->text, len) == 0);
 }
 
-static void consider(struct lookup *l, const char *id, const char *name)
+static void consider(struct lookup *l, const char *id, const char *name, const char *owner)
 {
     bool is_named = name && strcmp(name, l->text) == 0;
 
+    if (l->owner && *l->owner && strcmp(l->owner, owner) != 0)
+        return;
     if (!begins(l, id) && !is_named)
         return;
     if (is_named && ++l->named_count == 1)
@@ -56,7 +61,7 @@ static int on_sandbox(const ProtobufCMessage *item, void *cookie, struct err *er
         if (strcmp(sandbox->labels[i]->key, "name") == 0)
             name = sandbox->labels[i]->value;
     }
-    consider(cookie, sandbox->id, name);
+    consider(cookie, sandbox->id, name, sandbox->owner_id);
     return 0;
 }
 
@@ -65,14 +70,14 @@ static int on_codebase(const ProtobufCMessage *item, void *cookie, struct err *e
     const Sandbox__V1__Codebase *codebase = (const void *) item;
 
     (void) err;
-    consider(cookie, codebase->id, codebase->name);
+    consider(cookie, codebase->id, codebase->name, codebase->owner_id);
     return 0;
 }
 
 static int on_session(const ProtobufCMessage *item, void *cookie, struct err *err)
 {
     (void) err;
-    consider(cookie, ((const Sandbox__V1__Session *) (const void *) item)->id, NULL);
+    consider(cookie, ((const Sandbox__V1__Session *) (const void *) item)->id, NULL, "");
     return 0;
 }
 
@@ -94,13 +99,20 @@ static int judge(struct lookup *l, char **ret, struct err *err)
     if (l->named_count == 1)
         *ret = steal_ptr(&l->named);
     else if (l->count == 0)
-        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no %s '%s'", l->what, shown.data);
+        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no %s '%s'; %s", l->what, shown.data, l->others_are);
     else if (l->count > 1)
-        r = err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "'%s' may be any of %zu %ss: %s", shown.data, l->count, l->what,
+        r = err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "'%s' may be any of %zu %s: %s", shown.data, l->count, l->plural,
                     l->others.data);
     else
         *ret = steal_ptr(&l->found);
     return r;
+}
+
+static void done(struct lookup *l)
+{
+    free(l->found);
+    free(l->named);
+    buf_done(&l->others);
 }
 
 static int look(struct lookup *l, const char *method, ProtobufCMessage *request, client_item_fn fn, char **ret, struct err *err)
@@ -116,15 +128,18 @@ static int look(struct lookup *l, const char *method, ProtobufCMessage *request,
     r = client_list(l->client, method, request, fn, l, err);
     if (r == 0)
         r = judge(l, ret, err);
-    free(l->found);
-    free(l->named);
-    buf_done(&l->others);
+    done(l);
     return r;
 }
 
 int lookup_sandbox(struct client *client, const char *text, char **ret, struct err *err)
 {
-    struct lookup l = { .client = client, .what = "sandbox", .prefix = "sb_", .text = text };
+    struct lookup l = { .client = client,
+                        .what = "sandbox",
+                        .plural = "sandboxes",
+                        .prefix = "sb_",
+                        .text = text,
+                        .others_are = "'agentfense ps' and 'agentfense ps -w' list them" };
     Sandbox__V1__ListSandboxesRequest request = SANDBOX__V1__LIST_SANDBOXES_REQUEST__INIT;
 
     return look(&l, "ListSandboxes", &request.base, on_sandbox, ret, err);
@@ -132,7 +147,12 @@ int lookup_sandbox(struct client *client, const char *text, char **ret, struct e
 
 int lookup_codebase(struct client *client, const char *text, char **ret, struct err *err)
 {
-    struct lookup l = { .client = client, .what = "codebase", .prefix = "cb_", .text = text };
+    struct lookup l = { .client = client,
+                        .what = "codebase",
+                        .plural = "codebases",
+                        .prefix = "cb_",
+                        .text = text,
+                        .others_are = "'agentfense codebase ls' lists them" };
     Sandbox__V1__ListCodebasesRequest request = SANDBOX__V1__LIST_CODEBASES_REQUEST__INIT;
 
     return look(&l, "ListCodebases", &request.base, on_codebase, ret, err);
@@ -140,8 +160,67 @@ int lookup_codebase(struct client *client, const char *text, char **ret, struct 
 
 int lookup_session(struct client *client, const char *text, char **ret, struct err *err)
 {
-    struct lookup l = { .client = client, .what = "session", .prefix = "sess_", .text = text };
+    struct lookup l = { .client = client,
+                        .what = "session",
+                        .plural = "sessions",
+                        .prefix = "sess_",
+                        .text = text,
+                        .others_are = "'agentfense session ls SANDBOX' lists them" };
     Sandbox__V1__ListSandboxesRequest request = SANDBOX__V1__LIST_SANDBOXES_REQUEST__INIT;
 
     return look(&l, "ListSandboxes", &request.base, each_session_of, ret, err);
+}
+
+int lookup_over_codebase(struct client *client, const char *text, const char *hint, char **ret, struct err *err)
+{
+    char workspace[UUID_TEXT_MAX];
+    struct err ignored = ERR_NONE;
+    bool is_uuid = uuid_parse(text, workspace) == 0;
+    int r = is_uuid ? -ENOENT : lookup_sandbox(client, text, ret, err);
+
+    if (r != -ENOENT || (!is_uuid && workspace_find(client, text, workspace, &ignored) < 0))
+        return r;
+    return err_invalid(err, "'%s' is a workspace, %s", text, hint);
+}
+
+/* ---- names that are taken ---- */
+
+static int look_for_name(struct lookup *l, const char *method, ProtobufCMessage *request, client_item_fn fn, char **ret,
+                         struct err *err)
+{
+    int r = client_list(l->client, method, request, fn, l, err);
+
+    if (r == 0)
+        *ret = steal_ptr(&l->named);
+    done(l);
+    return r;
+}
+
+int lookup_codebase_named(struct client *client, const char *name, const char *owner, char **ret, struct err *err)
+{
+    struct lookup l = { .client = client, .prefix = "cb_", .text = name, .owner = owner };
+    Sandbox__V1__ListCodebasesRequest request = SANDBOX__V1__LIST_CODEBASES_REQUEST__INIT;
+
+    return look_for_name(&l, "ListCodebases", &request.base, on_codebase, ret, err);
+}
+
+int lookup_sandbox_named(struct client *client, const char *name, const char *owner, char **ret, struct err *err)
+{
+    struct lookup l = { .client = client, .prefix = "sb_", .text = name, .owner = owner };
+    Sandbox__V1__ListSandboxesRequest request = SANDBOX__V1__LIST_SANDBOXES_REQUEST__INIT;
+
+    return look_for_name(&l, "ListSandboxes", &request.base, on_sandbox, ret, err);
+}
+
+/* ---- what does not run ---- */
+
+int lookup_tell_stopped(const char *text, int r, struct err *err)
+{
+    static const char *const told[] = { "sandbox is not running", "sandbox is not active" };
+
+    for (size_t i = 0; r < 0 && i < ARRAY_LEN(told); i++) {
+        if (strncmp(err->text, told[i], strlen(told[i])) == 0)
+            return err_set(err, err->code, r, "sandbox '%s' is not running; 'agentfense start %s' starts it", text, text);
+    }
+    return r;
 }

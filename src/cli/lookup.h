@@ -11,3 +11,13 @@
 int lookup_sandbox(struct client *client, const char *text, char **ret, struct err *err);
 int lookup_codebase(struct client *client, const char *text, char **ret, struct err *err);
 int lookup_session(struct client *client, const char *text, char **ret, struct err *err);
+
+/* A sandbox, for what workspaces have not got. Of a workspace it says that it is one, and `hint`: -EINVAL. */
+int lookup_over_codebase(struct client *client, const char *text, const char *hint, char **ret, struct err *err);
+
+/* What of `owner` has this very name already: its id, to be freed, or NULL. "": of anybody whose things we see. */
+int lookup_codebase_named(struct client *client, const char *name, const char *owner, char **ret, struct err *err);
+int lookup_sandbox_named(struct client *client, const char *name, const char *owner, char **ret, struct err *err);
+
+/* Where `err` says that a sandbox does not run: which one, by the word that named it, and what starts it. Returns `r`. */
+int lookup_tell_stopped(const char *text, int r, struct err *err);

@@ -11,11 +11,14 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/program.h"
+#include "cli/nearest.h"
+#include "cli/output.h"
 #include "cli/verb.h"
 
 /* The libraries of the server, and those of the API's verbs, would slow down every other verb: so they are programs of their own. */
 #define SERVER "agentfense-server"
 #define CLIENT CLIENT_PROGRAM
+#define VERB_COUNT_MAX 64
 #define WORKSPACE_SANDBOX "workspace-sandbox" /* our other name, with verbs of its own */
 
 /* A heading stands before the first verb of its group. */
@@ -111,6 +114,23 @@ static const struct verb *find(const char *name)
     return NULL;
 }
 
+static int refuse_verb(const char *name)
+{
+    const char *names[VERB_COUNT_MAX] = { NULL }, *meant;
+    size_t count = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
+        for (const struct verb *const *verb = groups[i].verbs; *verb && count + 1 < ARRAY_LEN(names); verb++)
+            names[count++] = (*verb)->name;
+    }
+    meant = nearest_word(name, names);
+    fputs("agentfense: unknown verb '", stderr);
+    output_escaped(stderr, name);
+    fprintf(stderr, "'; %s%s%s'agentfense help' lists them\n", meant ? "did you mean '" : "", meant ? meant : "",
+            meant ? "'? " : "");
+    return EXIT_USAGE;
+}
+
 /* The program sees the verb as its own name. */
 static int become(const char *name, char **argv)
 {
@@ -134,10 +154,36 @@ static int run_here(const struct verb *verb, int argc, char **argv)
     return finish(verb->run(argc, argv));
 }
 
+static int run_verb(int argc, char **argv)
+{
+    const struct verb *verb = find(argv[0]);
+
+    if (!verb)
+        return refuse_verb(argv[0]);
+    if (verb->run && verb->program)
+        return verb_is_of_workspace(argc, argv) ? become(verb->program, argv) : run_here(verb, argc, argv);
+    return verb->program ? become(verb->program, argv) : run_here(verb, argc, argv);
+}
+
+/* 'agentfense help VERB [WORD]' is 'agentfense VERB [WORD] --help'. */
+static int run_help(int argc, char **argv)
+{
+    static char option[] = "--help";
+    autofree char **words = NULL;
+
+    if (argc == 0 || argv[0][0] == '-') {
+        print_help(stdout);
+        return finish(EXIT_SUCCESS);
+    }
+    words = xalloc(((size_t) argc + 2) * sizeof(*words));
+    memcpy(words, argv, (size_t) argc * sizeof(*words));
+    words[argc] = option;
+    return run_verb(argc + 1, words);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "", *own = argc > 0 ? strrchr(argv[0], '/') : NULL;
-    const struct verb *verb;
 
     /* A reader that left (`| head`) shows as a write error, where it can be handled. */
     signal(SIGPIPE, SIG_IGN);
@@ -155,17 +201,10 @@ int main(int argc, char **argv)
         printf("agentfense %s\n", AGENTFENSE_VERSION);
         return finish(EXIT_SUCCESS);
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        print_help(stdout);
-        return finish(EXIT_SUCCESS);
-    }
-    verb = find(name);
-    if (verb && verb->run && verb->program)
-        return verb_is_of_workspace(argc - 1, argv + 1) ? become(verb->program, argv + 1) : run_here(verb, argc - 1, argv + 1);
-    if (verb)
-        return verb->program ? become(verb->program, argv + 1) : run_here(verb, argc - 1, argv + 1);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        return run_help(argc - 2, argv + 2);
     if (*name)
-        fprintf(stderr, "agentfense: unknown verb '%s'\n", name);
+        return run_verb(argc - 1, argv + 1);
     print_help(stderr);
     return EXIT_USAGE;
 }

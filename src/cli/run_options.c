@@ -19,7 +19,8 @@ const char run_options_help[] =
     "usage: agentfense run [options] [DIR] -- COMMAND [ARGUMENT...]\n\n"
     "Runs COMMAND in a sandbox over DIR (default: here). It sees of DIR what the rules show; what it writes is kept aside, "
     "and\n"
-    "DIR is never touched. Its output and exit code are passed on. Afterwards 'agentfense diff', 'apply' and 'discard' show,\n"
+    "DIR is never touched. Its output and exit code are passed on. Afterwards 'agentfense diff', 'approve' and 'discard' "
+    "show,\n"
     "keep or drop what it changed.\n\n" POLICY_OPTIONS_HELP
     "                         without any of these: --preset development\n"
     "  -e, --env NAME[=VALUE] set a variable for the command; without a value, ours\n"
@@ -139,6 +140,9 @@ static int parse_mount(struct sandbox_spec *spec, const char *text, struct err *
         *mode++ = '\0';
     if (mode && strcmp(mode, "ro") != 0 && strcmp(mode, "rw") != 0)
         return err_invalid(err, "--mount '%s': '%s' is neither ro nor rw", text, mode);
+    if (*dst != '/')
+        return err_invalid(err, "--mount '%s': '%s' is not an absolute path in the sandbox; use a place like '/mnt/...'", text,
+                           dst);
     autofree char *src = realpath(copy, NULL);
     if (!src)
         return err_errno(err, -errno, "--mount '%s': '%s'", text, copy);
@@ -219,7 +223,7 @@ static int parse_timeout(const char *text, uint32_t *ret_ms, struct err *err)
     return 0;
 }
 
-/* What only a new sandbox takes. -ENOENT: none of these. */
+/* What only a new sandbox takes. 1: none of these. */
 static int take_shape(struct sandbox_spec *spec, int option, const char *arg, struct err *err)
 {
     switch (option) {
@@ -251,7 +255,7 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
         spec->name = xdup(arg);
         return 0;
     default:
-        return -ENOENT;
+        return 1;
     }
 }
 
@@ -259,9 +263,9 @@ static int take_option(struct run_options *o, int option, const char *arg, struc
 {
     int r = take_shape(o->spec, option, arg, err);
 
-    if (r != -ENOENT || policy_options_take(&o->policy, option, arg)) {
+    if (r <= 0 || policy_options_take(&o->policy, option, arg)) {
         o->shapes_sandbox = true;
-        return r == -ENOENT ? 0 : r;
+        return r < 0 ? r : 0;
     }
     switch (option) {
     case 'e':

@@ -56,7 +56,7 @@ def test_all_is_written_and_can_be_taken_back(boxes):
     boxes.make("one", BUSY)
     assert boxes.json("approve", "one", "-n")["dry_run"] is True and boxes.tree() == before
     done = boxes("approve", "one", check=0)
-    assert done.stdout.splitlines()[0] == f"applied 4 files to {boxes.base}"
+    assert f"applied 4 files to {boxes.base}" in done.stdout.splitlines()
     assert "agentfense undo one" in done.stdout
     after = boxes.tree()
     assert after["docs/new/page.md"] == "hello\n" and "src/old.py" not in after
@@ -104,7 +104,7 @@ def test_no_answer_writes_nothing(boxes, last):
     boxes.make("one", TWO)
     before = boxes.tree()
     text, code = answered(boxes, ["approve", "-p", "one"], ["y\n", last])
-    assert code != 0 and boxes.tree() == before, text
+    assert code != 0 and boxes.tree() == before and "nothing was approved" in text, text
     assert piped(boxes, ["approve", "-p", "one"], "y\n").returncode == 125 and boxes.tree() == before
     assert "nothing was chosen" in piped(boxes, ["approve", "-p", "one"], "q\n").stdout
 
@@ -154,3 +154,19 @@ def test_calls_that_are_off(boxes, words):
     before = boxes.tree()
     boxes("approve", *words, check=2)
     assert boxes.tree() == before
+
+
+def test_what_is_applied_is_named_and_a_dry_run_counts_what_would_stay(boxes):
+    boxes.make("one", TWO)
+    assert boxes("approve", "-n", "one", check=0).stdout == f"  would apply: b.txt\n  would apply: n.txt\nwould apply 2 files to {boxes.base}\n"
+    assert "; 1 file stays in the sandbox" in boxes("approve", "-n", "one", "b.txt", check=0).stdout
+    assert boxes("approve", "one", check=0).stdout.startswith("  applied: b.txt\n  applied: n.txt\napplied 2 files to ")
+
+
+def test_a_diff_of_what_did_not_change_says_so(boxes):
+    boxes.make("one", TWO)
+    assert boxes("diff", "one", "nothing", check=0).stderr == "agentfense diff: 'nothing' has no changes\n"
+
+
+def test_discard_of_what_may_be_a_workspace_says_what_to_do(boxes):
+    assert "'agentfense reject w2'" in boxes("discard", "w2", check=125).stderr

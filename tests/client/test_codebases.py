@@ -122,8 +122,21 @@ def test_names_of_strangers_are_escaped(cli):
 
 
 def test_more_than_a_page_is_listed_whole(cli):
-    made = {cli.say("codebase", "create", "many") for _ in range(3)}
+    made = {cli.say("codebase", "create", "--owner", f"o{i}", "many") for i in range(3)}
     assert made <= set(cli.say("codebase", "ls", "-q").split())
     refusal = cli.run("codebase", "files", "many", code=125).err
     assert "'many' may be any of 3 codebases: " in refusal and all(one in refusal for one in made)
     cli.run("codebase", "rm", *made)
+
+
+def test_a_name_of_ones_own_is_taken_once(cli):
+    made = cli.say("codebase", "create", "shop")
+    refusal = cli.run("codebase", "create", "shop", code=125).err
+    assert "there is a codebase 'shop' already" in refusal and made in refusal
+    other = cli.say("codebase", "create", "--owner", "somebody-else", "shop")
+    cli.run("codebase", "rm", made, other)
+
+
+def test_nothing_is_made_of_a_directory_that_is_not_there(cli):
+    assert "'/no/such': No such file or directory" in cli.run("codebase", "create", "empty", "/no/such", code=125).err
+    assert "empty" not in cli.say("codebase", "ls")

@@ -73,7 +73,8 @@ def test_a_loop_over_lines_keeps_its_lines(cli, sandbox):
 
 def test_a_timeout_is_124(cli, sandbox):
     done = cli.run("exec", "-t", "300ms", sandbox, "--", "echo begun; sleep 30", code=124)
-    assert (done.out, done.err) == ("begun\n", "agentfense exec: command timed out\n")
+    assert (done.out, done.err) == ("begun\n", "agentfense exec: command timed out after 0.300 seconds (--timeout)\n")
+    assert cli.json("exec", "-t", "300ms", sandbox, "--", "sleep 30", code=124) == {"exitCode": 124, "timedOut": True}
 
 
 def test_much_output_streams_whole(cli, sandbox):

@@ -71,6 +71,9 @@ def test_the_manual_has_every_verb_and_option(cli, tmp_path):
     page = tmp_path / "agentfense.1"
     subprocess.run([ROOT / "tools" / "make-man", cli.program, "1.0", page], check=True, env=cli.environment(), timeout=60)
     text = page.read_text(encoding="utf-8").replace("\\-", "-")
+    assert max(len(line) for block in re.findall(r"^\.nf\n(.*?)^\.fi", text, re.M | re.S) for line in block.splitlines()) <= 73
+    for name in ("AGENTFENSE_CLIENT_CERT", "XDG_STATE_HOME", "DOCKER_HOST"):
+        assert name in text
     for verb in re.findall(r"^  ([a-z]+) ", cli.run("help").out, re.M):
         assert f'.SH "{verb.upper()}"' in text
     for option in ("--exclude GLOB", "--no-sync", "--env-file FILE", "--follow", "--preset NAME", "--grpc-addr"):

@@ -14,7 +14,10 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ps", "inspect", "ex
 
 
 @pytest.mark.parametrize("words, text", [
-    (["nonsense"], "unknown verb 'nonsense'"),
+    (["nonsense"], "unknown verb 'nonsense'; 'agentfense help' lists them\n"),
+    (["rnu"], "unknown verb 'rnu'; did you mean 'run'? 'agentfense help' lists them\n"),
+    (["help", "exce"], "did you mean 'exec'?"),
+    (["codebase", "crate"], "unknown word 'crate'; did you mean 'create'?"),
     (["ps", "--nonsense"], "unknown option '--nonsense'"),
     (["ps", "-x"], "unknown option '-x'"),
     (["ps", "--codebase"], "option '--codebase' needs a value"),
@@ -48,10 +51,10 @@ def test_a_bad_call_is_2_and_says_why(cli, words, text):
 @pytest.mark.parametrize("words, text", [
     (["inspect", "sb_0000000000000000"], "sandbox not found"),
     (["inspect", "nope"], "there is neither a sandbox nor a codebase 'nope'"),
-    (["start", "nope"], "there is no sandbox 'nope'"),
+    (["start", "nope"], "there is no sandbox 'nope'; 'agentfense ps' and 'agentfense ps -w' list them\n"),
     (["exec", "nope", "--", "ls"], "there is no sandbox 'nope'"),
     (["session", "close", "nope"], "there is no session 'nope'"),
-    (["create", "nope"], "there is no codebase 'nope'"),
+    (["create", "nope"], "there is no codebase 'nope'; 'agentfense codebase ls' lists them\n"),
     (["codebase", "get", "cb_0000000000000000", "x"], "codebase not found"),
     (["codebase", "put", "cb_0000000000000000", "/does/not/exist"], "No such file or directory"),
 ])
@@ -62,7 +65,7 @@ def test_what_is_not_there_is_125_and_said_alike(cli, words, text):
 def test_an_ambiguous_beginning_names_what_it_may_mean(cli, codebase):
     made = [cli.say("create", codebase) for _ in range(2)]
     refusal = cli.run("stop", "sb_", code=125).err
-    assert "'sb_' may be any of" in refusal and all(one in refusal for one in made)
+    assert re.search(r"'sb_' may be any of \d+ sandboxes: ", refusal) and all(one in refusal for one in made)
     cli.run("rm", *made)
 
 
@@ -70,6 +73,7 @@ def test_an_ambiguous_beginning_names_what_it_may_mean(cli, codebase):
 def test_every_verb_has_a_help(cli, verb):
     done = cli.run(verb, "--help")
     assert done.out.startswith("usage: agentfense ") and done.err == ""
+    assert cli.run("help", verb).out == done.out
     assert re.search(rf"^  {verb} ", cli.run("help").out, re.M)
 
 
@@ -86,7 +90,8 @@ def test_completion_offers_what_there_is(cli, codebase, shell):
     assert {"--rule", "--memory", "--server"} <= set(offered("2", "create", "--", "--"))
     assert {"--exclude"} <= set(offered("3", "codebase", "put", "--"))
     assert {"create", "ls", "put", "restore"} <= set(offered("2", "codebase", "", ""))
-    assert codebase in offered("2", "create", "", "")
+    assert {codebase, "test"} <= set(offered("2", "create", "", ""))
+    assert {"agent-safe", "development"} <= set(offered("3", "run", "--preset", "", "--preset"))
 
 
 def test_fish_gets_a_script(cli):

@@ -16,7 +16,9 @@ def test_a_sandbox_lives_and_ends(cli, codebase):
     assert cli.say("start", "alive") == made
     assert cli.say("exec", "alive", "--", "echo $COLOUR; echo x > new") == "red"
     assert cli.json("stop", made)["status"] == "SANDBOX_STATUS_STOPPED"
-    assert "sandbox is not running" in cli.run("exec", made, "--", "true", code=125).err
+    for words in (["exec", "alive", "--", "true"], ["exec", "-i", "alive", "--", "true"], ["shell", "alive"], ["session", "open", "alive"]):
+        assert "sandbox 'alive' is not running; 'agentfense start alive' starts it\n" in cli.run(*words, code=125).err
+    assert "there is a sandbox 'alive' already" in cli.run("create", "--name", "alive", codebase, code=125).err
     cli.run("start", made)
     assert cli.say("exec", made, "--", "cat", "new") == "x"
     assert "new" not in cli.say("codebase", "files", "-q", codebase).split()
@@ -72,7 +74,8 @@ def test_rules_are_set_shown_and_explained(cli, sandbox):
     rows = [line.split() for line in cli.say("rules", "show", sandbox).splitlines()]
     assert rows == [["LEVEL", "PRIORITY", "TYPE", "PATTERN"], ["read", "0", "-", "**"], ["none", "50", "-", "/README"]]
     assert cli.say("rules", "explain", "-q", sandbox, "README") == "none"
-    assert cli.say("rules", "explain", sandbox, "README").startswith("/README: none")
+    told = cli.say("rules", "explain", sandbox, "README")
+    assert told.startswith("/README: none\n  hidden by ") and "shown only because" not in told
     assert cli.json("rules", "explain", sandbox, "src/a.py")["permission"] == "PERMISSION_READ"
     assert cli.json("rules", "set", sandbox, "--preset", "read-only")["id"] == sandbox
 

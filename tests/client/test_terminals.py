@@ -123,6 +123,14 @@ def test_leaving_and_coming_back(cli, target):
     assert "is no process" in cli.run("attach", target, "pr_0123456789abcdef", code=125).err
 
 
+def test_what_a_shell_left_in_the_background_is_no_terminal(cli, target):
+    with shell(cli, target) as terminal:
+        terminal.type("sleep 300 >/dev/null 2>&1 & exit\r")
+        assert terminal.wait() == 0
+    assert "no terminal runs in" in cli.run("attach", target, code=125).err
+    cli.run("kill", target, "--all")
+
+
 def test_other_keys_leave_it_too(cli, target):
     with shell(cli, target, "--detach-keys", "ctrl-a,x") as terminal:
         terminal.type(b"\x10\x11\x15echo st''ays\r")

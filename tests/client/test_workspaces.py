@@ -356,3 +356,12 @@ def test_the_other_name_has_its_own_settings(cli, tool):
     if cli.is_remote:
         url = {"AGENTFENSE_URL": "", "WORKSPACE_SANDBOX_API_URL": cli.url + "/api/v1"}
         assert json.loads(tool("list", "--json", env=url).stdout)["totalCount"] >= 0
+
+
+def test_a_workspace_where_a_sandbox_is_wanted_is_told_to_be_one(cli, project):
+    made = cli.say("create", "--scope", str(project), "--no-lock", "--name", "not-a-sandbox")
+    for words in (["session", "open"], ["session", "ls"], ["rules", "show"]):
+        for word in ("not-a-sandbox", made):
+            assert f"'{word}' is a workspace, " in cli.run(*words, word, code=2).err
+    assert "'agentfense reject not-a-sandbox'" in cli.run("discard", "not-a-sandbox", code=125).err
+    cli.run("rm", "--purge", made)

@@ -92,12 +92,35 @@ def find_binary() -> Optional[str]:
     return shutil.which(named) if named else shutil.which("agentfense")
 
 
-def _answers(endpoint: str) -> bool:
-    """Whether a server is there that lets us in: something else may listen on that port, or another user's server."""
-    host, _, port = endpoint.rpartition(":")
+def _is_off() -> bool:
+    return os.environ.get("AGENTFENSE_AUTOSTART", "1").lower() in ("0", "no", "off", "false")
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), PROBE_SECONDS).close()
     except OSError:
+        return False
+    return True
+
+
+def _check_listens(endpoint: str, address: str) -> None:
+    """Where none of ours is started, somebody else has to be there; otherwise it is told why none was."""
+    if _listens(address):
+        return
+    if _is_off():
+        why = "none was started because AGENTFENSE_AUTOSTART says so"
+    else:
+        named = os.environ.get("AGENTFENSE_BINARY")
+        where = f"'{named}' of AGENTFENSE_BINARY is no program that could be" if named else "no program 'agentfense' was found in PATH to be"
+        why = f"{where} started as one; install it, or set AGENTFENSE_BINARY"
+    raise ConnectionError(endpoint, f"Nobody listens there, and {why}.")
+
+
+def _answers(endpoint: str) -> bool:
+    """Whether a server is there that lets us in: something else may listen on that port, or another user's server."""
+    if not _listens(endpoint):
         return False
     transport = Transport(Options(endpoint))
     try:
@@ -129,11 +152,13 @@ def _own(binary: str) -> PrivateServer:
 def ensure(options: Options, given: Optional[str]) -> Options:
     """As `prefer`; starts one if the default endpoint does not answer and the program is installed."""
     global _server
-    if not _is_default(options, given) or os.environ.get("AGENTFENSE_AUTOSTART", "1").lower() in ("0", "no", "off", "false"):
-        return prefer(options, given)
+    if not _is_default(options, given):
+        return options
     with _lock:
         if _server is None or not _server.is_alive() or not _server.is_for_rpc:
-            binary = find_binary()
+            binary = None if _is_off() else find_binary()
+            if binary is None:
+                _check_listens(options.endpoint, options.endpoint)
             if binary is None or _answers(options.endpoint):
                 return options
             _server = _own(binary)
@@ -157,9 +182,10 @@ def ensure_web(site: Site, given: Optional[str]) -> Site:
         return site
     with _lock:
         if _server is None or not _server.is_alive() or not _server.is_for_web:
-            binary = find_binary()
-            is_off = os.environ.get("AGENTFENSE_AUTOSTART", "1").lower() in ("0", "no", "off", "false")
-            if is_off or binary is None or _answers_web(site):
+            binary = None if _is_off() else find_binary()
+            if binary is None:
+                _check_listens(site.url, DEFAULT_URL.rpartition("/")[2])
+            if binary is None or _answers_web(site):
                 return site
             _server = _own(binary)
             _server.is_for_web = True

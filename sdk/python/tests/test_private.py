@@ -141,6 +141,11 @@ def test_it_can_be_switched_off(place):
         """
     assert outcome(program(text, place, AGENTFENSE_AUTOSTART="0")) == f"{DEFAULT}\n"
     assert outcome(program(text, place, PATH="/usr/bin:/bin")) == f"{DEFAULT}\n"
+    for make in ('Sandbox.from_local("project")', 'Workspace.from_scope("project")'):
+        said = text.replace('Sandbox.from_local("project")', make).replace("print(error.endpoint)", "print(error)")
+        assert "AGENTFENSE_AUTOSTART says so" in outcome(program(said, place, AGENTFENSE_AUTOSTART="0"))
+        assert "no program 'agentfense' was found in PATH" in outcome(program(said, place, PATH="/usr/bin:/bin"))
+        assert "'/no/such' of AGENTFENSE_BINARY" in outcome(program(said, place, AGENTFENSE_BINARY="/no/such"))
     assert outcome(program(text, place, AGENTFENSE_ENDPOINT="localhost:9999")) == "localhost:9999\n"
 
 
