@@ -170,10 +170,15 @@ struct review_record {
 /* Durable before anything is written to the project. `approved` says what will be, by a dry run. */
 int review_record_begin(struct still *still, const struct review_record *record, const struct workspace_approved *approved,
                         struct err *err);
+/* The id in rows of what was approved and was there already, so that there is no record of it. */
+#define WORKSPACE_APPROVAL_NONE "none"
+
 /* It came to nothing. */
 void review_record_forget(struct still *still);
 /* It is done: rows of provenance, the status, and the record goes. `ret_ids`, if not NULL, are those of the rows, ended by NULL; free all. */
 int review_record_finish(struct still *still, const char *approval_id, char ***ret_ids, struct err *err);
+/* The same as far as rows go: the rest of it is left to whoever looks at the workspace next, and so the record stays. */
+int review_record_note(struct still *still, const char *approval_id, char ***ret_ids, struct err *err);
 /* What a killed server left; with the lock. */
 void review_record_recover(struct still *still);
 /* At the start. */

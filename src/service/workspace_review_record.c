@@ -26,6 +26,7 @@
 #include "base/mem.h"
 #include "review/file_id.h"
 #include "service/events.h"
+#include "service/workspace_commit.h"
 #include "service/workspace_review_int.h"
 #include "store/applied_change_row.h"
 
@@ -204,8 +205,9 @@ static char *as_text(char *path)
     return buf_dup_take(&escaped);
 }
 
-static bool make_row(const struct still *still, const struct known *known, const char *approval_id, const char *line,
-                     struct applied_change_row *ret)
+/* The path in the sandbox, borrowed from the line; NULL: the line is none of ours. */
+static const char *make_row(const struct still *still, const struct known *known, const char *approval_id, const char *line,
+                            struct applied_change_row *ret)
 {
     const struct workspace_row *box = &still->row;
     unsigned long long size = 0;
@@ -214,10 +216,10 @@ static bool make_row(const struct still *still, const struct known *known, const
     int at = 0;
 
     if (sscanf(line, "%15s %llu %o %64s %n", kind, &size, &mode, hash, &at) < 4 || at == 0)
-        return false;
+        return NULL;
     autofree char *name = xprintf("%s:%s", approval_id, line + at);
     if (file_id_make(box->id, name, id) < 0)
-        return false;
+        return NULL;
     *ret = (struct applied_change_row){
         .id = xdup(id),
         .approval_id = xdup(approval_id),
@@ -238,17 +240,23 @@ static bool make_row(const struct still *still, const struct known *known, const
         .commit_hash = xdup(""),
         .commit_message = xdup(""),
     };
-    return true;
+    return line + at;
 }
 
 static int insert_rows(struct still *still, const struct known *known, const char *approval_id, char ***ret_ids,
                        struct err *err)
 {
     struct applied_change_rows rows = { .rows = xalloc((known->row_count + 1) * sizeof(*rows.rows)) };
+    autofree const char **paths = xalloc((known->row_count + 1) * sizeof(*paths));
     int r = 0;
 
-    for (size_t i = 0; i < known->row_count; i++)
-        rows.count += make_row(still, known, approval_id, known->rows[i], &rows.rows[rows.count]);
+    for (size_t i = 0; i < known->row_count; i++) {
+        const char *path = make_row(still, known, approval_id, known->rows[i], &rows.rows[rows.count]);
+        if (path)
+            paths[rows.count++] = path;
+    }
+    /* Before the rows: whoever finds one finds this. */
+    workspace_contributions_keep(still, approval_id, rows.rows, paths, rows.count);
     if (rows.count > 0)
         r = applied_change_row_insert(still->service->store, rows.rows, rows.count, err);
     if (r == 0 && ret_ids) {
@@ -312,6 +320,14 @@ int review_record_finish(struct still *still, const char *approval_id, char ***r
     int r = load(still, &known, err);
 
     return r < 0 ? r : finish(still, &known, approval_id, ret_ids, err);
+}
+
+int review_record_note(struct still *still, const char *approval_id, char ***ret_ids, struct err *err)
+{
+    autodone(known) struct known known = { .text = BUF_EMPTY };
+    int r = load(still, &known, err);
+
+    return r < 0 ? r : insert_rows(still, &known, approval_id, ret_ids, err);
 }
 
 /* ---- after a kill ---- */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "review/prune.h"
+#include "service/workspace_commit.h"
 #include "service/workspace_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
@@ -167,6 +168,7 @@ static void prune_now_and_then(struct service *service)
     service->prunes_at_ns = now_ns + (window_ns / 24 < PRUNE_EVERY_NS ? window_ns / 24 : PRUNE_EVERY_NS);
     if (workspaces_prune(service, &system_caller, false, &pruned, &err) < 0)
         log_warn("old approvals are not forgotten", LOG_STR("error", err.text));
+    workspace_contributions_sweep(service);
 }
 
 void workspaces_tend(struct service *service)
