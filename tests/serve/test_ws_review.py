@@ -710,3 +710,24 @@ def test_names_that_are_no_text_are_committed_later(shop):
     shop.approve()
     assert os.path.exists(os.fsencode(shop.project) + b"/" + name)
     assert commit_pending(shop)["filesCommitted"] == 2 and git(shop.project, "status", "--porcelain") == ""
+
+
+def test_what_the_sandbox_does_not_let_go_of_is_told_and_committed(make):
+    server = make()
+    environment = server.environment
+    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "release-fails"}
+    box = Review(server.start(), {"f": TEN})
+    try:
+        make_repository(box.project)
+        answer = approve_line(box, 2, "first", createCommit=True)
+        if "note" not in answer and "commitHash" in answer:
+            pytest.skip("this build has no faults")
+        assert "not yet taken out of the sandbox" in answer["note"] and answer["applied"] == 1
+        assert git(box.project, "rev-parse", "HEAD").strip() == answer["commitHash"]
+        assert [change["commitHash"] for change in changes_of(box, "f")] == [answer["commitHash"]]
+        server.kill()
+        server.environment = environment
+        server.start()
+        assert box.paths() == ["left"] and [change["commitHash"] for change in changes_of(box, "f")] == [answer["commitHash"]]
+    finally:
+        box.remove()
