@@ -236,7 +236,11 @@ static int land_half(struct approving *a, const char *approval_id, const struct 
 /* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
 static int land(struct approving *a, char ***ret_ids, struct err *err)
 {
-    struct review_record record = { .kind = "approve", .actor = a->request->actor, .ends = a->ends, .drops = !a->ends };
+    struct review_record record = { .kind = "approve",
+                                    .actor = a->request->actor,
+                                    .is_automatic = a->request->is_automatic,
+                                    .ends = a->ends,
+                                    .drops = !a->ends };
     struct err later = ERR_NONE;
     int r = calm(a, err);
 

@@ -7,7 +7,7 @@
 
 /* What was decided, in the store before it is acknowledged: who asks later why a file is as it is must find it. */
 void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
-                 const char *actor, json_t *details);
+                 const char *claimed, json_t *details);
 
 /* ---- a workspace that keeps still (workspace_review_still.c) ---- */
 
@@ -161,7 +161,8 @@ int approving_refuse(struct err *err, enum err_code code, const char *reason, si
 
 struct review_record {
     const char *kind;  /* "approve", "undo" */
-    const char *actor; /* "" */
+    const char *actor; /* who they say that they are, or what decided; "" */
+    bool is_automatic;
     const char *undoes;
     bool ends;  /* the workspace is approved afterwards */
     bool drops; /* what was taken whole leaves the delta */

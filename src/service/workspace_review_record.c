@@ -36,9 +36,9 @@
 
 /* A database that takes nothing now does not make the decision undone: then it is in the log. */
 void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
-                 const char *actor, json_t *details)
+                 const char *claimed, json_t *details)
 {
-    workspaces_tell(service, caller, row, type, actor, details);
+    workspaces_tell(service, caller, row, type, claimed, details);
     events_flush(service);
 }
 
@@ -98,6 +98,7 @@ int review_record_begin(struct still *still, const struct review_record *record,
                         struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
+    autofree char *by = caller_name(still->caller);
     char before[ID_TEXT_MAX];
     int r = last_id(still->delta_path, before, NULL, err);
 
@@ -106,6 +107,8 @@ int review_record_begin(struct still *still, const struct review_record *record,
     put(&text, "kind", record->kind);
     put(&text, "before", before);
     put(&text, "actor", record->actor);
+    put(&text, "by", by);
+    put(&text, "automatic", record->is_automatic ? "1" : "");
     put(&text, "undoes", record->undoes ? record->undoes : "");
     put(&text, "ends", record->ends ? "1" : "");
     if (approved)
@@ -129,8 +132,8 @@ void review_record_forget(struct still *still)
 
 struct known {
     struct buf text;
-    const char *kind, *before, *actor, *undoes; /* borrowed from the text */
-    bool ends, is_whole;
+    const char *kind, *before, *actor, *by, *undoes; /* borrowed from the text */
+    bool ends, is_automatic, is_whole;
     const char **rows, **drops; /* owned arrays, borrowed items */
     size_t row_count, row_cap, drop_count, drop_cap;
 };
@@ -150,6 +153,10 @@ static void take(struct known *known, const char *key, const char *value)
         known->before = value;
     } else if (strcmp(key, "actor") == 0) {
         known->actor = value;
+    } else if (strcmp(key, "by") == 0) {
+        known->by = value;
+    } else if (strcmp(key, "automatic") == 0) {
+        known->is_automatic = *value;
     } else if (strcmp(key, "undoes") == 0) {
         known->undoes = value;
     } else if (strcmp(key, "ends") == 0) {
@@ -172,7 +179,7 @@ static int load(struct still *still, struct known *ret, struct err *err)
 
     if (r < 0)
         return r == -ENOENT ? r : err_errno(err, r, "reading what was being done");
-    ret->kind = ret->before = ret->actor = ret->undoes = "";
+    ret->kind = ret->before = ret->actor = ret->by = ret->undoes = "";
     for (size_t at = 0; at < ret->text.len;) {
         const char *key = ret->text.data + at;
         at += strnlen(key, ret->text.len - at) + 1;
@@ -228,7 +235,9 @@ static const char *make_row(const struct still *still, const struct known *known
         .host_id = xdup(box->host_id),
         .owner = xdup(box->owner),
         .owner_type = xdup(box->owner_type),
-        .actor = xdup(*known->actor ? known->actor : box->account_id),
+        .actor = xdup(*known->actor ? known->actor
+                      : *known->by  ? known->by
+                                    : box->account_id),
         .relative_path = as_text(still_project_path(still->prefix, line + at)),
         .file_path = as_text(xprintf("%s/%s", strcmp(box->scope_path, "/") == 0 ? "" : box->scope_path, line + at)),
         .project_root = xdup(box->project_root),
@@ -381,11 +390,16 @@ static int recover(struct still *still, const struct known *known, struct err *e
         r = finish(still, known, id, NULL, err);
     if (r < 0)
         return r;
-    review_tell(still->service, still->caller, &still->row,
+    json_t *details = json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1);
+    if (known->is_automatic)
+        json_object_set_new(details, "automatic", json_true());
+    /* By whoever decided it, not by whoever comes first now. */
+    review_tell(still->service, &(struct caller){ .owner = strcmp(known->by, CALLER_SYSTEM) == 0 ? "" : known->by },
+                &still->row,
                 *known->undoes ? "workspace_undone"
                 : known->ends  ? "workspace_approved"
                                : "workspace_partial_approved",
-                known->actor, json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1));
+                known->actor, details);
     log_info("what was being applied is applied", LOG_STR("sandbox_id", still->row.id), LOG_STR("approval_id", id));
     return 0;
 }

@@ -29,7 +29,7 @@ static void stop_now(struct service *service, const char *id, const char *why)
     if (workspace_hold(service, &system_caller, id, &ward, &row, &err) < 0)
         return;
     if (row.status == WORKSPACE_STATUS_ACTIVE && workspace_halt(service, ward, &row, 0, &err) == 0)
-        workspaces_tell(service, &system_caller, &row, "workspace_stopped", "system", json_pack("{s:s}", "reason", why));
+        workspaces_tell(service, &system_caller, &row, "workspace_stopped", NULL, json_pack("{s:s}", "reason", why));
     workspace_release(ward);
 }
 
@@ -48,8 +48,7 @@ static int remove_now(struct service *service, const struct caller *caller, cons
     if (r == 0)
         r = workspace_remove(service, ward, &row, 0, purges, err);
     if (r == 0)
-        workspaces_tell(service, caller, &row, type, caller == &system_caller ? "system" : NULL,
-                        json_pack("{s:s}", "reason", why));
+        workspaces_tell(service, caller, &row, type, NULL, json_pack("{s:s}", "reason", why));
     workspace_release(ward);
     return r;
 }

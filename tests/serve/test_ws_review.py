@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import pwd
 import shutil
 import subprocess
 
@@ -576,6 +577,28 @@ def test_an_undone_approval_is_not_pending(box):
     box.ok("POST", "/undo", {})
     assert box.server.http("GET", f"/api/v1/pending?projectRoot={box.project}")[1]["totalFiles"] == 0
     assert "undoneAt" in box.server.http("GET", f"/api/v1/provenance?path={box.project}/new")[1]["changes"][0]
+
+
+def test_the_audit_has_who_called_and_who_they_say_they_are(make):
+    server = make().start()
+    box = Review(server, FILES, owner="agent-7")
+    me = pwd.getpwuid(os.getuid()).pw_name
+    token = server.token("create", "--owner", "boss", "--admin")
+
+    def approve(path, **more):
+        box.sh(f"echo x > {path}; echo y > left")
+        box.diff()
+        status, answer = server.http("POST", f"/api/v1/sandboxes/{box.id}/approve", {"files": [path], **more.pop("body", {})}, **more)
+        assert status == 200, answer
+        event = box.ok("GET", "/audit")["events"][0]
+        change = server.http("GET", f"/api/v1/provenance?path={box.project}/{path}")[1]["changes"][0]
+        return event["actor"], event["actorType"], event.get("claimedActor"), change["approvedBy"]
+
+    assert approve("a") == (me, "user", None, me)
+    assert approve("b", body={"actor": "ann"}) == (me, "user", "ann", "ann")
+    assert approve("c", body={"actor": "system"}) == (me, "user", "system", "system")
+    assert approve("d", headers={"Authorization": f"Bearer {token}"}) == ("boss", "user", None, "boss")
+    box.remove()
 
 
 def test_commits_are_by_whom_and_say_what_the_settings_say(make):
