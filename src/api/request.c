@@ -24,6 +24,7 @@ int request_admit(struct call *call, void *cookie, struct request *ret, struct e
         .service = api->service,
         .caller = { .owner = call->owner, .is_admin = call->is_admin, .cancel_fd = call_cancel_fd(call) },
     };
+    ret->caller.has_uid = peer_uid(call->peer, &ret->caller.uid) == 0;
     return 0;
 }
 

@@ -183,6 +183,7 @@ static int admit(struct ws *ws, const struct api *api, struct err *err)
                                   .is_admin = call->is_admin,
                                   .cancel_fd = call_cancel_fd(call),
                                   .allowed_roots = (const char *const *) call->allowed_roots };
+    ws->caller.has_uid = peer_uid(call->peer, &ws->caller.uid) == 0;
     return 0;
 }
 

@@ -188,6 +188,7 @@ static int answer(struct ws *ws, const struct workspace_approval *request, const
     ws_set_text(body, "diffHash", approved->hash);
     ws_set_text(body, "commitHash", approved->commit_hash);
     ws_set_text(body, "commitError", approved->commit_error);
+    ws_set_text(body, "note", approved->note);
     if (request->is_dry)
         json_object_set_new(body, "dryRun", json_true());
     if (approved->hooks.count > 0)

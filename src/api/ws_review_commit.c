@@ -33,29 +33,81 @@ static char *real_root(const char *root)
 
 /* ---- pending ---- */
 
+/* Of one sandbox: files, and the times that something was applied to them. */
 struct group {
     const struct applied_change_row *newest;
-    size_t files, added, modified, deleted;
+    size_t files, changes, added, modified, deleted;
 };
 
-/* By sandbox, the one with the newest change first. */
+static int by_sandbox_path_age(const void *a, const void *b)
+{
+    const struct applied_change_row *one = *(struct applied_change_row *const *) a,
+                                    *two = *(struct applied_change_row *const *) b;
+    int order = strcmp(one->workspace_id, two->workspace_id);
+
+    order = order ? order : strcmp(one->file_path, two->file_path);
+    return order ? order : (one > two) - (one < two);
+}
+
+static int by_newest(const void *a, const void *b)
+{
+    const struct group *one = a, *two = b;
+
+    return (one->newest > two->newest) - (one->newest < two->newest);
+}
+
+/* A file counts once, as its newest row has it. */
+static void add_to_group(struct group *group, const struct applied_change_row *row, bool is_new_file)
+{
+    group->changes++;
+    if (row < group->newest)
+        group->newest = row;
+    if (!is_new_file)
+        return;
+    group->files++;
+    group->added += strcmp(row->change_type, "added") == 0;
+    group->modified += strcmp(row->change_type, "modified") == 0;
+    group->deleted += strcmp(row->change_type, "deleted") == 0;
+}
+
+/* By sandbox, the one with the newest change first. Rows come with the newest first. */
 static size_t group_rows(const struct applied_change_rows *rows, struct group *groups)
 {
+    autofree struct applied_change_row **sorted = xalloc((rows->count + 1) * sizeof(*sorted));
     size_t count = 0;
 
+    for (size_t i = 0; i < rows->count; i++)
+        sorted[i] = &rows->rows[i];
+    if (rows->count > 0)
+        qsort(sorted, rows->count, sizeof(*sorted), by_sandbox_path_age);
     for (size_t i = 0; i < rows->count; i++) {
-        const struct applied_change_row *row = &rows->rows[i];
-        size_t at = 0;
+        bool is_other = i == 0 || strcmp(sorted[i]->workspace_id, sorted[i - 1]->workspace_id) != 0;
 
-        while (at < count && strcmp(groups[at].newest->workspace_id, row->workspace_id) != 0)
-            at++;
-        if (at == count)
-            groups[count++] = (struct group){ .newest = row };
-        groups[at].files++;
-        groups[at].added += strcmp(row->change_type, "added") == 0;
-        groups[at].modified += strcmp(row->change_type, "modified") == 0;
-        groups[at].deleted += strcmp(row->change_type, "deleted") == 0;
+        if (is_other)
+            groups[count++] = (struct group){ .newest = sorted[i] };
+        add_to_group(&groups[count - 1], sorted[i], is_other || strcmp(sorted[i]->file_path, sorted[i - 1]->file_path) != 0);
     }
+    if (count > 0)
+        qsort(groups, count, sizeof(*groups), by_newest);
+    return count;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+static size_t count_files(const struct applied_change_rows *rows)
+{
+    autofree const char **paths = xalloc((rows->count + 1) * sizeof(*paths));
+    size_t count = 0;
+
+    for (size_t i = 0; i < rows->count; i++)
+        paths[i] = rows->rows[i].file_path;
+    if (rows->count > 0)
+        qsort(paths, rows->count, sizeof(*paths), by_text);
+    for (size_t i = 0; i < rows->count; i++)
+        count += i == 0 || strcmp(paths[i], paths[i - 1]) != 0;
     return count;
 }
 
@@ -77,15 +129,16 @@ int ws_pending(struct ws *ws, struct err *err)
     size_t count = group_rows(&rows, groups);
     json_t *list = json_array();
     for (size_t i = (size_t) offset; i < count && i < (size_t) (offset + limit); i++) {
-        json_t *one = json_pack("{s:s, s:s, s:I, s:s}", "sandboxId", groups[i].newest->workspace_id, "sandboxOwner",
-                                groups[i].newest->owner, "fileCount", (json_int_t) groups[i].files, "projectRoot",
-                                groups[i].newest->project_root);
+        json_t *one = json_pack("{s:s, s:s, s:I, s:I, s:s}", "sandboxId", groups[i].newest->workspace_id, "sandboxOwner",
+                                groups[i].newest->owner, "fileCount", (json_int_t) groups[i].files, "changeCount",
+                                (json_int_t) groups[i].changes, "projectRoot", groups[i].newest->project_root);
         ws_set_time(one, "latestApplied", groups[i].newest->applied_ns);
         json_array_append_new(list, one);
     }
     return ws_answer(ws, 200,
-                     json_pack("{s:o, s:I, s:I, s:I, s:I}", "summaries", list, "totalFiles", (json_int_t) total, "total",
-                               (json_int_t) count, "limit", (json_int_t) limit, "offset", (json_int_t) offset));
+                     json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "summaries", list, "totalFiles",
+                               (json_int_t) count_files(&rows), "totalChanges", (json_int_t) total, "total", (json_int_t) count,
+                               "limit", (json_int_t) limit, "offset", (json_int_t) offset));
 }
 
 /* ---- provenance ---- */
@@ -185,14 +238,29 @@ static int take_wanted(struct ws *ws, struct wanted *ret, struct err *err)
     return r;
 }
 
-static json_t *file_of(const struct applied_change_row *row, bool is_dirty)
+static json_t *file_of(const struct applied_change_row *row, const struct commit_view *view)
 {
+    static const char *const names[] = {
+        [COMMIT_IN_HEAD] = "already_committed", [COMMIT_DIFFERS] = "pending", [COMMIT_BLOCKED] = "blocked"
+    };
     json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "filePath", row->file_path, "relativePath", row->relative_path,
                             "changeType", row->change_type, "sandboxId", row->workspace_id, "sandboxOwner", row->owner,
-                            "status", is_dirty ? "pending" : "already_committed");
+                            "status", names[view->standing]);
 
+    if (view->standing == COMMIT_BLOCKED)
+        ws_set_text(one, "reason", view->reason);
     ws_set_time(one, "appliedAt", row->applied_ns);
     return one;
+}
+
+static json_t *files_of(const struct workspace_commit_plan *plan, bool only_blocked)
+{
+    json_t *files = json_array();
+
+    for (size_t i = 0; plan->views && i < plan->rows.count; i++)
+        if (plan->latest[i] == i && (!only_blocked || plan->views[i].standing == COMMIT_BLOCKED))
+            json_array_append_new(files, file_of(&plan->rows.rows[i], &plan->views[i]));
+    return files;
 }
 
 static json_t *groups_of(const struct workspace_commit_plan *plan)
@@ -209,10 +277,15 @@ static json_t *groups_of(const struct workspace_commit_plan *plan)
     return list;
 }
 
-static int explain(struct ws *ws, int r, const struct err *err)
+static int explain(struct ws *ws, int r, const struct workspace_commit_plan *plan, const struct err *err)
 {
-    if (err->code == ERR_FAILED_PRECONDITION || err->code == ERR_NOT_FOUND)
+    if (err->reason && strcmp(err->reason, "FOREIGN_CHANGES") == 0) {
+        ws_hint(ws, "do as each of details.files says, or commit the others by filePaths");
+        ws_detail(ws, "reason", json_string(err->reason));
+        ws_detail(ws, "files", files_of(plan, true));
+    } else if (err->code == ERR_FAILED_PRECONDITION || err->code == ERR_NOT_FOUND) {
         ws_hint(ws, "the project must be in a git repository that is not in the middle of something");
+    }
     return r;
 }
 
@@ -225,29 +298,27 @@ int ws_commit_preview(struct ws *ws, struct err *err)
     if (r == 0)
         r = workspaces_commit_plan(ws->service, &ws->caller, &wanted.request, &plan, err);
     if (r < 0)
-        return explain(ws, r, err);
-    json_t *files = json_array();
-    for (size_t i = 0; i < plan.rows.count; i++)
-        if (plan.is_latest[i])
-            json_array_append_new(files, file_of(&plan.rows.rows[i], plan.is_dirty[i]));
+        return explain(ws, r, &plan, err);
     return ws_answer(ws, 200,
-                     json_pack("{s:o, s:I, s:I, s:s, s:o, s:s}", "files", files, "committableFiles",
+                     json_pack("{s:o, s:I, s:I, s:I, s:s, s:o, s:s}", "files", files_of(&plan, false), "committableFiles",
                                (json_int_t) plan.dirty_count, "alreadyCommittedFiles", (json_int_t) plan.clean_count,
-                               "suggestedMessage", plan.message.data ? plan.message.data : "", "groupedBySandbox",
-                               groups_of(&plan), "projectRoot", plan.project_root));
+                               "blockedFiles", (json_int_t) plan.blocked_count, "suggestedMessage",
+                               plan.message.data ? plan.message.data : "", "groupedBySandbox", groups_of(&plan), "projectRoot",
+                               plan.project_root));
 }
 
 int ws_commit_pending(struct ws *ws, struct err *err)
 {
     autodone(wanted) struct wanted wanted = { 0 };
+    autodone(workspace_commit_plan) struct workspace_commit_plan plan = { 0 };
     char hash[65] = "";
     size_t count = 0;
     int r = take_wanted(ws, &wanted, err);
 
     if (r == 0)
-        r = workspaces_commit(ws->service, &ws->caller, &wanted.request, hash, &count, err);
+        r = workspaces_commit(ws->service, &ws->caller, &wanted.request, &plan, hash, &count, err);
     if (r < 0)
-        return explain(ws, r, err);
+        return explain(ws, r, &plan, err);
     json_t *body = json_pack("{s:b, s:I}", "success", 1, "filesCommitted", (json_int_t) count);
     ws_set_text(body, "commitHash", hash);
     return ws_answer(ws, 200, body);

@@ -178,6 +178,8 @@ static json_t *event_of(const struct event_info *event)
     json_object_set_new(item, "actorType", kind ? json_incref((json_t *) (uintptr_t) kind) : json_string("system"));
     if (actor)
         json_object_set(item, "actor", (json_t *) (uintptr_t) actor);
+    if (json_object_get(payload, "claimedActor"))
+        json_object_set(item, "claimedActor", json_object_get(payload, "claimedActor"));
     json_t *state = json_object_get(payload, "sandboxState"), *details = json_object_get(payload, "details");
     if (state)
         json_object_set_new(item, "sandboxState", json_pack("{s:O}", "status", state));

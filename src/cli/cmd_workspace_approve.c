@@ -293,6 +293,11 @@ static int tell(struct api_call *call, const char *id, json_t *answer)
         if (!is_dry && applied > 0)
             printf("to take it back: agentfense undo %.8s\n", id);
     }
+    if (*json_text(answer, "note") && !call->options.is_json) {
+        fputs("agentfense approve: ", stderr);
+        output_escaped(stderr, json_text(answer, "note"));
+        fputc('\n', stderr);
+    }
     if (!*wrong)
         return EXIT_SUCCESS;
     fputs("agentfense approve: it was applied, but not committed: ", stderr);

@@ -150,9 +150,12 @@ static void print_preview(const json_t *answer)
     {
         printf("  %s %s: ", json_text(file, "status"), json_text(file, "changeType"));
         output_escaped(stdout, json_text(file, "relativePath"));
-        putchar('\n');
+        printf("%s%s\n", *json_text(file, "reason") ? " " : "", json_text(file, "reason"));
     }
-    printf("would commit %lld files\n", json_number(answer, "committableFiles"));
+    if (json_number(answer, "blockedFiles") > 0)
+        puts("nothing can be committed before that");
+    else
+        printf("would commit %lld files\n", json_number(answer, "committableFiles"));
 }
 
 static int fill_commit(struct api_call *call, json_t *body, struct err *err)
@@ -330,7 +333,7 @@ COMMIT_VERB(
     commit, -1,
     "usage: agentfense commit [options] [WORKSPACE...]\n\n"
     "Commits what was approved and is not committed yet: of the workspaces that are named, or of the project here. What\n"
-    "else is staged or changed stays out.\n\n"
+    "else is staged or changed stays out, also in the same files.\n\n"
     "  -m, --message TEXT     the message; without: one that tells what is in it\n"
     "  --project DIR          the project; without: that of the first workspace, or the directory here\n"
     "  --actor NAME           who says so: 'Name <mail>'\n"

@@ -48,7 +48,8 @@
     "  --no-verify            workspaces: do not run the hooks; for administrators\n"                                          \
     "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"         \
     "  -c, --commit           workspaces: commit what was written, and nothing else that is staged\n"                          \
-    "  -m, --message TEXT     workspaces: the message of the commit\n"
+    "  -m, --message TEXT     workspaces: the message of the commit\n"                                                         \
+    "  --actor NAME           workspaces: who says so; the audit has who really called, too\n"
 
 #define APPROVE_EXIT_HELP "\nExits with 1 when nothing was written because of conflicts, or of changes that nobody has seen.\n"
 

@@ -12,12 +12,15 @@
 
 /* One path, before and after. */
 struct committed {
-    char *path;            /* owned; from the work tree's root */
-    bool is_gone;          /* there is nothing any more */
-    git_index_entry entry; /* borrows the path */
-    bool had_staged;       /* what the project's index had before */
-    git_index_entry staged;
-    bool is_changed; /* against HEAD */
+    char *path;                /* owned; from the work tree's root */
+    const git_index_entry *is; /* what is there now: `found`, or NULL for nothing */
+    git_index_entry found;     /* borrows the path, as all of them */
+    bool had_head, had_staged, is_staged_anew;
+    git_index_entry head, staged; /* what HEAD and the project's index had */
+    enum commit_standing standing;
+    const char *reason;
+    bool is_gone; /* the commit has nothing there */
+    git_index_entry entry;
 };
 
 struct committing {
@@ -76,6 +79,83 @@ static int check_submodules(struct committing *c, const char *path, struct err *
     return 0;
 }
 
+static bool is_same_entry(const struct libgit *git, const git_index_entry *a, const git_index_entry *b)
+{
+    if (!a || !b)
+        return !a && !b;
+    return a->mode == b->mode && git->git_oid_cmp(&a->id, &b->id) == 0;
+}
+
+/* What git compares a file with before it reads it belongs only to an entry that has the file's content. */
+static git_index_entry make_entry(const struct committing *c, const struct committed *item, const struct fold_side *side)
+{
+    git_index_entry entry = { .path = item->path, .mode = side->mode, .id = side->id };
+
+    return item->is && is_same_entry(c->wt.git, item->is, &entry) ? *item->is : entry;
+}
+
+/* One too large for us to have is in the directory, or HEAD has it. */
+static int write_side(struct committing *c, const struct committed *item, const struct fold_side *side, struct err *err)
+{
+    git_index_entry again;
+    git_oid id;
+
+    if (c->is_dry || !side->mode)
+        return 0;
+    if (side->has_bytes)
+        return worktree_put(&c->wt, &side->bytes, false, &id, err);
+    if (item->is && c->wt.git->git_oid_cmp(&item->is->id, &side->id) == 0)
+        return worktree_entry(&c->wt, item->path, false, &again, err) < 0 ? -EIO : 0;
+    return 0;
+}
+
+static bool can_be_written(const struct committing *c, const struct committed *item, const struct fold_side *side)
+{
+    const struct libgit *git = c->wt.git;
+
+    return !side->mode || side->has_bytes || (item->had_head && git->git_oid_cmp(&item->head.id, &side->id) == 0) ||
+           (item->is && git->git_oid_cmp(&item->is->id, &side->id) == 0);
+}
+
+/* HEAD's version with what was approved. */
+static int take_parts(struct committing *c, size_t i, struct err *err)
+{
+    const git_index_entry *head = c->items[i].had_head ? &c->items[i].head : NULL;
+    autodone(fold_side) struct fold_side side = { 0 };
+    autodone(fold) struct fold fold = { 0 };
+    struct committed *item = &c->items[i];
+    int r = 0;
+
+    /* Whoever else was at it has settled it. */
+    if (is_same_entry(c->wt.git, item->is, head))
+        return 0;
+    r = fold_load(&c->wt, item->path, c->request->parts_fd, &c->request->parts[i], &fold, err);
+    if (r == 0)
+        r = fold_onto(&fold, head, &side, &item->reason, err);
+    if (r < 0)
+        return r;
+    if (r == 0 && !can_be_written(c, item, &side)) {
+        item->reason = "is too large to be committed apart from what was changed in it since; commit it yourself";
+        r = 1;
+    }
+    item->standing = r == 1 ? COMMIT_BLOCKED : COMMIT_DIFFERS;
+    if (r == 1)
+        return 0;
+    item->is_gone = !side.mode;
+    item->entry = make_entry(c, item, &side);
+    if (is_same_entry(c->wt.git, head, item->is_gone ? NULL : &item->entry))
+        item->standing = COMMIT_IN_HEAD;
+    return item->standing == COMMIT_DIFFERS ? write_side(c, item, &side, err) : 0;
+}
+
+static void take_whole(struct committing *c, struct committed *item)
+{
+    item->is_gone = !item->is;
+    item->entry = item->found;
+    if (!is_same_entry(c->wt.git, item->had_head ? &item->head : NULL, item->is))
+        item->standing = COMMIT_DIFFERS;
+}
+
 static int take_path(struct committing *c, size_t i, struct err *err)
 {
     const struct libgit *git = c->wt.git;
@@ -85,16 +165,24 @@ static int take_path(struct committing *c, size_t i, struct err *err)
     if (r == 0)
         r = check_submodules(c, item->path, err);
     if (r == 0)
-        r = worktree_entry(&c->wt, item->path, c->is_dry, &item->entry, err);
+        r = worktree_entry(&c->wt, item->path, c->is_dry || c->request->parts, &item->found, err);
     if (r < 0)
         return r;
-    item->is_gone = r == 1;
-    const git_index_entry *was = git->git_index_get_bypath(c->index, item->path, 0);
-    item->is_changed =
-        item->is_gone ? was != NULL : !was || was->mode != item->entry.mode || git->git_oid_cmp(&was->id, &item->entry.id) != 0;
-    if (!item->is_changed)
-        return 0;
-    r = item->is_gone ? git->git_index_remove(c->index, item->path, 0) : git->git_index_add(c->index, &item->entry);
+    item->is = r == 1 ? NULL : &item->found;
+    const git_index_entry *head = git->git_index_get_bypath(c->index, item->path, 0);
+    item->had_head = head;
+    if (head) {
+        item->head = *head;
+        item->head.path = item->path;
+    }
+    r = 0;
+    if (c->request->parts)
+        r = take_parts(c, i, err);
+    else
+        take_whole(c, item);
+    if (r < 0 || item->standing != COMMIT_DIFFERS)
+        return r;
+    r = !item->is_gone ? git->git_index_add(c->index, &item->entry) : head ? git->git_index_remove(c->index, item->path, 0) : 0;
     return r < 0 ? libgit_failed(git, "adding to the commit", err) : 0;
 }
 
@@ -126,26 +214,68 @@ static int open_project_index(struct committing *c, struct err *err)
     return r < 0 ? libgit_failed(c->wt.git, "reading the project's index", err) : 0;
 }
 
+/* What was staged keeps its place: it gets what was approved, or stays as it is. 1: it stays. */
+static int stage_parts(struct committing *c, size_t i, bool *is_gone, git_index_entry *entry, struct err *err)
+{
+    struct committed *item = &c->items[i];
+    const git_index_entry *staged = item->had_staged ? &item->staged : NULL;
+    autodone(fold_side) struct fold_side side = { 0 };
+    autodone(fold) struct fold fold = { 0 };
+    const char *reason;
+    int r;
+
+    if (item->standing != COMMIT_DIFFERS)
+        return 1;
+    if (is_same_entry(c->wt.git, staged, item->had_head ? &item->head : NULL))
+        return 0;
+    r = fold_load(&c->wt, item->path, c->request->parts_fd, &c->request->parts[i], &fold, err);
+    if (r == 0)
+        r = fold_onto(&fold, staged, &side, &reason, err);
+    if (r == 0 && !side.mode && staged) /* somebody's staged work, and the agent removed the file */
+        r = 1;
+    if (r != 0 || !can_be_written(c, item, &side))
+        return r < 0 ? r : 1;
+    *is_gone = !side.mode;
+    *entry = make_entry(c, item, &side);
+    return write_side(c, item, &side, err);
+}
+
+static int stage_item(struct committing *c, size_t i, struct err *err)
+{
+    const struct libgit *git = c->wt.git;
+    struct committed *item = &c->items[i];
+    const git_index_entry *was = git->git_index_get_bypath(c->project, item->path, 0);
+    git_index_entry entry = item->entry;
+    bool is_gone = item->is_gone;
+    int r = 0;
+
+    item->had_staged = was;
+    if (was) {
+        item->staged = *was;
+        item->staged.path = item->path;
+    }
+    if (c->request->parts)
+        r = stage_parts(c, i, &is_gone, &entry, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    item->is_staged_anew = true;
+    if (!is_gone)
+        r = git->git_index_add(c->project, &entry);
+    else if (was)
+        r = git->git_index_remove(c->project, item->path, 0);
+    return r < 0 ? libgit_failed(git, "staging", err) : 0;
+}
+
 static int stage_items(struct committing *c, struct err *err)
 {
     const struct libgit *git = c->wt.git;
     int r = 0;
 
-    for (size_t i = 0; i < c->request->path_count && r == 0; i++) {
-        struct committed *item = &c->items[i];
-        const git_index_entry *was = git->git_index_get_bypath(c->project, item->path, 0);
-        item->had_staged = was;
-        if (was) {
-            item->staged = *was;
-            item->staged.path = item->path;
-        }
-        if (!item->is_gone)
-            r = git->git_index_add(c->project, &item->entry);
-        else if (was)
-            r = git->git_index_remove(c->project, item->path, 0);
-    }
-    if (r == 0)
-        r = git->git_index_write(c->project);
+    for (size_t i = 0; i < c->request->path_count && r == 0; i++)
+        r = stage_item(c, i, err);
+    if (r < 0)
+        return r;
+    r = git->git_index_write(c->project);
     if (r == GIT_ELOCKED)
         return err_set(err, ERR_UNAVAILABLE, -EBUSY, "the project's index is locked by another git; try again");
     return r < 0 ? libgit_failed(git, "writing the project's index", err) : 0;
@@ -158,6 +288,8 @@ static void unstage_items(struct committing *c)
 
     for (size_t i = 0; i < c->request->path_count; i++) {
         struct committed *item = &c->items[i];
+        if (!item->is_staged_anew)
+            continue;
         if (item->had_staged)
             git->git_index_add(c->project, &item->staged);
         else
@@ -265,6 +397,25 @@ static int commit_changed(struct committing *c, struct commit *ret, struct err *
     return r;
 }
 
+static int count_changed(const struct committing *c, size_t *ret, struct err *err)
+{
+    const struct committed *first = NULL;
+    size_t blocked = 0;
+
+    for (size_t i = 0; i < c->request->path_count; i++) {
+        const struct committed *item = &c->items[i];
+        *ret += item->standing == COMMIT_DIFFERS;
+        blocked += item->standing == COMMIT_BLOCKED;
+        first = !first && item->standing == COMMIT_BLOCKED ? item : first;
+    }
+    if (!first)
+        return 0;
+    autofree char *shown = landing_quote(first->path), *more = xprintf(" (and %zu more files like it)", blocked - 1);
+    return err_because(err,
+                       err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%s %s%s", shown, first->reason, blocked > 1 ? more : ""),
+                       "FOREIGN_CHANGES");
+}
+
 int commit_make(const struct commit_request *request, struct commit *ret, struct err *err)
 {
     struct committing c = { .request = request, .wt = WORKTREE_NONE };
@@ -273,23 +424,31 @@ int commit_make(const struct commit_request *request, struct commit *ret, struct
     *ret = COMMIT_NONE;
     if (r == 0)
         r = open_project_index(&c, err);
-    for (size_t i = 0; r == 0 && i < request->path_count; i++)
-        ret->changed_count += c.items[i].is_changed;
+    if (r == 0)
+        r = count_changed(&c, &ret->changed_count, err);
     if (r == 0 && ret->changed_count > 0)
         r = commit_changed(&c, ret, err);
     committing_done(&c);
     return r;
 }
 
-int commit_look(const struct commit_request *request, bool *ret, struct err *err)
+int commit_look(const struct commit_request *request, struct commit_view *ret, struct err *err)
 {
     struct committing c = { .request = request, .wt = WORKTREE_NONE, .is_dry = true };
     int r = prepare(&c, err);
 
     for (size_t i = 0; r == 0 && i < request->path_count; i++)
-        ret[i] = c.items[i].is_changed;
+        ret[i] = (struct commit_view){ c.items[i].standing, c.items[i].reason };
     committing_done(&c);
     return r;
+}
+
+bool commit_is_possible(const char *project_path)
+{
+    autodone(worktree) struct worktree wt = WORKTREE_NONE;
+    struct err ignored = ERR_NONE;
+
+    return worktree_open(project_path, &wt, &ignored) == 0;
 }
 
 int commit_head(const char *project_path, char ret[COMMIT_HASH_MAX], struct err *err)

@@ -9,8 +9,8 @@ struct worktree {
     git_repository *repo; /* owned */
     char *prefix;         /* owned: the project's directory from the work tree's root, "" or with a slash at its end */
     int root_fd;          /* owned: of the work tree */
-    uid_t uid;            /* whose rights are to be used, and which to go back to */
-    gid_t gid;
+    uid_t uid, owner_uid; /* the rights to go back to, and whose are used meanwhile */
+    gid_t gid, owner_gid;
     bool has_changed_rights;
 };
 
@@ -20,6 +20,10 @@ struct worktree {
 int worktree_open(const char *project_path, struct worktree *ret, struct err *err);
 void worktree_done(struct worktree *worktree);
 
+/* Around what is ours and not the repository's. */
+void worktree_leave_rights(const struct worktree *worktree);
+void worktree_take_rights(const struct worktree *worktree);
+
 /* The path from the work tree's root; refused if it is none that belongs to this repository. */
 int worktree_path(const struct worktree *worktree, const char *path, char **ret, struct err *err);
 
@@ -28,3 +32,41 @@ int worktree_head(const struct worktree *worktree, git_oid *ret_commit, git_oid 
 
 /* Fills an entry for what is at the path now, its blob written unless `is_dry`. 0: there; 1: nothing is. */
 int worktree_entry(const struct worktree *worktree, const char *repo_path, bool is_dry, git_index_entry *ret, struct err *err);
+
+/* A file's bytes become what the repository keeps of them. Refused where that needs a program. */
+int worktree_clean(const struct worktree *worktree, const char *repo_path, struct buf *bytes, struct err *err);
+
+/* A blob, written unless `is_dry`; and read. */
+int worktree_put(const struct worktree *worktree, const struct buf *bytes, bool is_dry, git_oid *ret, struct err *err);
+int worktree_get(const struct worktree *worktree, const git_oid *id, struct buf *out, struct err *err);
+
+/* ---- fold.c: what was approved in a file, one after the other, on top of what git has of it ---- */
+
+/* One version of a file, as the repository keeps it. */
+struct fold_side {
+    uint32_t mode; /* git's; 0: nothing */
+    git_oid id;
+    bool has_bytes;
+    struct buf bytes;
+};
+
+struct fold_step {
+    struct fold_side before, after;
+};
+
+struct fold {
+    const struct worktree *wt; /* borrowed */
+    struct fold_step *steps;   /* owned; the oldest first */
+    size_t count;
+    const char *reason; /* a literal: they are not known, and nothing can be folded; NULL: they are */
+};
+
+/* `names` are those of contributions (contribution.h). */
+int fold_load(const struct worktree *wt, const char *repo_path, int parts_fd, const struct commit_parts *parts,
+              struct fold *ret, struct err *err);
+void fold_done(struct fold *fold);
+
+/* Onto that, or onto nothing. 0: `ret` is what comes of it; 1: it cannot be told apart, and `ret_reason` says why, a literal. */
+int fold_onto(const struct fold *fold, const git_index_entry *onto, struct fold_side *ret, const char **ret_reason,
+              struct err *err);
+void fold_side_done(struct fold_side *side);

@@ -58,6 +58,11 @@
     X(git_index_entrycount)                                                                                                    \
     X(git_index_has_conflicts)                                                                                                 \
     X(git_blob_create_from_buffer)                                                                                             \
+    X(git_blob_lookup)                                                                                                         \
+    X(git_blob_rawcontent)                                                                                                     \
+    X(git_blob_rawsize)                                                                                                        \
+    X(git_blob_free)                                                                                                           \
+    X(git_oid_fromstr)                                                                                                         \
     X(git_odb_hash)                                                                                                            \
     X(git_filter_list_load)                                                                                                    \
     X(git_filter_list_apply_to_buffer)                                                                                         \

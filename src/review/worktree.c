@@ -26,20 +26,35 @@ static int use_rights_of(struct worktree *wt)
 
     if (geteuid() != 0 || stat(wt->git->git_repository_path(wt->repo), &st) < 0 || st.st_uid == 0)
         return 0;
+    wt->owner_gid = st.st_gid;
+    wt->owner_uid = st.st_uid;
     wt->gid = (gid_t) setfsgid(st.st_gid);
     wt->uid = (uid_t) setfsuid(st.st_uid);
     wt->has_changed_rights = true;
     return 0;
 }
 
+void worktree_leave_rights(const struct worktree *wt)
+{
+    if (!wt->has_changed_rights)
+        return;
+    setfsuid(wt->uid);
+    setfsgid(wt->gid);
+}
+
+void worktree_take_rights(const struct worktree *wt)
+{
+    if (!wt->has_changed_rights)
+        return;
+    setfsgid(wt->owner_gid);
+    setfsuid(wt->owner_uid);
+}
+
 void worktree_done(struct worktree *wt)
 {
     if (wt->repo)
         wt->git->git_repository_free(wt->repo);
-    if (wt->has_changed_rights) {
-        setfsuid(wt->uid);
-        setfsgid(wt->gid);
-    }
+    worktree_leave_rights(wt);
     free(wt->prefix);
     cleanup_fd(&wt->root_fd);
     *wt = WORKTREE_NONE;
@@ -165,29 +180,46 @@ static int check_filter(const struct worktree *wt, const char *repo_path, struct
                    shown, filter);
 }
 
-static int put_object(const struct worktree *wt, const void *data, size_t len, bool is_dry, git_oid *ret)
+int worktree_put(const struct worktree *wt, const struct buf *bytes, bool is_dry, git_oid *ret, struct err *err)
 {
-    return is_dry ? wt->git->git_odb_hash(ret, data, len, GIT_OBJECT_BLOB)
-                  : wt->git->git_blob_create_from_buffer(ret, wt->repo, data, len);
+    const char *data = bytes->data ? bytes->data : "";
+    int r = is_dry ? wt->git->git_odb_hash(ret, data, bytes->len, GIT_OBJECT_BLOB)
+                   : wt->git->git_blob_create_from_buffer(ret, wt->repo, data, bytes->len);
+
+    return r < 0 ? libgit_failed(wt->git, "writing an object", err) : 0;
+}
+
+int worktree_get(const struct worktree *wt, const git_oid *id, struct buf *out, struct err *err)
+{
+    git_blob *blob = NULL;
+
+    if (wt->git->git_blob_lookup(&blob, wt->repo, id) < 0)
+        return libgit_failed(wt->git, "reading an object", err);
+    buf_add(out, wt->git->git_blob_rawcontent(blob), (size_t) wt->git->git_blob_rawsize(blob));
+    wt->git->git_blob_free(blob);
+    return 0;
 }
 
 /* Line ends as the repository keeps them. */
-static int write_blob(const struct worktree *wt, const char *repo_path, const struct buf *bytes, bool is_dry, git_oid *ret,
-                      struct err *err)
+int worktree_clean(const struct worktree *wt, const char *repo_path, struct buf *bytes, struct err *err)
 {
     const struct libgit *git = wt->git;
     git_filter_list *filters = NULL;
     git_buf out = { 0 };
-    const char *data = bytes->data ? bytes->data : "";
-    int r = git->git_filter_list_load(&filters, wt->repo, NULL, repo_path, GIT_FILTER_TO_ODB, GIT_FILTER_DEFAULT);
+    int r = check_filter(wt, repo_path, err);
 
+    if (r < 0)
+        return r;
+    r = git->git_filter_list_load(&filters, wt->repo, NULL, repo_path, GIT_FILTER_TO_ODB, GIT_FILTER_DEFAULT);
     if (r == 0 && filters)
-        r = git->git_filter_list_apply_to_buffer(&out, filters, data, bytes->len);
-    if (r == 0)
-        r = put_object(wt, filters ? out.ptr : data, filters ? out.size : bytes->len, is_dry, ret);
+        r = git->git_filter_list_apply_to_buffer(&out, filters, bytes->data ? bytes->data : "", bytes->len);
+    if (r == 0 && filters) {
+        buf_clear(bytes);
+        buf_add(bytes, out.ptr, out.size);
+    }
     git->git_buf_dispose(&out);
     git->git_filter_list_free(filters);
-    return r < 0 ? libgit_failed(git, "writing an object", err) : 0;
+    return r < 0 ? libgit_failed(git, "reading it as the repository keeps it", err) : 0;
 }
 
 static int read_link(int fd, struct buf *out)
@@ -236,12 +268,8 @@ int worktree_entry(const struct worktree *wt, const char *repo_path, bool is_dry
         autofree char *shown = landing_quote(repo_path);
         return err_errno(err, r, "reading %s", shown);
     }
-    r = S_ISLNK(st.st_mode) ? 0 : check_filter(wt, repo_path, err);
+    r = S_ISLNK(st.st_mode) ? 0 : worktree_clean(wt, repo_path, &bytes, err);
     *ret = (git_index_entry){ .path = repo_path };
     describe(ret, &st);
-    if (r == 0 && S_ISLNK(st.st_mode) && put_object(wt, bytes.data, bytes.len, is_dry, &ret->id) < 0)
-        r = libgit_failed(wt->git, "writing an object", err);
-    else if (r == 0 && !S_ISLNK(st.st_mode))
-        r = write_blob(wt, repo_path, &bytes, is_dry, &ret->id, err);
-    return r;
+    return r < 0 ? r : worktree_put(wt, &bytes, is_dry, &ret->id, err);
 }

@@ -9,10 +9,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "review/commit.h"
+#include "review/landing.h"
+#include "service/workspace_commit_int.h"
 #include "service/workspace_review_int.h"
-
-#define NAMED_MAX 10
-#define OWNERS_MAX 3
 
 int workspaces_applied(struct service *service, const struct caller *caller, const struct applied_change_filter *filter,
                        size_t limit, size_t offset, struct applied_change_rows *ret, int64_t *ret_total, struct err *err)
@@ -33,235 +32,92 @@ static enum attribution_mode author_mode(const struct service *service)
     return mode;
 }
 
-/* ---- which project ---- */
-
-static int no_root(struct err *err)
-{
-    return err_invalid(err, "projectRoot is required: this server has no default (workspace.project_root)");
-}
-
-/* With nothing said, what is pending may say it. */
-static int find_root(struct service *service, const struct caller *caller, const struct workspace_commit_request *request,
-                     char **ret, struct err *err)
-{
-    struct applied_change_filter filter = { .host_id = service->host_id, .only_pending = true };
-    autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
-    const char *given = *request->project_root ? request->project_root : workspaces_project_root(service);
-    int r;
-
-    if (given && *given) {
-        autofree char *real = realpath(given, NULL);
-        *ret = xdup(real ? real : given);
-        return 0;
-    }
-    r = workspaces_applied(service, caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, NULL, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 1; i < rows.count; i++)
-        if (strcmp(rows.rows[i].project_root, rows.rows[0].project_root) != 0)
-            return no_root(err);
-    if (rows.count == 0)
-        return no_root(err);
-    *ret = xdup(rows.rows[0].project_root);
-    return 0;
-}
-
-/* ---- the plan ---- */
-
-void workspace_commit_plan_done(struct workspace_commit_plan *plan)
-{
-    free(plan->project_root);
-    applied_change_rows_done(&plan->rows);
-    free(plan->is_latest);
-    free(plan->is_dirty);
-    buf_done(&plan->message);
-    *plan = (struct workspace_commit_plan){ 0 };
-}
-
-static bool is_among(const char *const *list, size_t count, const char *a, const char *b)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(list[i], a) == 0 || (b && strcmp(list[i], b) == 0))
-            return true;
-    return count == 0;
-}
-
-static void keep_wanted(struct workspace_commit_plan *plan, const struct workspace_commit_request *request)
-{
-    struct applied_change_rows *rows = &plan->rows;
-    size_t kept = 0;
-
-    for (size_t i = 0; i < rows->count; i++) {
-        struct applied_change_row *row = &rows->rows[i];
-        if (is_among(request->sandbox_ids, request->sandbox_id_count, row->workspace_id, NULL) &&
-            is_among(request->file_paths, request->file_path_count, row->file_path, row->relative_path))
-            rows->rows[kept++] = *row;
-        else
-            applied_change_row_done(row);
-    }
-    rows->count = kept;
-}
-
-static int by_path_then_age(const void *a, const void *b)
-{
-    const struct applied_change_row *one = *(struct applied_change_row *const *) a,
-                                    *two = *(struct applied_change_row *const *) b;
-    int order = strcmp(one->relative_path, two->relative_path);
-
-    return order ? order : (one > two) - (one < two);
-}
-
-/* Rows come with the newest first, so the first of a path is the latest. */
-static size_t mark_latest(struct workspace_commit_plan *plan, const char **paths, size_t *places)
-{
-    autofree struct applied_change_row **sorted = xalloc((plan->rows.count + 1) * sizeof(*sorted));
-    size_t count = 0;
-
-    for (size_t i = 0; i < plan->rows.count; i++)
-        sorted[i] = &plan->rows.rows[i];
-    if (plan->rows.count > 0)
-        qsort(sorted, plan->rows.count, sizeof(*sorted), by_path_then_age);
-    for (size_t i = 0; i < plan->rows.count; i++) {
-        if (i > 0 && strcmp(sorted[i]->relative_path, sorted[i - 1]->relative_path) == 0)
-            continue;
-        places[count] = (size_t) (sorted[i] - plan->rows.rows);
-        paths[count++] = sorted[i]->relative_path;
-        plan->is_latest[places[count - 1]] = true;
-    }
-    return count;
-}
-
-static void suggest(struct workspace_commit_plan *plan)
-{
-    size_t added = 0, modified = 0, deleted = 0, named = 0, owners = 0;
-    autodone(buf) struct buf names = BUF_EMPTY, who = BUF_EMPTY;
-
-    for (size_t i = 0; i < plan->rows.count; i++) {
-        const struct applied_change_row *row = &plan->rows.rows[i];
-        if (!plan->is_latest[i] || !plan->is_dirty[i])
-            continue;
-        added += strcmp(row->change_type, "added") == 0;
-        modified += strcmp(row->change_type, "modified") == 0;
-        deleted += strcmp(row->change_type, "deleted") == 0;
-        if (named++ < NAMED_MAX)
-            buf_addf(&names, "\n- %s: %s", row->change_type, row->relative_path);
-        if (*row->owner && owners < OWNERS_MAX && !(who.data && strstr(who.data, row->owner)))
-            buf_addf(&who, "%s%s", owners++ ? ", " : " by ", row->owner);
-    }
-    buf_addf(&plan->message, "Apply %zu reviewed sandbox change%s%s\n\nAdded: %zu, modified: %zu, deleted: %zu\n", named,
-             named == 1 ? "" : "s", who.data ? who.data : "", added, modified, deleted);
-    if (named > 0 && named <= NAMED_MAX)
-        buf_addf(&plan->message, "%s\n", names.data);
-}
-
-static int look(struct workspace_commit_plan *plan, struct err *err)
-{
-    autofree const char **paths = xalloc((plan->rows.count + 1) * sizeof(*paths));
-    autofree size_t *places = xalloc((plan->rows.count + 1) * sizeof(*places));
-    autofree bool *differs = xalloc(plan->rows.count + 1);
-    struct attribution nobody = { .mode = ATTRIBUTION_AGENT };
-    struct commit_request request = {
-        .project_path = plan->project_root, .paths = paths, .attribution = &nobody, .message = ""
-    };
-    int r = 0;
-
-    plan->is_latest = xalloc(plan->rows.count + 1);
-    plan->is_dirty = xalloc(plan->rows.count + 1);
-    request.path_count = mark_latest(plan, paths, places);
-    if (request.path_count > 0)
-        r = commit_look(&request, differs, err);
-    for (size_t i = 0; r == 0 && i < request.path_count; i++) {
-        plan->is_dirty[places[i]] = differs[i];
-        *(differs[i] ? &plan->dirty_count : &plan->clean_count) += 1;
-    }
-    return r;
-}
-
-int workspaces_commit_plan(struct service *service, const struct caller *caller, const struct workspace_commit_request *request,
-                           struct workspace_commit_plan *ret, struct err *err)
-{
-    struct applied_change_filter filter = { .host_id = service->host_id, .only_pending = true };
-    int r = find_root(service, caller, request, &ret->project_root, err);
-
-    filter.project_root = ret->project_root;
-    if (r == 0)
-        r = workspaces_applied(service, caller, &filter, WORKSPACE_PENDING_MAX, 0, &ret->rows, NULL, err);
-    if (r < 0)
-        return r;
-    keep_wanted(ret, request);
-    r = look(ret, err);
-    if (r == 0)
-        suggest(ret);
-    return r;
-}
-
 /* ---- committing ---- */
 
 /* All rows of a path go with its latest. */
-static int note(struct service *service, const struct workspace_commit_plan *plan, bool dirty, const char *hash,
-                const char *message, struct err *err)
+static int note(struct service *service, const struct workspace_commit_plan *plan, enum commit_standing standing,
+                const char *hash, const char *message, struct err *err)
 {
     autofree const char **ids = xalloc((plan->rows.count + 1) * sizeof(*ids));
     size_t count = 0;
+    int r = 0;
 
-    for (size_t i = 0; i < plan->rows.count; i++) {
-        const struct applied_change_row *row = &plan->rows.rows[i];
-        bool is_dirty = plan->is_dirty[i];
-        for (size_t k = 0; !plan->is_latest[i] && k < i; k++)
-            if (plan->is_latest[k] && strcmp(plan->rows.rows[k].relative_path, row->relative_path) == 0)
-                is_dirty = plan->is_dirty[k];
-        if (is_dirty == dirty)
-            ids[count++] = row->id;
-    }
-    int r = count ? applied_change_row_commit(service->store, ids, count, hash, message, clock_wall_ns(), err) : 0;
+    for (size_t i = 0; i < plan->rows.count; i++)
+        if (plan->views[plan->latest[i]].standing == standing)
+            ids[count++] = plan->rows.rows[i].id;
+    if (count > 0)
+        r = applied_change_row_commit(service->store, ids, count, hash, message, clock_wall_ns(), err);
+    if (r >= 0)
+        workspace_contributions_forget(service, ids, count);
     return r < 0 ? r : 0;
 }
 
 static const char *owner_of(const struct workspace_commit_plan *plan)
 {
     for (size_t i = 0; i < plan->rows.count; i++)
-        if (plan->is_dirty[i] && *plan->rows.rows[i].owner)
+        if (workspace_commit_plan_is_dirty(plan, i) && *plan->rows.rows[i].owner)
             return plan->rows.rows[i].owner;
     return "";
 }
 
-static int commit_dirty(struct service *service, const struct caller *caller, const struct workspace_commit_request *request,
-                        struct workspace_commit_plan *plan, struct commit *ret, struct err *err)
+static int refuse_blocked(const struct workspace_commit_plan *plan, struct err *err)
 {
-    autofree const char **paths = xalloc((plan->rows.count + 1) * sizeof(*paths));
+    for (size_t i = 0; i < plan->rows.count; i++) {
+        if (plan->latest[i] != i || plan->views[i].standing != COMMIT_BLOCKED)
+            continue;
+        autofree char *shown = landing_quote(plan->rows.rows[i].relative_path);
+        autofree char *more = xprintf(" (and %zu more files like it)", plan->blocked_count - 1);
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%s %s%s", shown, plan->views[i].reason,
+                                   plan->blocked_count > 1 ? more : ""),
+                           "FOREIGN_CHANGES");
+    }
+    return 0;
+}
+
+/* What HEAD has is noted as such, the rest committed; or nothing is done. */
+static int carry_out(struct service *service, struct workspace_commit_plan *plan, const struct attribution *attribution,
+                     const char *text, const char *message, struct commit *ret, struct err *err)
+{
+    autodone(plan_paths) struct plan_paths paths = PLAN_PATHS_NONE;
+    struct commit_request wanted = { .project_path = plan->project_root, .attribution = attribution, .message = text };
+    int r = refuse_blocked(plan, err);
+
+    if (r == 0 && plan->dirty_count > 0)
+        r = plan_paths_list(service, plan, true, &paths, err);
+    if (r < 0)
+        return r;
+    wanted.paths = (const char *const *) paths.paths;
+    wanted.path_count = paths.count;
+    wanted.parts = paths.parts;
+    wanted.parts_fd = paths.fd;
+    if (plan->dirty_count > 0)
+        r = commit_make(&wanted, ret, err);
+    if (r == 0 && plan->dirty_count > 0)
+        r = note(service, plan, COMMIT_DIFFERS, *ret->hash ? ret->hash : WORKSPACE_COMMIT_EXTERNAL, message, err);
+    return r < 0 ? r : note(service, plan, COMMIT_IN_HEAD, WORKSPACE_COMMIT_EXTERNAL, "", err);
+}
+
+int workspaces_commit(struct service *service, const struct caller *caller, const struct workspace_commit_request *request,
+                      struct workspace_commit_plan *plan, char ret_hash[65], size_t *ret_count, struct err *err)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    struct commit made = COMMIT_NONE;
+    int r = workspaces_commit_plan(service, caller, request, plan, err);
+
+    if (r < 0)
+        return r;
     const char *message = *request->message ? request->message : plan->message.data;
     struct attribution attribution = { .mode = author_mode(service),
                                        .agent = owner_of(plan),
                                        .reviewer = *request->actor ? request->actor : caller->owner };
-    autodone(buf) struct buf text = BUF_EMPTY;
-    struct commit_request wanted = { .project_path = plan->project_root, .paths = paths, .attribution = &attribution };
-    int r = attribution_message(&attribution, "{{.Text}}", &(struct attribution_word){ "Text", message }, 1, &text, err);
-
-    if (r < 0)
-        return r;
-    wanted.message = text.data;
-    for (size_t i = 0; i < plan->rows.count; i++)
-        if (plan->is_latest[i] && plan->is_dirty[i])
-            paths[wanted.path_count++] = plan->rows.rows[i].relative_path;
-    r = commit_make(&wanted, ret, err);
-    return r < 0 ? r : note(service, plan, true, *ret->hash ? ret->hash : WORKSPACE_COMMIT_EXTERNAL, message, err);
-}
-
-int workspaces_commit(struct service *service, const struct caller *caller, const struct workspace_commit_request *request,
-                      char ret_hash[65], size_t *ret_count, struct err *err)
-{
-    autodone(workspace_commit_plan) struct workspace_commit_plan plan = { 0 };
-    struct commit made = COMMIT_NONE;
-    int r = workspaces_commit_plan(service, caller, request, &plan, err);
-
-    if (r == 0 && plan.clean_count > 0)
-        r = note(service, &plan, false, WORKSPACE_COMMIT_EXTERNAL, "", err);
-    if (r == 0 && plan.dirty_count > 0)
-        r = commit_dirty(service, caller, request, &plan, &made, err);
+    r = attribution_message(&attribution, "{{.Text}}", &(struct attribution_word){ "Text", message }, 1, &text, err);
+    if (r == 0)
+        r = carry_out(service, plan, &attribution, text.data, message, &made, err);
     if (r < 0)
         return r;
     memcpy(ret_hash, made.hash, sizeof(made.hash));
-    *ret_count = *made.hash ? plan.dirty_count : 0;
+    *ret_count = *made.hash ? plan->dirty_count : 0;
     return 0;
 }
 
@@ -298,13 +154,13 @@ int workspace_commit_check(const struct workspace_row *row, const char *prefix, 
     struct attribution nobody = { .mode = ATTRIBUTION_AGENT };
     size_t count = 0;
     char **paths = list_paths(approved, prefix, &count);
-    autofree bool *differs = xalloc(count + 1);
+    autofree struct commit_view *views = xalloc((count + 1) * sizeof(*views));
     struct commit_request request = { .project_path = row->project_root,
                                       .paths = (const char *const *) paths,
                                       .path_count = count,
                                       .attribution = &nobody,
                                       .message = "" };
-    int r = commit_look(&request, differs, err);
+    int r = commit_look(&request, views, err);
 
     free_paths(paths, count);
     return r < 0 ? err_because(err, err_wrap(err, r, "nothing was applied, because it could not be committed"), "NO_REPOSITORY")
@@ -326,6 +182,50 @@ static int make_message(struct still *still, const struct workspace_approval *re
     return attribution_message(attribution, template && *template ? template : NULL, words, ARRAY_LEN(words), out, err);
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/* Of the pending rows those of the files that this approval has rows of. */
+static size_t keep_files_of(struct applied_change_rows *rows, const char *workspace_id, const char *approval_id)
+{
+    autofree const char **paths = xalloc((rows->count + 1) * sizeof(*paths));
+    size_t ours = 0, kept = 0;
+
+    for (size_t i = 0; i < rows->count; i++)
+        if (strcmp(rows->rows[i].workspace_id, workspace_id) == 0 && strcmp(rows->rows[i].approval_id, approval_id) == 0)
+            paths[ours++] = rows->rows[i].relative_path;
+    if (ours > 0)
+        qsort(paths, ours, sizeof(*paths), by_text);
+    for (size_t i = 0; i < rows->count; i++) {
+        const char *path = rows->rows[i].relative_path;
+        if (ours > 0 && bsearch(&path, paths, ours, sizeof(*paths), by_text))
+            rows->rows[kept++] = rows->rows[i];
+        else
+            applied_change_row_done(&rows->rows[i]);
+    }
+    rows->count = kept;
+    return ours;
+}
+
+static int load_pending(struct still *still, const char *approval_id, size_t row_count, struct workspace_commit_plan *ret,
+                        struct err *err)
+{
+    struct service *service = still->service;
+    struct applied_change_filter filter = { .host_id = service->host_id,
+                                            .project_root = still->row.project_root,
+                                            .only_pending = true };
+    int r = workspaces_applied(service, still->caller, &filter, WORKSPACE_PENDING_MAX, 0, &ret->rows, NULL, err);
+
+    if (r < 0)
+        return r;
+    ret->project_root = xdup(still->row.project_root);
+    if (keep_files_of(&ret->rows, still->row.id, approval_id) < row_count)
+        return err_set(err, ERR_INTERNAL, -ENOENT, "more is pending than can be looked at; commit what is pending first");
+    return workspace_commit_plan_look(service, ret, err);
+}
+
 void workspace_commit_approved(struct still *still, const struct workspace_approval *request,
                                struct workspace_approved *approved, const char *const *row_ids)
 {
@@ -333,30 +233,22 @@ void workspace_commit_approved(struct still *still, const struct workspace_appro
     struct attribution attribution = { .mode = author_mode(service),
                                        .agent = still->row.owner,
                                        .reviewer = *request->actor ? request->actor : still->caller->owner };
+    autodone(workspace_commit_plan) struct workspace_commit_plan plan = { 0 };
     autodone(buf) struct buf message = BUF_EMPTY;
     struct commit made = COMMIT_NONE;
     struct err err = ERR_NONE;
-    size_t count = 0, id_count = 0;
-    char **paths = list_paths(approved, still->prefix, &count);
+    size_t row_count = 0;
     int r = make_message(still, request, approved->applied, &attribution, &message, &err);
 
-    while (row_ids[id_count])
-        id_count++;
+    while (row_ids[row_count])
+        row_count++;
     if (r == 0)
-        r = commit_make(&(struct commit_request){ .project_path = still->row.project_root,
-                                                  .paths = (const char *const *) paths,
-                                                  .path_count = count,
-                                                  .attribution = &attribution,
-                                                  .message = message.data },
-                        &made, &err);
-    free_paths(paths, count);
-    if (r < 0) {
-        snprintf(approved->commit_error, sizeof(approved->commit_error), "%s", err.text);
-        return;
-    }
+        r = load_pending(still, *approved->approve.id ? approved->approve.id : WORKSPACE_APPROVAL_NONE, row_count, &plan, &err);
+    if (r == 0)
+        r = carry_out(service, &plan, &attribution, message.data, message.data, &made, &err);
     memcpy(approved->commit_hash, made.hash, sizeof(made.hash));
-    r = applied_change_row_commit(service->store, row_ids, id_count, *made.hash ? made.hash : WORKSPACE_COMMIT_EXTERNAL,
-                                  message.data, clock_wall_ns(), &err);
-    if (r < 0)
+    if (r < 0 && *made.hash)
         log_warn("a commit could not be noted", LOG_STR("sandbox_id", still->row.id), LOG_STR("error", err.text));
+    else if (r < 0)
+        snprintf(approved->commit_error, sizeof(approved->commit_error), "%s", err.text);
 }

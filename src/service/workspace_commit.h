@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "review/commit.h"
 #include "service/workspaces.h"
 #include "store/applied_change_row.h"
 
@@ -29,13 +30,14 @@ struct workspace_commit_request {
     const char *message, *actor; /* "": made up, the caller */
 };
 
-/* What would be committed. A file that was applied several times is there once, as the newest row has it. */
+/* What would be committed. A file that was applied several times is committed once, with all of it. */
 struct workspace_commit_plan {
     char *project_root;              /* owned */
     struct applied_change_rows rows; /* those asked for, the newest first */
-    bool *is_latest;                 /* owned; the newest row of its path */
-    bool *is_dirty;                  /* owned; of the latest: it differs from HEAD */
-    size_t dirty_count, clean_count; /* of the latest */
+    size_t *latest;                  /* owned; which is the newest row of its path */
+    struct commit_view *views;       /* owned; of the newest of each path */
+    size_t dirty_count, clean_count; /* files that differ from HEAD, and that it has */
+    size_t blocked_count;            /* files that cannot be told from what others have in them */
     struct buf message;              /* suggested */
 };
 
@@ -43,15 +45,26 @@ int workspaces_commit_plan(struct service *service, const struct caller *caller,
                            struct workspace_commit_plan *ret, struct err *err);
 void workspace_commit_plan_done(struct workspace_commit_plan *plan);
 
-/* Commits what differs from HEAD, and notes what does not. `ret_hash` is "" when there was nothing to commit. */
+/* Commits what differs from HEAD, and notes what does not. `ret_hash` is "" when there was nothing to commit. FOREIGN_CHANGES: nothing was
+ * done, and the views of `plan`, which is filled also then, say of which files. */
 int workspaces_commit(struct service *service, const struct caller *caller, const struct workspace_commit_request *request,
-                      char ret_hash[65], size_t *ret_count, struct err *err);
+                      struct workspace_commit_plan *plan, char ret_hash[65], size_t *ret_count, struct err *err);
 
 /* ---- inside the room ---- */
 
 /* Before anything is applied: whether it could be committed. NO_REPOSITORY. */
 int workspace_commit_check(const struct workspace_row *row, const char *prefix, const struct workspace_approved *approved,
                            struct err *err);
-/* Of what was just applied; fills commit_hash or commit_error. */
+/* Of what was just applied, with what was applied to the same files before and is pending; fills commit_hash or commit_error. */
 void workspace_commit_approved(struct still *still, const struct workspace_approval *request,
                                struct workspace_approved *approved, const char *const *row_ids);
+
+/* ---- what is kept for a commit (workspace_contribution.c) ---- */
+
+int workspace_contributions_open(struct service *service, int *ret_fd, struct err *err);
+/* Of an approval that has landed: a path of the sandbox for each row. */
+void workspace_contributions_keep(struct still *still, const char *approval_id, const struct applied_change_row *rows,
+                                  const char *const *scope_paths, size_t count);
+void workspace_contributions_forget(struct service *service, const char *const *ids, size_t count);
+/* What nobody has committed for a month. */
+void workspace_contributions_sweep(struct service *service);

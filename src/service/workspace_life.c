@@ -278,7 +278,7 @@ void workspace_ended(struct service *service, struct ward *ward, const char *rea
         return;
     }
     workspaces_totals(service)->errors++;
-    workspaces_tell(service, &nobody, &row, "workspace_failed", "system", json_pack("{s:s}", "reason", row.reason));
+    workspaces_tell(service, &nobody, &row, "workspace_failed", NULL, json_pack("{s:s}", "reason", row.reason));
 }
 
 /* ---- what the last server left ---- */

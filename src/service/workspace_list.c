@@ -143,15 +143,18 @@ int workspaces_measure(struct service *service, struct workspace_row *row, struc
 /* ---- what is told ---- */
 
 void workspaces_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
-                     const char *actor, json_t *details)
+                     const char *claimed, json_t *details)
 {
-    const char *who = actor && *actor ? actor : *caller->owner ? caller->owner : row->owner;
-    bool is_ours = (actor && strcmp(actor, "system") == 0) || json_is_true(json_object_get(details, "automatic"));
+    bool is_automatic = json_is_true(json_object_get(details, "automatic"));
+    bool is_ours = is_automatic || (!*caller->owner && !caller->has_uid);
+    autofree char *who = is_automatic ? xdup(claimed) : caller_name(caller);
     json_t *payload = json_pack("{s:s, s:s, s:s}", "actor", who, "actorType", is_ours ? "system" : "user", "sandboxState",
                                 workspace_status_name((enum workspace_status) row->status));
 
     if (!payload)
         payload = json_object();
+    if (claimed && *claimed && !is_ours)
+        json_object_set_new(payload, "claimedActor", json_string(claimed));
     if (details)
         json_object_set_new(payload, "details", details);
     events_add(service,

@@ -106,6 +106,7 @@ struct workspace_approved {
     bool was_approved_before;
     char commit_hash[65];
     char commit_error[512];    /* it was applied, and could not be committed */
+    char note[512];            /* it was applied, and something else is still to be done */
     struct hook_results hooks; /* those that were run, or would have been */
     int64_t applied_ns;
 };

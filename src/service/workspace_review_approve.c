@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "review/expectation.h"
 #include "service/workspace_commit.h"
@@ -222,10 +223,32 @@ static int calm(struct approving *a, struct err *err)
                        "DIFF_STALE");
 }
 
+/* It has landed, and the sandbox still shows it as its own: that is told. Where files come from is known all the same, so they can be committed. */
+static int land_half(struct approving *a, const char *approval_id, const struct err *why, char ***ret_ids)
+{
+    struct workspace_approved *out = a->out;
+    struct err err = ERR_NONE;
+    int r = review_record_note(a->still, approval_id, ret_ids, &err);
+
+    snprintf(out->note, sizeof(out->note),
+             "all is applied, but not yet taken out of the sandbox, which is tried again when it is next looked at: %s",
+             why->text);
+    log_warn("what was applied is not taken out of its sandbox yet", LOG_STR("sandbox_id", a->still->row.id),
+             LOG_STR("error", why->text));
+    if (r < 0 && a->request->creates_commit)
+        snprintf(out->commit_error, sizeof(out->commit_error), "what was applied could not be noted, commit it later: %s",
+                 err.text);
+    return 0;
+}
+
 /* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
 static int land(struct approving *a, char ***ret_ids, struct err *err)
 {
-    struct review_record record = { .kind = "approve", .actor = a->request->actor, .ends = a->ends, .drops = !a->ends };
+    struct review_record record = { .kind = "approve",
+                                    .actor = a->request->actor,
+                                    .is_automatic = a->request->is_automatic,
+                                    .ends = a->ends,
+                                    .drops = !a->ends };
     struct err later = ERR_NONE;
     int r = calm(a, err);
 
@@ -239,14 +262,10 @@ static int land(struct approving *a, char ***ret_ids, struct err *err)
         return r;
     }
     a->out->applied_ns = clock_wall_ns();
+    const char *approval_id = *a->out->approve.id ? a->out->approve.id : WORKSPACE_APPROVAL_NONE;
     if (!a->ends)
         r = still_release_taken(a->still, &a->out->approve, &later);
-    if (r == 0)
-        r = *a->out->approve.id ? review_record_finish(a->still, a->out->approve.id, ret_ids, err)
-                                : review_record_finish(a->still, "none", ret_ids, err);
-    else
-        r = 0;
-    return r;
+    return r == 0 ? review_record_finish(a->still, approval_id, ret_ids, err) : land_half(a, approval_id, &later, ret_ids);
 }
 
 static void tell(struct approving *a)

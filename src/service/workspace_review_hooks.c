@@ -228,8 +228,11 @@ int approving_run_hooks(struct approving *a, struct workspace_row *row, struct e
     a->out->hooks = results;
     if (r == 0)
         r = refuse(&a->out->hooks, err);
-    if (r < 0 && err->reason && strcmp(err->reason, "HOOK_FAILED") == 0)
-        workspaces_tell(a->service, a->caller, row, "workspace_hook_failed", a->request->actor,
-                        json_pack("{s:o}", "hooks", workspace_hooks_brief(&a->out->hooks)));
+    if (r == 0 || !err->reason || strcmp(err->reason, "HOOK_FAILED") != 0)
+        return r;
+    json_t *details = json_pack("{s:o}", "hooks", workspace_hooks_brief(&a->out->hooks));
+    if (a->request->is_automatic)
+        json_object_set_new(details, "automatic", json_true());
+    workspaces_tell(a->service, a->caller, row, "workspace_hook_failed", a->request->actor, details);
     return r;
 }

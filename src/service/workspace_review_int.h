@@ -7,7 +7,7 @@
 
 /* What was decided, in the store before it is acknowledged: who asks later why a file is as it is must find it. */
 void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
-                 const char *actor, json_t *details);
+                 const char *claimed, json_t *details);
 
 /* ---- a workspace that keeps still (workspace_review_still.c) ---- */
 
@@ -164,7 +164,8 @@ int approving_refuse(struct err *err, enum err_code code, const char *reason, si
 
 struct review_record {
     const char *kind;  /* "approve", "undo" */
-    const char *actor; /* "" */
+    const char *actor; /* who they say that they are, or what decided; "" */
+    bool is_automatic;
     const char *undoes;
     bool ends;  /* the workspace is approved afterwards */
     bool drops; /* what was taken whole leaves the delta */
@@ -173,10 +174,15 @@ struct review_record {
 /* Durable before anything is written to the project. `approved` says what will be, by a dry run. */
 int review_record_begin(struct still *still, const struct review_record *record, const struct workspace_approved *approved,
                         struct err *err);
+/* The id in rows of what was approved and was there already, so that there is no record of it. */
+#define WORKSPACE_APPROVAL_NONE "none"
+
 /* It came to nothing. */
 void review_record_forget(struct still *still);
 /* It is done: rows of provenance, the status, and the record goes. `ret_ids`, if not NULL, are those of the rows, ended by NULL; free all. */
 int review_record_finish(struct still *still, const char *approval_id, char ***ret_ids, struct err *err);
+/* The same as far as rows go: the rest of it is left to whoever looks at the workspace next, and so the record stays. */
+int review_record_note(struct still *still, const char *approval_id, char ***ret_ids, struct err *err);
 /* What a killed server left; with the lock. */
 void review_record_recover(struct still *still);
 /* At the start. */

@@ -26,6 +26,7 @@
 #include "base/mem.h"
 #include "review/file_id.h"
 #include "service/events.h"
+#include "service/workspace_commit.h"
 #include "service/workspace_review_int.h"
 #include "store/applied_change_row.h"
 
@@ -35,9 +36,9 @@
 
 /* A database that takes nothing now does not make the decision undone: then it is in the log. */
 void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
-                 const char *actor, json_t *details)
+                 const char *claimed, json_t *details)
 {
-    workspaces_tell(service, caller, row, type, actor, details);
+    workspaces_tell(service, caller, row, type, claimed, details);
     events_flush(service);
 }
 
@@ -97,6 +98,7 @@ int review_record_begin(struct still *still, const struct review_record *record,
                         struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
+    autofree char *by = caller_name(still->caller);
     char before[ID_TEXT_MAX];
     int r = last_id(still->delta_path, before, NULL, err);
 
@@ -105,6 +107,8 @@ int review_record_begin(struct still *still, const struct review_record *record,
     put(&text, "kind", record->kind);
     put(&text, "before", before);
     put(&text, "actor", record->actor);
+    put(&text, "by", by);
+    put(&text, "automatic", record->is_automatic ? "1" : "");
     put(&text, "undoes", record->undoes ? record->undoes : "");
     put(&text, "ends", record->ends ? "1" : "");
     if (approved)
@@ -128,8 +132,8 @@ void review_record_forget(struct still *still)
 
 struct known {
     struct buf text;
-    const char *kind, *before, *actor, *undoes; /* borrowed from the text */
-    bool ends, is_whole;
+    const char *kind, *before, *actor, *by, *undoes; /* borrowed from the text */
+    bool ends, is_automatic, is_whole;
     const char **rows, **drops; /* owned arrays, borrowed items */
     size_t row_count, row_cap, drop_count, drop_cap;
 };
@@ -149,6 +153,10 @@ static void take(struct known *known, const char *key, const char *value)
         known->before = value;
     } else if (strcmp(key, "actor") == 0) {
         known->actor = value;
+    } else if (strcmp(key, "by") == 0) {
+        known->by = value;
+    } else if (strcmp(key, "automatic") == 0) {
+        known->is_automatic = *value;
     } else if (strcmp(key, "undoes") == 0) {
         known->undoes = value;
     } else if (strcmp(key, "ends") == 0) {
@@ -171,7 +179,7 @@ static int load(struct still *still, struct known *ret, struct err *err)
 
     if (r < 0)
         return r == -ENOENT ? r : err_errno(err, r, "reading what was being done");
-    ret->kind = ret->before = ret->actor = ret->undoes = "";
+    ret->kind = ret->before = ret->actor = ret->by = ret->undoes = "";
     for (size_t at = 0; at < ret->text.len;) {
         const char *key = ret->text.data + at;
         at += strnlen(key, ret->text.len - at) + 1;
@@ -204,8 +212,9 @@ static char *as_text(char *path)
     return buf_dup_take(&escaped);
 }
 
-static bool make_row(const struct still *still, const struct known *known, const char *approval_id, const char *line,
-                     struct applied_change_row *ret)
+/* The path in the sandbox, borrowed from the line; NULL: the line is none of ours. */
+static const char *make_row(const struct still *still, const struct known *known, const char *approval_id, const char *line,
+                            struct applied_change_row *ret)
 {
     const struct workspace_row *box = &still->row;
     unsigned long long size = 0;
@@ -214,10 +223,10 @@ static bool make_row(const struct still *still, const struct known *known, const
     int at = 0;
 
     if (sscanf(line, "%15s %llu %o %64s %n", kind, &size, &mode, hash, &at) < 4 || at == 0)
-        return false;
+        return NULL;
     autofree char *name = xprintf("%s:%s", approval_id, line + at);
     if (file_id_make(box->id, name, id) < 0)
-        return false;
+        return NULL;
     *ret = (struct applied_change_row){
         .id = xdup(id),
         .approval_id = xdup(approval_id),
@@ -226,7 +235,9 @@ static bool make_row(const struct still *still, const struct known *known, const
         .host_id = xdup(box->host_id),
         .owner = xdup(box->owner),
         .owner_type = xdup(box->owner_type),
-        .actor = xdup(*known->actor ? known->actor : box->account_id),
+        .actor = xdup(*known->actor ? known->actor
+                      : *known->by  ? known->by
+                                    : box->account_id),
         .relative_path = as_text(still_project_path(still->prefix, line + at)),
         .file_path = as_text(xprintf("%s/%s", strcmp(box->scope_path, "/") == 0 ? "" : box->scope_path, line + at)),
         .project_root = xdup(box->project_root),
@@ -238,17 +249,23 @@ static bool make_row(const struct still *still, const struct known *known, const
         .commit_hash = xdup(""),
         .commit_message = xdup(""),
     };
-    return true;
+    return line + at;
 }
 
 static int insert_rows(struct still *still, const struct known *known, const char *approval_id, char ***ret_ids,
                        struct err *err)
 {
     struct applied_change_rows rows = { .rows = xalloc((known->row_count + 1) * sizeof(*rows.rows)) };
+    autofree const char **paths = xalloc((known->row_count + 1) * sizeof(*paths));
     int r = 0;
 
-    for (size_t i = 0; i < known->row_count; i++)
-        rows.count += make_row(still, known, approval_id, known->rows[i], &rows.rows[rows.count]);
+    for (size_t i = 0; i < known->row_count; i++) {
+        const char *path = make_row(still, known, approval_id, known->rows[i], &rows.rows[rows.count]);
+        if (path)
+            paths[rows.count++] = path;
+    }
+    /* Before the rows: whoever finds one finds this. */
+    workspace_contributions_keep(still, approval_id, rows.rows, paths, rows.count);
     if (rows.count > 0)
         r = applied_change_row_insert(still->service->store, rows.rows, rows.count, err);
     if (r == 0 && ret_ids) {
@@ -314,6 +331,14 @@ int review_record_finish(struct still *still, const char *approval_id, char ***r
     return r < 0 ? r : finish(still, &known, approval_id, ret_ids, err);
 }
 
+int review_record_note(struct still *still, const char *approval_id, char ***ret_ids, struct err *err)
+{
+    autodone(known) struct known known = { .text = BUF_EMPTY };
+    int r = load(still, &known, err);
+
+    return r < 0 ? r : insert_rows(still, &known, approval_id, ret_ids, err);
+}
+
 /* ---- after a kill ---- */
 
 /* Of one that goes on with what it has, it stays; that it is no change was noted with the landing. A copy that cannot be held is left on its old
@@ -365,11 +390,16 @@ static int recover(struct still *still, const struct known *known, struct err *e
         r = finish(still, known, id, NULL, err);
     if (r < 0)
         return r;
-    review_tell(still->service, still->caller, &still->row,
+    json_t *details = json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1);
+    if (known->is_automatic)
+        json_object_set_new(details, "automatic", json_true());
+    /* By whoever decided it, not by whoever comes first now. */
+    review_tell(still->service, &(struct caller){ .owner = strcmp(known->by, CALLER_SYSTEM) == 0 ? "" : known->by },
+                &still->row,
                 *known->undoes ? "workspace_undone"
                 : known->ends  ? "workspace_approved"
                                : "workspace_partial_approved",
-                known->actor, json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1));
+                known->actor, details);
     log_info("what was being applied is applied", LOG_STR("sandbox_id", still->row.id), LOG_STR("approval_id", id));
     return 0;
 }

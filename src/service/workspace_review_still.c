@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -267,6 +268,8 @@ int still_release_taken(struct still *still, const struct approve *approve, stru
     autofree struct fence_drop *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
     int r = still_is_copy(still) ? stand_on_parts(still, approve, err) : 0;
 
+    if (fault_is("release-fails"))
+        r = err_set(err, ERR_UNAVAILABLE, -EIO, "the sandbox does not answer");
     if (r < 0)
         return r;
     for (size_t i = 0; i < approve->drop_count; i++)

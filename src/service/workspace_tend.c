@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "review/prune.h"
+#include "service/workspace_commit.h"
 #include "service/workspace_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
@@ -28,7 +29,7 @@ static void stop_now(struct service *service, const char *id, const char *why)
     if (workspace_hold(service, &system_caller, id, &ward, &row, &err) < 0)
         return;
     if (row.status == WORKSPACE_STATUS_ACTIVE && workspace_halt(service, ward, &row, 0, &err) == 0)
-        workspaces_tell(service, &system_caller, &row, "workspace_stopped", "system", json_pack("{s:s}", "reason", why));
+        workspaces_tell(service, &system_caller, &row, "workspace_stopped", NULL, json_pack("{s:s}", "reason", why));
     workspace_release(ward);
 }
 
@@ -47,8 +48,7 @@ static int remove_now(struct service *service, const struct caller *caller, cons
     if (r == 0)
         r = workspace_remove(service, ward, &row, 0, purges, err);
     if (r == 0)
-        workspaces_tell(service, caller, &row, type, caller == &system_caller ? "system" : NULL,
-                        json_pack("{s:s}", "reason", why));
+        workspaces_tell(service, caller, &row, type, NULL, json_pack("{s:s}", "reason", why));
     workspace_release(ward);
     return r;
 }
@@ -167,6 +167,7 @@ static void prune_now_and_then(struct service *service)
     service->prunes_at_ns = now_ns + (window_ns / 24 < PRUNE_EVERY_NS ? window_ns / 24 : PRUNE_EVERY_NS);
     if (workspaces_prune(service, &system_caller, false, &pruned, &err) < 0)
         log_warn("old approvals are not forgotten", LOG_STR("error", err.text));
+    workspace_contributions_sweep(service);
 }
 
 void workspaces_tend(struct service *service)

@@ -115,9 +115,10 @@ int workspaces_measure(struct service *service, struct workspace_row *row, struc
 /* Something of its life came to be: what its behaviour says of that is done. For runs, approvals, rejections. */
 void workspaces_happened(struct service *service, const char *id, enum behavior_event event);
 
-/* Into the audit. `type` is "workspace_approved" and so on; `actor` NULL: the caller. The payload is taken, NULL: nothing. */
+/* Into the audit. `type` is "workspace_approved" and so on; `claimed` is who they say that they are, NULL or "": they do not; of what was decided
+ * automatically it is what decided. The payload is taken, NULL: nothing. */
 void workspaces_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
-                     const char *actor, json_t *details);
+                     const char *claimed, json_t *details);
 
 /* ---- collecting ---- */
 

@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import pathlib
+import pwd
 import re
 import signal
 import uuid
@@ -246,12 +247,13 @@ def test_lists_are_filtered_and_paged(shared, project):
 
 
 def test_what_happened_is_in_the_audit(shared, project):
+    me = pwd.getpwuid(os.getuid()).pw_name  # who calls, not whose sandbox it is
     made = create(shared, project, owner="auditor")
     post(shared, made, "stop")
     delete(shared, made)
     status, body = shared.http("GET", f"{BASE}/{made['id']}/audit")
     assert status == 200 and [e["eventType"] for e in body["events"]] == ["deleted", "stopped", "created"]
-    assert all(e["sandboxId"] == made["id"] and e["actor"] == "auditor" and TIME.match(e["eventTime"]) for e in body["events"])
+    assert all(e["sandboxId"] == made["id"] and e["actor"] == me and e["actorType"] == "user" and TIME.match(e["eventTime"]) for e in body["events"])
     status, body = shared.http("GET", f"/api/v1/audit?sandbox_id={made['id']}&limit=1&offset=1")
     assert [e["eventType"] for e in body["events"]] == ["stopped"] and body["total"] == 3 and body["hasMore"] is True
     assert shared.http("GET", "/api/v1/audit?limit=x")[0] == 400

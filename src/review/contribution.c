@@ -1,0 +1,146 @@
+#include "review/contribution.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "review/image.h"
+
+#define FORMAT "agentfense-contribution-1"
+#define FILE_MAX ((size_t) 32 << 20) /* two files as large as images are */
+
+static void side_done(struct contribution_side *side)
+{
+    buf_done(&side->bytes);
+    *side = (struct contribution_side){ 0 };
+}
+
+void contribution_done(struct contribution *c)
+{
+    free(c->path);
+    side_done(&c->before);
+    side_done(&c->after);
+    *c = CONTRIBUTION_NONE;
+}
+
+/* ---- on disk: strings ended by NUL, then the bytes of both sides ---- */
+
+static void put(struct buf *out, const char *text)
+{
+    buf_add(out, text, strlen(text) + 1);
+}
+
+static void hash_of(const struct contribution_side *side, char out[2 * IMAGE_HASH_BYTES + 1])
+{
+    autodone(image) struct image image = IMAGE_NONE;
+
+    image_of_bytes(side->bytes.data ? side->bytes.data : "", side->bytes.len, 0600, &image);
+    for (size_t i = 0; i < IMAGE_HASH_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", image.hash[i]);
+}
+
+static void put_side(struct buf *out, const struct contribution_side *side)
+{
+    char hash[2 * IMAGE_HASH_BYTES + 1];
+
+    hash_of(side, hash);
+    autofree char *line = xprintf("%o %d %zu %s %s", (unsigned) side->mode, side->has_bytes, side->bytes.len, hash,
+                                  *side->blob ? side->blob : "-");
+    put(out, line);
+}
+
+int contribution_keep(int dir_fd, const char *name, const struct contribution *c)
+{
+    autodone(buf) struct buf out = BUF_EMPTY;
+
+    put(&out, FORMAT);
+    put(&out, c->path);
+    put_side(&out, &c->before);
+    put_side(&out, &c->after);
+    buf_add(&out, c->before.bytes.data ? c->before.bytes.data : "", c->before.bytes.len);
+    buf_add(&out, c->after.bytes.data ? c->after.bytes.data : "", c->after.bytes.len);
+    return file_put(dir_fd, name, out.data, out.len, 0600);
+}
+
+static const char *next(const struct buf *text, size_t *at)
+{
+    const char *word = text->data + *at, *end = *at < text->len ? memchr(word, 0, text->len - *at) : NULL;
+
+    if (!end)
+        return NULL;
+    *at += (size_t) (end - word) + 1;
+    return word;
+}
+
+struct side_line {
+    size_t len;
+    char hash[2 * IMAGE_HASH_BYTES + 1];
+};
+
+static bool take_line(const char *line, struct contribution_side *side, struct side_line *ret)
+{
+    unsigned mode = 0;
+    int has_bytes = 0;
+
+    if (!line || sscanf(line, "%o %d %zu %64s %40s", &mode, &has_bytes, &ret->len, ret->hash, side->blob) != 5)
+        return false;
+    side->mode = mode;
+    side->has_bytes = has_bytes;
+    if (strcmp(side->blob, "-") == 0)
+        side->blob[0] = 0;
+    return true;
+}
+
+static bool take_bytes(const struct buf *text, size_t *at, const struct side_line *line, struct contribution_side *side)
+{
+    char hash[2 * IMAGE_HASH_BYTES + 1];
+
+    if (line->len > text->len - *at)
+        return false;
+    buf_add(&side->bytes, text->data + *at, line->len);
+    *at += line->len;
+    hash_of(side, hash);
+    return strcmp(hash, line->hash) == 0;
+}
+
+int contribution_load(int dir_fd, const char *name, struct contribution *ret)
+{
+    autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
+    autodone(buf) struct buf text = BUF_EMPTY;
+    struct side_line before, after;
+    size_t at = 0;
+    int r = file_read(dir_fd, name, FILE_MAX, &text);
+
+    if (r < 0)
+        return r;
+    const char *format = next(&text, &at), *path = format ? next(&text, &at) : NULL;
+    if (!path || strcmp(format, FORMAT) != 0)
+        return -EBADMSG;
+    c.path = xdup(path);
+    if (!take_line(next(&text, &at), &c.before, &before) || !take_line(next(&text, &at), &c.after, &after) ||
+        !take_bytes(&text, &at, &before, &c.before) || !take_bytes(&text, &at, &after, &c.after) || at != text.len)
+        return -EBADMSG;
+    *ret = c;
+    c = CONTRIBUTION_NONE;
+    return 0;
+}
+
+static int sweep_one(const struct file_entry *entry, void *cookie)
+{
+    const struct timespec *kept = &entry->st->st_mtim;
+    int64_t kept_ns = (int64_t) kept->tv_sec * CLOCK_NS_PER_SEC + kept->tv_nsec;
+
+    if (S_ISREG(entry->st->st_mode) && kept_ns < *(const int64_t *) cookie)
+        unlinkat(entry->dirfd, entry->name, 0);
+    return FILE_WALK_SKIP;
+}
+
+int contribution_sweep(int dir_fd, int64_t before_ns, struct err *err)
+{
+    return file_walk(dir_fd, ".", sweep_one, &before_ns, err);
+}

@@ -1,0 +1,196 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/sha1.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/delta.h"
+#include "review/contribution.h"
+#include "review/landing_int.h"
+
+#define PIECE 65536
+
+struct contribution_source {
+    struct delta_about delta;
+    int base_fd, record_fd; /* owned; -1: there is no record */
+    struct step_log log;
+    const struct step **steps; /* owned array: of files, by path */
+    size_t count;
+};
+
+void contribution_source_close(struct contribution_source *s)
+{
+    if (!s)
+        return;
+    free(s->steps);
+    step_log_done(&s->log);
+    cleanup_fd(&s->base_fd);
+    cleanup_fd(&s->record_fd);
+    delta_about_done(&s->delta);
+    free(s);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct step *x = *(const struct step *const *) a, *y = *(const struct step *const *) b;
+
+    return strcmp(x->path, y->path);
+}
+
+/* A file in the place of a directory has a step for each: the directory's says nothing of files. */
+static void sort_steps(struct contribution_source *s)
+{
+    s->steps = xalloc((s->log.count + 1) * sizeof(*s->steps));
+    for (size_t i = 0; i < s->log.count; i++)
+        if (s->log.steps[i].kind != STEP_RMDIR)
+            s->steps[s->count++] = &s->log.steps[i];
+    if (s->count > 0)
+        qsort(s->steps, s->count, sizeof(*s->steps), by_path);
+}
+
+int contribution_source_open(const char *delta_path, const char *approval_id, struct contribution_source **ret, struct err *err)
+{
+    autoptr(contribution_source) s = xnew(struct contribution_source);
+    int r;
+
+    s->base_fd = s->record_fd = -1;
+    s->delta = DELTA_ABOUT_NONE;
+    r = delta_about_open(delta_path, &s->delta, err);
+    if (r < 0)
+        return r;
+    s->base_fd = path_open_real(s->delta.base_path, O_RDONLY | O_DIRECTORY);
+    if (s->base_fd < 0)
+        return err_errno(err, s->base_fd, "opening '%s'", s->delta.base_path);
+    autofree char *record = xprintf("approvals/%s", approval_id);
+    if (id_is_valid(LANDING_ID_PREFIX, approval_id)) {
+        s->record_fd = path_open_beneath(s->delta.meta_fd, record, O_RDONLY | O_DIRECTORY, 0);
+        r = s->record_fd < 0 ? s->record_fd : step_log_read(s->record_fd, &s->log);
+    }
+    if (r < 0)
+        return err_errno(err, r, "reading the record of '%s'", approval_id);
+    sort_steps(s);
+    *ret = steal_ptr(&s);
+    return 0;
+}
+
+static const struct step *find_step(const struct contribution_source *s, const char *path)
+{
+    struct step wanted = { .path = (char *) (uintptr_t) path };
+    const struct step *key = &wanted, **found = NULL;
+
+    if (s->count > 0)
+        found = bsearch(&key, s->steps, s->count, sizeof(*s->steps), by_path);
+    return found ? *found : NULL;
+}
+
+/* As git names it. */
+static int name_blob(int dir_fd, const char *path, char out[CONTRIBUTION_BLOB_MAX])
+{
+    autofd int fd = path_open_beneath(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    autofree uint8_t *piece = malloc(PIECE);
+    uint8_t digest[SHA1_DIGEST_SIZE];
+    struct sha1_ctx ctx;
+    struct stat st;
+    char head[40];
+
+    if (fd < 0 || !piece)
+        return fd < 0 ? fd : -ENOMEM;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    int n = snprintf(head, sizeof(head), "blob %lld", (long long) st.st_size);
+    sha1_init(&ctx);
+    sha1_update(&ctx, (size_t) n + 1, (const uint8_t *) head);
+    for (off_t at = 0; at < st.st_size;) {
+        off_t left = st.st_size - at;
+        ssize_t got = fd_pread_full(fd, piece, left < PIECE ? (size_t) left : PIECE, at);
+        if (got <= 0)
+            return got < 0 ? (int) got : -ESTALE;
+        sha1_update(&ctx, (size_t) got, piece);
+        at += got;
+    }
+    sha1_digest(&ctx, sizeof(digest), digest);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    return 0;
+}
+
+/* Of `image`, which was read from there; its bytes are taken. */
+static int fill_side(int dir_fd, const char *path, struct image *image, mode_t mode, struct contribution_side *ret)
+{
+    if (!S_ISREG(image->st.st_mode) && !S_ISLNK(image->st.st_mode))
+        return 0;
+    ret->mode = (image->st.st_mode & S_IFMT) | (mode & 0777);
+    ret->has_bytes = image->has_bytes;
+    ret->bytes = image->bytes;
+    image->bytes = BUF_EMPTY;
+    return image->has_bytes ? 0 : name_blob(dir_fd, path, ret->blob);
+}
+
+static int read_before(const struct contribution_source *s, const struct step *step, struct contribution_side *ret)
+{
+    autodone(image) struct image image = IMAGE_NONE;
+    autofree char *kept = xprintf("kept/%s", step->kept);
+    int r;
+
+    if (!S_ISREG(step->was.mode) && !S_ISLNK(step->was.mode))
+        return 0;
+    r = *step->kept ? image_read(s->record_fd, kept, &image) : -ESTALE;
+    return r < 0 ? r : fill_side(s->record_fd, kept, &image, step->was.mode, ret);
+}
+
+static bool has_landed(const struct step *step, const struct image *image)
+{
+    char hash[2 * IMAGE_HASH_BYTES + 1];
+
+    if ((image->st.st_mode ^ step->now.mode) & S_IFMT)
+        return false;
+    if (!S_ISREG(image->st.st_mode) || !*step->hash)
+        return S_ISDIR(image->st.st_mode) || step_file_is(&step->now, &image->st);
+    for (size_t i = 0; i < IMAGE_HASH_BYTES; i++)
+        snprintf(hash + 2 * i, 3, "%02x", image->hash[i]);
+    return strcmp(hash, step->hash) == 0;
+}
+
+static int read_after(const struct contribution_source *s, const struct step *step, const char *path,
+                      struct contribution_side *ret)
+{
+    autodone(image) struct image image = IMAGE_NONE;
+    int r;
+
+    if (step && step->kind == STEP_REMOVE)
+        return 0;
+    r = image_read(s->base_fd, path, &image);
+    if (r == 0 && step && step->kind != STEP_MODE && !has_landed(step, &image))
+        r = -ESTALE;
+    return r < 0 ? r : fill_side(s->base_fd, path, &image, step ? step->now.mode : image.st.st_mode, ret);
+}
+
+static void same_again(const struct contribution_side *side, mode_t mode, struct contribution_side *ret)
+{
+    ret->mode = side->mode ? (side->mode & S_IFMT) | (mode & 0777) : 0;
+    ret->has_bytes = side->has_bytes;
+    memcpy(ret->blob, side->blob, sizeof(ret->blob));
+    buf_add(&ret->bytes, side->bytes.data ? side->bytes.data : "", side->bytes.len);
+}
+
+int contribution_source_read(const struct contribution_source *s, const char *path, struct contribution *ret)
+{
+    autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
+    const struct step *step = find_step(s, path);
+    int r = read_after(s, step, path, &c.after);
+
+    if (r == 0 && step && step->kind != STEP_MODE)
+        r = read_before(s, step, &c.before);
+    else if (r == 0)
+        same_again(&c.after, step ? step->was.mode : c.after.mode, &c.before);
+    if (r < 0)
+        return r;
+    *ret = c;
+    c = CONTRIBUTION_NONE;
+    return 0;
+}
