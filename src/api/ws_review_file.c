@@ -146,6 +146,8 @@ json_t *ws_review_file(const struct ws_review_file *about, const struct file_cha
                        path_of(change->scope_path), "projectPath", path_of(change->path), "changeType",
                        file_change_kind_name(change->kind), "fileSize", (json_int_t) change->new_bytes, "fileMode",
                        (json_int_t) number, "approvalStatus", "pending");
+    if (change->old_mode)
+        json_object_set_new(object, "oldSize", json_integer((json_int_t) change->old_bytes));
     ws_set_time(object, "detectedAt", about->now_ns);
     set_mode(object, "oldMode", change->old_mode);
     set_mode(object, "newMode", change->new_mode);

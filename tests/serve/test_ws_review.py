@@ -136,13 +136,56 @@ def test_a_diff_has_both_paths_hunks_and_totals(shared):
         box.remove()
 
 
-def test_the_patch_is_one_that_git_applies(box):
-    box.sh("sed -i 's/two/TWO/' src/a.txt; printf 'a\\0b' > bin; chmod 755 README; mv doc/x.md doc/z.md; rm doc/y.md")
+def raw(box, query):
+    """A diff that is no JSON."""
     host, port = box.server.http_address.rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
-    connection.request("GET", f"{box.path}/diff?format=patch")
+    connection.request("GET", f"{box.path}/diff{query}")
     answer = connection.getresponse()
-    patch = answer.read()
+    return answer, answer.read()
+
+
+def test_only_what_was_shown_counts_as_shown(box):
+    box.sh("echo new > new.txt; echo four >> src/a.txt")
+    for query in ("?note=false", "?content=false", "?content=false&note=true", "?format=text&note=false", "?format=patch&note=0"):
+        raw(box, query)
+        assert refused(box.http("POST", "/approve", {}), 409)["details"]["reason"] == "DIFF_NOT_SERVED"
+    counted = box.diff("?content=false")
+    assert "unifiedDiff" not in counted and not any("hunks" in file for file in counted["files"])
+    assert [file["linesAdded"] for file in counted["files"]] == [1, 1] and counted["stats"]["complete"]
+    assert counted["diffHash"] == box.diff("?note=false")["diffHash"]
+    refused(box.http("GET", "/diff?note=maybe"), 400)
+    answer, text = raw(box, "?format=text")
+    assert answer.status == 200 and text.decode() == box.diff("?note=false")["unifiedDiff"]
+    assert box.approve({})["applied"] == 2
+
+
+def test_hashes_of_files_say_what_was_seen(box):
+    box.sh("echo new > new.txt; echo four >> src/a.txt")
+    seen = {file["filePath"]: file for file in box.diff("?note=false")["files"]}
+    assert seen["src/a.txt"]["oldSize"] == 14 and "oldSize" not in seen["new.txt"]
+    hashes = {seen["new.txt"]["id"]: seen["new.txt"]["hash"], "src/a.txt": seen["src/a.txt"]["hash"]}
+    box.sh("echo five >> src/a.txt; echo x > other.txt")
+    told = refused(box.http("POST", "/approve", {"files": ["new.txt", "src/a.txt"], "fileHashes": hashes}), 409)
+    assert told["details"]["reason"] == "DIFF_STALE" and "1 change is not what was seen" in told["error"]
+    assert [(file["filePath"], file["status"]) for file in told["details"]["files"]] == [("src/a.txt", "stale")]
+    told = refused(box.http("POST", "/approve", {"fileHashes": hashes}), 409)
+    assert ("other.txt", "not_shown") in [(file["filePath"], file["status"]) for file in told["details"]["files"]]
+    assert box.approve({"files": ["new.txt"], "fileHashes": hashes})["applied"] == 1 and box.read("new.txt") == b"new\n"
+    refused(box.http("POST", "/approve", {"fileHashes": {"a": 1}}), 400)
+
+
+def test_the_parts_of_a_rename_are_refused_by_its_path(box):
+    box.sh("mv src/long.txt src/moved.txt; sed -i '1s/.*/first/; 40s/.*/last/' src/moved.txt")
+    file = box.diff()["files"][0]
+    assert file["changeType"] == "renamed"
+    told = refused(box.http("POST", "/approve", {"hunks": [{"fileId": file["id"], "hunkIds": [file["hunks"][0]["id"]]}]}), 400)
+    assert "'src/moved.txt' is taken whole" in told["error"]
+
+
+def test_the_patch_is_one_that_git_applies(box):
+    box.sh("sed -i 's/two/TWO/' src/a.txt; printf 'a\\0b' > bin; chmod 755 README; mv doc/x.md doc/z.md; rm doc/y.md")
+    answer, patch = raw(box, "?format=patch")
     assert answer.status == 200 and answer.headers["ETag"] == f'"{box.diff()["diffHash"]}"'
     place = make_project()
     shutil.copytree(box.project, place, dirs_exist_ok=True)
