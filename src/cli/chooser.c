@@ -19,7 +19,7 @@ enum word { WORD_NONE, WORD_YES, WORD_NO };
 /* What is asked about at once. */
 struct question {
     size_t file, hunk;
-    bool is_whole; /* a file without hunks */
+    bool is_whole; /* a file without hunks, or one that cannot be taken in parts */
     enum word word;
 };
 
@@ -93,21 +93,26 @@ static const char *colour_of(const char *line)
     return *line == '+' ? "\033[32m" : *line == '-' ? "\033[31m" : NULL;
 }
 
+static void print_hunk(const struct dialog *d, const json_t *hunk)
+{
+    const json_t *line;
+    size_t i;
+
+    print_in(d, "\033[36m", text_of(hunk, "header"));
+    json_array_foreach(json_object_get(hunk, "lines"), i, line)
+        print_in(d, colour_of(json_string_value(line)), json_string_value(line));
+}
+
 static void print_question(struct dialog *d)
 {
     const struct question *q = &d->questions[d->at];
-    const json_t *file = json_array_get(d->files, q->file), *hunk, *line;
-    size_t i;
+    const json_t *hunks = hunks_of(d, q->file);
 
     if (d->shown_file != q->file)
-        print_header(d, file);
+        print_header(d, json_array_get(d->files, q->file));
     d->shown_file = q->file;
-    if (!q->is_whole) {
-        hunk = json_array_get(hunks_of(d, q->file), q->hunk);
-        print_in(d, "\033[36m", text_of(hunk, "header"));
-        json_array_foreach(json_object_get(hunk, "lines"), i, line)
-            print_in(d, colour_of(json_string_value(line)), json_string_value(line));
-    }
+    for (size_t i = q->hunk; i < (q->is_whole ? json_array_size(hunks) : q->hunk + 1); i++)
+        print_hunk(d, json_array_get(hunks, i));
     printf("%s(%zu/%zu) Approve this %s%s [y,n,q,a,d,j,k,?]? %s", d->is_coloured ? "\033[1;34m" : "", d->at + 1, d->count,
            q->is_whole ? "change" : "hunk",
            q->word == WORD_YES  ? " (was: yes)"
@@ -215,10 +220,12 @@ static void add_questions(struct dialog *d)
 {
     for (size_t i = 0; i < json_array_size(d->files); i++) {
         size_t hunks = json_array_size(hunks_of(d, i));
+        /* Half a rename is none. */
+        bool is_whole = hunks == 0 || *text_of(json_array_get(d->files, i), "oldProjectPath");
 
-        for (size_t j = 0; j < (hunks ? hunks : 1); j++) {
+        for (size_t j = 0; j < (is_whole ? 1 : hunks); j++) {
             vec_room(&d->questions, &d->cap, d->count);
-            d->questions[d->count++] = (struct question){ .file = i, .hunk = j, .is_whole = hunks == 0 };
+            d->questions[d->count++] = (struct question){ .file = i, .hunk = j, .is_whole = is_whole };
         }
     }
 }

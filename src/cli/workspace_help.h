@@ -29,7 +29,9 @@
     "\n"                                                                                                                       \
     "  --stat                 how many lines changed in each file\n"                                                           \
     "  --name-only            the paths of the changed files\n"                                                                \
-    "  --patch                exact bytes, as `git apply` takes them; to a file or a pipe\n"
+    "  --patch                exact bytes, as `git apply` takes them; to a file or a pipe\n"                                   \
+    "\n"                                                                                                                       \
+    "Of a workspace, --stat and --name-only do not count as having looked: 'agentfense approve' takes what was shown.\n"
 
 #define APPROVE_HELP                                                                                                           \
     "usage: agentfense approve SANDBOX [PATH...] [options]\n"                                                                  \

@@ -172,6 +172,72 @@ def test_approving_what_was_not_shown_is_refused(cli, changed, project):
     assert cli.json("inspect", changed)["status"] == "approved"
 
 
+def test_what_is_only_counted_was_not_shown(cli, changed, project):
+    for words in (["--stat"], ["--name-only"], ["-q"]):
+        cli.run("diff", changed, *words)
+        assert cli.json("approve", changed, code=1)["details"]["reason"] == "DIFF_NOT_SERVED"
+    assert "would apply 3 files" in cli.run("approve", "-n", "--all", changed).out
+    for last in ("q\n", "\x04"):
+        text, _ = on_terminal(cli, ["approve", "-p", changed], [last])
+        assert "(1/4) Approve this hunk" in text
+        assert cli.json("approve", changed, code=1)["details"]["reason"] == "DIFF_NOT_SERVED"
+    cli.run("diff", changed, "--stat", "--json")
+    cli.run("approve", changed)
+
+
+def test_a_dry_run_says_what_it_would_do(cli, changed):
+    cli.run("diff", changed)
+    told = cli.run("approve", "-n", changed, "src").out
+    assert "  would apply: src/new.py\n" in told and "applied" not in told
+    assert "is empty" in cli.run("diff", changed, "", code=2).err
+    assert "is empty" in cli.run("approve", changed, "", code=2).err
+
+
+def test_a_rename_is_asked_about_as_a_whole(cli, made, project):
+    cli.run("exec", made, "--", "mv n.txt moved.txt; sed -i '2s/.*/two/; 30s/.*/thirty/' moved.txt")
+    text, code = on_terminal(cli, ["approve", "-p", made], ["y\n"], {"NO_COLOR": "1"})
+    assert code == 0 and "(1/1) Approve this change" in text and "renamed n.txt -> moved.txt" in text, text
+    assert "+two" in text and "+thirty" in text
+    assert not (project / "n.txt").exists() and "thirty\n" in (project / "moved.txt").read_text()
+
+
+def test_what_changes_meanwhile_is_asked_about_again(make, project):
+    cli = make()
+    cli.serve()
+    made = cli.say("create", "--scope", project, "--preset", "full-access")
+    cli.run("exec", made, "--", CHANGE)
+
+    class Meanwhile(list):
+        """The agent goes on when the last of the first questions is answered."""
+
+        def __getitem__(self, at):
+            if at == 3:
+                cli.run("exec", made, "--", "echo newer > src/new.py; echo other > unseen.txt")
+            return super().__getitem__(at)
+
+    text, code = on_terminal(cli, ["approve", "-p", made], Meanwhile(["y\n", "n\n", "y\n", "y\n", "y\n"]), {"NO_COLOR": "1"})
+    assert code == 0 and "src/new.py has changed since you saw it" in text and "(1/1) Approve this hunk" in text, text
+    assert (project / "src/new.py").read_text() == "newer\n" and not (project / "old.txt").exists()
+    assert (project / "n.txt").read_text() == NUMBERS.replace("2\n", "two\n", 1)
+    assert not (project / "unseen.txt").exists()
+    assert "unseen.txt" in cli.run("approve", made, code=1).err
+
+
+def test_sizes_before_and_after(cli, made, project):
+    (project / "picture").write_bytes(b"\0" * 100)
+    cli.run("exec", made, "--", "head -c 50 /dev/zero > picture")
+    assert " picture | Bin 100 -> 50 bytes\n" in cli.run("diff", made, "--stat").out
+
+
+def test_many_files_come_at_once(cli, made, project):
+    cli.run("exec", made, "--", "mkdir many; for n in $(seq 2300); do echo $n > many/$n; done")
+    assert cli.run("diff", made).out.count("diff --git") == 2300
+    assert len(cli.run("diff", made, "--name-only").out.splitlines()) == 2300
+    assert " 2300 files changed, 2300 insertions(+)\n" in cli.run("diff", made, "--stat").out
+    assert cli.run("diff", made, "--patch").stdout.count(b"diff --git") == 2300
+    assert "would apply 2300 files" in cli.run("approve", "-n", made).out
+
+
 def test_all_is_what_there_is_now_and_files_leave_the_rest(cli, changed, project):
     cli.run("diff", changed)
     assert cli.run("approve", changed, "src").out == \
@@ -229,7 +295,7 @@ def test_what_would_stop_it_wants_consent(cli, project):
 def test_conflicts_rebase_and_warnings(cli, made, project):
     cli.run("exec", made, "--", "sed -i '2s/.*/two/' n.txt; echo x > .envrc")
     (project / "n.txt").write_text(NUMBERS.replace("2\n", "TWO\n", 1).replace("40\n", "40\n41\n"))
-    assert "n.txt" in cli.run("conflicts", made, code=1).out
+    assert "  conflict: n.txt" in cli.run("conflicts", made, code=1).out
     cli.run("diff", made)
     done = cli.run("approve", made, "n.txt", code=1)
     assert "conflict: n.txt" in done.err
