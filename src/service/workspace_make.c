@@ -157,6 +157,9 @@ static int fill(struct service *service, const struct caller *caller, const stru
     const char *driver = NULL;
     int r = check_request(service, request, err);
 
+    /* Where nothing else is said, a scope that is named whole is a project of its own; whether this caller may have it is seen below. */
+    if (r == 0 && !*where.project_root && *where.scope_path == '/')
+        where.project_root = where.scope_path;
     if (r == 0 && !*where.project_root)
         r = err_invalid(err, "projectRoot is required: this server has no default (workspace.project_root)");
     if (r == 0)

@@ -104,6 +104,19 @@ def test_the_examples_word_for_word(make):
     subprocess.run(["rm", "-rf", str(top)], check=True)
 
 
+def test_a_whole_path_is_a_project_where_none_is_configured(make):
+    """The first call of the guide, word for word, on a server that was told nothing."""
+    top = make_project()
+    server = make().start()
+    status, made = server.http("POST", "/api/v1/sandboxes", {"scopePath": str(top)})
+    assert status == 201 and made["projectRoot"] == made["scopePath"] == str(top), made
+    assert server.http("DELETE", f"/api/v1/sandboxes/{made['id']}")[0] == 204
+    refused(server.http("POST", "/api/v1/sandboxes", {"scopePath": "relative"}), 400)
+    refused(server.http("POST", "/api/v1/sandboxes", {"scopePath": str(top / "none")}), 400)
+    refused(server.http("POST", "/api/v1/sandboxes", {}), 400)
+    subprocess.run(["rm", "-rf", str(top)], check=True)
+
+
 # ---- diff ----
 
 
