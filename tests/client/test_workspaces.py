@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import socket
 import subprocess
 import termios
 
@@ -405,6 +406,43 @@ def test_the_other_name_has_the_words_of_the_tool(cli, tool, project):
     tool("delete", made)
     assert "unknown command" in tool("no-such", code=2).stderr
     assert tool("version").stdout.startswith("workspace-sandbox ")
+
+
+def test_the_other_name_has_terminals(cli, tool, project):
+    made = tool("create", f"--scope={project}").stdout.strip()
+    try:
+        link = cli.top / "workspace-sandbox"
+        done = subprocess.run([link, "shell", made], input="echo from $((40 + 2))\n", capture_output=True, text=True, env=cli.environment(), timeout=WAIT,
+                              cwd=cli.top)
+        assert done.returncode == 0 and "from 42" in done.stdout, done
+        assert tool("attach", made, "pr_none", code=125).stderr.startswith("workspace-sandbox attach: ")
+        assert "shell" in tool("help").stdout and "attach" in tool("help").stdout
+    finally:
+        tool("delete", made)
+
+
+def test_the_other_name_is_coloured_when_told(cli, tool, project):
+    made = tool("create", f"--scope={project}").stdout.strip()
+    tool("exec", made, "--", "echo new > old.txt")
+    assert "\033[32m+new" in tool("--color", "diff", made).stdout
+    assert "\033" not in tool("--no-color", "diff", made).stdout and "\033" not in tool("diff", made).stdout
+    tool("delete", made)
+
+
+def test_the_other_name_is_what_errors_begin_with(cli, tool):
+    assert tool("list", "--status", "nonsense", code=2).stderr.startswith("workspace-sandbox list: ")
+    assert tool("delete", "no-such", code=125).stderr.startswith("workspace-sandbox delete: ")
+
+
+def test_a_request_may_take_as_long_as_is_said(cli, tool):
+    assert "AGENTFENSE_HTTP_TIMEOUT" in tool("list", code=2, env={"WORKSPACE_SANDBOX_HTTP_TIMEOUT": "soon"}).stderr
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        base = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        for given in ("1", "500ms"):
+            told = tool("--api-base", base, "list", code=125, env={"WORKSPACE_SANDBOX_HTTP_TIMEOUT": given}).stderr
+            assert "timed out" in told, told
 
 
 def test_the_other_name_has_its_own_settings(cli, tool):
