@@ -135,8 +135,8 @@ static int check_request(struct service *service, const struct workspace_request
         return err_invalid(err,
                            "autoApprove is not for this server: a person has to approve (workspace.require_human_approval)");
     if (!workspace_driver_choose(service, request->driver, NULL))
-        return err_refuse(err, -EINVAL, request->driver,
-                          "is no driver that this server has; GET /api/v1/driver/options lists them");
+        return err_because(err, err_refuse(err, -EINVAL, request->driver, "is no driver that this server has"),
+                           "DRIVER_UNKNOWN");
     return 0;
 }
 
