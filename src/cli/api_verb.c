@@ -69,8 +69,13 @@ static int find_command(int argc, char **argv)
 
 static int refuse_words(const struct api_call *call, struct err *err)
 {
-    return err_invalid(err, "%s; see 'agentfense %s --help'",
-                       call->word_count < call->verb->words_min ? "a word is missing" : "one word too many", call->verb->name);
+    if (call->word_count < call->verb->words_min)
+        return err_invalid(err, "a word is missing; see 'agentfense %s --help'", call->verb->name);
+    autodone(buf) struct buf shown = BUF_EMPTY;
+    const char *word = call->words[call->verb->words_max];
+    buf_add_excerpt(&shown, word, strlen(word));
+    return err_invalid(err, "one word too many: '%s'; see 'agentfense %s --help'", shown.data ? shown.data : "",
+                       call->verb->name);
 }
 
 static int parse(struct api_call *call, int argc, char **argv, struct err *err)

@@ -366,6 +366,45 @@ def test_reserved_paths_are_kept_apart(cli, made, project):
     cli.run("rm", other)
 
 
+# ---- what is wrong, and what to do ----
+
+
+def test_what_is_not_active_is_told_how_to_be(cli, made):
+    cli.run("stop", made)
+    assert f"'agentfense start {made[:8]}' starts it" in cli.run("exec", made, "--", "true", code=125).err
+    cli.run("reject", made)
+    assert f"'agentfense restore {made[:8]}'" in cli.run("approve", made, "--all", code=1).err
+
+
+def test_remedies_are_in_the_words_of_the_verbs(cli, made, project):
+    told = cli.run("create", "--scope", project, code=125).err
+    assert "--no-lock" in told and "noLock" not in told and "agentfense ps -w" in told
+    assert "there are full" in cli.run("create", "--scope", project, "--no-lock", "--profile", "zzz", code=2).err
+    told = cli.run("create", "--scope", project, "--no-lock", "--driver", "zzz", code=2).err
+    assert "fence, overlayfs and copy" in told and "/api/" not in told
+    told = cli.run("logs", "--pid", "pr_zzz", made, code=125).err
+    assert "agentfense processes" in told and "'pr_zzz'" in told
+    gone = "00000000-0000-4000-8000-000000000000"
+    assert "agentfense ps -w" in cli.run("diff", gone, code=125).err
+    cli.run("exec", made, "--", "echo x > new.txt")
+    told = cli.run("undo", made, "ap_zzz", code=125).err
+    assert "'ap_zzz' is no approval" in told and "agentfense events" in told
+
+
+def test_words_that_are_off_are_named(cli, made, project):
+    assert "--scope is empty" in cli.run("create", "--scope", "", code=2).err
+    assert "--project '/nosuch'" in cli.run("pending", "--project", "/nosuch", code=125).err
+    assert "--project '/nosuch'" in cli.run("commit", "--project", "/nosuch", code=125).err
+    told = cli.run("gc", "-n", "--older-than", "soon", code=2).err
+    assert "--older-than" in told and "soon" in told and "maxAge" not in told
+    assert "one word too many: 'surplus'" in cli.run("conflicts", made, "surplus", code=2).err
+
+
+def test_the_status_counts_workspaces(cli, made):
+    assert cli.json("status")["workspaces"]["active"] >= 1
+    assert re.search(r"^workspaces: [1-9]\d* active, ", cli.run("status").out, re.M)
+
+
 # ---- by the other name ----
 
 
