@@ -105,7 +105,8 @@ static void answer_error(struct ws *ws, int r, struct err *err)
     response->content_type = "application/json";
     response->size_bytes = -1;
     buf_clear(&response->body);
-    if (err->reason && !json_object_get(ws->details, "reason"))
+    /* A sandbox that is not there is told by 404 without a reason: clients tell it by that from what is not in one. */
+    if (err->reason && strcmp(err->reason, "SANDBOX_NOT_FOUND") != 0 && !json_object_get(ws->details, "reason"))
         ws_detail(ws, "reason", json_string(err->reason));
     if (status == 401)
         web_add_header(ws->web, "WWW-Authenticate", "Bearer");

@@ -109,7 +109,7 @@ int workspace_refuse(int status, const json_t *told, struct err *err)
     if (!*error)
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %d)", status);
     buf_add_escaped(&text, error, strlen(error));
-    add_remedy(&text, reason, error);
+    add_remedy(&text, status == 404 && !*reason ? "SANDBOX_NOT_FOUND" : reason, error);
     if (*hint && (!*reason || strcmp(reason, "DRIVER_FAILED") == 0) && !strstr(hint, "/api/v1") && !strstr(hint, "docs/")) {
         buf_add_str(&text, "; ");
         buf_add_escaped(&text, hint, strlen(hint));
