@@ -60,8 +60,14 @@ int ws_status_of(enum err_code code)
     }
 }
 
-static const char *hint_of(int status)
+static const char *hint_of(int status, const char *reason)
 {
+    if (reason && strcmp(reason, "PROCESS_UNKNOWN") == 0)
+        return "GET /api/v1/sandboxes/{id}/processes lists those of a sandbox";
+    if (reason && strcmp(reason, "PROFILE_UNKNOWN") == 0)
+        return "GET /api/v1/config/profiles lists those that there are";
+    if (reason && strcmp(reason, "DRIVER_UNKNOWN") == 0)
+        return "GET /api/v1/driver/options lists those that there are";
     switch (status) {
     case 400:
         return "see docs/workspace.md for what this request takes";
@@ -99,9 +105,13 @@ static void answer_error(struct ws *ws, int r, struct err *err)
     response->content_type = "application/json";
     response->size_bytes = -1;
     buf_clear(&response->body);
+    /* A sandbox that is not there is told by 404 without a reason: clients tell it by that from what is not in one. */
+    if (err->reason && strcmp(err->reason, "SANDBOX_NOT_FOUND") != 0 && !json_object_get(ws->details, "reason"))
+        ws_detail(ws, "reason", json_string(err->reason));
     if (status == 401)
         web_add_header(ws->web, "WWW-Authenticate", "Bearer");
-    web_add_error(&response->body, status, err->text, ws->hint ? ws->hint : hint_of(status), is_retryable, ws->details);
+    web_add_error(&response->body, status, err->text, ws->hint ? ws->hint : hint_of(status, err->reason), is_retryable,
+                  ws->details);
 }
 
 static bool is_known(const char *const *keys, const char *key)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/ws_handlers.h"
 #include "api/ws_json.h"
 #include "base/mem.h"
 
@@ -13,6 +14,11 @@
 #define VARIABLES_MAX 1000
 #define INPUT_MAX ((size_t) 4 << 20)
 #define LIMIT_MAX ((int64_t) 1 << 31)
+
+const char *const ws_command_keys[] = { "command",    "args",       "allowNetwork",   "env",
+                                        "workingDir", "sessionId",  "isolationLevel", "memoryLimitMB",
+                                        "cpuTimeSec", "timeoutSec", "maxProcesses",   "maxOpenFiles",
+                                        "name",       "stdin",      "stdinEncoding",  NULL };
 
 void ws_command_done(struct ws_command *command)
 {

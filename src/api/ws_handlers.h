@@ -18,6 +18,8 @@ int ws_workspace(struct ws *ws, struct err *err);
 int ws_validate_path(struct ws *ws, struct err *err);
 
 /* ws_gc.c */
+extern const char *const ws_create_keys[];
+extern const char *const ws_command_keys[];
 extern const char *const ws_gc_keys[];
 int ws_gc(struct ws *ws, struct err *err);
 int ws_gc_preview(struct ws *ws, struct err *err);

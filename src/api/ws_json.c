@@ -151,8 +151,12 @@ static int parse_int(const char *name, const char *text, int64_t least, int64_t 
     size_t len = strlen(text);
     int64_t value;
 
-    if (len == 0 || len > 18 || strspn(text, "0123456789") != len)
-        return err_invalid(err, "%s must be a whole number", name);
+    if (len == 0 || len > 18 || strspn(text, "0123456789") != len) {
+        autodone(buf) struct buf shown = BUF_EMPTY;
+
+        buf_add_excerpt(&shown, text, len);
+        return err_invalid(err, "%s must be a whole number, not '%s'", name, shown.data ? shown.data : "");
+    }
     value = strtoll(text, NULL, 10);
     if (value < least || value > most)
         return err_invalid(err, "%s must be from %lld to %lld", name, (long long) least, (long long) most);

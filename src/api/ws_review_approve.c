@@ -11,25 +11,14 @@
 #include "base/mem.h"
 #include "service/workspace_review.h"
 
-const char *const ws_approve_keys[] = { "mode",
-                                        "files",
-                                        "fileIds",
-                                        "hunks",
-                                        "hunkRanges",
-                                        "actor",
-                                        "commitMessage",
-                                        "commitMsg",
-                                        "createCommit",
-                                        "force",
-                                        "overrideAcceptance",
-                                        "acknowledge",
-                                        "dryRun",
-                                        "diffHash",
-                                        "version",
-                                        "runHooks",
-                                        "noVerify",
-                                        "stop",
-                                        NULL };
+#define HASHES_MAX 100000
+
+const char *const ws_approve_keys[] = {
+    "mode",          "files",     "fileIds",      "hunks",   "hunkRanges",         "actor",
+    "commitMessage", "commitMsg", "createCommit", "force",   "overrideAcceptance", "acknowledge",
+    "dryRun",        "diffHash",  "fileHashes",   "version", "runHooks",           "noVerify",
+    "stop",          NULL
+};
 
 /* ---- the request ---- */
 
@@ -94,6 +83,8 @@ static int take_request(struct ws *ws, bool needs_choice, struct ws_review_choic
         r = take_acknowledge(ws->body, ret, words, err);
     if (r == 0)
         r = ws_get_text(ws->body, "diffHash", 0, &ret->diff_hash, err);
+    if (r == 0)
+        r = ws_get_pairs(ws->body, "fileHashes", HASHES_MAX, &ret->hashes, err);
     if (r == 0)
         r = ws_get_text(ws->body, "actor", 0, &ret->actor, err);
     if (r == 0)

@@ -25,6 +25,8 @@ struct page {
     size_t count, total, shown;
     int64_t offset, limit;
     int64_t now_ns;
+    bool has_content; /* hunks and text, not only which files and how many lines */
+    bool is_noted;    /* whoever asks shows it: it may be approved */
     json_t *files;
     struct buf text;
 };
@@ -36,6 +38,19 @@ static void page_done(struct page *page)
     buf_done(&page->text);
 }
 
+/* Without content nothing is shown. */
+static int take_wishes(struct ws *ws, struct page *page, struct err *err)
+{
+    int r;
+
+    page->has_content = page->is_noted = true;
+    r = ws_query_bool(ws, "content", &page->has_content, err);
+    if (r == 0)
+        r = ws_query_bool(ws, "note", &page->is_noted, err);
+    page->is_noted &= page->has_content;
+    return r;
+}
+
 /* A path from either root; what is in it, too. */
 static int take_page(struct ws *ws, struct page *page, struct err *err)
 {
@@ -45,10 +60,11 @@ static int take_page(struct ws *ws, struct page *page, struct err *err)
     struct change_set_query query = { 0 };
     int r;
 
-    page->limit = LIMIT_DEFAULT;
     r = ws_query_int(ws, "limit", 1, LIMIT_MAX, &page->limit, err);
     if (r == 0)
         r = ws_query_int(ws, "offset", 0, INT32_MAX, &page->offset, err);
+    if (r == 0)
+        r = take_wishes(ws, page, err);
     if (r < 0)
         return r;
     query.offset = (size_t) page->offset;
@@ -81,8 +97,9 @@ static int show(struct page *page, struct err *err)
 
         if (r < 0)
             return r;
-        json_array_append_new(page->files, ws_review_file(&about, change, &compared));
-        ws_review_add_text(&page->text, change, &compared);
+        json_array_append_new(page->files, ws_review_file(&about, change, page->has_content ? &compared : NULL));
+        if (page->has_content)
+            ws_review_add_text(&page->text, change, &compared);
     }
     return 0;
 }
@@ -116,15 +133,16 @@ static json_t *body_of(struct page *page)
 {
     struct workspace_diff *diff = page->diff;
     struct change_totals totals = change_set_totals(&diff->set);
-    json_t *body =
-        json_pack("{s:s, s:O, s:o, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", diff->row.id, "files",
-                  page->files, "unifiedDiff", ws_text(page->text.data ? page->text.data : "", page->text.len), "totalAdded",
-                  (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted, "totalModified",
-                  (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed, "stats", stats_of(&totals),
-                  "diffHash", diff->hash, "projectRoot", ws_text(diff->row.project_root, strlen(diff->row.project_root)),
-                  "scopePath", ws_text(diff->row.scope_path, strlen(diff->row.scope_path)), "scopePrefix",
-                  ws_text(diff->prefix, strlen(diff->prefix)), "directories", directories_of(diff));
+    json_t *body = json_pack("{s:s, s:O, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", diff->row.id, "files",
+                             page->files, "totalAdded", (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted,
+                             "totalModified", (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed,
+                             "stats", stats_of(&totals), "diffHash", diff->hash, "projectRoot",
+                             ws_text(diff->row.project_root, strlen(diff->row.project_root)), "scopePath",
+                             ws_text(diff->row.scope_path, strlen(diff->row.scope_path)), "scopePrefix",
+                             ws_text(diff->prefix, strlen(diff->prefix)), "directories", directories_of(diff));
 
+    if (page->has_content)
+        json_object_set_new(body, "unifiedDiff", ws_text(page->text.data ? page->text.data : "", page->text.len));
     ws_set_time(body, "generated", page->now_ns);
     json_object_set_new(body, "total", json_integer((json_int_t) page->total));
     json_object_set_new(body, "offset", json_integer((json_int_t) page->offset));
@@ -154,7 +172,7 @@ static int answer_json(struct ws *ws, struct page *page, struct err *err)
     if (r == 0 && diff->set.count <= MEASURED_MAX)
         r = change_set_measure(&diff->set, NULL, 0, err);
     if (r == 0)
-        r = workspaces_diff_served(ws->service, diff, page->places, page->shown, err);
+        r = workspaces_diff_served(ws->service, diff, page->places, page->is_noted ? page->shown : 0, err);
     if (r < 0)
         return r;
     snprintf(tag, sizeof(tag), "\"%s\"", diff->hash);
@@ -167,8 +185,26 @@ static int send_piece(const void *bytes, size_t len, void *cookie)
     return web_write(cookie, bytes, len);
 }
 
+static int send_text(struct ws *ws, struct page *page, struct err *err)
+{
+    struct change_set *set = &page->diff->set;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < page->count; i++) {
+        autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
+
+        r = file_diff_make(set, &set->items[page->places[i]], &compared, err);
+        buf_clear(&page->text);
+        if (r == 0)
+            ws_review_add_text(&page->text, &set->items[page->places[i]], &compared);
+        if (r == 0)
+            r = web_write(ws->web, page->text.data, page->text.len);
+    }
+    return r;
+}
+
 /* It is read while it is sent: the hash in its header is of the moment before, and what was shown is what was sent. */
-static int answer_patch(struct ws *ws, struct page *page, struct err *err)
+static int answer_stream(struct ws *ws, struct page *page, bool is_patch, struct err *err)
 {
     struct workspace_diff *diff = page->diff;
     char tag[CHANGE_SET_HASH_MAX + 2];
@@ -180,12 +216,12 @@ static int answer_patch(struct ws *ws, struct page *page, struct err *err)
     web_add_header(ws->web, "ETag", tag);
     if (is_known(ws, tag))
         return ws_answer_empty(ws, 304);
-    ws->web->response.content_type = "text/x-diff; charset=utf-8";
+    ws->web->response.content_type = is_patch ? "text/x-diff; charset=utf-8" : "text/plain; charset=utf-8";
     web_add_header(ws->web, "X-Content-Type-Options", "nosniff");
     r = web_begin(ws->web);
     if (r == 0)
-        r = patch_write(&diff->set, page->places, page->count, send_piece, ws->web, err);
-    return r < 0 ? r : workspaces_diff_served(ws->service, diff, page->places, page->count, err);
+        r = is_patch ? patch_write(&diff->set, page->places, page->count, send_piece, ws->web, err) : send_text(ws, page, err);
+    return r < 0 ? r : workspaces_diff_served(ws->service, diff, page->places, page->is_noted ? page->count : 0, err);
 }
 
 int ws_diff(struct ws *ws, struct err *err)
@@ -193,18 +229,19 @@ int ws_diff(struct ws *ws, struct err *err)
     autodone(workspace_diff) struct workspace_diff diff = WORKSPACE_DIFF_NONE;
     autodone(page) struct page page = { .diff = &diff, .now_ns = clock_wall_ns() };
     const char *format = web_query(ws->web, "format");
-    bool is_patch = format && strcmp(format, "patch") == 0;
+    bool is_patch = format && strcmp(format, "patch") == 0, is_stream = is_patch || (format && strcmp(format, "text") == 0);
     int64_t began_ns = clock_now_ns();
-    int r = !format || !*format || is_patch || strcmp(format, "json") == 0
+    int r = !format || !*format || is_stream || strcmp(format, "json") == 0
                 ? 0
-                : err_refuse(err, -EINVAL, format, "is no format; there are json and patch");
+                : err_refuse(err, -EINVAL, format, "is no format; there are json, text and patch");
 
+    page.limit = is_stream ? 0 : LIMIT_DEFAULT;
     if (r == 0)
         r = workspaces_diff(ws->service, &ws->caller, ws->id, &diff, err);
     if (r == 0)
         r = take_page(ws, &page, err);
     if (r == 0)
-        r = is_patch ? answer_patch(ws, &page, err) : answer_json(ws, &page, err);
+        r = is_stream ? answer_stream(ws, &page, is_patch, err) : answer_json(ws, &page, err);
     workspaces_totals(ws->service)->diff_ns += (uint64_t) (clock_now_ns() - began_ns);
     return r < 0 ? ws_explain(ws, r, err, NULL) : 0;
 }

@@ -139,7 +139,7 @@ static void set_rename(json_t *object, const struct file_change *change)
 
 json_t *ws_review_file(const struct ws_review_file *about, const struct file_change *change, const struct file_diff *diff)
 {
-    char id[FILE_ID_LEN + 1] = "", hash[CHANGE_HASH_TEXT_MAX];
+    char id[FILE_ID_LEN + 1] = "", hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
     mode_t mode = change->new_mode ? change->new_mode : change->old_mode;
     unsigned number = (unsigned) (mode & 07777) | (S_ISLNK(mode) ? GO_MODE_SYMLINK : 0);
     json_t *object;
@@ -149,6 +149,8 @@ json_t *ws_review_file(const struct ws_review_file *about, const struct file_cha
                        path_of(change->scope_path), "projectPath", path_of(change->path), "changeType",
                        file_change_kind_name(change->kind), "fileSize", (json_int_t) change->new_bytes, "fileMode",
                        (json_int_t) number, "approvalStatus", "pending");
+    if (change->old_mode)
+        json_object_set_new(object, "oldSize", json_integer((json_int_t) change->old_bytes));
     ws_set_time(object, "detectedAt", about->now_ns);
     set_mode(object, "oldMode", change->old_mode);
     set_mode(object, "newMode", change->new_mode);
@@ -163,7 +165,8 @@ json_t *ws_review_file(const struct ws_review_file *about, const struct file_cha
                                       acknowledge_text(change->acknowledge)));
     if (change->is_hashed) {
         change_hash_text(change->hash, hash);
-        json_object_set_new(object, "hash", json_string(hash));
+        standing_text(&change->standing, standing);
+        json_object_set_new(object, "hash", json_sprintf("%s%s%s", hash, *standing ? "-" : "", standing));
     }
     if (change->state == RECONCILE_MERGES)
         json_object_set_new(object, "merged", json_true());

@@ -28,7 +28,8 @@ static const struct ws_route routes[] = {
     { "GET", V1 "/validate-path", ws_validate_path, .summary = "Tells whether a sandbox could be over a path." },
 
     /* life */
-    { "POST", V1 "/sandboxes", ws_create, .summary = "Makes a sandbox over a live directory.", .flags = WS_NEEDS_BODY },
+    { "POST", V1 "/sandboxes", ws_create, .summary = "Makes a sandbox over a live directory.", .flags = WS_NEEDS_BODY,
+      .keys = ws_create_keys },
     { "GET", V1 "/sandboxes", ws_list, .summary = "Lists sandboxes, the newest first." },
     { "GET", ONE, ws_get, .summary = "Tells about a sandbox." },
     { "DELETE", ONE, ws_delete, .summary = "Deletes a sandbox; its changes stay in the trash for a while.", .flags = WS_BODY },
@@ -43,9 +44,11 @@ static const struct ws_route routes[] = {
       .keys = ws_gc_keys },
 
     /* commands, processes, logs, terminals, files */
-    { "POST", ONE "/exec", ws_exec, "Runs a command and waits for its end.", .flags = WS_NEEDS_BODY },
-    { "POST", ONE "/processes", ws_process_start, "Starts a process in the background.", .flags = WS_NEEDS_BODY },
-    { "POST", ONE "/start-process", ws_process_start, "Starts a process in the background.", .flags = WS_NEEDS_BODY },
+    { "POST", ONE "/exec", ws_exec, "Runs a command and waits for its end.", .flags = WS_NEEDS_BODY, .keys = ws_command_keys },
+    { "POST", ONE "/processes", ws_process_start, "Starts a process in the background.", .flags = WS_NEEDS_BODY,
+      .keys = ws_command_keys },
+    { "POST", ONE "/start-process", ws_process_start, "Starts a process in the background.", .flags = WS_NEEDS_BODY,
+      .keys = ws_command_keys },
     { "GET", ONE "/processes", ws_process_list, "Lists the processes in the background.", .flags = WS_EITHER },
     { "DELETE", ONE "/processes", ws_process_end_all, "Ends all processes in the background.", .flags = WS_EITHER },
     { "POST", ONE "/processes/kill-all", ws_process_end_all, "Ends all processes in the background.",

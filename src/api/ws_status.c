@@ -20,25 +20,33 @@
 
 /* ---- health ---- */
 
-int ws_health(struct ws *ws, struct err *err)
+json_t *ws_health_make(struct service *service, bool *ret_is_up)
 {
     struct err failure = ERR_NONE;
     int64_t asked_ns = clock_now_ns();
-    bool is_up = service_check(ws->service, &failure) == 0;
+    bool is_up = service_check(service, &failure) == 0;
     double latency_ms = (double) (clock_now_ns() - asked_ns) / CLOCK_NS_PER_MS;
-    (void) err;
-
-    const char *root = workspaces_project_root(ws->service);
-    int64_t started_ns = workspaces_totals(ws->service)->started_ns;
+    const char *root = workspaces_project_root(service);
+    int64_t started_ns = workspaces_totals(service)->started_ns;
     json_t *database = json_pack("{s:b, s:f}", "connected", is_up, "latency_ms", latency_ms);
     if (!is_up)
         json_object_set_new(database, "error", json_string("the database does not answer"));
-    json_t *answer = json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}}", "status", is_up ? "healthy" : "unhealthy",
-                               "service", "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds",
-                               (json_int_t) ((clock_now_ns() - started_ns) / CLOCK_NS_PER_SEC), "dependencies", "database",
-                               database, "driver", workspace_driver_choose(ws->service, "", NULL), "config", "projectRoot",
-                               ws_text(root, strlen(root)));
+    json_t *answer =
+        json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}}", "status", is_up ? "healthy" : "unhealthy", "service",
+                  "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds",
+                  (json_int_t) ((clock_now_ns() - started_ns) / CLOCK_NS_PER_SEC), "dependencies", "database", database,
+                  "driver", workspace_driver_choose(service, "", NULL), "config", "projectRoot", ws_text(root, strlen(root)));
     ws_set_time(answer, "timestamp", clock_wall_ns());
+    *ret_is_up = is_up;
+    return answer;
+}
+
+int ws_health(struct ws *ws, struct err *err)
+{
+    bool is_up;
+    json_t *answer = ws_health_make(ws->service, &is_up);
+
+    (void) err;
     return ws_answer(ws, is_up ? 200 : 503, answer);
 }
 
@@ -129,6 +137,15 @@ static int take_metrics(struct service *service, const struct caller *caller, st
     return 0;
 }
 
+static json_t *json_of(const struct metric metrics[METRICS])
+{
+    json_t *answer = json_object();
+
+    for (size_t i = 0; i < METRICS; i++)
+        json_object_set_new(answer, metrics[i].json_name, json_real(metrics[i].value));
+    return answer;
+}
+
 int ws_metrics(struct ws *ws, struct err *err)
 {
     const char *format = web_query(ws->web, "format");
@@ -137,25 +154,34 @@ int ws_metrics(struct ws *ws, struct err *err)
 
     if (r < 0)
         return r;
-    if (format && strcmp(format, "json") == 0) {
-        json_t *answer = json_object();
-        for (size_t i = 0; i < METRICS; i++)
-            json_object_set_new(answer, metrics[i].json_name, json_real(metrics[i].value));
-        return ws_answer(ws, 200, answer);
-    }
+    if (format && strcmp(format, "json") == 0)
+        return ws_answer(ws, 200, json_of(metrics));
     ws->web->response.content_type = "text/plain; version=0.0.4; charset=utf-8";
     for (size_t i = 0; i < METRICS; i++)
         add_text(&ws->web->response.body, &metrics[i]);
     return 0;
 }
 
-void ws_metrics_add(struct service *service, struct buf *out)
+static int take_all(struct service *service, struct metric ret[METRICS])
 {
     const struct caller all = { .owner = "", .is_admin = true, .cancel_fd = -1 };
-    struct metric metrics[METRICS];
     struct err ignored = ERR_NONE;
 
-    if (take_metrics(service, &all, metrics, &ignored) < 0)
+    return take_metrics(service, &all, ret, &ignored);
+}
+
+json_t *ws_metrics_make(struct service *service)
+{
+    struct metric metrics[METRICS];
+
+    return take_all(service, metrics) < 0 ? NULL : json_of(metrics);
+}
+
+void ws_metrics_add(struct service *service, struct buf *out)
+{
+    struct metric metrics[METRICS];
+
+    if (take_all(service, metrics) < 0)
         return;
     for (size_t i = 0; i < METRICS; i++)
         add_text(out, &metrics[i]);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -69,8 +70,13 @@ static int find_command(int argc, char **argv)
 
 static int refuse_words(const struct api_call *call, struct err *err)
 {
-    return err_invalid(err, "%s; see 'agentfense %s --help'",
-                       call->word_count < call->verb->words_min ? "a word is missing" : "one word too many", call->verb->name);
+    if (call->word_count < call->verb->words_min)
+        return err_invalid(err, "a word is missing; see 'agentfense %s --help'", call->verb->name);
+    autodone(buf) struct buf shown = BUF_EMPTY;
+    const char *word = call->words[call->verb->words_max];
+    buf_add_excerpt(&shown, word, strlen(word));
+    return err_invalid(err, "one word too many: '%s'; see 'agentfense %s --help'", shown.data ? shown.data : "",
+                       call->verb->name);
 }
 
 static int parse(struct api_call *call, int argc, char **argv, struct err *err)
@@ -149,6 +155,19 @@ static int load_config(const struct api_options *o, struct config *config, struc
     return config_load(config, argc, argv, err);
 }
 
+/* "30s", or seconds. */
+static int read_timeout(int64_t *ret_ms, struct err *err)
+{
+    const char *given = from_environment("AGENTFENSE_HTTP_TIMEOUT");
+    bool is_number = given && strspn(given, "0123456789") == strlen(given);
+    autofree char *text = given ? xprintf("%s%s", given, is_number ? "s" : "") : NULL;
+    int64_t ns = 0;
+    int r = text ? clock_parse_duration(text, &ns, err) : 0;
+
+    *ret_ms = (ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+    return r < 0 ? err_wrap(err, r, "AGENTFENSE_HTTP_TIMEOUT") : 0;
+}
+
 static int open_client(struct api_call *call, struct err *err)
 {
     const struct api_options *o = &call->options;
@@ -164,6 +183,8 @@ static int open_client(struct api_call *call, struct err *err)
     };
     int r = o->token_file ? read_token(o->token_file, &token, err) : 0;
 
+    if (r == 0)
+        r = read_timeout(&options.timeout_ms, err);
     if (r == 0 && !options.server)
         r = load_config(o, &config, err);
     if (r == 0) {

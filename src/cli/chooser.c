@@ -19,7 +19,7 @@ enum word { WORD_NONE, WORD_YES, WORD_NO };
 /* What is asked about at once. */
 struct question {
     size_t file, hunk;
-    bool is_whole; /* a file without hunks, or one that is not taken by them */
+    bool is_whole; /* a file without hunks, or one that cannot be taken in parts */
     enum word word;
 };
 
@@ -111,17 +111,13 @@ static void print_hunk(const struct dialog *d, const json_t *hunk)
 static void print_question(struct dialog *d)
 {
     const struct question *q = &d->questions[d->at];
-    const json_t *file = json_array_get(d->files, q->file), *hunk;
-    size_t i;
+    const json_t *hunks = hunks_of(d, q->file);
 
     if (d->shown_file != q->file)
-        print_header(d, file);
+        print_header(d, json_array_get(d->files, q->file));
     d->shown_file = q->file;
-    json_array_foreach(hunks_of(d, q->file), i, hunk)
-    {
-        if (q->is_whole || i == q->hunk)
-            print_hunk(d, hunk);
-    }
+    for (size_t i = q->hunk; i < (q->is_whole ? json_array_size(hunks) : q->hunk + 1); i++)
+        print_hunk(d, json_array_get(hunks, i));
     printf("%s(%zu/%zu) Approve this %s%s [y,n,q,a,d,j,k,?]? %s", d->is_coloured ? "\033[1;34m" : "", d->at + 1, d->count,
            q->is_whole ? "change" : "hunk",
            q->word == WORD_YES  ? " (was: yes)"
@@ -232,7 +228,9 @@ static void add_questions(struct dialog *d)
 {
     for (size_t i = 0; i < json_array_size(d->files); i++) {
         size_t hunks = json_array_size(hunks_of(d, i));
-        bool is_whole = hunks == 0 || json_is_true(json_object_get(json_array_get(d->files, i), "wholeOnly"));
+        const json_t *file = json_array_get(d->files, i);
+        /* Half a rename is none. */
+        bool is_whole = hunks == 0 || json_is_true(json_object_get(file, "wholeOnly")) || *text_of(file, "oldProjectPath");
 
         for (size_t j = 0; j < (is_whole ? 1 : hunks); j++) {
             vec_room(&d->questions, &d->cap, d->count);

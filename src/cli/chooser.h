@@ -1,6 +1,6 @@
 /*
  * Asking a person about each hunk, as `git add -p` does. The changes come as the API tells them (docs/workspace.md), each a file with its hunks;
- * one without hunks, such as a link, a mode or bytes that are no text, is asked about as a whole.
+ * one without hunks, such as a link, a mode or bytes that are no text, is asked about as a whole, and so is one that was renamed.
  */
 #pragma once
 

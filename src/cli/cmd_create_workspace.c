@@ -99,6 +99,8 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         return 0;
     switch (option) {
     case 's':
+        if (!*argument)
+            return err_invalid(err, "--scope is empty; '.' is where you are");
         o->scope = argument;
         return 0;
     case 'p':

@@ -137,7 +137,8 @@ static int report_one(struct report *report, const struct edit *edit, struct err
     } else if (report->form == OPT_STAT) {
         print_stat(report, edit, &diff);
     } else {
-        diff_print_text(diff.text.data ? diff.text.data : "", diff.text.len, report->is_coloured && report->form != OPT_PATCH);
+        diff_print_text(&(struct diff_print){ .is_coloured = report->is_coloured && report->form != OPT_PATCH },
+                        diff.text.data ? diff.text.data : "", diff.text.len);
     }
     return 0;
 }

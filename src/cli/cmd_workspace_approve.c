@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/chooser.h"
 #include "cli/client_verbs.h"
-#include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/said.h"
 #include "cli/verb.h"
 #include "cli/workspace.h"
 #include "cli/workspace_diff.h"
@@ -110,81 +109,7 @@ static int check(struct api_call *call, struct err *err)
         return err_invalid(err, "--verify is for --dry-run: otherwise the hooks are always run");
     if (json_object_get(o->body, "commitMessage") && !json_object_get(o->body, "createCommit"))
         return err_invalid(err, "-m is the message of a commit: --commit");
-    return 0;
-}
-
-/* ---- choosing ---- */
-
-static json_t *chosen_ids(const json_t *file, const struct choice *choice)
-{
-    json_t *ids = json_array(), *hunk;
-    size_t i;
-
-    json_array_foreach(json_object_get(file, "hunks"), i, hunk)
-    {
-        if (choice->hunks[i])
-            json_array_append_new(ids, json_string(json_text(hunk, "id")));
-    }
-    return ids;
-}
-
-/* Who says yes to a change that is shown with a warning has given it a word of its own. */
-static void add_choices(json_t *body, const json_t *files, const struct choice_list *choices)
-{
-    json_t *whole = json_array(), *parts = json_array(), *known = json_array();
-
-    for (size_t i = 0; i < choices->count; i++) {
-        const json_t *file = json_array_get(files, i);
-        const struct choice *choice = &choices->items[i];
-        const char *id = json_text(file, "id");
-
-        if (choice->taken == 0)
-            continue;
-        if (choice->is_whole)
-            json_array_append_new(whole, json_string(id));
-        else
-            json_array_append_new(parts, json_pack("{s:s, s:o}", "fileId", id, "hunkIds", chosen_ids(file, choice)));
-        if (json_object_get(file, "acknowledge"))
-            json_array_append_new(known, json_string(id));
-    }
-    if (json_array_size(whole) > 0)
-        json_object_set(body, "fileIds", whole);
-    if (json_array_size(parts) > 0)
-        json_object_set(body, "hunks", parts);
-    if (json_array_size(known) > 0 && !json_object_get(body, "acknowledge"))
-        json_object_set(body, "acknowledge", known);
-    json_decref(whole);
-    json_decref(parts);
-    json_decref(known);
-}
-
-/* 1: nothing was chosen. Nobody else waits for our state while a person thinks. */
-static int ask_for_hunks(struct api_call *call, const char *id, struct err *err)
-{
-    struct approve_words *o = call->own;
-    autodone(choice_list) struct choice_list choices = { 0 };
-    autojson diff = NULL;
-    int r = workspace_diff_load(call, id, call->words + 1, call->word_count - 1, &diff, err);
-
-    if (r < 0)
-        return r;
-    if (json_array_size(json_object_get(diff, "files")) == 0) {
-        puts("nothing to approve");
-        return 1;
-    }
-    api_pause(call);
-    r = chooser_run(json_object_get(diff, "files"), interrupt_read, &choices, err);
-    if (r == 0)
-        r = api_resume(call, err);
-    if (r < 0)
-        return r;
-    if (choices.taken == 0) {
-        puts("nothing was chosen");
-        return 1;
-    }
-    add_choices(o->body, json_object_get(diff, "files"), &choices);
-    json_object_set_new(o->body, "diffHash", json_string(json_text(diff, "diffHash")));
-    return 0;
+    return workspace_diff_check_paths(call->words + 1, call->word_count - 1, err);
 }
 
 static int add_paths(struct api_call *call, struct err *err)
@@ -206,12 +131,21 @@ static int add_paths(struct api_call *call, struct err *err)
 
 /* ---- telling ---- */
 
-static void print_file(FILE *out, const json_t *file)
+static const char *status_of(const json_t *file, bool is_dry)
+{
+    const char *status = json_text(file, "status");
+
+    if (is_dry && strcmp(status, "applied") == 0)
+        return "would apply";
+    return is_dry && strcmp(status, "partly") == 0 ? "would apply partly" : status;
+}
+
+static void print_file(FILE *out, const json_t *file, bool is_dry)
 {
     const json_t *acknowledge = json_object_get(file, "acknowledge");
     const char *reason = json_text(file, "reason");
 
-    fprintf(out, "  %s: ", json_text(file, "status"));
+    fprintf(out, "  %s: ", status_of(file, is_dry));
     output_escaped(out, json_text(file, "projectPath"));
     if (json_object_get(file, "hunksTotal"))
         fprintf(out, " (%lld of %lld hunks)", json_number(file, "hunksApplied"), json_number(file, "hunksTotal"));
@@ -224,12 +158,12 @@ static void print_file(FILE *out, const json_t *file)
     fputc('\n', out);
 }
 
-static void print_files(FILE *out, const json_t *files)
+static void print_files(FILE *out, const json_t *files, bool is_dry)
 {
     const json_t *file;
     size_t i;
 
-    json_array_foreach(files, i, file) print_file(out, file);
+    json_array_foreach(files, i, file) print_file(out, file, is_dry);
 }
 
 /* What they printed comes without anything that a terminal would take for more than text: the server saw to that, and so do we. */
@@ -263,7 +197,7 @@ static void explain(const char *id, const json_t *details)
 {
     const char *reason = json_text(details, "reason");
 
-    print_files(stderr, json_object_get(details, "files"));
+    print_files(stderr, json_object_get(details, "files"), false);
     print_hooks(stderr, json_object_get(details, "hooks"));
     if (strcmp(reason, "DIFF_NOT_SERVED") == 0 || strcmp(reason, "DIFF_STALE") == 0)
         fprintf(stderr, "look at them first: agentfense diff %.8s; or say --all\n", id);
@@ -282,7 +216,7 @@ static int tell(struct api_call *call, const char *id, json_t *answer)
     if (call->options.is_json) {
         output_json(json_incref(answer));
     } else if (!call->options.is_quiet) {
-        print_files(stdout, json_object_get(answer, "files"));
+        print_files(stdout, json_object_get(answer, "files"), is_dry);
         print_hooks(stdout, json_object_get(answer, "hooks"));
         printf("%s %lld file%s", is_dry ? "would apply" : "applied", applied, applied == 1 ? "" : "s");
         if (remaining > 0)
@@ -306,26 +240,86 @@ static int tell(struct api_call *call, const char *id, json_t *answer)
     return EXIT_OURS;
 }
 
+static int send(struct api_call *call, const char *id, json_t **answer, struct err *err)
+{
+    struct approve_words *o = call->own;
+
+    return workspace_decide(call, json_incref(o->body), answer, err, "/api/v1/sandboxes/%s/approve", id);
+}
+
+/* What a person can be asked again about. */
+static bool is_stale(const json_t *answer)
+{
+    const char *reason = json_text(json_object_get(answer, "details"), "reason");
+
+    return strcmp(reason, "DIFF_STALE") == 0 || strcmp(reason, "HUNK_UNKNOWN") == 0 || strcmp(reason, "FILE_UNKNOWN") == 0;
+}
+
+static int say_none(const char *what)
+{
+    puts(what);
+    return EXIT_SUCCESS;
+}
+
+/* Until it is taken, refused for another reason, or nothing is left of it. */
+static int send_said(struct api_call *call, const char *id, struct said *said, json_t **answer, struct err *err)
+{
+    struct approve_words *o = call->own;
+    int r, again = 0;
+
+    do {
+        *err = ERR_NONE;
+        said_put(said, o->body);
+        r = send(call, id, answer, err);
+        if (r == 0 || !is_stale(*answer))
+            return r;
+        struct err later = ERR_NONE;
+        again = said_ask_again(said, call, id, &later);
+        if (again < 0) {
+            *err = later;
+            return again;
+        }
+    } while (again == 0 && !said_is_empty(said));
+    return r;
+}
+
+static int run_asking(struct api_call *call, const char *id, struct err *err)
+{
+    autodone(said) struct said said = SAID_NOTHING;
+    autojson answer = NULL;
+    int r = said_ask(&said, call, id, call->words + 1, call->word_count - 1, err);
+
+    if (r < 0)
+        return r;
+    if (r > 0 || said_is_empty(&said))
+        return say_none(r > 0 ? "nothing to approve" : "nothing was chosen");
+    r = send_said(call, id, &said, &answer, err);
+    if (r != 0 && said_is_empty(&said))
+        return say_none("nothing is left of what was chosen");
+    if (r == EXIT_REFUSED)
+        explain(id, json_object_get(answer, "details"));
+    return r == 0 ? tell(call, id, answer) : r;
+}
+
 static int run(struct api_call *call, struct err *err)
 {
     struct approve_words *o = call->own;
-    char id[UUID_TEXT_MAX];
+    char id[UUID_TEXT_MAX], hash[WORKSPACE_DIFF_HASH_MAX];
     autojson answer = NULL;
-    autojson diff = NULL;
     int r = workspace_find(call->client, call->words[0], id, err);
 
     if (r == 0 && o->asks)
-        r = ask_for_hunks(call, id, err);
-    else if (r == 0)
+        return run_asking(call, id, err);
+    if (r == 0)
         r = add_paths(call, err);
     if (r == 0 && o->is_all) {
-        r = workspace_diff_load(call, id, NULL, 0, &diff, err);
+        r = workspace_diff_hash(call, id, hash, err);
         if (r == 0)
-            json_object_set_new(o->body, "diffHash", json_string(json_text(diff, "diffHash")));
+            json_object_set_new(o->body, "diffHash", json_string(hash));
     }
     if (r != 0)
-        return r < 0 ? r : EXIT_SUCCESS;
-    r = workspace_decide(call, json_incref(o->body), &answer, err, "/api/v1/sandboxes/%s/approve", id);
+        return r;
+    r = send(call, id, &answer, err);
     if (r == EXIT_REFUSED && !call->options.is_json)
         explain(id, json_object_get(answer, "details"));
     return r == 0 ? tell(call, id, answer) : r;

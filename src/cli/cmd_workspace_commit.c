@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cli/client_verbs.h"
 #include "cli/grid.h"
@@ -67,6 +68,25 @@ static int set_text(json_t *body, const char *key, const char *text, struct err 
     return 0;
 }
 
+/* A project that is not there has nothing, and is no project. */
+static int find_project(const char *given, char **ret, struct err *err)
+{
+    autofree char *real = realpath(given, NULL);
+
+    if (!real)
+        return err_errno(err, -errno, "--project '%s'", given);
+    *ret = steal_ptr(&real);
+    return 0;
+}
+
+static int check_span(const char *option, const char *given, struct err *err)
+{
+    int64_t ns;
+    int r = given ? clock_parse_duration(given, &ns, err) : 0;
+
+    return r < 0 ? err_wrap(err, r, "%s", option) : 0;
+}
+
 static bool printed_as_json(const struct api_call *call, json_t *answer)
 {
     if (call->options.is_json)
@@ -91,10 +111,12 @@ static int run_pending(struct api_call *call, struct err *err)
     static const struct workspace_table table = { "summaries", "sandboxId", titles, add_pending };
     const struct commit_options *o = call->own;
     autodone(buf) struct buf path = BUF_EMPTY;
-    autofree char *project = o->project ? workspace_absolute(o->project) : NULL;
+    autofree char *project = NULL;
     autojson answer = NULL;
-    int r;
+    int r = o->project ? find_project(o->project, &project, err) : 0;
 
+    if (r < 0)
+        return r;
     buf_add_str(&path, "/api/v1/pending?limit=10000");
     workspace_add_query(&path, "projectRoot", project);
     r = workspace_ask(call, "GET", NULL, &answer, err, "%s", path.data);
@@ -161,10 +183,12 @@ static void print_preview(const json_t *answer)
 static int fill_commit(struct api_call *call, json_t *body, struct err *err)
 {
     const struct commit_options *o = call->own;
-    autofree char *project = o->project ? workspace_absolute(o->project) : call->word_count ? NULL : workspace_absolute(".");
+    autofree char *project = o->project || call->word_count ? NULL : workspace_absolute(".");
     json_t *ids = json_array();
-    int r = set_text(body, "projectRoot", project, err);
+    int r = o->project ? find_project(o->project, &project, err) : 0;
 
+    if (r == 0)
+        r = set_text(body, "projectRoot", project, err);
     if (r == 0 && !o->is_dry)
         r = set_text(body, "commitMessage", o->message, err);
     if (r == 0)
@@ -220,6 +244,12 @@ static int fill_gc(const struct commit_options *o, json_t *body, struct err *err
     long long limit = o->limit ? strtoll(o->limit, &end, 10) : 0;
     int r = o->limit && (*end || limit < 1) ? err_invalid(err, "--limit '%s' is no number above 0", o->limit) : 0;
 
+    if (r == 0)
+        r = check_span("--older-than", o->older_than, err);
+    if (r == 0)
+        r = check_span("--idle", o->idle, err);
+    if (r == 0)
+        r = check_span("--trash", o->trash, err);
     if (r == 0)
         r = set_text(policy, "maxAge", o->older_than, err);
     if (r == 0)

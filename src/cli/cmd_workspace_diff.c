@@ -15,6 +15,8 @@
 #include "cli/workspace_help.h"
 #include "review/diff_text.h"
 
+#define PAGE_FILES "20000"
+
 enum { OPT_STAT = 1, OPT_NAME_ONLY, OPT_PATCH };
 
 static const struct option options[] = {
@@ -37,48 +39,86 @@ static void add_path(struct buf *out, const char *id, const char *path)
     workspace_add_query(out, "path", path);
 }
 
-static int load_path(struct api_call *call, const char *id, const char *path, json_t **ret, struct err *err)
+static int say_unchanged(const char *path, struct err *err)
+{
+    return err_refuse(err, -ENOENT, path, "has no changes");
+}
+
+/* Each page is a walk of its own on the other side: few, rather than short. */
+static void add_page(struct buf *out, const char *id, const char *path, enum workspace_diff_use use, long long offset)
+{
+    autofree char *from = xprintf("%lld", offset);
+
+    add_path(out, id, path);
+    workspace_add_query(out, "limit", PAGE_FILES);
+    workspace_add_query(out, "offset", offset ? from : NULL);
+    if (use != WORKSPACE_DIFF_SHOWN)
+        workspace_add_query(out, use == WORKSPACE_DIFF_COUNTED ? "content" : "note", "false");
+}
+
+static void append(json_t *whole, const json_t *page)
+{
+    json_array_extend(json_object_get(whole, "files"), json_object_get(page, "files"));
+    /* The hash stays that of the first: if anything changed until the last page, it is of another diff, and nothing is approved. */
+    if (!json_object_get(whole, "unifiedDiff"))
+        return;
+    autofree char *text = xprintf("%s%s", json_text(whole, "unifiedDiff"), json_text(page, "unifiedDiff"));
+    json_object_set_new(whole, "unifiedDiff", json_string(text));
+}
+
+static int load_path(struct api_call *call, const char *id, const char *path, enum workspace_diff_use use, json_t **ret,
+                     struct err *err)
 {
     long long offset = 0;
 
     do {
         autodone(buf) struct buf line = BUF_EMPTY;
-        autofree char *from = xprintf("%lld", offset);
         autojson page = NULL;
-        json_t *more;
         int r;
 
-        add_path(&line, id, path);
-        workspace_add_query(&line, "offset", offset ? from : NULL);
+        add_page(&line, id, path, use, offset);
         r = workspace_ask(call, "GET", NULL, &page, err, "%s", line.data);
         if (r < 0)
             return r;
         if (path && json_number(page, "total") == 0)
-            return err_refuse(err, -ENOENT, path, "has no changes");
-        more = json_object_get(page, "nextOffset");
-        offset = json_integer_value(more);
-        if (!*ret) {
+            return say_unchanged(path, err);
+        offset = json_number(page, "nextOffset");
+        if (*ret)
+            append(*ret, page);
+        else
             *ret = json_incref(page);
-            continue;
-        }
-        json_array_extend(json_object_get(*ret, "files"), json_object_get(page, "files"));
-        autofree char *text = xprintf("%s%s", json_text(*ret, "unifiedDiff"), json_text(page, "unifiedDiff"));
-        json_object_set_new(*ret, "unifiedDiff", json_string(text));
-        /* The hash stays that of the first: if anything changed until the last page, it is of another diff, and nothing is approved. */
     } while (offset > 0);
-    if (*ret)
-        json_object_del(*ret, "nextOffset");
+    json_object_del(*ret, "nextOffset");
     return 0;
 }
 
-int workspace_diff_load(struct api_call *call, const char *id, char **paths, int path_count, json_t **ret, struct err *err)
+int workspace_diff_check_paths(char **paths, int path_count, struct err *err)
+{
+    for (int i = 0; i < path_count; i++)
+        if (!*paths[i])
+            return err_invalid(err, "a PATH is empty; leave it out for all changes");
+    return 0;
+}
+
+int workspace_diff_load(struct api_call *call, const char *id, char **paths, int path_count, enum workspace_diff_use use,
+                        json_t **ret, struct err *err)
 {
     int r = 0;
 
     if (path_count == 0)
-        return load_path(call, id, NULL, ret, err);
+        return load_path(call, id, NULL, use, ret, err);
     for (int i = 0; r == 0 && i < path_count; i++)
-        r = load_path(call, id, paths[i], ret, err);
+        r = load_path(call, id, paths[i], use, ret, err);
+    return r;
+}
+
+int workspace_diff_hash(struct api_call *call, const char *id, char ret[WORKSPACE_DIFF_HASH_MAX], struct err *err)
+{
+    autojson page = NULL;
+    int r = workspace_ask(call, "GET", NULL, &page, err, "/api/v1/sandboxes/%s/diff?content=false&limit=1", id);
+
+    if (r == 0)
+        snprintf(ret, WORKSPACE_DIFF_HASH_MAX, "%s", json_text(page, "diffHash"));
     return r;
 }
 
@@ -126,39 +166,77 @@ static void print_names(const json_t *diff)
     }
 }
 
-/* Also when the server has done it: it may be another's. */
-static void print_text(const json_t *diff, bool is_coloured)
+/* ---- streams ---- */
+
+struct stream {
+    const char *path; /* NULL: all */
+    const char *format;
+    bool is_safe; /* made so before it is printed: the server may be another's */
+    struct diff_print print;
+    struct buf rest; /* a line whose end has not come yet */
+    size_t len;
+};
+
+static void print_lines(struct stream *stream, size_t len)
 {
     autodone(buf) struct buf safe = BUF_EMPTY;
-    const json_t *text = json_object_get(diff, "unifiedDiff");
 
-    diff_text_add_safe(&safe, json_text(diff, "unifiedDiff"), json_string_length(text));
-    diff_print_text(safe.data ? safe.data : "", safe.len, is_coloured);
+    diff_text_add_safe(&safe, stream->rest.data, len);
+    diff_print_text(&stream->print, safe.data ? safe.data : "", safe.len);
+    memmove(stream->rest.data, stream->rest.data + len, stream->rest.len - len);
+    stream->rest.len -= len;
 }
 
 static int on_bytes(const void *bytes, size_t len, void *cookie, struct err *err)
 {
-    int r = interrupt_write(STDOUT_FILENO, bytes, len);
+    struct stream *stream = cookie;
+    const char *end;
+    int r = 0;
 
-    (void) cookie;
-    return r < 0 ? err_errno(err, r, "writing the patch") : 0;
+    stream->len += len;
+    if (!stream->is_safe)
+        r = interrupt_write(STDOUT_FILENO, bytes, len);
+    else
+        buf_add(&stream->rest, bytes, len);
+    if (r < 0)
+        return err_errno(err, r, "writing the patch");
+    end = stream->rest.len > 0 ? memrchr(stream->rest.data, '\n', stream->rest.len) : NULL;
+    if (end)
+        print_lines(stream, (size_t) (end + 1 - stream->rest.data));
+    return 0;
 }
 
-static int print_patch(struct api_call *call, const char *id, const char *path, struct err *err)
+static int print_stream(struct api_call *call, const char *id, struct stream *stream, struct err *err)
 {
     autodone(buf) struct buf line = BUF_EMPTY, refusal = BUF_EMPTY;
-    struct client_web request = { .verb = "GET", .on_bytes = on_bytes };
+    struct client_web request = { .verb = "GET", .on_bytes = on_bytes, .cookie = stream };
     int status = 0, r;
 
-    add_path(&line, id, path);
-    workspace_add_query(&line, "format", "patch");
-    workspace_add_query(&line, "limit", "100000");
+    add_path(&line, id, stream->path);
+    workspace_add_query(&line, "format", stream->format);
     request.path = line.data;
     r = client_web(call->client, &request, &status, &refusal, err);
     if (r == 0 && status != 200) {
         autojson told = json_loadb(refusal.data ? refusal.data : "", refusal.len, 0, NULL);
-        return err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_FAILED_PRECONDITION, -EREMOTEIO, "%s",
-                       json_text(told, "error"));
+        return workspace_refuse(status, told, err);
+    }
+    if (r == 0 && stream->rest.len > 0)
+        print_lines(stream, stream->rest.len);
+    return r == 0 && stream->path && stream->len == 0 ? say_unchanged(stream->path, err) : r;
+}
+
+static int print_streams(struct api_call *call, const char *id, bool is_patch, struct err *err)
+{
+    int paths = call->word_count - 1, r = 0;
+
+    for (int i = 0; r == 0 && i < (paths ? paths : 1); i++) {
+        struct stream stream = { .path = paths ? call->words[1 + i] : NULL,
+                                 .format = is_patch ? "patch" : "text",
+                                 .is_safe = !is_patch,
+                                 .print = { .is_coloured = output_is_coloured(stdout) } };
+
+        r = print_stream(call, id, &stream, err);
+        buf_done(&stream.rest);
     }
     return r;
 }
@@ -182,34 +260,31 @@ static int check(struct api_call *call, struct err *err)
         return err_invalid(err, "--patch and --json exclude each other; choose one");
     if (o->form == OPT_PATCH && isatty(STDOUT_FILENO))
         return err_invalid(err, "--patch writes bytes as they are, which no terminal should get; send it to a file or a pipe");
-    return 0;
+    return workspace_diff_check_paths(call->words + 1, call->word_count - 1, err);
 }
 
 static int run(struct api_call *call, struct err *err)
 {
     const struct diff_options *o = call->own;
+    bool is_json = call->options.is_json, is_shown = is_json || (!o->form && !call->options.is_quiet);
     char id[UUID_TEXT_MAX];
     autojson diff = NULL;
-    bool is_coloured = output_is_coloured(stdout);
-    int paths = call->word_count - 1, r = workspace_find(call->client, call->words[0], id, err);
+    int r = workspace_find(call->client, call->words[0], id, err);
 
-    if (r == 0 && o->form == OPT_PATCH) {
-        for (int i = 0; r == 0 && i < (paths ? paths : 1); i++)
-            r = print_patch(call, id, paths ? call->words[1 + i] : NULL, err);
-        return r;
-    }
-    if (r == 0)
-        r = workspace_diff_load(call, id, call->words + 1, paths, &diff, err);
     if (r < 0)
         return r;
-    if (call->options.is_json)
+    if (o->form == OPT_PATCH || (is_shown && !is_json))
+        return print_streams(call, id, o->form == OPT_PATCH, err);
+    r = workspace_diff_load(call, id, call->words + 1, call->word_count - 1,
+                            is_shown ? WORKSPACE_DIFF_SHOWN : WORKSPACE_DIFF_COUNTED, &diff, err);
+    if (r < 0)
+        return r;
+    if (is_json)
         output_json(json_incref(diff));
     else if (o->form == OPT_STAT)
-        print_stats(diff, is_coloured);
+        print_stats(diff, output_is_coloured(stdout));
     else if (o->form == OPT_NAME_ONLY)
         print_names(diff);
-    else if (!call->options.is_quiet)
-        print_text(diff, is_coloured);
     return 0;
 }
 

@@ -23,7 +23,7 @@
 #define CONFIG_BYTES_MAX 65536
 
 static const char help[] =
-    "usage: workspace-sandbox [--api-base URL] [--no-color] COMMAND [options]\n\n"
+    "usage: workspace-sandbox [--api-base URL] [--color | --no-color] COMMAND [options]\n\n"
     "Sandboxes over live directories, whose changes are reviewed before they become real. This is 'agentfense' by another\n"
     "name; each command is one of its verbs, and 'workspace-sandbox COMMAND --help' tells about it.\n\n"
     "  status                 whether it is well, and what there is\n"
@@ -36,6 +36,7 @@ static const char help[] =
     "  discard ID PATH...\n"
     "  exec ID -- COMMAND     [--timeout SEC] [--workdir DIR] [--env K=V] [--memory MB] ...\n"
     "  run ID -- COMMAND      in the background; [--name NAME]\n"
+    "  shell ID, attach ID [PROCESS]  a terminal in it; back to one that was left running\n"
     "  processes, kill, logs ID  [--running] [--pid N | --all] [--follow] [--tail N]\n"
     "  gc, gc-preview         [--older-than 24h] [--idle 4h] [--limit N] [--dry-run]\n"
     "  pending, provenance --path FILE, commit-pending -m TEXT\n"
@@ -43,7 +44,7 @@ static const char help[] =
     "  configure              [api_base|token VALUE]: print settings, or keep one\n\n"
     "--json prints what the API answers. Without --api-base, WORKSPACE_SANDBOX_API_BASE, WORKSPACE_SANDBOX_API_URL, a saved\n"
     "setting or WORKSPACE_SANDBOX_API_PORT, the state of this user is used directly. WORKSPACE_SANDBOX_API_TOKEN has the\n"
-    "token to show.\n";
+    "token to show, and WORKSPACE_SANDBOX_HTTP_TIMEOUT how long a request may take (30s; a mere number is seconds).\n";
 
 /* ---- settings ---- */
 
@@ -138,6 +139,7 @@ static void choose_server(const char *flag)
     static const char *const bases[] = { "WORKSPACE_SANDBOX_API_BASE", "WORKSPACE_SANDBOX_API_URL", "API_BASE_URL",
                                          "VITE_API_BASE_URL", NULL };
     static const char *const ports[] = { "WORKSPACE_SANDBOX_API_PORT", "API_PORT", NULL };
+    static const char *const timeouts[] = { "WORKSPACE_SANDBOX_HTTP_TIMEOUT", NULL };
     static const char *const tokens[] = { "WORKSPACE_SANDBOX_API_TOKEN", "VROOLI_API_TOKEN", NULL };
     autojson config = load_config();
     const char *base = flag ? flag : first_of(bases), *port = first_of(ports), *token = first_of(tokens);
@@ -154,6 +156,8 @@ static void choose_server(const char *flag)
         token = json_text(config, "token");
     if (token)
         setenv("AGENTFENSE_TOKEN", token, 1);
+    if (first_of(timeouts))
+        setenv("AGENTFENSE_HTTP_TIMEOUT", first_of(timeouts), 1);
 }
 
 /* ---- verbs that ours has under no name ---- */
@@ -220,6 +224,7 @@ struct command {
 
 static const struct command commands[] = {
     { "approve", cmd_approve, "approve", NULL },
+    { "attach", cmd_attach, "attach", NULL },
     { "commit-pending", cmd_commit, "commit", NULL },
     { "configure", configure, "configure", NULL },
     { "conflicts", cmd_conflicts, "conflicts", NULL },
@@ -242,6 +247,7 @@ static const struct command commands[] = {
     { "reject", cmd_reject, "reject", NULL },
     { "restore", cmd_restore, "restore", NULL },
     { "run", cmd_exec, "exec", "--detach" },
+    { "shell", cmd_shell, "shell", NULL },
     { "start", cmd_start, "start", NULL },
     { "status", cmd_status, "status", NULL },
     { "stop", cmd_stop, "stop", NULL },
@@ -292,10 +298,10 @@ static bool take_word(struct words *words, char **argv, int *at)
         return true;
     }
     if (strcmp(argv[*at], "--no-color") == 0 || strcmp(argv[*at], "--color") == 0) {
-        if (argv[*at][2] == 'n')
-            setenv("NO_COLOR", "1", 1);
-        else
-            unsetenv("NO_COLOR");
+        bool is_wanted = argv[*at][2] != 'n';
+
+        setenv(is_wanted ? "CLICOLOR_FORCE" : "NO_COLOR", "1", 1);
+        unsetenv(is_wanted ? "NO_COLOR" : "CLICOLOR_FORCE");
         return true;
     }
     if (strcmp(argv[*at], "--auto-start") == 0)
@@ -332,6 +338,7 @@ static int run_command(struct words *words, const char *name)
         if (strcmp(commands[i].name, name) != 0)
             continue;
         words->items[0] = (char *) commands[i].verb;
+        output_call_verb(commands[i].verb, "workspace-sandbox", commands[i].name);
         if (commands[i].more) {
             memmove(words->items + 2, words->items + 1, (size_t) words->count * sizeof(*words->items));
             words->items[1] = (char *) commands[i].more;

@@ -107,7 +107,7 @@ static void print_files(const json_t *files)
     {
         const char *reason = json_text(file, "reason");
 
-        printf("  %s: ", json_text(file, "status"));
+        printf("  %s: ", json_text(file, "state"));
         output_escaped(stdout, json_text(file, "projectPath"));
         if (*reason) {
             fputs(": ", stdout);

@@ -15,12 +15,11 @@ static const char *colour_of(const char *line, bool in_hunk)
 }
 
 /* A line's first character tells what it is, once a hunk has begun. */
-void diff_print_text(const char *text, size_t len, bool is_coloured)
+void diff_print_text(struct diff_print *print, const char *text, size_t len)
 {
     const char *stop = text + len;
-    bool in_hunk = false;
 
-    if (!is_coloured) {
+    if (!print->is_coloured) {
         fwrite(text, 1, len, stdout);
         return;
     }
@@ -29,11 +28,11 @@ void diff_print_text(const char *text, size_t len, bool is_coloured)
 
         end = memchr(line, '\n', left);
         end = end ? end : stop;
-        if (!in_hunk && left > 3 && strncmp(line, "@@ ", 3) == 0)
-            in_hunk = true;
-        else if (in_hunk && left > 11 && strncmp(line, "diff --git ", 11) == 0)
-            in_hunk = false;
-        const char *colour = colour_of(line, in_hunk);
+        if (!print->in_hunk && left > 3 && strncmp(line, "@@ ", 3) == 0)
+            print->in_hunk = true;
+        else if (print->in_hunk && left > 11 && strncmp(line, "diff --git ", 11) == 0)
+            print->in_hunk = false;
+        const char *colour = colour_of(line, print->in_hunk);
         printf("%s%.*s%s\n", colour ? colour : "", (int) (end - line), line, colour ? "\033[0m" : "");
     }
 }

@@ -4,8 +4,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A whole text, as git lays one out. */
-void diff_print_text(const char *text, size_t len, bool is_coloured);
+/* How far the printing of one text has come; zeroed before its first piece. */
+struct diff_print {
+    bool is_coloured;
+    bool in_hunk;
+};
+
+/* Whole lines of a text, as git lays one out. */
+void diff_print_text(struct diff_print *print, const char *text, size_t len);
 
 /* Lines that one change of a file is told in, as for --stat. */
 struct diff_stat {

@@ -42,15 +42,30 @@ void output_field(const char *name, const json_t *value)
     putchar('\n');
 }
 
+static struct {
+    const char *verb, *program, *name;
+} called;
+
+void output_call_verb(const char *verb, const char *program, const char *name)
+{
+    called.verb = verb;
+    called.program = program;
+    called.name = name;
+}
+
 int output_error(const char *verb, const struct err *err)
 {
-    fprintf(stderr, "agentfense %s: %s\n", verb, err->text);
+    bool is_other = called.verb && strcmp(called.verb, verb) == 0;
+
+    fprintf(stderr, "%s %s: %s\n", is_other ? called.program : "agentfense", is_other ? called.name : verb, err->text);
     return err->code == ERR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_OURS;
 }
 
 bool output_is_coloured(FILE *out)
 {
-    const char *no_color = getenv("NO_COLOR");
+    const char *no_color = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE");
 
-    return isatty(fileno(out)) && !(no_color && *no_color);
+    if (no_color && *no_color)
+        return false;
+    return isatty(fileno(out)) || (force && *force && strcmp(force, "0") != 0);
 }

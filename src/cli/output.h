@@ -25,5 +25,8 @@ void output_escaped(FILE *out, const char *text);
 /* "agentfense policy: <text>" on standard error. Returns EXIT_OURS, or EXIT_USAGE for refused input. */
 int output_error(const char *verb, const struct err *err);
 
-/* Colours only for people: on a terminal, unless NO_COLOR is set. */
+/* From now on errors of this verb begin with "<program> <name>" instead: the words that were typed. All borrowed for good. */
+void output_call_verb(const char *verb, const char *program, const char *name);
+
+/* Colours only for people: on a terminal, unless NO_COLOR is set; or where CLICOLOR_FORCE is. */
 bool output_is_coloured(FILE *out);

@@ -59,17 +59,58 @@ static enum err_code code_of(long long status)
     }
 }
 
-/* The hints that name routes are for programs. */
+/* "sandbox 83300d2c-... is stopped, and not active": its id, and what it is. */
+static const char *remedy_of_state(const char *error, char ret[UUID_TEXT_MAX])
+{
+    const char *at = strstr(error, "sandbox ");
+    autofree char *id = at && strlen(at) >= 8 + UUID_TEXT_MAX - 1 ? xdupn(at + 8, UUID_TEXT_MAX - 1) : NULL;
+
+    if (!id || uuid_parse(id, ret) < 0)
+        return NULL;
+    if (strstr(error, " is stopped"))
+        return "start";
+    if (strstr(error, " is rejected") || strstr(error, " is approved") || strstr(error, " is deleted"))
+        return "restore";
+    return NULL;
+}
+
+/* What to do, in the words of these verbs. */
+static void add_remedy(struct buf *out, const char *reason, const char *error)
+{
+    static const char *const remedies[][2] = {
+        { "SCOPE_CONFLICT",
+          "approve, reject or remove that one ('agentfense ps -w' lists them), reserve something else (--reserve), or "
+          "nothing (--no-lock)" },
+        { "PROCESS_UNKNOWN", "'agentfense processes WORKSPACE' lists them" },
+        { "IDEMPOTENCY_KEY_REUSED", "a new request wants a new --key" },
+        { "VERSION_MISMATCH", "it was changed meanwhile: look at it again ('agentfense inspect')" },
+        { "DRIVER_UNKNOWN", "there are fence, overlayfs and copy" },
+        { "ROOT_NOT_ALLOWED", "'agentfense token create --root DIR' makes a token that allows it" },
+        { "NO_APPROVAL", "'agentfense events WORKSPACE' tells of those there were" },
+        { "SANDBOX_NOT_FOUND", "'agentfense ps -w' lists them" },
+    };
+    char id[UUID_TEXT_MAX];
+    const char *verb = strcmp(reason, "INVALID_STATE") == 0 ? remedy_of_state(error, id) : NULL;
+
+    if (verb)
+        buf_addf(out, "; 'agentfense %s %.8s' %s", verb, id, *verb == 's' ? "starts it" : "brings it back");
+    for (size_t i = 0; i < ARRAY_LEN(remedies); i++)
+        if (strcmp(remedies[i][0], reason) == 0)
+            buf_addf(out, "; %s", remedies[i][1]);
+}
+
+/* The hints that name routes or keys are for programs. */
 int workspace_refuse(int status, const json_t *told, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     const char *error = json_text(told, "error"), *hint = json_text(told, "hint");
+    const char *reason = json_text(json_object_get(told, "details"), "reason");
 
     if (!*error)
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %d)", status);
     buf_add_escaped(&text, error, strlen(error));
-    if (*hint && !json_object_get(json_object_get(told, "details"), "reason") && !strstr(hint, "/api/v1") &&
-        !strstr(hint, "docs/")) {
+    add_remedy(&text, status == 404 && !*reason ? "SANDBOX_NOT_FOUND" : reason, error);
+    if (*hint && (!*reason || strcmp(reason, "DRIVER_FAILED") == 0) && !strstr(hint, "/api/v1") && !strstr(hint, "docs/")) {
         buf_add_str(&text, "; ");
         buf_add_escaped(&text, hint, strlen(hint));
     }

@@ -200,7 +200,7 @@ static int follow_log(struct api_call *call, const char *path, struct err *err)
     event_stream_done(&events);
     if (r == 0 && status != 200) {
         autojson told = json_loadb(refusal.data ? refusal.data : "", refusal.len, 0, NULL);
-        r = err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_FAILED_PRECONDITION, -EREMOTEIO, "%s", json_text(told, "error"));
+        r = workspace_refuse(status, told, err);
     }
     return r;
 }

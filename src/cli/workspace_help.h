@@ -11,7 +11,7 @@
     "  -o, --owner OWNER      whose work it is\n"                                                                              \
     "  --owner-type TYPE      agent, user, task or system\n"                                                                   \
     "  --driver DRIVER        how changes are kept apart: fence, overlayfs or copy\n"                                          \
-    "  --profile ID           what of the host it sees, and its network: GET /api/v1/config/profiles lists them\n"             \
+    "  --profile ID           what of the host it sees, and its network; one that is none is told those there are\n"           \
     "  --behavior FILE        JSON: how it ends, what may be approved, by itself too, and which hooks run before that\n"       \
     "  --key KEY              the same request with the same key makes one workspace\n"
 
@@ -29,7 +29,9 @@
     "\n"                                                                                                                       \
     "  --stat                 how many lines changed in each file\n"                                                           \
     "  --name-only            the paths of the changed files\n"                                                                \
-    "  --patch                exact bytes, as `git apply` takes them; to a file or a pipe\n"
+    "  --patch                exact bytes, as `git apply` takes them; to a file or a pipe\n"                                   \
+    "\n"                                                                                                                       \
+    "Of a workspace, --stat and --name-only do not count as having looked: 'agentfense approve' takes what was shown.\n"
 
 #define APPROVE_HELP                                                                                                           \
     "usage: agentfense approve SANDBOX [PATH...] [options]\n"                                                                  \

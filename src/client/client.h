@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <jansson.h>
@@ -31,6 +32,7 @@ struct client_options {
     const char *local_address;           /* "localhost:8080", "unix:PATH": where a server of our own state would answer */
     bool local_is_tls;                   /* by https, then */
     const struct service_options *local; /* our own state */
+    int64_t timeout_ms;                  /* of one request to a server; 0: as long as it takes */
     int cancel_fd;                       /* -1: calls are never given up */
 };
 

@@ -189,6 +189,8 @@ static void set_up(struct transfer *t, const char *verb, const char *url, struct
 
     curl_easy_reset(easy);
     remote_dress(t->remote, easy, url, why);
+    if (t->remote->timeout_ms > 0)
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long) t->remote->timeout_ms);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_receive);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, t);

@@ -12,6 +12,7 @@ struct remote {
     char *socket;                                 /* owned: of a unix socket; NULL: TCP */
     char *token, *ca_file, *cert_file, *key_file; /* owned; NULL: none */
     bool is_near;                                 /* nothing stands between */
+    int64_t timeout_ms;                           /* 0: none */
     int cancel_fd;
 };
 

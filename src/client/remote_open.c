@@ -65,6 +65,7 @@ int remote_open(const char *server, const struct client_options *o, struct remot
     remote->cert_file = dup_if(o->cert_file);
     remote->key_file = dup_if(o->key_file ? o->key_file : o->cert_file);
     remote->cancel_fd = o->cancel_fd;
+    remote->timeout_ms = o->timeout_ms;
     curl_global_init(CURL_GLOBAL_DEFAULT);
     remote->easy = curl_easy_init();
     remote->multi = curl_multi_init();
@@ -80,6 +81,7 @@ int remote_open_twin(const struct remote *remote, struct remote **ret, struct er
                                          .ca_file = remote->ca_file,
                                          .cert_file = remote->cert_file,
                                          .key_file = remote->key_file,
+                                         .timeout_ms = remote->timeout_ms,
                                          .cancel_fd = remote->cancel_fd };
 
     return remote_open(remote->where, &same, ret, err);

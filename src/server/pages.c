@@ -1,27 +1,37 @@
 #include "server/pages.h"
 
-#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "api/ws_routes.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "server/server.h"
 #include "service/stats.h"
 
-/* Whether it can do its work: for those who route to it, and for a look in the evening. */
+static void take_json(struct rest_response *response, json_t *value)
+{
+    autofree char *text = json_dumps(value, JSON_COMPACT);
+
+    buf_addf(&response->body, "%s\n", text);
+    json_decref(value);
+}
+
+/* Whether it can do its work: for those who route to it, and for a look in the evening. As /api/v1/health, but for the word that those who ask here
+ * have always got. */
 static void show_health(const struct rest_request *request, struct rest_response *response, void *cookie)
 {
     struct server *server = cookie;
-    struct err err = ERR_NONE;
+    bool is_up;
+    json_t *health = ws_health_make(server->service, &is_up);
 
     (void) request;
-    if (service_check(server->service, &err) < 0) {
+    json_object_set_new(health, "status", json_string(is_up ? "ok" : "unavailable"));
+    if (!is_up) {
         response->status = 503;
-        buf_add_str(&response->body, "{\"status\":\"unavailable\",\"reason\":\"the database does not answer\"}\n");
-        return;
+        json_object_set_new(health, "reason", json_string("the database does not answer"));
     }
-    buf_addf(&response->body, "{\"status\":\"ok\",\"version\":\"%s\",\"uptime_seconds\":%" PRId64 "}\n", AGENTFENSE_VERSION,
-             (int64_t) ((clock_wall_ns() - server->started_ns) / CLOCK_NS_PER_SEC));
+    take_json(response, health);
 }
 
 static void add_carriers(struct server *server, struct buf *out)
@@ -50,11 +60,26 @@ static void add_carriers(struct server *server, struct buf *out)
     metrics_add_value(out, "agentfense_handler_threads", "state=\"waited_for\"", pool.waiting);
 }
 
+/* "a=b&format=json" */
+static bool wants_json(const char *query)
+{
+    static const char wanted[] = "format=json";
+
+    for (; query; query = strchr(query, '&') ? strchr(query, '&') + 1 : NULL)
+        if (strncmp(query, wanted, sizeof(wanted) - 1) == 0 && strchr("&", query[sizeof(wanted) - 1]))
+            return true;
+    return false;
+}
+
 static void show_metrics(const struct rest_request *request, struct rest_response *response, void *cookie)
 {
     struct server *server = cookie;
+    json_t *workspaces = wants_json(request->query) ? ws_metrics_make(server->service) : NULL;
 
-    (void) request;
+    if (workspaces) {
+        take_json(response, workspaces);
+        return;
+    }
     response->content_type = "text/plain; version=0.0.4; charset=utf-8";
     metrics_add_head(&response->body, "agentfense_build_info", "gauge", "The version that runs.");
     metrics_add_value(&response->body, "agentfense_build_info", "version=\"" AGENTFENSE_VERSION "\"", 1);

@@ -28,6 +28,30 @@ static const json_t *get(const json_t *object, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
+/* A word that nobody knows is a wish that nobody would fulfil. */
+static int check_keys(const json_t *object, const char *where, const char *const *keys, struct err *err)
+{
+    autodone(buf) struct buf known = BUF_EMPTY, shown = BUF_EMPTY;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *) (uintptr_t) object, key, value)
+    {
+        bool is_known = false;
+
+        (void) value;
+        for (size_t i = 0; keys[i]; i++)
+            is_known |= strcmp(keys[i], key) == 0;
+        if (is_known)
+            continue;
+        for (size_t i = 0; keys[i]; i++)
+            buf_addf(&known, "%s%s", i > 0 ? ", " : "", keys[i]);
+        buf_add_excerpt(&shown, key, strlen(key));
+        return err_invalid(err, "%s: '%s' is no key; there are %s", where, shown.data ? shown.data : "", known.data);
+    }
+    return 0;
+}
+
 static int copy_bool(const json_t *from, const char *key, json_t *to, struct err *err)
 {
     const json_t *value = get(from, key);
@@ -159,14 +183,17 @@ static int copy_texts(const json_t *from, const char *key, bool is_extension, js
     return r;
 }
 
-static int copy_criteria(const json_t *from, const char *key, json_t *to, struct err *err)
+static int copy_criteria(const json_t *from, const char *key, const char *where, json_t *to, struct err *err)
 {
+    static const char *const keys[] = { "pathGlobs", "extensions", NULL };
     const json_t *given = get(from, key);
     json_t *kept = json_object();
     int r = 0;
 
     if (given)
         r = need(given, JSON_OBJECT, key, "an object", err);
+    if (given && r == 0)
+        r = check_keys(given, where, keys, err);
     if (given && r == 0)
         r = copy_texts(given, "pathGlobs", false, kept, err);
     if (given && r == 0)
@@ -177,8 +204,11 @@ static int copy_criteria(const json_t *from, const char *key, json_t *to, struct
 
 static int copy_lifecycle(const json_t *given, json_t *to, struct err *err)
 {
+    static const char *const keys[] = { "stopOn", "deleteOn", "ttl", "idleTimeout", NULL };
     int r = need(given, JSON_OBJECT, "lifecycle", "an object", err);
 
+    if (r == 0)
+        r = check_keys(given, "behavior.lifecycle", keys, err);
     if (r == 0)
         r = copy_events(given, "stopOn", to, err);
     if (r == 0)
@@ -190,16 +220,19 @@ static int copy_lifecycle(const json_t *given, json_t *to, struct err *err)
 
 static int copy_acceptance(const json_t *given, json_t *to, struct err *err)
 {
+    static const char *const keys[] = { "mode", "allow", "deny", "ignoreBinary", "autoApprove", "autoReject", NULL };
     const json_t *mode = get(given, "mode");
     int r = given && !json_is_object(given) ? err_invalid(err, "behavior.acceptance must be an object") : 0;
 
+    if (r == 0 && given)
+        r = check_keys(given, "behavior.acceptance", keys, err);
     if (r == 0 && mode && (!json_is_string(mode) || strcmp(json_string_value(mode), "allowlist") != 0))
         r = err_invalid(err, "behavior.acceptance.mode can be 'allowlist' only");
     json_object_set_new(to, "mode", json_string("allowlist"));
     if (r == 0)
-        r = copy_criteria(given, "allow", to, err);
+        r = copy_criteria(given, "allow", "behavior.acceptance.allow", to, err);
     if (r == 0)
-        r = copy_criteria(given, "deny", to, err);
+        r = copy_criteria(given, "deny", "behavior.acceptance.deny", to, err);
     if (r == 0)
         r = copy_bool(given, "ignoreBinary", to, err);
     if (r == 0)
@@ -220,10 +253,13 @@ static int copy_hooks(const json_t *given, json_t *to, struct err *err)
 
 int behavior_normalise(const json_t *given, json_t **ret, struct err *err)
 {
+    static const char *const keys[] = { "lifecycle", "acceptance", "hooks", NULL };
     json_t *lifecycle = json_object(), *acceptance = json_object();
     json_t *kept = json_pack("{s:o, s:o}", "lifecycle", lifecycle, "acceptance", acceptance);
     int r = given && !json_is_object(given) ? err_invalid(err, "behavior must be an object") : 0;
 
+    if (r == 0 && given)
+        r = check_keys(given, "behavior", keys, err);
     if (r == 0 && get(given, "lifecycle"))
         r = copy_lifecycle(get(given, "lifecycle"), lifecycle, err);
     if (r == 0)

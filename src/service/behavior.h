@@ -24,7 +24,7 @@ enum behavior_event {
 };
 
 /* `given` may be NULL. Durations may be nanoseconds or texts, and are nanoseconds afterwards; globs and extensions are trimmed, each once;
- * extensions begin with a dot and are lower case. ERR_INVALID_ARGUMENT. */
+ * extensions begin with a dot and are lower case. ERR_INVALID_ARGUMENT, also of a key that is none. */
 int behavior_normalise(const json_t *given, json_t **ret, struct err *err);
 
 struct behavior {

@@ -113,7 +113,8 @@ static int check_keys(const json_t *object, struct err *err)
         for (size_t i = 0; i < ARRAY_LEN(keys); i++)
             is_known |= strcmp(keys[i], key) == 0;
         if (!is_known)
-            return err_refuse(err, -EINVAL, key, "is no key of a hook");
+            return err_refuse(err, -EINVAL, key,
+                              "is no key of a hook; there are name, description, command, args, required, timeout");
     }
     if (description && (!json_is_string(description) || json_string_length(description) > TEXT_BYTES_MAX))
         return err_invalid(err, "description must be a text of at most %d bytes", TEXT_BYTES_MAX);

@@ -204,12 +204,18 @@ static struct profile *find(const struct profile_list *list, const char *id)
     return NULL;
 }
 
-static int refuse_unknown(const char *id, struct err *err)
+static int refuse_unknown(const struct profile_list *list, const char *id, struct err *err)
 {
-    err_refuse(err, -ENOENT, id, "is no profile");
-    if (err)
-        err->code = ERR_NOT_FOUND;
-    return -ENOENT;
+    autodone(buf) struct buf what = BUF_EMPTY;
+
+    if (!err)
+        return -ENOENT;
+    buf_add_str(&what, "is no profile; there are ");
+    for (size_t i = 0; i < list->count; i++)
+        buf_addf(&what, "%s%s", i > 0 ? ", " : "", list->items[i].id);
+    err_refuse(err, -ENOENT, id, what.data);
+    err->code = ERR_NOT_FOUND;
+    return err_because(err, -ENOENT, "PROFILE_UNKNOWN");
 }
 
 int profiles_get(struct service *service, const char *id, struct profile *ret, struct err *err)
@@ -226,7 +232,7 @@ int profiles_get(struct service *service, const char *id, struct profile *ret, s
     id = *id ? id : config.default_profile;
     found = find(&list, id);
     if (!found)
-        return refuse_unknown(id, err);
+        return refuse_unknown(&list, id, err);
     *ret = *found;
     *found = (struct profile){ 0 };
     return 0;

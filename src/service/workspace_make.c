@@ -135,8 +135,8 @@ static int check_request(struct service *service, const struct workspace_request
         return err_invalid(err,
                            "autoApprove is not for this server: a person has to approve (workspace.require_human_approval)");
     if (!workspace_driver_choose(service, request->driver, NULL))
-        return err_refuse(err, -EINVAL, request->driver,
-                          "is no driver that this server has; GET /api/v1/driver/options lists them");
+        return err_because(err, err_refuse(err, -EINVAL, request->driver, "is no driver that this server has"),
+                           "DRIVER_UNKNOWN");
     return 0;
 }
 
@@ -157,6 +157,9 @@ static int fill(struct service *service, const struct caller *caller, const stru
     const char *driver = NULL;
     int r = check_request(service, request, err);
 
+    /* Where nothing else is said, a scope that is named whole is a project of its own; whether this caller may have it is seen below. */
+    if (r == 0 && !*where.project_root && *where.scope_path == '/')
+        where.project_root = where.scope_path;
     if (r == 0 && !*where.project_root)
         r = err_invalid(err, "projectRoot is required: this server has no default (workspace.project_root)");
     if (r == 0)

@@ -220,7 +220,7 @@ int workspace_process_find(struct service *service, const struct caller *caller,
         err_refuse(err, -ENOENT, which, "is no process of this sandbox");
         if (err)
             err->code = ERR_NOT_FOUND;
-        return -ENOENT;
+        return err ? err_because(err, -ENOENT, "PROCESS_UNKNOWN") : -ENOENT;
     }
     *ret = *found;
     *found = (struct process_info){ 0 };

@@ -40,7 +40,7 @@ struct workspace_diff {
 int workspaces_diff(struct service *service, const struct caller *caller, const char *id, struct workspace_diff *ret,
                     struct err *err);
 
-/* The changes at `places` were shown as they are in the set now: hashes of what was read. Makes the hash of all. */
+/* The changes at `places` were shown as they are in the set now: hashes of what was read. None: it was only counted. Makes the hash of all. */
 int workspaces_diff_served(struct service *service, struct workspace_diff *diff, const size_t *places, size_t count,
                            struct err *err);
 void workspace_diff_done(struct workspace_diff *diff);
@@ -67,6 +67,8 @@ struct workspace_choice {
 struct workspace_approval {
     struct workspace_choice choice;
     const char *diff_hash; /* "": what was shown last */
+    const json_t *
+        hashes; /* of what was seen of each file, by its id or path; every one that is chosen must be as that. NULL: see above */
     bool is_forced, is_dry, overrides_acceptance, creates_commit;
     bool runs_hooks;   /* also of a dry run */
     bool skips_hooks;  /* --no-verify: who is no administrator may not, unless the server is configured so */

@@ -25,8 +25,20 @@ int approving_load(struct approving *a, struct err *err)
 
 int approving_refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what)
 {
+    static const char *const verbs[][2] = { { "are ", "is " }, { "were ", "was " }, { "have ", "has " } };
+    const char *verb = "";
+
+    for (size_t i = 0; count == 1 && i < ARRAY_LEN(verbs); i++) {
+        size_t len = strlen(verbs[i][0]);
+        if (strncmp(what, verbs[i][0], len) != 0)
+            continue;
+        verb = verbs[i][1];
+        what += len;
+        break;
+    }
     return err_because(
-        err, err_set(err, code, -EPERM, "%zu change%s %s; nothing was applied", count, count == 1 ? "" : "s", what), reason);
+        err, err_set(err, code, -EPERM, "%zu change%s %s%s; nothing was applied", count, count == 1 ? "" : "s", verb, what),
+        reason);
 }
 
 static int check_acceptance(struct approving *a, struct err *err)
@@ -84,8 +96,8 @@ static bool is_as_shown(const struct seen_one *shown, const struct file_change *
 {
     struct seen_one now = seen_as(change);
 
-    return *now.hash && strcmp(shown->hash, now.hash) == 0 &&
-           (choosing != CHOOSING_HUNKS || strcmp(shown->standing, now.standing) == 0);
+    return *now.hash && strcasecmp(shown->hash, now.hash) == 0 &&
+           (choosing != CHOOSING_HUNKS || strcasecmp(shown->standing, now.standing) == 0);
 }
 
 static int check_shown(struct approving *a, struct err *err)
@@ -110,11 +122,49 @@ static int check_shown(struct approving *a, struct err *err)
     return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", stale + unshown, "were made or changed since the diff was shown");
 }
 
+static const char *hash_given(const struct approving *a, const struct file_change *change)
+{
+    char id[FILE_ID_LEN + 1] = "";
+    const char *names[] = { id, change->path, change->scope_path };
+    const char *hash = NULL;
+
+    file_id_make(a->still->row.id, change->scope_path, id);
+    for (size_t i = 0; i < ARRAY_LEN(names) && !hash; i++)
+        hash = json_string_value(json_object_get(a->request->hashes, names[i]));
+    return hash;
+}
+
+/* What the caller says to have seen, whatever anybody else was shown. */
+static int check_hashes(struct approving *a, struct err *err)
+{
+    size_t stale = 0;
+
+    for (size_t i = 0; i < a->out->set.count; i++) {
+        const struct file_change *change = &a->out->set.items[i];
+        struct seen_one shown = { 0 };
+
+        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT)
+            continue;
+        const char *given = hash_given(a, change);
+        if (given && seen_parse(given, &shown) && is_as_shown(&shown, change, a->chosen.items[i]))
+            continue;
+        a->out->verdicts[i] = given ? WORKSPACE_VERDICT_STALE : WORKSPACE_VERDICT_UNSHOWN;
+        stale++;
+    }
+    return stale ? approving_refuse(err, ERR_ABORTED, "DIFF_STALE", stale, "are not what was seen") : 0;
+}
+
 static int check_reviewed(struct approving *a, struct err *err)
 {
     const char *given = a->request->diff_hash;
 
-    if (a->request->is_forced || (*given && change_set_hash_is(a->out->hash, given, a->request->choice.hunk_count == 0)))
+    bool is_its = *given && change_set_hash_is(a->out->hash, given, a->request->choice.hunk_count == 0);
+
+    if (a->request->is_forced)
+        return 0;
+    if (a->request->hashes && (!*given || is_its))
+        return check_hashes(a, err);
+    if (is_its)
         return 0;
     if (!*given)
         return check_shown(a, err);

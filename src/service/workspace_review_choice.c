@@ -144,10 +144,10 @@ static int choose_hunks(struct choosing_from *from, const struct workspace_hunks
     if (!change)
         return say_unknown(from, name, err);
     if (change->kind == FILE_CHANGE_RENAMED || change->is_dir)
-        return err_refuse(err, -EINVAL, name, "is taken whole or not at all: it was renamed, or is a directory");
+        return err_refuse(err, -EINVAL, change->path, "is taken whole or not at all: it was renamed, or is a directory");
     size_t place = place_of(from, change);
     if (from->ret->items[place] != CHOOSING_NOT)
-        return err_refuse(err, -EINVAL, name, "is named twice");
+        return err_refuse(err, -EINVAL, change->path, "is named twice");
     from->ret->items[place] = CHOOSING_HUNKS;
     from->ret->hunks[place] = hunks;
     return 0;

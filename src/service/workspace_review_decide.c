@@ -265,8 +265,13 @@ static int find_approval(const char *delta_path, const char *id, struct workspac
         ret->path_count = entry->path_count;
         return 0;
     }
-    if (r < 0 || *id)
+    if (r < 0)
         return r;
+    if (*id) {
+        err_refuse(err, -ENOENT, id, "is no approval of this sandbox");
+        err->code = ERR_NOT_FOUND;
+        return err_because(err, -ENOENT, "NO_APPROVAL");
+    }
     return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no approval to be undone"), "NO_APPROVAL");
 }
 

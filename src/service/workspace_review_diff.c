@@ -112,12 +112,14 @@ int workspaces_diff_served(struct service *service, struct workspace_diff *diff,
 
     if (r < 0)
         return r;
-    workspace_name(diff->row.id, name);
-    /* Two at a time would each forget what the other has shown. */
-    autoptr(ward) ward = ward_get(&service->wards, name);
-    pthread_mutex_lock(&ward->life);
-    r = note_served(service, diff, places, count, err);
-    pthread_mutex_unlock(&ward->life);
+    if (count > 0) {
+        workspace_name(diff->row.id, name);
+        /* Two at a time would each forget what the other has shown. */
+        autoptr(ward) ward = ward_get(&service->wards, name);
+        pthread_mutex_lock(&ward->life);
+        r = note_served(service, diff, places, count, err);
+        pthread_mutex_unlock(&ward->life);
+    }
     if (r < 0)
         return r;
     workspaces_touch(service, diff->row.id);

@@ -104,6 +104,9 @@ void seen_hash(const struct file_change *change, char out[CHANGE_HASH_TEXT_MAX])
 /* That and how it stands; without a path. */
 struct seen_one seen_as(const struct file_change *change);
 
+/* The same from text, as a diff has it for each file: the hash, and behind a '-' where the project stood. */
+bool seen_parse(const char *text, struct seen_one *ret);
+
 /* ---- what is chosen (workspace_review_choice.c) ---- */
 
 enum choosing { CHOOSING_NOT, CHOOSING_WHOLE, CHOOSING_HUNKS };

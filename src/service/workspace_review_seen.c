@@ -53,6 +53,19 @@ static const char *parse(const char *line, size_t len, struct seen_one *ret)
     return line + 2 * (HASH_LEN + 1);
 }
 
+bool seen_parse(const char *text, struct seen_one *ret)
+{
+    size_t len = strlen(text);
+
+    *ret = (struct seen_one){ 0 };
+    if (len != HASH_LEN && (len != 2 * HASH_LEN + 1 || text[HASH_LEN] != '-'))
+        return false;
+    memcpy(ret->hash, text, HASH_LEN);
+    if (len > HASH_LEN)
+        memcpy(ret->standing, text + HASH_LEN + 1, HASH_LEN);
+    return true;
+}
+
 /* A record that is damaged is none: everything has to be shown again. */
 int seen_load(int dir_fd, struct seen *ret, struct err *err)
 {

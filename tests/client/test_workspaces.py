@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import socket
 import subprocess
 import termios
 
@@ -172,6 +173,72 @@ def test_approving_what_was_not_shown_is_refused(cli, changed, project):
     assert cli.json("inspect", changed)["status"] == "approved"
 
 
+def test_what_is_only_counted_was_not_shown(cli, changed, project):
+    for words in (["--stat"], ["--name-only"], ["-q"]):
+        cli.run("diff", changed, *words)
+        assert cli.json("approve", changed, code=1)["details"]["reason"] == "DIFF_NOT_SERVED"
+    assert "would apply 3 files" in cli.run("approve", "-n", "--all", changed).out
+    for last in ("q\n", "\x04"):
+        text, _ = on_terminal(cli, ["approve", "-p", changed], [last])
+        assert "(1/4) Approve this hunk" in text
+        assert cli.json("approve", changed, code=1)["details"]["reason"] == "DIFF_NOT_SERVED"
+    cli.run("diff", changed, "--stat", "--json")
+    cli.run("approve", changed)
+
+
+def test_a_dry_run_says_what_it_would_do(cli, changed):
+    cli.run("diff", changed)
+    told = cli.run("approve", "-n", changed, "src").out
+    assert "  would apply: src/new.py\n" in told and "applied" not in told
+    assert "is empty" in cli.run("diff", changed, "", code=2).err
+    assert "is empty" in cli.run("approve", changed, "", code=2).err
+
+
+def test_a_rename_is_asked_about_as_a_whole(cli, made, project):
+    cli.run("exec", made, "--", "mv n.txt moved.txt; sed -i '2s/.*/two/; 30s/.*/thirty/' moved.txt")
+    text, code = on_terminal(cli, ["approve", "-p", made], ["y\n"], {"NO_COLOR": "1"})
+    assert code == 0 and "(1/1) Approve this change" in text and "renamed n.txt -> moved.txt" in text, text
+    assert "+two" in text and "+thirty" in text
+    assert not (project / "n.txt").exists() and "thirty\n" in (project / "moved.txt").read_text()
+
+
+def test_what_changes_meanwhile_is_asked_about_again(make, project):
+    cli = make()
+    cli.serve()
+    made = cli.say("create", "--scope", project, "--preset", "full-access")
+    cli.run("exec", made, "--", CHANGE)
+
+    class Meanwhile(list):
+        """The agent goes on when the last of the first questions is answered."""
+
+        def __getitem__(self, at):
+            if at == 3:
+                cli.run("exec", made, "--", "echo newer > src/new.py; echo other > unseen.txt")
+            return super().__getitem__(at)
+
+    text, code = on_terminal(cli, ["approve", "-p", made], Meanwhile(["y\n", "n\n", "y\n", "y\n", "y\n"]), {"NO_COLOR": "1"})
+    assert code == 0 and "src/new.py has changed since you saw it" in text and "(1/1) Approve this hunk" in text, text
+    assert (project / "src/new.py").read_text() == "newer\n" and not (project / "old.txt").exists()
+    assert (project / "n.txt").read_text() == NUMBERS.replace("2\n", "two\n", 1)
+    assert not (project / "unseen.txt").exists()
+    assert "unseen.txt" in cli.run("approve", made, code=1).err
+
+
+def test_sizes_before_and_after(cli, made, project):
+    (project / "picture").write_bytes(b"\0" * 100)
+    cli.run("exec", made, "--", "head -c 50 /dev/zero > picture")
+    assert " picture | Bin 100 -> 50 bytes\n" in cli.run("diff", made, "--stat").out
+
+
+def test_many_files_come_at_once(cli, made, project):
+    cli.run("exec", made, "--", "mkdir many; for n in $(seq 2300); do echo $n > many/$n; done")
+    assert cli.run("diff", made).out.count("diff --git") == 2300
+    assert len(cli.run("diff", made, "--name-only").out.splitlines()) == 2300
+    assert " 2300 files changed, 2300 insertions(+)\n" in cli.run("diff", made, "--stat").out
+    assert cli.run("diff", made, "--patch").stdout.count(b"diff --git") == 2300
+    assert "would apply 2300 files" in cli.run("approve", "-n", made).out
+
+
 def test_all_is_what_there_is_now_and_files_leave_the_rest(cli, changed, project):
     cli.run("diff", changed)
     assert cli.run("approve", changed, "src").out == \
@@ -229,7 +296,7 @@ def test_what_would_stop_it_wants_consent(cli, project):
 def test_conflicts_rebase_and_warnings(cli, made, project):
     cli.run("exec", made, "--", "sed -i '2s/.*/two/' n.txt; echo x > .envrc")
     (project / "n.txt").write_text(NUMBERS.replace("2\n", "TWO\n", 1).replace("40\n", "40\n41\n"))
-    assert "n.txt" in cli.run("conflicts", made, code=1).out
+    assert "  conflict: n.txt" in cli.run("conflicts", made, code=1).out
     cli.run("diff", made)
     done = cli.run("approve", made, "n.txt", code=1)
     assert "conflict: n.txt" in done.err
@@ -299,6 +366,45 @@ def test_reserved_paths_are_kept_apart(cli, made, project):
     cli.run("rm", other)
 
 
+# ---- what is wrong, and what to do ----
+
+
+def test_what_is_not_active_is_told_how_to_be(cli, made):
+    cli.run("stop", made)
+    assert f"'agentfense start {made[:8]}' starts it" in cli.run("exec", made, "--", "true", code=125).err
+    cli.run("reject", made)
+    assert f"'agentfense restore {made[:8]}'" in cli.run("approve", made, "--all", code=1).err
+
+
+def test_remedies_are_in_the_words_of_the_verbs(cli, made, project):
+    told = cli.run("create", "--scope", project, code=125).err
+    assert "--no-lock" in told and "noLock" not in told and "agentfense ps -w" in told
+    assert "there are full" in cli.run("create", "--scope", project, "--no-lock", "--profile", "zzz", code=2).err
+    told = cli.run("create", "--scope", project, "--no-lock", "--driver", "zzz", code=2).err
+    assert "fence, overlayfs and copy" in told and "/api/" not in told
+    told = cli.run("logs", "--pid", "pr_zzz", made, code=125).err
+    assert "agentfense processes" in told and "'pr_zzz'" in told
+    gone = "00000000-0000-4000-8000-000000000000"
+    assert "agentfense ps -w" in cli.run("diff", gone, code=125).err
+    cli.run("exec", made, "--", "echo x > new.txt")
+    told = cli.run("undo", made, "ap_zzz", code=125).err
+    assert "'ap_zzz' is no approval" in told and "agentfense events" in told
+
+
+def test_words_that_are_off_are_named(cli, made, project):
+    assert "--scope is empty" in cli.run("create", "--scope", "", code=2).err
+    assert "--project '/nosuch'" in cli.run("pending", "--project", "/nosuch", code=125).err
+    assert "--project '/nosuch'" in cli.run("commit", "--project", "/nosuch", code=125).err
+    told = cli.run("gc", "-n", "--older-than", "soon", code=2).err
+    assert "--older-than" in told and "soon" in told and "maxAge" not in told
+    assert "one word too many: 'surplus'" in cli.run("conflicts", made, "surplus", code=2).err
+
+
+def test_the_status_counts_workspaces(cli, made):
+    assert cli.json("status")["workspaces"]["active"] >= 1
+    assert re.search(r"^workspaces: [1-9]\d* active, ", cli.run("status").out, re.M)
+
+
 # ---- by the other name ----
 
 
@@ -339,6 +445,43 @@ def test_the_other_name_has_the_words_of_the_tool(cli, tool, project):
     tool("delete", made)
     assert "unknown command" in tool("no-such", code=2).stderr
     assert tool("version").stdout.startswith("workspace-sandbox ")
+
+
+def test_the_other_name_has_terminals(cli, tool, project):
+    made = tool("create", f"--scope={project}").stdout.strip()
+    try:
+        link = cli.top / "workspace-sandbox"
+        done = subprocess.run([link, "shell", made], input="echo from $((40 + 2))\n", capture_output=True, text=True, env=cli.environment(), timeout=WAIT,
+                              cwd=cli.top)
+        assert done.returncode == 0 and "from 42" in done.stdout, done
+        assert tool("attach", made, "pr_none", code=125).stderr.startswith("workspace-sandbox attach: ")
+        assert "shell" in tool("help").stdout and "attach" in tool("help").stdout
+    finally:
+        tool("delete", made)
+
+
+def test_the_other_name_is_coloured_when_told(cli, tool, project):
+    made = tool("create", f"--scope={project}").stdout.strip()
+    tool("exec", made, "--", "echo new > old.txt")
+    assert "\033[32m+new" in tool("--color", "diff", made).stdout
+    assert "\033" not in tool("--no-color", "diff", made).stdout and "\033" not in tool("diff", made).stdout
+    tool("delete", made)
+
+
+def test_the_other_name_is_what_errors_begin_with(cli, tool):
+    assert tool("list", "--status", "nonsense", code=2).stderr.startswith("workspace-sandbox list: ")
+    assert tool("delete", "no-such", code=125).stderr.startswith("workspace-sandbox delete: ")
+
+
+def test_a_request_may_take_as_long_as_is_said(cli, tool):
+    assert "AGENTFENSE_HTTP_TIMEOUT" in tool("list", code=2, env={"WORKSPACE_SANDBOX_HTTP_TIMEOUT": "soon"}).stderr
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        base = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        for given in ("1", "500ms"):
+            told = tool("--api-base", base, "list", code=125, env={"WORKSPACE_SANDBOX_HTTP_TIMEOUT": given}).stderr
+            assert "timed out" in told, told
 
 
 def test_the_other_name_has_its_own_settings(cli, tool):

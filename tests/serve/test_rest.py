@@ -41,6 +41,11 @@ def failed(answer, status, code, message):
 def test_health_metrics_and_the_description(shared, http):
     status, health = http("GET", "/health")
     assert status == 200 and health["status"] == "ok"
+    _, same = shared.http("GET", "/api/v1/health")
+    assert health["readiness"] is True and health["driver"] == same["driver"] and health["version"] == same["version"]
+    assert health["dependencies"]["database"]["connected"] is True and health.keys() == same.keys()
+    status, metrics = shared.http("GET", "/metrics?format=json")
+    assert status == 200 and metrics.keys() == shared.http("GET", "/api/v1/metrics?format=json")[1].keys()
     answer, text = shared.http("GET", "/metrics", raw=True)
     assert answer.getheader("Content-Type").startswith("text/plain") and b"agentfense_sandboxes{state=\"running\"}" in text
     for line in text.decode().splitlines():

@@ -454,3 +454,41 @@ def test_a_kill_while_one_is_started_leaves_no_supervisor(make, project, then):
     elif then == "delete":
         delete(server, made, "?purge=true")
         assert not list(server.state.rglob("ws_*"))
+
+
+# What nobody knows.
+
+@pytest.mark.parametrize("fields, key, known", [
+    ({"behaviour": {}}, "behaviour", "behavior"),
+    ({"behavior": {"livecycle": {}}}, "livecycle", "lifecycle, acceptance, hooks"),
+    ({"behavior": {"lifecycle": {"ttlx": "1h"}}}, "ttlx", "stopOn, deleteOn, ttl, idleTimeout"),
+    ({"behavior": {"acceptance": {"denny": {}}}}, "denny", "deny"),
+    ({"behavior": {"acceptance": {"allow": {"pathGlob": ["*"]}}}}, "pathGlob", "pathGlobs, extensions"),
+    ({"behavior": {"acceptance": {"deny": {"extension": [".c"]}}}}, "extension", "pathGlobs, extensions"),
+    ({"behavior": {"hooks": [{"name": "a", "command": "true", "requird": True}]}}, "requird", "required"),
+    ({"rules": [{"pattern": "/a", "permission": "read", "prority": 3}]}, "prority", "priority"),
+])
+def test_a_key_that_is_none_is_refused_with_those_there_are(shared, project, fields, key, known):
+    body = create(shared, project, status=400, **fields)
+    assert f"'{key}'" in body["error"] and known in body["error"] + body["hint"]
+
+
+def test_every_key_of_a_creation_is_known(shared, project):
+    every = {"scopePath": str(project), "reservedPath": "src", "reservedPaths": ["src"], "noLock": False, "owner": "o", "ownerType": "agent", "tags": ["t"],
+             "metadata": {"any": {"thing": 1}}, "idempotencyKey": str(uuid.uuid4()), "driver": "fence", "preset": "full-access", "profile": "full",
+             "rules": [{"pattern": "/docs", "type": "directory", "permission": "read", "priority": 1}],
+             "behavior": {"lifecycle": {"stopOn": ["run_failed"], "deleteOn": ["approved"], "ttl": "24h", "idleTimeout": 10**12},
+                          "acceptance": {"mode": "allowlist", "allow": {"pathGlobs": ["**"], "extensions": [".txt"]}, "deny": {"pathGlobs": [], "extensions": []},
+                                         "ignoreBinary": True, "autoApprove": False, "autoReject": False},
+                          "hooks": []}}
+    delete(shared, create(shared, project, **every))
+
+
+def test_a_key_of_a_command_that_is_none_is_refused(shared, project, box):
+    for verb in ("exec", "processes", "start-process"):
+        status, body = post(shared, box, verb, {"command": "true", "timeoutsec": 1})
+        assert status == 400 and "'timeoutsec'" in body["error"] and "timeoutSec" in body["hint"]
+    every = {"command": "true", "args": [], "allowNetwork": False, "env": {}, "workingDir": "/workspace", "sessionId": "s", "isolationLevel": "",
+             "memoryLimitMB": 0, "cpuTimeSec": 0, "timeoutSec": 30, "maxProcesses": 0, "maxOpenFiles": 0, "stdin": "", "stdinEncoding": "utf8"}
+    assert post(shared, box, "exec", every)[1]["exitCode"] == 0
+    assert post(shared, box, "processes", {**every, "name": "n"})[0] == 201

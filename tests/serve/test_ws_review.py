@@ -106,6 +106,19 @@ def test_the_examples_word_for_word(make):
     subprocess.run(["rm", "-rf", str(top)], check=True)
 
 
+def test_a_whole_path_is_a_project_where_none_is_configured(make):
+    """The first call of the guide, word for word, on a server that was told nothing."""
+    top = make_project()
+    server = make().start()
+    status, made = server.http("POST", "/api/v1/sandboxes", {"scopePath": str(top)})
+    assert status == 201 and made["projectRoot"] == made["scopePath"] == str(top), made
+    assert server.http("DELETE", f"/api/v1/sandboxes/{made['id']}")[0] == 204
+    refused(server.http("POST", "/api/v1/sandboxes", {"scopePath": "relative"}), 400)
+    refused(server.http("POST", "/api/v1/sandboxes", {"scopePath": str(top / "none")}), 400)
+    refused(server.http("POST", "/api/v1/sandboxes", {}), 400)
+    subprocess.run(["rm", "-rf", str(top)], check=True)
+
+
 # ---- diff ----
 
 
@@ -133,18 +146,61 @@ def test_a_diff_has_both_paths_hunks_and_totals(shared):
         status, body = box.http("GET", "/diff", headers={"If-None-Match": f'"{diff["diffHash"]}"'})
         assert status == 304 and not body
         refused(box.http("GET", "/diff?format=yaml"), 400)
-        refused(box.http("GET", "/diff?limit=x"), 400)
+        assert "limit must be a whole number, not 'x'" in refused(box.http("GET", "/diff?limit=x"), 400)["error"]
     finally:
         box.remove()
 
 
-def test_the_patch_is_one_that_git_applies(box):
-    box.sh("sed -i 's/two/TWO/' src/a.txt; printf 'a\\0b' > bin; chmod 755 README; mv doc/x.md doc/z.md; rm doc/y.md")
+def raw(box, query):
+    """A diff that is no JSON."""
     host, port = box.server.http_address.rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
-    connection.request("GET", f"{box.path}/diff?format=patch")
+    connection.request("GET", f"{box.path}/diff{query}")
     answer = connection.getresponse()
-    patch = answer.read()
+    return answer, answer.read()
+
+
+def test_only_what_was_shown_counts_as_shown(box):
+    box.sh("echo new > new.txt; echo four >> src/a.txt")
+    for query in ("?note=false", "?content=false", "?content=false&note=true", "?format=text&note=false", "?format=patch&note=0"):
+        raw(box, query)
+        assert refused(box.http("POST", "/approve", {}), 409)["details"]["reason"] == "DIFF_NOT_SERVED"
+    counted = box.diff("?content=false")
+    assert "unifiedDiff" not in counted and not any("hunks" in file for file in counted["files"])
+    assert [file["linesAdded"] for file in counted["files"]] == [1, 1] and counted["stats"]["complete"]
+    assert counted["diffHash"] == box.diff("?note=false")["diffHash"]
+    refused(box.http("GET", "/diff?note=maybe"), 400)
+    answer, text = raw(box, "?format=text")
+    assert answer.status == 200 and text.decode() == box.diff("?note=false")["unifiedDiff"]
+    assert box.approve({})["applied"] == 2
+
+
+def test_hashes_of_files_say_what_was_seen(box):
+    box.sh("echo new > new.txt; echo four >> src/a.txt")
+    seen = {file["filePath"]: file for file in box.diff("?note=false")["files"]}
+    assert seen["src/a.txt"]["oldSize"] == 14 and "oldSize" not in seen["new.txt"]
+    hashes = {seen["new.txt"]["id"]: seen["new.txt"]["hash"], "src/a.txt": seen["src/a.txt"]["hash"]}
+    box.sh("echo five >> src/a.txt; echo x > other.txt")
+    told = refused(box.http("POST", "/approve", {"files": ["new.txt", "src/a.txt"], "fileHashes": hashes}), 409)
+    assert told["details"]["reason"] == "DIFF_STALE" and "1 change is not what was seen" in told["error"]
+    assert [(file["filePath"], file["status"]) for file in told["details"]["files"]] == [("src/a.txt", "stale")]
+    told = refused(box.http("POST", "/approve", {"fileHashes": hashes}), 409)
+    assert ("other.txt", "not_shown") in [(file["filePath"], file["status"]) for file in told["details"]["files"]]
+    assert box.approve({"files": ["new.txt"], "fileHashes": hashes})["applied"] == 1 and box.read("new.txt") == b"new\n"
+    refused(box.http("POST", "/approve", {"fileHashes": {"a": 1}}), 400)
+
+
+def test_the_parts_of_a_rename_are_refused_by_its_path(box):
+    box.sh("mv src/long.txt src/moved.txt; sed -i '1s/.*/first/; 40s/.*/last/' src/moved.txt")
+    file = box.diff()["files"][0]
+    assert file["changeType"] == "renamed"
+    told = refused(box.http("POST", "/approve", {"hunks": [{"fileId": file["id"], "hunkIds": [file["hunks"][0]["id"]]}]}), 400)
+    assert "'src/moved.txt' is taken whole" in told["error"]
+
+
+def test_the_patch_is_one_that_git_applies(box):
+    box.sh("sed -i 's/two/TWO/' src/a.txt; printf 'a\\0b' > bin; chmod 755 README; mv doc/x.md doc/z.md; rm doc/y.md")
+    answer, patch = raw(box, "?format=patch")
     assert answer.status == 200 and answer.headers["ETag"] == f'"{box.diff()["diffHash"]}"'
     place = make_project()
     shutil.copytree(box.project, place, dirs_exist_ok=True)
@@ -464,6 +520,25 @@ def test_the_patch_of_a_merge_does_what_the_approval_does(sixty):
     subprocess.run(["diff", "-r", place, sixty.project], check=True)
     assert b"user 45\n" in sixty.read("f.txt")
     shutil.rmtree(place)
+
+
+def test_hunks_named_with_the_hash_of_their_file_are_held_to_the_project_too(sixty):
+    """Whole files are merged with what its owner saved meanwhile; hunks were chosen in another text."""
+    def ask(n):
+        file = sixty.ok("GET", "/diff?note=false")["files"][0]
+        return file, {"hunks": [{"fileId": file["id"], "hunkIds": [file["hunks"][n]["id"]]}], "fileHashes": {file["id"]: file["hash"]}}
+
+    first, hunk = ask(1)
+    (sixty.project / "f.txt").write_text("owner\n" * 18 + (sixty.project / "f.txt").read_text())
+    refused(sixty.http("POST", "/approve", hunk), 409)
+    again, hunk = ask(1)
+    assert again["hash"].partition("-")[0] == first["hash"].partition("-")[0] and again["hash"] != first["hash"]
+    assert sixty.approve(hunk)["applied"] == 1
+    text = sixty.read("f.txt").decode()
+    assert "AGENT 30\n" in text and "AGENT 12\n" not in text and text.startswith("owner\n" * 18)
+    file, _ = ask(0)
+    assert sixty.approve({"fileHashes": {"f.txt": file["hash"].partition("-")[0]}})["applied"] == 1
+    assert "AGENT 12\n" in sixty.read("f.txt").decode()
 
 
 def test_hunks_are_held_to_the_project_as_it_was_shown(sixty):
