@@ -90,7 +90,7 @@ def test_killed_while_it_applies_it_is_old_or_new(make, driver):
             box.ok("POST", "/discard", {"filePaths": ["kept"], "stop": True})
             server.kill()
         seen.add(settle(server, box))
-    assert seen
+    assert seen == {True, False} or not IS_LONG, "of so many kills some came too late, and some early enough"
 
 
 def test_killed_while_a_copy_is_compared_it_can_be_compared_again(make):
@@ -206,6 +206,7 @@ def test_an_approval_that_ends_it_leaves_nothing_behind(server):
 
 def test_an_approval_goes_on_in_the_next_server(make):
     """Killed right after it was written down, and after the landing: nothing is lost, nothing doubled."""
+    reached = []
     for fault in FAULTS:
         server = make()
         environment = server.environment
@@ -216,12 +217,12 @@ def test_an_approval_goes_on_in_the_next_server(make):
             pytest.skip("this build has no faults")
         box = make_changed(server)
         try:
-            status, _ = box.http("POST", "/approve", {})
-            server.environment = environment
-            if status == 200:
-                continue  # not reached in this build
+            box.http("POST", "/approve", {})
         except (OSError, json.JSONDecodeError):
-            pass
+            reached.append(fault)
         server.environment = environment
         server.kill()
         settle(server, box)
+    if not reached:
+        pytest.skip("this build has no faults")
+    assert reached == list(FAULTS)
