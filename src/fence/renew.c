@@ -32,12 +32,12 @@ bool renew_is_shown(const struct fence *f, const struct inode *inode)
 }
 
 /* Under the directory's lock, so that a copy-up does not find its name gone in the moment it is placed. */
-void renew_cut(struct fence *f, struct inode *dir, const char *name, const struct inode *inode)
+static void cut(struct fence *f, struct inode *dir, const char *name, const struct inode *inode, bool may_be_shown)
 {
     dir_lock(f, dir);
     tree_lock(f);
     struct entry *e = inode_has(dir, INODE_DEAD) ? NULL : entry_find(dir, name, strlen(name));
-    if (e && e->flags == 0 && e->inode && (!inode || e->inode == inode)) {
+    if (e && e->flags == 0 && e->inode && (!inode || e->inode == inode) && (may_be_shown || !renew_is_shown(f, e->inode))) {
         inode_ref(dir);
         tree_vacate(f, e);
         entry_tidy(f, e);
@@ -45,6 +45,11 @@ void renew_cut(struct fence *f, struct inode *dir, const char *name, const struc
     }
     tree_unlock(f);
     dir_unlock(f, dir);
+}
+
+void renew_cut(struct fence *f, struct inode *dir, const char *name, const struct inode *inode)
+{
+    cut(f, dir, name, inode, true);
 }
 
 void renew_merged(struct fence *f, struct inode *dir, struct inode *child, const char *name)
@@ -104,7 +109,8 @@ static void search_anew(struct fence *f, struct inode *dir, const char *name, st
         return;
     autoptr(place) at = inode_dup_place(f, dir);
     autoptr(place) place = at ? ruleset_step(f->rules, at, name, strlen(name)) : NULL;
-    renew_cut(f, dir, name, NULL);
+    /* Somebody else may have found it to be a passage since: whoever was given that keeps it. */
+    cut(f, dir, name, NULL, false);
     if (!place || resolve_name(f, dir, name, place, true, &found, NULL) < 0)
         return;
     news_add_name(f, news, dir, name, true);

@@ -18,6 +18,8 @@
 #include "fence/seen.h"
 #include "fence/whiteout.h"
 
+#define CUT_TRIES 100
+
 /* What is known of a name before the layers are asked. */
 struct known {
     struct inode *inode; /* a reference, when it is loaded */
@@ -129,8 +131,19 @@ static struct inode *load(struct fence *f, struct inode *dir, const char *name, 
     return inode;
 }
 
-int resolve_name(struct fence *f, struct inode *dir, const char *name, struct place *place, bool only_as_passage,
-                 struct inode **ret_inode, struct stat *ret_st)
+/* A hidden directory that was just found to be a passage may have lost its name in between to one who did not know yet (renew.c), and
+ * nobody else will tell the kernel: it is looked up once more. From here on it is shown, and cut off no more. */
+static bool was_cut(struct fence *f, struct inode *inode)
+{
+    tree_lock(f);
+    bool is_dead = inode_has(inode, INODE_DEAD);
+    tree_unlock(f);
+    return is_dead;
+}
+
+/* 1: was_cut(). */
+static int resolve_once(struct fence *f, struct inode *dir, const char *name, struct place *place, bool only_as_passage,
+                        struct inode **ret_inode, struct stat *ret_st)
 {
     struct known known = look_in_memory(f, dir, name);
     struct inode *inode = known.inode;
@@ -165,6 +178,10 @@ int resolve_name(struct fence *f, struct inode *dir, const char *name, struct pl
     }
     if (r == 0 && only_as_passage && !passage_shows(f, inode))
         r = -ENOENT;
+    if (r == 0 && only_as_passage && was_cut(f, inode)) {
+        inode_unref(f, inode);
+        return 1;
+    }
     if (r == 0 && only_as_passage && ret_st)
         attr_fill(f, inode, NULL, ret_st);
     if (r < 0) {
@@ -173,4 +190,14 @@ int resolve_name(struct fence *f, struct inode *dir, const char *name, struct pl
     }
     *ret_inode = inode;
     return 0;
+}
+
+int resolve_name(struct fence *f, struct inode *dir, const char *name, struct place *place, bool only_as_passage,
+                 struct inode **ret_inode, struct stat *ret_st)
+{
+    int r = 1;
+
+    for (int i = 0; i < CUT_TRIES && r > 0; i++)
+        r = resolve_once(f, dir, name, place, only_as_passage, ret_inode, ret_st);
+    return r > 0 ? -ENOENT : r;
 }

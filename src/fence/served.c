@@ -16,6 +16,8 @@
 #define NAME "served"
 #define SEED 11
 #define SAME_BYTES 65536
+#define SAME_MOST                                                                                                              \
+    ((off_t) 64 << 20) /* larger ones are not compared: whoever writes one anew makes a conflict, unless it is read before */
 #define LONG_BYTES ((off_t) 4 << 20)   /* a log of more, most of it void, is written anew when it is read */
 #define UNREAD_MOST ((off_t) 64 << 20) /* and read at the latest when it is this long */
 
@@ -226,7 +228,7 @@ static bool find_same(int data_fd, int base_fd, const char *path, struct pair *r
     struct stat st, now;
 
     if (base < 0 || fstat(ours, &st) < 0 || fstat(base, &now) < 0 || !S_ISREG(st.st_mode) || !S_ISREG(now.st_mode) ||
-        st.st_size != now.st_size || !has_same_bytes(ours, base))
+        st.st_size != now.st_size || st.st_size > SAME_MOST || !has_same_bytes(ours, base))
         return false;
     *ret = (struct pair){ key_of(path), word_of(&now) };
     return true;

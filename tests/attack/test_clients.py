@@ -146,7 +146,7 @@ class Estate:
         self.sandbox = client.sandbox(self.codebase)
         self.session = client.create_session(sandbox_id=self.sandbox).id
         self.client = client
-        status, made = self.http("POST", "/api/v1/sandboxes", {"projectRoot": str(self.project), "name": f"box-of-{owner}"})
+        status, made = self.http("POST", "/api/v1/sandboxes", {"projectRoot": str(self.project), "metadata": {"name": f"box-of-{owner}"}})
         assert status == 201, made
         self.workspace = made["id"]
         status, made = self.http("POST", f"/api/v1/sandboxes/{self.workspace}/processes",

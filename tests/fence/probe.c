@@ -406,7 +406,10 @@ static void open_all(const char *path)
         long fd;
 
         how.resolve = resolves[i];
-        fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+        /* A rename anywhere on the host, in the middle of a ".." beneath a directory, is an answer to try again. */
+        do
+            fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+        while (fd < 0 && errno == EAGAIN);
         say("openat2 %d %s: %s", i, shown(path), why(fd));
         if (fd >= 0)
             close((int) fd);
