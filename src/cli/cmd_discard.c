@@ -19,14 +19,13 @@ static const char help[] =
 
 static const struct option long_options[] = { LOCAL_LONG_OPTIONS };
 
-/* An apply that was killed is finished or taken back first: nobody could later. */
-static void clean_up(const struct home *home, const char *name, int dir_fd)
+/* An apply that was killed is finished or taken back first: nobody could later. Who holds the lock is told by who removes. */
+static int clean_up(const struct home *home, const char *name, int dir_fd, struct err *err)
 {
     autofree char *delta_path = home_path(home, name, "delta");
     autofd int lock = -1;
 
-    if (home_lock(dir_fd, &lock) == 0)
-        approve_recover(delta_path, false, NULL);
+    return home_lock(dir_fd, &lock) < 0 ? 0 : approve_tidy(delta_path, err);
 }
 
 /* It may be a workspace, of which this verb without paths is not. */
@@ -50,8 +49,8 @@ static int discard_one(struct home *home, const char *wanted, char ret_name[SAND
         return refuse(wanted, r, err);
     if (r < 0)
         return r;
-    clean_up(home, ret_name, dir_fd);
-    return home_remove(home, ret_name, err);
+    r = clean_up(home, ret_name, dir_fd, err);
+    return r < 0 ? r : home_remove(home, ret_name, err);
 }
 
 /* All are tried. The first failure is the answer, each is told. */

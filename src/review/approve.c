@@ -107,6 +107,37 @@ int approve_recover(const char *delta_path, bool is_held, struct err *err)
     return approve_locks_take(delta_path, is_held, &locks, err);
 }
 
+static int on_record(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+{
+    (void) id;
+    (void) time_ns;
+    *(bool *) cookie |= state != LANDING_NOTED;
+    return 0;
+}
+
+static int has_unfinished(const char *delta_path, struct err *err)
+{
+    autofd int fd = open(delta_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd int records_fd = fd < 0 ? -errno : path_open_beneath(fd, "meta/approvals", O_RDONLY | O_DIRECTORY, 0);
+    bool has = false;
+    int r = records_fd < 0 ? records_fd : landing_each(records_fd, on_record, &has);
+
+    if (r == -ENOENT)
+        return 0;
+    return r < 0 ? err_errno(err, r, "reading the records of approvals") : has;
+}
+
+int approve_tidy(const char *delta_path, struct err *err)
+{
+    int r = has_unfinished(delta_path, err);
+
+    if (r > 0)
+        r = approve_recover(delta_path, false, err);
+    if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EBADMSG)
+        return 0;
+    return r < 0 ? err_wrap(err, r, "an approval has left something in the project") : 0;
+}
+
 /* ---- a run ---- */
 
 struct approval {

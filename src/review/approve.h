@@ -76,4 +76,8 @@ void approve_done(struct approve *approve);
  * -EBUSY as above. */
 int approve_recover(const char *delta_path, bool is_held, struct err *err);
 
+/* The same for a delta that is about to be removed, by which nothing in the project may become half done for ever. Success also if
+ * nothing can be done: the project has gone, or the record of an approval cannot be read. */
+int approve_tidy(const char *delta_path, struct err *err);
+
 const char *approve_outcome_name(enum approve_outcome outcome);

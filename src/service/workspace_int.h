@@ -15,9 +15,12 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
 int workspace_step(struct service *service, struct workspace_row *row, unsigned from, int64_t version, enum workspace_status to,
                    const char *reason, struct err *err);
 
-/* Whatever it is, it is deleted afterwards, its processes and its mount gone; its changes too, if it `purges` or there is no trash. */
-int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, bool purges,
-                     struct err *err);
+/* Whatever it is, it is deleted afterwards, its processes and its mount gone; its changes too, if there is no trash. Refused while an
+ * approval has left something in the project that cannot be tidied up. */
+int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);
+
+/* The changes of a deleted one go for good. 1: they did; 0: they had. */
+int workspace_purge(struct service *service, struct ward *ward, const char *id, struct err *err);
 
 /* Likewise stopped, if it was active. */
 int workspace_halt(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);

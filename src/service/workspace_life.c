@@ -126,33 +126,14 @@ int workspace_halt(struct service *service, struct ward *ward, struct workspace_
     return 0;
 }
 
-static void remove_files(struct service *service, struct ward *ward, const char *id)
-{
-    struct err left = ERR_NONE;
-
-    if (home_remove(&service->home, ward->id, &left) < 0 && left.code != ERR_NOT_FOUND)
-        log_warn("files of a deleted sandbox stay until the next start", LOG_STR("sandbox_id", id),
-                 LOG_STR("error", left.text));
-}
-
-/* What an approval that failed could not take out of the project again is known to none but its delta. */
-static void tidy_project(struct service *service, const char *id)
-{
-    autofree char *delta_path = workspaces_path(service, id, "delta");
-    struct err err = ERR_NONE;
-    int r = approve_recover(delta_path, false, &err);
-
-    if (r < 0 && r != -ENOENT)
-        log_warn("what an approval left in the project may still be there", LOG_STR("sandbox_id", id),
-                 LOG_STR("error", err.text));
-}
-
-/* Its processes end first, then it is deleted as far as anybody can see, then its files go, now or later (workspace_trash.c): what is left
- * of those when the server is killed is removed by the next. */
-int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, bool purges,
-                     struct err *err)
+/* Its processes end first, then what an approval that failed could not take out of the project again goes, which is known to none but
+ * the delta; then it is deleted as far as anybody can see. Its files go now or later (workspace_trash.c): what is left of those when the
+ * server is killed is removed by the next. */
+int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
 {
     bool is_made = row->status != WORKSPACE_STATUS_CREATING && row->status != WORKSPACE_STATUS_ERROR;
+    autofree char *delta_path = workspaces_path(service, row->id, "delta");
+    struct err left = ERR_NONE;
     int r = check_version(row, version, err);
 
     if (r < 0)
@@ -160,15 +141,34 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
     life_end(service, ward);
     end_stray(service, ward, row);
     if (is_made)
-        tidy_project(service, row->id);
-    r = workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_DELETED, NULL, err);
+        r = approve_tidy(delta_path, err);
+    if (r < 0 && row->status == WORKSPACE_STATUS_ACTIVE)
+        workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, "it could not be deleted", &left);
+    if (r == 0)
+        r = workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_DELETED, NULL, err);
     if (r < 0)
         return r;
     fault("workspace_deleted");
-    if (purges || !is_made || service->options.workspace_trash_ns <= 0)
-        remove_files(service, ward, row->id);
     workspaces_totals(service)->deleted++;
+    if ((!is_made || service->options.workspace_trash_ns <= 0) && workspace_purge(service, ward, row->id, &left) < 0)
+        log_warn("files of a deleted sandbox stay until the next start", LOG_STR("sandbox_id", row->id),
+                 LOG_STR("error", left.text));
     return 0;
+}
+
+int workspace_purge(struct service *service, struct ward *ward, const char *id, struct err *err)
+{
+    struct err left = ERR_NONE;
+    int r = home_remove(&service->home, ward->id, &left);
+
+    if (r < 0 && left.code == ERR_NOT_FOUND)
+        return 0;
+    if (r < 0) {
+        if (err)
+            *err = left;
+        return err_wrap(err, r, "sandbox %s is deleted, but its files are still there; purge it again", id);
+    }
+    return 1;
 }
 
 /* ---- as they are called ---- */
@@ -246,15 +246,19 @@ int workspaces_delete(struct service *service, const struct caller *caller, cons
     if (r < 0)
         return r;
     if (row.status != WORKSPACE_STATUS_DELETED) {
-        r = workspace_remove(service, ward, &row, version, purges, err);
-        if (r == 0)
-            workspaces_tell(service, caller, &row, "workspace_deleted", NULL, purges ? json_pack("{s:b}", "purged", 1) : NULL);
-    } else if (purges && workspaces_trash_until(service, &row) > 0) {
-        remove_files(service, ward, row.id);
-        workspaces_tell(service, caller, &row, "workspace_purged", NULL, NULL);
+        r = workspace_remove(service, ward, &row, version, err);
+        if (r == 0) {
+            r = purges ? workspace_purge(service, ward, row.id, err) : 0;
+            workspaces_tell(service, caller, &row, "workspace_deleted", NULL,
+                            purges && r >= 0 ? json_pack("{s:b}", "purged", 1) : NULL);
+        }
+    } else if (purges) {
+        r = workspace_purge(service, ward, row.id, err);
+        if (r > 0)
+            workspaces_tell(service, caller, &row, "workspace_purged", NULL, NULL);
     }
     workspace_release(ward);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 /* ---- ends that nobody asked for ---- */

@@ -46,11 +46,13 @@ static int remove_now(struct service *service, const struct caller *caller, cons
         r = err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "it is %s now",
                     workspace_status_name((enum workspace_status) row.status));
     if (r == 0)
-        r = workspace_remove(service, ward, &row, 0, purges, err);
+        r = workspace_remove(service, ward, &row, 0, err);
     if (r == 0)
         workspaces_tell(service, caller, &row, type, NULL, json_pack("{s:s}", "reason", why));
+    if (r == 0 && purges)
+        r = workspace_purge(service, ward, row.id, err);
     workspace_release(ward);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 void workspaces_happened(struct service *service, const char *id, enum behavior_event event)

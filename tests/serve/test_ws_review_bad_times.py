@@ -1,8 +1,11 @@
 """Reviews when things go wrong: the server killed while it applies, agents that change what is being looked at."""
 
+import contextlib
+import fcntl
 import json
 import os
 import random
+import shutil
 import threading
 import time
 
@@ -47,8 +50,7 @@ def settle(server, box):
     assert contents(box) == NEW and answer["status"] == "approved", answer
     pending = server.http("GET", f"/api/v1/pending?projectRoot={box.project}")[1]
     assert pending["totalFiles"] == COUNT + 2
-    leftovers = [name for name in os.listdir(box.project) if name.startswith(".af-tmp")]
-    assert leftovers == []
+    assert leftovers(box) == []
     box.remove()
     return state == NEW
 
@@ -113,22 +115,63 @@ def test_killed_while_a_copy_is_compared_it_can_be_compared_again(make):
     box.remove()
 
 
-def test_who_is_deleted_leaves_nothing_in_the_project(make):
+def leftovers(box):
+    return [name for name in os.listdir(box.project) if name.startswith(".af-tmp")]
+
+
+def cut_short(server):
     """An approval that failed, and that had no descriptors left to take its files away again, say: nobody but the delta knows them."""
-    server = make()
     environment = server.environment
     server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "landing-staged"}
     box = make_changed(server.start())
     with pytest.raises((OSError, json.JSONDecodeError)):
         box.http("POST", "/approve", {})
     server.process.wait()
-    assert [name for name in os.listdir(box.project) if name.startswith(".af-tmp")]
+    assert leftovers(box)
     (record,) = server.state.rglob("deciding")
     record.unlink()
     server.environment = environment
     server.start()
+    return box
+
+
+def test_who_is_deleted_leaves_nothing_in_the_project(make):
+    box = cut_short(make())
     assert box.http("DELETE", "")[0] in (200, 204)
-    assert not [name for name in os.listdir(box.project) if name.startswith(".af-tmp")] and contents(box) == OLD
+    assert not leftovers(box) and contents(box) == OLD
+
+
+@contextlib.contextmanager
+def locked(path):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("query", ("", "?purge=true"))
+def test_who_cannot_be_tidied_up_after_is_not_deleted(make, query):
+    box = cut_short(make())
+    with locked(box.project):
+        status, answer = box.http("DELETE", query)
+        assert status == 409 and "project" in answer["error"], answer
+        assert box.state() == "stopped"
+    assert box.http("DELETE", query)[0] in (200, 204)
+    assert not leftovers(box) and contents(box) == OLD
+
+
+def test_who_has_nothing_to_tidy_up_is_deleted_whoever_writes_to_its_project(make):
+    box = make_changed(make().start())
+    with locked(box.project):
+        assert box.http("DELETE", "?purge=true")[0] in (200, 204)
+
+
+def test_who_has_lost_its_project_is_deleted(make):
+    box = cut_short(make())
+    shutil.rmtree(box.project)
+    assert box.http("DELETE", "?purge=true")[0] in (200, 204)
 
 
 @pytest.mark.databases

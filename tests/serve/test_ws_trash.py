@@ -1,6 +1,7 @@
 """Workspaces that come back: from the trash, after a rejection, after an approval that was undone."""
 
 import contextlib
+import fcntl
 
 import pytest
 from review import Review
@@ -67,6 +68,19 @@ def test_a_purge_is_for_good(box):
     assert box.http("DELETE", "?purge=true")[0] == 204
     assert not state_of(box.server, box).exists() and "restorableUntil" not in box.ok("GET", "")
     assert box.http("POST", "/restore")[0] == 409 and box.state() == "deleted"
+
+
+def test_a_purge_that_failed_says_so_and_can_be_repeated(box):
+    box.ok("POST", "/stop")
+    place = state_of(box.server, box)
+    with open(place / "delta/meta/lock", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for _ in range(2):
+            status, answer = box.http("DELETE", "?purge=true")
+            assert status == 409 and "files" in answer["error"], answer
+            assert box.state() == "deleted" and place.is_dir()
+    assert box.http("DELETE", "?purge=true")[0] == 204 and not place.exists()
+    assert "purged" in box.events()
 
 
 def test_one_in_the_trash_can_be_purged(box):
