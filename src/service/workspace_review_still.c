@@ -71,9 +71,11 @@ int still_begin(struct service *service, const struct caller *caller, const char
     ret->delta_path = workspaces_path(service, id, "delta");
     ret->prefix = workspace_prefix(&ret->row);
     ret->dir_fd = openat(service->home.sandboxes_fd, ret->ward->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (ret->dir_fd < 0 && errno != ENOENT)
+        return err_errno(err, -errno, "opening the changes of sandbox %s", id);
     if (ret->dir_fd < 0)
         return err_because(
-            err, err_set(err, ERR_FAILED_PRECONDITION, -errno, "the changes of sandbox %s are not there any more", id),
+            err, err_set(err, ERR_FAILED_PRECONDITION, -ENOENT, "the changes of sandbox %s are not there any more", id),
             "INVALID_STATE");
     review_record_recover(ret);
     /* That may have ended it. */

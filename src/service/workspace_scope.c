@@ -187,6 +187,8 @@ static int check_same(int root_fd, int scope_fd, const struct workspace_scope *s
     while (*below == '/')
         below++;
     autofd int fd = path_open_beneath(root_fd, *below ? below : ".", O_PATH | O_DIRECTORY, 0);
+    if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
+        return err_errno(err, fd, "opening scope '%s'", scope->scope_path);
     if (fd < 0 || fstat(fd, &a) < 0 || fstat(scope_fd, &b) < 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
         return err_invalid(err, "scope '%s' changes while it is looked at", scope->scope_path);
     return 0;

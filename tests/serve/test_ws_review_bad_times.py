@@ -2,9 +2,11 @@
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import random
+import resource
 import shutil
 import threading
 import time
@@ -269,3 +271,37 @@ def test_an_approval_goes_on_in_the_next_server(make):
     if not reached:
         pytest.skip("this build has no faults")
     assert reached == list(FAULTS)
+
+
+def test_without_descriptors_nobody_is_told_what_is_not_so(make, tmp_path):
+    """Short of one at any step: a refusal for that reason, or the answer. Never that the request was wrong, or the changes gone."""
+    server = make().start()
+    box = make_changed(server)
+    box.ok("POST", "/stop")
+    pid, place = server.process.pid, tmp_path / "other"
+    place.mkdir()
+    usual, seen = resource.prlimit(pid, resource.RLIMIT_NOFILE), set()
+    connection = server.connect()
+
+    def ask(verb, path, body=None):
+        connection.request(verb, f"/api/v1/sandboxes{path}", json.dumps(body) if body else None)
+        answer = connection.getresponse()
+        content = answer.read()
+        return answer.status, json.loads(content) if content else None
+
+    requests = [("GET", f"/{box.id}/diff", None), ("GET", f"/{box.id}/conflicts", None),
+                ("POST", f"/{box.id}/approve", {"files": ["f1"], "dryRun": True}), ("POST", "", {"projectRoot": str(place)})]
+    for more, request in itertools.product(range(40), requests):
+        assert ask("GET", f"/{box.id}")[0] == 200
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + more, usual[1]))
+        try:
+            status, answer = ask(*request)
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+        assert status in (200, 201, 429, 503), (more, request, status, answer)
+        seen.add(status)
+        if status == 201:
+            assert ask("DELETE", f"/{answer['id']}?purge=true")[0] == 204
+    connection.close()
+    assert {200, 201, 429} <= seen, seen
+    assert len(box.paths()) == COUNT + 2 and contents(box) == OLD
