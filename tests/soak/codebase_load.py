@@ -28,8 +28,12 @@ class Box:
         self.id, self.is_synced = identity, is_synced
         self.is_started = False
         self.deaths = 0
-        self.is_pending = False  # an answer said that its changes are not in the codebase yet
+        self.pending = set()  # paths of which an answer said that they are not in the codebase yet
         self.sessions = {}  # id -> cell of a variable, deaths when it was opened
+
+    @property
+    def is_pending(self):
+        return bool(self.pending)
 
 
 class CodebaseUser(Actor):
@@ -51,7 +55,14 @@ class CodebaseUser(Actor):
         self.dice.choices(list(choices), choices.values())[0]()
 
     def path(self):
-        return f"{self.name}/f{self.dice.randrange(FILES)}"
+        """But one that a box has yet to bring in: of two changes the box's would be kept, which is what it should do, and says."""
+        pending = set().union(*(box.pending for box in self.boxes))
+        free = [path for n in range(FILES) if (path := f"{self.name}/f{n}") not in pending]
+        if not free:
+            for box in self.boxes:
+                self.flush(box)
+            return self.path()
+        return self.dice.choice(free)
 
     def cell(self, path):
         return self.model.cell(self.codebase, path)
@@ -211,7 +222,10 @@ class CodebaseUser(Actor):
     def note_sync(self, box, version, path=None, value=None):
         if not box.is_synced:
             return
-        box.is_pending = version == 0
+        if version:
+            box.pending.clear()
+        else:
+            box.pending.add(path)
         if version and path:
             self.history.append((version, path, value))
             self.history = [one for one in self.history if one[0] > version - RECENT]
@@ -358,7 +372,7 @@ class CodebaseUser(Actor):
                 raise Lost("it is not synced yet")
 
         self.insist(sync)
-        box.is_pending = False
+        box.pending.clear()
 
     def check_box(self, box):
         def ask():
