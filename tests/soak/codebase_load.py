@@ -16,9 +16,10 @@ RULES = (("**/*", "write"), ("**/secret*", "none"))
 SECRET = b"nobody is to see this"
 RUNNING = 2
 # A command that others can wait for, whoever has stopped waiting for its answer; and the content comes by a rename, whole.
-WRITE = ("mkdir -p {dir}; : > /tmp/busy.{n}; printf %s {text} > {dir}/.t{n} && mv {dir}/.t{n} {path}; r=$?; "
+WRITE = ("mkdir -p {dir}; echo $$ > /tmp/busy.{n}; printf %s {text} > {dir}/.t{n} && mv {dir}/.t{n} {path}; r=$?; "
          "rm -f {dir}/.t{n} /tmp/busy.{n}; exit $r")
-SETTLE = "while ls /tmp/busy.* >/dev/null 2>&1; do sleep 0.05; done"
+# One that was killed leaves its note, and is not waited for.
+SETTLE = "for b in /tmp/busy.*; do while [ -e $b ] && kill -0 $(cat $b) 2>/dev/null; do sleep 0.05; done; done"
 
 
 class Box:

@@ -11,7 +11,7 @@ from model import ABSENT, Attempt, Cell
 
 FILES = 6
 # No shell of the sandbox's is between the command and its answer, so this one waits for itself.
-WRITE = ": > /tmp/busy.{n}; {steps}; rm -f /tmp/busy.{n} .t{n}; exit $r"
+WRITE = "echo $$ > /tmp/busy.{n}; {steps}; rm -f /tmp/busy.{n} .t{n}; exit $r"
 
 
 class Project:
