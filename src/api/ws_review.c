@@ -237,7 +237,8 @@ int ws_undo(struct ws *ws, struct err *err)
                              (json_int_t) (is_dry ? undone.path_count : undone.undo.done_count), "status",
                              workspace_status_name((enum workspace_status) undone.row.status));
     ws_set_text(body, "undoId", undone.undo.id);
-    if (!is_dry && undone.row.status == WORKSPACE_STATUS_APPROVED)
+    ws_set_text(body, "note", undone.note);
+    if (!is_dry && !*undone.note && undone.row.status == WORKSPACE_STATUS_APPROVED)
         json_object_set_new(
             body, "note",
             json_string("another sandbox has reserved its paths; POST .../restore reopens it when they are free"));

@@ -40,6 +40,7 @@ int landing_new(const struct landing_site *site, const char *undoes, struct land
 
     l->site = *site;
     l->record_fd = -1;
+    l->log = STEP_LOG_EMPTY;
     l->log.time_ns = clock_wall_ns();
     if (undoes)
         snprintf(l->log.undoes, sizeof(l->log.undoes), "%s", undoes);
@@ -232,18 +233,6 @@ static void add_steps(struct landing *l)
 
 /* ---- the moment ---- */
 
-static int move_state(int record_fd, struct step_log *log, enum landing_state state)
-{
-    enum landing_state was = log->state;
-    int r;
-
-    log->state = state;
-    r = step_log_write(record_fd, log);
-    if (r < 0)
-        log->state = was;
-    return r;
-}
-
 static int say_failed(const struct step_log *log, size_t step, int r, struct err *err)
 {
     autofree char *shown = landing_quote(log->steps[step].path);
@@ -267,7 +256,7 @@ static int give_up(const struct landing_site *site, int record_fd, struct step_l
     if (back < 0)
         return r;
     step_log_sync(site->base_fd, log);
-    step_log_mark_back(record_fd, log);
+    step_log_mark(record_fd, log, LANDING_TAKEN_BACK);
     return r;
 }
 
@@ -282,8 +271,8 @@ int landing_land(const struct landing_site *site, int record_fd, struct step_log
     if (r < 0)
         return give_up(site, record_fd, log, log->count - 1, r, err);
     fault("landing-landed");
-    /* All is written, whether there is room to say so or not; if not, it is said later. */
-    move_state(record_fd, log, LANDING_DONE);
+    /* All is written, whether that can be said or not; if not, it is said later. */
+    step_log_mark(record_fd, log, LANDING_DONE);
     return 0;
 }
 
@@ -300,7 +289,7 @@ static void withdraw(struct landing *l)
     struct step_log log = STEP_LOG_EMPTY;
 
     if (step_log_read(l->record_fd, &log) < 0 || log.state == LANDING_INTENT)
-        unlinkat(l->record_fd, "journal", 0);
+        unlinkat(l->record_fd, STEP_LOG_NAME, 0);
     step_log_done(&log);
 }
 
@@ -312,8 +301,10 @@ int landing_commit(struct landing *l, const struct buf *notes, const struct buf 
     take_text(&l->log.notes, notes);
     take_text(&l->log.back, back);
     take_text(&l->log.drops, drops);
-    r = move_state(l->record_fd, &l->log, LANDING_INTENT);
+    l->log.state = LANDING_INTENT;
+    r = step_log_write(l->record_fd, &l->log);
     if (r < 0) {
+        l->log.state = LANDING_STAGING;
         withdraw(l);
         return err_errno(err, r, "noting what is about to be written; nothing was changed");
     }
@@ -324,7 +315,7 @@ int landing_commit(struct landing *l, const struct buf *notes, const struct buf 
 int landing_settle_log(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err)
 {
     /* What lies aside tells what was done: it goes when the journal says that all is. */
-    int r = log->state == LANDING_INTENT ? move_state(record_fd, log, LANDING_DONE) : 0;
+    int r = log->state == LANDING_INTENT ? step_log_mark(record_fd, log, LANDING_DONE) : 0;
 
     fault("landing-done");
     if (r == 0)
@@ -334,7 +325,7 @@ int landing_settle_log(const struct landing_site *site, int record_fd, struct st
         r = site->note(log->notes.data, log->notes.len, site->cookie);
     fault("landing-noted");
     if (r == 0)
-        r = move_state(record_fd, log, LANDING_NOTED);
+        r = step_log_mark(record_fd, log, LANDING_NOTED);
     return r < 0 ? err_errno(err, r, "tidying up after all was written") : 0;
 }
 

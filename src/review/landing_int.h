@@ -41,6 +41,7 @@ struct step {
 
 struct step_log {
     enum landing_state state;
+    const char *name; /* of its file in the record, a literal; see step_log_mark() */
     int64_t time_ns;
     char undoes[ID_TEXT_MAX];
     struct buf notes, back, drops;
@@ -48,7 +49,8 @@ struct step_log {
     size_t count, cap;
 };
 
-#define STEP_LOG_EMPTY ((struct step_log){ .count = 0 })
+#define STEP_LOG_NAME "journal" /* of one that is being written */
+#define STEP_LOG_EMPTY ((struct step_log){ .name = STEP_LOG_NAME })
 
 /* What comes into its place by one rename. */
 struct unit {
@@ -118,8 +120,11 @@ void step_log_done(struct step_log *log);
 int step_log_write(int record_fd, struct step_log *log);
 int step_log_read(int record_fd, struct step_log *ret);
 
-/* All steps were taken back: nobody shall make them any more. */
-int step_log_mark_back(int record_fd, struct step_log *log);
+/* What has become of it, durably, and without a need for room. */
+int step_log_mark(int record_fd, struct step_log *log, enum landing_state state);
+
+/* Whatever its name. */
+int step_log_unlink(int record_fd);
 
 /* ---- step_perform.c ---- */
 

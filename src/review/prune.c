@@ -47,10 +47,9 @@ static int forget_record(struct pruning *p, const char *id, int record_fd)
     file_walk(record_fd, ".", add_bytes, &p->out->bytes, &ignored);
     if (p->options->is_dry)
         return 0;
-    if (unlinkat(record_fd, "journal", 0) < 0 && errno != ENOENT)
-        return -errno;
+    int r = step_log_unlink(record_fd);
     fault("prune-record");
-    return file_remove_tree(p->records_fd, id);
+    return r < 0 ? r : file_remove_tree(p->records_fd, id);
 }
 
 /* What an undo of it would write down again. */

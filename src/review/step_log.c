@@ -106,7 +106,7 @@ int step_log_write(int record_fd, struct step_log *log)
         put(&out, step->kept);
     }
     put(&out, "end");
-    return file_replace(record_fd, "journal", out.data, out.len, 0600);
+    return file_replace(record_fd, STEP_LOG_NAME, out.data, out.len, 0600);
 }
 
 /* ---- reading ---- */
@@ -224,25 +224,41 @@ static bool parse(struct log_scan *s, struct step_log *log)
     return !s->is_bad;
 }
 
-/* By a name, not by what is in it: a disk that is full lets a file be renamed. */
-int step_log_mark_back(int record_fd, struct step_log *log)
+/* What it has come to is told by its name as well: a disk that is full lets a file be renamed, but not written anew. */
+static const char *const names[] = {
+    [LANDING_STAGING] = STEP_LOG_NAME, [LANDING_INTENT] = STEP_LOG_NAME, [LANDING_DONE] = "done",
+    [LANDING_NOTED] = "noted",         [LANDING_TAKEN_BACK] = "back",
+};
+
+int step_log_mark(int record_fd, struct step_log *log, enum landing_state state)
 {
-    if (renameat(record_fd, "journal", record_fd, "back") < 0)
+    if (renameat(record_fd, log->name, record_fd, names[state]) < 0)
         return -errno;
-    log->state = LANDING_TAKEN_BACK;
-    file_fsync_dir(record_fd);
-    return 0;
+    log->state = state;
+    log->name = names[state];
+    return file_fsync_dir(record_fd);
+}
+
+/* The newest name first: it is the one of most records. */
+static int read_any(int record_fd, struct buf *text, enum landing_state *ret_state)
+{
+    static const enum landing_state order[] = { LANDING_NOTED, LANDING_INTENT, LANDING_DONE, LANDING_TAKEN_BACK };
+    int r = -ENOENT;
+
+    for (size_t i = 0; i < ARRAY_LEN(order) && r == -ENOENT; i++) {
+        *ret_state = order[i];
+        r = file_read(record_fd, names[order[i]], LOG_MAX, text);
+    }
+    return r;
 }
 
 int step_log_read(int record_fd, struct step_log *ret)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     struct step_log log = STEP_LOG_EMPTY;
-    int r = file_read(record_fd, "journal", LOG_MAX, &text);
-    bool is_back = r == -ENOENT;
+    enum landing_state state;
+    int r = read_any(record_fd, &text, &state);
 
-    if (is_back)
-        r = file_read(record_fd, "back", LOG_MAX, &text);
     if (r < 0)
         return r;
     struct log_scan s = { text.data, text.data + text.len, text.len == 0 };
@@ -250,8 +266,17 @@ int step_log_read(int record_fd, struct step_log *ret)
         step_log_done(&log);
         return -EBADMSG;
     }
-    if (is_back)
-        log.state = LANDING_TAKEN_BACK;
+    log.name = names[state];
+    if (state != LANDING_INTENT)
+        log.state = state;
     *ret = log;
+    return 0;
+}
+
+int step_log_unlink(int record_fd)
+{
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (unlinkat(record_fd, names[i], 0) < 0 && errno != ENOENT)
+            return -errno;
     return 0;
 }

@@ -15,7 +15,7 @@
 #include "service/service_int.h"
 #include "service/sessions.h"
 #include "service/sync.h"
-#include "service/workspace_int.h"
+#include "service/workspace_review_int.h"
 #include "store/claim_row.h"
 #include "store/event_row.h"
 #include "store/session_row.h"
@@ -117,6 +117,8 @@ static int64_t do_round(struct service *service)
     adoption_reconcile(service);
     if (was_unsure && sessions_reconcile(service) < 0)
         atomic_store(&service->is_unsure, true);
+    if (was_unsure)
+        workspaces_recover_reviews(service);
     retire_expired(service);
     workspaces_tend(service);
     trim(service);

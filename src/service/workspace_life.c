@@ -76,6 +76,17 @@ static void end_stray(struct service *service, struct ward *ward, const struct w
     life_end(service, ward);
 }
 
+/* That it ended could not be written at the time, or was not heard of: whoever looks next must not meet one that neither runs nor can be
+ * started. */
+static void note_end(struct service *service, struct ward *ward, struct workspace_row *row)
+{
+    autoptr(ward) running = row->status == WORKSPACE_STATUS_ACTIVE ? ward_find_running(&service->wards, ward->id) : NULL;
+
+    if (row->status == WORKSPACE_STATUS_ACTIVE && !running)
+        workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, "it had ended, which could not be noted then",
+                       &(struct err){ 0 });
+}
+
 int workspace_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
                    struct workspace_row *ret, struct err *err)
 {
@@ -96,6 +107,7 @@ int workspace_hold(struct service *service, const struct caller *caller, const c
         workspace_release(ward);
         return r;
     }
+    note_end(service, ward, ret);
     *ret_ward = ward;
     return 0;
 }

@@ -199,6 +199,7 @@ struct workspace_undone {
     char undoes[ID_TEXT_MAX];
     size_t path_count; /* that the approval wrote */
     struct undo undo;
+    char note[512]; /* it was undone, and something else is still to be done */
 };
 
 /* `approval_id` "": the last that was not undone. 1: the project has moved on, nothing was written. */

@@ -241,6 +241,21 @@ static int land_half(struct approving *a, const char *approval_id, const struct 
     return 0;
 }
 
+/* It has landed, and only the directories of project and sandbox say so yet. Whoever finishes it tells of it, too. */
+static int land_unsaid(struct approving *a, const struct err *why)
+{
+    struct workspace_approved *out = a->out;
+
+    a->is_unsaid = true;
+    snprintf(out->note, sizeof(out->note), "all is applied, but that could not be noted yet, which is tried again: %s",
+             why->text);
+    review_record_left(a->still, why);
+    if (a->request->creates_commit)
+        snprintf(out->commit_error, sizeof(out->commit_error), "what was applied could not be noted, commit it later: %s",
+                 why->text);
+    return 0;
+}
+
 /* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
 static int land(struct approving *a, char ***ret_ids, struct err *err)
 {
@@ -265,7 +280,10 @@ static int land(struct approving *a, char ***ret_ids, struct err *err)
     const char *approval_id = *a->out->approve.id ? a->out->approve.id : WORKSPACE_APPROVAL_NONE;
     if (!a->ends)
         r = still_release_taken(a->still, &a->out->approve, &later);
-    return r == 0 ? review_record_finish(a->still, approval_id, ret_ids, err) : land_half(a, approval_id, &later, ret_ids);
+    if (r < 0)
+        return land_half(a, approval_id, &later, ret_ids);
+    r = review_record_finish(a->still, approval_id, ret_ids, &later);
+    return r < 0 ? land_unsaid(a, &later) : 0;
 }
 
 static void tell(struct approving *a)
@@ -320,7 +338,7 @@ static int apply(struct approving *a, struct err *err)
     for (size_t i = 0; ids && ids[i]; i++)
         free(ids[i]);
     free(ids);
-    if (r == 0)
+    if (r == 0 && !a->is_unsaid)
         tell(a);
     return r;
 }

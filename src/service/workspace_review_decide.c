@@ -279,6 +279,7 @@ static int undo(struct still *still, bool is_dry, const char *actor, struct work
 {
     struct review_record record = { .kind = "undo", .actor = actor, .undoes = ret->undoes };
     struct undo_options options = { .is_dry = is_dry };
+    struct err later = ERR_NONE;
     int r = still_hold(still, err);
 
     options.is_held = still_is_locked(still);
@@ -293,12 +294,17 @@ static int undo(struct still *still, bool is_dry, const char *actor, struct work
         review_record_forget(still);
         return r;
     }
-    r = review_record_finish(still, ret->undo.id, NULL, err);
-    if (r == 0)
-        review_tell(still->service, still->caller, &still->row, "workspace_undone", actor,
-                    json_pack("{s:s, s:s, s:I}", "approvalId", ret->undoes, "undoId", ret->undo.id, "files",
-                              (json_int_t) ret->undo.done_count));
-    return r;
+    if (review_record_finish(still, ret->undo.id, NULL, &later) < 0) {
+        /* Undone it is. Whoever finishes the rest tells of it. */
+        snprintf(ret->note, sizeof(ret->note), "all is undone, but that could not be noted yet, which is tried again: %s",
+                 later.text);
+        review_record_left(still, &later);
+        return 0;
+    }
+    review_tell(still->service, still->caller, &still->row, "workspace_undone", actor,
+                json_pack("{s:s, s:s, s:I}", "approvalId", ret->undoes, "undoId", ret->undo.id, "files",
+                          (json_int_t) ret->undo.done_count));
+    return 0;
 }
 
 int workspaces_undo(struct service *service, const struct caller *caller, const char *id, const char *approval_id, bool is_dry,

@@ -141,6 +141,7 @@ struct approving {
     struct workspace_approved *out;
     struct chosen chosen;
     bool ends;              /* nothing is left afterwards */
+    bool is_unsaid;         /* it has landed, and that could not be noted */
     struct hook_list hooks; /* that are to be run; none: it lands as it is */
     struct hook_box box;
     bool was_tried; /* by them, as: */
@@ -187,6 +188,8 @@ int review_record_finish(struct still *still, const char *approval_id, char ***r
 /* The same as far as rows go: the rest of it is left to whoever looks at the workspace next, and so the record stays. */
 int review_record_note(struct still *still, const char *approval_id, char ***ret_ids, struct err *err);
 /* What a killed server left; with the lock. */
+/* What was to be finished could not be: it is tried again soon, unless `why` is for good. */
+void review_record_left(const struct still *still, const struct err *why);
 void review_record_recover(struct still *still);
 /* At the start. */
 void workspaces_recover_reviews(struct service *service);

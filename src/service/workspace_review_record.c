@@ -26,6 +26,7 @@
 #include "base/mem.h"
 #include "review/file_id.h"
 #include "service/events.h"
+#include "service/janitor.h"
 #include "service/workspace_commit.h"
 #include "service/workspace_review_int.h"
 #include "store/applied_change_row.h"
@@ -404,6 +405,13 @@ static int recover(struct still *still, const struct known *known, struct err *e
     return 0;
 }
 
+void review_record_left(const struct still *still, const struct err *why)
+{
+    log_warn("what was being applied could not be finished", LOG_STR("sandbox_id", still->row.id), LOG_STR("error", why->text));
+    if (why->code == ERR_RESOURCE_EXHAUSTED || why->code == ERR_UNAVAILABLE)
+        janitor_doubt(still->service);
+}
+
 void review_record_recover(struct still *still)
 {
     autodone(known) struct known known = { .text = BUF_EMPTY };
@@ -417,8 +425,7 @@ void review_record_recover(struct still *still)
     if (r == -EBADMSG)
         review_record_forget(still);
     if (r < 0)
-        log_warn("what was being applied could not be finished", LOG_STR("sandbox_id", still->row.id),
-                 LOG_STR("error", err.text));
+        review_record_left(still, &err);
 }
 
 static int recover_one(const char *name, int dir_fd, void *cookie)

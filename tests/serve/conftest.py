@@ -1,7 +1,9 @@
 """A real server, in a directory of its own, and clients for it. Every test leaves no process, mount or file."""
 
 import atexit
+import ctypes
 import os
+import subprocess
 import sys
 
 import pytest
@@ -11,6 +13,7 @@ sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__
 import engine  # noqa: E402
 from programs import make_stubs, place_programs  # noqa: E402
 
+CLONE_NEWNS = 0x00020000
 PROGRAMS = place_programs()
 make_stubs()
 
@@ -45,6 +48,33 @@ def pytest_collection_modifyitems(config, items):
 
 if engine.is_wanted():
     Server.engine = engine.engine_or_skip()
+
+
+@pytest.fixture(scope="module")
+def own_mounts():
+    """From here on mounts are seen by these tests and their servers only, and end with them."""
+    if Server.engine:
+        pytest.skip("an engine would not see them")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0:
+        pytest.skip(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+
+
+@pytest.fixture
+def disk(own_mounts):
+    """Makes a small disk at a path."""
+    made = []
+
+    def mount(path, size):
+        path.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "tmpfs", str(path)], check=True)
+        made.append(path)
+        return path
+
+    yield mount
+    for path in reversed(made):
+        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Disks that are full, descriptors that run out, databases that go away, other users, other hosts, sockets that were there before."""
 
 import contextlib
-import ctypes
 import fcntl
 import io
 import os
@@ -17,12 +16,12 @@ import time
 
 import grpc
 import pytest
+from disk import fill, free_bytes
 from sandbox.v1 import codebase_pb2, sandbox_pb2
 from server import WAIT, Client, Server, eventually
 from test_sandboxes import CODE
 
 NOBODY = 65534
-CLONE_NEWNS = 0x00020000
 MIB = 1 << 20
 NO_ROOM = (CODE.RESOURCE_EXHAUSTED,)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and other users need root")
@@ -173,50 +172,6 @@ def test_two_hosts_with_one_database(make, postgres):
 
 
 # Disks.
-
-@pytest.fixture(scope="module")
-def own_mounts():
-    """From here on mounts are seen by these tests and their servers only, and end with them."""
-    if Server.engine:
-        pytest.skip("an engine would not see them")
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) != 0:
-        pytest.skip(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
-    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-
-
-@pytest.fixture
-def disk(own_mounts):
-    """Makes a small disk at a path."""
-    made = []
-
-    def mount(path, size):
-        path.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "tmpfs", str(path)], check=True)
-        made.append(path)
-        return path
-
-    yield mount
-    for path in reversed(made):
-        subprocess.run(["umount", "-l", str(path)], check=True)
-
-
-def free_bytes(path):
-    state = os.statvfs(path)
-    return state.f_bavail * state.f_bsize
-
-
-def fill(path):
-    """Takes all that is left. Returns the file."""
-    name = path / "filler"
-    with open(name, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(b"\0" * 65536)
-    with open(name, "ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(b"\0" * 512)
-    return name
-
 
 def archive(**files):
     out = io.BytesIO()

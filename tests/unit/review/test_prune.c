@@ -129,7 +129,7 @@ static void a_record_that_was_half_forgotten_is_none(void **state)
     struct prune pruned;
 
     approve_twice(w, first, second, &between);
-    autofree char *journal = xprintf("delta/meta/approvals/%s/journal", first);
+    autofree char *journal = xprintf("delta/meta/approvals/%s/noted", first);
     assert_int_equal(unlinkat(w->f.fd, journal, 0), 0);
     assert_int_equal(try_undo(w, first), -ENOENT);
     assert_int_equal(count_in(w, "delta/meta/approvals"), 1);
