@@ -17,6 +17,8 @@
 #define BWRAP "/usr/bin/bwrap"
 #define BWRAP_MS 2000
 
+const char *const ws_driver_keys[] = { "driverId", NULL };
+
 static const char *describe(const char *driver)
 {
     if (strcmp(driver, "overlayfs") == 0)

@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/known_keys.h"
 
 #define FIRST_FRAME_MS 30000
 #define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
@@ -153,11 +154,18 @@ static int open_new(struct terminal *terminal, const json_t *object, struct err 
 
 static void begin(struct terminal *terminal, const json_t *object)
 {
+    static const char *const keys[] = { "command",      "args",           "allowNetwork",  "env",        "workingDir",
+                                        "sessionId",    "isolationLevel", "memoryLimitMB", "cpuTimeSec", "timeoutSec",
+                                        "maxProcesses", "maxOpenFiles",   "name",          "stdin",      "stdinEncoding",
+                                        "rows",         "cols",           "tty",           "timeout",    "binary",
+                                        "keepAlive",    "interactive",    "attach",        NULL };
     struct err err = ERR_NONE;
     const char *which = NULL;
     bool wants_input = true;
-    int r = ws_get_bool(object, "binary", &terminal->is_binary, &err);
+    int r = known_keys_check(object, keys, "the first message", &err);
 
+    if (r == 0)
+        r = ws_get_bool(object, "binary", &terminal->is_binary, &err);
     if (r == 0)
         r = ws_get_bool(object, "keepAlive", &terminal->keeps_alive, &err);
     if (r == 0)

@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 from review import Review, make_repository
+from workspace import Terminal
 
 FILES = {"src/a.txt": "one\ntwo\nthree\n", "src/b.txt": "b\n", "src/c.txt": "c\n", "top": "top\n"}
 NUMBER = (int, float)
@@ -273,3 +274,63 @@ def test_every_answer_has_its_fields(scene):
         except AssertionError as error:
             wrong.append(f"{verb} {path}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+# ---- what a request may have ----
+
+# Each is refused for its last key alone: without it the request is right.
+UNKNOWN = [
+    ("POST", "/api/v1/sandboxes", {"projectRoot": "{project}", "typo": 1}),
+    ("POST", "/api/v1/sandboxes", {"projectRoot": "{project}", "rules": [{"pattern": "a", "permission": "none", "typo": 1}]}),
+    ("POST", "/api/v1/sandboxes", {"projectRoot": "{project}", "behavior": {"lifecycle": {"typo": 1}}}),
+    ("POST", "/api/v1/sandboxes", {"projectRoot": "{project}", "behavior": {"hooks": [{"name": "a", "command": "/bin/true", "typo": 1}]}}),
+    ("POST", "{box}/stop", {"typo": 1}),
+    ("POST", "{box}/start", {"typo": 1}),
+    ("DELETE", "{box}", {"typo": 1}),
+    ("POST", "{box}/restore", {"typo": 1}),
+    ("POST", "{box}/exec", {"command": "true", "typo": 1}),
+    ("POST", "{box}/processes", {"command": "true", "typo": 1}),
+    ("POST", "{box}/start-process", {"command": "true", "typo": 1}),
+    ("POST", "{box}/processes/kill-all", {"typo": 1}),
+    ("PUT", "{box}/files/content?path=/f", {"content": "x", "typo": 1}),
+    ("POST", "{box}/files/mkdir", {"path": "/f", "typo": 1}),
+    ("POST", "{box}/approve", {"typo": 1}),
+    ("POST", "{box}/approve", {"hunks": [{"path": "x", "hunkIds": ["a"], "typo": 1}]}),
+    ("POST", "{box}/approve", {"hunkRanges": [{"path": "x", "startLine": 1, "endLine": 2, "typo": 1}]}),
+    ("POST", "{box}/partial-approve", {"files": ["x"], "typo": 1}),
+    ("POST", "{box}/reject", {"typo": 1}),
+    ("POST", "{box}/finish", {"typo": 1}),
+    ("POST", "{box}/discard", {"filePaths": ["x"], "typo": 1}),
+    ("POST", "{box}/rebase", {"typo": 1}),
+    ("POST", "{box}/undo", {"typo": 1}),
+    ("POST", "/api/v1/driver/select", {"driverId": "auto", "typo": 1}),
+    ("PUT", "/api/v1/config/execution", {"typo": 1}),
+    ("PUT", "/api/v1/config/execution", {"defaultResourceLimits": {"typo": 1}}),
+    ("PUT", "/api/v1/config/profiles/own", {"name": "Own", "networkAccess": "none", "typo": 1}),
+    ("POST", "/api/v1/gc", {"typo": 1}),
+    ("POST", "/api/v1/gc/preview", {"policy": {"typo": 1}}),
+    ("POST", "/api/v1/commit-preview", {"projectRoot": "{project}", "typo": 1}),
+    ("POST", "/api/v1/commit-pending", {"projectRoot": "{project}", "typo": 1}),
+]
+
+
+def test_a_key_that_nobody_knows_is_refused_everywhere(shared):
+    box = Review(shared, {"x": "x\n"})
+    box.sh("echo y > x")
+    box.diff()
+    values = {"box": f"/api/v1/sandboxes/{box.id}", "project": str(box.project)}
+    tested = set()
+    for verb, path, body in UNKNOWN:
+        body = {key: fill(value, values) if isinstance(value, str) else value for key, value in body.items()}
+        status, answer = shared.http(verb, fill(path, values), body)
+        assert status == 400 and re.match(r".*'typo' is no key of .*(; there are|, which has none)", answer["error"]), (verb, path, answer)
+        tested.add((verb.lower(), path.split("?")[0].replace("{box}", "/api/v1/sandboxes/{id}").replace("/own", "/{profile}")))
+    assert box.state() == "active" and box.paths() == ["x"] and box.read("x") == b"x\n"
+    with box.terminal() as socket:
+        terminal = Terminal(socket, {"command": "/bin/true", "typo": 1})
+        assert "'typo' is no key of the first message; there are" in terminal.others[0]["data"]
+    box.remove()
+    page = shared.http("GET", "/openapi.json")[1]
+    takes = {(verb, path) for path, verbs in page["paths"].items() for verb, what in verbs.items()
+             if path.startswith("/api/v1/") and "requestBody" in what}
+    assert takes and takes <= tested, takes - tested
