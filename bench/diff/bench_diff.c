@@ -111,7 +111,7 @@ static int to_stdout(const void *bytes, size_t len, void *cookie)
 static int look(const char *what, const char *delta, struct err *err)
 {
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
-    char hash[CHANGE_HASH_TEXT_MAX] = "";
+    char hash[CHANGE_SET_HASH_MAX] = "";
     int r = change_set_load(delta, &(struct change_set_options){ 0 }, &set, err);
 
     if (r < 0)

@@ -9,6 +9,7 @@
 #include "api/gate.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "service/known_keys.h"
 
 #define HINT_MAX 512
 #define SANDBOX_ID_PREFIX "sb_"
@@ -114,35 +115,6 @@ static void answer_error(struct ws *ws, int r, struct err *err)
                   ws->details);
 }
 
-static bool is_known(const char *const *keys, const char *key)
-{
-    for (; *keys; keys++)
-        if (strcmp(*keys, key) == 0)
-            return true;
-    return false;
-}
-
-static int check_keys(struct ws *ws, struct err *err)
-{
-    autodone(buf) struct buf known = BUF_EMPTY;
-    const char *key;
-    json_t *value;
-
-    if (!ws->route->keys)
-        return 0;
-    json_object_foreach(ws->body, key, value)
-    {
-        (void) value;
-        if (is_known(ws->route->keys, key))
-            continue;
-        for (const char *const *at = ws->route->keys; *at; at++)
-            buf_addf(&known, "%s%s", at == ws->route->keys ? "" : ", ", *at);
-        ws_hint(ws, "this request takes %s", known.len ? known.data : "no keys");
-        return err_refuse(err, -EINVAL, key, "is no key of this request");
-    }
-    return 0;
-}
-
 static int take_body(struct ws *ws, struct err *err)
 {
     const struct web *web = ws->web;
@@ -162,7 +134,7 @@ static int take_body(struct ws *ws, struct err *err)
     }
     if (!json_is_object(ws->body))
         return err_invalid(err, "the body is no JSON object");
-    return check_keys(ws, err);
+    return known_keys_check(ws->body, ws->route->keys, "this request", err);
 }
 
 static int take_id(struct ws *ws, struct err *err)

@@ -50,7 +50,7 @@ struct ws_route {
     const char *verb, *path;
     ws_fn fn;
     const char *summary;
-    const char *const *keys; /* ended by NULL: any other key of the body is 400; NULL: any key goes */
+    const char *const *keys; /* of a body, ended by NULL: any other is 400 */
     size_t body_max;         /* 0: 4 MiB */
     unsigned flags;
     enum web_answer answer;

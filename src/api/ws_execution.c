@@ -6,7 +6,15 @@
 #include "api/ws_handlers.h"
 #include "api/ws_json.h"
 #include "base/mem.h"
+#include "service/known_keys.h"
 #include "service/profiles.h"
+
+const char *const ws_execution_keys[] = { "defaultResourceLimits", "maxResourceLimits", "defaultIsolationProfile", NULL };
+
+/* Those of an answer: one that was got, changed and put has its id and builtin still, which say nothing here. */
+const char *const ws_profile_keys[] = {
+    "id", "name", "description", "builtin", "networkAccess", "readOnlyBinds", "readWriteBinds", "environment", "hostname", NULL
+};
 
 /* ---- profiles ---- */
 
@@ -139,9 +147,12 @@ int ws_execution_get(struct ws *ws, struct err *err)
 
 static int read_limits(const json_t *body, const char *key, struct execution_limits *ret, struct err *err)
 {
+    static const char *const keys[] = { "memoryLimitMB", "cpuTimeSec", "maxProcesses", "maxOpenFiles", "timeoutSec", NULL };
     const json_t *limits = NULL;
     int r = ws_get_object(body, key, &limits, err);
 
+    if (r == 0 && limits)
+        r = known_keys_check(limits, keys, key, err);
     return r < 0 ? r : ws_command_read_limits(limits, ret, err);
 }
 

@@ -16,6 +16,9 @@
 #define BINARY_BYTES 8000
 #define ETAG_MAX 64
 
+const char *const ws_file_write_keys[] = { "content", "encoding", "mode", NULL };
+const char *const ws_file_mkdir_keys[] = { "path", NULL };
+
 static const char *path_of(const struct ws *ws, const char *usual)
 {
     const char *path = web_query(ws->web, "path");

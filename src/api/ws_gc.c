@@ -5,6 +5,7 @@
 #include "api/ws_json.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "service/known_keys.h"
 #include "service/workspaces.h"
 
 const char *const ws_gc_keys[] = { "policy", "dryRun", "limit", "actor", "olderThan", "maxAge", "idleTimeout", NULL };
@@ -25,34 +26,13 @@ static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
     return r;
 }
 
-static int check_policy_keys(struct ws *ws, const json_t *policy, struct err *err)
+/* A policy that is given holds for all: what it does not name is no criterion. */
+static int take_policy(const json_t *policy, struct workspace_gc *gc, struct err *err)
 {
     static const char *const keys[] = { "maxAge",        "idleTimeout", "maxTotalSizeBytes", "includeTerminal",
-                                        "terminalDelay", "statuses",    "trashDelay" };
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *) (uintptr_t) policy, key, value)
-    {
-        bool is_known = false;
-
-        (void) value;
-        for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-            is_known |= strcmp(keys[i], key) == 0;
-        if (!is_known) {
-            ws_hint(ws, "a policy takes maxAge, idleTimeout, maxTotalSizeBytes, includeTerminal, terminalDelay, statuses, "
-                        "trashDelay");
-            return err_refuse(err, -EINVAL, key, "is no key of a policy");
-        }
-    }
-    return 0;
-}
-
-/* A policy that is given holds for all: what it does not name is no criterion. */
-static int take_policy(struct ws *ws, const json_t *policy, struct workspace_gc *gc, struct err *err)
-{
+                                        "terminalDelay", "statuses",    "trashDelay",        NULL };
     int64_t terminal = -1;
-    int r = check_policy_keys(ws, policy, err);
+    int r = known_keys_check(policy, keys, "a policy", err);
 
     *gc = (struct workspace_gc){ .max_age_ns = -1, .idle_ns = -1, .terminal_delay_ns = -1, .trash_ns = -1 };
     if (r == 0)
@@ -142,7 +122,7 @@ static int collect(struct ws *ws, bool is_preview, struct err *err)
     int r = ws_get_object(ws->body, "policy", &policy, err);
 
     if (r == 0)
-        r = policy ? take_policy(ws, policy, &gc, err) : take_short(ws, &gc, err);
+        r = policy ? take_policy(policy, &gc, err) : take_short(ws, &gc, err);
     if (r == 0)
         r = ws_get_bool(ws->body, "dryRun", &is_dry, err);
     if (r == 0)

@@ -7,6 +7,9 @@
 int ws_about(struct ws *ws, struct err *err);
 
 /* ws_sandbox.c */
+extern const char *const ws_create_keys[];
+extern const char *const ws_step_keys[];
+extern const char *const ws_delete_keys[];
 int ws_create(struct ws *ws, struct err *err);
 int ws_list(struct ws *ws, struct err *err);
 int ws_get(struct ws *ws, struct err *err);
@@ -18,8 +21,6 @@ int ws_workspace(struct ws *ws, struct err *err);
 int ws_validate_path(struct ws *ws, struct err *err);
 
 /* ws_gc.c */
-extern const char *const ws_create_keys[];
-extern const char *const ws_command_keys[];
 extern const char *const ws_gc_keys[];
 int ws_gc(struct ws *ws, struct err *err);
 int ws_gc_preview(struct ws *ws, struct err *err);
@@ -32,16 +33,21 @@ int ws_audit(struct ws *ws, struct err *err);
 int ws_audit_one(struct ws *ws, struct err *err);
 
 /* ws_driver.c */
+extern const char *const ws_driver_keys[];
 int ws_driver_info(struct ws *ws, struct err *err);
 int ws_driver_options(struct ws *ws, struct err *err);
 int ws_driver_select(struct ws *ws, struct err *err);
 int ws_driver_preference(struct ws *ws, struct err *err);
 int ws_driver_bwrap(struct ws *ws, struct err *err);
 
+/* ws_command.c */
+extern const char *const ws_command_keys[];
+
 /* ws_exec.c */
 int ws_exec(struct ws *ws, struct err *err);
 
 /* ws_process.c */
+extern const char *const ws_process_end_keys[];
 int ws_process_start(struct ws *ws, struct err *err);
 int ws_process_list(struct ws *ws, struct err *err);
 int ws_process_end(struct ws *ws, struct err *err);
@@ -55,6 +61,8 @@ int ws_log_follow(struct ws *ws, struct err *err);
 int ws_terminal(struct ws *ws, struct err *err);
 
 /* ws_files.c */
+extern const char *const ws_file_write_keys[];
+extern const char *const ws_file_mkdir_keys[];
 int ws_file_list(struct ws *ws, struct err *err);
 int ws_file_read(struct ws *ws, struct err *err);
 int ws_file_write(struct ws *ws, struct err *err);
@@ -63,6 +71,8 @@ int ws_file_mkdir(struct ws *ws, struct err *err);
 int ws_file_download(struct ws *ws, struct err *err);
 
 /* ws_execution.c */
+extern const char *const ws_execution_keys[];
+extern const char *const ws_profile_keys[];
 int ws_profile_list(struct ws *ws, struct err *err);
 int ws_profile_get(struct ws *ws, struct err *err);
 int ws_profile_put(struct ws *ws, struct err *err);

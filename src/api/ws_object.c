@@ -7,6 +7,7 @@
 
 #include "api/ws_json.h"
 #include "base/mem.h"
+#include "service/workspace_run.h"
 
 static void set_paths(struct ws *ws, json_t *object, const struct workspace_row *row)
 {
@@ -84,14 +85,30 @@ static json_t *health_of(const struct workspace_health *health)
     return object;
 }
 
+/* Of what runs in its background, and of its terminals. */
+static json_t *pids_of(struct ws *ws, const struct workspace_row *row)
+{
+    autodone(process_info_list) struct process_info_list list = { 0 };
+    struct err ignored = ERR_NONE;
+    json_t *pids = json_array();
+
+    if (row->status != WORKSPACE_STATUS_ACTIVE ||
+        workspace_process_list(ws->service, &ws->caller, row->id, &list, &ignored) < 0)
+        return pids;
+    for (size_t i = 0; i < list.count; i++)
+        if (list.items[i].is_running)
+            json_array_append_new(pids, json_integer(list.items[i].record.pid));
+    return pids;
+}
+
 json_t *ws_object(struct ws *ws, const struct workspace_row *row, const struct workspace_health *health)
 {
-    json_t *object = json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:[], s:I, s:I}", "id", row->id, "scopePath",
+    json_t *object = json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:I, s:I}", "id", row->id, "scopePath",
                                ws_text(row->scope_path, strlen(row->scope_path)), "projectRoot",
                                ws_text(row->project_root, strlen(row->project_root)), "ownerType", row->owner_type, "status",
                                workspace_status_name((enum workspace_status) row->status), "driver", row->driver,
                                "driverVersion", AGENTFENSE_VERSION, "sizeBytes", (json_int_t) row->size_bytes, "fileCount",
-                               (json_int_t) row->file_count, "activePids", "sessionCount",
+                               (json_int_t) row->file_count, "activePids", pids_of(ws, row), "sessionCount",
                                (json_int_t) (health ? health->sessions : 0), "version", (json_int_t) row->row_version);
 
     set_reserved(object, row);

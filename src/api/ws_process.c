@@ -17,6 +17,8 @@
 #define FOLLOW_BYTES ((size_t) 64 << 10)
 #define TAIL_MAX 10000000
 
+const char *const ws_process_end_keys[] = { NULL };
+
 static int exit_code_of(const struct process_record *record)
 {
     return record->end == CTL_END_SIGNALED ? 128 + record->status : record->status;

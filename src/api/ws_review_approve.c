@@ -203,6 +203,7 @@ static int explain(struct ws *ws, int r, const struct workspace_approved *approv
         { "UNACKNOWLEDGED", 422, "look at these files, then send acknowledge: true, or the list of their paths or reasons" },
         { "FILE_UNKNOWN", 404, "GET /api/v1/sandboxes/{id}/diff lists what has changed" },
         { "NO_REPOSITORY", 422, "approve without createCommit" },
+        { "FOREIGN_CHANGES", 409, "commit or undo your own changes in these files first; or approve without createCommit" },
         { "HOOK_FAILED", 422, "details.hooks has what they printed; mend it, and approve again" },
         { "HOOKS_UNREADABLE", 422, "mend the hooks; or an administrator may send noVerify" },
         { "NO_VERIFY_REFUSED", 403, "approve with the hooks, or ask an administrator" },

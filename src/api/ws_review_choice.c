@@ -6,6 +6,7 @@
 
 #include "api/ws_json.h"
 #include "base/mem.h"
+#include "service/known_keys.h"
 
 #define NAMES_MAX 100000
 
@@ -21,24 +22,6 @@ void ws_review_choice_done(struct ws_review_choice *choice)
     free(choice->paths);
     free(choice->file_ids);
     *choice = (struct ws_review_choice){ 0 };
-}
-
-static int check_keys(const json_t *object, const char *const *keys, const char *what, struct err *err)
-{
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *) (uintptr_t) object, key, value)
-    {
-        bool is_known = false;
-
-        (void) value;
-        for (size_t i = 0; keys[i]; i++)
-            is_known |= strcmp(keys[i], key) == 0;
-        if (!is_known)
-            return err_refuse(err, -EINVAL, key, what);
-    }
-    return 0;
 }
 
 static int take_range(const json_t *given, struct selection_range *ret, struct err *err)
@@ -83,7 +66,7 @@ static int take_hunks(const json_t *given, struct ws_review_choice *ret, struct 
     int r = take_file(given, hunks, err);
 
     if (r == 0)
-        r = check_keys(given, keys, "is no key of hunks", err);
+        r = known_keys_check(given, keys, "hunks", err);
     if (r == 0)
         r = ws_get_texts(given, "hunkIds", NAMES_MAX, &ret->ids[at], &hunks->id_count, err);
     if (r == 0)
@@ -96,7 +79,7 @@ static int take_hunks(const json_t *given, struct ws_review_choice *ret, struct 
     for (size_t i = 0; r == 0 && i < json_array_size(ranges); i++) {
         r = take_range(json_array_get(ranges, i), &ret->ranges[at][i], err);
         if (r == 0)
-            r = check_keys(json_array_get(ranges, i), range_keys, "is no key of a range", err);
+            r = known_keys_check(json_array_get(ranges, i), range_keys, "a range", err);
     }
     hunks->range_count = json_array_size(ranges);
     if (r == 0 && hunks->id_count + hunks->range_count == 0)
@@ -114,7 +97,7 @@ static int take_hunk_range(const json_t *given, size_t most, struct ws_review_ch
     int r = take_file(given, &file, err);
 
     if (r == 0)
-        r = check_keys(given, keys, "is no key of a range", err);
+        r = known_keys_check(given, keys, "a range", err);
     if (r == 0)
         r = take_range(given, &range, err);
     if (r < 0)

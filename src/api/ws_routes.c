@@ -4,6 +4,8 @@
  */
 #include "api/ws_routes.h"
 
+#include <assert.h>
+
 #include "api/ws_handlers.h"
 #include "base/mem.h"
 
@@ -21,8 +23,8 @@ static const struct ws_route routes[] = {
     { "GET", V1 "/audit", ws_audit, .summary = "What happened, the newest first." },
     { "GET", V1 "/driver/info", ws_driver_info, .summary = "Tells which driver sandboxes get." },
     { "GET", V1 "/driver/options", ws_driver_options, .summary = "Lists drivers, and what they need." },
-    { "POST", V1 "/driver/select", ws_driver_select, .summary = "Chooses the driver of new sandboxes.",
-      .flags = WS_NEEDS_BODY },
+    { "POST", V1 "/driver/select", ws_driver_select, .summary = "Chooses the driver of new sandboxes.", .flags = WS_NEEDS_BODY,
+      .keys = ws_driver_keys },
     { "GET", V1 "/driver/preference", ws_driver_preference, .summary = "Tells which driver was chosen." },
     { "GET", V1 "/driver/bwrap", ws_driver_bwrap, .summary = "Tells whether bubblewrap is there." },
     { "GET", V1 "/validate-path", ws_validate_path, .summary = "Tells whether a sandbox could be over a path." },
@@ -32,11 +34,12 @@ static const struct ws_route routes[] = {
       .keys = ws_create_keys },
     { "GET", V1 "/sandboxes", ws_list, .summary = "Lists sandboxes, the newest first." },
     { "GET", ONE, ws_get, .summary = "Tells about a sandbox." },
-    { "DELETE", ONE, ws_delete, .summary = "Deletes a sandbox; its changes stay in the trash for a while.", .flags = WS_BODY },
+    { "DELETE", ONE, ws_delete, .summary = "Deletes a sandbox; its changes stay in the trash for a while.", .flags = WS_BODY,
+      .keys = ws_delete_keys },
     { "POST", ONE "/restore", ws_restore, .summary = "Brings a deleted, rejected or approved sandbox back.", .flags = WS_BODY,
       .keys = ws_decide_keys },
-    { "POST", ONE "/stop", ws_stop, .summary = "Stops a sandbox; its changes stay.", .flags = WS_BODY },
-    { "POST", ONE "/start", ws_start, .summary = "Starts a stopped sandbox.", .flags = WS_BODY },
+    { "POST", ONE "/stop", ws_stop, .summary = "Stops a sandbox; its changes stay.", .flags = WS_BODY, .keys = ws_step_keys },
+    { "POST", ONE "/start", ws_start, .summary = "Starts a stopped sandbox.", .flags = WS_BODY, .keys = ws_step_keys },
     { "GET", ONE "/workspace", ws_workspace, .summary = "Tells where a sandbox is mounted." },
     { "GET", ONE "/audit", ws_audit_one, .summary = "What happened to a sandbox, the newest first." },
     { "POST", V1 "/gc", ws_gc, .summary = "Collects sandboxes that nobody needs.", .flags = WS_BODY, .keys = ws_gc_keys },
@@ -52,7 +55,7 @@ static const struct ws_route routes[] = {
     { "GET", ONE "/processes", ws_process_list, "Lists the processes in the background.", .flags = WS_EITHER },
     { "DELETE", ONE "/processes", ws_process_end_all, "Ends all processes in the background.", .flags = WS_EITHER },
     { "POST", ONE "/processes/kill-all", ws_process_end_all, "Ends all processes in the background.",
-      .flags = WS_BODY | WS_EITHER },
+      .flags = WS_BODY | WS_EITHER, .keys = ws_process_end_keys },
     { "DELETE", ONE "/processes/{pid}", ws_process_end, "Ends a process.", .flags = WS_EITHER },
     { "GET", ONE "/processes/{pid}/logs", ws_log_read, "What a process printed.", .flags = WS_EITHER },
     { "GET", ONE "/processes/{pid}/logs/stream", ws_log_follow, "What a process prints, as events.", .flags = WS_EITHER,
@@ -62,16 +65,18 @@ static const struct ws_route routes[] = {
     { "GET", ONE "/files", ws_file_list, "Lists a directory.", .flags = 0 },
     { "GET", ONE "/files/content", ws_file_read, "A file, as JSON.", .flags = 0 },
     { "PUT", ONE "/files/content", ws_file_write, "Makes a file, or replaces it.", .flags = WS_NEEDS_BODY,
-      .body_max = (size_t) 16 << 20 },
+      .keys = ws_file_write_keys, .body_max = (size_t) 16 << 20 },
     { "DELETE", ONE "/files/content", ws_file_delete, "Deletes a file, or a directory.", .flags = 0 },
-    { "POST", ONE "/files/mkdir", ws_file_mkdir, "Makes a directory, and those above it.", .flags = WS_NEEDS_BODY },
+    { "POST", ONE "/files/mkdir", ws_file_mkdir, "Makes a directory, and those above it.", .flags = WS_NEEDS_BODY,
+      .keys = ws_file_mkdir_keys },
     { "GET", ONE "/files/download", ws_file_download, "A file, as it is.", .flags = 0, .answer = WEB_ANSWER_BYTES },
     { "GET", V1 "/stats/processes", ws_process_stats, "How many processes there are.", .flags = 0 },
     { "GET", V1 "/config/execution", ws_execution_get, "Limits of commands, and the default profile.", .flags = 0 },
-    { "PUT", V1 "/config/execution", ws_execution_put, "Replaces these.", .flags = WS_NEEDS_BODY },
+    { "PUT", V1 "/config/execution", ws_execution_put, "Replaces these.", .flags = WS_NEEDS_BODY, .keys = ws_execution_keys },
     { "GET", V1 "/config/profiles", ws_profile_list, "Lists the isolation profiles.", .flags = 0 },
     { "GET", V1 "/config/profiles/{profile}", ws_profile_get, "One of them.", .flags = 0 },
-    { "PUT", V1 "/config/profiles/{profile}", ws_profile_put, "Makes one, or replaces it.", .flags = WS_NEEDS_BODY },
+    { "PUT", V1 "/config/profiles/{profile}", ws_profile_put, "Makes one, or replaces it.", .flags = WS_NEEDS_BODY,
+      .keys = ws_profile_keys },
     { "DELETE", V1 "/config/profiles/{profile}", ws_profile_delete, "Removes one.", .flags = 0 },
 
     /* review */
@@ -100,7 +105,8 @@ const struct web_table *ws_routes_make(struct api *api)
     static struct web_route list[ARRAY_LEN(routes)];
     static struct web_table table;
 
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        assert(routes[i].keys || !(routes[i].flags & (WS_BODY | WS_NEEDS_BODY)));
         list[i] = (struct web_route){
             .verb = routes[i].verb,
             .path = routes[i].path,
@@ -111,6 +117,7 @@ const struct web_table *ws_routes_make(struct api *api)
             .summary = routes[i].summary,
             .detail = &routes[i],
         };
+    }
     table = (struct web_table){ .routes = list, .count = ARRAY_LEN(list), .cookie = api };
     return &table;
 }

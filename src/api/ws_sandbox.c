@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "policy/level.h"
 #include "policy/rule.h"
+#include "service/known_keys.h"
 #include "service/workspaces.h"
 
 #define LIST_DEFAULT 100
@@ -21,28 +22,12 @@
 const char *const ws_create_keys[] = { "scopePath", "reservedPath", "reservedPaths", "noLock",   "projectRoot",    "owner",
                                        "ownerType", "tags",         "metadata",      "behavior", "idempotencyKey", "driver",
                                        "preset",    "profile",      "rules",         NULL };
-
-static int check_rule_keys(const json_t *given, struct err *err)
-{
-    static const char *const keys[] = { "pattern", "type", "permission", "priority" };
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *) (uintptr_t) given, key, value)
-    {
-        bool is_known = false;
-
-        (void) value;
-        for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-            is_known |= strcmp(keys[i], key) == 0;
-        if (!is_known)
-            return err_refuse(err, -EINVAL, key, "is no key of a rule; there are pattern, type, permission, priority");
-    }
-    return 0;
-}
+const char *const ws_step_keys[] = { "version", NULL };
+const char *const ws_delete_keys[] = { "version", "purge", NULL };
 
 static int take_rule(const json_t *given, size_t number, struct rule_list *rules, struct err *err)
 {
+    static const char *const keys[] = { "pattern", "type", "permission", "priority", NULL };
     const char *pattern = NULL, *type_name = "", *level_name = NULL;
     enum rule_type type = RULE_UNSPECIFIED;
     int64_t priority = 0;
@@ -50,7 +35,7 @@ static int take_rule(const json_t *given, size_t number, struct rule_list *rules
     int r = json_is_object(given) ? 0 : err_invalid(err, "rules[%zu] must be an object", number);
 
     if (r == 0)
-        r = check_rule_keys(given, err);
+        r = known_keys_check(given, keys, "a rule", err);
     if (r == 0)
         r = ws_get_text(given, "pattern", 0, &pattern, err);
     if (r == 0)

@@ -1,6 +1,7 @@
 /* How the service is, and what has happened. */
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,15 +28,17 @@ json_t *ws_health_make(struct service *service, bool *ret_is_up)
     bool is_up = service_check(service, &failure) == 0;
     double latency_ms = (double) (clock_now_ns() - asked_ns) / CLOCK_NS_PER_MS;
     const char *root = workspaces_project_root(service);
-    int64_t started_ns = workspaces_totals(service)->started_ns;
+    json_int_t uptime_sec = (clock_now_ns() - workspaces_totals(service)->started_ns) / CLOCK_NS_PER_SEC;
+    struct mallinfo2 heap = mallinfo2();
     json_t *database = json_pack("{s:b, s:f}", "connected", is_up, "latency_ms", latency_ms);
     if (!is_up)
         json_object_set_new(database, "error", json_string("the database does not answer"));
     json_t *answer =
-        json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}}", "status", is_up ? "healthy" : "unhealthy", "service",
-                  "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds",
-                  (json_int_t) ((clock_now_ns() - started_ns) / CLOCK_NS_PER_SEC), "dependencies", "database", database,
-                  "driver", workspace_driver_choose(service, "", NULL), "config", "projectRoot", ws_text(root, strlen(root)));
+        json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}, s:{s:f, s:I}}", "status", is_up ? "healthy" : "unhealthy",
+                  "service", "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds", uptime_sec,
+                  "dependencies", "database", database, "driver", workspace_driver_choose(service, "", NULL), "config",
+                  "projectRoot", ws_text(root, strlen(root)), "metrics", "heap_mb",
+                  (double) (heap.uordblks + heap.hblkhd) / (1 << 20), "uptime_seconds", uptime_sec);
     ws_set_time(answer, "timestamp", clock_wall_ns());
     *ret_is_up = is_up;
     return answer;

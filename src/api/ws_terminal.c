@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/known_keys.h"
 
 #define FIRST_FRAME_MS 30000
 #define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
@@ -45,9 +46,30 @@
 
 /* ---- to the process ---- */
 
-static void type_next(struct terminal *terminal);
+/* One message at a time is on its way. With pipes we are the one who writes, and go on as long as they take it. */
+static void type_next(struct terminal *terminal)
+{
+    struct err err = ERR_NONE;
+    size_t at = 0;
 
-/* With pipes we are the one who writes. */
+    while (!terminal->awaits_taking && !terminal->is_over && at < terminal->typed.len) {
+        size_t left = terminal->typed.len - at;
+        size_t len = left < WORKSPACE_TERMINAL_TYPE_MAX ? left : WORKSPACE_TERMINAL_TYPE_MAX;
+
+        if (workspace_terminal_type(terminal->link, terminal->typed.data + at, len, &err) < 0) {
+            terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err.text);
+            break;
+        }
+        at += len;
+        terminal->awaits_taking = !terminal->is_piped || !workspace_terminal_feed(terminal->link);
+    }
+    if (at > 0)
+        memmove(terminal->typed.data, terminal->typed.data + at, terminal->typed.len - at);
+    terminal->typed.len -= at;
+    if (terminal->typed.len == 0 && terminal->input_ends && !terminal->awaits_taking && !terminal->is_over)
+        workspace_terminal_end_input(terminal->link);
+}
+
 static void feed(struct terminal *terminal)
 {
     if (!workspace_terminal_feed(terminal->link))
@@ -56,34 +78,12 @@ static void feed(struct terminal *terminal)
     type_next(terminal);
 }
 
-/* One message at a time is on its way; the WebSocket is not read until it is taken. */
-static void type_next(struct terminal *terminal)
-{
-    size_t len = terminal->typed.len < WORKSPACE_TERMINAL_TYPE_MAX ? terminal->typed.len : WORKSPACE_TERMINAL_TYPE_MAX;
-    struct err err = ERR_NONE;
-
-    if (terminal->awaits_taking || terminal->is_over)
-        return;
-    if (len == 0) {
-        if (terminal->input_ends)
-            workspace_terminal_end_input(terminal->link);
-        return;
-    }
-    if (workspace_terminal_type(terminal->link, terminal->typed.data, len, &err) < 0) {
-        terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err.text);
-        return;
-    }
-    terminal->awaits_taking = true;
-    memmove(terminal->typed.data, terminal->typed.data + len, terminal->typed.len - len);
-    terminal->typed.len -= len;
-    if (terminal->is_piped)
-        feed(terminal);
-}
-
+/* The WebSocket is not read until it is taken, from now on: who sends faster than it is taken would fill our memory meanwhile. */
 static void type(struct terminal *terminal, const void *bytes, size_t len)
 {
     buf_add(&terminal->typed, bytes, len);
     type_next(terminal);
+    websocket_hold(terminal->socket, terminal->typed.len > 0);
 }
 
 /* ---- from the client ---- */
@@ -153,11 +153,18 @@ static int open_new(struct terminal *terminal, const json_t *object, struct err 
 
 static void begin(struct terminal *terminal, const json_t *object)
 {
+    static const char *const keys[] = { "command",      "args",           "allowNetwork",  "env",        "workingDir",
+                                        "sessionId",    "isolationLevel", "memoryLimitMB", "cpuTimeSec", "timeoutSec",
+                                        "maxProcesses", "maxOpenFiles",   "name",          "stdin",      "stdinEncoding",
+                                        "rows",         "cols",           "tty",           "timeout",    "binary",
+                                        "keepAlive",    "interactive",    "attach",        NULL };
     struct err err = ERR_NONE;
     const char *which = NULL;
     bool wants_input = true;
-    int r = ws_get_bool(object, "binary", &terminal->is_binary, &err);
+    int r = known_keys_check(object, keys, "the first message", &err);
 
+    if (r == 0)
+        r = ws_get_bool(object, "binary", &terminal->is_binary, &err);
     if (r == 0)
         r = ws_get_bool(object, "keepAlive", &terminal->keeps_alive, &err);
     if (r == 0)

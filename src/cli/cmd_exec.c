@@ -35,7 +35,7 @@ static const char help[] =
     "  -n, --no-stdin         do not, as without either\n"
     "In a workspace also:\n"
     "  -d, --detach           start it in the background, and print its id; 'agentfense logs' shows what it prints\n"
-    "  --name NAME            what to call it in the background, in 'agentfense processes --json'\n"
+    "  --name NAME            what to call it in the background, in 'agentfense processes'\n"
     "  --memory MB, --cpu-time SEC, --max-procs N, --max-files N\n"
     "                         limits of it\n"
     "  --network              refuse to run where there is none\n"

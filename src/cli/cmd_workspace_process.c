@@ -44,21 +44,31 @@ static const char *id_of(const struct target *target)
     return target->id ? target->id : target->workspace;
 }
 
+/* As it was typed: 'agentfense exec' hands a single word to a shell, and nobody looks for a process by that. */
+static const char *typed(const json_t *item)
+{
+    static const char shell[] = "/bin/sh -c ";
+    const char *line = json_text(item, "commandLine");
+
+    return strncmp(line, shell, strlen(shell)) == 0 ? line + strlen(shell) : line;
+}
+
 static void add_row(struct grid *grid, const json_t *item)
 {
     bool runs = json_is_true(json_object_get(item, "running"));
     autofree char *ended = xprintf("exit %lld", json_number(item, "exitCode"));
 
     grid_add(grid, json_text(item, "id"));
+    grid_add(grid, *json_text(item, "name") ? json_text(item, "name") : "-");
     grid_add_number(grid, json_number(item, "pid"));
     grid_add_coloured(grid, runs ? "running" : ended, runs ? GRID_GOOD : GRID_DIM);
     grid_add(grid, json_text(item, "startedAt"));
-    grid_add(grid, *json_text(item, "commandLine") ? json_text(item, "commandLine") : json_text(item, "command"));
+    grid_add(grid, typed(item));
 }
 
 static int run_processes(struct api_call *call, struct err *err)
 {
-    static const char *const titles[] = { "ID", "PID", "STATUS", "STARTED", "COMMAND", NULL };
+    static const char *const titles[] = { "ID", "NAME", "PID", "STATUS", "STARTED", "COMMAND", NULL };
     static const struct workspace_table table = { "processes", "id", titles, add_row };
     const struct process_options *o = call->own;
     autodone(target) struct target target = { .id = NULL };

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/client_verbs.h"
+#include "cli/nearest.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/workspace.h"
@@ -332,6 +333,21 @@ static void translate(struct words *words, int argc, char **argv)
     }
 }
 
+static int refuse_command(const char *name)
+{
+    const char *names[ARRAY_LEN(commands) + 1] = { NULL };
+    const char *meant;
+
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        names[i] = commands[i].name;
+    meant = nearest_word(name, names);
+    fputs("workspace-sandbox: unknown command '", stderr);
+    output_escaped(stderr, name);
+    fprintf(stderr, "'; %s%s%s'workspace-sandbox help' lists them\n", meant ? "did you mean '" : "", meant ? meant : "",
+            meant ? "'? " : "");
+    return EXIT_USAGE;
+}
+
 static int run_command(struct words *words, const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
@@ -346,11 +362,7 @@ static int run_command(struct words *words, const char *name)
         }
         return commands[i].run(words->count, words->items);
     }
-    fprintf(stderr, "workspace-sandbox: unknown command '");
-    output_escaped(stderr, name);
-    fprintf(stderr, "'\n");
-    fputs(help, stderr);
-    return EXIT_USAGE;
+    return refuse_command(name);
 }
 
 int cmd_workspace_sandbox(int argc, char **argv)

@@ -279,6 +279,41 @@ static int perform(struct approval *a, struct err *err)
     return land(a, err);
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/* Where the bytes are: in the taking, in the project if they stay, otherwise in the delta. */
+static int foretell(const struct approval *a, size_t i)
+{
+    const struct taking *taking = &a->takings[i];
+    const char *path = a->out->edits.items[i].path;
+    bool stays = taking->is_mode_only || !taking->has_wish;
+    autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
+    int r = contribution_foresee(a->locks->base_fd, path, taking->now, stays ? a->locks->base_fd : a->out->edits.delta.data_fd,
+                                 taking->has_bytes ? &taking->bytes : NULL, &c);
+
+    return r < 0 ? r : a->options->forecast->tell(path, &c, a->options->forecast->cookie);
+}
+
+static int foretell_all(const struct approval *a, struct err *err)
+{
+    const struct approve_forecast *asked = a->options->forecast;
+
+    for (size_t i = 0; i < a->out->edits.count; i++) {
+        const char *path = a->out->edits.items[i].path;
+        if (!a->takings[i].is_taken || !bsearch(&path, asked->paths, asked->count, sizeof(path), by_text))
+            continue;
+        int r = foretell(a, i);
+        if (r < 0) {
+            autofree char *shown = landing_quote(path);
+            return err_errno(err, r, "reading what would be in %s", shown);
+        }
+    }
+    return 0;
+}
+
 static int run_locked(struct approval *a, const char *delta_path, struct err *err)
 {
     static const struct selection all = { 0 };
@@ -296,6 +331,10 @@ static int run_locked(struct approval *a, const char *delta_path, struct err *er
     /* Under the locks: nobody who keeps to them comes between this and the landing, which checks every file once more. */
     if (a->options->expected && memcmp(a->options->expected, a->out->digest, IMAGE_HASH_BYTES) != 0)
         return err_set(err, ERR_ABORTED, -ESTALE, "what would be written is not what was tried before; nothing was changed");
+    if (a->options->is_dry && a->options->forecast)
+        r = foretell_all(a, err);
+    if (r < 0)
+        return r;
     if (a->options->is_dry)
         return a->options->rehearse_path ? rehearsal_lay(a->options->rehearse_path, a->locks->delta.base_path,
                                                          a->locks->base_fd, &a->out->edits, a->takings, err)

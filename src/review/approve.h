@@ -14,6 +14,7 @@
 #pragma once
 
 #include "base/id.h"
+#include "review/contribution.h"
 #include "review/landing.h"
 #include "review/reconcile.h"
 #include "review/selection.h"
@@ -21,6 +22,17 @@
 /* Whether the change is what was reviewed, as it was reconciled with the project now. 1 yes, 0 no, or -errno. */
 typedef int (*approve_check_fn)(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
                                 struct err *err);
+
+/* What would be changed in a file; `path` from the base, the contribution's own is the callee's to set. 0 or -errno. */
+typedef int (*approve_forecast_fn)(const char *path, struct contribution *contribution, void *cookie);
+
+/* Of a dry run: the files to tell of. */
+struct approve_forecast {
+    const char *const *paths; /* sorted */
+    size_t count;
+    approve_forecast_fn tell;
+    void *cookie;
+};
 
 struct approve_options {
     const struct selection *selection; /* NULL: all */
@@ -31,6 +43,7 @@ struct approve_options {
     approve_check_fn check; /* NULL: whatever is there is meant */
     void *cookie;
     const char *rehearse_path; /* of a dry run: where a delta is made of what would be written (rehearsal.h); NULL: nowhere */
+    const struct approve_forecast *forecast; /* NULL: of none */
     const uint8_t
         *expected; /* the digest of that, when it was rehearsed: nothing else is written (-ESTALE); NULL: whatever it is */
 };

@@ -38,6 +38,11 @@ int contribution_load(int dir_fd, const char *name, struct contribution *ret);
 /* Removes those that were kept longer ago. */
 int contribution_sweep(int dir_fd, int64_t before_ns, struct err *err);
 
+/* What would be changed at a path of the project: `now` is the mode it would have, 0 for nothing; `bytes` its content, NULL: what `source_fd` has
+ * there. `ret->path` is left to the caller. */
+int contribution_foresee(int project_fd, const char *path, mode_t now, int source_fd, const struct buf *bytes,
+                         struct contribution *ret);
+
 /* ---- from the record of a landing (landing.h), as long as the project has what landed ---- */
 
 struct contribution_source;

@@ -194,3 +194,35 @@ int contribution_source_read(const struct contribution_source *s, const char *pa
     c = CONTRIBUTION_NONE;
     return 0;
 }
+
+static int foresee_after(const char *path, mode_t now, int source_fd, const struct buf *bytes, struct contribution_side *ret)
+{
+    autodone(image) struct image image = IMAGE_NONE;
+    int r = 0;
+
+    if (!S_ISREG(now) && !S_ISLNK(now))
+        return 0;
+    if (bytes)
+        image_of_bytes(bytes->data ? bytes->data : "", bytes->len, now, &image);
+    else
+        r = image_read(source_fd, path, &image);
+    return r < 0 ? r : fill_side(source_fd, path, &image, now, ret);
+}
+
+int contribution_foresee(int project_fd, const char *path, mode_t now, int source_fd, const struct buf *bytes,
+                         struct contribution *ret)
+{
+    autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
+    autodone(image) struct image image = IMAGE_NONE;
+    int r = image_read(project_fd, path, &image);
+
+    if (r == 0)
+        r = fill_side(project_fd, path, &image, image.st.st_mode, &c.before);
+    if (r == 0)
+        r = foresee_after(path, now, source_fd, bytes, &c.after);
+    if (r < 0)
+        return r;
+    *ret = c;
+    c = CONTRIBUTION_NONE;
+    return 0;
+}

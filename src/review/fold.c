@@ -11,8 +11,8 @@
 #define LOST "was approved too long ago to tell the agent's changes in it from others; commit it yourself"
 #define NEW "was in no commit before the agent changed it; commit it yourself"
 #define SAME_LINES                                                                                                             \
-    "holds changes that are not the agent's and in no commit, in the same lines; commit or undo those first, then commit "     \
-    "what is pending"
+    "holds changes that are not the agent's and in no commit, in the same lines; commit or undo those first, then try "        \
+    "again"
 #define NO_TEXT                                                                                                                \
     "holds changes that are not the agent's and in no commit, and is no text that could be merged; commit it yourself"
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "service/hook.h"
+#include "service/known_keys.h"
 
 #define TEXTS_MAX 1000
 #define TEXT_MAX 1024
@@ -26,30 +27,6 @@ static const json_t *get(const json_t *object, const char *key)
     const json_t *value = json_object_get(object, key);
 
     return json_is_null(value) ? NULL : value;
-}
-
-/* A word that nobody knows is a wish that nobody would fulfil. */
-static int check_keys(const json_t *object, const char *where, const char *const *keys, struct err *err)
-{
-    autodone(buf) struct buf known = BUF_EMPTY, shown = BUF_EMPTY;
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *) (uintptr_t) object, key, value)
-    {
-        bool is_known = false;
-
-        (void) value;
-        for (size_t i = 0; keys[i]; i++)
-            is_known |= strcmp(keys[i], key) == 0;
-        if (is_known)
-            continue;
-        for (size_t i = 0; keys[i]; i++)
-            buf_addf(&known, "%s%s", i > 0 ? ", " : "", keys[i]);
-        buf_add_excerpt(&shown, key, strlen(key));
-        return err_invalid(err, "%s: '%s' is no key; there are %s", where, shown.data ? shown.data : "", known.data);
-    }
-    return 0;
 }
 
 static int copy_bool(const json_t *from, const char *key, json_t *to, struct err *err)
@@ -193,7 +170,7 @@ static int copy_criteria(const json_t *from, const char *key, const char *where,
     if (given)
         r = need(given, JSON_OBJECT, key, "an object", err);
     if (given && r == 0)
-        r = check_keys(given, where, keys, err);
+        r = known_keys_check(given, keys, where, err);
     if (given && r == 0)
         r = copy_texts(given, "pathGlobs", false, kept, err);
     if (given && r == 0)
@@ -208,7 +185,7 @@ static int copy_lifecycle(const json_t *given, json_t *to, struct err *err)
     int r = need(given, JSON_OBJECT, "lifecycle", "an object", err);
 
     if (r == 0)
-        r = check_keys(given, "behavior.lifecycle", keys, err);
+        r = known_keys_check(given, keys, "behavior.lifecycle", err);
     if (r == 0)
         r = copy_events(given, "stopOn", to, err);
     if (r == 0)
@@ -225,7 +202,7 @@ static int copy_acceptance(const json_t *given, json_t *to, struct err *err)
     int r = given && !json_is_object(given) ? err_invalid(err, "behavior.acceptance must be an object") : 0;
 
     if (r == 0 && given)
-        r = check_keys(given, "behavior.acceptance", keys, err);
+        r = known_keys_check(given, keys, "behavior.acceptance", err);
     if (r == 0 && mode && (!json_is_string(mode) || strcmp(json_string_value(mode), "allowlist") != 0))
         r = err_invalid(err, "behavior.acceptance.mode can be 'allowlist' only");
     json_object_set_new(to, "mode", json_string("allowlist"));
@@ -259,7 +236,7 @@ int behavior_normalise(const json_t *given, json_t **ret, struct err *err)
     int r = given && !json_is_object(given) ? err_invalid(err, "behavior must be an object") : 0;
 
     if (r == 0 && given)
-        r = check_keys(given, "behavior", keys, err);
+        r = known_keys_check(given, keys, "behavior", err);
     if (r == 0 && get(given, "lifecycle"))
         r = copy_lifecycle(get(given, "lifecycle"), lifecycle, err);
     if (r == 0)

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "service/known_keys.h"
 
 #define NAME_BYTES_MAX 64
 #define ARGS_MAX 256
@@ -98,24 +99,15 @@ static int take_timeout(const json_t *object, struct hook *hook, struct err *err
 
 static int check_keys(const json_t *object, struct err *err)
 {
-    static const char *const keys[] = { "name", "description", "command", "args", "required", "timeout" };
+    static const char *const keys[] = { "name", "description", "command", "args", "required", "timeout", NULL };
     const json_t *description = json_object_get(object, "description"), *required = json_object_get(object, "required");
-    const char *key;
-    json_t *value;
+    int r;
 
     if (!json_is_object(object))
         return err_invalid(err, "it must be an object");
-    json_object_foreach((json_t *) (uintptr_t) object, key, value)
-    {
-        bool is_known = false;
-
-        (void) value;
-        for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-            is_known |= strcmp(keys[i], key) == 0;
-        if (!is_known)
-            return err_refuse(err, -EINVAL, key,
-                              "is no key of a hook; there are name, description, command, args, required, timeout");
-    }
+    r = known_keys_check(object, keys, "a hook", err);
+    if (r < 0)
+        return r;
     if (description && (!json_is_string(description) || json_string_length(description) > TEXT_BYTES_MAX))
         return err_invalid(err, "description must be a text of at most %d bytes", TEXT_BYTES_MAX);
     if (required && !json_is_boolean(required))

@@ -123,50 +123,6 @@ int workspaces_commit(struct service *service, const struct caller *caller, cons
 
 /* ---- together with an approval ---- */
 
-static char **list_paths(const struct workspace_approved *approved, const char *prefix, size_t *ret_count)
-{
-    char **paths = xalloc((2 * approved->set.count + 1) * sizeof(*paths));
-
-    for (size_t i = 0; i < approved->set.count; i++) {
-        const struct file_change *change = &approved->set.items[i];
-        if (change->is_dir || (approved->files[i] && approved->verdicts[i] != WORKSPACE_VERDICT_APPLIED &&
-                               approved->verdicts[i] != WORKSPACE_VERDICT_PARTLY))
-            continue;
-        if (approved->files[i] == NULL && approved->approve.files)
-            continue;
-        paths[(*ret_count)++] = xdup(change->path);
-        if (change->from)
-            paths[(*ret_count)++] = still_project_path(prefix, change->from->path);
-    }
-    return paths;
-}
-
-static void free_paths(char **paths, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(paths[i]);
-    free(paths);
-}
-
-int workspace_commit_check(const struct workspace_row *row, const char *prefix, const struct workspace_approved *approved,
-                           struct err *err)
-{
-    struct attribution nobody = { .mode = ATTRIBUTION_AGENT };
-    size_t count = 0;
-    char **paths = list_paths(approved, prefix, &count);
-    autofree struct commit_view *views = xalloc((count + 1) * sizeof(*views));
-    struct commit_request request = { .project_path = row->project_root,
-                                      .paths = (const char *const *) paths,
-                                      .path_count = count,
-                                      .attribution = &nobody,
-                                      .message = "" };
-    int r = commit_look(&request, views, err);
-
-    free_paths(paths, count);
-    return r < 0 ? err_because(err, err_wrap(err, r, "nothing was applied, because it could not be committed"), "NO_REPOSITORY")
-                 : 0;
-}
-
 static int make_message(struct still *still, const struct workspace_approval *request, size_t count,
                         const struct attribution *attribution, struct buf *out, struct err *err)
 {

@@ -52,9 +52,6 @@ int workspaces_commit(struct service *service, const struct caller *caller, cons
 
 /* ---- inside the room ---- */
 
-/* Before anything is applied: whether it could be committed. NO_REPOSITORY. */
-int workspace_commit_check(const struct workspace_row *row, const char *prefix, const struct workspace_approved *approved,
-                           struct err *err);
 /* Of what was just applied, with what was applied to the same files before and is pending; fills commit_hash or commit_error. */
 void workspace_commit_approved(struct still *still, const struct workspace_approval *request,
                                struct workspace_approved *approved, const char *const *row_ids);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "review/expectation.h"
 #include "service/workspace_commit.h"
+#include "service/workspace_commit_forecast.h"
 #include "service/workspace_review_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
@@ -110,7 +111,7 @@ static void judge(struct approving *a)
 }
 
 /* Somebody else may be writing to the same project for a moment. */
-static int run_patiently(struct approving *a, const struct approve_options *options, struct err *err)
+static int run_patiently(const struct approving *a, const struct approve_options *options, struct approve *ret, struct err *err)
 {
     int r = -EBUSY;
 
@@ -118,8 +119,8 @@ static int run_patiently(struct approving *a, const struct approve_options *opti
         if (i > 0)
             nanosleep(&(struct timespec){ .tv_nsec = BUSY_WAIT_NS }, NULL);
         *err = ERR_NONE;
-        approve_done(&a->out->approve);
-        r = approve_run(a->still->delta_path, options, &a->out->approve, err);
+        approve_done(ret);
+        r = approve_run(a->still->delta_path, options, ret, err);
     }
     if (r == -EBUSY)
         err->code = ERR_ABORTED;
@@ -180,7 +181,7 @@ static int run(struct approving *a, bool is_dry, struct err *err)
         options.check = check_unchanged;
         options.cookie = &expected;
     }
-    r = run_patiently(a, &options, err);
+    r = run_patiently(a, &options, &out->approve, err);
     seen_done(&expected.seen);
     if (r == -ESTALE && a->was_tried)
         return err_because(err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"),
@@ -310,6 +311,26 @@ static void tell(struct approving *a)
                 a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
 }
 
+/* A second dry run, and only where others have uncommitted lines in the same files: reading what would be written of all would cost everybody. */
+static int check_commit(struct approving *a, struct err *err)
+{
+    autodone(commit_forecast) struct commit_forecast forecast = COMMIT_FORECAST_NONE;
+    autodone(approve) struct approve again = APPROVE_NONE;
+    int r = commit_forecast_begin(a->still, a->out, &forecast, err);
+
+    if (r < 0 || forecast.count == 0)
+        return r;
+    const struct approve_forecast asked = { forecast.paths, forecast.count, commit_forecast_take, &forecast };
+    const struct approve_options options = { .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
+                                             .is_forced = a->request->is_forced,
+                                             .is_dry = true,
+                                             .is_held = still_is_locked(a->still),
+                                             .forecast = &asked };
+    r = run_patiently(a, &options, &again, err);
+    /* Conflicts that came up meanwhile are told by the approval itself. */
+    return r < 0 ? r : commit_forecast_judge(a->still, &forecast, err);
+}
+
 static int prepare(struct approving *a, struct err *err)
 {
     /* One that would have to be stopped for it is not, before it is known that there is a reason. */
@@ -324,7 +345,7 @@ static int prepare(struct approving *a, struct err *err)
     else if (r == 0)
         judge(a);
     if (r == 0 && a->request->creates_commit)
-        r = workspace_commit_check(&a->still->row, a->still->prefix, a->out, err);
+        r = check_commit(a, err);
     return r;
 }
 

@@ -115,6 +115,8 @@ def test_processes_in_the_background_have_logs(cli, made):
     process = cli.say("exec", "-d", "--name", "x", made, "--", "echo one; read x; sleep 600")
     assert process.startswith("pr_")
     assert process in cli.say("processes", "-q", made)
+    shown = next(line for line in cli.run("processes", made).out.splitlines() if line.startswith(process))
+    assert shown.split()[1] == "x" and shown.endswith("  echo one; read x; sleep 600")  # as it was typed
     other = cli.say("exec", "-d", made, "--", "echo one; echo two; exit 4")
     assert cli.run("logs", "-f", "--pid", other, made).out == "one\ntwo\n"
     assert cli.run("logs", "--pid", other, "--tail", "1", made).out == "two\n"
@@ -443,7 +445,8 @@ def test_the_other_name_has_the_words_of_the_tool(cli, tool, project):
     assert json.loads(tool("driver-info").stdout)
     tool("stop", made, code=125)
     tool("delete", made)
-    assert "unknown command" in tool("no-such", code=2).stderr
+    assert tool("no-such", code=2).stderr == "workspace-sandbox: unknown command 'no-such'; 'workspace-sandbox help' lists them\n"
+    assert "unknown command 'lst'; did you mean 'list'? 'workspace-sandbox help'" in tool("lst", code=2).stderr
     assert tool("version").stdout.startswith("workspace-sandbox ")
 
 

@@ -258,7 +258,7 @@ def test_the_file_api_follows_no_link(box):
         box.http("DELETE", "/files/content" + q(path))
     box.http("POST", "/files/mkdir", {"path": "/dir/made"})
     assert os.listdir(outside) == ["host.txt"] and (outside / "host.txt").read_text() == "of the host\n"
-    box.ok("PUT", "/files/content" + q("/made/by/hand.txt"), {"content": "text\n", "createDirs": True}, status=None)
+    box.ok("PUT", "/files/content" + q("/made/by/hand.txt"), {"content": "text\n"}, status=None)
     assert box.sh("cat made/by/hand.txt; stat -c %U made/by/hand.txt")["stdout"] == "text\nagent\n"
     assert "made/by/hand.txt" in box.paths()
 

@@ -899,9 +899,13 @@ def test_the_commit_of_lines_that_others_changed_too_is_refused(shop):
     (shop.project / "f").write_text(lines(l4="mine"))
     shop.sh("sed -i 's/^mine$/mine, mended/' f; echo new > new")
     shop.diff()
-    answer = shop.approve({"createCommit": True})
-    assert answer["applied"] == 2 and "commitHash" not in answer
-    assert "'f' holds changes that are not the agent's" in answer["commitError"] and "commit or undo those first" in answer["commitError"]
+    for more in ({"dryRun": True}, {}, {"files": ["f"]}):
+        answer = shop.approve({"createCommit": True, **more}, status=409)  # before anything is applied
+        assert "nothing was applied" in answer["error"] and "'f' holds changes that are not the agent's" in answer["error"], answer
+        assert answer["details"]["reason"] == "FOREIGN_CHANGES" and "without createCommit" in answer["hint"]
+    assert git(shop.project, "status", "--porcelain") == " M f\n" and shop.read("f").decode() == lines(l4="mine")
+    assert shop.paths() == ["f", "new"] and shop.state() == "active"
+    assert shop.approve()["applied"] == 2
     assert git(shop.project, "rev-list", "--count", "HEAD") == "1\n" and git(shop.project, "status", "--porcelain") == " M f\n?? new\n"
     preview = shop.server.http("POST", "/api/v1/commit-preview", {"projectRoot": str(shop.project)})[1]
     assert preview["blockedFiles"] == 1 and {file["relativePath"]: file["status"] for file in preview["files"]} == {"f": "blocked", "new": "pending"}
@@ -914,6 +918,21 @@ def test_the_commit_of_lines_that_others_changed_too_is_refused(shop):
     git(shop.project, "commit", "-q", "-m", "mine", "f")
     (shop.project / "f").write_text(lines(l4="mine, mended"))
     assert commit_pending(shop)["filesCommitted"] == 1 and git(shop.project, "status", "--porcelain") == ""
+
+
+def test_what_is_pending_is_no_change_of_others_for_the_next_commit(shop):
+    """Foreseen with it, not against it: the same lines were the agent's before."""
+    approve_line(shop, 4, "first")
+    answer = approve_line(shop, 4, "second", createCommit=True)
+    assert git(shop.project, "show", "HEAD:f") == lines(l4="second") and answer["commitHash"]
+    (shop.project / "f").write_text(lines(l4="second", l9="mine"))
+    git(shop.project, "add", "f")
+    shop.sh("sed -i 9s/.*/agents/ f")
+    shop.diff()
+    answer = shop.approve({"files": ["f"], "createCommit": True}, status=409)
+    assert answer["details"]["reason"] == "FOREIGN_CHANGES", answer
+    assert shop.read("f").decode() == lines(l4="second", l9="mine") and git(shop.project, "show", ":f") == lines(l4="second", l9="mine")
+    assert [place.name for place in shop.server.state.rglob("contributions")] and not list(shop.server.state.rglob("fc_*"))
 
 
 @pytest.mark.databases

@@ -386,3 +386,23 @@ def test_rules_that_forbid_something_need_the_fence(shared):
             assert status == 400 and "fence" in body["error"]
     finally:
         box.remove()
+
+
+@pytest.mark.parametrize("strategy, agent", [("ours", "owner"), ("theirs", "agent")])
+def test_a_rebase_settles_what_both_changed(make_box, strategy, agent):
+    """Of lines that both changed, the one side or the other; the project is not touched by it, and the rest can be approved."""
+    box = make_box()
+    box.sh("sed -i 's/two/agent/' src/a.txt; echo new > new.txt")
+    (box.project / "src/a.txt").write_text("one\nowner\nthree\n")
+    assert box.ok("GET", "/conflicts")["conflictingFiles"] == ["src/a.txt"]
+    status, answer = box.http("POST", "/rebase", {"strategy": strategy, "stop": True})
+    if box.ok("GET", "")["driver"] == "copy":  # it is no layer over the project, which could be put under it anew
+        assert status == 409 and answer["details"]["reason"] == "DRIVER_CANNOT" and "approve what merges" in answer["error"]
+        assert box.sh("sed -n 2p src/a.txt; cat new.txt")["stdout"] == "agent\nnew\n" and "rebased" not in box.events()
+        return
+    assert status == 200 and answer["success"] is True and answer["strategy"] == strategy and "rebased" in box.events(), answer
+    assert box.ok("GET", "/conflicts")["conflictingFiles"] == []
+    assert box.sh("sed -n 2p src/a.txt; cat new.txt")["stdout"] == f"{agent}\nnew\n" and box.read("src/a.txt") == b"one\nowner\nthree\n"
+    box.diff()
+    assert box.approve({"stop": True})["status"] == "approved"
+    assert box.read("src/a.txt").decode() == f"one\n{agent}\nthree\n" and box.read("new.txt") == b"new\n"

@@ -1,6 +1,8 @@
 """Terminals and pipes in sandboxes, over WebSockets."""
 
+import contextlib
 import hashlib
+import threading
 
 import pytest
 from server import eventually
@@ -392,3 +394,25 @@ def test_a_missing_command_has_a_code(place):
         socket.send({"command": "/no/such"})
         said = socket.receive_json()
         assert said["type"] == "error" and said["code"] == 127 and "cannot be started" in said["data"]
+
+
+@pytest.mark.parametrize("script", ["sleep 1; wc -c", "sleep 1"])
+def test_input_that_comes_faster_than_it_is_taken_waits(workspace, script):
+    """All of it is sent before anything is taken, or although nothing ever is: more than a server should hold, or a thread could stand on."""
+    size, piece = 48 << 20, 64 << 10
+    frame = b"\x82\xff" + piece.to_bytes(8, "big") + bytes(4 + piece)  # masked with zeros
+
+    def send(socket):
+        with contextlib.suppress(OSError):  # of the command that takes nothing
+            for _ in range(size // piece):
+                socket.sock.sendall(frame)
+            socket.send({"type": "eof"})
+
+    with workspace.terminal() as socket:
+        pipes = Pipes(socket, script)
+        socket.sock.settimeout(60)
+        sender = threading.Thread(target=send, args=(socket,))
+        sender.start()
+        assert pipes.wait()["code"] == 0 and pipes.streams[1] == (f"{size}\n".encode() if "wc" in script else b"")
+        sender.join()
+    assert workspace.sh("echo still here")["stdout"] == "still here\n"

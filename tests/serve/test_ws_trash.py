@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import time
 
 import pytest
 from review import Review
@@ -277,3 +278,21 @@ def test_a_kill_while_they_are_forgotten_does_no_harm(make):
     assert box.ok("POST", "/undo", {})["undone"] == 1 and box.read("a") == b"0\n"
     assert box.http("POST", "/undo", {})[0] == 404  # the first was being forgotten
     box.remove()
+
+
+def test_what_is_decided_is_collected_after_its_delay(make):
+    """By the server itself: approved and rejected ones when the delay has passed, and not before; others stay."""
+    server = make(**{"workspace-terminal-delay": "2s"}).start()
+    approved, rejected, active = (Review(server, {"f": "f\n"}) for _ in range(3))
+    approved.sh("echo x > x")
+    approved.diff()
+    approved.approve()
+    decided = time.monotonic()
+    rejected.ok("POST", "/reject", {})
+    assert [box.state() for box in (approved, rejected)] == ["approved", "rejected"] or time.monotonic() - decided > 1.5
+    eventually(lambda: [box.state() for box in (approved, rejected)] == ["deleted", "deleted"])
+    assert time.monotonic() - decided >= 2 and active.state() == "active"
+    for box in (approved, rejected):
+        assert "gc_collected" in box.events() or "deleted" in box.events(), box.events()
+    assert approved.read("x") == b"x\n"
+    active.remove()

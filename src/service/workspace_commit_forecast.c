@@ -1,0 +1,207 @@
+/* Whether what is about to be approved could be committed, before it lands: afterwards nobody can take the answer back. */
+#include "service/workspace_commit_forecast.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "review/contribution.h"
+#include "review/landing.h"
+#include "service/workspace_commit.h"
+#include "service/workspace_review_int.h"
+
+#define NAME_PREFIX "fc_" /* of what is kept beside what was approved, for as long as it takes to look at it */
+
+struct forecast_file {
+    char *scope_path, *path; /* owned; in the sandbox, and from the project's root */
+    char name[ID_TEXT_MAX];  /* of its contribution; "": it would not be written */
+};
+
+static int by_scope_path(const void *a, const void *b)
+{
+    return strcmp(((const struct forecast_file *) a)->scope_path, ((const struct forecast_file *) b)->scope_path);
+}
+
+void commit_forecast_done(struct commit_forecast *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (*f->files[i].name)
+            unlinkat(f->fd, f->files[i].name, 0);
+        free(f->files[i].scope_path);
+        free(f->files[i].path);
+    }
+    free(f->files);
+    free(f->paths);
+    cleanup_fd(&f->fd);
+    *f = COMMIT_FORECAST_NONE;
+}
+
+/* ---- which files ---- */
+
+static bool is_written(const struct workspace_approved *approved, size_t i)
+{
+    enum workspace_verdict verdict = approved->verdicts[i];
+
+    return !approved->set.items[i].is_dir && approved->files[i] &&
+           (verdict == WORKSPACE_VERDICT_APPLIED || verdict == WORKSPACE_VERDICT_PARTLY);
+}
+
+static void add(struct commit_forecast *f, const struct still *still, const char *scope_path)
+{
+    f->files[f->count++] =
+        (struct forecast_file){ .scope_path = xdup(scope_path), .path = still_project_path(still->prefix, scope_path) };
+}
+
+static void list_files(struct commit_forecast *f, const struct still *still, const struct workspace_approved *approved)
+{
+    f->files = xalloc((2 * approved->set.count + 1) * sizeof(*f->files));
+    for (size_t i = 0; i < approved->set.count; i++) {
+        const struct file_change *change = &approved->set.items[i];
+        if (!is_written(approved, i))
+            continue;
+        add(f, still, change->scope_path);
+        if (change->from)
+            add(f, still, change->from->path);
+    }
+}
+
+static void drop(struct commit_forecast *f, size_t i)
+{
+    free(f->files[i].scope_path);
+    free(f->files[i].path);
+    f->files[i] = f->files[--f->count];
+}
+
+/* Rows have paths as text, in which other bytes are escaped: what was pending of such a file would not be found. */
+static bool has_plain_name(const struct forecast_file *file)
+{
+    return !strchr(file->path, '\\') && utf8_is_valid(file->path, strlen(file->path));
+}
+
+static int look(const struct still *still, const struct commit_forecast *f, const struct commit_parts *parts,
+                struct commit_view *ret, struct err *err)
+{
+    autofree const char **paths = xalloc((f->count + 1) * sizeof(*paths));
+    struct attribution nobody = { .mode = ATTRIBUTION_AGENT };
+    struct commit_request request = { .project_path = still->row.project_root,
+                                      .paths = paths,
+                                      .path_count = f->count,
+                                      .attribution = &nobody,
+                                      .message = "",
+                                      .parts = parts,
+                                      .parts_fd = f->fd };
+
+    for (size_t i = 0; i < f->count; i++)
+        paths[i] = f->files[i].path;
+    return commit_look(&request, ret, err);
+}
+
+/* A file that is as HEAD has it holds nothing of others. */
+int commit_forecast_begin(struct still *still, const struct workspace_approved *approved, struct commit_forecast *ret,
+                          struct err *err)
+{
+    struct commit_forecast *f = ret;
+    int r;
+
+    list_files(f, still, approved);
+    autofree struct commit_view *views = xalloc((f->count + 1) * sizeof(*views));
+    r = look(still, f, NULL, views, err);
+    if (r < 0)
+        return err_because(err, err_wrap(err, r, "nothing was applied, because it could not be committed"), "NO_REPOSITORY");
+    for (size_t i = f->count; i-- > 0;)
+        if (views[i].standing == COMMIT_IN_HEAD || !has_plain_name(&f->files[i]))
+            drop(f, i);
+    if (f->count == 0)
+        return 0;
+    qsort(f->files, f->count, sizeof(*f->files), by_scope_path);
+    f->paths = xalloc(f->count * sizeof(*f->paths));
+    for (size_t i = 0; i < f->count; i++)
+        f->paths[i] = f->files[i].scope_path;
+    return workspace_contributions_open(still->service, &f->fd, err);
+}
+
+/* ---- what would be in them ---- */
+
+/* One that is too large to be merged is written from the project's directory, where it is not yet. */
+int commit_forecast_take(const char *path, struct contribution *contribution, void *cookie)
+{
+    struct commit_forecast *f = cookie;
+    struct forecast_file key = { .scope_path = (char *) (uintptr_t) path };
+    struct forecast_file *file = bsearch(&key, f->files, f->count, sizeof(key), by_scope_path);
+
+    if (!file || (contribution->after.mode && !contribution->after.has_bytes))
+        return 0;
+    contribution->path = xdup(file->path);
+    id_new(NAME_PREFIX, file->name);
+    return contribution_keep(f->fd, file->name, contribution);
+}
+
+static void drop_untold(struct commit_forecast *f)
+{
+    for (size_t i = f->count; i-- > 0;)
+        if (!*f->files[i].name)
+            drop(f, i);
+}
+
+/* What is pending of a file goes with it, the oldest first; and then what is approved now. */
+static size_t list_parts(const struct forecast_file *file, const struct applied_change_rows *rows, const char **ret)
+{
+    size_t count = 0;
+
+    for (size_t i = rows->count; i-- > 0;)
+        if (strcmp(rows->rows[i].relative_path, file->path) == 0)
+            ret[count++] = rows->rows[i].id;
+    ret[count++] = file->name;
+    return count;
+}
+
+static int refuse(const struct commit_forecast *f, const struct commit_view *views, struct err *err)
+{
+    size_t count = 0, first = 0;
+
+    for (size_t i = f->count; i-- > 0;) {
+        if (views[i].standing != COMMIT_BLOCKED)
+            continue;
+        count++;
+        first = i;
+    }
+    if (count == 0)
+        return 0;
+    autofree char *shown = landing_quote(f->files[first].path);
+    autofree char *more = xprintf(" (and %zu more files like it)", count - 1);
+    return err_because(err,
+                       err_set(err, ERR_FAILED_PRECONDITION, -EEXIST,
+                               "nothing was applied, because it could not be committed: %s %s%s", shown, views[first].reason,
+                               count > 1 ? more : ""),
+                       "FOREIGN_CHANGES");
+}
+
+int commit_forecast_judge(struct still *still, struct commit_forecast *f, struct err *err)
+{
+    struct applied_change_filter filter = { .host_id = still->service->host_id,
+                                            .project_root = still->row.project_root,
+                                            .only_pending = true };
+    autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
+    size_t used = 0;
+    int r;
+
+    drop_untold(f);
+    if (f->count == 0)
+        return 0;
+    r = workspaces_applied(still->service, still->caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, NULL, err);
+    if (r < 0)
+        return r;
+    autofree struct commit_view *views = xalloc(f->count * sizeof(*views));
+    autofree struct commit_parts *parts = xalloc(f->count * sizeof(*parts));
+    autofree const char **names = xalloc((rows.count + f->count) * sizeof(*names));
+    for (size_t i = 0; i < f->count; i++) {
+        size_t count = list_parts(&f->files[i], &rows, names + used);
+        parts[i] = (struct commit_parts){ names + used, count };
+        used += count;
+    }
+    r = look(still, f, parts, views, err);
+    return r < 0 ? r : refuse(f, views, err);
+}
