@@ -45,11 +45,11 @@ static json_t *shown_path(const char *path)
 /* "-rw-r--r--" */
 static void format_mode(const struct workspace_file *file, char out[11])
 {
-    static const char kinds[] = "?-dl?";
+    static const char kinds[] = "?-dl?", letters[] = "rwxrwxrwx";
 
     out[0] = kinds[file->kind <= WORKSPACE_FILE_OTHER ? file->kind : 0];
     for (int i = 0; i < 9; i++)
-        out[1 + i] = file->mode & (0400u >> i) ? "rwxrwxrwx"[i] : '-';
+        out[1 + i] = (char) (file->mode & (0400u >> i) ? letters[i] : '-');
     out[10] = '\0';
 }
 
@@ -171,8 +171,10 @@ static void add_disposition(struct ws *ws, const char *path)
     autodone(buf) struct buf value = BUF_EMPTY;
 
     buf_add_str(&value, "attachment; filename=\"");
-    for (const char *at = name; *at; at++)
-        buf_add_char(&value, *at >= ' ' && *at < 0x7f && *at != '"' && *at != '\\' ? *at : '_');
+    for (const char *at = name; *at; at++) {
+        bool is_safe = *at >= ' ' && *at < 0x7f && *at != '"' && *at != '\\';
+        buf_add_char(&value, (char) (is_safe ? *at : '_'));
+    }
     buf_add_str(&value, "\"; filename*=UTF-8''");
     for (const unsigned char *at = (const unsigned char *) name; *at; at++) {
         if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *at))
@@ -266,10 +268,11 @@ int ws_file_write(struct ws *ws, struct err *err)
 
     if (r == 0)
         r = ws_get_text(ws->body, "content", CONTENT_MAX / 3 * 4 + 4, &text, err);
-    if (r == 0 && !text)
-        r = err_invalid(err, "'content' is required");
-    if (r == 0)
-        r = ws_get_text(ws->body, "encoding", 0, &encoding, err);
+    if (r < 0)
+        return r;
+    if (!text)
+        return err_invalid(err, "'content' is required");
+    r = ws_get_text(ws->body, "encoding", 0, &encoding, err);
     if (r == 0)
         r = ws_get_int(ws->body, "mode", 0, 0777, &mode, err);
     if (r == 0)
@@ -316,9 +319,10 @@ int ws_file_mkdir(struct ws *ws, struct err *err)
     const char *path = NULL;
     int r = ws_get_text(ws->body, "path", 0, &path, err);
 
-    if (r == 0 && (!path || !*path))
-        r = err_invalid(err, "'path' is required");
-    if (r == 0)
-        r = workspace_file_mkdir(ws->service, &ws->caller, ws->id, path, err);
+    if (r < 0)
+        return r;
+    if (!path || !*path)
+        return err_invalid(err, "'path' is required");
+    r = workspace_file_mkdir(ws->service, &ws->caller, ws->id, path, err);
     return r < 0 ? r : ws_answer(ws, 201, json_pack("{s:o, s:b}", "path", shown_path(path), "created", true));
 }

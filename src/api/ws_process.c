@@ -223,11 +223,12 @@ int ws_log_read(struct ws *ws, struct err *err)
     r = workspace_log_read(&log, from, WORKSPACE_LOG_READ_MAX, &content, err);
     if (r < 0)
         return r;
+    const uint64_t next = from + content.len;
     json_t *object = make_log(ws, &log);
     json_object_set_new(object, "content", ws_text(content.data ? content.data : "", content.len));
     json_object_set_new(object, "offset", json_integer((json_int_t) from));
-    json_object_set_new(object, "nextOffset", json_integer((json_int_t) (from + content.len)));
-    if (from + content.len < log.log.end)
+    json_object_set_new(object, "nextOffset", json_integer((json_int_t) next));
+    if (next < log.log.end)
         json_object_set_new(object, "truncated", json_true());
     return ws_answer(ws, 200, object);
 }

@@ -46,7 +46,7 @@ int ws_reject(struct ws *ws, struct err *err)
 
 int ws_finish(struct ws *ws, struct err *err)
 {
-    autodone(workspace_finish) struct workspace_finish finish = { 0 };
+    autodone(workspace_finish) struct workspace_finish finish = { .decision = "none" };
     const char *outcome = "completed", *actor = "";
     enum behavior_event event;
     int64_t version = 0;

@@ -125,8 +125,9 @@ static json_t *stats_of(const struct change_totals *totals)
                      "filesAdded", (json_int_t) totals->added, "filesModified", (json_int_t) totals->modified, "filesDeleted",
                      (json_int_t) totals->deleted, "filesRenamed", (json_int_t) totals->renamed, "linesAdded",
                      (json_int_t) totals->lines_added, "linesRemoved", (json_int_t) totals->lines_removed, "totalLines",
-                     (json_int_t) (totals->lines_added + totals->lines_removed), "totalBytes", (json_int_t) totals->bytes,
-                     "complete", totals->unmeasured == 0, "toAcknowledge", (json_int_t) totals->to_acknowledge);
+                     (json_int_t) totals->lines_added + (json_int_t) totals->lines_removed, "totalBytes",
+                     (json_int_t) totals->bytes, "complete", totals->unmeasured == 0, "toAcknowledge",
+                     (json_int_t) totals->to_acknowledge);
 }
 
 static json_t *body_of(struct page *page)

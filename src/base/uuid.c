@@ -69,3 +69,10 @@ int uuid_parse(const char *text, char out[UUID_TEXT_MAX])
     format(digits, out);
     return 0;
 }
+
+bool uuid_may_begin(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len > 0 && len < UUID_TEXT_MAX && strspn(text, "0123456789abcdefABCDEF-") == len;
+}

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #define UUID_TEXT_MAX 37 /* with the NUL */
 
 /* A random one, version 4. Aborts when the kernel gives no random bytes. */
@@ -11,3 +13,6 @@ void uuid_new(char out[UUID_TEXT_MAX]);
 
 /* -EINVAL for what is none. */
 int uuid_parse(const char *text, char out[UUID_TEXT_MAX]);
+
+/* Whether one that we write may begin with the text, in either case; "" begins none. */
+bool uuid_may_begin(const char *text);

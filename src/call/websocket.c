@@ -439,7 +439,7 @@ bool websocket_accept_key(const char *key, char out[WEBSOCKET_ACCEPT_MAX])
     sha1_update(&sha, strlen(MAGIC), (const uint8_t *) MAGIC);
     sha1_digest(&sha, sizeof(digest), digest);
     base64_encode_raw(out, sizeof(digest), digest);
-    out[BASE64_ENCODE_RAW_LENGTH(SHA1_DIGEST_SIZE)] = '\0';
+    out[BASE64_ENCODE_RAW_LENGTH(sizeof(digest))] = '\0';
     return true;
 }
 

@@ -151,7 +151,8 @@ static int read_answer(struct dialog *d, struct err *err)
         char piece[ANSWER_MAX];
         ssize_t n = d->early.len > ANSWER_MAX ? -EMSGSIZE : d->read(STDIN_FILENO, piece, sizeof(piece));
 
-        n = n < 0 && n == -1 ? -errno : n;
+        if (n == -1)
+            n = -errno;
         if (n == -EINTR)
             continue;
         if (n <= 0) {
@@ -195,7 +196,7 @@ static void decide_rest(struct dialog *d, enum word word)
 
 static void obey(struct dialog *d)
 {
-    char letter = d->line.len == 1 ? d->line.data[0] : '?';
+    char letter = (char) (d->line.len == 1 ? d->line.data[0] : '?');
 
     switch (letter) {
     case 'y':

@@ -73,7 +73,7 @@ static int add_reserved(struct create_options *o, const char *path, size_t len, 
 /* One that could be the beginning of an id would sometimes mean another. */
 static int set_name(struct create_options *o, const char *name, struct err *err)
 {
-    if (workspace_may_begin_id(name) || !workspace_may_be_name(name))
+    if (uuid_may_begin(name) || !workspace_may_be_name(name))
         return err_invalid(
             err, "--name '%s': a name is not empty, does not begin with sb_, and has a letter that is not a to f", name);
     o->name = name;

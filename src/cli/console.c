@@ -237,10 +237,12 @@ enum { AT_CHANNEL, AT_INTERRUPT, AT_WINDOW, AT_STDIN, AT_OUT, AT_COUNT };
 static void choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_timeout)
 {
     int out_fd = outflow_fd(&talk->out);
-    short events = talk->is_over ? 0 : channel_events(talk->channel);
+    short events = 0;
     bool wants_input = talk->has_input && talk->has_started && !talk->is_over && channel_queued(talk->channel) < QUEUE_BYTES;
     bool reads = wants_input && may_read();
 
+    if (!talk->is_over)
+        events = channel_events(talk->channel);
     *ret_timeout = talk->is_over ? -1 : channel_timeout_ms(talk->channel);
     if (((wants_input && !reads) || talk->lacks_end) && !talk->is_over && *ret_timeout > LOOK_AGAIN_MS)
         *ret_timeout = LOOK_AGAIN_MS;

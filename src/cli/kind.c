@@ -1,9 +1,9 @@
 /* Which kind of sandbox a word means: one of 'agentfense run', or a workspace. */
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/uuid.h"
 #include "cli/verb.h"
 #include "service/home.h"
 
@@ -19,39 +19,27 @@ static bool takes_value(const char *option)
     return false;
 }
 
-/* The next word that is none of the options; NULL: none. `*at` is where to look on. */
-static const char *next_word(int argc, char **argv, int *at)
+struct words {
+    int argc;
+    char **argv;
+    int at;               /* where to look on */
+    bool is_past_options; /* behind "--" */
+    bool wants_help;      /* as far as was looked */
+};
+
+/* The next one that is none of the options, nor a value of one; NULL: none. */
+static const char *next_word(struct words *words)
 {
-    for (int i = *at; i < argc; i++) {
-        *at = i + 1;
-        if (strcmp(argv[i], "--") == 0) {
-            *at = i + 2;
-            return argv[i + 1];
-        }
-        if (*argv[i] != '-')
-            return argv[i];
-        i += takes_value(argv[i]);
+    while (words->at < words->argc) {
+        const char *word = words->argv[words->at++];
+
+        if (words->is_past_options || *word != '-')
+            return word;
+        words->is_past_options = strcmp(word, "--") == 0;
+        words->wants_help |= strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+        words->at += takes_value(word);
     }
-    *at = argc;
     return NULL;
-}
-
-static bool wants_help(int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return true;
-    return false;
-}
-
-static bool may_begin_id(const char *word)
-{
-    size_t len = strlen(word);
-
-    for (size_t i = 0; i < len; i++)
-        if (!isxdigit((unsigned char) word[i]) && word[i] != '-')
-            return false;
-    return len > 0 && len <= 36;
 }
 
 /* 0, or why not: -ENOENT when there is none. */
@@ -66,9 +54,9 @@ static int find(const struct home *home, const char *word)
 }
 
 /* Some verbs take many names: where one of them is a sandbox of ours, the others were meant to be. */
-static bool is_among_ours(const struct home *home, int argc, char **argv, int at)
+static bool is_among_ours(const struct home *home, struct words words)
 {
-    for (const char *word; (word = next_word(argc, argv, &at));)
+    for (const char *word; (word = next_word(&words));)
         if (*word && !strchr(word, '/') && find(home, word) != -ENOENT)
             return true;
     return false;
@@ -77,21 +65,24 @@ static bool is_among_ours(const struct home *home, int argc, char **argv, int at
 bool verb_is_of_workspace(int argc, char **argv)
 {
     autodone(home) struct home home = HOME_NONE;
-    int at = 1;
-    const char *word = wants_help(argc, argv) ? NULL : next_word(argc, argv, &at);
+    struct words rest = { .argc = argc, .argv = argv, .at = 1 };
+    const char *word = next_word(&rest);
+    struct words all = rest;
     struct err ignored = ERR_NONE;
+    size_t more = 0;
     int r;
 
-    if (!word || !*word)
+    while (next_word(&all))
+        more++;
+    if (all.wants_help || !word || !*word)
         return false;
     r = home_open(false, &home, &ignored);
-    if (may_begin_id(word))
+    if (uuid_may_begin(word))
         return r < 0 || find(&home, word) < 0;
     /* A name. What is wrong with our own state, or with the word, is ours to say. */
     if (strchr(word, '/') || (r < 0 && r != -ENOENT))
         return false;
-    int after = at;
-    if (strcmp(argv[0], "discard") == 0 && !next_word(argc, argv, &after))
+    if (strcmp(argv[0], "discard") == 0 && more == 0)
         return false; /* of a workspace paths are discarded, and there is none */
-    return r == -ENOENT || (find(&home, word) == -ENOENT && !is_among_ours(&home, argc, argv, at));
+    return r == -ENOENT || (find(&home, word) == -ENOENT && !is_among_ours(&home, rest));
 }

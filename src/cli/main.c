@@ -160,9 +160,9 @@ static int run_verb(int argc, char **argv)
 
     if (!verb)
         return refuse_verb(argv[0]);
-    if (verb->run && verb->program)
-        return verb_is_of_workspace(argc, argv) ? become(verb->program, argv) : run_here(verb, argc, argv);
-    return verb->program ? become(verb->program, argv) : run_here(verb, argc, argv);
+    if (!verb->run || (verb->program && verb_is_of_workspace(argc, argv)))
+        return become(verb->program, argv);
+    return run_here(verb, argc, argv);
 }
 
 /* 'agentfense help VERB [WORD]' is 'agentfense VERB [WORD] --help'. */

@@ -1,6 +1,5 @@
 #include "cli/workspace.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -220,14 +219,6 @@ struct found {
     struct buf named;
 };
 
-bool workspace_may_begin_id(const char *text)
-{
-    for (const char *at = text; *at; at++)
-        if (!isxdigit((unsigned char) *at) && *at != '-')
-            return false;
-    return *text;
-}
-
 bool workspace_may_be_name(const char *text)
 {
     return *text && strncmp(text, "sb_", 3) != 0;
@@ -240,7 +231,7 @@ const char *workspace_name_of(const json_t *item)
 
 static bool is_meant(const json_t *item, const char *text)
 {
-    if (workspace_may_begin_id(text) && strncasecmp(json_text(item, "id"), text, strlen(text)) == 0)
+    if (uuid_may_begin(text) && strncasecmp(json_text(item, "id"), text, strlen(text)) == 0)
         return true;
     return *text && strcmp(workspace_name_of(item), text) == 0;
 }
@@ -288,7 +279,7 @@ static int judge(const struct found *found, const char *text, char ret[UUID_TEXT
     autodone(buf) struct buf shown = BUF_EMPTY;
 
     buf_add_excerpt(&shown, text, strlen(text));
-    if (found->count == 0 && workspace_may_begin_id(text))
+    if (found->count == 0 && uuid_may_begin(text))
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no workspace '%s'", shown.data);
     if (found->count == 0)
         return err_set(err, ERR_NOT_FOUND, -ENOENT,

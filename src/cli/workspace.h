@@ -33,8 +33,7 @@ int workspace_decide(struct api_call *call, json_t *body, json_t **ret, struct e
 /* Of a workspace's metadata: what to call it by. */
 #define WORKSPACE_NAME_KEY "name"
 const char *workspace_name_of(const json_t *workspace); /* "": none */
-bool workspace_may_begin_id(const char *text);
-bool workspace_may_be_name(const char *text); /* what begins as ids of sandboxes do is one */
+bool workspace_may_be_name(const char *text);           /* what begins as ids of sandboxes do is one */
 
 /* The id of the one workspace that is called so, or whose id begins so. -ENOENT; several: -EEXIST, naming them. */
 int workspace_find(struct client *client, const char *text, char ret[UUID_TEXT_MAX], struct err *err);

@@ -35,7 +35,7 @@ void answer_add_text(struct buf *out, const char *text)
     size_t whole = strlen(text), len = cut(text, whole, ANSWER_TEXT_MAX);
 
     for (size_t i = 0; i < len; i++)
-        buf_add_char(&line, strchr("\n\r\t", text[i]) ? (char) ' ' : text[i]);
+        buf_add_char(&line, (char) (strchr("\n\r\t", text[i]) ? ' ' : text[i]));
     while (line.len > 0 && line.data[line.len - 1] == ' ')
         line.len--;
     buf_add_escaped(&shown, line.data ? line.data : "", line.len);

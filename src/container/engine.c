@@ -12,7 +12,6 @@
 
 #define CONNECT_MS 5000
 #define TURN_MS 1000
-#define FINISH_TURN_MS 50
 
 struct engine {
     char *socket_path; /* owned */
@@ -120,7 +119,7 @@ static bool is_readable(int fd)
 static int perform(struct engine *engine, CURL *easy, int finish_ms)
 {
     struct curl_waitfd stop = { .fd = engine->stop_fd, .events = CURL_WAIT_POLLIN };
-    int64_t stop_ns = 0; /* when it has to be over; 0: nobody has said so */
+    int64_t stop_ns = 0, left_ms; /* when it has to be over; 0: nobody has said so */
     int result = CURLE_FAILED_INIT, running = 1, left;
     const CURLMsg *message;
 
@@ -133,13 +132,13 @@ static int perform(struct engine *engine, CURL *easy, int finish_ms)
             break;
         if (stop_ns == 0 && is_readable(engine->stop_fd))
             stop_ns = clock_now_ns() + finish_ms * CLOCK_NS_PER_MS;
-        if (running && stop_ns != 0 && clock_now_ns() >= stop_ns) {
+        left_ms = stop_ns == 0 ? TURN_MS : (stop_ns - clock_now_ns() + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+        if (running && left_ms <= 0) {
             result = -ECANCELED;
             break;
         }
         if (running)
-            curl_multi_poll(engine->multi, &stop, engine->stop_fd >= 0 && stop_ns == 0, stop_ns == 0 ? TURN_MS : FINISH_TURN_MS,
-                            NULL);
+            curl_multi_poll(engine->multi, &stop, engine->stop_fd >= 0 && stop_ns == 0, (int) left_ms, NULL);
     }
     while ((message = curl_multi_info_read(engine->multi, &left)))
         if (message->msg == CURLMSG_DONE && result != -ECANCELED)

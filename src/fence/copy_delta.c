@@ -238,14 +238,20 @@ static int note(struct comparison *c, const char *change, const char *path, cons
     return fd_write_full(c->diary, line.data, line.len);
 }
 
+/* The directory in the delta where the path's name belongs. */
+static int open_parent(const struct comparison *c, const char *path, int *ret_fd, const char **ret_name)
+{
+    int r = make_parents(c, path);
+
+    return r < 0 ? r : path_open_parent_beneath(c->data, path, ret_fd, ret_name);
+}
+
 static int take_file(struct comparison *c, const struct file_entry *entry)
 {
-    const char *name;
+    const char *name = NULL;
     autofd int parent = -1;
-    int r = make_parents(c, entry->path);
+    int r = open_parent(c, entry->path, &parent, &name);
 
-    if (r == 0)
-        r = path_open_parent_beneath(c->data, entry->path, &parent, &name);
     if (r < 0)
         return r;
     if (S_ISLNK(entry->st->st_mode))
@@ -285,12 +291,10 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
 static int put_marker(struct comparison *c, const char *path)
 {
     char marker[NAME_MAX + 1];
-    const char *name;
+    const char *name = NULL;
     autofd int parent = -1, fd = -1;
-    int r = make_parents(c, path);
+    int r = open_parent(c, path, &parent, &name);
 
-    if (r == 0)
-        r = path_open_parent_beneath(c->data, path, &parent, &name);
     if (r < 0)
         return r;
     whiteout_name(name, marker);
@@ -332,11 +336,13 @@ static int on_original(const struct file_entry *entry, void *cookie)
 /* It is there all the time: a delta without one is none, and whoever finds it so after a kill would not come as far as this. */
 static int empty_dir(int dir, const char *name)
 {
-    int r = mkdirat(dir, name, 0700) < 0 && errno != EEXIST ? -errno : 0;
-    autodirectory names = r < 0 ? NULL : directory_take(path_open_beneath(dir, name, O_RDONLY | O_DIRECTORY, 0));
+    int r = 0;
 
-    if (r == 0 && !names)
-        r = -errno;
+    if (mkdirat(dir, name, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    autodirectory names = directory_take(path_open_beneath(dir, name, O_RDONLY | O_DIRECTORY, 0));
+    if (!names)
+        return -errno;
     for (const struct dirent *d; r == 0 && (d = directory_next(names));)
         r = file_remove_tree(dirfd(names), d->d_name);
     fault("copy-delta-emptied");

@@ -1,7 +1,5 @@
 #include "fence/origin.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "fence/inode.h"
+#include "fence/ledger.h"
 
 #define NAME "origins"
 #define SEED 7
@@ -18,17 +17,11 @@
  * A log of fixed lines; later ones count. A path is told by its hash: what a clash could do is to call a change of somebody else's
  * a conflict, or not, and both versions are kept in any case. As with numbers, nobody waits for a disk.
  */
-struct line {
-    uint64_t key; /* 0: never written */
-    struct origin origin;
-};
+enum { KEY, INO, SIZE, MTIME, WORDS };
 
 struct origins {
-    int fd; /* owned */
-    pthread_mutex_t lock;
-    struct line *lines; /* owned; open addressing by key; a void one keeps its place */
-    size_t cap, used, count;
-    off_t end;
+    pthread_mutex_t lock; /* guards the rest */
+    struct ledger lines;
 };
 
 static uint64_t key_of(const char *path)
@@ -36,96 +29,48 @@ static uint64_t key_of(const char *path)
     return inode_hash(SEED, path, strlen(path)) | 1;
 }
 
-static struct line *slot_of(struct line *lines, size_t cap, uint64_t key)
+static void append(struct origins *o, const uint64_t *line)
 {
-    size_t i = (key >> 1) & (cap - 1);
-
-    while (lines[i].key && lines[i].key != key)
-        i = (i + 1) & (cap - 1);
-    return &lines[i];
-}
-
-static void grow(struct origins *o)
-{
-    struct line *old = o->lines;
-    size_t old_cap = o->cap;
-
-    o->cap = o->count * 4 < 64 ? 64 : old_cap * 2;
-    o->lines = xalloc(o->cap * sizeof(*o->lines));
-    o->used = 0;
-    for (size_t i = 0; i < old_cap; i++) {
-        if (!old[i].key || old[i].origin.size_bytes == NOTHING)
-            continue;
-        *slot_of(o->lines, o->cap, old[i].key) = old[i];
-        o->used++;
-    }
-    free(old);
-}
-
-static void put(struct origins *o, const struct line *line)
-{
-    struct line *slot;
-    bool had, has = line->origin.size_bytes != NOTHING;
-
-    if (o->used * 2 >= o->cap)
-        grow(o);
-    slot = slot_of(o->lines, o->cap, line->key);
-    had = slot->key && slot->origin.size_bytes != NOTHING;
-    o->used += !slot->key;
-    *slot = *line;
-    o->count += (size_t) has - (size_t) had;
-}
-
-static void append(struct origins *o, const struct line *line)
-{
-    put(o, line);
+    ledger_put(&o->lines, line);
     /* When nothing holds any more the log begins anew. */
-    if (o->count == 0 && ftruncate(o->fd, 0) == 0) {
-        o->end = 0;
-        return;
-    }
-    if (pwrite(o->fd, line, sizeof(*line), o->end) == (ssize_t) sizeof(*line))
-        o->end += (off_t) sizeof(*line);
+    if (o->lines.held == 0 && ftruncate(o->lines.fd, 0) == 0)
+        o->lines.count = 0;
+    else
+        ledger_append(&o->lines, line);
 }
 
 int origins_open(struct fence *f, struct origins **ret)
 {
-    int fd = openat(f->meta_fd, NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct ledger lines = { .words = WORDS, .void_at = SIZE, .void_word = NOTHING };
+    int r = ledger_open(&lines, f->meta_fd, NAME);
     struct origins *o;
-    struct line some[256];
-    ssize_t got;
 
-    if (fd < 0)
-        return -errno;
+    if (r < 0)
+        return r;
     o = xnew(struct origins);
-    o->fd = fd;
+    o->lines = lines;
     pthread_mutex_init(&o->lock, NULL);
-    while ((got = pread(fd, some, sizeof(some), o->end)) >= (ssize_t) sizeof(*some)) {
-        size_t count = (size_t) got / sizeof(*some);
-        for (size_t i = 0; i < count; i++) {
-            if (some[i].key)
-                put(o, &some[i]);
-        }
-        o->end += (off_t) (count * sizeof(*some));
-    }
-    *ret = o;
-    return 0;
+    r = ledger_read(&o->lines);
+    if (r < 0)
+        origins_close(o);
+    else
+        *ret = o;
+    return r;
 }
 
 void origins_close(struct origins *o)
 {
     if (!o)
         return;
-    close(o->fd);
+    ledger_close(&o->lines);
     pthread_mutex_destroy(&o->lock);
-    free(o->lines);
     free(o);
 }
 
 void origin_note(struct fence *f, const struct inode *dir, const char *name, const struct stat *base)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
-    struct line line = { .origin = { .ino = base->st_ino, .size_bytes = (uint64_t) base->st_size } };
+    int64_t mtime_ns = (int64_t) base->st_mtim.tv_sec * CLOCK_NS_PER_SEC + base->st_mtim.tv_nsec;
     struct origin known;
 
     if (!f->origins)
@@ -133,34 +78,30 @@ void origin_note(struct fence *f, const struct inode *dir, const char *name, con
     tree_path_of(f, dir, name, &path);
     if (origin_find(f, path.data, &known))
         return;
-    line.key = key_of(path.data);
-    line.origin.mtime_ns = (int64_t) base->st_mtim.tv_sec * CLOCK_NS_PER_SEC + base->st_mtim.tv_nsec;
     autolock(&f->origins->lock);
-    append(f->origins, &line);
+    append(f->origins, (uint64_t[WORDS]){ key_of(path.data), base->st_ino, (uint64_t) base->st_size, (uint64_t) mtime_ns });
 }
 
 bool origin_find(struct fence *f, const char *path, struct origin *ret)
 {
     struct origins *o = f->origins;
-    const struct line *line;
+    const uint64_t *line;
 
     if (!o)
         return false;
     autolock(&o->lock);
-    line = o->cap ? slot_of(o->lines, o->cap, key_of(path)) : NULL;
-    if (!line || !line->key || line->origin.size_bytes == NOTHING)
-        return false;
-    *ret = line->origin;
-    return true;
+    line = ledger_find(&o->lines, key_of(path));
+    if (line)
+        *ret = (struct origin){ .ino = line[INO], .size_bytes = line[SIZE], .mtime_ns = (int64_t) line[MTIME] };
+    return line;
 }
 
 void origin_forget(struct fence *f, const char *path)
 {
-    struct line line = { .key = key_of(path), .origin = { .size_bytes = NOTHING } };
     struct origin known;
 
     if (!origin_find(f, path, &known))
         return;
     autolock(&f->origins->lock);
-    append(f->origins, &line);
+    append(f->origins, (uint64_t[WORDS]){ key_of(path), 0, NOTHING, 0 });
 }

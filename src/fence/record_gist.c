@@ -171,13 +171,17 @@ void record_gist_end(struct record *record)
     record->has_thread = false;
 }
 
+/* The thread is taken out of the lock's care before it is waited for: it ends under the lock. */
 void record_await_gist(struct record *record)
 {
+    pthread_t thread;
+    bool has_thread;
+
     pthread_mutex_lock(&record->lock);
-    while (record->is_gisting) {
-        pthread_mutex_unlock(&record->lock);
-        usleep(1000);
-        pthread_mutex_lock(&record->lock);
-    }
+    thread = record->gist_thread;
+    has_thread = record->has_thread;
+    record->has_thread = false;
     pthread_mutex_unlock(&record->lock);
+    if (has_thread)
+        pthread_join(thread, NULL);
 }

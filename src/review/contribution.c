@@ -125,8 +125,7 @@ int contribution_load(int dir_fd, const char *name, struct contribution *ret)
     if (!take_line(next(&text, &at), &c.before, &before) || !take_line(next(&text, &at), &c.after, &after) ||
         !take_bytes(&text, &at, &before, &c.before) || !take_bytes(&text, &at, &after, &c.after) || at != text.len)
         return -EBADMSG;
-    *ret = c;
-    c = CONTRIBUTION_NONE;
+    *ret = contribution_steal(&c);
     return 0;
 }
 

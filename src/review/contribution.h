@@ -32,6 +32,15 @@ struct contribution {
 
 void contribution_done(struct contribution *contribution);
 
+/* What it held is the receiver's. */
+static inline struct contribution contribution_steal(struct contribution *contribution)
+{
+    struct contribution stolen = *contribution;
+
+    *contribution = CONTRIBUTION_NONE;
+    return stolen;
+}
+
 int contribution_keep(int dir_fd, const char *name, const struct contribution *contribution);
 /* -ENOENT, -EBADMSG: there is none, or not all of it. */
 int contribution_load(int dir_fd, const char *name, struct contribution *ret);

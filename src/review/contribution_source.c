@@ -190,8 +190,7 @@ int contribution_source_read(const struct contribution_source *s, const char *pa
         same_again(&c.after, step ? step->was.mode : c.after.mode, &c.before);
     if (r < 0)
         return r;
-    *ret = c;
-    c = CONTRIBUTION_NONE;
+    *ret = contribution_steal(&c);
     return 0;
 }
 

@@ -18,6 +18,7 @@ PROGRAMS = place_programs()
 make_stubs()
 
 from postgres import Postgres  # noqa: E402
+from review import FILES, Review  # noqa: E402
 from server import Server  # noqa: E402
 
 if os.environ.get("AGENTFENSE_TEST_DB") == "postgres":
@@ -118,3 +119,11 @@ def shared():
 @pytest.fixture
 def client(shared):
     return shared.client()
+
+
+@pytest.fixture
+def box(shared):
+    """A workspace to review."""
+    made = Review(shared, FILES)
+    yield made
+    made.remove()

@@ -8,6 +8,9 @@ from workspace import Workspace
 GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org",
        "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org", "PATH": os.environ["PATH"]}
 
+FILES = {"README": "read me\n", "src/a.txt": "one\ntwo\nthree\n", "src/long.txt": "".join(f"line {n}\n" for n in range(40)), "doc/x.md": "x\n",
+         "doc/y.md": "y\n"}
+
 
 def git(place, *args, check=True):
     done = subprocess.run(["git", *args], cwd=place, env=GIT, capture_output=True, text=True, check=False)

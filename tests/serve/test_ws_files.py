@@ -5,7 +5,7 @@ import os
 import urllib.parse
 
 import pytest
-from workspace import Workspace
+from workspace import Workspace, refused
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
@@ -27,13 +27,6 @@ def workspace(shared, tmp_path_factory):
 
 def q(path):
     return "?path=" + urllib.parse.quote(path, safe="")
-
-
-def refused(answer, status):
-    got, body = answer
-    assert got == status, (got, body)
-    assert body["code"] == status and body["success"] is False and body["error"] and body["hint"]
-    return body
 
 
 def test_a_directory_is_listed(workspace):

@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 from server import eventually
-from workspace import Terminal, Workspace
+from workspace import Terminal, Workspace, refused
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
@@ -27,13 +27,6 @@ def own(server):
     made = Workspace(server)
     yield made
     made.remove()
-
-
-def refused(answer, status):
-    got, body = answer
-    assert got == status, (got, body)
-    assert body["code"] == status and body["success"] is False and body["error"] and body["hint"]
-    return body
 
 
 # ---- exec ----

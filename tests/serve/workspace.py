@@ -171,3 +171,10 @@ class Terminal:
 
 def dump(value):
     return json.dumps(value)
+
+
+def refused(answer, status):
+    got, body = answer
+    assert got == status, (got, body)
+    assert body["code"] == status and body["success"] is False and body["error"] and body["hint"]
+    return body

@@ -38,11 +38,24 @@ static void a_new_one_is_of_version_4(void **state)
     assert_int_equal(a[14], '4');
 }
 
+static void a_beginning_is_hexadecimal_and_not_longer_than_one(void **state)
+{
+    (void) state;
+
+    assert_true(uuid_may_begin("8"));
+    assert_true(uuid_may_begin("83300D2c-bd"));
+    assert_true(uuid_may_begin("83300d2c-bd63-51e4-853b-58b605352f6b"));
+    assert_false(uuid_may_begin(""));
+    assert_false(uuid_may_begin("fig"));
+    assert_false(uuid_may_begin("83300d2c-bd63-51e4-853b-58b605352f6b0"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_people_write_is_taken),
         cmocka_unit_test(a_new_one_is_of_version_4),
+        cmocka_unit_test(a_beginning_is_hexadecimal_and_not_longer_than_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,13 +152,19 @@ static inline void make_dir(struct fixture *x, const char *dir, const char *name
     assert_int_equal(op_mkdir(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name, 0755, &answer), 0);
 }
 
-static inline size_t delta_entries(struct fixture *x)
+/* However deep. */
+static inline size_t count_below(struct fixture *x, const char *path)
 {
-    autofree char *cmd = xprintf("find %s/delta/data -mindepth 1 | wc -l", x->dir);
+    autofree char *cmd = xprintf("find %s/%s -mindepth 1 | wc -l", x->dir, path);
     FILE *pipe = popen(cmd, "r");
     size_t count = 0;
 
     assert_int_equal(fscanf(pipe, "%zu", &count), 1);
     pclose(pipe);
     return count;
+}
+
+static inline size_t delta_entries(struct fixture *x)
+{
+    return count_below(x, "delta/data");
 }

@@ -432,13 +432,7 @@ static void renaming_over_a_directory_gives_back_what_is_hidden_in_it(void **sta
 
 static size_t pre_images(struct fixture *x)
 {
-    autofree char *cmd = xprintf("find %s/delta/meta/pre -type f | wc -l", x->dir);
-    FILE *pipe = popen(cmd, "r");
-    size_t count = 0;
-
-    assert_int_equal(fscanf(pipe, "%zu", &count), 1);
-    pclose(pipe);
-    return count;
+    return count_below(x, "delta/meta/pre");
 }
 
 static void a_copy_that_finds_no_room_leaves_no_pre_image(void **state)
