@@ -250,7 +250,7 @@ static int open_to_append(int meta_fd, struct stat *ret)
 /* The line before it may be torn, by a disk that was full: a line of its own then. */
 int diary_append(int meta_fd, const char *lines, size_t len)
 {
-    struct stat st;
+    struct stat st = { 0 };
     autofd int fd = open_to_append(meta_fd, &st);
     char last = '\n';
     int r;

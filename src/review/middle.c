@@ -161,7 +161,7 @@ static int take(int fd, uint64_t from, uint64_t to, struct buf *out)
 static int find(struct finding *f, uint64_t most)
 {
     struct middle *m = f->out;
-    uint64_t tail, end, now_end;
+    uint64_t tail = 0, end = 0, now_end;
     int r = find_start(f);
 
     if (r == 0)

@@ -161,12 +161,13 @@ static int lay_one(const struct rehearsal *re, const char *path, const struct ta
 
 static int put_marker(const struct rehearsal *re, const char *path)
 {
-    const char *name;
+    const char *name = NULL;
     autofd int parent = -1;
     int r = make_parents(re, path);
 
-    if (r == 0)
-        r = path_open_parent_beneath(re->data_fd, path, &parent, &name);
+    if (r < 0)
+        return r;
+    r = path_open_parent_beneath(re->data_fd, path, &parent, &name);
     if (r < 0)
         return r;
     autofd int dir = path_open_beneath(parent, ".", O_RDONLY | O_DIRECTORY, 0);

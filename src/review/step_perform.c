@@ -137,8 +137,9 @@ static int land_remove(int base_fd, const struct step *step)
     /* Gone already is as good. */
     if (is_not_there(r) || (r == 0 && !path.st.st_mode))
         return 0;
-    if (r == 0)
-        r = spot_open(base_fd, step->temp, &temp);
+    if (r < 0)
+        return r;
+    r = spot_open(base_fd, step->temp, &temp);
     if (r < 0)
         return r;
     if (temp.st.st_mode) /* done, and made anew by its owner */
