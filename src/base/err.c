@@ -74,6 +74,8 @@ enum err_code err_code_of_errno(int r)
     case EBUSY:
     case ENOTEMPTY:
         return ERR_FAILED_PRECONDITION;
+    case ESTALE: /* it was replaced while it was looked at */
+        return ERR_ABORTED;
     case ETIMEDOUT:
         return ERR_DEADLINE_EXCEEDED;
     case ECANCELED:

@@ -117,8 +117,10 @@ static int64_t do_round(struct service *service)
     adoption_reconcile(service);
     if (was_unsure && sessions_reconcile(service) < 0)
         atomic_store(&service->is_unsure, true);
-    if (was_unsure)
+    if (was_unsure) {
         workspaces_recover_reviews(service);
+        workspaces_sweep(service);
+    }
     retire_expired(service);
     workspaces_tend(service);
     trim(service);

@@ -16,15 +16,20 @@
 #define DIRECTORY "contributions"
 #define KEPT_NS ((int64_t) 30 * 24 * 3600 * CLOCK_NS_PER_SEC)
 
+static int open_kept(struct service *service)
+{
+    return path_open_beneath(service->home.fd, DIRECTORY, O_RDONLY | O_DIRECTORY, 0);
+}
+
 int workspace_contributions_open(struct service *service, int *ret_fd, struct err *err)
 {
-    int r = path_mkdirs_beneath(service->home.fd, DIRECTORY, 0700), fd = -1;
+    int r = path_mkdirs_beneath(service->home.fd, DIRECTORY, 0700);
 
     if (r == 0)
-        fd = path_open_beneath(service->home.fd, DIRECTORY, O_RDONLY | O_DIRECTORY, 0);
-    if (r < 0 || fd < 0)
-        return err_errno(err, r < 0 ? r : fd, "opening what is kept for commits");
-    *ret_fd = fd;
+        r = open_kept(service);
+    if (r < 0)
+        return err_errno(err, r, "opening what is kept for commits");
+    *ret_fd = r;
     return 0;
 }
 
@@ -63,22 +68,24 @@ void workspace_contributions_keep(struct still *still, const char *approval_id, 
                  LOG_STR("error", err.text));
 }
 
+/* Where nothing was ever kept there is nothing to forget. */
 void workspace_contributions_forget(struct service *service, const char *const *ids, size_t count)
 {
-    struct err ignored = ERR_NONE;
-    autofd int fd = -1;
+    autofd int fd = open_kept(service);
 
-    if (workspace_contributions_open(service, &fd, &ignored) < 0)
-        return;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; fd >= 0 && i < count; i++)
         unlinkat(fd, ids[i], 0);
 }
 
 void workspace_contributions_sweep(struct service *service)
 {
     struct err err = ERR_NONE;
-    autofd int fd = -1;
+    autofd int fd = open_kept(service);
 
-    if (workspace_contributions_open(service, &fd, &err) < 0 || contribution_sweep(fd, clock_wall_ns() - KEPT_NS, &err) < 0)
+    if (fd == -ENOENT)
+        return;
+    if (fd < 0)
+        err_errno(&err, fd, "opening what is kept for commits");
+    if (fd < 0 || contribution_sweep(fd, clock_wall_ns() - KEPT_NS, &err) < 0)
         log_warn("what was kept for commits is not removed", LOG_STR("error", err.text));
 }

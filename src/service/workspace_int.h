@@ -19,6 +19,9 @@ int workspace_step(struct service *service, struct workspace_row *row, unsigned 
  * approval has left something in the project that cannot be tidied up. */
 int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);
 
+/* Directories whose workspace is gone, and which could not be removed with it. */
+void workspaces_sweep(struct service *service);
+
 /* The changes of a deleted one go for good. 1: they did; 0: they had. */
 int workspace_purge(struct service *service, struct ward *ward, const char *id, struct err *err);
 

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "review/approve.h"
 #include "service/adoption.h"
+#include "service/janitor.h"
 #include "service/launch.h"
 #include "service/life.h"
 #include "service/watch.h"
@@ -162,9 +163,10 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
         return r;
     fault("workspace_deleted");
     workspaces_totals(service)->deleted++;
-    if ((!is_made || service->options.workspace_trash_ns <= 0) && workspace_purge(service, ward, row->id, &left) < 0)
-        log_warn("files of a deleted sandbox stay until the next start", LOG_STR("sandbox_id", row->id),
-                 LOG_STR("error", left.text));
+    if ((!is_made || service->options.workspace_trash_ns <= 0) && workspace_purge(service, ward, row->id, &left) < 0) {
+        log_warn("files of a deleted sandbox stay for now", LOG_STR("sandbox_id", row->id), LOG_STR("error", left.text));
+        janitor_doubt(service);
+    }
     return 0;
 }
 
@@ -387,9 +389,20 @@ static int sweep_one(const char *name, int dir_fd, void *cookie)
     if (!is_over || is_trash || home_is_running(dir_fd))
         return 0;
     err = ERR_NONE;
-    if (home_remove(&service->home, name, &err) < 0)
+    if (home_remove(&service->home, name, &err) < 0) {
         log_warn("files of a deleted sandbox could not be removed", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
+        if (err.code == ERR_RESOURCE_EXHAUSTED || err.code == ERR_FAILED_PRECONDITION)
+            janitor_doubt(service);
+    }
     return 0;
+}
+
+void workspaces_sweep(struct service *service)
+{
+    struct err err = ERR_NONE;
+
+    if (home_each(&service->home, sweep_one, service, &err) < 0)
+        log_warn("files of deleted sandboxes are not looked for", LOG_STR("error", err.text));
 }
 
 int workspaces_recover(struct service *service, struct err *err)
@@ -405,6 +418,6 @@ int workspaces_recover(struct service *service, struct err *err)
     if (r == 0)
         workspaces_recover_reviews(service);
     if (r == 0)
-        r = home_each(&service->home, sweep_one, service, err);
+        workspaces_sweep(service);
     return r < 0 ? r : 0;
 }

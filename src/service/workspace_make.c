@@ -11,6 +11,7 @@
 #include "policy/preset.h"
 #include "policy/ruleset.h"
 #include "service/git_head.h"
+#include "service/janitor.h"
 #include "service/life.h"
 #include "service/profiles.h"
 #include "service/row_info.h"
@@ -272,7 +273,9 @@ static void take_back(struct service *service, struct ward *ward, struct workspa
     workspace_name(row->id, name);
     life_end(service, ward); /* it may run, and only its row could not be written */
     workspace_row_move(service->store, &move, &ignored);
-    home_remove(&service->home, name, &ignored);
+    ignored = ERR_NONE;
+    if (home_remove(&service->home, name, &ignored) < 0 && ignored.code != ERR_NOT_FOUND)
+        janitor_doubt(service);
 }
 
 static int make(struct service *service, const struct caller *caller, struct workspace_row *row, const char *reason,

@@ -305,3 +305,6 @@ def test_without_descriptors_nobody_is_told_what_is_not_so(make, tmp_path):
     connection.close()
     assert {200, 201, 429} <= seen, seen
     assert len(box.paths()) == COUNT + 2 and contents(box) == OLD
+    # Nor is anything left of those that could not be made.
+    sandboxes = server.state / "mounts/sandboxes"
+    eventually(lambda: [path.name for path in sandboxes.glob("ws_*")] == ["ws_" + box.id.replace("-", "")])

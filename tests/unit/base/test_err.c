@@ -141,6 +141,7 @@ static void what_a_user_did_is_never_called_internal(void **state)
     assert_int_equal(err_code_of_errno(0), ERR_OK);
     assert_int_equal(err_code_of_errno(-EIO), ERR_INTERNAL);
     assert_int_equal(err_code_of_errno(-ETIMEDOUT), ERR_DEADLINE_EXCEEDED);
+    assert_int_equal(err_code_of_errno(-ESTALE), ERR_ABORTED);
 }
 
 int main(void)
