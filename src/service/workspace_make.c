@@ -274,7 +274,8 @@ static void take_back(struct service *service, struct ward *ward, struct workspa
     life_end(service, ward); /* it may run, and only its row could not be written */
     workspace_row_move(service->store, &move, &ignored);
     ignored = ERR_NONE;
-    if (home_remove(&service->home, name, &ignored) < 0 && ignored.code != ERR_NOT_FOUND)
+    /* A supervisor that has not quite ended yet may hold it. */
+    if (fault_is("workspace-held") || (home_remove(&service->home, name, &ignored) < 0 && ignored.code != ERR_NOT_FOUND))
         janitor_doubt(service);
 }
 

@@ -275,7 +275,10 @@ def test_an_approval_goes_on_in_the_next_server(make):
 
 def test_without_descriptors_nobody_is_told_what_is_not_so(make, tmp_path):
     """Short of one at any step: a refusal for that reason, or the answer. Never that the request was wrong, or the changes gone."""
-    server = make().start()
+    server = make()
+    environment = server.environment
+    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "workspace-held"}
+    server.start()
     box = make_changed(server)
     box.ok("POST", "/stop")
     pid, place = server.process.pid, tmp_path / "other"
