@@ -27,14 +27,14 @@ struct page {
     int64_t now_ns;
     bool has_content; /* hunks and text, not only which files and how many lines */
     bool is_noted;    /* whoever asks shows it: it may be approved */
-    json_t *files;
+    struct buf files; /* the answer, as far as there is one: it begins with the list of files */
     struct buf text;
 };
 
 static void page_done(struct page *page)
 {
     free(page->places);
-    json_decref(page->files);
+    buf_done(&page->files);
     buf_done(&page->text);
 }
 
@@ -89,7 +89,7 @@ static int show(struct page *page, struct err *err)
     struct workspace_diff *diff = page->diff;
     struct ws_review_file about = { .sandbox_id = diff->row.id, .acceptance = &diff->acceptance, .now_ns = page->now_ns };
 
-    page->files = json_array();
+    buf_add_str(&page->files, "{\"files\":[");
     for (; page->shown < page->count && page->text.len < PAGE_TEXT_MAX; page->shown++) {
         struct file_change *change = &diff->set.items[page->places[page->shown]];
         autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
@@ -97,10 +97,14 @@ static int show(struct page *page, struct err *err)
 
         if (r < 0)
             return r;
-        json_array_append_new(page->files, ws_review_file(&about, change, page->has_content ? &compared : NULL));
+        if (page->shown > 0)
+            buf_add_char(&page->files, ',');
+        if (!web_add_json(&page->files, ws_review_file(&about, change, page->has_content ? &compared : NULL)))
+            return err_set(err, ERR_INTERNAL, -EILSEQ, "a change cannot be told as JSON");
         if (page->has_content)
             ws_review_add_text(&page->text, change, &compared);
     }
+    buf_add_char(&page->files, ']');
     return 0;
 }
 
@@ -134,13 +138,13 @@ static json_t *body_of(struct page *page)
 {
     struct workspace_diff *diff = page->diff;
     struct change_totals totals = change_set_totals(&diff->set);
-    json_t *body = json_pack("{s:s, s:O, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", diff->row.id, "files",
-                             page->files, "totalAdded", (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted,
-                             "totalModified", (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed,
-                             "stats", stats_of(&totals), "diffHash", diff->hash, "projectRoot",
-                             ws_text(diff->row.project_root, strlen(diff->row.project_root)), "scopePath",
-                             ws_text(diff->row.scope_path, strlen(diff->row.scope_path)), "scopePrefix",
-                             ws_text(diff->prefix, strlen(diff->prefix)), "directories", directories_of(diff));
+    json_t *body =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", diff->row.id, "totalAdded",
+                  (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted, "totalModified",
+                  (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed, "stats", stats_of(&totals),
+                  "diffHash", diff->hash, "projectRoot", ws_text(diff->row.project_root, strlen(diff->row.project_root)),
+                  "scopePath", ws_text(diff->row.scope_path, strlen(diff->row.scope_path)), "scopePrefix",
+                  ws_text(diff->prefix, strlen(diff->prefix)), "directories", directories_of(diff));
 
     if (page->has_content)
         json_object_set_new(body, "unifiedDiff", ws_text(page->text.data ? page->text.data : "", page->text.len));
@@ -155,6 +159,18 @@ static json_t *body_of(struct page *page)
     if (diff->set.edits.special_count > 0)
         json_object_set_new(body, "specialFilesLeftOut", json_integer((json_int_t) diff->set.edits.special_count));
     return body;
+}
+
+/* The list of files is written already; the rest follows it in the same object. */
+static int answer_page(struct ws *ws, struct page *page, struct err *err)
+{
+    size_t at = page->files.len;
+
+    if (!web_add_json(&page->files, body_of(page)))
+        return err_set(err, ERR_INTERNAL, -EILSEQ, "the changes cannot be told as JSON");
+    page->files.data[at] = ',';
+    web_answer_json_text(ws->web, 200, &page->files);
+    return 0;
 }
 
 static bool is_known(struct ws *ws, const char *tag)
@@ -178,7 +194,7 @@ static int answer_json(struct ws *ws, struct page *page, struct err *err)
         return r;
     snprintf(tag, sizeof(tag), "\"%s\"", diff->hash);
     web_add_header(ws->web, "ETag", tag);
-    return is_known(ws, tag) ? ws_answer_empty(ws, 304) : ws_answer(ws, 200, body_of(page));
+    return is_known(ws, tag) ? ws_answer_empty(ws, 304) : answer_page(ws, page, err);
 }
 
 static int send_piece(const void *bytes, size_t len, void *cookie)

@@ -53,20 +53,37 @@ static int append(const char *bytes, size_t len, void *out)
     return 0;
 }
 
+bool web_add_json(struct buf *out, json_t *value)
+{
+    if (!value)
+        return false;
+    json_dump_callback(value, append, out, WEB_JSON);
+    json_decref(value);
+    return true;
+}
+
 void web_answer_json(struct web *web, int status, json_t *value)
 {
     web->response.status = status;
     web->response.content_type = "application/json";
     buf_clear(&web->response.body);
-    if (!value) {
+    if (!web_add_json(&web->response.body, value)) {
         /* json_pack() gives nothing for a text that is no UTF-8: a mistake of ours, and not worth the whole server. */
         web->response.status = 500;
         web_add_error(&web->response.body, 500, "the answer cannot be written as JSON", NULL, false, NULL);
         return;
     }
-    json_dump_callback(value, append, &web->response.body, WEB_JSON);
     buf_add_char(&web->response.body, '\n');
-    json_decref(value);
+}
+
+void web_answer_json_text(struct web *web, int status, struct buf *text)
+{
+    web->response.status = status;
+    web->response.content_type = "application/json";
+    buf_done(&web->response.body);
+    web->response.body = *text;
+    *text = BUF_EMPTY;
+    buf_add_char(&web->response.body, '\n');
 }
 
 int web_begin(struct web *web)

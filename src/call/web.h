@@ -118,6 +118,12 @@ void web_add_header(struct web *web, const char *name, const char *value);
 /* The whole answer; takes the value. NULL is a mistake of the caller's, and told as 500. */
 void web_answer_json(struct web *web, int status, json_t *value);
 
+/* For answers with long lists, of which the whole would take many times its text in memory. Adds and takes the value; false: it cannot be
+ * written, nothing was added. */
+bool web_add_json(struct buf *out, json_t *value);
+/* The whole answer; `text` is emptied. */
+void web_answer_json_text(struct web *web, int status, struct buf *text);
+
 int web_begin(struct web *web);
 int web_write(struct web *web, const void *bytes, size_t len);
 /* One event, begun if it is the first. Lines of `text` become lines of data, whatever ends them. `event`, `id` may be NULL. */
