@@ -320,8 +320,9 @@ static int run_locked(struct approval *a, const char *delta_path, struct err *er
     const struct selection *selection = a->options->selection ? a->options->selection : &all;
     int r = selection_load(selection, delta_path, &a->out->edits, err);
 
-    if (r == 0)
-        r = judge_all(a, err);
+    if (r < 0)
+        return r;
+    r = judge_all(a, err);
     if (r < 0)
         return r;
     if (a->out->conflict_count + a->out->stale_count > 0)

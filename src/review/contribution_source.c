@@ -221,7 +221,6 @@ int contribution_foresee(int project_fd, const char *path, mode_t now, int sourc
         r = foresee_after(path, now, source_fd, bytes, &c.after);
     if (r < 0)
         return r;
-    *ret = c;
-    c = CONTRIBUTION_NONE;
+    *ret = contribution_steal(&c);
     return 0;
 }

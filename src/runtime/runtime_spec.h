@@ -18,7 +18,7 @@
 #define RUNTIME_USER "agent"
 /* Ours inside the sandbox; read-only for it. */
 #define RUNTIME_DIR "/run/agentfense"
-#define RUNTIME_INIT RUNTIME_DIR "/init"
+#define RUNTIME_INIT (RUNTIME_DIR "/init")
 #define RUNTIME_PATH "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:" RUNTIME_DIR "/bin"
 
 #define RUNTIME_PIDS_DEFAULT 1024

@@ -131,7 +131,7 @@ const struct setting *setting_find(const char *key)
 static void spell(const char *key, char between, int (*letter)(int), struct buf *out)
 {
     for (; *key; key++)
-        buf_add_char(out, *key == '.' || *key == '_' ? between : (char) letter(*key));
+        buf_add_char(out, (char) (*key == '.' || *key == '_' ? between : letter(*key)));
 }
 
 void setting_variable(const struct setting *setting, struct buf *out)
@@ -151,7 +151,7 @@ const struct setting *setting_find_option(const char *name)
         autodone(buf) struct buf option = BUF_EMPTY;
 
         setting_option(&settings[i], &option);
-        if (strcmp(option.data, name) == 0 || (settings[i].option && strcmp(settings[i].option, name) == 0))
+        if ((option.data && strcmp(option.data, name) == 0) || (settings[i].option && strcmp(settings[i].option, name) == 0))
             return &settings[i];
     }
     return NULL;

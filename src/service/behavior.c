@@ -129,7 +129,7 @@ static int add_criterion(json_t *list, const char *key, const char *given, size_
         return err_invalid(err, "behavior.acceptance.%s: globs are relative to the project root, and '%.*s' is absolute", key,
                            (int) len, given);
     for (size_t i = 0; i < len; i++)
-        buf_add_char(&text, is_extension ? (char) tolower((unsigned char) given[i]) : given[i]);
+        buf_add_char(&text, (char) (is_extension ? tolower((unsigned char) given[i]) : given[i]));
     if (!has_text(list, text.data))
         json_array_append_new(list, json_string(text.data));
     return 0;

@@ -11,7 +11,7 @@
 #include "service/service_int.h"
 #include "store/claim_row.h"
 
-#define KEEP_NS (24 * 3600 * CLOCK_NS_PER_SEC)
+#define KEEP_NS (24LL * 3600 * CLOCK_NS_PER_SEC)
 #define KEY_BYTES_MAX 256
 
 int claim_take(struct service *service, const struct claim *claim, char ret_id[ID_TEXT_MAX], struct err *err)

@@ -53,7 +53,7 @@ static int take_name(const json_t *object, struct hook *hook, struct err *err)
 {
     int r = take_text(object, "name", NAME_BYTES_MAX, &hook->name, err);
 
-    for (const char *at = hook->name; r == 0 && *at; at++)
+    for (const char *at = hook->name; at && *at; at++)
         if ((unsigned char) *at < 0x20 || *at == 0x7f || (unsigned char) *at >= 0x80)
             return err_invalid(err, "name must be printable ASCII");
     return r;
@@ -167,7 +167,7 @@ static json_t *json_of(const struct hook *hook, const json_t *given)
     json_t *one = json_pack("{s:s, s:s, s:b, s:I}", "name", hook->name, "command", hook->command, "required", hook->is_required,
                             "timeout", (json_int_t) hook->timeout_ns);
 
-    for (char **arg = hook->args; *arg; arg++)
+    for (char **arg = hook->args; arg && *arg; arg++)
         json_array_append_new(args, json_string(*arg));
     if (json_array_size(args) > 0)
         json_object_set(one, "args", args);

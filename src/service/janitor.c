@@ -23,7 +23,7 @@
 #define TRIM_STEP 500
 #define DOUBT_NS (5 * CLOCK_NS_PER_SEC)
 #define INTERVAL_MAX_NS (INT64_MAX / 4) /* so that a time can be added */
-#define SESSIONS_KEPT_NS (24 * 3600 * CLOCK_NS_PER_SEC)
+#define SESSIONS_KEPT_NS (24LL * 3600 * CLOCK_NS_PER_SEC)
 
 /* Set in its own thread, which need not be woken. */
 static _Thread_local bool is_janitor;

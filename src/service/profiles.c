@@ -300,8 +300,9 @@ int profiles_delete(struct service *service, const struct caller *caller, const 
     autodone(execution_config) struct execution_config config = { 0 };
     int r = check_admin(caller, err);
 
-    if (r == 0)
-        r = execution_config_get(service, &config, err);
+    if (r < 0)
+        return r;
+    r = execution_config_get(service, &config, err);
     if (r < 0)
         return r;
     if (strcmp(config.default_profile, id) == 0 && strcmp(id, PROFILE_DEFAULT) != 0)

@@ -185,7 +185,7 @@ static void fill(struct service *service, struct draft *draft)
     rules_encode(&draft->rules, &row->rules);
     for (size_t i = 0; i < request->labels->count; i++)
         label_list_add(&row->labels, request->labels->items[i].key, request->labels->items[i].value);
-    row->runtime = request->runtime ? request->runtime : service->options.runtime;
+    row->runtime = (int) (request->runtime ? request->runtime : service->options.runtime);
     row->image = xdup(*request->image || !is_container(service, request) ? request->image : service->options.container.image);
     row->network = xdup(*request->network                ? request->network
                         : is_container(service, request) ? service->options.container.network

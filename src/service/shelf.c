@@ -21,7 +21,9 @@
 
 int refuse_codebase(struct err *err)
 {
-    return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "codebase not found"), "CODEBASE_NOT_FOUND");
+    err_set(err, ERR_NOT_FOUND, -ENOENT, "codebase not found");
+    err_because(err, -ENOENT, "CODEBASE_NOT_FOUND");
+    return -ENOENT;
 }
 
 void codebase_entry_done(struct codebase_entry *entry)

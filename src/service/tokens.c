@@ -78,8 +78,10 @@ static int make_secret(char **ret, struct err *err)
     struct buf text = BUF_EMPTY;
     int r = id_random(bytes, sizeof(bytes));
 
-    if (r < 0)
-        return err_errno(err, r, "making a token");
+    if (r < 0) {
+        err_errno(err, r, "making a token");
+        return r;
+    }
     buf_add_str(&text, TOKEN_PREFIX);
     for (size_t i = 0; i < sizeof(bytes); i++)
         buf_addf(&text, "%02x", bytes[i]);

@@ -71,11 +71,13 @@ static int make_env(const struct workspace_command *command, const struct profil
 
 static int load_spec(struct ward *ward, struct sandbox_spec **ret, struct err *err)
 {
-    int r;
+    int r = -ENOTCONN;
 
     pthread_mutex_lock(&ward->lock);
-    r = ward->dir_fd < 0 ? err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox is not active")
-                         : sandbox_spec_load(ward->dir_fd, ret, err);
+    if (ward->dir_fd < 0)
+        err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox is not active");
+    else
+        r = sandbox_spec_load(ward->dir_fd, ret, err);
     pthread_mutex_unlock(&ward->lock);
     return r;
 }

@@ -57,11 +57,15 @@ static int clean_path(struct asking *asking, const char *path, struct err *err)
     struct path_component component;
 
     for (const char *at = path; path_next_component(&at, end, &component);) {
-        if (path_component_is(&component, ".."))
-            return err_refuse(err, -EINVAL, path, "leaves the workspace, or might");
+        if (path_component_is(&component, "..")) {
+            err_refuse(err, -EINVAL, path, "leaves the workspace, or might");
+            return -EINVAL;
+        }
     }
-    if (strlen(path) >= CTL_PATH_MAX || path_clean(*path ? path : "/", *path ? strlen(path) : 1, &asking->clean) < 0)
-        return err_refuse(err, -EINVAL, path, "is no path");
+    if (strlen(path) >= CTL_PATH_MAX || path_clean(*path ? path : "/", *path ? strlen(path) : 1, &asking->clean) < 0) {
+        err_refuse(err, -EINVAL, path, "is no path");
+        return -EINVAL;
+    }
     asking->path = asking->clean.data[1] ? asking->clean.data + 1 : ".";
     return 0;
 }
@@ -103,8 +107,9 @@ int workspace_file_stat(struct service *service, const struct caller *caller, co
     struct ctl_file file;
     int r = begin(service, caller, id, path, &asking, err);
 
-    if (r == 0)
-        r = finish(&asking, ctl_client_file_stat(asking.fd, TAG, asking.path, &file, asking.payload, ASK_MS, err));
+    if (r < 0)
+        return r;
+    r = finish(&asking, ctl_client_file_stat(asking.fd, TAG, asking.path, &file, asking.payload, ASK_MS, err));
     if (r < 0)
         return r;
     *ret = make_file(&file);

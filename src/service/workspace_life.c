@@ -97,8 +97,10 @@ int workspace_hold(struct service *service, const struct caller *caller, const c
 
     if (r < 0)
         return r;
-    if (strcmp(ret->host_id, service->host_id) != 0)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox %s lives on another host", id);
+    if (strcmp(ret->host_id, service->host_id) != 0) {
+        err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox %s lives on another host", id);
+        return -EREMOTE;
+    }
     workspace_name(id, name);
     struct ward *ward = ward_get(&service->wards, name);
     pthread_mutex_lock(&ward->life);

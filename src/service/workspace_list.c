@@ -49,7 +49,7 @@ void workspaces_check(struct service *service, const char *id, struct workspace_
     autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
     char name[WORKSPACE_NAME_MAX];
     struct err err = ERR_NONE;
-    struct ctl_reply reply;
+    struct ctl_reply reply = { 0 };
     autofd int fd = -1;
 
     *ret = (struct workspace_health){ 0 };

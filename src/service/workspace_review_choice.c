@@ -50,15 +50,20 @@ static int find_id(struct choosing_from *from, const char *id, struct file_chang
     if (uuid_parse(id, normal) < 0)
         return err_refuse(err, -EINVAL, id, "is no id of a file");
     make_ids(from);
-    for (size_t i = 0; i < from->set->count && !*ret; i++)
-        if (strcmp(from->ids[i], normal) == 0)
+    for (size_t i = 0; i < from->set->count; i++) {
+        if (strcmp(from->ids[i], normal) == 0) {
             *ret = &from->set->items[i];
+            return 0;
+        }
+    }
     /* What was renamed goes by its old id, too. */
-    for (size_t i = 0; i < from->set->count && !*ret; i++) {
+    for (size_t i = 0; i < from->set->count; i++) {
         char old[FILE_ID_LEN + 1] = "";
         if (from->set->items[i].from && file_id_make(from->sandbox_id, from->set->items[i].from->path, old) == 0 &&
-            strcmp(old, normal) == 0)
+            strcmp(old, normal) == 0) {
             *ret = &from->set->items[i];
+            return 0;
+        }
     }
     return 0;
 }
@@ -66,8 +71,10 @@ static int find_id(struct choosing_from *from, const char *id, struct file_chang
 /* As the project's root has it or as the sandbox's has it: both are shown. */
 static int find_path(struct choosing_from *from, const char *path, struct buf *clean, struct file_change **ret, struct err *err)
 {
-    if (!*path || path_clean(path, strlen(path), clean) < 0)
-        return err_refuse(err, -EINVAL, path, "is no path of a file");
+    if (!*path || path_clean(path, strlen(path), clean) < 0) {
+        err_refuse(err, -EINVAL, path, "is no path of a file");
+        return -EINVAL;
+    }
     struct file_change *scoped = change_set_find_scoped(from->set, clean->data + 1),
                        *whole = change_set_find(from->set, clean->data + 1);
     if (scoped && whole && scoped != whole)

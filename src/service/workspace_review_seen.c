@@ -41,16 +41,18 @@ void seen_add(struct seen *seen, const char *path, const struct seen_one *as)
 /* Where the path begins; NULL if it is none of our lines. */
 static const char *parse(const char *line, size_t len, struct seen_one *ret)
 {
+    const size_t both = (size_t) 2 * (HASH_LEN + 1);
+
     *ret = (struct seen_one){ 0 };
     if (len <= HASH_LEN + 1)
         return NULL;
     memcpy(ret->hash, line, HASH_LEN);
     if (line[HASH_LEN] == ' ')
         return line + HASH_LEN + 1;
-    if (line[HASH_LEN] != '-' || len <= 2 * (HASH_LEN + 1) || line[2 * HASH_LEN + 1] != ' ')
+    if (line[HASH_LEN] != '-' || len <= both || line[both - 1] != ' ')
         return NULL;
     memcpy(ret->standing, line + HASH_LEN + 1, HASH_LEN);
-    return line + 2 * (HASH_LEN + 1);
+    return line + both;
 }
 
 bool seen_parse(const char *text, struct seen_one *ret)

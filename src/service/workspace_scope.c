@@ -1,5 +1,6 @@
 #include "service/workspace_scope.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -80,8 +81,10 @@ static int join(const char *root, const char *path, const char *what, struct buf
 {
     autofree char *joined = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
 
-    if (strlen(joined) >= PATH_MAX || path_clean(joined, strlen(joined), ret) < 0)
-        return err_refuse(err, -EINVAL, path, "is no path");
+    if (strlen(joined) >= PATH_MAX || path_clean(joined, strlen(joined), ret) < 0) {
+        err_refuse(err, -EINVAL, path, "is no path");
+        return -EINVAL;
+    }
     (void) what;
     return 0;
 }
@@ -209,8 +212,10 @@ int workspace_scope_resolve(const struct workspace_scope_request *request, const
         r = join(scope.project_root, request->scope_path, "scope", &clean, err);
     if (r == 0)
         r = open_real(clean.data, "scope", &scope_fd, &scope.scope_path, err);
-    if (r == 0)
-        r = check(request, caller, &scope, err);
+    if (r < 0)
+        return r;
+    assert(scope.project_root && scope.scope_path);
+    r = check(request, caller, &scope, err);
     if (r == 0)
         r = check_same(root_fd, scope_fd, &scope, err);
     if (r == 0)

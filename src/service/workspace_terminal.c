@@ -66,8 +66,10 @@ static int make(struct service *service, const struct caller *caller, const char
     autoptr(ward) ward = NULL;
     int r;
 
-    if (!terminal)
-        return err_errno(err, -ENOMEM, "making a terminal");
+    if (!terminal) {
+        err_errno(err, -ENOMEM, "making a terminal");
+        return -ENOMEM;
+    }
     terminal->fd = terminal->input_fd = -1;
     r = workspace_reach_ward(service, caller, id, &ward, err);
     if (r == 0)

@@ -199,7 +199,7 @@ static void on_readable(uint32_t events, void *cookie)
     if (events & EPOLLOUT)
         send_queue(link);
     for (int i = 0; i < REPORTS_PER_TURN && link->fd >= 0; i++) {
-        struct init_report report;
+        struct init_report report = { 0 };
         struct frame frame = { 0 };
         int r = frame_receive(link->fd, payload, sizeof(payload), FRAME_NOWAIT, &frame);
 

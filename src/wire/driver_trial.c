@@ -75,10 +75,10 @@ static int ask(const char *dir, struct buf *ret, struct err *err)
     int pair[2], status = 0;
     int r = program_find("agentfense-supervisor", &program, err);
 
-    if (r == 0 && pipe2(pair, O_CLOEXEC) < 0)
-        r = err_errno(err, -errno, "making a pipe");
     if (r < 0)
         return r;
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "making a pipe");
     autofd int from = pair[0], to = pair[1];
     r = spawn(program, dir, to, &proc, err);
     close(steal_fd(&to));

@@ -140,8 +140,9 @@ int process_record_load(int process_dir_fd, const char *name, struct process_rec
         return -ENOENT;
     name_file(name, file);
     r = file_read(process_dir_fd, file, RECORD_BYTES_MAX, &bytes);
-    if (r == 0)
-        r = decode(bytes.data, bytes.len, &record);
+    if (r < 0)
+        return r;
+    r = decode(bytes.data, bytes.len, &record);
     if (r < 0)
         return r;
     if (strcmp(record.name, name) != 0) {
