@@ -77,15 +77,18 @@ static void end_stray(struct service *service, struct ward *ward, const struct w
     life_end(service, ward);
 }
 
-/* That it ended could not be written at the time, or was not heard of: whoever looks next must not meet one that neither runs nor can be
- * started. */
-static void note_end(struct service *service, struct ward *ward, struct workspace_row *row)
+/* That it ended could not be written at the time: whoever looks next must not meet one that neither runs nor can be started. */
+static int note_end(struct service *service, struct ward *ward, struct workspace_row *row, struct err *err)
 {
     autoptr(ward) running = row->status == WORKSPACE_STATUS_ACTIVE ? ward_find_running(&service->wards, ward->id) : NULL;
+    autofree char *id = NULL;
 
-    if (row->status == WORKSPACE_STATUS_ACTIVE && !running)
-        workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, "it had ended, which could not be noted then",
-                       &(struct err){ 0 });
+    if (row->status != WORKSPACE_STATUS_ACTIVE || running)
+        return 0;
+    workspace_ended(service, ward, "the sandbox ended, which could not be noted in that moment; it can be started again");
+    id = xdup(row->id);
+    workspace_row_done(row);
+    return workspace_row_get(service->store, id, row, err);
 }
 
 int workspace_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
@@ -106,11 +109,12 @@ int workspace_hold(struct service *service, const struct caller *caller, const c
     pthread_mutex_lock(&ward->life);
     workspace_row_done(ret);
     r = workspace_row_get(service->store, id, ret, err);
+    if (r == 0)
+        r = note_end(service, ward, ret, err);
     if (r < 0) {
         workspace_release(ward);
         return r;
     }
-    note_end(service, ward, ret);
     *ret_ward = ward;
     return 0;
 }

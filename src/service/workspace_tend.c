@@ -80,20 +80,15 @@ static bool is_busy(struct service *service, const char *id)
     return health.is_healthy && health.execs > 0;
 }
 
-/* It ended in a moment when that could not be written. */
+/* It ended in a moment when that could not be written: whoever holds it writes it. */
 static void reconcile(struct service *service, const char *id)
 {
     autodone(workspace_row) struct workspace_row row = { 0 };
-    autoptr(ward) running = NULL;
     struct ward *ward = NULL;
     struct err err = ERR_NONE;
 
-    if (workspace_hold(service, &system_caller, id, &ward, &row, &err) < 0)
-        return;
-    running = ward_find_running(&service->wards, ward->id);
-    if (row.status == WORKSPACE_STATUS_ACTIVE && !running)
-        workspace_ended(service, ward, "the sandbox ended unexpectedly; it can be started again");
-    workspace_release(ward);
+    if (workspace_hold(service, &system_caller, id, &ward, &row, &err) == 0)
+        workspace_release(ward);
 }
 
 static bool is_running(struct service *service, const char *id)
