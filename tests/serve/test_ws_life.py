@@ -487,7 +487,7 @@ def test_every_key_of_a_creation_is_known(shared, project):
 def test_a_key_of_a_command_that_is_none_is_refused(shared, project, box):
     for verb in ("exec", "processes", "start-process"):
         status, body = post(shared, box, verb, {"command": "true", "timeoutsec": 1})
-        assert status == 400 and "'timeoutsec'" in body["error"] and "timeoutSec" in body["hint"]
+        assert status == 400 and "'timeoutsec'" in body["error"] and "timeoutSec" in body["error"]
     every = {"command": "true", "args": [], "allowNetwork": False, "env": {}, "workingDir": "/workspace", "sessionId": "s", "isolationLevel": "",
              "memoryLimitMB": 0, "cpuTimeSec": 0, "timeoutSec": 30, "maxProcesses": 0, "maxOpenFiles": 0, "stdin": "", "stdinEncoding": "utf8"}
     assert post(shared, box, "exec", every)[1]["exitCode"] == 0
