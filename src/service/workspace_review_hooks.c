@@ -13,8 +13,11 @@
 
 /* ---- which ---- */
 
+/* What is short for a moment says nothing about the hooks. */
 static int refuse_config(int r, struct err *err)
 {
+    if (err->code == ERR_RESOURCE_EXHAUSTED)
+        return r;
     err->code = ERR_FAILED_PRECONDITION;
     return err_because(err, r, "HOOKS_UNREADABLE");
 }
