@@ -192,8 +192,7 @@ class Engine:
 
     def cgroups(self):
         """Deepest first."""
-        found = [path for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/{self.name}") if path.is_dir()]
-        found += [below for path in found for below in path.rglob("*") if below.is_dir()]
+        found = [pathlib.Path(place) for place, _, _ in os.walk("/sys/fs/cgroup") if self.name in pathlib.Path(place).parts]
         return sorted(found, key=lambda path: -len(path.parts))
 
 

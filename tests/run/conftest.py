@@ -45,6 +45,12 @@ exec setpriv --reuid "$uid" --regid "$uid" --clear-groups -- "$@"
 """
 
 
+def cgroups_of(name):
+    """Those of others come and go while one looks, which a walk does not mind."""
+    return [f"{place}/{one}" for place, names, _ in os.walk("/sys/fs/cgroup") if place.endswith("/agentfense")
+            for one in names if one.partition("-")[2] == name]
+
+
 class Result:
     def __init__(self, done):
         self.code = done.returncode
@@ -189,7 +195,7 @@ class Host:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
             left += [line for line in mounts if str(self.dir) in line or "/run/agentfense" in line]
         for name in self.names():
-            left += map(str, pathlib.Path("/sys/fs/cgroup").glob(f"**/agentfense/????????-{name}"))
+            left += cgroups_of(name)
         if ENGINE:
             left += [f"container {name}" for name in ENGINE.containers_of(self.dir)]
         return left

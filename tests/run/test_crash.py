@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import ENGINE, IS_LONG, IS_ROOT, TIMEOUT, processes
+from conftest import ENGINE, IS_LONG, IS_ROOT, TIMEOUT, cgroups_of, processes
 
 ROUNDS = 200 if IS_LONG else 15
 VICTIMS = ("run", "supervisor", "bwrap", "init")
@@ -85,10 +85,6 @@ def processes_of(uids):
         if "\nState:\tZ" not in text and int(text.split("\nUid:\t")[1].split()[0]) in uids:
             found.append(f"{status.parent.name} {text.splitlines()[0]}")
     return found
-
-
-def cgroups(name):
-    return [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/agentfense/????????-{name}")]
 
 
 class Round:
@@ -176,7 +172,7 @@ class Round:
 
     def check_nothing_left(self):
         until = time.monotonic() + 20
-        while left := processes_of(self.uids) + self.host.leftovers() + cgroups(self.name):
+        while left := processes_of(self.uids) + self.host.leftovers() + cgroups_of(self.name):
             assert time.monotonic() < until, (self.what, left)
             time.sleep(0.05)
         for name in self.host.names():

@@ -131,8 +131,9 @@ class ContainerHost(Host):
 
 
 def cgroups():
-    """Our directories in every hierarchy."""
-    return [path for path in pathlib.Path("/sys/fs/cgroup").glob("**/agentfense/sbtest_*") if path.is_dir()]
+    """Our directories in every hierarchy. Those of others come and go while one looks, which a walk does not mind."""
+    return [pathlib.Path(place, name) for place, names, _ in os.walk("/sys/fs/cgroup") if place.endswith("/agentfense")
+            for name in names if name.startswith("sbtest_")]
 
 
 def processes_of(uid):
