@@ -336,15 +336,10 @@ static void translate(struct words *words, int argc, char **argv)
 static int refuse_command(const char *name)
 {
     const char *names[ARRAY_LEN(commands) + 1] = { NULL };
-    const char *meant;
 
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         names[i] = commands[i].name;
-    meant = nearest_word(name, names);
-    fputs("workspace-sandbox: unknown command '", stderr);
-    output_escaped(stderr, name);
-    fprintf(stderr, "'; %s%s%s'workspace-sandbox help' lists them\n", meant ? "did you mean '" : "", meant ? meant : "",
-            meant ? "'? " : "");
+    nearest_refuse("workspace-sandbox", "command", name, names);
     return EXIT_USAGE;
 }
 

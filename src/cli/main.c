@@ -116,18 +116,14 @@ static const struct verb *find(const char *name)
 
 static int refuse_verb(const char *name)
 {
-    const char *names[VERB_COUNT_MAX] = { NULL }, *meant;
+    const char *names[VERB_COUNT_MAX] = { NULL };
     size_t count = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
         for (const struct verb *const *verb = groups[i].verbs; *verb && count + 1 < ARRAY_LEN(names); verb++)
             names[count++] = (*verb)->name;
     }
-    meant = nearest_word(name, names);
-    fputs("agentfense: unknown verb '", stderr);
-    output_escaped(stderr, name);
-    fprintf(stderr, "'; %s%s%s'agentfense help' lists them\n", meant ? "did you mean '" : "", meant ? meant : "",
-            meant ? "'? " : "");
+    nearest_refuse("agentfense", "verb", name, names);
     return EXIT_USAGE;
 }
 

@@ -1,7 +1,10 @@
 #include "cli/nearest.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "cli/output.h"
 
 #define WORD_MAX 32 /* none of ours is longer */
 
@@ -45,4 +48,14 @@ const char *nearest_word(const char *word, const char *const *words)
         }
     }
     return found;
+}
+
+void nearest_refuse(const char *program, const char *kind, const char *word, const char *const *words)
+{
+    const char *meant = nearest_word(word, words);
+
+    fprintf(stderr, "%s: unknown %s '", program, kind);
+    output_escaped(stderr, word);
+    fprintf(stderr, "'; %s%s%s'%s help' lists them\n", meant ? "did you mean '" : "", meant ? meant : "", meant ? "'? " : "",
+            program);
 }

@@ -170,7 +170,8 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
     fault("workspace_deleted");
     workspaces_totals(service)->deleted++;
     if ((!is_made || service->options.workspace_trash_ns <= 0) && workspace_purge(service, ward, row->id, &left) < 0) {
-        log_warn("files of a deleted sandbox stay for now", LOG_STR("sandbox_id", row->id), LOG_STR("error", left.text));
+        log_warn("files of a deleted sandbox could not be removed; that is tried again", LOG_STR("sandbox_id", row->id),
+                 LOG_STR("error", left.text));
         janitor_doubt(service);
     }
     return 0;
