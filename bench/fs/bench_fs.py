@@ -323,8 +323,15 @@ class FencePassthrough(FenceFilesystem):
     options = ("--data-path", "passthrough")
 
 
-FILESYSTEMS = [Native, Overlayfs, FuseOverlayfs, Bindfs, FenceFilesystem, FencePassthrough]
-USUAL = ["native", "overlayfs", "fuse-overlayfs", "bindfs", "fence"]
+class FenceLive(FenceFilesystem):
+    """Over a directory that others may change meanwhile, as `agentfense run` and workspaces have it."""
+
+    name = "fence-live"
+    options = ("--live",)
+
+
+FILESYSTEMS = [Native, Overlayfs, FuseOverlayfs, Bindfs, FenceFilesystem, FenceLive, FencePassthrough]
+USUAL = ["native", "overlayfs", "fuse-overlayfs", "bindfs", "fence", "fence-live"]
 
 
 # ---- the loads ----

@@ -10,6 +10,7 @@ COLOURS = {
     "fuse-overlayfs": "#d9a066",
     "bindfs": "#c98b8b",
     "fence": "#2b5fa8",
+    "fence-live": "#5a86c4",
     "fence-passthrough": "#8aa9d6",
 }
 WHEEL = ["#2b5fa8", "#d9822b", "#3d8f5f", "#a8385d", "#7a5ea8", "#8a6d3b", "#2f8f9d", "#b0a030", "#5c5c5c", "#d06fa0", "#5fa8d9", "#91b86b"]

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "fence/crowd.h"
 #include "fence/follow.h"
 #include "fence/session.h"
 
@@ -47,6 +48,7 @@ struct session {
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
     struct follow follow;
+    struct crowd crowd;
     _Atomic int unheard; /* workers who read, or have read a FORGET and are not done with it */
 
     pthread_mutex_t lock;

@@ -122,3 +122,47 @@ def test_many_mounts_at_once(work, count, plain_malloc):
             f.stop()
     assert not any(f.left_mounted for f in fences)
     assert sorted(os.listdir(work / "base")) == ["a", "d"]
+
+
+# ---- what it does to those who ask ----
+
+CROWD = """
+import os, threading, time
+
+is_over, was_seen, is_dispersed = threading.Event(), threading.Event(), threading.Event()
+numbers = []
+
+def ask(n):
+    numbers.append(threading.get_native_id())
+    turn = 0
+    while not is_over.is_set():
+        turn += 1
+        try:
+            os.stat(f"gone-{n}-{turn}")
+        except FileNotFoundError:
+            pass
+        if os.sched_getscheduler(0) == os.SCHED_BATCH:
+            was_seen.set()
+    is_dispersed.wait()
+
+threads = [threading.Thread(target=ask, args=(n,)) for n in range(20)]
+for t in threads:
+    t.start()
+print("crowd", was_seen.wait(30))
+print("first", os.sched_getscheduler(0) == os.SCHED_OTHER)
+is_over.set()
+until = time.monotonic() + 10
+left = numbers
+while left and time.monotonic() < until:
+    time.sleep(0.05)
+    left = [n for n in numbers if os.sched_getscheduler(n) != os.SCHED_OTHER]
+print("left", left)
+is_dispersed.set()
+"""
+
+
+def test_threads_that_ask_at_once_are_as_before_afterwards(dirs):
+    """They take turns meanwhile, which nobody else should notice."""
+    with Fence(dirs) as f:
+        said = f.python(CROWD).ok().out
+        assert said.splitlines() == ["crowd True", "first True", "left []"]
