@@ -120,7 +120,7 @@ static int has_unfinished(const char *delta_path, struct err *err)
     autofd int fd = open(delta_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd int records_fd = fd < 0 ? -errno : path_open_beneath(fd, "meta/approvals", O_RDONLY | O_DIRECTORY, 0);
     bool has = false;
-    int r = records_fd < 0 ? records_fd : landing_each(records_fd, on_record, &has);
+    int r = records_fd < 0 ? records_fd : landing_each_unfinished(records_fd, on_record, &has);
 
     if (r == -ENOENT)
         return 0;

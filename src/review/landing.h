@@ -90,5 +90,8 @@ typedef int (*landing_each_fn)(const char *id, int64_t time_ns, enum landing_sta
 
 int landing_each(int records_fd, landing_each_fn fn, void *cookie);
 
+/* Those of which something may be left to do; what the others have changed, however much that is, costs nothing. */
+int landing_each_unfinished(int records_fd, landing_each_fn fn, void *cookie);
+
 /* "'src/x'" for messages, not all of a long one; free it. */
 char *landing_quote(const char *path);

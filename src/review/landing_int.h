@@ -123,6 +123,9 @@ int step_log_read(int record_fd, struct step_log *ret);
 /* What has become of it, durably, and without a need for room. */
 int step_log_mark(int record_fd, struct step_log *log, enum landing_state state);
 
+/* All is said and done. Told by its name alone. */
+bool step_log_is_noted(int record_fd);
+
 /* Whatever its name. */
 int step_log_unlink(int record_fd);
 

@@ -18,6 +18,7 @@ struct found_record {
 struct record_list {
     struct found_record *items;
     size_t count, cap;
+    bool is_of_unfinished; /* the others are not even read */
 };
 
 static int on_record(const struct file_entry *entry, void *cookie)
@@ -30,6 +31,8 @@ static int on_record(const struct file_entry *entry, void *cookie)
     autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;
+    if (list->is_of_unfinished && step_log_is_noted(fd))
+        return FILE_WALK_SKIP;
     int r = step_log_read(fd, &log);
     if (r < 0 && r != -ENOENT)
         return r;
@@ -58,15 +61,25 @@ static int list_records(int records_fd, struct record_list *ret)
     return r;
 }
 
-int landing_each(int records_fd, landing_each_fn fn, void *cookie)
+static int each(int records_fd, bool is_of_unfinished, landing_each_fn fn, void *cookie)
 {
-    struct record_list list = { 0 };
+    struct record_list list = { .is_of_unfinished = is_of_unfinished };
     int r = list_records(records_fd, &list);
 
     for (size_t i = 0; i < list.count && r == 0; i++)
         r = fn(list.items[i].id, list.items[i].time_ns, list.items[i].state, cookie);
     free(list.items);
     return r;
+}
+
+int landing_each(int records_fd, landing_each_fn fn, void *cookie)
+{
+    return each(records_fd, false, fn, cookie);
+}
+
+int landing_each_unfinished(int records_fd, landing_each_fn fn, void *cookie)
+{
+    return each(records_fd, true, fn, cookie);
 }
 
 struct recovery {
@@ -113,7 +126,7 @@ static int on_recover(const char *id, int64_t time_ns, enum landing_state state,
 int landing_recover(const struct landing_site *site, struct err *err)
 {
     struct recovery re = { site, err };
-    int r = landing_each(site->records_fd, on_recover, &re);
+    int r = landing_each_unfinished(site->records_fd, on_recover, &re);
 
     if (r < 0 && err && err->code == ERR_OK)
         err_errno(err, r, "finishing what was cut short");

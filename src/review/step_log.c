@@ -1,8 +1,10 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -271,6 +273,11 @@ int step_log_read(int record_fd, struct step_log *ret)
         log.state = state;
     *ret = log;
     return 0;
+}
+
+bool step_log_is_noted(int record_fd)
+{
+    return faccessat(record_fd, names[LANDING_NOTED], F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int step_log_unlink(int record_fd)

@@ -546,6 +546,39 @@ static void what_a_killed_run_staged_can_be_cleaned_up(void **state)
     assert_base(w, "a", "a\n");
 }
 
+static int spoil(const struct file_entry *entry, void *cookie)
+{
+    autofree char *path = xprintf("%s/noted", entry->name);
+
+    if (!S_ISDIR(entry->st->st_mode))
+        return FILE_WALK_SKIP;
+    autofd int fd = path_open_beneath(entry->dirfd, path, O_WRONLY | O_TRUNC, 0);
+    assert_true(fd >= 0);
+    ++*(int *) cookie;
+    return FILE_WALK_SKIP;
+}
+
+/* What is finished is not read: its records may be many and long, and a damaged one is in nobody's way. */
+static void finished_ones_do_not_matter_to_the_next(void **state)
+{
+    struct world *w = *state;
+    struct err err = ERR_NONE;
+    autofree char *records = xprintf("%s/meta/approvals", w->delta);
+    int spoilt = 0;
+
+    a_busy_agent(w);
+    must_approve(w);
+    autofd int fd = open(records, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(file_walk(fd, ".", spoil, &spoilt, &err), 0);
+    assert_int_equal(spoilt, 1);
+    agent_begin(w);
+    agent_write(w, "a", "once more\n");
+    agent_end(w);
+    must_approve(w);
+    assert_base(w, "a", "once more\n");
+    assert_int_equal(approve_tidy(w->delta, &err), 0);
+}
+
 /* In a child, which has a small file system of its own below the base. Returns the line that is not as it should be. */
 static int fill_a_small_disk(struct world *w)
 {
@@ -642,6 +675,7 @@ int main(void)
         world_test(a_delta_in_use_is_refused),
         world_test(killed_at_any_step_it_is_finished_by_the_next),
         world_test(what_a_killed_run_staged_can_be_cleaned_up),
+        world_test(finished_ones_do_not_matter_to_the_next),
         world_test(a_full_disk_changes_nothing),
         world_test(a_directory_we_may_not_write_changes_nothing),
     };
