@@ -44,6 +44,16 @@ int err_code_http_status(enum err_code code)
     return (size_t) code < CODE_COUNT ? codes[code].http_status : 500;
 }
 
+bool err_errno_is_short(int r)
+{
+    return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ENOBUFS;
+}
+
+bool err_is_passing(const struct err *err)
+{
+    return err->code == ERR_RESOURCE_EXHAUSTED || err->code == ERR_UNAVAILABLE;
+}
+
 enum err_code err_code_of_errno(int r)
 {
     switch (-r) {

@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #define ERR_TEXT_MAX 1024
 
 enum err_code {
@@ -58,5 +60,13 @@ int err_because(struct err *err, int r, const char *reason);
 int err_wrap(struct err *err, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 enum err_code err_code_of_errno(int r);
+
+/* Whether the negative errno `r` says that descriptors or memory are short, which says nothing about what was asked for and may be
+ * otherwise a moment later. */
+bool err_errno_is_short(int r);
+
+/* Whether what failed may succeed when it is tried again later, with nothing done about it by the caller. */
+bool err_is_passing(const struct err *err);
+
 const char *err_code_name(enum err_code code);
 int err_code_http_status(enum err_code code);

@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/proc_int.h"
@@ -194,7 +195,7 @@ static int open_pidfd(pid_t pid, int *ret_fd)
 {
     long fd = syscall(SYS_pidfd_open, pid, 0);
 
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+    if (fd < 0 && err_errno_is_short(-errno))
         return -errno;
     *ret_fd = fd < 0 ? -1 : (int) fd;
     return 0;

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/covered.h"
 #include "base/fd.h"
 #include "base/proc_int.h"
 
@@ -129,7 +130,7 @@ static int execute(const struct proc_plan *plan)
     int r = -ENOENT, refused = 0;
 
     for (char **path = plan->candidates; *path; path++) {
-        execve(*path, (char *const *) plan->spec->argv, envp);
+        covered_execve(*path, (char *const *) plan->spec->argv, envp);
         r = -errno;
         if (r == -EACCES)
             refused = r;

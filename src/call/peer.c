@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "call/address.h"
 
 struct question {
@@ -155,7 +156,7 @@ int peer_init(struct peer *peer, int fd)
             made.kind = PEER_LOOPBACK;
             int r = ask_owner(&made, &made.uid);
             /* For want of descriptors or memory it is not known now; as nobody's, the connection would be refused for good. */
-            if (r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ENOBUFS)
+            if (err_errno_is_short(r))
                 return r;
             made.has_uid = r == 0 && is_connected(fd);
         }

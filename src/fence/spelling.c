@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/directory.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/handle.h"
@@ -19,12 +20,6 @@
 
 /* A listing is believed for so long, if the directory's times say nothing else: some file systems do not keep them. */
 #define KEPT_NS CLOCK_NS_PER_SEC
-
-/* What is there a moment later. Any other reason for which a directory is not opened is one not to trust it. */
-static bool is_short(int r)
-{
-    return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
-}
 
 /* ---- which directories ---- */
 
@@ -85,8 +80,8 @@ static int may_fold(int dirfd)
         return 1;
     }
     fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return is_short(-errno) ? -errno : 1;
+    if (fd < 0) /* any other reason is one not to trust it */
+        return err_errno_is_short(-errno) ? -errno : 1;
     return (uint32_t) st.f_type == XFS_SUPER_MAGIC ? folds_xfs(fd) : folds_flagged(fd, st.f_type == TMPFS_MAGIC);
 }
 
@@ -138,7 +133,7 @@ static int names_list(struct names *names, int dirfd)
     size_t cap = 0;
 
     if (!dir)
-        return is_short(-errno) ? -errno : -ENOENT;
+        return err_errno_is_short(-errno) ? -errno : -ENOENT;
 
     for (const struct dirent *d; (d = directory_next(dir));) {
         vec_room(&names->begins, &cap, names->count);

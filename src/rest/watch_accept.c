@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "rest/watch_int.h"
@@ -149,7 +150,7 @@ void watch_accept_from(struct watch *watch, const struct gate *gate)
         int fd = accept4(gate->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             take_connection(watch, fd, gate);
-        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        } else if (err_errno_is_short(-errno)) {
             if (!shed(watch, gate->fd))
                 return;
         } else if (errno != ECONNABORTED && errno != EINTR && errno != EPROTO) {

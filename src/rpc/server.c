@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "rpc/connection.h"
@@ -147,7 +148,7 @@ static void on_knock(struct rpc_server *server, const struct listener *listener)
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
             welcome(server, listener, fd);
-        else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        else if (err_errno_is_short(-errno))
             turn_away(server, listener->fd);
         else if (errno != ECONNABORTED && errno != EINTR)
             return;

@@ -147,7 +147,7 @@ static void write_batch(struct service *service, const struct event_row *batch, 
         recorder->is_stuck = true;
         pthread_cond_broadcast(&recorder->went);
         pthread_mutex_unlock(&recorder->lock);
-        if (is_ending || (err.code != ERR_UNAVAILABLE && err.code != ERR_RESOURCE_EXHAUSTED)) {
+        if (is_ending || !err_is_passing(&err)) {
             log_error("events could not be kept", LOG_UINT("count", count), LOG_STR("error", err.text));
             return;
         }

@@ -15,6 +15,15 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
 int workspace_step(struct service *service, struct workspace_row *row, unsigned from, int64_t version, enum workspace_status to,
                    const char *reason, struct err *err);
 
+/* Whether the row is still what the caller has seen; 0 is any. */
+int workspace_check_version(const struct workspace_row *row, int64_t version, struct err *err);
+
+/* Who was killed while it started one leaves a supervisor that the row knows nothing of, and that holds its files. Nobody was told of
+ * it: it is ended. */
+void workspace_end_stray(struct service *service, struct ward *ward, const struct workspace_row *row);
+
+/* ---- workspace_remove.c ---- */
+
 /* Whatever it is, it is deleted afterwards, its processes and its mount gone; its changes too, if there is no trash. Refused while an
  * approval has left something in the project that cannot be tidied up. */
 int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);
@@ -25,7 +34,9 @@ void workspaces_sweep(struct service *service);
 /* The changes of a deleted one go for good. 1: they did; 0: they had. */
 int workspace_purge(struct service *service, struct ward *ward, const char *id, struct err *err);
 
-/* Likewise stopped, if it was active. */
+/* ---- workspace_life.c ---- */
+
+/* Whatever it is, it is stopped afterwards, if it was active. */
 int workspace_halt(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);
 
 /* With `life` taken and the row read again; the ward in `ret_ward` is to be unlocked and let go by workspace_release(). */

@@ -54,7 +54,7 @@ int workspace_step(struct service *service, struct workspace_row *row, unsigned 
     return 0;
 }
 
-static int check_version(const struct workspace_row *row, int64_t version, struct err *err)
+int workspace_check_version(const struct workspace_row *row, int64_t version, struct err *err)
 {
     if (!version || version == row->row_version)
         return 0;
@@ -67,7 +67,7 @@ static int check_version(const struct workspace_row *row, int64_t version, struc
 /* ---- with the lock ---- */
 
 /* Who was killed while it started one leaves a supervisor that the row knows nothing of, and that holds its files. Nobody was told of it. */
-static void end_stray(struct service *service, struct ward *ward, const struct workspace_row *row)
+void workspace_end_stray(struct service *service, struct ward *ward, const struct workspace_row *row)
 {
     struct adoption as = { .owner = row->account_id, .codebase_id = "" };
 
@@ -127,7 +127,7 @@ void workspace_release(struct ward *ward)
 
 int workspace_halt(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
 {
-    int r = check_version(row, version, err);
+    int r = workspace_check_version(row, version, err);
 
     if (r < 0)
         return r;
@@ -145,53 +145,6 @@ int workspace_halt(struct service *service, struct ward *ward, struct workspace_
     return 0;
 }
 
-/* Its processes end first, then what an approval that failed could not take out of the project again goes, which is known to none but
- * the delta; then it is deleted as far as anybody can see. Its files go now or later (workspace_trash.c): what is left of those when the
- * server is killed is removed by the next. */
-int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
-{
-    bool is_made = row->status != WORKSPACE_STATUS_CREATING && row->status != WORKSPACE_STATUS_ERROR;
-    autofree char *delta_path = workspaces_path(service, row->id, "delta");
-    struct err left = ERR_NONE;
-    int r = check_version(row, version, err);
-
-    if (r < 0)
-        return r;
-    life_end(service, ward);
-    end_stray(service, ward, row);
-    if (is_made)
-        r = approve_tidy(delta_path, err);
-    if (r < 0 && row->status == WORKSPACE_STATUS_ACTIVE)
-        workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, "it could not be deleted", &left);
-    if (r == 0)
-        r = workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_DELETED, NULL, err);
-    if (r < 0)
-        return r;
-    fault("workspace_deleted");
-    workspaces_totals(service)->deleted++;
-    if ((!is_made || service->options.workspace_trash_ns <= 0) && workspace_purge(service, ward, row->id, &left) < 0) {
-        log_warn("files of a deleted sandbox could not be removed; that is tried again", LOG_STR("sandbox_id", row->id),
-                 LOG_STR("error", left.text));
-        janitor_doubt(service);
-    }
-    return 0;
-}
-
-int workspace_purge(struct service *service, struct ward *ward, const char *id, struct err *err)
-{
-    struct err left = ERR_NONE;
-    int r = home_remove(&service->home, ward->id, &left);
-
-    if (r < 0 && left.code == ERR_NOT_FOUND)
-        return 0;
-    if (r < 0) {
-        if (err)
-            *err = left;
-        return err_wrap(err, r, "sandbox %s is deleted, but its files are still there; purge it again", id);
-    }
-    return 1;
-}
-
 /* ---- as they are called ---- */
 
 int workspaces_stop(struct service *service, const struct caller *caller, const char *id, int64_t version,
@@ -203,7 +156,7 @@ int workspaces_stop(struct service *service, const struct caller *caller, const 
     if (r < 0)
         return r;
     if (ret->status == WORKSPACE_STATUS_STOPPED) {
-        r = check_version(ret, version, err);
+        r = workspace_check_version(ret, version, err);
     } else {
         r = workspace_halt(service, ward, ret, version, err);
         if (r == 0)
@@ -223,7 +176,7 @@ static int start(struct service *service, const struct caller *caller, struct wa
                            err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be started", row->id,
                                    workspace_status_name((enum workspace_status) row->status)),
                            "INVALID_STATE");
-    end_stray(service, ward, row);
+    workspace_end_stray(service, ward, row);
     r = workspace_boot(service, ward, row, caller->cancel_fd, err);
     if (r == 0)
         fault("workspace_started_unsaid");
@@ -248,38 +201,11 @@ int workspaces_start(struct service *service, const struct caller *caller, const
 
     if (r < 0)
         return r;
-    r = check_version(ret, version, err);
+    r = workspace_check_version(ret, version, err);
     if (r == 0 && ret->status != WORKSPACE_STATUS_ACTIVE)
         r = start(service, caller, ward, ret, err);
     workspace_release(ward);
     return r;
-}
-
-int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, bool purges,
-                      struct err *err)
-{
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    struct ward *ward = NULL;
-    int r = workspace_hold(service, caller, id, &ward, &row, err);
-
-    if (r == -ENOENT)
-        return 0;
-    if (r < 0)
-        return r;
-    if (row.status != WORKSPACE_STATUS_DELETED) {
-        r = workspace_remove(service, ward, &row, version, err);
-        if (r == 0) {
-            r = purges ? workspace_purge(service, ward, row.id, err) : 0;
-            workspaces_tell(service, caller, &row, "workspace_deleted", NULL,
-                            purges && r >= 0 ? json_pack("{s:b}", "purged", 1) : NULL);
-        }
-    } else if (purges) {
-        r = workspace_purge(service, ward, row.id, err);
-        if (r > 0)
-            workspaces_tell(service, caller, &row, "workspace_purged", NULL, NULL);
-    }
-    workspace_release(ward);
-    return r < 0 ? r : 0;
 }
 
 /* ---- ends that nobody asked for ---- */
@@ -319,7 +245,7 @@ static void undo_creation(struct service *service, struct ward *ward, struct wor
                                    .now_ns = clock_wall_ns() };
     struct err err = ERR_NONE;
 
-    end_stray(service, ward, row);
+    workspace_end_stray(service, ward, row);
     home_remove(&service->home, ward->id, &err);
     err = ERR_NONE;
     if (workspace_row_move(service->store, &move, &err) < 0)
@@ -372,44 +298,9 @@ static int end_if_stray(const char *name, int dir_fd, void *cookie)
         return 0;
     struct ward *ward = ward_get(&service->wards, name);
     pthread_mutex_lock(&ward->life);
-    end_stray(service, ward, &row);
+    workspace_end_stray(service, ward, &row);
     workspace_release(ward);
     return 0;
-}
-
-/* Directories whose workspace is gone, or was never known. One that somebody worked in and that the database does not know is left: the
- * database may be an older copy. */
-static int sweep_one(const char *name, int dir_fd, void *cookie)
-{
-    struct service *service = cookie;
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    struct err err = ERR_NONE;
-    char id[UUID_TEXT_MAX];
-
-    if (!workspace_id_of_name(name, id))
-        return 0;
-    int r = workspace_row_get(service->store, id, &row, &err);
-    bool is_trash = r == 0 && row.status == WORKSPACE_STATUS_DELETED && service->options.workspace_trash_ns > 0;
-    bool is_over = r == 0 ? row.status == WORKSPACE_STATUS_DELETED || row.status == WORKSPACE_STATUS_ERROR
-                          : r == -ENOENT && !home_has_changes(dir_fd);
-    /* The janitor knows when. */
-    if (!is_over || is_trash || home_is_running(dir_fd))
-        return 0;
-    err = ERR_NONE;
-    if (home_remove(&service->home, name, &err) < 0) {
-        log_warn("files of a deleted sandbox could not be removed", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
-        if (err.code == ERR_RESOURCE_EXHAUSTED || err.code == ERR_FAILED_PRECONDITION)
-            janitor_doubt(service);
-    }
-    return 0;
-}
-
-void workspaces_sweep(struct service *service)
-{
-    struct err err = ERR_NONE;
-
-    if (home_each(&service->home, sweep_one, service, &err) < 0)
-        log_warn("files of deleted sandboxes are not looked for", LOG_STR("error", err.text));
 }
 
 int workspaces_recover(struct service *service, struct err *err)

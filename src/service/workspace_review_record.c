@@ -408,7 +408,7 @@ static int recover(struct still *still, const struct known *known, struct err *e
 void review_record_left(const struct still *still, const struct err *why)
 {
     log_warn("what was being applied could not be finished", LOG_STR("sandbox_id", still->row.id), LOG_STR("error", why->text));
-    if (why->code == ERR_RESOURCE_EXHAUSTED || why->code == ERR_UNAVAILABLE)
+    if (err_is_passing(why))
         janitor_doubt(still->service);
 }
 

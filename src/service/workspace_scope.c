@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/path.h"
 
@@ -190,7 +191,7 @@ static int check_same(int root_fd, int scope_fd, const struct workspace_scope *s
     while (*below == '/')
         below++;
     autofd int fd = path_open_beneath(root_fd, *below ? below : ".", O_PATH | O_DIRECTORY, 0);
-    if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
+    if (err_errno_is_short(fd))
         return err_errno(err, fd, "opening scope '%s'", scope->scope_path);
     if (fd < 0 || fstat(fd, &a) < 0 || fstat(scope_fd, &b) < 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
         return err_invalid(err, "scope '%s' changes while it is looked at", scope->scope_path);

@@ -1,0 +1,127 @@
+/* The end of a workspace: deleted, its files gone, now or when somebody looks for what was left. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "review/approve.h"
+#include "service/janitor.h"
+#include "service/life.h"
+#include "service/workspace_review_int.h"
+
+#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+
+/* Its processes end first, then what an approval that failed could not take out of the project again goes, which is known to none but
+ * the delta; then it is deleted as far as anybody can see. Its files go now or later (workspace_trash.c): what is left of those when the
+ * server is killed is removed by the next. */
+int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
+{
+    bool is_made = row->status != WORKSPACE_STATUS_CREATING && row->status != WORKSPACE_STATUS_ERROR;
+    autofree char *delta_path = workspaces_path(service, row->id, "delta");
+    struct err left = ERR_NONE;
+    int r = workspace_check_version(row, version, err);
+
+    if (r < 0)
+        return r;
+    life_end(service, ward);
+    workspace_end_stray(service, ward, row);
+    if (is_made)
+        r = approve_tidy(delta_path, err);
+    if (r < 0 && row->status == WORKSPACE_STATUS_ACTIVE)
+        workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, "it could not be deleted", &left);
+    if (r == 0)
+        r = workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_DELETED, NULL, err);
+    if (r < 0)
+        return r;
+    fault("workspace_deleted");
+    workspaces_totals(service)->deleted++;
+    if ((!is_made || service->options.workspace_trash_ns <= 0) && workspace_purge(service, ward, row->id, &left) < 0) {
+        log_warn("files of a deleted sandbox could not be removed; that is tried again", LOG_STR("sandbox_id", row->id),
+                 LOG_STR("error", left.text));
+        janitor_doubt(service);
+    }
+    return 0;
+}
+
+int workspace_purge(struct service *service, struct ward *ward, const char *id, struct err *err)
+{
+    struct err left = ERR_NONE;
+    int r = home_remove(&service->home, ward->id, &left);
+
+    if (r < 0 && left.code == ERR_NOT_FOUND)
+        return 0;
+    if (r < 0) {
+        if (err)
+            *err = left;
+        return err_wrap(err, r, "sandbox %s is deleted, but its files are still there; purge it again", id);
+    }
+    return 1;
+}
+
+/* ---- asked for ---- */
+
+int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, bool purges,
+                      struct err *err)
+{
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct ward *ward = NULL;
+    int r = workspace_hold(service, caller, id, &ward, &row, err);
+
+    if (r == -ENOENT)
+        return 0;
+    if (r < 0)
+        return r;
+    if (row.status != WORKSPACE_STATUS_DELETED) {
+        r = workspace_remove(service, ward, &row, version, err);
+        if (r == 0) {
+            r = purges ? workspace_purge(service, ward, row.id, err) : 0;
+            workspaces_tell(service, caller, &row, "workspace_deleted", NULL,
+                            purges && r >= 0 ? json_pack("{s:b}", "purged", 1) : NULL);
+        }
+    } else if (purges) {
+        r = workspace_purge(service, ward, row.id, err);
+        if (r > 0)
+            workspaces_tell(service, caller, &row, "workspace_purged", NULL, NULL);
+    }
+    workspace_release(ward);
+    return r < 0 ? r : 0;
+}
+
+/* ---- what was left ---- */
+
+/* Directories whose workspace is gone, or was never known. One that somebody worked in and that the database does not know is left: the
+ * database may be an older copy. */
+static int sweep_one(const char *name, int dir_fd, void *cookie)
+{
+    struct service *service = cookie;
+    autodone(workspace_row) struct workspace_row row = { 0 };
+    struct err err = ERR_NONE;
+    char id[UUID_TEXT_MAX];
+
+    if (!workspace_id_of_name(name, id))
+        return 0;
+    int r = workspace_row_get(service->store, id, &row, &err);
+    bool is_trash = r == 0 && row.status == WORKSPACE_STATUS_DELETED && service->options.workspace_trash_ns > 0;
+    bool is_over = r == 0 ? row.status == WORKSPACE_STATUS_DELETED || row.status == WORKSPACE_STATUS_ERROR
+                          : r == -ENOENT && !home_has_changes(dir_fd);
+    /* The janitor knows when. */
+    if (!is_over || is_trash || home_is_running(dir_fd))
+        return 0;
+    err = ERR_NONE;
+    if (home_remove(&service->home, name, &err) < 0) {
+        log_warn("files of a deleted sandbox could not be removed", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
+        if (err_is_passing(&err) || err.code == ERR_FAILED_PRECONDITION)
+            janitor_doubt(service);
+    }
+    return 0;
+}
+
+void workspaces_sweep(struct service *service)
+{
+    struct err err = ERR_NONE;
+
+    if (home_each(&service->home, sweep_one, service, &err) < 0)
+        log_warn("files of deleted sandboxes are not looked for", LOG_STR("error", err.text));
+}
