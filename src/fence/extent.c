@@ -47,16 +47,17 @@ uint64_t extent_holes(int fd, uint64_t offset, uint64_t size)
     return holes;
 }
 
-struct mapping {
+/* The extents lie behind the head, where its last member begins. */
+union mapping {
     struct fiemap head;
-    struct fiemap_extent extents[EXTENTS_AT_ONCE];
+    char bytes[sizeof(struct fiemap) + EXTENTS_AT_ONCE * sizeof(struct fiemap_extent)];
 };
 
 /* Goes on from `*at`. True when there is no more to come. */
-static bool pass_extents(const struct mapping *map, uint64_t *at, uint64_t end, uint64_t *missing)
+static bool pass_extents(const union mapping *map, uint64_t *at, uint64_t end, uint64_t *missing)
 {
     for (uint32_t i = 0; i < map->head.fm_mapped_extents && *at < end; i++) {
-        const struct fiemap_extent *e = &map->extents[i];
+        const struct fiemap_extent *e = &map->head.fm_extents[i];
         uint64_t begin = smaller(e->fe_logical, end);
         if (begin > *at)
             *missing += begin - *at;
@@ -74,7 +75,10 @@ uint64_t extent_missing(int fd, uint64_t offset, uint64_t size)
     bool is_last = false;
 
     while (at < end && !is_last) {
-        struct mapping map = { .head = { .fm_start = at, .fm_length = end - at, .fm_extent_count = EXTENTS_AT_ONCE } };
+        union mapping map = { .bytes = { 0 } };
+        map.head.fm_start = at;
+        map.head.fm_length = end - at;
+        map.head.fm_extent_count = EXTENTS_AT_ONCE;
         if (ioctl(fd, FS_IOC_FIEMAP, &map) < 0)
             return extent_holes(fd, offset, size);
         is_last = pass_extents(&map, &at, end, &missing);
