@@ -88,7 +88,8 @@ bool passage_shows(struct fence *f, struct inode *dir)
     if (!ask(f->passages, dir->ino, &shown, &forgotten)) {
         shown = merge_shows_any(f, dir);
         pthread_mutex_lock(&f->passages->lock);
-        if (f->passages->forgotten == forgotten)
+        /* Nothing is found in one that lost its name while it was searched; what has the name now may well lead somewhere. */
+        if (f->passages->forgotten == forgotten && (shown || !inode_has(dir, INODE_DEAD)))
             put(f->passages, dir->ino, shown);
         pthread_mutex_unlock(&f->passages->lock);
     }

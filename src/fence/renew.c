@@ -271,7 +271,8 @@ static void look_again(struct fence *f, struct inode *dir, const char *name, str
             news_add_pages(f, news, child);
         }
     } else {
-        renew_cut(f, dir, name, NULL);
+        /* Nobody had it when we looked, so that whoever found a passage since has what is there. */
+        cut(f, dir, name, NULL, sight != SIGHT_BELOW || child || !is_there);
         if (sight == SIGHT_BELOW)
             passages_forget(f);
         if (is_told && sight == SIGHT_FULL)

@@ -131,8 +131,8 @@ static struct inode *load(struct fence *f, struct inode *dir, const char *name, 
     return inode;
 }
 
-/* A hidden directory that was just found to be a passage may have lost its name in between to one who did not know yet (renew.c), and
- * nobody else will tell the kernel: it is looked up once more. From here on it is shown, and cut off no more. */
+/* A hidden directory that is looked at, or was just found to be a passage, may have lost its name meanwhile to one who did not know yet
+ * (renew.c), and nobody else will tell the kernel: it is looked up once more. One that is shown is cut off no more. */
 static bool was_cut(struct fence *f, struct inode *inode)
 {
     tree_lock(f);
@@ -176,11 +176,13 @@ static int resolve_once(struct fence *f, struct inode *dir, const char *name, st
             blind_check(f, inode);
         r = attr_get(f, inode, ret_st);
     }
-    if (r == 0 && only_as_passage && !passage_shows(f, inode))
-        r = -ENOENT;
-    if (r == 0 && only_as_passage && was_cut(f, inode)) {
-        inode_unref(f, inode);
-        return 1;
+    if (r == 0 && only_as_passage) {
+        bool shows = passage_shows(f, inode);
+        if (was_cut(f, inode)) {
+            inode_unref(f, inode);
+            return 1;
+        }
+        r = shows ? 0 : -ENOENT;
     }
     if (r == 0 && only_as_passage && ret_st)
         attr_fill(f, inode, NULL, ret_st);

@@ -1,6 +1,7 @@
 #include "fence_fixture.h"
 
 #include <linux/fs.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "fence/renew.h"
@@ -225,6 +226,63 @@ static void a_name_that_is_lost_while_it_is_renamed(void **state)
     assert_content(x, walk(x, "moved", NULL), "old a");
 }
 
+/* ---- two at a time ---- */
+
+#define MEETINGS 1500
+
+/* Tells of something hidden in one directory after the other, each in the moment in which the other thread looks the directory up. */
+struct teller {
+    struct fixture *x;
+    pthread_barrier_t both;
+    int failed;
+};
+
+static void *tell_of_hidden(void *cookie)
+{
+    struct teller *t = cookie;
+
+    for (int i = 0; i < MEETINGS; i++) {
+        autofree char *path = xprintf("/crypt/d%d/token", i);
+        const char *paths[] = { path };
+        pthread_barrier_wait(&t->both);
+        t->failed += fence_base_changed(t->x->fence, paths, 1) != 0;
+        pthread_barrier_wait(&t->both);
+    }
+    return NULL;
+}
+
+/* A look that changed with hidden files would tell of them. */
+static void whoever_finds_a_passage_keeps_it(void **state)
+{
+    struct fixture *x = *state;
+    struct teller teller = { .x = x };
+    int lost = 0;
+    pthread_t thread;
+
+    put_dir(x, "base/crypt");
+    for (int i = 0; i < MEETINGS; i++) {
+        autofree char *dir = xprintf("base/crypt/d%d", i), *file = xprintf("%s/ok.txt", dir);
+        put_dir(x, dir);
+        put_file(x, file, "ok");
+    }
+    struct inode *crypt = walk(x, "crypt", NULL);
+    assert_non_null(crypt);
+    pthread_barrier_init(&teller.both, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, tell_of_hidden, &teller), 0);
+    for (int i = 0; i < MEETINGS; i++) {
+        autofree char *name = xprintf("d%d", i);
+        struct entry_answer answer = { 0 };
+        pthread_barrier_wait(&teller.both);
+        int r = op_lookup(x->fence, &nobody, crypt, name, &answer);
+        pthread_barrier_wait(&teller.both);
+        lost += r != 0 || !answer.inode || inode_has(answer.inode, INODE_DEAD) || answer.st.st_nlink == 0;
+    }
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&teller.both);
+    assert_int_equal(teller.failed, 0);
+    assert_int_equal(lost, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +295,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(hidden_paths_move_no_time_and_visible_ones_do, setup, teardown),
         cmocka_unit_test_setup_teardown(a_passage_follows_what_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_name_that_is_lost_while_it_is_renamed, setup, teardown),
+        cmocka_unit_test_setup_teardown(whoever_finds_a_passage_keeps_it, setup, teardown),
         cmocka_unit_test_setup_teardown(only_clean_absolute_paths_are_taken, setup, teardown),
     };
 
