@@ -361,7 +361,8 @@ uint64_t session_requests(const struct session *s)
     return atomic_load(&s->requests);
 }
 
-unsigned session_workers(const struct session *s)
+unsigned session_workers(struct session *s)
 {
+    autolock(&s->lock);
     return s->count;
 }

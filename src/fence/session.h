@@ -34,4 +34,4 @@ void session_settle(struct session *session);
 bool session_is_lost(const struct session *session); /* unmounted from outside */
 int session_device(const struct session *session);
 uint64_t session_requests(const struct session *session);
-unsigned session_workers(const struct session *session);
+unsigned session_workers(struct session *session);

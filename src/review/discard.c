@@ -53,16 +53,68 @@ static bool is_covered(const struct discard *out, const char *path)
     return false;
 }
 
-static int add_drop(struct discard *out, const struct edit *edit, struct err *err)
+/* The directory of the delta that hides what the base has there, and this with it; NULL: none. */
+static char *find_cover(const struct edit_list *list, const char *path)
+{
+    autofree char *above = xdup(path);
+
+    for (char *slash; (slash = strrchr(above, '/'));) {
+        *slash = 0;
+        if (is_in_delta(list, above))
+            return steal_ptr(&above);
+    }
+    return NULL;
+}
+
+/* 1, 0, or -errno. What was loaded are those that were chosen: here it is about the others. */
+static int all_is_meant(const char *delta_path, const struct selection *selection, const char *dir, struct err *err)
+{
+    autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
+    const char *paths[] = { dir };
+    int r = is_meant(selection, dir) ? 1 : edit_list_load(delta_path, paths, 1, &list, err);
+
+    if (r != 0)
+        return r;
+    for (size_t i = 0; i < list.count; i++) {
+        if (!is_meant(selection, list.items[i].path))
+            return 0;
+    }
+    return 1;
+}
+
+static void put_drop(struct discard *out, const char *path)
+{
+    vec_room(&out->drops, &out->drop_cap, out->drop_count);
+    out->drops[out->drop_count++] = xprintf("/%s", path);
+}
+
+/* What a directory that the agent made anew has hidden comes back with that directory: as a whole, or not at all. */
+static int add_cover(struct discard *out, const char *delta_path, const struct selection *selection, const struct edit *edit,
+                     struct err *err)
+{
+    autofree char *dir = find_cover(&out->edits, edit->path), *shown = landing_quote(edit->path);
+    int r = dir ? all_is_meant(delta_path, selection, dir, err) : 0;
+
+    if (r < 0)
+        return r;
+    if (r > 0) {
+        put_drop(out, dir);
+        return 0;
+    }
+    autofree char *shown_dir = landing_quote(dir ? dir : "");
+    return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL,
+                   "%s went with its directory%s%s, which comes back as a whole; discard that", shown, dir ? " " : "",
+                   dir ? shown_dir : "");
+}
+
+static int add_drop(struct discard *out, const char *delta_path, const struct selection *selection, const struct edit *edit,
+                    struct err *err)
 {
     if (is_covered(out, edit->path))
         return 0;
-    if (!is_in_delta(&out->edits, edit->path)) {
-        autofree char *shown = landing_quote(edit->path);
-        return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "%s went with its directory; discard that", shown);
-    }
-    vec_room(&out->drops, &out->drop_cap, out->drop_count);
-    out->drops[out->drop_count++] = xprintf("/%s", edit->path);
+    if (!is_in_delta(&out->edits, edit->path))
+        return add_cover(out, delta_path, selection, edit, err);
+    put_drop(out, edit->path);
     return 0;
 }
 
@@ -76,7 +128,7 @@ int discard_plan(const char *delta_path, const struct selection *selection, stru
         if (selection_hunks_of(selection, edit->path))
             r = err_invalid(err, "hunks cannot be discarded, only files");
         else if (is_meant(selection, edit->path))
-            r = add_drop(&out, edit, err);
+            r = add_drop(&out, delta_path, selection, edit, err);
     }
     if (r < 0)
         return r;

@@ -78,7 +78,7 @@ CASES = {
     "chmod_only": "chmod 755 run.sh; chmod 600 README",
     "links": "ln -s README link; ln -s nowhere dangling; ln -sfn ../src doc/src",
     "rm_rf_dir": "rm -rf doc",
-    "dir_replaced": "rm -rf doc; mkdir doc; echo new > doc/z.md",
+    "dir_replaced": "rm -rf doc; mkdir doc; echo new > doc/a.md; echo new > doc/z.md",
     "dir_becomes_file": "rm -rf doc; echo file > doc",
     "file_becomes_dir": "rm README; mkdir README; echo x > README/x",
     "rename": "mv src/long.txt moved.txt",
@@ -94,6 +94,55 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_approved_is_what_the_agent_made(box, name):
     check(box, CASES[name], acknowledge=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_approved_at_rest_it_goes_on_from_there(box, name):
+    """Stopped, approved, started again: the sandbox has what the project has, and nothing of it is a change any more."""
+    assert box.sh("set -e; mkdir stay; echo more > stay/unapproved; " + CASES[name])["exitCode"] == 0
+    wanted = [f["id"] for f in box.diff()["files"] if f["filePath"] != "stay/unapproved"]
+    box.ok("POST", "/stop", {})
+    assert box.approve({"mode": "files", "fileIds": wanted, "acknowledge": True})["applied"] >= len(wanted)
+    box.ok("POST", "/start", {})
+    assert box.paths() == ["stay/unapproved"]
+    seen = box.sh("find . -path ./.git -prune -o -type f -exec sha256sum {} + | LC_ALL=C sort; cat stay/unapproved")["stdout"]
+    shutil.copytree(box.project, str(box.project) + "-beside", symlinks=True)
+    place = pathlib.Path(str(box.project) + "-beside")
+    try:
+        (place / "stay").mkdir()
+        (place / "stay/unapproved").write_text("more\n")
+        there = subprocess.run(["/bin/sh", "-c", "find . -path ./.git -prune -o -type f -exec sha256sum {} + | LC_ALL=C sort"], cwd=place,
+                               check=True, capture_output=True, text=True, errors="replace").stdout
+    finally:
+        shutil.rmtree(place)
+    assert seen == there + "more\n"
+
+
+@pytest.mark.parametrize("how", ["by_its_name", "file_by_file"])
+@pytest.mark.parametrize("name", ["rm_rf_dir", "dir_replaced", "dir_becomes_file"])
+def test_a_directory_that_is_given_up_shows_again(box, name, how):
+    before = tree(box.project / "doc")
+    assert box.sh("set -e; echo more > unrelated; " + CASES[name])["exitCode"] == 0
+    ids = [f["id"] for f in box.diff()["files"] if f["filePath"] != "unrelated"]
+    box.ok("POST", "/discard", {**({"filePaths": ["doc"]} if how == "by_its_name" else {"fileIds": ids}), "stop": True})
+    assert box.paths() == ["unrelated"]
+    if box.ok("GET", "")["status"] == "stopped":
+        box.ok("POST", "/start", {})
+    assert box.paths() == ["unrelated"]
+    assert box.sh("cat doc/x.md doc/deep/y.md; find doc | LC_ALL=C sort")["stdout"] == "x\ny\ndoc\ndoc/deep\ndoc/deep/y.md\ndoc/x.md\n"
+    assert tree(box.project / "doc") == before
+
+
+def test_what_went_with_a_directory_comes_back_with_it(box):
+    """Not one file of it alone, where that is all that the changes say; nothing is given up that was not named."""
+    box.sh(CASES["dir_replaced"])
+    ids = [f["id"] for f in box.diff()["files"] if f["filePath"] == "doc/x.md"]
+    status, answer = box.http("POST", "/discard", {"fileIds": ids, "stop": True})
+    if status == 200:
+        assert box.paths() == ["doc/a.md", "doc/deep/y.md", "doc/z.md"]
+    else:
+        assert status == 409 and "'doc/x.md' went with its directory 'doc'" in answer["error"], answer
+        assert box.paths() == ["doc/a.md", "doc/deep/y.md", "doc/x.md", "doc/z.md"]
 
 
 def test_approved_below_the_root_of_a_repository(make_box):
