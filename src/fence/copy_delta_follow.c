@@ -107,63 +107,24 @@ static int put_file(int sandbox_fd, int from, int tree, const char *path, const 
     return to < 0 ? to : rewrite(from, path, to, st);
 }
 
-struct mirror {
-    int sandbox_fd, from, tree; /* borrowed */
-    const char *top;
-};
-
-static int put_back(const struct mirror *m, const char *path);
-
-static char *beneath(const struct mirror *m, const struct file_entry *entry)
+/* Processes may stand in it, and what is in it has paths of its own: it stays. */
+static int put_dir(int tree, const char *path, const struct stat *st)
 {
-    return xprintf("%s/%s", m->top, entry->path);
+    autofd int dir = path_open_beneath(tree, path, O_RDONLY | O_DIRECTORY, 0);
+
+    return dir < 0 ? dir : fchmod(dir, st->st_mode & 0777) < 0 ? -errno : 0;
 }
 
-static int on_theirs(const struct file_entry *entry, void *cookie)
-{
-    const struct mirror *m = cookie;
-    autofree char *path = beneath(m, entry);
-    struct stat st;
-    int r = copy_delta_look(m->from, path, &st) ? 0 : file_remove_tree(m->tree, path);
-
-    return r < 0 ? r : r == 0 && !copy_delta_look(m->tree, path, &st) ? FILE_WALK_SKIP : FILE_WALK_ON;
-}
-
-static int on_ours(const struct file_entry *entry, void *cookie)
-{
-    const struct mirror *m = cookie;
-    autofree char *path = beneath(m, entry);
-    struct stat st;
-
-    if (S_ISDIR(entry->st->st_mode) && copy_delta_look(m->tree, path, &st) && S_ISDIR(st.st_mode))
-        return FILE_WALK_ON;
-    int r = put_back(m, path);
-    return r < 0 ? r : S_ISDIR(entry->st->st_mode) ? FILE_WALK_SKIP : FILE_WALK_ON;
-}
-
-/* Processes may stand in it: it stays, and so does every directory in it that both have. */
-static int put_dir(const struct mirror *m, const char *path, const struct stat *st)
-{
-    struct mirror inner = { m->sandbox_fd, m->from, m->tree, path };
-    struct err ignored = ERR_NONE;
-    autofd int dir = path_open_beneath(m->tree, path, O_RDONLY | O_DIRECTORY, 0);
-    int r = dir < 0 ? dir : file_walk(m->tree, path, on_theirs, &inner, &ignored);
-
-    if (r == 0)
-        r = file_walk(m->from, path, on_ours, &inner, &ignored);
-    return r < 0 ? r : fchmod(dir, st->st_mode & 0777) < 0 ? -errno : 0;
-}
-
-static int put_back(const struct mirror *m, const char *path)
+static int put_back(int sandbox_fd, int from, int tree, const char *path)
 {
     struct stat was, is;
-    bool has_both = copy_delta_look(m->from, path, &was) && copy_delta_look(m->tree, path, &is);
+    bool has_both = copy_delta_look(from, path, &was) && copy_delta_look(tree, path, &is);
 
     if (has_both && S_ISREG(was.st_mode) && S_ISREG(is.st_mode))
-        return put_file(m->sandbox_fd, m->from, m->tree, path, &was);
+        return put_file(sandbox_fd, from, tree, path, &was);
     if (has_both && S_ISDIR(was.st_mode) && S_ISDIR(is.st_mode))
-        return put_dir(m, path, &was);
-    return take_over(m->from, m->tree, path);
+        return put_dir(tree, path, &was);
+    return take_over(from, tree, path);
 }
 
 /* ---- what is asked for ---- */
@@ -197,12 +158,11 @@ int copy_delta_follow(int sandbox_fd, const char *base_path, const char *const *
     autofd int base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autodone(trees) struct trees trees = { -1, -1, -1 };
     int r = base < 0 ? -errno : trees_open(sandbox_fd, &trees);
-    struct mirror mirror = { sandbox_fd, base, trees.workspace, "" };
 
     for (size_t i = 0; r == 0 && i < count; i++) {
         r = take_over(base, trees.original, paths[i]);
         if (r == 0)
-            r = put_back(&mirror, paths[i]);
+            r = put_back(sandbox_fd, base, trees.workspace, paths[i]);
     }
     return told(r, err);
 }

@@ -133,6 +133,22 @@ def test_a_directory_that_is_given_up_shows_again(box, name, how):
     assert tree(box.project / "doc") == before
 
 
+def test_a_directory_that_both_made_is_the_owners_when_it_is_given_up(box):
+    box.sh("mkdir -p both/in; echo agent > both/a; echo agent > both/in/a; mkdir both/empty; echo agent > both/kind; echo more > unrelated")
+    for path, text in (("own", "owner\n"), ("in/own", "owner\n"), ("deep/x", "x\n"), ("kind/x", "x\n")):
+        (box.project / "both" / path).parent.mkdir(parents=True, exist_ok=True)
+        (box.project / "both" / path).write_text(text)
+    box.diff()
+    box.ok("POST", "/discard", {"filePaths": ["both"], "stop": True})
+    if box.ok("GET", "")["status"] == "stopped":
+        box.ok("POST", "/start", {})
+    assert box.paths() == ["unrelated"]
+    shown = set(box.sh("find both -type f")["stdout"].split())
+    owners = {"both/own", "both/in/own", "both/deep/x", "both/kind/x"}
+    # A copy has what was there when it was made, and what came in the place of something that was given up.
+    assert shown == owners if box.driver != "copy" else "both/kind/x" in shown and shown < owners
+
+
 def test_what_went_with_a_directory_comes_back_with_it(box):
     """Not one file of it alone, where that is all that the changes say; nothing is given up that was not named."""
     box.sh(CASES["dir_replaced"])
