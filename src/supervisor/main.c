@@ -216,6 +216,14 @@ static _Noreturn void end(int code)
     _exit(code);
 }
 
+static int work_at(const char *given, bool is_trial, int parent_fd, bool is_owner, struct err *err)
+{
+    autofree char *real = realpath(given, NULL);
+    const char *dir_path = real ? real : given;
+
+    return is_trial ? trial_run(dir_path, err) : supervise(dir_path, parent_fd, is_owner, err);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -238,10 +246,7 @@ int main(int argc, char **argv)
     }
     if (optind + 1 != argc || argv[optind][0] != '/')
         return usage();
-    autofree char *dir_path = realpath(argv[optind], NULL);
-    if (is_trial && trial_run(dir_path ? dir_path : argv[optind], &err) == 0)
-        end(0);
-    if (!is_trial && supervise(dir_path ? dir_path : argv[optind], parent_fd, is_owner, &err) == 0)
+    if (work_at(argv[optind], is_trial, parent_fd, is_owner, &err) == 0)
         end(0);
     if (!tell_parent(parent_fd, &err))
         log_error("the supervisor ends", LOG_STR("error", err.text));

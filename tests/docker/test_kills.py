@@ -17,6 +17,14 @@ SEED = int(os.environ.get("AGENTFENSE_SEED", random.randrange(1 << 30)))
 OFF = sandbox_pb2.SYNC_MODE_OFF
 
 
+def is_dead(pid):
+    """Gone, or waiting for who asks how it ended."""
+    try:
+        return open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace").read().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Torment:
     """A server with a sandbox, and what was acknowledged of it."""
 
@@ -68,6 +76,8 @@ class Torment:
                 os.kill(victims[name], signal.SIGKILL)
             if name == "serve":
                 self.server.process.wait(60)
+            else:  # until then it looks alive to wake()
+                eventually(lambda pid=victims[name]: is_dead(pid))
 
     def round(self, count):
         worker = threading.Thread(target=self.work, args=(count,))
