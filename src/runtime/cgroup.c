@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "runtime/cgroup_members.h"
 
+#define PLACE_TRIES 1000
 #define WAIT_MS 3000
 #define PROCS_MAX_BYTES (1 << 20)
 
@@ -129,6 +130,23 @@ static int check_enforceable(const struct cgroup_tree *tree, unsigned wanted, st
     return 0;
 }
 
+/* The last sandbox takes the common directory along (cgroup_remove), also in the moment in which the next one has just made it. */
+static int make_place(const struct cgroup_tree *tree, const struct cgroup_hierarchy *h, const char *path, struct err *err)
+{
+    struct err why = ERR_NONE;
+    int r = -ENOENT;
+
+    for (int i = 0; i < PLACE_TRIES && r == -ENOENT; i++) {
+        why = ERR_NONE;
+        r = cgroup_tree_prepare(tree, h, &why);
+        if (r == 0 && mkdir(path, 0755) < 0)
+            r = err_errno(&why, -errno, "making the cgroup '%s'", path);
+    }
+    if (r < 0 && err)
+        *err = why;
+    return r;
+}
+
 static int make_places(const struct cgroup_tree *tree, struct cgroup *cgroup, const char *name, unsigned wanted,
                        struct err *err)
 {
@@ -140,10 +158,8 @@ static int make_places(const struct cgroup_tree *tree, struct cgroup *cgroup, co
         /* Freezing is wanted but never required, and one place to freeze is enough. */
         if (!h->writable || !(h->controllers & wanted))
             continue;
-        if ((r = cgroup_tree_prepare(tree, h, err)) < 0)
+        if ((r = make_place(tree, h, path, err)) < 0)
             return r;
-        if (mkdir(path, 0755) < 0)
-            return err_errno(err, -errno, "making the cgroup '%s'", path);
         add_place(cgroup, h, name, wanted);
         wanted &= ~h->controllers;
     }

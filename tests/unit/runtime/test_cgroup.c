@@ -2,6 +2,7 @@
 #include "runtime_fixture.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "runtime/cgroup.h"
@@ -281,6 +282,40 @@ static void a_name_is_used_once(void **state)
     check_text(scratch, "p/agentfense/sb_1/pids.max", "77");
 }
 
+#define MEETINGS 2000
+
+struct comer {
+    const struct cgroup_tree *tree;
+    const char *name;
+    struct err err; /* of the first that was refused */
+};
+
+static void *come_and_go(void *cookie)
+{
+    struct comer *c = cookie;
+
+    for (int i = 0; i < MEETINGS && c->err.code == ERR_OK; i++) {
+        autoptr(cgroup) cgroup = NULL;
+        if (cgroup_new(c->tree, c->name, &all_limits, 5, &cgroup, &c->err) == 0)
+            cgroup_remove(cgroup);
+    }
+    return NULL;
+}
+
+static void one_begins_while_the_last_one_ends(void **state)
+{
+    struct scratch *scratch = *state;
+    autoptr(cgroup_tree) tree = tree_of(scratch, "memory /m /;cpu /c /;pids /p /", "1:memory:/\n2:cpu:/\n3:pids:/\n", ROOT);
+    struct comer one = { .tree = tree, .name = "sb_1" }, other = { .tree = tree, .name = "sb_2" };
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, come_and_go, &other), 0);
+    come_and_go(&one);
+    pthread_join(thread, NULL);
+    assert_string_equal(one.err.text, "");
+    assert_string_equal(other.err.text, "");
+}
+
 static void v2_events_are_counted_and_wake_the_watch(void **state)
 {
     struct scratch *scratch = *state;
@@ -345,6 +380,7 @@ int main(void)
         scratch_test(a_directory_nobody_may_write_is_no_offer),
         scratch_test(leftovers_are_swept_by_prefix),
         scratch_test(a_name_is_used_once),
+        scratch_test(one_begins_while_the_last_one_ends),
         scratch_test(v2_events_are_counted_and_wake_the_watch),
         scratch_test(v1_pids_are_looked_at_now_and_then),
     };
