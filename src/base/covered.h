@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* covered_execve() is for a child that shares its parent's memory. The compiler makes every other execve() save what was counted, which
+ * is done once: the parent would save nothing of what it does afterwards. */
 #ifdef AGENTFENSE_COVERAGE
 void __gcov_dump(void); /* of gcc's run-time, which has no header for it */
 #define covered_save() __gcov_dump()
@@ -14,9 +16,6 @@ void __gcov_dump(void); /* of gcc's run-time, which has no header for it */
 #define covered_save() ((void) 0)
 #define covered_execve(path, argv, envp) execve(path, argv, envp)
 #endif
-
-/* covered_execve() is for a child that shares its parent's memory. The compiler makes every other execve() save what was counted, which
- * is done once: the parent would save nothing of what it does afterwards. */
 
 /* _exit(), and what is counted while the code is found out counts too. */
 #define covered_exit(code)                                                                                                     \

@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+
 #define CROWD_MOST 64
-#define CROWD_QUIET_NS INT64_C(5000000) /* after so long without a request of a crowd it is over */
+#define CROWD_QUIET_NS (5 * CLOCK_NS_PER_MS) /* after so long without a request of a crowd it is over */
 
 struct crowd {
     _Atomic bool is_refused; /* we may not do that to our clients */

@@ -47,12 +47,7 @@ static int check(const struct workspace_row *row, int64_t version, unsigned stat
                            err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be %s", row->id,
                                    workspace_status_name((enum workspace_status) row->status), verbed),
                            "INVALID_STATE");
-    if (!version || version == row->row_version)
-        return 0;
-    return err_because(err,
-                       err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile (version %lld, now %lld)", row->id,
-                               (long long) version, (long long) row->row_version),
-                       "VERSION_MISMATCH");
+    return workspace_check_version(row, version, err);
 }
 
 int still_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned statuses,
