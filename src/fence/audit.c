@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "fence/inode.h"
+#include "fence/peek.h"
 
 #define RING 256
 #define KINDS 512 /* refusals remembered for the rate limit; a slot is simply taken over */
@@ -247,20 +248,6 @@ static const struct {
 #endif
 };
 
-static bool peek_syscall(pid_t pid, long *ret_number, unsigned long args[6])
-{
-    char path[48], text[256];
-
-    snprintf(path, sizeof(path), "/proc/%d/syscall", (int) pid);
-    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    return sscanf(text, "%ld %lx %lx %lx %lx %lx %lx", ret_number, &args[0], &args[1], &args[2], &args[3], &args[4],
-                  &args[5]) == 7;
-}
-
 /* Would the level refuse what this call wants? */
 static bool is_refused(enum level level, bool is_access, unsigned long flags, bool flags_known)
 {
@@ -280,18 +267,17 @@ static void tell_peeked(struct fence *f, enum need_op op, struct inode *inode, e
 }
 
 /* A directory in which no name can be written. Which name it was, nobody tells. */
-static void peek_in_dir(struct fence *f, struct inode *dir, enum level level, pid_t pid, long number,
-                        const unsigned long args[6])
+static void peek_in_dir(struct fence *f, struct inode *dir, enum level level, pid_t pid, const struct peeked *call)
 {
-    bool creates = (number == SYS_openat && (args[2] & O_CREAT));
+    bool creates = (call->number == SYS_openat && (call->args[2] & O_CREAT));
 #ifdef SYS_open
-    creates |= number == SYS_open && (args[1] & O_CREAT);
+    creates |= call->number == SYS_open && (call->args[1] & O_CREAT);
 #endif
 
     if (creates)
         tell_peeked(f, NEED_MKNOD, dir, level, pid, "open");
     for (size_t i = 0; i < ARRAY_LEN(name_calls); i++) {
-        if (name_calls[i].number == number)
+        if (name_calls[i].number == call->number)
             tell_peeked(f, name_calls[i].op, dir, level, pid, name_calls[i].name);
     }
 }
@@ -307,22 +293,21 @@ static bool refuses_writing(struct fence *f, struct inode *inode, enum level lev
 void audit_getattr(struct fence *f, struct inode *inode, const struct caller *who)
 {
     enum level level = (enum level) atomic_load_explicit(&inode->level, memory_order_relaxed);
-    unsigned long args[6];
-    long number;
+    struct peeked call;
 
     if (!f->on_denial || who->pid <= 0 || !refuses_writing(f, inode, level))
         return;
-    if (!may_peek(f->audit, clock_now_ns()) || !peek_syscall(who->pid, &number, args))
+    if (!may_peek(f->audit, clock_now_ns()) || !peek_at(who->pid, &call))
         return;
     if (inode_is_dir(inode)) {
-        peek_in_dir(f, inode, level, who->pid, number, args);
+        peek_in_dir(f, inode, level, who->pid, &call);
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
-        if (calls[i].number != number)
+        if (calls[i].number != call.number)
             continue;
         int at = calls[i].flags_at;
-        if (!is_refused(level, calls[i].is_access, at < 0 ? 0 : args[at], at >= 0))
+        if (!is_refused(level, calls[i].is_access, at < 0 ? 0 : call.args[at], at >= 0))
             return;
         enum need_op op = need_check(NEED_READ, level, false) < 0 ? NEED_READ : NEED_WRITE;
         tell_peeked(f, op, inode, level, who->pid, calls[i].name);
