@@ -47,6 +47,11 @@ class Attempt:
         for cell, value in self.before.items():
             cell.settle(value)
 
+    @property
+    def is_done(self):
+        """Once there is no doubt any more."""
+        return all(cell.value == value for cell, value in self.changes.items())
+
 
 class Model:
     """Cells by name, made when they are first spoken of, and what else was promised."""

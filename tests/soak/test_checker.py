@@ -135,6 +135,67 @@ def test_a_server_that_forgets_is_found_out():
     assert work(Liar(forgets=0.05, loses=0)).losses
 
 
+class Desk:
+    """A server of one workspace. Some calls are cut off before they do anything, some after it; what it does it does as it should."""
+
+    def __init__(self, project, loses):
+        self.project, self.loses = project, loses
+        self.delta, self.approvals = {}, []
+        self.dice = random.Random(2)
+
+    def ask(self, verb, path, body=None, **_):
+        from carrier import Lost
+
+        path = path.removeprefix("/ws")
+        if verb == "GET":
+            return {"files": [{"filePath": name} for name in sorted(self.delta)], "diffHash": "h", "status": "approved"}
+        fate = self.dice.random() if verb == "POST" else 1
+        if fate < self.loses / 2:
+            raise Lost("as if it were killed before")
+        getattr(self, verb.lower() + path.partition("?")[0].replace("/", "_"))(body)
+        if fate < self.loses:
+            raise Lost("as if it were killed behind")
+        return None
+
+    def post_approve(self, body):
+        self.approvals.append({name: (self.project / name).read_bytes() for name in body["files"]})
+        for name in body["files"]:
+            (self.project / name).write_bytes(self.delta.pop(name))
+
+    def post_undo(self, _):
+        from carrier import Refused
+
+        if not self.approvals:
+            raise Refused("HTTP 404", "there is no approval to be undone")
+        for name, content in self.approvals.pop().items():
+            (self.project / name).write_bytes(content)
+
+    def delete(self, _):
+        self.delta, self.approvals = {}, []
+
+
+def test_an_approval_that_did_nothing_is_not_undone(tmp_path):
+    pytest.importorskip("grpc")
+    from carrier import Refused
+    from workspace_load import FILES, Reviewer
+
+    ground = Ground()
+    reviewer = Reviewer("reviewer", ground, tmp_path / "project")
+    desk = Desk(reviewer.project.place, loses=0.6)
+    reviewer.ask = desk.ask
+    for _ in range(200):
+        reviewer.id = "ws"
+        for n in range(FILES):
+            desk.delta[f"f{n}"] = reviewer.token().encode()
+            reviewer.delta[f"f{n}"] = Cell(desk.delta[f"f{n}"])
+        try:
+            reviewer.approve_some()
+        except Refused:
+            pass
+        reviewer.project.check(reviewer.name, ground.checker)
+    assert ground.checker.count > 1000 and not ground.checker.losses, ground.checker.losses[:3]
+
+
 def phase(**more):
     return {"phase": "p", "operations": {}, "answers": {}, "faults": {}, "checks": 1, "losses": [], "crashes": [], "broken": [],
             "refusals without a fault": [], "leaks": {}, **more}

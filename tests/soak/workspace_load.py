@@ -220,13 +220,14 @@ class Reviewer(Actor):
         self.do("workspace approve files")
         paths = sorted(self.dice.sample(sorted(self.delta), self.dice.randint(1, len(self.delta))))
         self.diff()
-        self.approve(paths, {"files": paths})
+        is_done = self.approve(paths, {"files": paths})
         if not self.delta:
             self.finish()
-        elif self.dice.random() < 0.3:
+        elif is_done and self.dice.random() < 0.3:
             self.undo(paths)
 
     def approve(self, paths, body):
+        """False: the answer was lost, and the call did nothing. An undo would take back the approval before this one."""
         changes = {self.project.cells[path]: self.delta[path].value for path in paths}
         attempt = Attempt(changes)
         self.before = {path: attempt.before[self.project.cells[path]] for path in paths}
@@ -240,6 +241,7 @@ class Reviewer(Actor):
             raise
         self.tidy()
         self.project.check(self.name, self.checker)
+        return attempt.is_done
 
     def resolve_landing(self, attempt, paths):
         """Whoever served the call has come to its end, or the next has finished it, when somebody answers again."""
