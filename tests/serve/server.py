@@ -204,10 +204,13 @@ class Server:
     def log(self):
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
+    def log_of_this_life(self):
+        return self.log_path.read_bytes()[self.log_from:].decode(errors="replace")
+
     def lines(self):
         """What this life of the server logged."""
         result = []
-        for line in self.log_path.read_bytes()[self.log_from:].decode(errors="replace").splitlines():
+        for line in self.log_of_this_life().splitlines():
             with contextlib.suppress(ValueError):
                 result.append(json.loads(line))
         return result

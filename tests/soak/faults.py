@@ -116,6 +116,7 @@ class Faults:
 
     def full_disk(self):
         filler = self.stage.disk / "filler"
+        runs = True
         try:
             with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
                 room = os.statvfs(self.stage.disk)
@@ -126,10 +127,25 @@ class Faults:
             time.sleep(self.dice.uniform(0.5, 3))
             if self.dice.random() < 0.3 and not self.spares_server:
                 self.stage.count_fault("kill serve on a full disk")
-                self.kill_serve()
+                self.server.kill()
+                runs = self.start_without_room()
                 time.sleep(0.5)
         finally:
             filler.unlink()
+        if not runs:
+            self.server.start()
+
+    def start_without_room(self):
+        """False: it did not start and said why. Its database gives room back for a moment, which somebody else may take."""
+        self.server.start(wait=False)
+        try:
+            self.server.wait_listening()
+            return True
+        except AssertionError:
+            if self.server.process.poll() is None or "no room for database" not in self.server.log_of_this_life():
+                raise
+            self.stage.count_fault("serve had no room to start")
+            return False
 
     # ---- sandboxes ----
 
