@@ -204,7 +204,7 @@ int local_review_check(const struct edit_list *list, const struct edit *edit, co
     const struct file_change *change = change_set_find_scoped(&review->set, edit->path);
     char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
 
-    if (!change || !change->is_hashed || !selection_hunks_of(&review->selection, edit->path))
+    if (!change || !change->is_hashed || !selection_hunks_of(&review->selection, edit))
         return 1;
     change_hash_text(change->hash, hash);
     standing_text(&change->standing, standing);

@@ -249,7 +249,7 @@ static int is_as_reviewed(const struct edit_list *list, const struct edit *edit,
 static int take(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
                 struct reconcile *re, struct approve_file *file, struct taking *taking, struct err *err)
 {
-    const struct selection_file *hunks = options->selection ? selection_hunks_of(options->selection, edit->path) : NULL;
+    const struct selection_file *hunks = options->selection ? selection_hunks_of(options->selection, edit) : NULL;
     int r = is_as_reviewed(list, edit, options, re, err);
 
     if (r < 0)

@@ -12,18 +12,19 @@
 #include "fence/whiteout.h"
 #include "review/landing.h"
 
+struct plan {
+    const char *delta_path;
+    struct discard *out;
+    struct path_set dropped; /* as out's `drops` */
+};
+
 /* Itself, or something above it; not because something in it was. */
-static bool is_meant(const struct selection *selection, const char *path)
+static bool is_meant(const struct plan *plan, const char *path)
 {
+    const struct path_set *chosen = &plan->out->edits.chosen;
     autofree char *absolute = xprintf("/%s", path);
 
-    for (size_t i = 0; i < selection->file_count; i++) {
-        autodone(buf) struct buf clean = BUF_EMPTY;
-        const char *given = selection->files[i].path;
-        if (path_clean(given, strlen(given), &clean) == 0 && path_is_beneath(clean.data, absolute))
-            return true;
-    }
-    return selection->file_count == 0;
+    return chosen->count == 0 || path_set_at_or_above(chosen, absolute);
 }
 
 /* Whether the delta has something of its own under this name: a file, a directory, a marker. */
@@ -42,15 +43,11 @@ static bool is_in_delta(const struct edit_list *list, const char *path)
 }
 
 /* Drops take all beneath with them. */
-static bool is_covered(const struct discard *out, const char *path)
+static bool is_covered(const struct plan *plan, const char *path)
 {
     autofree char *absolute = xprintf("/%s", path);
 
-    for (size_t i = 0; i < out->drop_count; i++) {
-        if (path_is_beneath(out->drops[i], absolute))
-            return true;
-    }
-    return false;
+    return path_set_at_or_above(&plan->dropped, absolute);
 }
 
 /* The directory of the delta that hides what the base has there, and this with it; NULL: none. */
@@ -67,38 +64,40 @@ static char *find_cover(const struct edit_list *list, const char *path)
 }
 
 /* 1, 0, or -errno. What was loaded are those that were chosen: here it is about the others. */
-static int all_is_meant(const char *delta_path, const struct selection *selection, const char *dir, struct err *err)
+static int all_is_meant(const struct plan *plan, const char *dir, struct err *err)
 {
     autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
     const char *paths[] = { dir };
-    int r = is_meant(selection, dir) ? 1 : edit_list_load(delta_path, paths, 1, &list, err);
+    int r = is_meant(plan, dir) ? 1 : edit_list_load(plan->delta_path, paths, 1, &list, err);
 
     if (r != 0)
         return r;
     for (size_t i = 0; i < list.count; i++) {
-        if (!is_meant(selection, list.items[i].path))
+        if (!is_meant(plan, list.items[i].path))
             return 0;
     }
     return 1;
 }
 
-static void put_drop(struct discard *out, const char *path)
+static void put_drop(struct plan *plan, const char *path)
 {
+    struct discard *out = plan->out;
+
     vec_room(&out->drops, &out->drop_cap, out->drop_count);
-    out->drops[out->drop_count++] = xprintf("/%s", path);
+    out->drops[out->drop_count] = xprintf("/%s", path);
+    path_set_insert(&plan->dropped, out->drops[out->drop_count++]);
 }
 
 /* What a directory that the agent made anew has hidden comes back with that directory: as a whole, or not at all. */
-static int add_cover(struct discard *out, const char *delta_path, const struct selection *selection, const struct edit *edit,
-                     struct err *err)
+static int add_cover(struct plan *plan, const struct edit *edit, struct err *err)
 {
-    autofree char *dir = find_cover(&out->edits, edit->path), *shown = landing_quote(edit->path);
-    int r = dir ? all_is_meant(delta_path, selection, dir, err) : 0;
+    autofree char *dir = find_cover(&plan->out->edits, edit->path), *shown = landing_quote(edit->path);
+    int r = dir ? all_is_meant(plan, dir, err) : 0;
 
     if (r < 0)
         return r;
     if (r > 0) {
-        put_drop(out, dir);
+        put_drop(plan, dir);
         return 0;
     }
     autofree char *shown_dir = landing_quote(dir ? dir : "");
@@ -107,29 +106,30 @@ static int add_cover(struct discard *out, const char *delta_path, const struct s
                    dir ? shown_dir : "");
 }
 
-static int add_drop(struct discard *out, const char *delta_path, const struct selection *selection, const struct edit *edit,
-                    struct err *err)
+static int add_drop(struct plan *plan, const struct edit *edit, struct err *err)
 {
-    if (is_covered(out, edit->path))
+    if (is_covered(plan, edit->path))
         return 0;
-    if (!is_in_delta(&out->edits, edit->path))
-        return add_cover(out, delta_path, selection, edit, err);
-    put_drop(out, edit->path);
+    if (!is_in_delta(&plan->out->edits, edit->path))
+        return add_cover(plan, edit, err);
+    put_drop(plan, edit->path);
     return 0;
 }
 
 int discard_plan(const char *delta_path, const struct selection *selection, struct discard *ret, struct err *err)
 {
     autodone(discard) struct discard out = DISCARD_NONE;
+    struct plan plan = { .delta_path = delta_path, .out = &out };
     int r = selection_load(selection, delta_path, &out.edits, err);
 
     for (size_t i = 0; i < out.edits.count && r == 0; i++) {
         const struct edit *edit = &out.edits.items[i];
-        if (selection_hunks_of(selection, edit->path))
+        if (selection_hunks_of(selection, edit))
             r = err_invalid(err, "hunks cannot be discarded, only files");
-        else if (is_meant(selection, edit->path))
-            r = add_drop(&out, delta_path, selection, edit, err);
+        else if (is_meant(&plan, edit->path))
+            r = add_drop(&plan, edit, err);
     }
+    path_set_done(&plan.dropped);
     if (r < 0)
         return r;
     *ret = out;

@@ -15,13 +15,6 @@
 #include "fence/overlay_delta.h"
 #include "fence/whiteout.h"
 
-struct load {
-    struct edit_list *list;
-    struct buf *filters; /* cleaned, "/a/b" */
-    bool *is_used;
-    size_t filter_count;
-};
-
 bool edit_is_git(const char *path)
 {
     const char *end = path + strlen(path);
@@ -35,17 +28,16 @@ bool edit_is_git(const char *path)
 }
 
 /* Also a directory above a chosen path, if it has to be made for it. */
-static bool is_chosen(struct load *l, const char *path, bool is_new_dir)
+static bool is_chosen(struct edit_list *list, const char *path, bool is_new_dir, size_t *ret_at)
 {
     autofree char *absolute = xprintf("/%s", path);
-    bool chosen = l->filter_count == 0;
+    struct path_set_item *item = path_set_at_or_above(&list->chosen, absolute);
+    bool chosen = list->chosen.count == 0 || item || (is_new_dir && path_set_has_beneath(&list->chosen, absolute));
 
-    for (size_t i = 0; i < l->filter_count; i++) {
-        if (path_is_beneath(l->filters[i].data, absolute))
-            chosen = l->is_used[i] = true;
-        else
-            chosen |= is_new_dir && path_is_beneath(absolute, l->filters[i].data);
-    }
+    if (ret_at)
+        *ret_at = item && strcmp(item->path, absolute) == 0 ? item->tag + 1 : 0;
+    for (; item; item = path_set_above(&list->chosen, item->path))
+        item->is_marked = true;
     return chosen;
 }
 
@@ -59,30 +51,30 @@ static int look_at_base(const struct edit_list *list, const char *path, struct s
     return fstat(fd, ret) < 0 ? -errno : 1;
 }
 
-static void add_edit(struct load *l, const struct edit *edit)
+static void add_edit(struct edit_list *list, const struct edit *edit)
 {
-    struct edit_list *list = l->list;
+    size_t at;
 
-    if (!is_chosen(l, edit->path, S_ISDIR(edit->now) && !S_ISDIR(edit->was.st_mode)))
+    if (!is_chosen(list, edit->path, S_ISDIR(edit->now) && !S_ISDIR(edit->was.st_mode), &at))
         return;
     vec_room(&list->items, &list->cap, list->count);
-    list->items[list->count] = *edit;
-    list->items[list->count++].path = xdup(edit->path);
+    struct edit *taken = &list->items[list->count++];
+    *taken = *edit;
+    taken->path = xdup(edit->path);
+    taken->chosen_at = at;
 }
 
-static void add_unseen(struct load *l, const char *path)
+static void add_unseen(struct edit_list *list, const char *path)
 {
-    struct edit_list *list = l->list;
-
-    if (!is_chosen(l, path, false))
+    if (!is_chosen(list, path, false, NULL))
         return;
     vec_room(&list->unseen, &list->unseen_cap, list->unseen_count);
     list->unseen[list->unseen_count++] = xdup(path);
 }
 
-static void add_deleted(struct load *l, const char *path, const struct stat *st)
+static void add_deleted(struct edit_list *list, const char *path, const struct stat *st)
 {
-    add_edit(l, &(struct edit){ .kind = CHANGE_DELETED, .path = (char *) (uintptr_t) path, .was = *st });
+    add_edit(list, &(struct edit){ .kind = CHANGE_DELETED, .path = (char *) (uintptr_t) path, .was = *st });
 }
 
 /* ---- deleted directories ---- */
@@ -99,7 +91,7 @@ static bool has_witness(const struct edit_list *list, const char *path, const st
 }
 
 struct expansion {
-    struct load *l;
+    struct edit_list *list;
     const char *top;
 };
 
@@ -109,21 +101,21 @@ static int on_deleted(const struct file_entry *entry, void *cookie)
     autofree char *path = xprintf("%s/%s", x->top, entry->path);
 
     if (edit_is_git(entry->name)) {
-        add_unseen(x->l, path);
+        add_unseen(x->list, path);
         return FILE_WALK_SKIP;
     }
-    if (S_ISDIR(entry->st->st_mode) || has_witness(x->l->list, path, entry->st))
-        add_deleted(x->l, path, entry->st);
+    if (S_ISDIR(entry->st->st_mode) || has_witness(x->list, path, entry->st))
+        add_deleted(x->list, path, entry->st);
     else
-        add_unseen(x->l, path);
+        add_unseen(x->list, path);
     return FILE_WALK_ON;
 }
 
-static int expand(struct load *l, const char *path)
+static int expand(struct edit_list *list, const char *path)
 {
-    struct expansion x = { l, path };
+    struct expansion x = { list, path };
     struct err err = ERR_NONE;
-    int r = file_walk(l->list->base_fd, path, on_deleted, &x, &err);
+    int r = file_walk(list->base_fd, path, on_deleted, &x, &err);
 
     return path_is_absent(r) ? 0 : r;
 }
@@ -152,28 +144,28 @@ static bool is_settled(const struct edit_list *list, const char *path)
     return page && page->base == DIARY_BASE_ABSENT;
 }
 
-static int take_deleted(struct load *l, const char *path)
+static int take_deleted(struct edit_list *list, const char *path)
 {
     struct stat was;
-    int r = look_at_base(l->list, path, &was);
+    int r = look_at_base(list, path, &was);
 
     if (r <= 0)
         return r;
-    if (!S_ISDIR(was.st_mode) && is_settled(l->list, path)) {
-        add_unseen(l, path);
+    if (!S_ISDIR(was.st_mode) && is_settled(list, path)) {
+        add_unseen(list, path);
         return 0;
     }
     if (S_ISDIR(was.st_mode)) {
-        add_deleted(l, path, &was);
-        return expand(l, path);
+        add_deleted(list, path, &was);
+        return expand(list, path);
     }
-    r = has_marker(l->list, path);
+    r = has_marker(list, path);
     if (r < 0)
         return r;
-    if (r > 0 || has_witness(l->list, path, &was))
-        add_deleted(l, path, &was);
+    if (r > 0 || has_witness(list, path, &was))
+        add_deleted(list, path, &was);
     else
-        add_unseen(l, path);
+        add_unseen(list, path);
     return 0;
 }
 
@@ -214,38 +206,40 @@ static int is_the_agents(const struct edit_list *list, struct edit *edit)
     return edit->kind != CHANGE_MODE || ((edit->now ^ edit->was.st_mode) & 0777);
 }
 
-static int take_present(struct load *l, const struct change *change)
+static int take_present(struct edit_list *list, const struct change *change)
 {
-    struct edit edit = { change->kind, (char *) (uintptr_t) change->path, { 0 }, change->mode, change->size_bytes };
+    struct edit edit = {
+        .kind = change->kind, .path = (char *) (uintptr_t) change->path, .now = change->mode, .now_bytes = change->size_bytes
+    };
     int r;
 
     if (!S_ISREG(edit.now) && !S_ISDIR(edit.now) && !S_ISLNK(edit.now)) {
-        l->list->special_count++;
+        list->special_count++;
         return 0;
     }
-    r = look_at_base(l->list, change->path, &edit.was);
+    r = look_at_base(list, change->path, &edit.was);
     if (r < 0)
         return r;
     if (r == 0)
         edit.was = (struct stat){ 0 };
-    r = S_ISDIR(edit.was.st_mode) && !S_ISDIR(edit.now) ? expand(l, change->path) : 0;
+    r = S_ISDIR(edit.was.st_mode) && !S_ISDIR(edit.now) ? expand(list, change->path) : 0;
     if (r < 0)
         return r;
-    r = is_the_agents(l->list, &edit);
+    r = is_the_agents(list, &edit);
     if (r > 0)
-        add_edit(l, &edit);
+        add_edit(list, &edit);
     return r < 0 ? r : 0;
 }
 
 static int on_change(const struct change *change, void *cookie)
 {
-    struct load *l = cookie;
+    struct edit_list *list = cookie;
 
     if (edit_is_git(change->path)) {
-        l->list->git_count++;
+        list->git_count++;
         return 0;
     }
-    return change->kind == CHANGE_DELETED ? take_deleted(l, change->path) : take_present(l, change);
+    return change->kind == CHANGE_DELETED ? take_deleted(list, change->path) : take_present(list, change);
 }
 
 /* ---- loading ---- */
@@ -258,8 +252,9 @@ static int open_base(struct edit_list *list, struct err *err)
     return 0;
 }
 
-static int clean_filter(const char *base_path, const char *path, struct buf *out, struct err *err)
+int edit_list_clean(const struct edit_list *list, const char *path, struct buf *out, struct err *err)
 {
+    const char *base_path = list->delta.base_path;
     size_t len = strlen(base_path);
     int r;
 
@@ -273,30 +268,40 @@ static int clean_filter(const char *base_path, const char *path, struct buf *out
     return err_invalid(err, "'%s' is no path in the sandbox", shown.data ? shown.data : "");
 }
 
+static int clean_all(struct edit_list *list, const char *const *paths, size_t count, struct err *err)
+{
+    autodone(buf) struct buf clean = BUF_EMPTY;
+
+    for (size_t i = 0; i < count; i++) {
+        int r = edit_list_clean(list, paths[i], &clean, err);
+        if (r < 0)
+            return r;
+        path_set_add(&list->chosen, clean.data, i);
+    }
+    path_set_sort(&list->chosen);
+    return 0;
+}
+
 static int by_path(const void *a, const void *b)
 {
     return strcmp(((const struct edit *) a)->path, ((const struct edit *) b)->path);
 }
 
-static bool holds_unseen(const struct edit_list *list, const char *path)
-{
-    size_t len = strlen(path);
-
-    for (size_t i = 0; i < list->unseen_count; i++) {
-        if (strncmp(list->unseen[i], path, len) == 0 && list->unseen[i][len] == '/')
-            return true;
-    }
-    return false;
-}
-
 /* A directory in which something stays, stays. */
 static void keep_directories(struct edit_list *list)
 {
+    autodone(path_set) struct path_set unseen = PATH_SET_EMPTY;
     size_t kept = 0;
 
+    for (size_t i = 0; i < list->unseen_count; i++) {
+        autofree char *absolute = xprintf("/%s", list->unseen[i]);
+        path_set_add(&unseen, absolute, i);
+    }
+    path_set_sort(&unseen);
     for (size_t i = 0; i < list->count; i++) {
         struct edit *e = &list->items[i];
-        if (e->kind == CHANGE_DELETED && S_ISDIR(e->was.st_mode) && holds_unseen(list, e->path))
+        autofree char *absolute = xprintf("/%s", e->path);
+        if (e->kind == CHANGE_DELETED && S_ISDIR(e->was.st_mode) && path_set_has_beneath(&unseen, absolute))
             free(e->path);
         else
             list->items[kept++] = *e;
@@ -304,22 +309,24 @@ static void keep_directories(struct edit_list *list)
     list->count = kept;
 }
 
-static void finish(struct load *l, const char *const *paths)
+static void finish(struct edit_list *list, const char *const *paths)
 {
-    struct edit_list *list = l->list;
+    size_t first = SIZE_MAX;
 
     /* By bytes: the same every time, and a directory before what is in it. */
     if (list->count > 0)
         qsort(list->items, list->count, sizeof(*list->items), by_path);
     if (list->unseen_count > 0)
         keep_directories(list);
-    for (size_t i = 0; i < l->filter_count && !list->unmatched; i++)
-        list->unmatched = l->is_used[i] ? NULL : paths[i];
+    for (size_t i = 0; i < list->chosen.count; i++) {
+        if (!list->chosen.items[i].is_marked && list->chosen.items[i].tag < first)
+            first = list->chosen.items[i].tag;
+    }
+    list->unmatched = first < SIZE_MAX ? paths[first] : NULL;
 }
 
-static int load(struct load *l, const char *delta_path, const char *const *paths, struct err *err)
+static int load(struct edit_list *list, const char *delta_path, const char *const *paths, size_t path_count, struct err *err)
 {
-    struct edit_list *list = l->list;
     int r = change_settle(delta_path, err);
 
     if (r == 0)
@@ -328,25 +335,20 @@ static int load(struct load *l, const char *delta_path, const char *const *paths
         r = open_base(list, err);
     if (r == 0)
         r = diary_load(list->delta.meta_fd, &list->diary, err);
-    for (size_t i = 0; i < l->filter_count && r == 0; i++)
-        r = clean_filter(list->delta.base_path, paths[i], &l->filters[i], err);
     if (r == 0)
-        r = change_each(delta_path, on_change, l, err);
+        r = clean_all(list, paths, path_count, err);
     if (r == 0)
-        finish(l, paths);
+        r = change_each(delta_path, on_change, list, err);
+    if (r == 0)
+        finish(list, paths);
     return r;
 }
 
 int edit_list_load(const char *delta_path, const char *const *paths, size_t path_count, struct edit_list *ret, struct err *err)
 {
     autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
-    struct load l = { &list, xalloc((path_count + 1) * sizeof(struct buf)), xalloc(path_count + 1), path_count };
-    int r = load(&l, delta_path, paths, err);
+    int r = load(&list, delta_path, paths, path_count, err);
 
-    for (size_t i = 0; i < path_count; i++)
-        buf_done(&l.filters[i]);
-    free(l.filters);
-    free(l.is_used);
     if (r < 0)
         return r;
     *ret = list;
@@ -362,6 +364,7 @@ void edit_list_done(struct edit_list *list)
         free(list->unseen[i]);
     free(list->items);
     free(list->unseen);
+    path_set_done(&list->chosen);
     diary_done(&list->diary);
     delta_about_done(&list->delta);
     cleanup_fd(&list->base_fd);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
+#include "base/path_set.h"
 #include "fence/change.h"
 #include "fence/delta.h"
 #include "review/diary.h"
@@ -22,11 +23,13 @@ struct edit {
     struct stat was; /* in the base; st_mode 0: nothing there */
     mode_t now;      /* 0: nothing there */
     uint64_t now_bytes;
+    size_t chosen_at; /* which of the paths that were asked for is its own, from 1; 0: none, it is one above it or all */
 };
 
 struct edit_list {
     struct edit *items; /* owned; by path, parents before what is in them */
     size_t count, cap;
+    struct path_set chosen; /* the paths that were asked for; those that name a change are marked. Empty: all changes */
     struct diary diary;
     struct delta_about delta;
     int base_fd;   /* owned */
@@ -42,6 +45,9 @@ struct edit_list {
 /* All, or those at and below `paths`: from the root of the base, with or without a leading slash, or as the host has them. */
 int edit_list_load(const char *delta_path, const char *const *paths, size_t path_count, struct edit_list *ret, struct err *err);
 void edit_list_done(struct edit_list *list);
+
+/* Such a path as `chosen` has it. */
+int edit_list_clean(const struct edit_list *list, const char *path, struct buf *out, struct err *err);
 
 /* Whether it is about a file or a link, before or after: about more than a directory. */
 bool edit_is_file(const struct edit *edit);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/path.h"
+#include "base/path_set.h"
 #include "review/landing.h"
 
 static bool is_about_hunks(const struct selection_file *file)
@@ -13,40 +13,29 @@ static bool is_about_hunks(const struct selection_file *file)
     return file->hunk_id_count > 0 || file->range_count > 0;
 }
 
-/* As edits have their paths: without a leading slash, clean. */
-static bool is_path(const char *given, const char *path)
+const struct selection_file *selection_hunks_of(const struct selection *selection, const struct edit *edit)
 {
-    autodone(buf) struct buf clean = BUF_EMPTY;
+    const struct selection_file *file = edit->chosen_at ? &selection->files[edit->chosen_at - 1] : NULL;
 
-    return path_clean(given, strlen(given), &clean) == 0 && strcmp(clean.data + 1, path) == 0;
-}
-
-const struct selection_file *selection_hunks_of(const struct selection *selection, const char *path)
-{
-    for (size_t i = 0; i < selection->file_count; i++) {
-        const struct selection_file *file = &selection->files[i];
-        if (is_about_hunks(file) && is_path(file->path, path))
-            return file;
-    }
-    return NULL;
+    return file && is_about_hunks(file) ? file : NULL;
 }
 
 /* Hunks of a path, and beside them the path or something above it as a whole, cannot both be meant. */
-static int check_entries(const struct selection *selection, struct err *err)
+static int check_entries(const struct selection *selection, const struct edit_list *list, struct err *err)
 {
+    autodone(buf) struct buf path = BUF_EMPTY;
+
     for (size_t i = 0; i < selection->file_count; i++) {
-        autodone(buf) struct buf path = BUF_EMPTY;
         const char *given = selection->files[i].path;
-        if (!is_about_hunks(&selection->files[i]) || path_clean(given, strlen(given), &path) < 0)
+        if (!is_about_hunks(&selection->files[i]))
             continue;
-        for (size_t k = 0; k < selection->file_count; k++) {
-            autodone(buf) struct buf other = BUF_EMPTY;
-            const char *too = selection->files[k].path;
-            if (k == i || path_clean(too, strlen(too), &other) < 0 || !path_is_beneath(other.data, path.data))
-                continue;
-            autofree char *shown = landing_quote(given);
-            return err_invalid(err, "%s is named twice, as a whole and by hunks", shown);
-        }
+        int r = edit_list_clean(list, given, &path, err);
+        if (r < 0)
+            return r;
+        if (path_set_at(&list->chosen, path.data)->count == 1 && !path_set_above(&list->chosen, path.data))
+            continue;
+        autofree char *shown = landing_quote(given);
+        return err_invalid(err, "%s is named twice, as a whole and by hunks", shown);
     }
     return 0;
 }
@@ -54,15 +43,16 @@ static int check_entries(const struct selection *selection, struct err *err)
 /* Hunks are parts of a file that is one before and after, or is not there at all on one side. */
 static int check_hunks(const struct selection *selection, const struct edit_list *list, struct err *err)
 {
+    autofree bool *has_hunks = xalloc(selection->file_count + 1);
+
+    for (size_t i = 0; i < list->count; i++) {
+        const struct edit *edit = &list->items[i];
+        if (edit->chosen_at && (!edit->now || S_ISREG(edit->now)) && (!edit->was.st_mode || S_ISREG(edit->was.st_mode)))
+            has_hunks[edit->chosen_at - 1] = true;
+    }
     for (size_t i = 0; i < selection->file_count; i++) {
         const struct selection_file *file = &selection->files[i];
-        bool found = !is_about_hunks(file);
-        for (size_t k = 0; k < list->count && !found; k++) {
-            const struct edit *edit = &list->items[k];
-            found = is_path(file->path, edit->path) && (!edit->now || S_ISREG(edit->now)) &&
-                    (!edit->was.st_mode || S_ISREG(edit->was.st_mode));
-        }
-        if (found)
+        if (has_hunks[i] || !is_about_hunks(file))
             continue;
         autofree char *shown = landing_quote(file->path);
         return err_invalid(err, "%s is no file that has hunks", shown);
@@ -74,12 +64,12 @@ int selection_load(const struct selection *selection, const char *delta_path, st
 {
     autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
     autofree const char **paths = xalloc((selection->file_count + 1) * sizeof(*paths));
-    int r = check_entries(selection, err);
 
     for (size_t i = 0; i < selection->file_count; i++)
         paths[i] = selection->files[i].path;
+    int r = edit_list_load(delta_path, paths, selection->file_count, &list, err);
     if (r == 0)
-        r = edit_list_load(delta_path, paths, selection->file_count, &list, err);
+        r = check_entries(selection, &list, err);
     if (r < 0)
         return r;
     if (list.unmatched) {

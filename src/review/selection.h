@@ -33,11 +33,12 @@ struct selection {
 
 #define SELECTION_ALL ((struct selection){ .files = NULL })
 
-/* Those chosen. A path without changes is ERR_NOT_FOUND, two entries for a path or hunks of a directory are ERR_INVALID_ARGUMENT. */
+/* Those chosen. A path without changes is ERR_NOT_FOUND; hunks of a path that is also named as a whole, or of a directory, are
+ * ERR_INVALID_ARGUMENT. */
 int selection_load(const struct selection *selection, const char *delta_path, struct edit_list *ret, struct err *err);
 
-/* The entry that speaks of hunks of this path; NULL: all of the edit is meant. */
-const struct selection_file *selection_hunks_of(const struct selection *selection, const char *path);
+/* The entry that speaks of hunks of this edit, one of those that were loaded; NULL: all of it is meant. */
+const struct selection_file *selection_hunks_of(const struct selection *selection, const struct edit *edit);
 
 /* Fills `chosen`, one for each hunk of the list; how many. An id that none has is ERR_ABORTED with the reason HUNK_UNKNOWN: the file
  * was changed since it was looked at. */

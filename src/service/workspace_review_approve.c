@@ -143,7 +143,7 @@ static int check_unchanged(const struct edit_list *list, const struct edit *edit
         return 1;
     if (!shown || !*shown->hash)
         return shown && edit->now == 0;
-    bool is_by_hunk = selection_hunks_of(expected->selection, edit->path);
+    bool is_by_hunk = selection_hunks_of(expected->selection, edit);
     struct expectation one = { edit->path, shown->hash, is_by_hunk ? shown->standing : NULL };
     return expectation_check(list, edit, re, &(struct expectation_list){ .items = &one, .count = 1 }, err);
 }
