@@ -311,8 +311,9 @@ static int on_below(const struct file_entry *entry, void *cookie)
 /* Whoever has read of a path that it was covered must read that it is not any more. */
 static int tell_all(const struct drop_place *at, const struct drop_list *list)
 {
-    autofd int fd = path_open_beneath(at->meta_fd, "changes", O_WRONLY | O_APPEND | O_CREAT, 0600);
+    autofd int fd = path_open_beneath(at->meta_fd, "changes", O_RDWR | O_APPEND | O_CREAT, 0600);
     struct gone_paths gone = { 0 };
+    struct stat before = { 0 };
     struct err err = ERR_NONE;
     int r;
 
@@ -324,7 +325,9 @@ static int tell_all(const struct drop_place *at, const struct drop_list *list)
         /* A file is no directory to walk, and what is not there has nothing beneath it. */
         file_walk(at->data_fd, list->items[i].path, on_below, &below, &err);
     }
-    r = fd < 0 ? fd : drop_tell(fd, (const char *const *) gone.paths, gone.count);
+    r = fd < 0 ? fd : fstat(fd, &before) < 0 ? -errno : drop_tell(fd, (const char *const *) gone.paths, gone.count);
+    if (r == 0)
+        record_gist_at_rest(at->meta_fd, at->data_fd, at->base_fd, fd, before.st_size);
     for (size_t i = 0; i < gone.count; i++) {
         served_will_drop_at_rest(at->meta_fd, at->data_fd, at->base_fd, gone.paths[i]);
         free(gone.paths[i]);

@@ -15,7 +15,7 @@ enum kind {
     ATTRS,
     KINDS,
     DROPPED = KINDS, /* what was told before does not count */
-    OTHER,
+    OTHER,           /* what a base file was, or what somebody decided */
 };
 
 struct mention {
@@ -72,7 +72,7 @@ static void take_line(struct gist *g, size_t at, size_t len, int64_t young_ns)
         return;
     kind = kind_of(line.change.data);
     vec_room(&g->lines, &g->line_cap, g->line_count);
-    g->lines[g->line_count++] = (struct gist_line){ at, len + 1, kind >= KINDS || line.time_ns > young_ns };
+    g->lines[g->line_count++] = (struct gist_line){ at, len + 1, line.time_ns > young_ns };
     mention(g, &line.path, kind);
     if (kind == GONE && line.to.len > 0)
         mention(g, &line.to, CAME);
@@ -87,21 +87,12 @@ static int by_path_and_line(const void *a, const void *b, void *cookie)
     return r ? r : x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* All of one path. What was said before it left the delta last says nothing any more. */
-static void judge(struct gist *g, const struct mention *some, size_t count)
+/* Of those of one kind, the first and the last. */
+static void keep_ends(struct gist *g, const struct mention *some, size_t count)
 {
     const struct mention *last[KINDS] = { NULL };
-    size_t from = 0;
-    bool is_open = false;
 
     for (size_t i = 0; i < count; i++) {
-        is_open |= !g->lines[some[i].line].stays;
-        if (some[i].kind == DROPPED)
-            from = i + 1;
-    }
-    if (!is_open || !g->is_there(g->paths.data + some->path, g->cookie))
-        return;
-    for (size_t i = from; i < count; i++) {
         if (some[i].kind >= KINDS)
             continue;
         if (!last[some[i].kind])
@@ -112,6 +103,25 @@ static void judge(struct gist *g, const struct mention *some, size_t count)
         if (last[kind])
             g->lines[last[kind]->line].stays = true;
     }
+}
+
+/* All of one path. What was said before it left the delta last, whatever it was, says nothing any more. */
+static void judge(struct gist *g, const struct mention *some, size_t count)
+{
+    size_t from = 0;
+    bool is_open = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (some[i].kind == DROPPED)
+            from = i;
+    }
+    for (size_t i = from; i < count; i++) {
+        if (some[i].kind >= KINDS)
+            g->lines[some[i].line].stays = true;
+        is_open |= !g->lines[some[i].line].stays;
+    }
+    if (is_open && g->is_there(g->paths.data + some->path, g->cookie))
+        keep_ends(g, some + from, count - from);
 }
 
 static void judge_all(struct gist *g)

@@ -2,8 +2,9 @@
  * The gist of a delta's diary (record.h): those of its lines from which a reader still learns something. A program that makes ever new names
  * and removes them again fills the diary with lines about nothing; whoever owns it writes the gist in its place now and then.
  *
- * Lines stay if they say what a base file was (they are told once), or what somebody decided; of the others, for each path that is
- * there, the first and the last of a kind since the path last left the delta. review/diary.c reads the same from them.
+ * Nothing stays that was said of a path before it last left the delta: what was approved over and over is told once. Of the rest, lines
+ * stay if they say what a base file was (they are told once), or what somebody decided; of the others, for each path that is there,
+ * the first and the last of a kind. review/diary.c reads the same from them.
  */
 #pragma once
 

@@ -38,6 +38,10 @@ int record_keep_pre_image(struct fence *f, int base_fd, char out[32]);
 /* What was told of these paths, no leading slash, does not count from here on: they left the delta. */
 int record_dropped(struct record *record, const char *const *paths, size_t count);
 
+/* Writes the gist of a diary that was appended to, whose descriptor may read it, in its place. Nobody else uses the delta; and as the one
+ * before tells the same, nobody minds if it cannot be. */
+void record_gist_at_rest(int meta_fd, int data_fd, int base_fd, int diary_fd, off_t size_before);
+
 /* What it tells of is in the base by now. */
 void record_clear(struct record *record);
 

@@ -12,8 +12,8 @@
 #include "fence/gist.h"
 #include "fence/record_int.h"
 
-#define GIST_FROM ((off_t) 4 << 20) /* smaller ones are left as they are */
-#define GIST_GROWTH 3               /* and so are those that have not grown by this since */
+#define GIST_FROM ((off_t) 256 << 10) /* smaller ones are left as they are: whoever reviews reads them whole */
+#define GIST_GROWTH 3                 /* and so are those that have not grown by this since */
 #define YOUNG_NS (5 * CLOCK_NS_PER_SEC)
 
 /*
@@ -24,8 +24,8 @@
  * make sure that it is the one that has the name.
  */
 struct gisting {
-    struct fence *f;
-    struct record *record;
+    struct record *record; /* NULL: of a delta at rest */
+    int meta_fd, data_fd, base_fd;
     off_t size; /* of what was there */
     uint64_t cleared;
     struct file_pending file;
@@ -57,9 +57,9 @@ void record_set_gist(struct record *record, off_t from_bytes, int64_t young_ns)
 static bool is_there(const char *path, void *cookie)
 {
     const struct gisting *g = cookie;
-    const int layers[] = { g->f->data_fd, g->f->base_fd };
+    const int layers[] = { g->data_fd, g->base_fd };
 
-    if (atomic_load(&g->record->is_ending))
+    if (g->record && atomic_load(&g->record->is_ending))
         return true;
     for (size_t i = 0; i < ARRAY_LEN(layers); i++) {
         int fd = path_open_beneath(layers[i], path, O_PATH, 0);
@@ -73,7 +73,7 @@ static bool is_there(const char *path, void *cookie)
 }
 
 /* The gist of what was there, on disk, without a name yet. -ECANCELED: it is not worth it. */
-static int make(struct gisting *g)
+static int make(struct gisting *g, int fd, int64_t young_ns)
 {
     autodone(buf) struct buf gist = BUF_EMPTY;
     autofree char *text = malloc((size_t) g->size);
@@ -82,13 +82,16 @@ static int make(struct gisting *g)
 
     if (!text)
         return -ENOMEM;
-    len = fd_pread_full(g->record->fd, text, (size_t) g->size, 0);
-    if (len < 0)
-        return (int) len;
-    gist_of(text, (size_t) len, clock_wall_ns() - g->record->young_ns, is_there, g, &gist);
-    if (len < g->size || gist.len > (size_t) len / 2)
+    len = fd_pread_full(fd, text, (size_t) g->size, 0);
+    if (len < g->size)
+        return len < 0 ? (int) len : -ECANCELED;
+    /* Others may have had their say between our look at the size and our last line: a line that is not there as a whole comes after. */
+    while (g->size > 0 && text[g->size - 1] != '\n')
+        g->size--;
+    gist_of(text, (size_t) g->size, young_ns, is_there, g, &gist);
+    if (gist.len > (size_t) g->size / 2)
         return -ECANCELED;
-    r = file_replace_begin(g->f->meta_fd, RECORD_NAME, 0600, &g->file);
+    r = file_replace_begin(g->meta_fd, RECORD_NAME, 0600, &g->file);
     if (r == 0)
         r = fd_write_full(g->file.fd, gist.data, gist.len);
     return r == 0 && fsync(g->file.fd) < 0 ? -errno : r;
@@ -132,7 +135,7 @@ static void *work(void *cookie)
 {
     struct gisting *g = cookie;
     struct record *record = g->record;
-    int r = make(g);
+    int r = make(g, record->fd, clock_wall_ns() - record->young_ns);
 
     pthread_mutex_lock(&record->lock);
     if (r == 0)
@@ -155,7 +158,10 @@ void record_gist_consider(struct fence *f, struct record *record)
     if (record->has_thread)
         pthread_join(record->gist_thread, NULL);
     g = xnew(struct gisting);
-    *g = (struct gisting){ f, record, record->size, record->cleared, FILE_PENDING_NONE };
+    *g = (struct gisting){ .record = record, .meta_fd = f->meta_fd, .data_fd = f->data_fd, .base_fd = f->base_fd };
+    g->size = record->size;
+    g->cleared = record->cleared;
+    g->file = FILE_PENDING_NONE;
     record->has_thread = record->is_gisting = pthread_create(&record->gist_thread, NULL, work, g) == 0;
     if (!record->has_thread) {
         record->gist_at = record->size * GIST_GROWTH;
@@ -184,4 +190,20 @@ void record_await_gist(struct record *record)
     pthread_mutex_unlock(&record->lock);
     if (has_thread)
         pthread_join(thread, NULL);
+}
+
+/* Each time that it has grown by as much again: what is not worth it is not tried for each line. */
+void record_gist_at_rest(int meta_fd, int data_fd, int base_fd, int diary_fd, off_t size_before)
+{
+    struct gisting g = { .meta_fd = meta_fd, .data_fd = data_fd, .base_fd = base_fd, .file = FILE_PENDING_NONE };
+    struct stat st;
+
+    if (fstat(diary_fd, &st) < 0 || st.st_size / GIST_FROM == size_before / GIST_FROM || flock(diary_fd, LOCK_EX | LOCK_NB) < 0)
+        return;
+    g.size = st.st_size;
+    /* Nobody is in the middle of anything. */
+    if (make(&g, diary_fd, INT64_MAX) == 0 && g.size == st.st_size)
+        file_replace_commit(&g.file);
+    file_replace_abort(&g.file);
+    flock(diary_fd, LOCK_UN);
 }

@@ -370,6 +370,34 @@ static void an_operation_that_does_not_end_is_waited_for_in_vain(void **state)
     fixture_done(&x);
 }
 
+/* Drivers without a fence have nobody else who would do it. */
+static void a_diary_does_not_grow_with_what_was_dropped(void **state)
+{
+    static const char line[] =
+        "{\"time_ns\":1,\"change\":\"applied\",\"path\":\"f\"}\n{\"time_ns\":2,\"change\":\"dropped\",\"path\":\"f\"}\n";
+    struct fixture x;
+    autodone(buf) struct buf text = BUF_EMPTY;
+
+    (void) state;
+    begin(&x);
+    write_text(&x, walk(&x, "f", NULL), "AGENT", 0);
+    write_text(&x, walk(&x, "g", NULL), "AGENT", 0);
+    fixture_close(&x);
+    autofd int fd = openat(x.fd, "delta/meta/changes", O_WRONLY | O_APPEND | O_CLOEXEC);
+    while (lseek(fd, 0, SEEK_END) < (256 << 10) - 60)
+        assert_int_equal(write(fd, line, sizeof(line) - 1), sizeof(line) - 1);
+    drop_at_rest(&x, "/f");
+    drop_at_rest(&x, "/new-and-unknown");
+    assert_int_equal(file_read(x.fd, "delta/meta/changes", 1 << 24, &text), 0);
+    assert_in_range(text.len, 200, 2000);
+    assert_non_null(strstr(text.data, "\"copied-up\",\"path\":\"g\""));
+    assert_non_null(strstr(text.data, "\"dropped\",\"path\":\"f\""));
+    assert_null(strstr(text.data, "\"time_ns\":2,"));
+    fixture_open(&x, all, 1 << 30);
+    assert_content(&x, walk(&x, "g", NULL), "AGENTg");
+    fixture_done(&x);
+}
+
 static void a_delta_in_use_is_not_touched_from_outside(void **state)
 {
     struct fixture x;
@@ -680,6 +708,7 @@ int main(void)
         cmocka_unit_test(a_directory_that_a_rule_promised_stays),
         cmocka_unit_test(more_paths_than_are_synced_one_by_one),
         cmocka_unit_test(an_operation_that_does_not_end_is_waited_for_in_vain),
+        cmocka_unit_test(a_diary_does_not_grow_with_what_was_dropped),
         cmocka_unit_test(a_delta_in_use_is_not_touched_from_outside),
         cmocka_unit_test(whoever_is_killed_is_finished_at_the_next_mount),
         cmocka_unit_test(any_tree_is_what_it_was_but_for_what_was_dropped),

@@ -1,8 +1,11 @@
 /* The diary: what is told of changes, and that going round in circles does not fill it. */
 #include "fence_fixture.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -196,6 +199,72 @@ static void what_comes_back_is_told_again(void **state)
     fixture_done(&x);
 }
 
+/* As those who apply changes do it (review/diary.c). */
+static void say_in_between(struct fixture *x)
+{
+    for (;;) {
+        autofd int fd = openat(x->fd, "delta/meta/changes", O_WRONLY | O_APPEND | O_CLOEXEC);
+        struct stat st;
+
+        assert_true(fd >= 0);
+        assert_int_equal(flock(fd, LOCK_EX), 0);
+        assert_int_equal(fstat(fd, &st), 0);
+        if (st.st_nlink == 0)
+            continue;
+        dprintf(fd, "{\"time_ns\":1,\"change\":\"dropped\",\"path\":\"theirs\"}\n");
+        return;
+    }
+}
+
+struct others {
+    struct fixture *x;
+    atomic_bool is_over;
+};
+
+static void *say_often(void *arg)
+{
+    struct others *o = arg;
+
+    while (!atomic_load(&o->is_over))
+        say_in_between(o->x);
+    return NULL;
+}
+
+/* All up to the last newline: behind that somebody may be about to write. */
+static void check_lines(struct fixture *x)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    const char *end;
+
+    assert_int_equal(file_read(x->fd, "delta/meta/changes", 1 << 26, &text), 0);
+    for (const char *at = text.data; at && (end = strchr(at, '\n')); at = end + 1) {
+        if (strncmp(at, "{\"time_ns\":", 11) != 0 || end[-1] != '}')
+            fail_msg("no whole line: %.*s", (int) (end - at), at);
+    }
+}
+
+static void what_others_say_meanwhile_stays_whole(void **state)
+{
+    struct fixture x;
+    struct others o = { .x = &x };
+    pthread_t thread;
+
+    (void) state;
+    begin(&x);
+    assert_int_equal(pthread_create(&thread, NULL, say_often, &o), 0);
+    for (int i = 0; i < 40; i++) {
+        record_set_gist(x.fence->record, 4096, 0);
+        churn(&x, 20);
+        record_await_gist(x.fence->record);
+        check_lines(&x);
+    }
+    atomic_store(&o.is_over, true);
+    pthread_join(thread, NULL);
+    say_in_between(&x);
+    assert_true(count(&x, "\"dropped\",\"path\":\"theirs\"") > 0);
+    fixture_done(&x);
+}
+
 /* It may not have happened yet. */
 static void what_is_young_stays(void **state)
 {
@@ -290,6 +359,7 @@ int main(void)
         cmocka_unit_test(a_new_place_is_told),
         cmocka_unit_test(what_came_and_went_is_forgotten),
         cmocka_unit_test(what_comes_back_is_told_again),
+        cmocka_unit_test(what_others_say_meanwhile_stays_whole),
         cmocka_unit_test(what_is_young_stays),
         cmocka_unit_test(a_torn_line_is_the_only_one_lost),
         cmocka_unit_test(a_kill_leaves_a_whole_diary),

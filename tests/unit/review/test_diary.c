@@ -245,12 +245,33 @@ static void the_gist_of_much_about_little_is_short(void **state)
     assert_in_range(gist.len, 100, 6000);
 }
 
+/* Written, approved, and out of the delta: again and again. */
+static void the_gist_of_many_approvals_is_that_of_one(void **state)
+{
+    autodone(buf) struct buf text = BUF_EMPTY, gist = BUF_EMPTY;
+
+    (void) state;
+    for (int i = 0; i < 5000; i++) {
+        for (int k = 0; k < 3; k++) {
+            static const char *const lines[] = { "\"copied-up\"", "\"applied\"", "\"dropped\"" };
+            buf_addf(&text, "{\"time_ns\":%d,\"change\":%s,\"path\":\"a\"%s}\n", 10 * i + k, lines[k],
+                     k < 2 ? ",\"base\":{\"ino\":7,\"size\":1,\"mtime_ns\":5,\"mode\":420}" : "");
+        }
+    }
+    gist_of(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
+    assert_string_equal(gist.data, "{\"time_ns\":49992,\"change\":\"dropped\",\"path\":\"a\"}\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        world_test(lines_are_read_as_they_were_written), world_test(the_first_word_about_the_base_counts),
-        world_test(what_is_no_line_is_passed_over),      world_test(what_was_applied_is_written_so_that_it_can_be_read),
-        world_test(the_gist_of_a_diary_tells_the_same),  cmocka_unit_test(the_gist_of_much_about_little_is_short),
+        world_test(lines_are_read_as_they_were_written),
+        world_test(the_first_word_about_the_base_counts),
+        world_test(what_is_no_line_is_passed_over),
+        world_test(what_was_applied_is_written_so_that_it_can_be_read),
+        world_test(the_gist_of_a_diary_tells_the_same),
+        cmocka_unit_test(the_gist_of_much_about_little_is_short),
+        cmocka_unit_test(the_gist_of_many_approvals_is_that_of_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
