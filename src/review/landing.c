@@ -242,21 +242,30 @@ static int say_failed(const struct step_log *log, size_t step, int r, struct err
     return err_errno(err, r, "writing %s; nothing was changed", shown);
 }
 
-/* All steps back. What could not be, stays in the journal for the next attempt. */
+int landing_take_back(const struct landing_site *site, int record_fd, struct step_log *log, size_t *ret_left)
+{
+    int r = step_log_take_back(site->base_fd, record_fd, log, ret_left);
+
+    if (r < 0)
+        return r;
+    step_log_sync(site->base_fd, log);
+    return step_log_mark(record_fd, log, LANDING_TAKEN_BACK);
+}
+
+/* All steps back. What could not be is, the next time: it will be answered that nothing was changed, so the journal says first that it is not
+ * to be gone on with. */
 static int give_up(const struct landing_site *site, int record_fd, struct step_log *log, size_t failed, int r, struct err *err)
 {
     size_t left;
-    int back = step_log_take_back(site->base_fd, record_fd, log, &left);
 
+    step_log_mark(record_fd, log, LANDING_GIVEN_UP);
+    fault("landing-given-up");
+    landing_take_back(site, record_fd, log, &left);
     say_failed(log, failed, r, err);
-    if (back < 0 || left != SIZE_MAX) {
+    if (left != SIZE_MAX) {
         autofree char *shown = landing_quote(log->steps[left].path);
         err_wrap(err, r, "%s could not be put back", shown);
     }
-    if (back < 0)
-        return r;
-    step_log_sync(site->base_fd, log);
-    step_log_mark(record_fd, log, LANDING_TAKEN_BACK);
     return r;
 }
 
@@ -283,14 +292,12 @@ static void take_text(struct buf *to, const struct buf *from)
         buf_add(to, from->data ? from->data : "", from->len);
 }
 
-/* A journal that could not be synced may be there all the same. It must not be found. */
+/* A journal that could not be synced may be there all the same, and must not be found: it gets the name of one that was taken back. The one
+ * before it gets it otherwise, and still knows what was staged: to rename a file needs neither room nor descriptors. */
 static void withdraw(struct landing *l)
 {
-    struct step_log log = STEP_LOG_EMPTY;
-
-    if (step_log_read(l->record_fd, &log) < 0 || log.state == LANDING_INTENT)
-        unlinkat(l->record_fd, STEP_LOG_NAME, 0);
-    step_log_done(&log);
+    step_log_mark(l->record_fd, &l->log, LANDING_TAKEN_BACK);
+    l->log.state = LANDING_STAGING;
 }
 
 int landing_commit(struct landing *l, const struct buf *notes, const struct buf *back, const struct buf *drops, struct err *err)
@@ -304,7 +311,6 @@ int landing_commit(struct landing *l, const struct buf *notes, const struct buf 
     l->log.state = LANDING_INTENT;
     r = step_log_write(l->record_fd, &l->log);
     if (r < 0) {
-        l->log.state = LANDING_STAGING;
         withdraw(l);
         return err_errno(err, r, "noting what is about to be written; nothing was changed");
     }

@@ -80,6 +80,7 @@ enum landing_state {
     LANDING_DONE,
     LANDING_NOTED, /* all is said and done */
     LANDING_TAKEN_BACK,
+    LANDING_GIVEN_UP, /* to be taken back, of which something is left to do */
 };
 
 /* Finishes or removes what was cut short. Nobody else may be at work on these records or this project. */

@@ -91,6 +91,9 @@ struct wished *landing_find(const struct landing *landing, const char *path, siz
 
 /* The rest of the way for a journal on disk: all steps, or all back; then tidying up. */
 int landing_land(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err);
+
+/* `ret_left`: the last step that is not as it was; SIZE_MAX: all are. Those of which somebody has made something else stay so. */
+int landing_take_back(const struct landing_site *site, int record_fd, struct step_log *log, size_t *ret_left);
 int landing_settle_log(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err);
 
 /* Of which nothing has come, and which can be removed with all it staged. */

@@ -89,10 +89,13 @@ struct recovery {
 
 static int recover_log(struct recovery *re, const char *id, int record_fd, struct step_log *log)
 {
+    size_t left;
     int r = 0;
 
     if (log->state == LANDING_INTENT)
         r = landing_land(re->site, record_fd, log, re->err);
+    else if (log->state == LANDING_GIVEN_UP)
+        r = landing_take_back(re->site, record_fd, log, &left);
     /* Given up for good: the project is as it was before. */
     if (r < 0 && log->state == LANDING_TAKEN_BACK)
         r = 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/file.h"
@@ -37,15 +38,20 @@ char *landing_temp_beside(const char *path)
 /* ---- units ---- */
 
 /* How much of the path is there: the length of the shortest beginning that is no directory in the project. */
-static size_t missing_from(int base_fd, const char *path)
+static int missing_from(int base_fd, const char *path, size_t *ret_len)
 {
     for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
         autofree char *beginning = xdupn(path, (size_t) (slash - path));
         autofd int fd = path_open_beneath(base_fd, beginning, O_PATH | O_DIRECTORY, 0);
-        if (fd < 0)
-            return (size_t) (slash - path);
+        if (err_errno_is_short(fd))
+            return fd;
+        if (fd < 0) {
+            *ret_len = (size_t) (slash - path);
+            return 0;
+        }
     }
-    return strlen(path);
+    *ret_len = strlen(path);
+    return 0;
 }
 
 /* A file keeps its owner; what is new belongs to whoever has the directory. */
@@ -93,9 +99,11 @@ static int add_unit(struct landing *l, const struct wished *w, size_t len)
 
 static int plan_one(struct landing *l, struct wished *w)
 {
-    size_t len = missing_from(l->site.base_fd, w->wish.path);
-    int r = 0;
+    size_t len = 0;
+    int r = missing_from(l->site.base_fd, w->wish.path, &len);
 
+    if (r < 0)
+        return r;
     w->unit = w->wish.path[len] ? find_unit(l, w->wish.path, len) : LANDING_NO_UNIT;
     if (w->unit == LANDING_NO_UNIT) {
         r = add_unit(l, w, len);

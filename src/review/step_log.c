@@ -16,7 +16,7 @@
 
 static const char *const state_names[] = {
     [LANDING_STAGING] = "staging", [LANDING_INTENT] = "intent",         [LANDING_DONE] = "done",
-    [LANDING_NOTED] = "noted",     [LANDING_TAKEN_BACK] = "taken-back",
+    [LANDING_NOTED] = "noted",     [LANDING_TAKEN_BACK] = "taken-back", [LANDING_GIVEN_UP] = "given-up",
 };
 
 static const char *const kind_names[] = {
@@ -229,7 +229,7 @@ static bool parse(struct log_scan *s, struct step_log *log)
 /* What it has come to is told by its name as well: a disk that is full lets a file be renamed, but not written anew. */
 static const char *const names[] = {
     [LANDING_STAGING] = STEP_LOG_NAME, [LANDING_INTENT] = STEP_LOG_NAME, [LANDING_DONE] = "done",
-    [LANDING_NOTED] = "noted",         [LANDING_TAKEN_BACK] = "back",
+    [LANDING_NOTED] = "noted",         [LANDING_TAKEN_BACK] = "back",    [LANDING_GIVEN_UP] = "given-up",
 };
 
 int step_log_mark(int record_fd, struct step_log *log, enum landing_state state)
@@ -244,7 +244,8 @@ int step_log_mark(int record_fd, struct step_log *log, enum landing_state state)
 /* The newest name first: it is the one of most records. */
 static int read_any(int record_fd, struct buf *text, enum landing_state *ret_state)
 {
-    static const enum landing_state order[] = { LANDING_NOTED, LANDING_INTENT, LANDING_DONE, LANDING_TAKEN_BACK };
+    static const enum landing_state order[] = { LANDING_NOTED, LANDING_INTENT, LANDING_DONE, LANDING_GIVEN_UP,
+                                                LANDING_TAKEN_BACK };
     int r = -ENOENT;
 
     for (size_t i = 0; i < ARRAY_LEN(order) && r == -ENOENT; i++) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -157,15 +158,17 @@ static int land_remove(int base_fd, const struct step *step)
     return -ESTALE;
 }
 
-static bool is_empty(int dirfd, const char *name)
+/* 1, 0, or -errno for who is short of something; what may not be looked at is none of ours. */
+static int is_empty(int dirfd, const char *name)
 {
-    int fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+    int fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0), r;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     size_t entries = 0;
 
     if (!dir) {
+        r = fd < 0 ? fd : -errno;
         cleanup_fd(&fd);
-        return false;
+        return err_errno_is_short(r) ? r : 0;
     }
     while (readdir(dir))
         entries++;
@@ -184,14 +187,21 @@ static int land_rmdir(int base_fd, const struct step *step)
     if (!S_ISDIR(path.st.st_mode) || path.st.st_ino != step->was.ino)
         return 0;
     r = spot_open(base_fd, step->temp, &temp);
-    if (r < 0 || temp.st.st_mode || !is_empty(path.dirfd, path.name))
+    if (r < 0 || temp.st.st_mode)
+        return r;
+    r = is_empty(path.dirfd, path.name);
+    if (r <= 0)
         return r;
     r = move(&path, &temp);
     if (r == -EBUSY || r == -EXDEV) /* something is mounted there */
         return 0;
-    if (r < 0 || is_empty(temp.dirfd, temp.name))
+    if (r < 0)
         return r;
-    return move(&temp, &path);
+    int empty = is_empty(temp.dirfd, temp.name);
+    if (empty > 0)
+        return 0;
+    r = move(&temp, &path);
+    return r < 0 ? r : empty;
 }
 
 /* By the O_PATH descriptor: a file that we may not read gets its mode as well, and no link is followed. Set-group-ID of a directory is

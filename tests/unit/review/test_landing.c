@@ -1,6 +1,7 @@
 /*
- * An approval that is killed, or finds the disk full, at every single call that changes something: afterwards the project is as before or
- * as after, whole, and the next run goes on. The calls are counted where they are made, so no point can be forgotten.
+ * An approval that is killed, or finds the disk full, at every single call that changes something, or no descriptor at every single one that
+ * opens something: afterwards the project is as before or as after, whole, and the next run goes on. The calls are counted where they are
+ * made, so no point can be forgotten.
  */
 #include "review/approve.h"
 
@@ -15,7 +16,7 @@
 #include "base/id.h"
 #include "review/undo.h"
 
-enum trouble { NONE, KILL, FULL_ONCE, FULL_FROM, SAVE };
+enum trouble { NONE, KILL, FULL_ONCE, FULL_FROM, SAVE, NO_FDS_ONCE, NO_FDS_FROM };
 
 static struct {
     enum trouble trouble;
@@ -33,9 +34,27 @@ static void save(const char *path)
     }
 }
 
+static bool is_about_fds(void)
+{
+    return faults.trouble == NO_FDS_ONCE || faults.trouble == NO_FDS_FROM;
+}
+
+/* Whether there is no descriptor for it. */
+static bool strikes_open(void)
+{
+    long call = is_about_fds() ? ++faults.calls : 0;
+    bool short_of = is_about_fds() && (faults.trouble == NO_FDS_ONCE ? call == faults.at : call >= faults.at);
+
+    if (short_of)
+        errno = EMFILE;
+    return short_of;
+}
+
 /* Whether the call fails. Removing and renaming need no room. */
 static bool strikes(bool needs_room)
 {
+    if (is_about_fds())
+        return false;
     long call = ++faults.calls;
 
     if (faults.trouble == KILL && call == faults.at) {
@@ -94,10 +113,21 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
         uint64_t flags, mode, resolve;
     } *how = (void *) (uintptr_t) c;
 
-    if (number == SYS_openat2 && (how->flags & O_CREAT) && strikes(true))
+    if (number == SYS_openat2 && (strikes_open() || ((how->flags & O_CREAT) && strikes(true))))
         return -1;
     return __real_syscall(number, a, b, c, d, e, f);
 }
+
+#define WRAP_OPEN(name, params, args)                                                                                          \
+    int __real_##name params;                                                                                                  \
+    int __wrap_##name params;                                                                                                  \
+    int __wrap_##name params                                                                                                   \
+    {                                                                                                                          \
+        return strikes_open() ? -1 : __real_##name args;                                                                       \
+    }
+
+WRAP_OPEN(open64, (const char *a, int b, mode_t c), (a, b, c))
+WRAP_OPEN(openat64, (int a, const char *b, int c, mode_t d), (a, b, c, d))
 
 /* ---- what the project is ---- */
 
@@ -288,7 +318,8 @@ static void killed_at_any_call_it_is_old_or_new(void **state)
     free(o.new);
 }
 
-/* What was reported as failed has not happened and does not happen later; what was reported as done has. */
+/* What was reported as failed has not happened and does not happen later; what was reported as done has. Without descriptors nothing can be
+ * put back either: that is done by the next one who has some. */
 static void in_trouble(enum trouble trouble)
 {
     struct outcomes o;
@@ -302,12 +333,16 @@ static void in_trouble(enum trouble trouble)
         struct world *w = inner;
         set_up(w);
         int r = run_with(w, trouble, at, NULL);
+        const char *expected = r == 1 ? o.old : o.new;
         autofree char *is = look(w);
-        if (strcmp(is, r == 1 ? o.old : o.new) != 0)
-            fail_msg("at call %ld, answered %d, the project is\n%s", at, r, is);
+        if (trouble == NO_FDS_FROM && r == 1)
+            assert_mixture(is, &o, at);
+        else if (strcmp(is, expected) != 0)
+            fail_msg("at call %ld, answered %d, the project is\n%s\nand not\n%s", at, r, is, expected);
         assert_int_equal(approve_recover(w->delta, false, &err), 0);
         autofree char *later = look(w);
-        assert_string_equal(later, is);
+        if (strcmp(later, expected) != 0)
+            fail_msg("at call %ld, answered %d, the project becomes\n%s\nand not\n%s", at, r, later, expected);
         assert_tidy(w);
         finish(w, &o, at);
         world_teardown(&inner);
@@ -332,6 +367,19 @@ static void a_disk_that_stays_full_changes_nothing(void **state)
 {
     (void) state;
     in_trouble(FULL_FROM);
+}
+
+static void one_descriptor_that_is_not_there_changes_nothing(void **state)
+{
+    (void) state;
+    in_trouble(NO_FDS_ONCE);
+}
+
+/* Also what it has staged can be taken away only later: it must be known until then. */
+static void having_no_descriptors_any_more_changes_nothing(void **state)
+{
+    (void) state;
+    in_trouble(NO_FDS_FROM);
 }
 
 /* Whenever its owner saves a file that is being replaced, deleted or moved, what was saved is there in the end, and the rest of the project is
@@ -415,14 +463,51 @@ static void an_undo_killed_at_any_call_is_done_or_not(void **state)
     free(o.new);
 }
 
+static void an_undo_without_descriptors_is_done_or_not(void **state)
+{
+    struct outcomes o;
+    long refused = 0;
+
+    (void) state;
+    learn(&o);
+    for (long at = 1;; at++) {
+        autodone(approve) struct approve approve = APPROVE_NONE;
+        struct err err = ERR_NONE;
+        void *inner = NULL;
+        world_setup(&inner);
+        struct world *w = inner;
+        set_up(w);
+        assert_int_equal(approve_all(w, &approve, &err), 0);
+        int r = run_with(w, NO_FDS_FROM, at, approve.id);
+        if (approve_recover(w->delta, false, &err) < 0)
+            fail_msg("at call %ld: %s", at, err.text);
+        autofree char *is = look(w);
+        if (strcmp(is, r == 1 ? o.new : o.old) != 0)
+            fail_msg("at call %ld, answered %d, the project becomes\n%s", at, r, is);
+        assert_tidy(w);
+        finish(w, &o, at);
+        world_teardown(&inner);
+        refused += r == 1;
+        if (r == 2)
+            break;
+    }
+    print_message("refused at %ld calls\n", refused);
+    assert_true(refused > 100);
+    free(o.old);
+    free(o.new);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_at_any_call_it_is_old_or_new),
         cmocka_unit_test(one_write_that_finds_no_room_changes_nothing),
         cmocka_unit_test(a_disk_that_stays_full_changes_nothing),
+        cmocka_unit_test(one_descriptor_that_is_not_there_changes_nothing),
+        cmocka_unit_test(having_no_descriptors_any_more_changes_nothing),
         cmocka_unit_test(what_is_saved_meanwhile_is_never_lost),
         cmocka_unit_test(an_undo_killed_at_any_call_is_done_or_not),
+        cmocka_unit_test(an_undo_without_descriptors_is_done_or_not),
     };
 
     use_memory();
