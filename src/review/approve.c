@@ -127,6 +127,19 @@ static int has_unfinished(const char *delta_path, struct err *err)
     return r < 0 ? err_errno(err, r, "reading the records of approvals") : has;
 }
 
+int approve_was_done(const char *delta_path, const char *id, struct err *err)
+{
+    autofd int fd = open(delta_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd int records_fd = fd < 0 ? -errno : path_open_beneath(fd, "meta/approvals", O_RDONLY | O_DIRECTORY, 0);
+    enum landing_state state = LANDING_STAGING;
+    int r = records_fd < 0 ? records_fd : landing_look(records_fd, id, &state);
+
+    if (r == -ENOENT)
+        return 0;
+    return r < 0 ? err_errno(err, r, "reading the record of approval '%s'", id)
+                 : state == LANDING_DONE || state == LANDING_NOTED;
+}
+
 int approve_tidy(const char *delta_path, struct err *err)
 {
     int r = has_unfinished(delta_path, err);
@@ -271,7 +284,7 @@ static int land(struct approval *a, struct err *err)
 static int perform(struct approval *a, struct err *err)
 {
     struct landing_site site = approve_site(a->locks);
-    int r = landing_new(&site, NULL, &a->landing, err);
+    int r = landing_new(&site, a->options->id, NULL, &a->landing, err);
 
     if (r < 0)
         return r;

@@ -44,6 +44,7 @@ struct approve_options {
     void *cookie;
     const char *rehearse_path; /* of a dry run: where a delta is made of what would be written (rehearsal.h); NULL: nowhere */
     const struct approve_forecast *forecast; /* NULL: of none */
+    const char *id; /* what its record shall be called, by which it can be told later whether it was done; NULL: whatever */
     const uint8_t
         *expected; /* the digest of that, when it was rehearsed: nothing else is written (-ESTALE); NULL: whatever it is */
 };
@@ -92,5 +93,8 @@ int approve_recover(const char *delta_path, bool is_held, struct err *err);
 /* The same for a delta that is about to be removed, by which nothing in the project may become half done for ever. Success also if
  * nothing can be done: the project has gone, or the record of an approval cannot be read. */
 int approve_tidy(const char *delta_path, struct err *err);
+
+/* Whether there is a record of that id, of something that was done: 1, 0 or -errno. After approve_recover() that is for good. */
+int approve_was_done(const char *delta_path, const char *id, struct err *err);
 
 const char *approve_outcome_name(enum approve_outcome outcome);

@@ -66,9 +66,9 @@ int contribution_source_open(const char *delta_path, const char *approval_id, st
     s->base_fd = path_open_real(s->delta.base_path, O_RDONLY | O_DIRECTORY);
     if (s->base_fd < 0)
         return err_errno(err, s->base_fd, "opening '%s'", s->delta.base_path);
-    autofree char *record = xprintf("approvals/%s", approval_id);
     if (id_is_valid(LANDING_ID_PREFIX, approval_id)) {
-        s->record_fd = path_open_beneath(s->delta.meta_fd, record, O_RDONLY | O_DIRECTORY, 0);
+        autofd int records = path_open_beneath(s->delta.meta_fd, "approvals", O_RDONLY | O_DIRECTORY, 0);
+        s->record_fd = records < 0 ? records : landing_open(records, approval_id);
         r = s->record_fd < 0 ? s->record_fd : step_log_read(s->record_fd, &s->log);
     }
     if (r < 0)

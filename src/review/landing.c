@@ -18,12 +18,11 @@
 
 static int make_record(struct landing *l, struct err *err)
 {
-    autofree char *kept = NULL;
-    int r;
+    autofree char *kept = xprintf("%s/kept", l->id);
+    int r = mkdirat(l->site.records_fd, l->id, 0700) < 0 ? -errno : 0;
 
-    id_new(LANDING_ID_PREFIX, l->id);
-    kept = xprintf("%s/kept", l->id);
-    r = path_mkdirs_beneath(l->site.records_fd, kept, 0700);
+    if (r == 0)
+        r = path_mkdirs_beneath(l->site.records_fd, kept, 0700);
     if (r == 0)
         l->record_fd = path_open_beneath(l->site.records_fd, l->id, O_RDONLY | O_DIRECTORY, 0);
     if (r == 0 && l->record_fd < 0)
@@ -33,7 +32,7 @@ static int make_record(struct landing *l, struct err *err)
     return r < 0 ? err_errno(err, r, "making a record of what is about to be written") : 0;
 }
 
-int landing_new(const struct landing_site *site, const char *undoes, struct landing **ret, struct err *err)
+int landing_new(const struct landing_site *site, const char *id, const char *undoes, struct landing **ret, struct err *err)
 {
     autoptr(landing) l = xnew(struct landing);
     int r;
@@ -42,6 +41,10 @@ int landing_new(const struct landing_site *site, const char *undoes, struct land
     l->record_fd = -1;
     l->log = STEP_LOG_EMPTY;
     l->log.time_ns = clock_wall_ns();
+    if (id)
+        snprintf(l->id, sizeof(l->id), "%s", id);
+    else
+        id_new(LANDING_ID_PREFIX, l->id);
     if (undoes)
         snprintf(l->log.undoes, sizeof(l->log.undoes), "%s", undoes);
     r = make_record(l, err);
@@ -337,5 +340,9 @@ int landing_settle_log(const struct landing_site *site, int record_fd, struct st
 
 int landing_settle(struct landing *l, struct err *err)
 {
-    return landing_settle_log(&l->site, l->record_fd, &l->log, err);
+    int r = landing_settle_log(&l->site, l->record_fd, &l->log, err);
+
+    if (r == 0)
+        landing_shelve(l->site.records_fd, l->id);
+    return r;
 }

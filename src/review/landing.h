@@ -47,8 +47,8 @@ struct landing_site {
     void *cookie;
 };
 
-/* `undoes` is the id of the record it takes back, or NULL. */
-int landing_new(const struct landing_site *site, const char *undoes, struct landing **ret, struct err *err);
+/* `id`: what its record shall be called, which none is yet; NULL: one is made up. `undoes` is the id of the record it takes back, or NULL. */
+int landing_new(const struct landing_site *site, const char *id, const char *undoes, struct landing **ret, struct err *err);
 
 /* Removes what was staged and not committed. */
 void landing_free(struct landing *landing);
@@ -91,8 +91,15 @@ typedef int (*landing_each_fn)(const char *id, int64_t time_ns, enum landing_sta
 
 int landing_each(int records_fd, landing_each_fn fn, void *cookie);
 
-/* Those of which something may be left to do; what the others have changed, however much that is, costs nothing. */
+/* Those of which something may be left to do; how many others there are, and what they have changed, costs nothing. */
 int landing_each_unfinished(int records_fd, landing_each_fn fn, void *cookie);
+
+/* A record's directory. Those of which nothing is left to do are in one of their own, `done`. -ENOENT: there is none. */
+int landing_open(int records_fd, const char *id);
+int landing_look(int records_fd, const char *id, enum landing_state *ret);
+
+/* Puts it where those are of which something is left to do, for who is about to remove it: cut short, that is finished by landing_recover(). */
+int landing_bring_back(int records_fd, const char *id);
 
 /* "'src/x'" for messages, not all of a long one; free it. */
 char *landing_quote(const char *path);

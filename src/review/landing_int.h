@@ -94,6 +94,9 @@ int landing_land(const struct landing_site *site, int record_fd, struct step_log
 
 /* `ret_left`: the last step that is not as it was; SIZE_MAX: all are. Those of which somebody has made something else stay so. */
 int landing_take_back(const struct landing_site *site, int record_fd, struct step_log *log, size_t *ret_left);
+
+/* Nothing is left to do: from here on nobody who looks for what is finds it. */
+void landing_shelve(int records_fd, const char *id);
 int landing_settle_log(const struct landing_site *site, int record_fd, struct step_log *log, struct err *err);
 
 /* Of which nothing has come, and which can be removed with all it staged. */

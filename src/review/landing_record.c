@@ -9,6 +9,8 @@
 #include "base/path.h"
 #include "review/landing_int.h"
 
+#define SHELF "done"
+
 struct found_record {
     char id[ID_TEXT_MAX];
     int64_t time_ns;
@@ -19,7 +21,49 @@ struct record_list {
     struct found_record *items;
     size_t count, cap;
     bool is_of_unfinished; /* the others are not even read */
+    bool shelves;          /* but put where they belong */
 };
+
+/* ---- where they are ---- */
+
+/* Cut short, or without room for it, they are where they were: the next one who has the locks tries again. */
+void landing_shelve(int records_fd, const char *id)
+{
+    autofree char *place = xprintf(SHELF "/%s", id);
+
+    if (renameat(records_fd, id, records_fd, place) < 0 && errno == ENOENT && mkdirat(records_fd, SHELF, 0700) == 0)
+        (void) !renameat(records_fd, id, records_fd, place);
+}
+
+/* Somebody may be about to put it away. */
+int landing_open(int records_fd, const char *id)
+{
+    autofree char *place = xprintf(SHELF "/%s", id);
+    int fd = path_open_beneath(records_fd, id, O_RDONLY | O_DIRECTORY, 0);
+
+    return fd == -ENOENT ? path_open_beneath(records_fd, place, O_RDONLY | O_DIRECTORY, 0) : fd;
+}
+
+int landing_look(int records_fd, const char *id, enum landing_state *ret)
+{
+    struct step_log log = STEP_LOG_EMPTY;
+    autofd int fd = landing_open(records_fd, id);
+    int r = fd < 0 ? fd : step_log_read(fd, &log);
+
+    if (r == 0)
+        *ret = log.state;
+    step_log_done(&log);
+    return r;
+}
+
+int landing_bring_back(int records_fd, const char *id)
+{
+    autofree char *place = xprintf(SHELF "/%s", id);
+
+    return renameat(records_fd, place, records_fd, id) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* ---- looking at them ---- */
 
 static int on_record(const struct file_entry *entry, void *cookie)
 {
@@ -31,8 +75,11 @@ static int on_record(const struct file_entry *entry, void *cookie)
     autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;
-    if (list->is_of_unfinished && step_log_is_noted(fd))
+    if (list->is_of_unfinished && step_log_is_noted(fd)) {
+        if (list->shelves)
+            landing_shelve(entry->dirfd, entry->name);
         return FILE_WALK_SKIP;
+    }
     int r = step_log_read(fd, &log);
     if (r < 0 && r != -ENOENT)
         return r;
@@ -56,30 +103,33 @@ static int list_records(int records_fd, struct record_list *ret)
     struct err err = ERR_NONE;
     int r = file_walk(records_fd, ".", on_record, ret, &err);
 
+    if (r == 0 && !ret->is_of_unfinished)
+        r = file_walk(records_fd, SHELF, on_record, ret, &err);
+    if (r == -ENOENT)
+        r = 0;
     if (ret->count > 0)
         qsort(ret->items, ret->count, sizeof(*ret->items), by_time);
     return r;
 }
 
-static int each(int records_fd, bool is_of_unfinished, landing_each_fn fn, void *cookie)
+static int each(int records_fd, struct record_list *list, landing_each_fn fn, void *cookie)
 {
-    struct record_list list = { .is_of_unfinished = is_of_unfinished };
-    int r = list_records(records_fd, &list);
+    int r = list_records(records_fd, list);
 
-    for (size_t i = 0; i < list.count && r == 0; i++)
-        r = fn(list.items[i].id, list.items[i].time_ns, list.items[i].state, cookie);
-    free(list.items);
+    for (size_t i = 0; i < list->count && r == 0; i++)
+        r = fn(list->items[i].id, list->items[i].time_ns, list->items[i].state, cookie);
+    free(list->items);
     return r;
 }
 
 int landing_each(int records_fd, landing_each_fn fn, void *cookie)
 {
-    return each(records_fd, false, fn, cookie);
+    return each(records_fd, &(struct record_list){ 0 }, fn, cookie);
 }
 
 int landing_each_unfinished(int records_fd, landing_each_fn fn, void *cookie)
 {
-    return each(records_fd, true, fn, cookie);
+    return each(records_fd, &(struct record_list){ .is_of_unfinished = true }, fn, cookie);
 }
 
 struct recovery {
@@ -103,6 +153,8 @@ static int recover_log(struct recovery *re, const char *id, int record_fd, struc
         r = landing_settle_log(re->site, record_fd, log, re->err);
     if (r == 0 && landing_is_spent(log))
         r = landing_remove_spent(re->site, id, log);
+    if (r == 0 && log->state == LANDING_NOTED)
+        landing_shelve(re->site->records_fd, id);
     return r;
 }
 
@@ -129,7 +181,8 @@ static int on_recover(const char *id, int64_t time_ns, enum landing_state state,
 int landing_recover(const struct landing_site *site, struct err *err)
 {
     struct recovery re = { site, err };
-    int r = landing_each_unfinished(site->records_fd, on_recover, &re);
+    struct record_list list = { .is_of_unfinished = true, .shelves = true };
+    int r = each(site->records_fd, &list, on_recover, &re);
 
     if (r < 0 && err && err->code == ERR_OK)
         err_errno(err, r, "finishing what was cut short");

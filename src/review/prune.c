@@ -47,7 +47,9 @@ static int forget_record(struct pruning *p, const char *id, int record_fd)
     file_walk(record_fd, ".", add_bytes, &p->out->bytes, &ignored);
     if (p->options->is_dry)
         return 0;
-    int r = step_log_unlink(record_fd);
+    int r = landing_bring_back(p->records_fd, id);
+    if (r == 0)
+        r = step_log_unlink(record_fd);
     fault("prune-record");
     return r < 0 ? r : file_remove_tree(p->records_fd, id);
 }
@@ -68,7 +70,7 @@ static int on_record(const char *id, int64_t time_ns, enum landing_state state, 
 {
     struct pruning *p = cookie;
     struct step_log log = STEP_LOG_EMPTY;
-    autofd int fd = path_open_beneath(p->records_fd, id, O_RDONLY | O_DIRECTORY, 0);
+    autofd int fd = landing_open(p->records_fd, id);
 
     if (fd < 0)
         return fd;
@@ -80,7 +82,10 @@ static int on_record(const char *id, int64_t time_ns, enum landing_state state, 
         listen(p, &log.back);
     }
     step_log_done(&log);
-    return r;
+    /* Half forgotten: after a power cut it may be where others are of which nothing is left to do. */
+    if (r == -ENOENT && !p->options->is_dry)
+        r = landing_bring_back(p->records_fd, id) < 0 ? r : file_remove_tree(p->records_fd, id);
+    return r == -ENOENT ? 0 : r;
 }
 
 /* ---- copies ---- */
@@ -158,6 +163,9 @@ static int peek(const struct file_entry *entry, void *cookie)
 {
     struct peeking *peeking = cookie;
 
+    /* Where those are of which nothing is left to do. */
+    if (S_ISDIR(entry->st->st_mode) && !id_is_valid(LANDING_ID_PREFIX, entry->name))
+        return FILE_WALK_ON;
     peeking->has_work = changed_ns(entry->st) < peeking->before_ns;
     return peeking->has_work ? FILE_WALK_STOP : FILE_WALK_SKIP;
 }

@@ -179,12 +179,12 @@ static void add_wishes(struct undoing *u, struct landing *landing)
     }
 }
 
-static int land(struct undoing *u, const char *id, struct err *err)
+static int land(struct undoing *u, const char *id, const char *new_id, struct err *err)
 {
     autoptr(landing) landing = NULL;
     struct err later = ERR_NONE;
     struct landing_site site = approve_site(u->locks);
-    int r = landing_new(&site, id, &landing, err);
+    int r = landing_new(&site, new_id, id, &landing, err);
 
     if (r < 0)
         return r;
@@ -212,7 +212,7 @@ static int on_entry(const char *id, int64_t time_ns, enum landing_state state, v
 {
     struct listing_entries *list = cookie;
     struct step_log log = STEP_LOG_EMPTY;
-    autofd int fd = path_open_beneath(list->records_fd, id, O_RDONLY | O_DIRECTORY, 0);
+    autofd int fd = landing_open(list->records_fd, id);
 
     if (state != LANDING_DONE && state != LANDING_NOTED)
         return 0;
@@ -234,8 +234,8 @@ static int list_entries(int records_fd, struct undo_entry **ret, size_t *ret_cou
     int r = landing_each(records_fd, on_entry, &list);
 
     for (size_t i = 0; i < list.count; i++) {
-        for (size_t k = 0; k < list.count; k++)
-            list.items[i].is_undone |= strcmp(list.items[k].undoes, list.items[i].id) == 0;
+        for (size_t k = 0; *list.items[i].undoes && k < list.count; k++)
+            list.items[k].is_undone |= strcmp(list.items[i].undoes, list.items[k].id) == 0;
     }
     if (r < 0) {
         free(list.items);
@@ -276,7 +276,7 @@ static int find_record(struct undoing *u, const char *id, struct err *err)
     if (r == 0 && found->is_undone)
         return err_set(err, ERR_FAILED_PRECONDITION, -EALREADY, "approval '%s' was undone already", id);
     if (r == 0)
-        u->record_fd = path_open_beneath(u->locks->records_fd, id, O_RDONLY | O_DIRECTORY, 0);
+        u->record_fd = landing_open(u->locks->records_fd, id);
     if (r == 0)
         r = u->record_fd < 0 ? u->record_fd : step_log_read(u->record_fd, &u->log);
     return r < 0 ? err_errno(err, r, "reading the record of approval '%s'", id) : 0;
@@ -297,7 +297,7 @@ int undo_run(const char *delta_path, const char *id, const struct undo_options *
     if (r == 0 && ret->moved_count > 0)
         r = 1;
     if (r == 0 && !options->is_dry)
-        r = land(&u, id, err);
+        r = land(&u, id, options->id, err);
     undoing_done(&u);
     return r;
 }

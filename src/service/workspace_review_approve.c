@@ -169,6 +169,7 @@ static int run(struct approving *a, bool is_dry, struct err *err)
         .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
         .is_forced = a->request->is_forced,
         .is_dry = is_dry,
+        .id = a->landing_id,
         .is_held = still_is_locked(a->still),
         .is_dropping = !a->ends && still_can_drop(a->still),
         .rehearse_path = is_dry && !a->was_tried ? a->box.staged_path : NULL,
@@ -272,7 +273,9 @@ static int land(struct approving *a, char ***ret_ids, struct err *err)
         r = review_record_begin(a->still, &record, a->out, err);
     if (r < 0)
         return r;
+    a->landing_id = record.id;
     r = run(a, false, err);
+    a->landing_id = NULL;
     if (r < 0) {
         review_record_forget(a->still);
         return r;

@@ -287,6 +287,7 @@ static int undo(struct still *still, bool is_dry, const char *actor, struct work
         r = review_record_begin(still, &record, NULL, err);
     if (r < 0)
         return r;
+    options.id = *record.id ? record.id : NULL;
     r = undo_run(still->delta_path, ret->undoes, &options, &ret->undo, err);
     if (is_dry)
         return r;

@@ -141,6 +141,7 @@ struct approving {
     struct workspace_approved *out;
     struct chosen chosen;
     bool ends;              /* nothing is left afterwards */
+    const char *landing_id; /* borrowed: of the record it will have; NULL: whatever */
     bool is_unsaid;         /* it has landed, and that could not be noted */
     struct hook_list hooks; /* that are to be run; none: it lands as it is */
     struct hook_box box;
@@ -171,12 +172,13 @@ struct review_record {
     const char *actor; /* who they say that they are, or what decided; "" */
     bool is_automatic;
     const char *undoes;
-    bool ends;  /* the workspace is approved afterwards */
-    bool drops; /* what was taken whole leaves the delta */
+    bool ends;            /* the workspace is approved afterwards */
+    bool drops;           /* what was taken whole leaves the delta */
+    char id[ID_TEXT_MAX]; /* review_record_begin() says what its own record shall be called */
 };
 
 /* Durable before anything is written to the project. `approved` says what will be, by a dry run. */
-int review_record_begin(struct still *still, const struct review_record *record, const struct workspace_approved *approved,
+int review_record_begin(struct still *still, struct review_record *record, const struct workspace_approved *approved,
                         struct err *err);
 /* The id in rows of what was approved and was there already, so that there is no record of it. */
 #define WORKSPACE_APPROVAL_NONE "none"

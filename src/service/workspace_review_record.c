@@ -79,34 +79,15 @@ static void put_rows(struct buf *out, const struct workspace_approved *approved)
     }
 }
 
-static int last_id(const char *delta_path, char ret[ID_TEXT_MAX], char ret_undoes[ID_TEXT_MAX], struct err *err)
-{
-    autofree struct undo_entry *entries = NULL;
-    size_t count = 0;
-    int r = undo_list(delta_path, &entries, &count, err);
-
-    if (r < 0)
-        return r;
-    ret[0] = '\0';
-    if (count > 0)
-        memcpy(ret, entries[count - 1].id, ID_TEXT_MAX);
-    if (count > 0 && ret_undoes)
-        memcpy(ret_undoes, entries[count - 1].undoes, ID_TEXT_MAX);
-    return 0;
-}
-
-int review_record_begin(struct still *still, const struct review_record *record, const struct workspace_approved *approved,
+int review_record_begin(struct still *still, struct review_record *record, const struct workspace_approved *approved,
                         struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     autofree char *by = caller_name(still->caller);
-    char before[ID_TEXT_MAX];
-    int r = last_id(still->delta_path, before, NULL, err);
 
-    if (r < 0)
-        return r;
+    id_new(LANDING_ID_PREFIX, record->id);
     put(&text, "kind", record->kind);
-    put(&text, "before", before);
+    put(&text, "id", record->id);
     put(&text, "actor", record->actor);
     put(&text, "by", by);
     put(&text, "automatic", record->is_automatic ? "1" : "");
@@ -117,7 +98,7 @@ int review_record_begin(struct still *still, const struct review_record *record,
     for (size_t i = 0; approved && record->drops && i < approved->approve.drop_count; i++)
         put(&text, "drop", approved->approve.drops[i]);
     put(&text, "end", "");
-    r = file_replace(still->dir_fd, RECORD_FILE, text.data, text.len, 0600);
+    int r = file_replace(still->dir_fd, RECORD_FILE, text.data, text.len, 0600);
     if (r < 0)
         return err_errno(err, r, "writing down what is to be done; nothing was changed");
     fault("review_recorded");
@@ -133,7 +114,7 @@ void review_record_forget(struct still *still)
 
 struct known {
     struct buf text;
-    const char *kind, *before, *actor, *by, *undoes; /* borrowed from the text */
+    const char *kind, *id, *actor, *by, *undoes; /* borrowed from the text */
     bool ends, is_automatic, is_whole;
     const char **rows, **drops; /* owned arrays, borrowed items */
     size_t row_count, row_cap, drop_count, drop_cap;
@@ -150,8 +131,8 @@ static void take(struct known *known, const char *key, const char *value)
 {
     if (strcmp(key, "kind") == 0) {
         known->kind = value;
-    } else if (strcmp(key, "before") == 0) {
-        known->before = value;
+    } else if (strcmp(key, "id") == 0) {
+        known->id = value;
     } else if (strcmp(key, "actor") == 0) {
         known->actor = value;
     } else if (strcmp(key, "by") == 0) {
@@ -180,7 +161,7 @@ static int load(struct still *still, struct known *ret, struct err *err)
 
     if (r < 0)
         return r == -ENOENT ? r : err_errno(err, r, "reading what was being done");
-    ret->kind = ret->before = ret->actor = ret->by = ret->undoes = "";
+    ret->kind = ret->id = ret->actor = ret->by = ret->undoes = "";
     for (size_t at = 0; at < ret->text.len;) {
         const char *key = ret->text.data + at;
         at += strnlen(key, ret->text.len - at) + 1;
@@ -193,7 +174,9 @@ static int load(struct still *still, struct known *ret, struct err *err)
         take(ret, key, value);
         at += len + 1;
     }
-    return ret->is_whole ? 0 : err_set(err, ERR_DATA_LOSS, -EBADMSG, "what was being done is not readable any more");
+    return ret->is_whole && id_is_valid(LANDING_ID_PREFIX, ret->id)
+               ? 0
+               : err_set(err, ERR_DATA_LOSS, -EBADMSG, "what was being done is not readable any more");
 }
 
 /* ---- provenance ---- */
@@ -373,16 +356,16 @@ static int drop_again(struct still *still, const struct known *known, struct err
 
 static int recover(struct still *still, const struct known *known, struct err *err)
 {
-    char id[ID_TEXT_MAX] = "";
+    const char *id = known->id;
     int r = still_try(still, err);
 
     if (r == 0)
         r = approve_recover(still->delta_path, still_is_locked(still), err);
     if (r == 0)
-        r = last_id(still->delta_path, id, NULL, err);
+        r = approve_was_done(still->delta_path, id, err);
     if (r < 0)
         return r;
-    if (!*id || strcmp(id, known->before) == 0) {
+    if (r == 0) {
         review_record_forget(still);
         return 0;
     }

@@ -240,7 +240,7 @@ def test_old_approvals_are_forgotten_when_the_time_for_undoing_is_over(make):
         box.sh(f"echo {n} > a; echo {n} > n{n}")
         box.diff()
         box.approve({"files": ["a", f"n{n}"]})
-    records = state_of(server, box) / "delta" / "meta" / "approvals"
+    records = state_of(server, box) / "delta" / "meta" / "approvals" / "done"
     assert len(list(records.iterdir())) == 3
     assert server.http("POST", "/api/v1/gc", {"policy": {"maxAge": "24h"}})[1]["pruned"] == {"approvals": 0, "preImages": 0, "bytes": 0}
     assert len(list(records.iterdir())) == 3

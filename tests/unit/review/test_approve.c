@@ -563,7 +563,7 @@ static void finished_ones_do_not_matter_to_the_next(void **state)
 {
     struct world *w = *state;
     struct err err = ERR_NONE;
-    autofree char *records = xprintf("%s/meta/approvals", w->delta);
+    autofree char *records = xprintf("%s/meta/approvals/done", w->delta);
     int spoilt = 0;
 
     a_busy_agent(w);
@@ -577,6 +577,12 @@ static void finished_ones_do_not_matter_to_the_next(void **state)
     must_approve(w);
     assert_base(w, "a", "once more\n");
     assert_int_equal(approve_tidy(w->delta, &err), 0);
+    /* Nor looked at, even: one that was not put away is, by the next. */
+    assert_int_equal(mkdirat(w->f.fd, "delta/meta/approvals/ap_0123456789abcdef", 0700), 0);
+    put_file(&w->f, "delta/meta/approvals/ap_0123456789abcdef/noted", "spoilt");
+    assert_int_equal(approve_recover(w->delta, false, &err), 0);
+    assert_true(is_there(&w->f, "delta/meta/approvals/done/ap_0123456789abcdef/noted"));
+    assert_false(is_there(&w->f, "delta/meta/approvals/ap_0123456789abcdef"));
 }
 
 /* In a child, which has a small file system of its own below the base. Returns the line that is not as it should be. */
