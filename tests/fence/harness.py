@@ -621,8 +621,11 @@ def folding(source, mountpoint):
         yield
     finally:
         umount(mountpoint)
-        child.kill()
-        child.wait()
+        try:
+            child.wait(10)  # by itself: a sanitizer that is killed at its last look says so
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
 
 
 def wait_until(condition, timeout=5.0, step=0.01):
