@@ -9,6 +9,7 @@ SCALE_TEXT = {
     "sandboxes": "A command and a start while so many others are running. Points are reached one after the other, so what must not grow is the "
     "ratio to fork+exec and to bwrap, measured at the same moment. bwrap itself slows down: pivot_root(2), of which it needs two, makes the kernel "
     "look at every thread on the host, and a sandbox has nine.",
+    "history": "Looking at the changes of a workspace and approving one, after so many approvals of it.",
     "files": "Starting a sandbox on a directory (`run`) and on a codebase of a server.",
     "rules": "Rules that name a path, a directory, a prefix or a suffix. Starting compiles them, so it may grow. What compiling alone costs is under "
     "[Rules](#rules).",

@@ -8,6 +8,7 @@
  - rules: 1 to 10,000: the fence's look-ups, and its start, which compiles them.
  - delta: 0 to 100,000 files changed: operations on what is changed and what is not.
  - depth: 1 to 60 directories above a file.
+ - history: 0 to 1,000 approvals of a workspace before: its diff, and one more of them.
 
 Points take turns in an order that rotates, medians are reported. What the design says does not grow is judged; the rest is told. Needs root.
 """
@@ -31,6 +32,7 @@ import bench_fs  # noqa: E402
 import bench_serve  # noqa: E402
 import fences  # noqa: E402
 import harness  # noqa: E402
+import history  # noqa: E402
 import starts  # noqa: E402
 from curve import table  # noqa: E402
 
@@ -40,10 +42,11 @@ POINTS = {
     "rules": [1, 10, 100, 1000, 10000],
     "delta": [0, 1000, 10000, 100000],
     "depth": [1, 5, 10, 20, 40, 60],
+    "history": [0, 100, 1000],
 }
 LONG_POINTS = {"sandboxes": [1000], "files": [1000000]}
-ROUNDS = {"sandboxes": 15, "files": 11, "rules": 21, "delta": 9, "depth": 21}  # more where one is short
-QUICK_POINTS = {"sandboxes": [1, 5], "files": [100, 1000], "rules": [1, 100], "delta": [0, 100, 1000], "depth": [1, 20]}
+ROUNDS = {"sandboxes": 15, "files": 11, "rules": 21, "delta": 9, "depth": 21, "history": 21}  # more where one is short
+QUICK_POINTS = {"sandboxes": [1, 5], "files": [100, 1000], "rules": [1, 100], "delta": [0, 100, 1000], "depth": [1, 20], "history": [0, 20]}
 
 
 def say(text):
@@ -63,6 +66,8 @@ def measure_starts(name, work, points, args):
     server.settings["logging-level"] = "info"  # it tells where it listens
     try:
         server.start()
+        if name == "history":
+            return history.history(work, points, args.rounds[name], say, server)
         return starts.files(work, args.build, points, args.rounds[name], say, server)
     finally:
         server.remove()

@@ -12,8 +12,8 @@
 #include "fence/gist.h"
 #include "fence/record_int.h"
 
-#define GIST_FROM ((off_t) 256 << 10) /* smaller ones are left as they are: whoever reviews reads them whole */
-#define GIST_GROWTH 3                 /* and so are those that have not grown by this since */
+#define GIST_FROM ((off_t) 64 << 10) /* smaller ones are left as they are: whoever reviews reads them whole */
+#define GIST_GROWTH 3                /* and so are those that have not grown by this since */
 #define YOUNG_NS (5 * CLOCK_NS_PER_SEC)
 
 /*
