@@ -73,8 +73,9 @@ static int on_record(const struct file_entry *entry, void *cookie)
     if (!S_ISDIR(entry->st->st_mode) || !id_is_valid(LANDING_ID_PREFIX, entry->name))
         return FILE_WALK_SKIP;
     autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
+    /* Put away or removed meanwhile: what was put away is come by later. */
     if (fd < 0)
-        return fd;
+        return fd == -ENOENT ? FILE_WALK_SKIP : fd;
     if (list->is_of_unfinished && step_log_is_noted(fd)) {
         if (list->shelves)
             landing_shelve(entry->dirfd, entry->name);
@@ -98,17 +99,30 @@ static int by_time(const void *a, const void *b)
     return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns ? 1 : strcmp(x->id, y->id);
 }
 
+/* Whoever was put away between two looks was seen in both places. */
+static void drop_twins(struct record_list *list)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        if (kept == 0 || strcmp(list->items[kept - 1].id, list->items[i].id) != 0)
+            list->items[kept++] = list->items[i];
+    }
+    list->count = kept;
+}
+
 static int list_records(int records_fd, struct record_list *ret)
 {
     struct err err = ERR_NONE;
     int r = file_walk(records_fd, ".", on_record, ret, &err);
 
-    if (r == 0 && !ret->is_of_unfinished)
+    if (r == 0 && !ret->is_of_unfinished) {
         r = file_walk(records_fd, SHELF, on_record, ret, &err);
-    if (r == -ENOENT)
-        r = 0;
+        r = r == -ENOENT ? 0 : r;
+    }
     if (ret->count > 0)
         qsort(ret->items, ret->count, sizeof(*ret->items), by_time);
+    drop_twins(ret);
     return r;
 }
 

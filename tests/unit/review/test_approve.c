@@ -2,6 +2,8 @@
 
 #include "review_fixture.h"
 
+#include "review/undo.h"
+
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -558,6 +560,28 @@ static int spoil(const struct file_entry *entry, void *cookie)
     return FILE_WALK_SKIP;
 }
 
+/* As who looks while it is put away finds it. */
+static void one_that_is_in_two_places_is_one(void **state)
+{
+    struct world *w = *state;
+    struct err err = ERR_NONE;
+    autofree struct undo_entry *entries = NULL;
+    size_t count = 0;
+
+    a_busy_agent(w);
+    must_approve(w);
+    assert_int_equal(undo_list(w->delta, &entries, &count, &err), 0);
+    assert_int_equal(count, 1);
+    autofree char *away = xprintf("delta/meta/approvals/done/%s/noted", entries[0].id),
+                  *here = xprintf("delta/meta/approvals/%s", entries[0].id), *noted = xprintf("%s/noted", here);
+    assert_int_equal(mkdirat(w->f.fd, here, 0700), 0);
+    assert_int_equal(linkat(w->f.fd, away, w->f.fd, noted, 0), 0);
+    free(entries);
+    entries = NULL;
+    assert_int_equal(undo_list(w->delta, &entries, &count, &err), 0);
+    assert_int_equal(count, 1);
+}
+
 /* What is finished is not read: its records may be many and long, and a damaged one is in nobody's way. */
 static void finished_ones_do_not_matter_to_the_next(void **state)
 {
@@ -681,6 +705,7 @@ int main(void)
         world_test(a_delta_in_use_is_refused),
         world_test(killed_at_any_step_it_is_finished_by_the_next),
         world_test(what_a_killed_run_staged_can_be_cleaned_up),
+        world_test(one_that_is_in_two_places_is_one),
         world_test(finished_ones_do_not_matter_to_the_next),
         world_test(a_full_disk_changes_nothing),
         world_test(a_directory_we_may_not_write_changes_nothing),
