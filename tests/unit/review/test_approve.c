@@ -2,8 +2,6 @@
 
 #include "review_fixture.h"
 
-#include "review/undo.h"
-
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -11,6 +9,7 @@
 
 #include "base/covered.h"
 #include "base/id.h"
+#include "review/undo.h"
 
 /* All, or these paths. */
 struct wanted {
