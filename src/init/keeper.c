@@ -81,7 +81,8 @@ static void report_started(const struct keeper *k, pid_t pid, const struct tty *
         report(k, &pty, tty->master);
 }
 
-/* Returns the main process, with all descriptors of the exec closed in here: a reader of its output shall see the end of it. */
+/* Returns the main process, with all descriptors of the exec closed in here: a reader of its output shall see the end of it, also while
+ * we wait until our report can be sent. */
 static pid_t start(const struct keeper *k)
 {
     struct child child = { .spawn = k->spawn };
@@ -98,10 +99,10 @@ static pid_t start(const struct keeper *k)
     pid = child_start(&child);
     if (pid < 0)
         fail(k, child.step, child.error);
+    frame_close_fds(k->frame);
     report_started(k, pid, &tty);
     init_spawn_unmap_strings(k->spawn);
     tty_close(&tty);
-    frame_close_fds(k->frame);
     return pid;
 }
 

@@ -275,6 +275,23 @@ def test_many_at_once(sup):
         assert sup.finish(run)[0] == b"%d go\n" % i
 
 
+def test_output_ends_though_nobody_reads_what_init_says(sup):
+    """Those who keep a command wait until they can report it; they hold nothing of it meanwhile."""
+    runs = [sup.spawn(["/bin/echo", str(i)]) for i in range(200)]
+    for i, run in enumerate(runs):
+        output = b""
+        while True:
+            assert select.select([run.stdout], [], [], 20)[0], f"of {i} there is {output!r} and no end"
+            piece = os.read(run.stdout, 100)
+            if not piece:
+                break
+            output += piece
+        assert output == b"%d\n" % i
+    for run in runs:
+        sup.finish(run)
+        assert run.code == 0
+
+
 def test_the_hunt_of_many_is_quick(sup):
     runs = [sup.running(["/bin/sh", "-c", "sleep 1000 & sleep 1000"]) for _ in range(50)]
     began = time.monotonic()
