@@ -429,6 +429,20 @@ static void what_is_saved_meanwhile_is_never_lost(void **state)
     assert_saved("b");
 }
 
+/* What was approved is undone with trouble, and then recovered without; what run_with() says. */
+static int undo_in_trouble(struct world *w, enum trouble trouble, long at)
+{
+    autodone(approve) struct approve approve = APPROVE_NONE;
+    struct err err = ERR_NONE;
+
+    set_up(w);
+    assert_int_equal(approve_all(w, &approve, &err), 0);
+    int r = run_with(w, trouble, at, approve.id);
+    if (approve_recover(w->delta, false, &err) < 0)
+        fail_msg("at call %ld: %s", at, err.text);
+    return r;
+}
+
 /* An undo is a landing as well: the same must hold. */
 static void an_undo_killed_at_any_call_is_done_or_not(void **state)
 {
@@ -438,16 +452,10 @@ static void an_undo_killed_at_any_call_is_done_or_not(void **state)
     (void) state;
     learn(&o);
     for (long at = 1;; at++) {
-        autodone(approve) struct approve approve = APPROVE_NONE;
-        struct err err = ERR_NONE;
         void *inner = NULL;
         world_setup(&inner);
         struct world *w = inner;
-        set_up(w);
-        assert_int_equal(approve_all(w, &approve, &err), 0);
-        int r = run_with(w, KILL, at, approve.id);
-        if (approve_recover(w->delta, false, &err) < 0)
-            fail_msg("at call %ld: %s", at, err.text);
+        int r = undo_in_trouble(w, KILL, at);
         assert_one_of(w, &o, at);
         finish(w, &o, at);
         world_teardown(&inner);
@@ -471,16 +479,10 @@ static void an_undo_without_descriptors_is_done_or_not(void **state)
     (void) state;
     learn(&o);
     for (long at = 1;; at++) {
-        autodone(approve) struct approve approve = APPROVE_NONE;
-        struct err err = ERR_NONE;
         void *inner = NULL;
         world_setup(&inner);
         struct world *w = inner;
-        set_up(w);
-        assert_int_equal(approve_all(w, &approve, &err), 0);
-        int r = run_with(w, NO_FDS_FROM, at, approve.id);
-        if (approve_recover(w->delta, false, &err) < 0)
-            fail_msg("at call %ld: %s", at, err.text);
+        int r = undo_in_trouble(w, NO_FDS_FROM, at);
         autofree char *is = look(w);
         if (strcmp(is, r == 1 ? o.new : o.old) != 0)
             fail_msg("at call %ld, answered %d, the project becomes\n%s", at, r, is);
