@@ -2,7 +2,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
-OR_SAY = || { tools/failed-tests $(BUILD); exit 1; }
+RUN_TESTS = tools/run-tests $(BUILD)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test test-long test-docker soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff \
@@ -25,13 +25,13 @@ run: build ## the main job: what an agent may see of the example project, and wh
 	@examples/run $(BUILD)/src/cli/agentfense
 
 test: build ## all tests
-	@meson test -C $(BUILD) --print-errorlogs --no-rebuild $(OR_SAY)
+	@$(RUN_TESTS)
 
 test-long: build ## all tests, those with large counts in full: a thousand mounts, hundreds of kills, 100,000 races (about an hour)
-	@AGENTFENSE_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs --timeout-multiplier 10 $(OR_SAY)
+	@AGENTFENSE_LONG=1 $(RUN_TESTS) --timeout-multiplier 10
 
 test-docker: build ## all tests of sandboxes in containers, also the slow ones
-	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 meson test -C $(BUILD) --suite docker --print-errorlogs --no-rebuild -t 4 $(OR_SAY)
+	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 $(RUN_TESTS) --suite docker --timeout-multiplier 4
 
 soak: build ## a random load with faults for SOAK_MINUTES (30); SOAK_SEED repeats one (root)
 	@tools/soak --build $(abspath $(BUILD))

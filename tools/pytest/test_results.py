@@ -1,0 +1,61 @@
+"""A pytest plugin that appends one JSON line per finished test to a file of its own below $AGENTFENSE_TEST_RESULTS.
+
+tools/run-tests loads it into every pytest of a run and sums these files up: meson sees only whole programs. Each line is written
+as its test ends, so that a run that is killed still reports what it did.
+"""
+
+import json
+import os
+import pathlib
+
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
+
+
+def variant():
+    """Suites that run twice say so: with the other database, with the other runtime."""
+    words = [os.environ[name] for name in ("AGENTFENSE_TEST_DB", "AGENTFENSE_TEST_RUNTIME") if os.environ.get(name)]
+    return f" ({' '.join(words)})" if words else ""
+
+
+class Recorder:
+    def __init__(self, directory, root):
+        self.file = open(pathlib.Path(directory) / f"{os.getpid()}.jsonl", "a", encoding="utf-8")
+        self.root = root
+        self.seconds = 0.0
+        self.outcome = "passed"
+        self.reason = ""
+
+    def write(self, test):
+        name = os.path.relpath(self.root / test, TESTS) + variant()
+        line = {"test": name, "outcome": self.outcome, "seconds": round(self.seconds, 3), "reason": self.reason}
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+        self.seconds, self.outcome, self.reason = 0.0, "passed", ""
+
+    def pytest_runtest_logreport(self, report):
+        self.seconds += report.duration
+        if report.failed:
+            self.outcome = "failed"
+            self.reason = f"{report.when}: {report.longreprtext.strip().splitlines()[-1][:300] if report.longreprtext else ''}"
+        elif report.skipped and self.outcome == "passed":
+            self.outcome = "skipped"
+            self.reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else f"expected failure: {report.wasxfail}"
+        if report.when == "teardown":
+            self.write(report.nodeid)
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.outcome, self.reason = "failed", "could not be collected"
+            self.write(report.nodeid)
+        elif report.skipped:
+            self.outcome, self.reason = "skipped", report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            self.write(report.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    directory = os.environ.get("AGENTFENSE_TEST_RESULTS")
+    if directory:
+        config.pluginmanager.register(Recorder(directory, config.rootpath), "agentfense-results")
