@@ -68,10 +68,59 @@ static int find_command(int argc, char **argv)
     return argc;
 }
 
+/* The line of a verb's help that says how it is called: some helps are for two verbs. Ends at the line's end. */
+static const char *find_usage(const struct api_verb *verb, int *ret_len)
+{
+    autofree char *call = xprintf("agentfense %s ", verb->name);
+    const char *at = strstr(verb->help, call);
+
+    *ret_len = at ? (int) strcspn(at, "\n") : 0;
+    return at;
+}
+
+/* The word of a usage line that stands at `index` among those that must be given: they are in capitals and not in brackets. */
+static char *dup_operand(const char *usage, int len, int index)
+{
+    for (int at = 0; at < len; at++) {
+        const char *word = usage + at;
+        int size = (int) strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ:");
+
+        if (size > 0 && usage[at - 1] == ' ' && index-- == 0)
+            return xdupn(word, (size_t) size);
+        at += (int) strcspn(word, " \n");
+    }
+    return xdup("a word");
+}
+
+/* Which verb lists what a word of a usage line stands for. */
+static const char *find_lister(const char *operand)
+{
+    static const char *const listers[][2] = {
+        { "SANDBOX", "ps" }, { "WORKSPACE", "ps -w" }, { "CODEBASE", "codebase ls" }, { "SESSION", "session ls SANDBOX" }
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(listers); i++) {
+        if (strcmp(operand, listers[i][0]) == 0)
+            return listers[i][1];
+    }
+    return NULL;
+}
+
+static int refuse_too_few(const struct api_call *call, struct err *err)
+{
+    int len;
+    const char *usage = find_usage(call->verb, &len);
+    autofree char *operand = dup_operand(usage, len, call->word_count);
+    const char *lister = find_lister(operand);
+    autofree char *listed = lister ? xprintf(" ('agentfense %s' lists them)", lister) : xdup("");
+
+    return err_invalid(err, "%s is missing%s; usage: %.*s", operand, listed, len, usage);
+}
+
 static int refuse_words(const struct api_call *call, struct err *err)
 {
     if (call->word_count < call->verb->words_min)
-        return err_invalid(err, "a word is missing; see 'agentfense %s --help'", call->verb->name);
+        return refuse_too_few(call, err);
     autodone(buf) struct buf shown = BUF_EMPTY;
     const char *word = call->words[call->verb->words_max];
     buf_add_excerpt(&shown, word, strlen(word));
@@ -265,7 +314,9 @@ int api_verb_run_one_of(const char *name, const char *help, const struct api_ver
         return EXIT_SUCCESS;
     }
     if (!*word) {
-        fprintf(stderr, "agentfense %s: a word is missing\n", name);
+        fprintf(stderr, "agentfense %s: say one of ", name);
+        for (size_t i = 0; i < count; i++)
+            fprintf(stderr, "%s%s", verbs[i]->name + skip, i + 1 < count ? ", " : "\n");
         fputs(help, stderr);
         return EXIT_USAGE;
     }

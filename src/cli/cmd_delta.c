@@ -10,11 +10,13 @@
 #include "cli/verb.h"
 #include "fence/change.h"
 
-static const char help[] =
-    "usage: agentfense delta list    DELTA [--json]\n"
-    "       agentfense delta export  DELTA --to DIR\n"
-    "       agentfense delta discard DELTA\n"
-    "\n"
+#define USAGE                                                                                                                  \
+    "usage: agentfense delta list    DELTA [--json]\n"                                                                         \
+    "       agentfense delta export  DELTA --to DIR\n"                                                                         \
+    "       agentfense delta discard DELTA"
+
+static const char help[] = USAGE
+    "\n\n"
     "list prints what a delta changes: added, modified, mode or deleted, and the path as rules name it. export copies the\n"
     "changed files below DIR and writes the deleted paths, without a leading slash and each ended by a NUL, to DIR.deleted.\n"
     "discard removes the delta.\n"
@@ -123,11 +125,15 @@ static int parse(int argc, char **argv, struct delta_options *o, struct err *err
     }
     if (o->wants_help)
         return 0;
-    if (optind + 2 != argc)
-        return err_invalid(err, "say list, export or discard, and one delta");
+    if (optind == argc)
+        return err_invalid(err, "say one of list, export, discard\n" USAGE);
     r = parse_action(argv[optind], &o->action, err);
     if (r < 0)
         return r;
+    if (optind + 1 == argc)
+        return err_invalid(err, "DELTA is missing\n" USAGE);
+    if (optind + 2 < argc)
+        return err_invalid(err, "one word too many; see 'agentfense delta --help'");
     o->delta = argv[optind + 1];
     if ((o->action == ACTION_EXPORT) != (o->to != NULL))
         return err_invalid(err, "export, and only export, needs --to DIR");

@@ -293,7 +293,7 @@ static int run_explain(const struct options *options)
     int code = EXIT_SUCCESS;
 
     if (options->path_count == 0)
-        err_invalid(&err, "explain needs a PATH");
+        err_invalid(&err, "explain needs a PATH; usage: agentfense policy explain RULES [--dir DIR] [--json] PATH...");
     else if (load_rules(options, &rules, &err) == 0 && options->dir)
         policy_tree_init(&tree, options->dir, rules, &err);
     for (int i = 0; err.code == ERR_OK && i < options->path_count; i++) {
@@ -433,6 +433,8 @@ static int run_policy(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "--help";
     int code;
 
+    if (argc <= 1)
+        fputs("agentfense policy: say one of presets, show, explain, lint\n", stderr);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         fputs(help, argc > 1 ? stdout : stderr);
         return argc > 1 ? EXIT_SUCCESS : EXIT_USAGE;

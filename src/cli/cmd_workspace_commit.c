@@ -150,7 +150,7 @@ static int run_provenance(struct api_call *call, struct err *err)
     int r;
 
     if (!word)
-        return err_invalid(err, "say which file");
+        return err_invalid(err, "PATH is missing; usage: agentfense provenance [options] PATH");
     file = o->project ? xdup(word) : workspace_absolute(word);
     buf_add_str(&path, "/api/v1/provenance?limit=1000");
     workspace_add_query(&path, "path", file);

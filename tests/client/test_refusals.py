@@ -23,9 +23,13 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ps", "inspect", "ex
     (["ps", "--codebase"], "option '--codebase' needs a value"),
     (["ps", "extra"], "one word too many"),
     (["ps", "--status", "odd"], "none of pending, running, stopped, error"),
-    (["start"], "a word is missing"),
-    (["logs"], "a word is missing"),
-    (["codebase"], "a word is missing"),
+    (["codebase"], "say one of create, ls, rm, put, get, files, versions, del, restore\nusage: agentfense codebase create NAME"),
+    (["session"], "say one of open, exec, ls, close\nusage: agentfense session open SANDBOX"),
+    (["rules"], "say one of show, set, explain\nusage: agentfense rules show SANDBOX"),
+    (["delta"], "say one of list, export, discard\nusage: agentfense delta list "),
+    (["delta", "list"], "DELTA is missing\nusage: agentfense delta list "),
+    (["policy"], "say one of presets, show, explain, lint\nusage: agentfense policy presets"),
+    (["policy", "explain", "--preset", "agent-safe"], "explain needs a PATH; usage: agentfense policy explain RULES "),
     (["codebase", "odd"], "unknown word 'odd'"),
     (["create", "--net", "odd", "cb"], "none of none, host and bridge"),
     (["create", "-m", "0", "cb"], "leaves nothing"),
@@ -46,6 +50,38 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ps", "inspect", "ex
 def test_a_bad_call_is_2_and_says_why(cli, words, text):
     done = cli.run(*words, code=2)
     assert text in done.err and done.out == ""
+
+
+@pytest.mark.parametrize("call, missing, usage, where", [
+    ("session ls", "SANDBOX", "session ls [options] SANDBOX", "ps"),
+    ("session open", "SANDBOX", "session open [options] SANDBOX", "ps"),
+    ("session exec", "SESSION", "session exec [options] SESSION -- COMMAND [ARGUMENT...]", "session ls SANDBOX"),
+    ("session close", "SESSION", "session close [options] SESSION...", "session ls SANDBOX"),
+    ("codebase files", "CODEBASE", "codebase files [options] CODEBASE [PATH]", "codebase ls"),
+    ("codebase put cb", "SRC", "codebase put [options] CODEBASE SRC [PATH]", None),
+    ("codebase get cb", "DST", "codebase get [options] CODEBASE [PATH] DST", None),
+    ("codebase restore cb", "VERSION", "codebase restore [options] CODEBASE VERSION [PATH]", None),
+    ("codebase create", "NAME", "codebase create [options] NAME [DIR]", None),
+    ("rules explain sb", "PATH", "rules explain [options] SANDBOX PATH", None),
+    ("cp a", "CODEBASE:PATH", "cp [options] SRC CODEBASE:PATH", None),
+    ("start", "SANDBOX", "start [options] SANDBOX...", "ps"),
+    ("rm", "SANDBOX", "rm [options] SANDBOX...", "ps"),
+    ("logs", "SANDBOX", "logs [options] SANDBOX", "ps"),
+    ("create", "CODEBASE", "create [options] CODEBASE", "codebase ls"),
+    ("inspect", "ID", "inspect [options] ID...", None),
+    ("exec", "SANDBOX", "exec [options] SANDBOX [--] COMMAND [ARGUMENT...]", "ps"),
+    ("shell", "SANDBOX", "shell [options] SANDBOX", "ps"),
+    ("kill", "SANDBOX", "kill [options] SANDBOX PROCESS", "ps"),
+    ("reject", "WORKSPACE", "reject [options] WORKSPACE...", "ps -w"),
+    ("provenance", "PATH", "provenance [options] PATH", None),
+])
+def test_a_call_with_too_little_names_what_is_missing_and_how_to_call_it(cli, call, missing, usage, where):
+    done = cli.run(*call.split(), code=2)
+    listed = f" ('agentfense {where}' lists them)" if where else ""
+    verb = call if call.split()[0] in ("session", "codebase", "rules") else call.split()[0]
+    verb = " ".join(verb.split()[:2])
+    assert done.err == f"agentfense {verb}: {missing} is missing{listed}; usage: agentfense {usage}\n"
+    assert done.out == ""
 
 
 @pytest.mark.parametrize("words, text", [
