@@ -103,6 +103,8 @@ static json_t *pids_of(struct ws *ws, const struct workspace_row *row)
 
 json_t *ws_object(struct ws *ws, const struct workspace_row *row, const struct workspace_health *health)
 {
+    struct err broken = ERR_NONE;
+    bool is_broken = workspaces_check_files(ws->service, row, &broken) < 0;
     json_t *object = json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:I, s:I}", "id", row->id, "scopePath",
                                ws_text(row->scope_path, strlen(row->scope_path)), "projectRoot",
                                ws_text(row->project_root, strlen(row->project_root)), "ownerType", row->owner_type, "status",
@@ -113,7 +115,7 @@ json_t *ws_object(struct ws *ws, const struct workspace_row *row, const struct w
 
     set_reserved(object, row);
     ws_set_text(object, "owner", row->owner);
-    ws_set_text(object, "errorMessage", row->reason);
+    ws_set_text(object, "errorMessage", is_broken ? broken.text : row->reason);
     ws_set_text(object, "idempotencyKey", row->idempotency_key);
     ws_set_text(object, "baseCommitHash", row->base_commit);
     set_profile(object, row);

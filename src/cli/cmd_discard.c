@@ -47,6 +47,8 @@ static int discard_one(struct home *home, const char *wanted, char ret_name[SAND
 
     if (r == -ENOENT)
         return refuse(wanted, r, err);
+    if (r == -ENOTDIR)
+        return home_remove(home, ret_name, err);
     if (r < 0)
         return r;
     r = clean_up(home, ret_name, dir_fd, err);

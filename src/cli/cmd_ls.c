@@ -16,9 +16,9 @@
 static const char help[] =
     "usage: agentfense ls [--json] [-q]\n"
     "\n"
-    "Lists the sandboxes that 'agentfense run' made: name, running or stopped, how many files are changed, age, and the\n"
-    "directory each was made over. Those of 'agentfense create' are listed by 'agentfense ps', workspaces by 'agentfense ps "
-    "-w'.\n"
+    "Lists the sandboxes that 'agentfense run' made: name, running, stopped or broken, how many files are changed, age, and\n"
+    "the directory each was made over; why, of one that is broken. Those of 'agentfense create' are listed by\n"
+    "'agentfense ps', workspaces by 'agentfense ps -w'.\n"
     "\n"
     "  -q, --quiet            names only\n"
     "  --json                 JSON on standard output\n"
@@ -37,6 +37,7 @@ struct ls_options {
 struct row {
     char *name;
     char *directory; /* NULL: its spec cannot be read */
+    char *broken;    /* why it is, or NULL */
     bool is_running;
     bool has_changes; /* whether `changes` is known */
     size_t changes;
@@ -50,29 +51,24 @@ struct listing {
     size_t count, cap;
 };
 
-static void complain(const char *name, const struct err *err)
-{
-    fprintf(stderr, "agentfense ls: sandbox '%s': %s\n", name, err->text);
-}
-
 static void count_changes(const struct listing *l, int dir_fd, struct row *row)
 {
     autodone(edit_list) struct edit_list edits = EDIT_LIST_EMPTY;
     autofree char *delta_path = home_path(l->home, row->name, "delta");
     struct err err = ERR_NONE;
 
-    row->has_changes = true;
-    if (faccessat(dir_fd, "delta/meta/format", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+    row->has_changes = faccessat(dir_fd, "delta/meta/format", F_OK, AT_SYMLINK_NOFOLLOW) < 0 && !home_has_changes(dir_fd);
+    if (row->has_changes) /* nothing was written in it yet */
         return;
     if (edit_list_load(delta_path, NULL, 0, &edits, &err) == 0) {
+        row->has_changes = true;
         row->changes = edit_list_files(&edits);
         return;
     }
-    row->has_changes = false;
-    complain(row->name, &err);
+    row->broken = xdup(err.text);
 }
 
-/* One that is damaged is listed too, so that it can be discarded. */
+/* One that is broken is listed too, so that it can be discarded. */
 static int on_sandbox(const char *name, int dir_fd, void *cookie)
 {
     struct listing *l = cookie;
@@ -84,15 +80,20 @@ static int on_sandbox(const char *name, int dir_fd, void *cookie)
     *row = (struct row){ .name = xdup(name) };
     if (l->only_names)
         return 0;
-    row->is_running = home_is_running(dir_fd);
-    if (sandbox_spec_load(dir_fd, &spec, &err) < 0) {
-        complain(name, &err);
+    row->is_running = dir_fd >= 0 && home_is_running(dir_fd);
+    if (dir_fd < 0 ? err_errno(&err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, &err)) {
+        row->broken = xdup(err.text);
         return 0;
     }
     row->directory = xdup(spec->base_path);
     row->created_ns = spec->created_ns;
     count_changes(l, dir_fd, row);
     return 0;
+}
+
+static const char *state_of(const struct row *row)
+{
+    return row->is_running ? "running" : row->broken ? "broken" : "stopped";
 }
 
 static void print_row(const struct row *row, int width)
@@ -102,8 +103,13 @@ static void print_row(const struct row *row, int width)
     age_format((int64_t) row->created_ns, age);
     if (row->has_changes)
         snprintf(changes, sizeof(changes), "%zu", row->changes);
-    printf("%-*s  %-7s  %7s  %4s  ", width, row->name, row->is_running ? "running" : "stopped", changes, age);
+    printf("%-*s  %-7s  %7s  %4s  ", width, row->name, state_of(row), changes, age);
     output_escaped(stdout, row->directory ? row->directory : "?");
+    if (row->broken) {
+        fputs("  (", stdout);
+        output_escaped(stdout, row->broken);
+        putchar(')');
+    }
     putchar('\n');
 }
 
@@ -121,10 +127,12 @@ static void print_text(const struct listing *l)
 static json_t *row_json(const struct row *row)
 {
     char created[CLOCK_TEXT_MAX] = "";
-    json_t *json = json_pack("{s:s, s:s, s:o}", "name", row->name, "state", row->is_running ? "running" : "stopped",
-                             "directory", row->directory ? output_json_name(row->directory) : json_null());
+    json_t *json = json_pack("{s:s, s:s, s:o}", "name", row->name, "state", state_of(row), "directory",
+                             row->directory ? output_json_name(row->directory) : json_null());
 
     json_object_set_new(json, "changes", row->has_changes ? json_integer((json_int_t) row->changes) : json_null());
+    if (row->broken)
+        json_object_set_new(json, "reason", output_json_name(row->broken));
     if (row->created_ns && clock_format(clock_timespec_of_ns((int64_t) row->created_ns), CLOCK_DIGITS_FEWEST, created) == 0)
         json_object_set_new(json, "created", json_string(created));
     return json;
@@ -157,7 +165,7 @@ static int run_ls(const struct local_call *call, struct err *err)
     int r = home_open(false, &home, err);
 
     if (r == 0)
-        r = home_each(&home, on_sandbox, &l, err);
+        r = home_each_name(&home, on_sandbox, &l, err);
     if (r == -ENOENT) /* nobody has made one yet */
         r = 0;
     if (r == 0)
@@ -165,6 +173,7 @@ static int run_ls(const struct local_call *call, struct err *err)
     for (size_t i = 0; i < l.count; i++) {
         free(l.rows[i].name);
         free(l.rows[i].directory);
+        free(l.rows[i].broken);
     }
     free(l.rows);
     return r;

@@ -42,6 +42,7 @@ static void add_row(struct grid *grid, const json_t *item)
     grid_add_size(grid, json_number(item, "sizeBytes"));
     add_age(grid, json_text(item, "createdAt"));
     grid_add(grid, json_text(item, "scopePath"));
+    grid_add(grid, *json_text(item, "errorMessage") ? json_text(item, "errorMessage") : "-");
 }
 
 /* All pages as one. */
@@ -72,7 +73,7 @@ static int load(struct api_call *call, const char *status, const char *owner, js
 
 int workspace_list(struct api_call *call, const char *status, const char *owner, struct err *err)
 {
-    static const char *const titles[] = { "ID", "NAME", "STATUS", "OWNER", "FILES", "SIZE", "AGE", "SCOPE", NULL };
+    static const char *const titles[] = { "ID", "NAME", "STATUS", "OWNER", "FILES", "SIZE", "AGE", "SCOPE", "REASON", NULL };
     static const struct workspace_table table = { "sandboxes", "id", titles, add_row };
     autojson all = NULL;
     int r = load(call, status, owner, &all, err);

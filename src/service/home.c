@@ -122,6 +122,9 @@ static int open_home(char *path, bool create, struct home *ret, struct err *err)
         r = open_part(&home, "sandboxes", create, &home.sandboxes_fd, err);
     if (r == 0)
         r = open_part(&home, "uids", create, &home.locks_fd, err);
+    /* Only who starts a sandbox needs it, and makes it: sandboxes can be listed and reviewed without. */
+    if (r == -ENOENT && !create && home.sandboxes_fd >= 0)
+        r = 0;
     if (r < 0)
         return r;
     *ret = home;
@@ -215,6 +218,14 @@ int home_refuse_name(const char *name, struct err *err)
                        shown.data ? shown.data : "", SANDBOX_NAME_MAX - 1);
 }
 
+/* A link is no directory either, whichever of both the kernel calls it. */
+static int open_sandbox(const struct home *home, const char *name)
+{
+    int fd = path_open_beneath(home->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
+
+    return fd == -ELOOP ? -ENOTDIR : fd;
+}
+
 static int is_sandbox(const struct dirent *d)
 {
     return sandbox_name_is_valid(d->d_name);
@@ -240,18 +251,36 @@ static void names_free(struct dirent **names, int count)
     free(names);
 }
 
-int home_each(const struct home *home, home_fn fn, void *cookie, struct err *err)
+static int each(const struct home *home, bool wants_all, home_fn fn, void *cookie, struct err *err)
 {
     struct dirent **names = NULL;
     int count = list(home, &names, err), r = count < 0 ? count : 0;
 
     for (int i = 0; i < count && r == 0; i++) {
-        autofd int fd = path_open_beneath(home->sandboxes_fd, names[i]->d_name, O_RDONLY | O_DIRECTORY, 0);
-        if (fd >= 0) /* otherwise it went meanwhile, or is none */
+        autofd int fd = open_sandbox(home, names[i]->d_name);
+        if (fd >= 0 || (wants_all && fd != -ENOENT)) /* otherwise it went meanwhile, or is none */
             r = fn(names[i]->d_name, fd, cookie);
     }
     names_free(names, count);
     return r;
+}
+
+int home_each(const struct home *home, home_fn fn, void *cookie, struct err *err)
+{
+    return each(home, false, fn, cookie, err);
+}
+
+int home_each_name(const struct home *home, home_fn fn, void *cookie, struct err *err)
+{
+    return each(home, true, fn, cookie, err);
+}
+
+int home_check(const struct home *home, const char *name, struct err *err)
+{
+    autoptr(sandbox_spec) spec = NULL;
+    autofd int dir_fd = open_sandbox(home, name);
+
+    return dir_fd < 0 ? err_errno(err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, err);
 }
 
 /* The one name of the list that begins so, or NULL and how many do. */
@@ -309,10 +338,10 @@ int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_N
     r = find_name(home, name, found, err);
     if (r < 0)
         return r;
-    fd = path_open_beneath(home->sandboxes_fd, found, O_RDONLY | O_DIRECTORY, 0);
+    fd = open_sandbox(home, found);
+    memcpy(ret_name, found, sizeof(found));
     if (fd < 0)
         return err_errno(err, fd, "opening sandbox '%s'", found);
-    memcpy(ret_name, found, sizeof(found));
     *ret_dir_fd = fd;
     return 0;
 }
@@ -359,7 +388,9 @@ int home_remove(struct home *home, const char *name, struct err *err)
 
     if (!sandbox_name_is_valid(name))
         return home_refuse_name(name, err);
-    dir_fd = path_open_beneath(home->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    dir_fd = open_sandbox(home, name);
+    if (dir_fd == -ENOTDIR && unlinkat(home->sandboxes_fd, name, 0) == 0)
+        return 0;
     if (dir_fd < 0)
         return dir_fd == -ENOENT
                    ? err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' lists them", name)

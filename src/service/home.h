@@ -19,7 +19,7 @@ struct home {
     char *path;       /* owned; absolute */
     int fd;           /* owned: the directory itself */
     int sandboxes_fd; /* owned */
-    int locks_fd;     /* owned: the directory `uids`, for runtime/identity.h */
+    int locks_fd;     /* owned: the directory `uids`, for runtime/identity.h; -1 if it is not there and was not to be made */
 };
 
 #define HOME_NONE ((struct home){ .fd = -1, .sandboxes_fd = -1, .locks_fd = -1 })
@@ -39,7 +39,7 @@ void home_done(struct home *home);
 int home_create(struct home *home, struct sandbox_spec *spec, bool lasts, int *ret_dir_fd, struct err *err);
 
 /* The directory of the one sandbox whose name is `name` or, if there is none, begins with it. -ENOENT; -EINVAL when several
- * begin so, with their names in the error. */
+ * begin so, with their names in the error; -ENOTDIR with `ret_name` when that is no directory. */
 int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_NAME_MAX], int *ret_dir_fd, struct err *err);
 
 /* A supervisor holds <dir>/lock by an exclusive flock(2) as long as it lives: the kernel lets go of it however it dies, and a child
@@ -55,12 +55,17 @@ bool home_lives(const struct home *home, const char *name);
 /* Takes away what a supervisor that was killed left mounted on the host, as those of containers do. Nothing to do while one lives. */
 void home_unmount_leftover(int sandbox_dir_fd);
 
-/* Removes a sandbox with its delta. -EBUSY while its supervisor lives. */
+/* Removes a sandbox with its delta. -EBUSY while its supervisor lives. What is no directory is unlinked; where a link leads is left alone. */
 int home_remove(struct home *home, const char *name, struct err *err);
 
 /* Calls `fn` for every sandbox, by name. A nonzero answer ends it and is returned. */
 typedef int (*home_fn)(const char *name, int dir_fd, void *cookie);
 int home_each(const struct home *home, home_fn fn, void *cookie, struct err *err);
+/* The same, and for what has a sandbox's name and is no directory that can be opened: its `dir_fd` is -errno. */
+int home_each_name(const struct home *home, home_fn fn, void *cookie, struct err *err);
+
+/* Whether a sandbox that does not run has its directory, with a spec that can be read. The reason in `err` if not. */
+int home_check(const struct home *home, const char *name, struct err *err);
 
 /* Whether its delta holds anything. What cannot be looked at counts as something. */
 bool home_has_changes(int sandbox_dir_fd);

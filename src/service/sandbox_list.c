@@ -46,16 +46,49 @@ int service_get_own_sandbox(struct service *service, const struct caller *caller
                        "OTHER_HOST");
 }
 
-/* The row of one that starts knows only that it does; what it is at, whoever starts it does. */
+static void set_broken(struct sandbox_info *info, const char *reason)
+{
+    if (info->phase != SANDBOX_RUNNING)
+        info->phase = SANDBOX_ERROR;
+    free(info->reason);
+    info->reason = xdup(reason);
+}
+
+/* Files that are gone or damaged are shown before somebody tries to start it. */
+static void check_files(struct service *service, const struct sandbox_row *row, struct sandbox_info *info)
+{
+    autodone(sandbox_row) struct sandbox_row now = { 0 };
+    struct err err = ERR_NONE, ignored = ERR_NONE;
+    bool is_at_rest = row->status == SANDBOX_STATUS_PENDING || row->status == SANDBOX_STATUS_STOPPED;
+
+    if (!is_at_rest || strcmp(row->host_id, service->host_id) != 0 || home_check(&service->home, row->id, &err) == 0)
+        return;
+    /* Or it was removed since the row was read. */
+    if (sandbox_row_get(service->store, row->id, &now, &ignored) == 0 && now.status == row->status)
+        set_broken(info, err.text);
+}
+
+/* The row of one that starts knows only that it does; what it is at, whoever starts it does. One whose rules cannot be read is told
+ * without them: it would take the whole list with it. */
 static int make_info(struct service *service, const struct sandbox_row *row, struct sandbox_info **ret, struct err *err)
 {
     autofree char *step = row->status == SANDBOX_STATUS_STARTING ? ward_dup_step(&service->wards, row->id) : NULL;
-    int r = row_info_make(row, ret, err);
+    struct err broken = ERR_NONE;
+    struct sandbox_row bare = *row;
+    int r = row_info_make(row, ret, &broken);
 
-    if (r < 0 || !step)
+    bare.rules = BUF_EMPTY;
+    if (r < 0) {
+        r = row_info_make(&bare, ret, err);
+        if (r == 0)
+            set_broken(*ret, broken.text);
         return r;
-    free((*ret)->reason);
-    (*ret)->reason = steal_ptr(&step);
+    }
+    check_files(service, row, *ret);
+    if (step) {
+        free((*ret)->reason);
+        (*ret)->reason = steal_ptr(&step);
+    }
     return 0;
 }
 

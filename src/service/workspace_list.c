@@ -72,6 +72,23 @@ void workspaces_check(struct service *service, const char *id, struct workspace_
                                       .sessions = (int64_t) reply.status.sessions };
 }
 
+int workspaces_check_files(struct service *service, const struct workspace_row *row, struct err *err)
+{
+    autodone(workspace_row) struct workspace_row now = { 0 };
+    struct err ignored = ERR_NONE;
+    char name[WORKSPACE_NAME_MAX];
+    int r;
+
+    if (row->status != WORKSPACE_STATUS_STOPPED || strcmp(row->host_id, service->host_id) != 0)
+        return 0;
+    workspace_name(row->id, name);
+    r = home_check(&service->home, name, err);
+    /* Or it was removed since the row was read. */
+    if (r < 0 && (workspace_row_get(service->store, row->id, &now, &ignored) < 0 || now.status != row->status))
+        r = 0;
+    return r;
+}
+
 int workspaces_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,
                          struct err *err)
 {

@@ -67,6 +67,9 @@ struct workspace_health {
 };
 void workspaces_check(struct service *service, const char *id, struct workspace_health *ret);
 
+/* Whether one that does not run has all it needs to; the reason in `err` if not. What runs, or is over, is not looked at. */
+int workspaces_check_files(struct service *service, const struct workspace_row *row, struct err *err);
+
 /* `version` 0: any. What is so already is no error, and nothing is changed then. */
 int workspaces_stop(struct service *service, const struct caller *caller, const char *id, int64_t version,
                     struct workspace_row *ret, struct err *err);

@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -119,13 +120,73 @@ def test_ls_tells_name_state_changes_age_and_directory(boxes):
     assert boxes.names() == ["idle", "shop-one"]
 
 
-def test_ls_lists_a_damaged_one_too(boxes):
-    path = boxes.make("hurt")
+def break_spec(boxes, path):
     (path / "spec").write_text("nonsense")
+
+
+def lose_spec(boxes, path):
+    (path / "spec").unlink()
+
+
+def lose_project(boxes, path):
+    shutil.rmtree(boxes.base)
+
+
+def lose_delta(boxes, path):
+    shutil.rmtree(path / "delta" / "meta")
+
+
+def make_it_a_file(boxes, path):
+    shutil.rmtree(path)
+    path.touch()
+
+
+def make_it_a_link(boxes, path):
+    path.rename(boxes.state / "elsewhere")
+    path.symlink_to(boxes.state / "elsewhere")
+
+
+@pytest.mark.parametrize("harm, reason", [
+    (break_spec, "this is not a sandbox's spec"), (lose_spec, "No such file or directory"),
+    (lose_project, "No such file or directory"), (lose_delta, "delta"), (make_it_a_file, "Not a directory"),
+    (make_it_a_link, "Not a directory"),
+])
+def test_ls_shows_a_broken_one_with_the_reason_beside_the_others(boxes, harm, reason):
+    sound, base = boxes.base.parent / "sound", boxes.base
+    sound.mkdir()
+    boxes.base = sound
+    boxes.make("sound", "echo 1 > one")
+    boxes.base = base
+    harm(boxes, boxes.make("hurt", "echo 1 > one"))
     ran = boxes("ls", check=0)
-    assert "hurt" in ran.stdout and "'hurt'" in ran.stderr
+    hurt, well = ran.stdout.splitlines()[1:]
+    assert re.fullmatch(rf"hurt +broken +\? .*\(.*{reason}.*\)", hurt), ran
+    assert re.fullmatch(rf"sound +stopped +1 +\d+s +{sound}", well) and ran.stderr == "", ran
+    hurt, well = boxes.json("ls")["sandboxes"]
+    assert hurt["state"] == "broken" and reason in hurt["reason"] and hurt["changes"] is None
+    assert well["state"] == "stopped" and well["changes"] == 1 and "reason" not in well
+    assert boxes.names() == ["hurt", "sound"]
     boxes("discard", "hurt", check=0)
-    assert boxes.names() == []
+    assert boxes.names() == ["sound"]
+
+
+def test_a_running_one_whose_project_is_gone_is_running(boxes):
+    path = boxes.make("one")
+    boxes.work("one", "echo 1 > one")
+    shutil.rmtree(boxes.base)
+    with open(path / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (row,) = boxes.json("ls")["sandboxes"]
+    assert row["state"] == "running" and "No such file or directory" in row["reason"]
+
+
+def test_sandboxes_are_listed_without_the_directory_of_user_ids(boxes):
+    """It is for whoever starts one, and is made again then."""
+    boxes.make("one", "echo 1 > one")
+    (boxes.state / "uids").rmdir()
+    assert boxes.names() == ["one"]
+    assert "+1" in boxes("diff", "one", check=0).stdout
+    boxes("discard", "one", check=0)
 
 
 def test_a_state_directory_open_to_others_is_refused(boxes):
