@@ -68,17 +68,8 @@ static int find_command(int argc, char **argv)
     return argc;
 }
 
-/* The line of a verb's help that says how it is called: some helps are for two verbs. Ends at the line's end. */
-static const char *find_usage(const struct api_verb *verb, int *ret_len)
-{
-    autofree char *call = xprintf("agentfense %s ", verb->name);
-    const char *at = strstr(verb->help, call);
-
-    *ret_len = at ? (int) strcspn(at, "\n") : 0;
-    return at;
-}
-
-/* The word of a usage line that stands at `index` among those that must be given: they are in capitals and not in brackets. */
+/* The word of a usage line that stands at `index` among those that must be given: they are in capitals and not in brackets. NULL: it
+ * has fewer. */
 static char *dup_operand(const char *usage, int len, int index)
 {
     for (int at = 0; at < len; at++) {
@@ -89,7 +80,22 @@ static char *dup_operand(const char *usage, int len, int index)
             return xdupn(word, (size_t) size);
         at += (int) strcspn(word, " \n");
     }
-    return xdup("a word");
+    return NULL;
+}
+
+/* The line of a verb's help that says how it is called with more than `words` words, and the first of those that are missing. A help
+ * may have several lines, and be for two verbs. */
+static const char *find_usage(const struct api_verb *verb, int words, int *ret_len, char **ret_operand)
+{
+    autofree char *call = xprintf("agentfense %s ", verb->name);
+    const char *at = verb->help;
+
+    while (!*ret_operand && (at = strstr(at, call))) {
+        *ret_len = (int) strcspn(at, "\n");
+        *ret_operand = dup_operand(at, *ret_len, words);
+        at += *ret_operand ? 0 : *ret_len;
+    }
+    return at;
 }
 
 /* Which verb lists what a word of a usage line stands for. */
@@ -108,12 +114,14 @@ static const char *find_lister(const char *operand)
 
 static int refuse_too_few(const struct api_call *call, struct err *err)
 {
-    int len;
-    const char *usage = find_usage(call->verb, &len);
-    autofree char *operand = dup_operand(usage, len, call->word_count);
-    const char *lister = find_lister(operand);
-    autofree char *listed = lister ? xprintf(" ('agentfense %s' lists them)", lister) : xdup("");
+    autofree char *operand = NULL, *listed = NULL;
+    int len = 0;
+    const char *usage = find_usage(call->verb, call->word_count, &len, &operand);
 
+    if (!usage)
+        return err_invalid(err, "a word is missing; see 'agentfense %s --help'", call->verb->name);
+    const char *lister = find_lister(operand);
+    listed = lister ? xprintf(" ('agentfense %s' lists them)", lister) : xdup("");
     return err_invalid(err, "%s is missing%s; usage: %.*s", operand, listed, len, usage);
 }
 
