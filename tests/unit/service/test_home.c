@@ -485,11 +485,15 @@ static void a_link_under_a_name_is_no_sandbox(void **state)
     autofd int fd = -1;
 
     open_it(x);
-    assert_int_equal(symlinkat("/tmp", x->home.sandboxes_fd, "evil"), 0);
+    assert_int_equal(symlinkat("../uids", x->home.sandboxes_fd, "evil"), 0);
     assert_names(x, "");
-    assert_true(home_find(&x->home, "evil", found, &fd, &err) < 0);
-    assert_true(home_remove(&x->home, "evil", &err) < 0);
+    assert_int_equal(home_find(&x->home, "evil", found, &fd, &err), -ENOTDIR);
+    assert_string_equal(found, "evil");
+    assert_int_equal(home_check(&x->home, "evil", &err), -ENOTDIR);
     assert_int_equal(make(x, "evil", &fd, &err), -EEXIST);
+    assert_int_equal(home_remove(&x->home, "evil", &err), 0);
+    assert_int_equal(faccessat(x->home.fd, "uids", F_OK, 0), 0);
+    assert_int_equal(make(x, "evil", &fd, &err), 0);
 }
 
 #define home_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
