@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "runtime/bwrap_args_int.h"
 #include "runtime/etc.h"
 #include "runtime/seccomp.h"
@@ -39,6 +40,7 @@ static struct bwrap_op *add(struct bwrap_args *args, const char *option, const c
     args->ops[args->count] = (struct bwrap_op){ .option = option,
                                                 .perms = -1,
                                                 .fd = -1,
+                                                .source_fd = -1,
                                                 .first = first ? xdup(first) : NULL,
                                                 .second = second ? xdup(second) : NULL,
                                                 .is_staged = args->is_staging };
@@ -367,19 +369,60 @@ static int add_workspace(struct bwrap_args *args, const struct runtime_spec *spe
     return 0;
 }
 
+/* -1 when it cannot be opened without following a link. */
+static int open_source(const char *path)
+{
+    autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd int fd = root < 0 ? -1 : path_open_beneath(root, path[1] ? path + 1 : ".", O_PATH, 0);
+    struct stat st;
+
+    return fd < 0 || fstat(fd, &st) < 0 || S_ISLNK(st.st_mode) ? -1 : steal_fd(&fd);
+}
+
+/* On a stage we bind it ourselves, for as root we get below directories that are closed to the sandbox's user. What has a link on its
+ * way is left to bwrap, and so to the rights of that user: whoever owns the link must not lead root somewhere. The mount point is made
+ * in any case, since bwrap finds a root that is read-only. */
+static int add_staged_mount(struct bwrap_args *args, const struct runtime_mount *mount, struct err *err)
+{
+    const char *option = mount->read_only ? "--ro-bind" : "--bind";
+    autofd int fd = open_source(mount->src);
+    struct stat st;
+    int r = 0;
+
+    if (fd >= 0) {
+        add(args, option, mount->src, mount->dst)->source_fd = steal_fd(&fd);
+        return 0;
+    }
+    if (stat(mount->src, &st) < 0)
+        return err_errno(err, -errno, "the source '%s' of a mount", mount->src);
+    if (S_ISDIR(st.st_mode))
+        add_dir(args, mount->dst);
+    else
+        r = add_file(args, mount->dst, &BUF_EMPTY);
+    args->is_staging = false;
+    add(args, option, mount->src, mount->dst);
+    args->is_staging = true;
+    return r < 0 ? err_errno(err, r, "making '%s' in the sandbox", mount->dst) : 0;
+}
+
 /* "/mnt/a/b" needs "/mnt" and "/mnt/a" open to all; bwrap makes the last one, a directory or a file as the source is. */
-static void add_mounts(struct bwrap_args *args, const struct runtime_spec *spec)
+static int add_mounts(struct bwrap_args *args, const struct runtime_spec *spec, struct err *err)
 {
     for (size_t i = 0; i < spec->mount_count; i++) {
         const struct runtime_mount *mount = &spec->mounts[i];
+        int r;
 
         for (const char *slash = strchr(mount->dst + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
             autofree char *parent = xdupn(mount->dst, (size_t) (slash - mount->dst));
 
             add_dir(args, parent);
         }
-        add(args, mount->read_only ? "--ro-bind" : "--bind", mount->src, mount->dst);
+        if (!args->is_staging)
+            add(args, mount->read_only ? "--ro-bind" : "--bind", mount->src, mount->dst);
+        else if ((r = add_staged_mount(args, mount, err)) < 0)
+            return r;
     }
+    return 0;
 }
 
 static int add_filter(struct bwrap_args *args, struct err *err)
@@ -412,7 +455,8 @@ static int fill(struct bwrap_args *args, const struct runtime_spec *spec, const 
     add_proc(args);
     add_devices(args, spec);
     add_scratch(args, spec);
-    add_mounts(args, spec);
+    if ((r = add_mounts(args, spec, err)) < 0)
+        return r;
     if (!spec->stage && (r = add_workspace(args, spec, probe, err)) < 0)
         return r;
     /* Last of all that makes something: from here on nobody can put a file beside the mounts. */

@@ -18,6 +18,7 @@ struct bwrap_op {
     int fd;               /* number in bwrap; -1: none */
     char *first, *second; /* owned */
     struct buf text;      /* what is in a file that is staged */
+    int source_fd;        /* owned; what is bound, as it was looked up, when we bind it ourselves; -1: not held */
     bool is_staged;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "runtime/bwrap_args_int.h"
 
 void bwrap_args_free(struct bwrap_args *args)
@@ -15,6 +16,7 @@ void bwrap_args_free(struct bwrap_args *args)
         free(args->ops[i].first);
         free(args->ops[i].second);
         buf_done(&args->ops[i].text);
+        cleanup_fd(&args->ops[i].source_fd);
     }
     for (size_t i = 0; i < args->fd_count; i++)
         close(args->fds[i].fd);

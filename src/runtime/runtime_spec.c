@@ -121,8 +121,6 @@ int runtime_spec_check(const struct runtime_spec *spec, struct err *err)
         return r;
     if (spec->net == RUNTIME_NET_BRIDGE && !spec->container)
         return err_invalid(err, "the network 'bridge' is for containers");
-    if (spec->stage && spec->mount_count > 0)
-        return err_invalid(err, "a sandbox that is staged has no mounts");
     if (!spec->workspace && spec->workspace_fd < 0 && !spec->stage)
         return err_invalid(err, "a sandbox needs a workspace");
     if (!spec->init_path && spec->init_fd < 0)

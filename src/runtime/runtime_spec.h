@@ -37,7 +37,7 @@ enum runtime_net {
 };
 
 struct runtime_mount {
-    const char *src; /* absolute; must exist, and the sandbox's user must be able to reach it */
+    const char *src; /* absolute; must exist; where nothing is staged, or with a link on its way, the sandbox's user must reach it */
     const char *dst; /* absolute, clean, and not in a tree of the sandbox's own: see runtime_spec_check() */
     bool read_only;
 };
@@ -66,7 +66,7 @@ struct runtime_spec {
     const char *id;
     const char *workspace;        /* path of the fence's mount, or */
     int workspace_fd;             /* a directory descriptor of it; or */
-    const char *stage;            /* opened by stage_open(), the workspace in it; with no mounts */
+    const char *stage;            /* opened by stage_open(), the workspace in it */
     const char *init_path;        /* a program the sandbox's user may run, bound to RUNTIME_INIT; or */
     int init_fd;                  /* one that is copied there, when no path leads that user to it */
     const char *const *init_argv; /* what follows its name; ended by NULL; NULL: nothing */

@@ -100,17 +100,34 @@ static int build_link(const struct builder *builder, struct bwrap_op *op)
     return make_link(builder, op->first, full);
 }
 
+/* What was looked up, wherever its path leads by now. All that it has gets its attributes before anybody can reach it. */
+static int attach_source(const struct builder *builder, const struct bwrap_op *op)
+{
+    bool is_read_only = strcmp(op->option, "--ro-bind") == 0;
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (is_read_only ? MOUNT_ATTR_RDONLY : 0) };
+    autofree char *full = place(builder, op->second);
+    autofd int tree = open_tree(op->source_fd, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ||
+        move_mount(tree, "", AT_FDCWD, full, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return 0;
+}
+
 static int build_bind(const struct builder *builder, struct bwrap_op *op)
 {
     autofree char *full = place(builder, op->second);
+    bool is_held = op->source_fd >= 0;
     struct stat st;
     int r;
 
-    if (stat(op->first, &st) < 0)
+    if ((is_held ? fstat(op->source_fd, &st) : stat(op->first, &st)) < 0)
         return -errno;
     r = S_ISDIR(st.st_mode) ? make_dir(builder, full, 0755) : make_file(builder, full, 0444, NULL);
     if (r < 0)
         return r;
+    if (is_held)
+        return 0; /* attach_all() */
     if (mount(op->first, full, NULL, MS_BIND | MS_REC, NULL) < 0)
         return -errno;
     return set_attributes(full, AT_RECURSIVE, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
@@ -207,7 +224,7 @@ static const struct {
     build_fn fn;
 } builders[] = {
     { "--dir", build_dir },     { "--file", build_file }, { "--symlink", build_link },         { "--ro-bind", build_bind },
-    { "--tmpfs", build_tmpfs }, { "--dev", build_dev },   { "--remount-ro", build_read_only },
+    { "--tmpfs", build_tmpfs }, { "--dev", build_dev },   { "--remount-ro", build_read_only }, { "--bind", build_bind },
 };
 
 static int build(const struct builder *builder, struct bwrap_op *op)
@@ -231,6 +248,19 @@ static void leave_devices(struct bwrap_args *args)
     }
 }
 
+/* Last: what is mounted may hold the stage, and the copy of it that comes along is to be as closed as the stage is. */
+static int attach_all(const struct builder *builder, const struct bwrap_args *args, struct err *err)
+{
+    for (size_t i = 0; i < args->count; i++) {
+        const struct bwrap_op *op = &args->ops[i];
+        int r = op->source_fd >= 0 ? attach_source(builder, op) : 0;
+
+        if (r < 0)
+            return err_errno(err, r, "mounting '%s' at '%s' in the sandbox", op->first, op->second);
+    }
+    return 0;
+}
+
 int stage_build(const struct runtime_spec *spec, struct bwrap_args *args, struct err *err)
 {
     struct builder builder = { spec->stage, spec->uid, spec->gid, spec->uid != geteuid() || spec->gid != getegid() };
@@ -247,7 +277,7 @@ int stage_build(const struct runtime_spec *spec, struct bwrap_args *args, struct
     }
     /* bwrap would do it mount by mount. */
     r = set_attributes(spec->stage, AT_RECURSIVE, MOUNT_ATTR_NOSUID);
-    return r < 0 ? err_errno(err, r, "closing the sandbox's root") : 0;
+    return r < 0 ? err_errno(err, r, "closing the sandbox's root") : attach_all(&builder, args, err);
 }
 
 int stage_open(const char *path, uid_t uid, gid_t gid)

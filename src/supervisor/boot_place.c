@@ -71,11 +71,10 @@ int boot_take_identity(struct sandbox *sandbox, struct err *err)
     return identity_take(locks, IDENTITY_FIRST, IDENTITY_COUNT, &sandbox->identity, err);
 }
 
-/* The sandbox's whole root is made on it, with the fence inside. Where that cannot be, or somebody's own mounts are asked for, whose
- * sources only the sandbox's user may look up, there is the fence alone. */
+/* The sandbox's whole root is made on it, with the fence inside. Where that cannot be, there is the fence alone. */
 static void open_stage(struct sandbox *sandbox)
 {
-    if (strcmp(sandbox->spec->runtime, "bwrap") != 0 || sandbox->spec->mount_count > 0)
+    if (strcmp(sandbox->spec->runtime, "bwrap") != 0)
         return;
     if (stage_open(sandbox->mount_point, sandbox->identity.uid, sandbox->identity.gid) < 0)
         return;

@@ -35,6 +35,41 @@ def inside(host, script, *options, **more):
     return host.run("-q", "--rm", *options, command=["/usr/bin/python3", "-c", PRELUDE + script], **more)
 
 
+# ---- mounts ----
+
+def test_the_way_to_a_mount_becomes_a_link(host):
+    """Sources are looked up with the rights of who asked for them. Whoever owns a directory on the way leads that nowhere else."""
+    way, closed = host.dir / "way", host.dir / "closed"
+    for top, text in ((way, "mine"), (closed, "closed")):
+        (top / "data").mkdir(parents=True)
+        (top / "data" / "f").write_text(text)
+    closed.chmod(0o700)
+    name = f"way-{host.kind}"
+    mounted = ("--mount", f"{way}/data:/mnt/data:ro")
+    assert host.run("-q", "--name", name, *mounted, command="cat /mnt/data/f; touch kept").out == b"mine"
+    way.rename(host.dir / "moved")
+    way.symlink_to(closed)
+    result = host.run("-q", "--in", name, command="cat /mnt/data/f")
+    assert b"closed" not in result.out and result.code != 0, result
+    way.unlink()
+    (host.dir / "moved").rename(way)
+    (way / "data").rename(way / "moved")
+    (way / "data").symlink_to(closed / "data")
+    result = host.run("-q", "--in", name, command="cat /mnt/data/f")
+    assert b"closed" not in result.out and result.code != 0, result
+    host.call("discard", name)
+
+
+def test_writing_to_the_sandboxs_own_root_through_a_mount_that_holds_it(host):
+    """What is mounted may hold the place where the supervisor makes the root."""
+    source, roots = ("/run", "/mnt/all/agentfense/mnt") if host.kind == "root" else (host.state, "/mnt/all/sandboxes/*/mnt")
+    result = host.run("-q", "--rm", "--mount", f"{source}:/mnt/all", command=f"""
+        for root in {roots}; do echo at $root; for name in etc/added run/agentfense/init run/agentfense/bin/added usr/added; do
+            (echo x > $root/$name) 2>/dev/null && echo WROTE $root/$name; done; done; ls /etc/added""")
+    assert b"at /mnt/all" in result.out and b"*" not in result.out, result
+    assert b"WROTE" not in result.out and result.code != 0 and "No such file" in result.err, result
+
+
 # ---- init ----
 
 def test_looking_into_init_and_those_that_keep_commands(host):

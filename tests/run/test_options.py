@@ -178,6 +178,38 @@ def test_mounts_ro_and_rw(host):
     (data / "g").unlink()
 
 
+def test_a_mount_below_a_directory_that_is_closed_to_the_sandbox(host):
+    """As most homes are. Who asks for it can reach it; the files in it keep their modes."""
+    closed = host.dir / "closed"
+    data = closed / "data"
+    data.mkdir(parents=True)
+    (data / "open").mkdir()
+    (data / "open").chmod(0o777)
+    (data / "f").write_text("data\n")
+    (data / "key").write_text("secret\n")
+    (data / "key").chmod(0o600)
+    (closed / "beside").write_text("beside\n")
+    closed.chmod(0o700)
+    host.give(closed)
+    result = host.run("-q", "--mount", f"{data}:/mnt/a/data:ro", "--mount", f"{data / 'f'}:/mnt/f:ro", command="""
+        cat /mnt/a/data/f /mnt/f; cat /mnt/a/data/key; echo x > /mnt/a/data/open/x; ls /mnt /mnt/a; ls /mnt/a/data/..
+        grep -c ' /mnt/[a/dt]*f* ro,.*nosuid,nodev' /proc/self/mountinfo""")
+    assert result.out == b"data\ndata\n/mnt:\na\nf\n\n/mnt/a:\ndata\ndata\n2\n" and result.code == 0, result
+    assert "Permission denied" in result.err and "Read-only file system" in result.err, result
+    result = host.run("-q", "--mount", f"{data}:/mnt/data", command="echo made > /mnt/data/open/x; cat /mnt/data/open/x")
+    assert result.out == b"made\n" and result.code == 0, result
+    assert (data / "open" / "x").read_text() == "made\n"
+
+
+def test_a_mount_whose_source_is_a_link_on_the_way(host):
+    """`run` looks links up when it is called, as any program does."""
+    (host.dir / "real" / "data").mkdir(parents=True)
+    (host.dir / "real" / "data" / "f").write_text("data\n")
+    (host.dir / "link").symlink_to("real")
+    result = host.run("-q", "--mount", f"{host.dir}/link/data:/mnt/data:ro", command="cat /mnt/data/f")
+    assert result.out == b"data\n" and result.code == 0, result
+
+
 def test_a_mounted_file(one):
     result = one.run("-q", "--mount", "/etc/hostname:/mnt/name:ro", command="test -f /mnt/name && echo yes")
     assert result.out == b"yes\n", result

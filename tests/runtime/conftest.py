@@ -69,7 +69,7 @@ class Host:
     def command(self, *options, script, workspace=True):
         """The words that start a sandbox with this script as its pid 1."""
         words = [str(self.driver), *map(str, options)]
-        if self.staged and workspace and "--mount" not in options:
+        if self.staged and workspace:
             words += ["--stage", str(self.stage)]
         if workspace:
             words += ["--workspace", str(self.workspace)]

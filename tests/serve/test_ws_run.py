@@ -329,7 +329,7 @@ def test_custom_profiles_last(make):
 
 @pytest.fixture
 def place():
-    """A directory that the user of a sandbox can reach."""
+    """A directory for what profiles bind."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="af-bind-"))
     path.chmod(0o755)
     yield path
@@ -342,6 +342,7 @@ def test_a_bind_is_seen_where_it_says(make, place):
         (place / name).mkdir()
         (place / name).chmod(0o777)
         (place / name / "file").write_text(name + "\n")
+    place.chmod(0o700)  # as a home is: the administrator who made the profile can reach it
     profile = {"networkAccess": "none", "hostname": "bench", "readOnlyBinds": {str(place / "tools"): "/opt/host/tools"},
                "readWriteBinds": {str(place / "data"): "/data"}}
     assert server.http("PUT", "/api/v1/config/profiles/bound", profile)[0] == 200
