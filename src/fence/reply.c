@@ -83,13 +83,16 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
     /* No FUSE_CAP_WRITEBACK_CACHE, though sequential writes would gain: the quota must answer at write time, a refused write must
      * reach its writer, and the kernel would hold its own idea of size and time against what a live base or new rules say.
      * O_TRUNC as SETATTR: there is no OPEN to carry it. Pages and attributes are ours to invalidate: the kernel's own rule
-     * (a new mtime) would throw away pages that a client has just written. */
+     * (a new mtime) would throw away pages that a client has just written.
+     * No FUSE_CAP_ASYNC_DIO: the kernel drops the pages under an O_DIRECT write before it is sent and, if it waits for the answer,
+     * again afterwards. Of a write that it does not wait for (io_submit) it never does the second, so a page that somebody read
+     * in between would stay, older than the file (seen with Linux 6.18). Such writes are then made one after the other. */
     conn->want &= ~(unsigned) (FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS_AUTO |
                                FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
-                               FUSE_CAP_SPLICE_MOVE | FUSE_CAP_HANDLE_KILLPRIV);
-    conn->want |= conn->capable & (FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS |
-                                   FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_PARALLEL_DIROPS |
-                                   FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_EXPIRE_ONLY);
+                               FUSE_CAP_SPLICE_MOVE | FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_ASYNC_DIO);
+    conn->want |= conn->capable &
+                  (FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS | FUSE_CAP_NO_OPEN_SUPPORT |
+                   FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_EXPIRE_ONLY);
     conn->max_write = REPLY_BYTES_MOST;
     conn->max_readahead = REPLY_BYTES_MOST;
     conn->max_background = 64;

@@ -334,6 +334,21 @@ def test_a_file_is_read_while_it_is_made(fence, served):
     assert reads > 100 and stale == 0, ran.out
 
 
+@pytest.mark.threads
+@pytest.mark.parametrize("served", ["as-it-comes", "side-by-side"])
+@pytest.mark.parametrize("layer", ["made", "base"])
+def test_a_file_is_read_while_it_is_written_past_the_page_cache(work, fence, served, layer):
+    """By O_DIRECT and io_submit, many blocks at once: when they are acknowledged, no page that was read meanwhile is left."""
+    if layer == "base":
+        Tree(work / "base").file("file", "old" * 1000)
+    f = fence(env={"AGENTFENSE_FAULT": served})
+    ran = f.run([tools_dir() / "probe_direct", "file", "200" if LONG else "20", "160", "3"], timeout=300)
+    assert ran.code == 0, ran.out + ran.err
+    reads, stale = (int(word) for word in ran.out.split() if word.isdigit())
+    assert reads > 100 and stale == 0, ran.out
+    assert f.sh("md5sum < file").out == run(["md5sum"], input=(f.delta / "data/file").read_bytes()).out
+
+
 def big_directory(f, count):
     code = f"""
 os.mkdir("big"); start = time.time()
