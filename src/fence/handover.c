@@ -24,16 +24,21 @@
  * meanwhile (the lock of a directory, a page that is being written back); nothing in here asks the kernel for any of that. The
  * backing file systems do not wait for us either: pages of ours that they might want to clean are not theirs.
  *
- * Pages that were changed through a mapping and not written yet are fetched before the gate closes. The kernel sends them when it is
- * told to, but does not wait for our answers (nor would we want it to wait for a client that never ends). Those that come too
- * late, or are changed again meanwhile, are a later change: when the kernel writes them, the file is copied up anew.
+ * Pages that were changed through a mapping before we were called are fetched before the gate closes. syncfs() makes the kernel send
+ * them, but it does not wait for our answers, so we wait until all of them are written; behind the gate they could not be. A client
+ * that keeps more on their way than the kernel lets through, for as long as we have patience, only delays its own: those that
+ * come too late, or are changed again meanwhile, are a later change, and the file is copied up anew.
  */
-void handover_fetch_pages(struct fence *f)
+int handover_fetch_pages(struct fence *f, int64_t patience_ns, struct err *err)
 {
+    int64_t until_ns = clock_now_ns() + patience_ns;
     autofd int fd = f->mount_point ? open(f->mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
-    if (fd >= 0 && syncfs(fd) == 0)
-        session_settle(f->session);
+    if (fd < 0)
+        return f->mount_point && errno != ENOTCONN ? err_errno(err, -errno, "fetching mapped pages") : 0;
+    syncfs(fd); /* an error says that a page was refused; the others were sent nevertheless */
+    session_settle(f->session, fd, until_ns);
+    return 0;
 }
 
 /* Whoever takes waits for the disk, with clients waiting at the gate. When there is much to wait for, it is done before. */
@@ -133,17 +138,20 @@ int fence_hand_over(struct fence *f, handover_fn take, void *cookie, struct hand
 {
     struct handover_list list = { 0 };
     struct handover_news news = { 0 };
+    int64_t patience_ns = fault_is("handover-impatient") ? IMPATIENT_NS : GATE_NS;
     int r;
 
     if (!f->hands_over)
         return err_set(err, ERR_FAILED_PRECONDITION, -EPERM, "this delta is not for handing over");
     autolock(&f->handing);
-    handover_fetch_pages(f);
+    r = handover_fetch_pages(f, patience_ns, err);
+    if (r < 0)
+        return r;
     *ret = (struct handover_result){ 0 };
     if (atomic_load(&f->changes) == f->handed)
         return 0;
     write_back(f);
-    r = handover_close_gate(f, fault_is("handover-impatient") ? IMPATIENT_NS : GATE_NS, err);
+    r = handover_close_gate(f, patience_ns, err);
     if (r < 0)
         return r;
     uint64_t changes = atomic_load(&f->changes);

@@ -61,5 +61,5 @@ int handover_begin(struct fence *f, const struct handover_list *list);
 void handover_end(struct fence *f);
 
 /* Also for whoever holds the fence still (hold.h): pages that were changed through a mapping come to us; then nobody is at work. */
-void handover_fetch_pages(struct fence *f);
+int handover_fetch_pages(struct fence *f, int64_t patience_ns, struct err *err);
 int handover_close_gate(struct fence *f, int64_t patience_ns, struct err *err);

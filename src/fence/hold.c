@@ -27,11 +27,14 @@ struct fence_hold {
 
 int fence_hold(struct fence *f, int timeout_ms, struct fence_hold **ret, struct err *err)
 {
+    int64_t until_ns;
     int r;
 
     pthread_mutex_lock(&f->handing);
-    handover_fetch_pages(f);
-    r = handover_close_gate(f, timeout_ms * CLOCK_NS_PER_MS, err);
+    until_ns = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
+    r = handover_fetch_pages(f, timeout_ms * CLOCK_NS_PER_MS / 2, err);
+    if (r == 0)
+        r = handover_close_gate(f, until_ns - clock_now_ns(), err);
     if (r < 0) {
         pthread_mutex_unlock(&f->handing);
         return r;

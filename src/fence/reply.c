@@ -95,8 +95,8 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
                    FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_EXPIRE_ONLY);
     conn->max_write = REPLY_BYTES_MOST;
     conn->max_readahead = REPLY_BYTES_MOST;
-    conn->max_background = 64;
-    conn->congestion_threshold = 48;
+    conn->max_background = SESSION_BACKGROUND_MOST; /* session_settle() relies on it */
+    conn->congestion_threshold = SESSION_BACKGROUND_MOST * 3 / 4;
     conn->time_gran = 1;
 }
 

@@ -19,6 +19,7 @@
 #define SPIN_NS 60000
 #define AWAY_NS 500000
 #define CROWD_LEAST 3
+#define SLOW_US 100000
 #define WAKE_NS 40000 /* what a sleeper's waking adds to the time until a request is met */
 
 /* ---- reading ---- */
@@ -169,6 +170,23 @@ static bool is_forget(const struct fuse_in_header *head)
     return head->opcode == FUSE_FORGET || head->opcode == FUSE_BATCH_FORGET;
 }
 
+/* A page that was changed through a mapping. */
+static bool is_writeback(const struct fuse_in_header *head, size_t len)
+{
+    const struct fuse_write_in *in = (const void *) (head + 1);
+
+    return head->opcode == FUSE_WRITE && len >= sizeof(*head) + sizeof(*in) && (in->write_flags & FUSE_WRITE_CACHE);
+}
+
+/* For session_settle(). While the worker still counts as unheard, so that it is always in one of the two numbers. */
+static void note_kind(struct session *s, const struct fuse_in_header *head, bool writes_back)
+{
+    if (writes_back)
+        atomic_fetch_add(&s->writing_back, 1);
+    if (writes_back || head->opcode == FUSE_READ || head->opcode == FUSE_RELEASE)
+        atomic_fetch_add(&s->background, 1);
+}
+
 /* One client asks one thing at a time; that its next request is there when we look only says that it was quick. FORGET, RELEASE and
  * pages that are written back are nobody's (0) and nobody waits for them. */
 static void count_crowd(struct worker *w, const struct fuse_in_header *head)
@@ -186,10 +204,13 @@ static bool serve(struct worker *w, size_t len)
     const struct fuse_in_header *head = (const void *) w->bytes;
     struct fuse_buf buf = { .size = len, .mem = w->bytes };
     int64_t now = clock_now_ns();
-    bool leads = session_still_leads(w), forgets = is_forget(head);
+    bool leads = session_still_leads(w), forgets = is_forget(head), writes_back = is_writeback(head, len);
 
+    note_kind(s, head, writes_back);
     if (!forgets)
         atomic_fetch_sub(&s->unheard, 1);
+    if (s->slow_opcode && head->opcode == s->slow_opcode)
+        usleep(SLOW_US);
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
     if (now - atomic_exchange(&s->last_ns, now) > SESSION_ACTIVE_NS / 2)
         call_watcher(s);
@@ -212,6 +233,8 @@ static bool serve(struct worker *w, size_t len)
     fuse_session_process_buf(s->fuse, &buf);
     if (forgets)
         atomic_fetch_sub(&s->unheard, 1);
+    if (writes_back)
+        atomic_fetch_sub(&s->writing_back, 1);
     if (!leads)
         atomic_fetch_sub(&s->serving, 1);
     if (!leads || !session_still_leads(w))
@@ -304,6 +327,7 @@ int session_new(struct fence *f, unsigned threads, struct session **ret_session)
     s->fd = -1;
     s->most = threads ? threads : WORKERS_DEFAULT;
     s->passes_all = fault_is("side-by-side");
+    s->slow_opcode = fault_is("slow-write") ? FUSE_WRITE : fault_is("slow-lookup") ? FUSE_LOOKUP : 0;
     follow_init(&s->follow);
     s->can_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     s->serving_most = (int) sysconf(_SC_NPROCESSORS_ONLN) / 2;

@@ -5,6 +5,8 @@
 
 #include "fence/fence_int.h"
 
+#define SESSION_BACKGROUND_MOST 64 /* background requests that the kernel sends before it waits for an answer */
+
 struct session;
 
 int session_new(struct fence *f, unsigned threads, struct session **ret_session);
@@ -27,9 +29,9 @@ void session_step_back(struct session *session);
  * with. Others read meanwhile, so the caller may hold no lock that they need for that. */
 void session_catch_up(struct session *session);
 
-/* For a thread that is no worker: waits, not for long, until nothing is to be read and nobody is at work. Clients that ask and ask may
- * keep it from coming true. */
-void session_settle(struct session *session);
+/* For a thread that is no worker, after syncfs() on the mount: waits until every page that the kernel had sent by then is written.
+ * mount_fd is any descriptor of the mount. False: not by then. */
+bool session_settle(struct session *session, int mount_fd, int64_t until_ns);
 
 bool session_is_lost(const struct session *session); /* unmounted from outside */
 int session_device(const struct session *session);

@@ -38,10 +38,11 @@ struct session {
     int stop_fd; /* owned: an eventfd */
     unsigned most;
     bool can_spin;
-    bool passes_all;     /* a test: every request beside the others, whatever the machine */
-    int serving_most;    /* workers for a crowd: half of the CPUs, the clients need theirs */
-    _Atomic int serving; /* workers busy beside the leader */
-    uint32_t offered2;   /* the kernel's flags2 */
+    bool passes_all;      /* a test: every request beside the others, whatever the machine */
+    uint32_t slow_opcode; /* a test: a worker is away for a while between reading such a request and serving it; 0: none */
+    int serving_most;     /* workers for a crowd: half of the CPUs, the clients need theirs */
+    _Atomic int serving;  /* workers busy beside the leader */
+    uint32_t offered2;    /* the kernel's flags2 */
     bool has_passthrough;
     _Atomic bool stopping;
     _Atomic bool is_lost; /* someone else unmounted us */
@@ -49,7 +50,9 @@ struct session {
     _Atomic uint64_t init_unique;
     struct follow follow;
     struct crowd crowd;
-    _Atomic int unheard; /* workers who read, or have read a FORGET and are not done with it */
+    _Atomic int unheard;         /* workers who read, or have read a FORGET and are not done with it */
+    _Atomic int writing_back;    /* workers who have read a page that is written back, and are not done with it */
+    _Atomic uint64_t background; /* requests read that the kernel may have sent without anybody waiting */
 
     pthread_mutex_t lock;
     pthread_cond_t turn;

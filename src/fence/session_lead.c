@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "fence/session_int.h"
@@ -10,7 +11,6 @@
 #define IDLE_NS (10 * CLOCK_NS_PER_SEC)
 #define CATCH_UP_NS CLOCK_NS_PER_SEC
 #define CATCH_UP_STEP_US 100
-#define SETTLE_NS (200 * CLOCK_NS_PER_MS)
 
 __thread struct worker *session_self;
 
@@ -146,21 +146,48 @@ void session_catch_up(struct session *s)
     session_step_back(s);
 }
 
-static bool is_idle(struct session *s)
+static bool is_unread(struct session *s)
 {
     struct pollfd p = { .fd = s->fd, .events = POLLIN };
 
-    return poll(&p, 1, 0) == 0 && atomic_load(&s->serving) == 0 && atomic_load(&s->busy_since_ns) == 0;
+    return poll(&p, 1, 0) != 0;
 }
 
-/* Twice, because a request that was read is not yet at work for a moment. */
-void session_settle(struct session *s)
+/*
+ * The kernel hands out requests in the order in which they came, but sends only SESSION_BACKGROUND_MOST of those for which nobody waits,
+ * such as pages that are written back, and keeps the others to itself until some are answered. So all that it had are read when
+ *   - nothing is to be read: workers have fewer than that in their hands, so it keeps none back; or,
+ *   - where clients ask without end, a request of our own has been answered: what was there before it is read. If the kernel had
+ *     kept any back at that time, all it may send would have been there, and would have been read meanwhile but for those
+ *     in the hands of workers.
+ */
+static bool has_read_all(struct session *s, int mount_fd)
 {
-    int64_t until = clock_now_ns() + SETTLE_NS;
+    uint64_t before = atomic_load(&s->background);
+    struct statfs ignored;
 
-    for (int in_a_row = 0; in_a_row < 2 && clock_now_ns() < until && !atomic_load(&s->stopping);) {
-        in_a_row = is_idle(s) ? in_a_row + 1 : 0;
-        if (in_a_row == 0)
-            usleep(CATCH_UP_STEP_US);
+    if (!is_unread(s))
+        return true;
+    if (fstatfs(mount_fd, &ignored) < 0)
+        return false;
+    return atomic_load(&s->background) - before < SESSION_BACKGROUND_MOST / 2;
+}
+
+/* In this order: what was read is in the first number until it is in the second. */
+static bool has_written_all(struct session *s)
+{
+    return atomic_load(&s->unheard) == 0 && atomic_load(&s->writing_back) == 0;
+}
+
+bool session_settle(struct session *s, int mount_fd, int64_t until_ns)
+{
+    bool is_read = false;
+
+    while (!atomic_load(&s->stopping) && clock_now_ns() < until_ns) {
+        is_read = is_read || has_read_all(s, mount_fd);
+        if (is_read && has_written_all(s))
+            return true;
+        usleep(CATCH_UP_STEP_US);
     }
+    return false;
 }

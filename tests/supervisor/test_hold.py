@@ -106,6 +106,36 @@ def test_nothing_changes_while_it_is_held(box):
     assert int(hammer.out) > 10
 
 
+@pytest.mark.parametrize("fault", ["", "slow-write"])
+def test_what_was_stored_through_a_mapping_is_there_when_it_is_held(make, fault):
+    """Diff, approve and all else that reads the delta of a running sandbox begin with a hold."""
+    box = make(files=FILES, is_live=True).start(env={**os.environ, "AGENTFENSE_FAULT": fault})
+    client, holder = box.client(), box.client()
+    program = ("import mmap,sys\nf=open('README','r+b')\nm=mmap.mmap(f.fileno(),0)\n"
+               "for i in range(1,4):\n m[0:1]=str(i).encode()\n print(i,flush=True)\n sys.stdin.readline()\n")
+    run = client.start(["/usr/bin/python3", "-c", program], stdin=(pipe := os.pipe())[0])
+    os.close(pipe[0])
+    for i in range(1, 4):
+        run.wait_output(f"{i}\n".encode())
+        assert holder.hold().kind == OK
+        assert box.delta("README").read_bytes() == f"{i}ead me\n".encode()
+        assert holder.release().kind == OK
+        os.write(pipe[1], b"go\n")
+    os.close(pipe[1])
+    assert run.wait().code == 0, run
+
+
+@pytest.mark.parametrize("fault", ["", "slow-write"])
+def test_what_was_stored_through_a_mapping_is_there_after_a_stop(make, fault):
+    """Its process is killed by that; the kernel writes its pages back before it is gone, and the fence serves them."""
+    box = make(files=FILES, is_live=True).start(env={**os.environ, "AGENTFENSE_FAULT": fault})
+    program = "import mmap,time\nf=open('README','r+b')\nm=mmap.mmap(f.fileno(),0)\nm[0:1]=b'R'\nprint('ready',flush=True)\ntime.sleep(600)\n"
+    run = box.client().start(["/usr/bin/python3", "-c", program])
+    run.wait_output(b"ready\n")
+    box.stop()
+    assert box.delta("README").read_bytes() == b"Read me\n"
+
+
 def test_a_holder_that_dies_lets_go(box):
     """Its whole process is killed, in the middle of its work."""
     script = ("import sys; sys.path.insert(0, sys.argv[2]); import socket, time; from ctl import Client, OK; s = socket.socket(socket.AF_UNIX, "

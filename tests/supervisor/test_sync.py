@@ -128,7 +128,10 @@ def test_a_writer_that_stays_never_changes_the_codebase_in_place(box, codebase):
     assert writer.wait().code == 0
 
 
-def test_a_mapping_is_written_through_each_sync(box, codebase):
+@pytest.mark.parametrize("fault", ["", "slow-write"])
+def test_a_mapping_is_written_through_each_sync(make, codebase, fault):
+    """A store through a mapping that was made before the sync is in it, also where the fence is slow to serve the page."""
+    box = make(codebase=codebase).start(env={**os.environ, "AGENTFENSE_FAULT": fault})
     program = ("import mmap,sys\nf=open('map','r+b')\nm=mmap.mmap(f.fileno(),0)\n"
                "for i in range(1,4):\n m[0:1]=str(i).encode()\n print(i,flush=True)\n sys.stdin.readline()\nm.close()\n")
     do(box, "head -c 10000 /dev/zero > map")
@@ -147,6 +150,43 @@ def test_a_mapping_is_written_through_each_sync(box, codebase):
     os.close(pipe[0])
     assert run.wait().code == 0, run
     assert out(box, "head -c 1 map") == "3"
+
+
+BUSY = """
+import mmap, os, random, sys, threading
+pages = int(sys.argv[1])
+with open('big', 'wb') as f: f.truncate(pages * 8192)
+f = open('big', 'r+b')
+m = mmap.mmap(f.fileno(), pages * 8192)
+with open('read', 'wb') as r: r.write(bytes(1 << 20))
+def ask():
+    while True:
+        try: os.stat(f'nothing{random.random()}')
+        except OSError: pass
+        with open('read', 'rb') as r: os.posix_fadvise(r.fileno(), 0, 0, os.POSIX_FADV_DONTNEED); r.read()
+for _ in range(12): threading.Thread(target=ask, daemon=True).start()
+for i in range(1, 3):
+    for at in range(0, pages * 8192, 8192): m[at] = i  # no two pages are neighbours: a request for each
+    print(i, flush=True)
+    sys.stdin.readline()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("fault, pages", [("", 2000), ("slow-lookup", 300)])
+def test_every_page_of_a_mapping_is_in_the_sync_of_a_busy_sandbox(make, codebase, fault, pages):
+    """More pages than the kernel sends at a time, and others ask without end; or keep every worker of the fence waiting."""
+    box = make(codebase=codebase).start(env={**os.environ, "AGENTFENSE_FAULT": fault})
+    run = box.client().start(["/usr/bin/python3", "-c", BUSY, str(pages)], stdin=(pipe := os.pipe())[0])
+    for i in range(1, 3):
+        run.wait_output(f"{i}\n".encode())
+        sync(box)
+        content = (codebase.files / "big").read_bytes()
+        assert len(content) == pages * 8192 and set(content[::8192]) == {i}
+        os.write(pipe[1], b"go\n")
+    os.close(pipe[1])
+    os.close(pipe[0])
+    assert run.wait().code == 0, run
 
 
 def test_what_runs_goes_on(box):
