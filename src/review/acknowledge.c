@@ -13,26 +13,28 @@ struct known {
     enum acknowledge reason;
 };
 
-/* Names, wherever they are. */
+/* Names, wherever they are; one with a slash is a name in that directory. */
 static const struct known names[] = {
     { ".gitmodules", ACKNOWLEDGE_GIT },
     { ".pre-commit-config.yaml", ACKNOWLEDGE_HOOK },
+    { ".pre-commit-config.yml", ACKNOWLEDGE_HOOK },
     { ".pre-commit-hooks.yaml", ACKNOWLEDGE_HOOK },
-    { "lefthook.yml", ACKNOWLEDGE_HOOK },
-    { ".lefthook.yml", ACKNOWLEDGE_HOOK },
     { ".overcommit.yml", ACKNOWLEDGE_HOOK },
     { ".huskyrc", ACKNOWLEDGE_HOOK },
     { ".gitlab-ci.yml", ACKNOWLEDGE_CI },
     { "jenkinsfile", ACKNOWLEDGE_CI },
     { "azure-pipelines.yml", ACKNOWLEDGE_CI },
+    { "azure-pipelines.yaml", ACKNOWLEDGE_CI },
     { "bitbucket-pipelines.yml", ACKNOWLEDGE_CI },
     { ".travis.yml", ACKNOWLEDGE_CI },
     { "appveyor.yml", ACKNOWLEDGE_CI },
     { ".appveyor.yml", ACKNOWLEDGE_CI },
     { ".drone.yml", ACKNOWLEDGE_CI },
     { ".woodpecker.yml", ACKNOWLEDGE_CI },
+    { ".woodpecker.yaml", ACKNOWLEDGE_CI },
     { ".cirrus.yml", ACKNOWLEDGE_CI },
     { "cloudbuild.yaml", ACKNOWLEDGE_CI },
+    { "cloudbuild.yml", ACKNOWLEDGE_CI },
     { ".vimrc", ACKNOWLEDGE_EDITOR },
     { ".gvimrc", ACKNOWLEDGE_EDITOR },
     { ".exrc", ACKNOWLEDGE_EDITOR },
@@ -42,11 +44,33 @@ static const struct known names[] = {
     { ".dir-locals.el", ACKNOWLEDGE_EDITOR },
     { ".dir-locals-2.el", ACKNOWLEDGE_EDITOR },
     { ".devcontainer.json", ACKNOWLEDGE_EDITOR },
+    { ".gitpod.yml", ACKNOWLEDGE_EDITOR },
+    { ".gitpod.dockerfile", ACKNOWLEDGE_EDITOR },
+    { "conftest.py", ACKNOWLEDGE_EDITOR }, /* editors collect tests on their own */
+    /* Assistants: what they are told, and which programs they may start. */
     { ".mcp.json", ACKNOWLEDGE_EDITOR },
+    { "agents.md", ACKNOWLEDGE_EDITOR },
+    { "agents.override.md", ACKNOWLEDGE_EDITOR },
+    { "agent.md", ACKNOWLEDGE_EDITOR },
+    { "claude.md", ACKNOWLEDGE_EDITOR },
+    { "claude.local.md", ACKNOWLEDGE_EDITOR },
+    { "gemini.md", ACKNOWLEDGE_EDITOR },
+    { ".github/copilot-instructions.md", ACKNOWLEDGE_EDITOR },
+    { ".cursorrules", ACKNOWLEDGE_EDITOR },
+    { ".windsurfrules", ACKNOWLEDGE_EDITOR },
+    { ".clinerules", ACKNOWLEDGE_EDITOR },
+    { ".roorules", ACKNOWLEDGE_EDITOR },
+    { ".roomodes", ACKNOWLEDGE_EDITOR },
+    { ".goosehints", ACKNOWLEDGE_EDITOR },
+    { ".aider.conf.yml", ACKNOWLEDGE_EDITOR },
+    { "opencode.json", ACKNOWLEDGE_EDITOR },
+    { "opencode.jsonc", ACKNOWLEDGE_EDITOR },
     { ".envrc", ACKNOWLEDGE_SHELL },
     { ".autoenv.zsh", ACKNOWLEDGE_SHELL },
     { "mise.toml", ACKNOWLEDGE_SHELL },
     { ".mise.toml", ACKNOWLEDGE_SHELL },
+    { "mise/config.toml", ACKNOWLEDGE_SHELL },
+    { ".mise/config.toml", ACKNOWLEDGE_SHELL },
     { ".profile", ACKNOWLEDGE_SHELL },
     { ".bashrc", ACKNOWLEDGE_SHELL },
     { ".bash_profile", ACKNOWLEDGE_SHELL },
@@ -60,21 +84,32 @@ static const struct known names[] = {
     { ".login", ACKNOWLEDGE_SHELL },
     { "sitecustomize.py", ACKNOWLEDGE_SHELL },
     { "usercustomize.py", ACKNOWLEDGE_SHELL },
+    { ".gdbinit", ACKNOWLEDGE_SHELL },
+    { ".lldbinit", ACKNOWLEDGE_SHELL },
+    { ".rprofile", ACKNOWLEDGE_SHELL },
+    { ".pdbrc", ACKNOWLEDGE_SHELL },
+    { ".irbrc", ACKNOWLEDGE_SHELL },
+    { ".pryrc", ACKNOWLEDGE_SHELL },
     { "package.json", ACKNOWLEDGE_PACKAGE },
     { ".npmrc", ACKNOWLEDGE_PACKAGE },
     { ".yarnrc", ACKNOWLEDGE_PACKAGE },
     { ".yarnrc.yml", ACKNOWLEDGE_PACKAGE },
     { ".pnpmfile.cjs", ACKNOWLEDGE_PACKAGE },
+    { ".pnp.cjs", ACKNOWLEDGE_PACKAGE },
+    { ".pnp.loader.mjs", ACKNOWLEDGE_PACKAGE },
     { "binding.gyp", ACKNOWLEDGE_PACKAGE },
     { "composer.json", ACKNOWLEDGE_PACKAGE },
     { "setup.py", ACKNOWLEDGE_PACKAGE },
     { "build.rs", ACKNOWLEDGE_PACKAGE },
+    { ".cargo/config", ACKNOWLEDGE_PACKAGE },
+    { ".cargo/config.toml", ACKNOWLEDGE_PACKAGE },
 };
 
 /* Directories, wherever they are: all that is in them. */
 static const struct known directories[] = {
     { ".husky", ACKNOWLEDGE_HOOK },
     { ".githooks", ACKNOWLEDGE_HOOK },
+    { ".lefthook", ACKNOWLEDGE_HOOK },
     { ".agentfense", ACKNOWLEDGE_HOOK },
     { ".circleci", ACKNOWLEDGE_CI },
     { ".buildkite", ACKNOWLEDGE_CI },
@@ -82,27 +117,60 @@ static const struct known directories[] = {
     { ".woodpecker", ACKNOWLEDGE_CI },
     { ".teamcity", ACKNOWLEDGE_CI },
     { ".semaphore", ACKNOWLEDGE_CI },
-    { ".vscode", ACKNOWLEDGE_EDITOR },
-    { ".idea", ACKNOWLEDGE_EDITOR },
-    { ".fleet", ACKNOWLEDGE_EDITOR },
-    { ".zed", ACKNOWLEDGE_EDITOR },
-    { ".devcontainer", ACKNOWLEDGE_EDITOR },
-    { ".cursor", ACKNOWLEDGE_EDITOR },
-    { ".claude", ACKNOWLEDGE_EDITOR },
-    { ".ssh", ACKNOWLEDGE_SHELL },
-    { ".config/systemd", ACKNOWLEDGE_SHELL },
-    { ".config/autostart", ACKNOWLEDGE_SHELL },
     { ".github/workflows", ACKNOWLEDGE_CI },
     { ".github/actions", ACKNOWLEDGE_CI },
     { ".gitea/workflows", ACKNOWLEDGE_CI },
     { ".forgejo/workflows", ACKNOWLEDGE_CI },
+    { ".vscode", ACKNOWLEDGE_EDITOR },
+    { ".idea", ACKNOWLEDGE_EDITOR },
+    { ".vs", ACKNOWLEDGE_EDITOR },
+    { ".fleet", ACKNOWLEDGE_EDITOR },
+    { ".zed", ACKNOWLEDGE_EDITOR },
+    { ".idx", ACKNOWLEDGE_EDITOR },
+    { ".devcontainer", ACKNOWLEDGE_EDITOR },
+    { ".cursor", ACKNOWLEDGE_EDITOR },
+    { ".claude", ACKNOWLEDGE_EDITOR },
+    { ".codex", ACKNOWLEDGE_EDITOR },
+    { ".gemini", ACKNOWLEDGE_EDITOR },
+    { ".windsurf", ACKNOWLEDGE_EDITOR },
+    { ".kiro", ACKNOWLEDGE_EDITOR },
+    { ".roo", ACKNOWLEDGE_EDITOR },
+    { ".clinerules", ACKNOWLEDGE_EDITOR },
+    { ".continue", ACKNOWLEDGE_EDITOR },
+    { ".junie", ACKNOWLEDGE_EDITOR },
+    { ".amazonq", ACKNOWLEDGE_EDITOR },
+    { ".opencode", ACKNOWLEDGE_EDITOR },
+    { ".github/instructions", ACKNOWLEDGE_EDITOR },
+    { ".github/prompts", ACKNOWLEDGE_EDITOR },
+    { ".github/agents", ACKNOWLEDGE_EDITOR },
+    { ".github/chatmodes", ACKNOWLEDGE_EDITOR },
+    { ".ssh", ACKNOWLEDGE_SHELL },
+    { ".config/systemd", ACKNOWLEDGE_SHELL },
+    { ".config/autostart", ACKNOWLEDGE_SHELL },
+    { ".config/mise", ACKNOWLEDGE_SHELL },
+    { ".mise/conf.d", ACKNOWLEDGE_SHELL },
+    { ".venv/bin", ACKNOWLEDGE_SHELL },
+    { ".venv/scripts", ACKNOWLEDGE_SHELL },
+    { "venv/bin", ACKNOWLEDGE_SHELL },
+    { "node_modules/.bin", ACKNOWLEDGE_PACKAGE },
+    { ".yarn/releases", ACKNOWLEDGE_PACKAGE },
+    { ".yarn/plugins", ACKNOWLEDGE_PACKAGE },
 };
 
-static const struct known endings[] = {
-    { ".code-workspace", ACKNOWLEDGE_EDITOR },
-    { ".sublime-project", ACKNOWLEDGE_EDITOR },
-    { ".pth", ACKNOWLEDGE_SHELL },
+/* How names begin and end, with anything between. */
+static const struct {
+    const char *begin, *end;
+    enum acknowledge reason;
+} shapes[] = {
+    { "", ".code-workspace", ACKNOWLEDGE_EDITOR },
+    { "", ".sublime-project", ACKNOWLEDGE_EDITOR },
+    { "", ".pth", ACKNOWLEDGE_SHELL },
+    { "mise.", ".toml", ACKNOWLEDGE_SHELL },
+    { ".mise.", ".toml", ACKNOWLEDGE_SHELL },
 };
+
+/* lefthook reads its settings, and those of one person beside them, in any of these spellings. */
+static const char *const lefthook_endings[] = { ".yml", ".yaml", ".toml", ".json", ".jsonc" };
 
 /* What git runs, in whatever directory core.hooksPath names. */
 static const char *const hooks[] = {
@@ -127,38 +195,108 @@ static bool is_in(const char *path, const char *directory)
     return false;
 }
 
-static bool is_hook(const char *path, const char *name)
+/* Whether the path ends in `text`, from a component's beginning. */
+static bool is_at(const char *path, const char *text)
 {
-    if (!is_in(path, "hooks") && !is_in(path, "git-hooks") && !is_in(path, "githooks"))
+    size_t path_len = strlen(path), len = strlen(text);
+
+    return path_len >= len && strcasecmp(path + path_len - len, text) == 0 &&
+           (path_len == len || path[path_len - len - 1] == '/');
+}
+
+static bool is_lefthook(const char *name)
+{
+    name += *name == '.';
+    if (strncasecmp(name, "lefthook", 8) != 0)
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(hooks); i++) {
-        if (strcasecmp(name, hooks[i]) == 0)
+    name += strncasecmp(name + 8, "-local", 6) == 0 ? 14 : 8;
+    for (size_t i = 0; i < ARRAY_LEN(lefthook_endings); i++) {
+        if (strcasecmp(name, lefthook_endings[i]) == 0)
             return true;
     }
     return false;
 }
 
-enum acknowledge acknowledge_file(const char *path)
+static bool is_of_shape(const char *name, const char *begin, const char *end)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t len = strlen(name);
+    size_t len = strlen(name), begin_len = strlen(begin), end_len = strlen(end);
 
-    if (edit_is_git(path))
-        return ACKNOWLEDGE_GIT;
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        if (strcasecmp(name, names[i].text) == 0)
-            return names[i].reason;
+    return len > begin_len + end_len && strncasecmp(name, begin, begin_len) == 0 && strcasecmp(name + len - end_len, end) == 0;
+}
+
+static const char *const hook_directories[] = { "hooks", "git-hooks", "githooks" };
+
+static bool is_hook(const char *path, const char *name)
+{
+    bool is_there = false;
+
+    for (size_t i = 0; i < ARRAY_LEN(hook_directories); i++)
+        is_there |= is_in(path, hook_directories[i]);
+    for (size_t i = 0; is_there && i < ARRAY_LEN(hooks); i++) {
+        if (strcasecmp(name, hooks[i]) == 0)
+            return true;
     }
+    return is_lefthook(name);
+}
+
+static enum acknowledge acknowledge_in_directory(const char *path)
+{
     for (size_t i = 0; i < ARRAY_LEN(directories); i++) {
         if (is_in(path, directories[i].text))
             return directories[i].reason;
     }
-    for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
-        size_t n = strlen(endings[i].text);
-        if (len > n && strcasecmp(name + len - n, endings[i].text) == 0)
-            return endings[i].reason;
+    return ACKNOWLEDGE_NOTHING;
+}
+
+enum acknowledge acknowledge_file(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    enum acknowledge reason;
+
+    if (edit_is_git(path))
+        return ACKNOWLEDGE_GIT;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (is_at(path, names[i].text))
+            return names[i].reason;
+    }
+    reason = acknowledge_in_directory(path);
+    if (reason != ACKNOWLEDGE_NOTHING)
+        return reason;
+    for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
+        if (is_of_shape(name, shapes[i].begin, shapes[i].end))
+            return shapes[i].reason;
     }
     return is_hook(path, name) ? ACKNOWLEDGE_HOOK : ACKNOWLEDGE_NOTHING;
+}
+
+/* Whether the path ends in the first component of `text`, which has more: `.github` of `.github/workflows`. */
+static bool is_above(const char *path, const char *text)
+{
+    size_t len = strcspn(text, "/");
+    autofree char *first = xdupn(text, len);
+
+    return text[len] == '/' && is_at(path, first);
+}
+
+enum acknowledge acknowledge_directory(const char *path, bool *ret_is_all)
+{
+    autofree char *inside = xprintf("%s/", path);
+    enum acknowledge reason = edit_is_git(path) ? ACKNOWLEDGE_GIT : acknowledge_in_directory(inside);
+
+    *ret_is_all = reason != ACKNOWLEDGE_NOTHING;
+    for (size_t i = 0; reason == ACKNOWLEDGE_NOTHING && i < ARRAY_LEN(directories); i++) {
+        if (is_above(path, directories[i].text))
+            reason = directories[i].reason;
+    }
+    for (size_t i = 0; reason == ACKNOWLEDGE_NOTHING && i < ARRAY_LEN(names); i++) {
+        if (is_above(path, names[i].text))
+            reason = names[i].reason;
+    }
+    for (size_t i = 0; reason == ACKNOWLEDGE_NOTHING && i < ARRAY_LEN(hook_directories); i++) {
+        if (is_at(path, hook_directories[i]))
+            reason = ACKNOWLEDGE_HOOK;
+    }
+    return reason;
 }
 
 static size_t depth_of(const char *path)
@@ -182,7 +320,10 @@ enum acknowledge acknowledge_link(const char *scope_path, const char *target, si
     bool has_name = false;
     struct path_component c;
     enum acknowledge reason = acknowledge_file(scope_path);
+    bool is_all;
 
+    if (reason == ACKNOWLEDGE_NOTHING)
+        reason = acknowledge_directory(scope_path, &is_all);
     if (reason != ACKNOWLEDGE_NOTHING)
         return reason;
     if (text[0] == '/')

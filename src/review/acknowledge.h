@@ -3,8 +3,8 @@
  * somebody commits, opens an editor, enters the directory, pushes, installs packages, logs in. And links that lead out, and what
  * git would take for a repository.
  *
- * By the path and a link's target alone; letters of either case, as some file systems have it. Sources, tests and Makefiles are not
- * among them: they run when somebody runs them, and that is what the review is for. A deletion runs nothing.
+ * These functions judge a path and a link's target alone, in letters of either case, as some file systems have it; judge.h judges a
+ * change. Sources, tests and Makefiles are not among them: they run when somebody runs them, and that is what the review is for.
  */
 #pragma once
 
@@ -22,8 +22,12 @@ enum acknowledge {
     ACKNOWLEDGE_PACKAGE, /* runs when packages are installed or built */
 };
 
-/* Of a file that is there after the change. Any path from the root will do, the project's or the sandbox's. */
+/* Of a file, whether it is made, changed or deleted. Any path from the root will do, the project's or the sandbox's. */
 enum acknowledge acknowledge_file(const char *path);
+
+/* Of a link, by what its name means for a directory. `ret_is_all`: for everything in it; otherwise for some of it, as `.github` has
+ * workflows and much else, and each file in it is to be judged by its own path. */
+enum acknowledge acknowledge_directory(const char *path, bool *ret_is_all);
 
 /* Of a symlink: its path from the sandbox's root, and what it points to. */
 enum acknowledge acknowledge_link(const char *scope_path, const char *target, size_t len);

@@ -40,6 +40,53 @@ static void what_runs_unasked_needs_a_word(void **state)
     assert_file("package.json", ACKNOWLEDGE_PACKAGE);
     assert_file("packages/x/package.json", ACKNOWLEDGE_PACKAGE);
     assert_file(".gitmodules", ACKNOWLEDGE_GIT);
+    assert_file("node_modules/.bin/tsc", ACKNOWLEDGE_PACKAGE);
+    assert_file(".yarn/releases/yarn-4.cjs", ACKNOWLEDGE_PACKAGE);
+    assert_file("x/.cargo/config.toml", ACKNOWLEDGE_PACKAGE);
+    assert_file("tests/conftest.py", ACKNOWLEDGE_EDITOR);
+    assert_file(".gdbinit", ACKNOWLEDGE_SHELL);
+    assert_file(".Rprofile", ACKNOWLEDGE_SHELL);
+    assert_file(".vs/x/y.json", ACKNOWLEDGE_EDITOR);
+    assert_file(".idx/dev.nix", ACKNOWLEDGE_EDITOR);
+    assert_file(".gitpod.yml", ACKNOWLEDGE_EDITOR);
+}
+
+static void so_does_what_assistants_are_told(void **state)
+{
+    static const char *const told[] = {
+        "AGENTS.md",
+        "sub/CLAUDE.md",
+        "GEMINI.md",
+        ".github/copilot-instructions.md",
+        ".github/prompts/x.md",
+        ".cursorrules",
+        ".windsurf/x",
+        ".gemini/x",
+        ".codex/config.toml",
+        ".kiro/steering/x.md",
+        ".roo/rules/x.md",
+        ".amazonq/x",
+        "opencode.json",
+        ".opencode/agent/x.md",
+        ".clinerules/x.md",
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
+        assert_file(told[i], ACKNOWLEDGE_EDITOR);
+}
+
+static void so_do_variants_of_names(void **state)
+{
+    static const char *const mise[] = { "mise.local.toml",          ".mise.production.toml", ".config/mise.toml",
+                                        ".config/mise/config.toml", "mise/config.toml",      ".mise/config.toml" };
+    static const char *const lefthook[] = { "lefthook.yaml", ".lefthook.toml", "lefthook-local.yml", ".config/lefthook.json" };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(mise) / sizeof(mise[0]); i++)
+        assert_file(mise[i], ACKNOWLEDGE_SHELL);
+    for (size_t i = 0; i < sizeof(lefthook) / sizeof(lefthook[0]); i++)
+        assert_file(lefthook[i], ACKNOWLEDGE_HOOK);
     assert_file("sub/.git/config", ACKNOWLEDGE_GIT);
 }
 
@@ -55,11 +102,34 @@ static void the_case_of_letters_does_not_matter(void **state)
 
 static void ordinary_files_need_none(void **state)
 {
-    static const char *const plain[] = {
-        "src/main.c",  "Makefile",           "README.md", "src/hooks/use-state.js", "github/workflows/x", ".github/CODEOWNERS",
-        "my.vscode/x", "x.vscode",           ".vscode",   "package.json.md",        "notpackage.json",    "pre-commit",
-        ".pth",        "tests/test_setup.py"
-    };
+    static const char *const plain[] = { "src/main.c",
+                                         "Makefile",
+                                         "README.md",
+                                         "src/hooks/use-state.js",
+                                         "github/workflows/x",
+                                         ".github/CODEOWNERS",
+                                         "my.vscode/x",
+                                         "x.vscode",
+                                         ".vscode",
+                                         "package.json.md",
+                                         "notpackage.json",
+                                         "pre-commit",
+                                         ".pth",
+                                         "tests/test_setup.py",
+                                         "AGENTS.md.txt",
+                                         "docs/agents.rst",
+                                         "config.toml",
+                                         "cargo/config.toml",
+                                         "mise.md",
+                                         "lefthook.md",
+                                         "lefthooks.yml",
+                                         "bin/tsc",
+                                         ".yarn/cache/x",
+                                         ".github/ISSUE_TEMPLATE/x.md",
+                                         ".config/app/x",
+                                         "my_conftest.py",
+                                         ".gitattributes",
+                                         ".venv/lib/x.py" };
 
     (void) state;
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
@@ -89,6 +159,14 @@ static void a_link_into_a_repository_or_in_the_place_of_a_known_file(void **stat
     assert_link("a", ".git/hooks", ACKNOWLEDGE_GIT);
     assert_link("d/a", "../.GIT/config", ACKNOWLEDGE_GIT);
     assert_link(".envrc", "harmless", ACKNOWLEDGE_SHELL);
+    assert_link(".vscode", "conf", ACKNOWLEDGE_EDITOR);
+    assert_link("sub/.VSCode", "conf", ACKNOWLEDGE_EDITOR);
+    assert_link(".github", "gh", ACKNOWLEDGE_CI);
+    assert_link(".github/workflows", "../wf", ACKNOWLEDGE_CI);
+    assert_link(".config", "conf", ACKNOWLEDGE_SHELL);
+    assert_link("hooks", "scripts", ACKNOWLEDGE_HOOK);
+    assert_link("my.vscode", "conf", ACKNOWLEDGE_NOTHING);
+    assert_link("workflows", "conf", ACKNOWLEDGE_NOTHING);
 }
 
 static void every_reason_has_words(void **state)
@@ -106,6 +184,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_runs_unasked_needs_a_word),
+        cmocka_unit_test(so_does_what_assistants_are_told),
+        cmocka_unit_test(so_do_variants_of_names),
         cmocka_unit_test(the_case_of_letters_does_not_matter),
         cmocka_unit_test(ordinary_files_need_none),
         cmocka_unit_test(a_link_that_may_leave_needs_a_word),
