@@ -10,8 +10,8 @@
 #include "base/path.h"
 #include "review/crew.h"
 #include "review/file_diff.h"
+#include "review/judge.h"
 #include "review/rename.h"
-#include "review/repository.h"
 
 const char *file_change_kind_name(enum file_change_kind kind)
 {
@@ -61,27 +61,10 @@ static char *read_target(int dirfd, const char *path, mode_t mode)
     return buf_dup_take(&side.bytes);
 }
 
-static enum acknowledge judge(const struct change_set *set, const struct file_change *change)
-{
-    const struct edit *edit = change->edit;
-    enum acknowledge reason;
-
-    if (!is_file(edit->now))
-        return ACKNOWLEDGE_NOTHING;
-    reason = acknowledge_file(change->path);
-    /* One whose target could not be read may lead anywhere. */
-    if (reason == ACKNOWLEDGE_NOTHING && S_ISLNK(edit->now))
-        reason = change->new_target ? acknowledge_link(edit->path, change->new_target, strlen(change->new_target))
-                                    : ACKNOWLEDGE_LINK;
-    if (reason == ACKNOWLEDGE_NOTHING && repository_holds(set->edits.delta.data_fd, set->edits.base_fd, edit->path))
-        reason = ACKNOWLEDGE_GIT;
-    return reason;
-}
-
-static void fill(const struct change_set *set, const char *prefix, struct file_change *change)
+static void fill(const struct change_set *set, const struct judge *judge, struct file_change *change)
 {
     const struct edit *edit = change->edit, *from = change->from ? change->from : edit;
-    const char *slash = *prefix ? "/" : "";
+    const char *prefix = judge->prefix, *slash = *prefix ? "/" : "";
 
     change->kind = change->from ? FILE_CHANGE_RENAMED : kind_of(edit);
     change->path = xprintf("%s%s%s", prefix, slash, edit->path);
@@ -96,10 +79,10 @@ static void fill(const struct change_set *set, const char *prefix, struct file_c
     change->new_target = read_target(set->edits.delta.data_fd, edit->path, change->new_mode);
     if (change->new_target)
         change->new_bytes = strlen(change->new_target);
-    change->acknowledge = judge(set, change);
+    change->acknowledge = judge_edit(judge, edit, change->from);
 }
 
-static void pair(struct change_set *set, const char *prefix, const struct rename *renames)
+static void pair(struct change_set *set, const struct judge *judge, const struct rename *renames)
 {
     const struct edit *edits = set->edits.items;
     autofree bool *is_taken_in = xalloc(set->edits.count + 1);
@@ -118,7 +101,7 @@ static void pair(struct change_set *set, const char *prefix, const struct rename
             change->from = &edits[renames[i].from];
             change->percent = renames[i].percent;
         }
-        fill(set, prefix, change);
+        fill(set, judge, change);
         set->count++;
     }
 }
@@ -135,15 +118,22 @@ int change_set_load(const char *delta_path, const struct change_set_options *opt
     struct change_set set = CHANGE_SET_EMPTY;
     autofree struct rename *renames = NULL;
     autodone(buf) struct buf prefix = BUF_EMPTY;
+    struct judge judge;
     int r = clean_prefix(options->prefix, &prefix, err);
 
     if (r == 0)
         r = edit_list_load(delta_path, NULL, 0, &set.edits, err);
     if (r < 0)
         return r;
+    r = judge_init(&judge, &set.edits, prefix.data + 1, err);
+    if (r < 0) {
+        change_set_done(&set);
+        return r;
+    }
     if (!options->without_renames)
         renames = rename_find(&set.edits);
-    pair(&set, prefix.data + 1, renames);
+    pair(&set, &judge, renames);
+    judge_done(&judge);
     *ret = set;
     return 0;
 }

@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import socket
+import subprocess
 import threading
 
 import pytest
@@ -351,3 +352,86 @@ def test_directories_of_the_project_that_become_links_before_the_approval(projec
     for body in ({}, {"force": True, "acknowledge": True}, {"files": ["src/a.txt"], "force": True}):
         box.http("POST", "/approve", body)
     assert os.listdir(elsewhere) == ["a.txt"] and (elsewhere / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+# ---- what would run later ----
+
+BARE = "mkdir -p d; echo 'ref: refs/heads/x' > d/HEAD; printf '[core]\\n\\tfsmonitor = ./evil\\n' > d/config; "
+
+# What the project has, what the agent does, and which of its changes need acknowledgement, and why.
+LATER = {
+    "a link named like an editor's directory": ("", "mkdir conf; echo {} > conf/tasks.json; ln -s conf .vscode", {".vscode": "editor", "conf/tasks.json": "editor"}),
+    "one named like a directory of which some is CI": ("", "mkdir -p gh/workflows; echo x > gh/workflows/ci.yml; echo x > gh/note; ln -s gh .github",
+                                                     {".github": "ci", "gh/workflows/ci.yml": "ci"}),
+    "links named like others": ("", "mkdir c; for n in .claude .husky .agentfense .GitHub; do ln -s c $n; done; mkdir .config; ln -s ../c .config/systemd",
+                                {".claude": "editor", ".husky": "hook", ".agentfense": "hook", ".GitHub": "ci", ".config/systemd": "shell"}),
+    "where a link of the project leads": ("mkdir conf; echo {} > conf/tasks.json; ln -s conf/ .vscode", "echo evil > conf/tasks.json; echo x > conf/new; echo x > other",
+                                          {"conf/tasks.json": "editor", "conf/new": "editor"}),
+    "where a chain of links leads": ("mkdir -p a/deep; ln -s b .vscode; ln -s ./a/../a/deep b", "echo evil > a/deep/tasks.json; echo x > a/x", {"a/deep/tasks.json": "editor"}),
+    "a link on the way": ("mkdir one two; ln -s way .vscode; ln -s one way", "ln -sfn two way; echo x > two/tasks.json", {"way": "editor", "two/tasks.json": "editor"}),
+    "a link replaced, and what it led to": ("mkdir one; ln -s one .vscode", "mkdir two; ln -sfn two .vscode; echo x > one/tasks.json",
+                                            {".vscode": "editor", "one/tasks.json": "editor"}),
+    "a link to the directory above": ("mkdir d; ln -s .. d/.vscode", "echo x > tasks.json", {"tasks.json": "editor"}),
+    "links in where a link leads": ("mkdir gh wf; ln -s gh .github; ln -s ../wf gh/workflows", "echo x > wf/ci.yml; echo x > gh/note", {"wf/ci.yml": "ci"}),
+    "a file that is a shell's through a link": ("mkdir conf; echo > conf/env; ln -s conf/env .envrc", "echo evil > conf/env", {"conf/env": "shell"}),
+    "a link that says where the project is": ("mkdir conf; ln -s $PWD/conf .vscode", "echo evil > conf/tasks.json", {"conf/tasks.json": "editor"}),
+    "a target in other letters": ("mkdir Conf; ln -s conf .vscode", "echo evil > Conf/tasks.json", {"Conf/tasks.json": "editor"}),
+    "hooks through a link": ("mkdir scripts; ln -s scripts hooks", "echo x > scripts/pre-commit; echo x > scripts/other", {"scripts/pre-commit": "hook"}),
+    "links that mean nothing": ("mkdir lib; ln -s lib lib64", "echo x > lib/a; ln -s lib lib32; ln -s gh github", {}),
+    "a repository of files": ("", BARE + "echo > d/objects; echo > d/refs; chmod +x d/objects d/refs",
+                              {"d/HEAD": "git", "d/config": "git", "d/objects": "git", "d/refs": "git"}),
+    "a repository of links": ("", BARE + "mkdir o; ln -s ../o d/objects; ln -s ../o d/refs", {"d/HEAD": "git", "d/config": "git", "d/objects": "git", "d/refs": "git"}),
+    "a repository elsewhere": ("", BARE + "echo ../o > d/commondir", {"d/HEAD": "git", "d/config": "git", "d/commondir": "git"}),
+    "half of a repository": ("mkdir -p d/objects d/refs; touch d/objects/x d/refs/x", BARE, {"d/HEAD": "git", "d/config": "git"}),
+    "the other half": ("mkdir d; echo 'ref: refs/heads/x' > d/HEAD", "mkdir d/refs; touch d/refs/x d/x", {"d/refs/x": "git"}),
+    "the configuration of one": ("mkdir -p d/objects d/refs; echo 'ref: refs/heads/x' > d/HEAD", "echo x > d/config; mkdir d/worktrees; echo x > d/worktrees/x",
+                                 {"d/config": "git", "d/worktrees/x": "git"}),
+    "one in the top directory": ("", "echo 'ref: refs/heads/x' > head; mkdir Objects; touch Objects/x", {"head": "git", "Objects/x": "git"}),
+    "what another repository may lead to": ("mkdir -p d/objects d/refs; touch d/config", "echo evil > d/config", {"d/config": "git"}),
+    "no repository": ("", "mkdir -p d/objects d/config e/head e/refs; touch d/objects/x d/config/x e/head/x e/refs/x", {}),
+    "the checks themselves deleted": ("mkdir -p .agentfense .husky .github/workflows x; echo '[]' > .agentfense/hooks.json; touch .husky/pre-commit .github/workflows/ci.yml x/plain",
+                                      "rm -r .agentfense .husky .github x",
+                                      {".agentfense/hooks.json": "hook", ".husky/pre-commit": "hook", ".github/workflows/ci.yml": "ci"}),
+    "the checks moved away": ("mkdir .agentfense; seq 50 > .agentfense/check; seq 60 99 > .gitlab-ci.yml",
+                              "mv .agentfense/check x; mv .gitlab-ci.yml y", {"x": "hook", "y": "ci"}),
+    "a link to the checks deleted": ("mkdir gh; ln -s gh .github", "rm .github", {".github": "ci"}),
+    "filters of git": ("echo '*.c diff=cpp' > .gitattributes", "echo '* filter=evil' >> .gitattributes; mkdir d; echo '*.c text' > d/.gitattributes", {".gitattributes": "hook"}),
+    "filters of git taken away": ("echo '* filter=crypt' > .gitattributes", "echo '*.c text' > .gitattributes", {".gitattributes": "hook"}),
+    "attributes beside filters": ("echo '* filter=lfs' > .gitattributes", "echo '*.c text' >> .gitattributes", {}),
+    "what a hook runs": ("mkdir .husky scripts; printf 'make check\\n./scripts/a.sh\\n' > .husky/pre-commit; touch Makefile scripts/a.sh scripts/b.sh",
+                         "echo x > Makefile; echo x > scripts/a.sh; echo x > scripts/b.sh", {"Makefile": "hook", "scripts/a.sh": "hook"}),
+    "what nothing runs": ("mkdir -p .github/workflows; echo '# make sure' > .github/workflows/ci.yml; touch Makefile", "echo x > Makefile", {}),
+    "what assistants are told": ("", "mkdir .windsurf .venv; mkdir .venv/bin; touch AGENTS.md .windsurf/x .cursorrules opencode.json .venv/bin/python .venv/pyvenv.cfg README.md",
+                                 {"AGENTS.md": "editor", ".windsurf/x": "editor", ".cursorrules": "editor", "opencode.json": "editor", ".venv/bin/python": "shell"}),
+}
+
+
+@pytest.mark.parametrize("driver, case", [("fence", case) for case in LATER] + [("copy", case) for case in list(LATER)[::5]])
+def test_what_would_run_later_in_disguise(boxes, project, driver, case):
+    """Nothing of it is approved without acknowledgement, and nothing else needs one."""
+    before, work, expected = LATER[case]
+    subprocess.run(["/bin/sh", "-ec", before], cwd=project, check=True)
+    was = sorted(str(path) for path in project.rglob("*"))
+    box = boxes(project, driver=driver, rules=ALL)
+    assert box.sh("set -e; " + work)["exitCode"] == 0
+    files = box.diff()["files"]
+    assert {file["filePath"]: file["acknowledge"]["reason"] for file in files if "acknowledge" in file} == expected
+    if expected:
+        status, answer = box.http("POST", "/approve", {})
+        assert status == 422 and sorted(file["filePath"] for file in answer["details"]["files"] if "acknowledge" in file) == sorted(expected), answer
+        assert sorted(str(path) for path in project.rglob("*")) == was
+    else:
+        assert box.approve({})["applied"] == len(files)
+
+
+def test_a_repository_in_disguise_in_two_approvals(boxes, project):
+    """The first half is nothing; with the second git would run what its configuration names, whatever it was made of."""
+    box = boxes(project, driver="fence", rules=ALL)
+    box.sh("mkdir -p d; touch d/objects d/refs; chmod +x d/objects d/refs; printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n' > d/note; echo > keep")
+    box.diff()
+    assert box.approve({"files": ["d/objects", "d/refs", "d/note"]})["applied"] == 3
+    box.sh("echo 'ref: refs/heads/x' > d/HEAD; mv d/note d/config")
+    box.diff()
+    status, answer = box.http("POST", "/approve", {})
+    assert status == 422, answer
+    assert sorted(file["filePath"] for file in answer["details"]["files"] if "acknowledge" in file) == ["d/HEAD", "d/config"]

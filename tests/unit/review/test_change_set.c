@@ -353,17 +353,96 @@ static void a_repository_under_another_name_needs_a_word(void **state)
     assert_int_equal(change_set_totals(&set).to_acknowledge, 3);
 }
 
-static void deleting_needs_no_word(void **state)
+static enum acknowledge reason_of(struct change_set *set, const char *path)
+{
+    const struct file_change *change = change_set_find(set, path);
+
+    assert_non_null(change);
+    return change->acknowledge;
+}
+
+static void deleting_needs_the_word_that_changing_does(void **state)
 {
     struct world *w = *state;
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
 
     base_put(w, ".envrc", "x\n");
+    base_put(w, ".husky/pre-commit", TEN TEN);
+    base_put(w, "plain", "x\n");
     agent_begin(w);
     agent_unlink(w, ".envrc");
+    agent_unlink(w, "plain");
+    agent_rename(w, ".husky/pre-commit", "elsewhere");
     agent_end(w);
     load(w, NULL, false, &set);
-    assert_int_equal(change_set_totals(&set).to_acknowledge, 0);
+    assert_int_equal(reason_of(&set, ".envrc"), ACKNOWLEDGE_SHELL);
+    assert_int_equal(reason_of(&set, "plain"), ACKNOWLEDGE_NOTHING);
+    assert_int_equal(change_set_find(&set, "elsewhere")->kind, FILE_CHANGE_RENAMED);
+    assert_int_equal(reason_of(&set, "elsewhere"), ACKNOWLEDGE_HOOK);
+}
+
+/* As many links as the kernel follows, and one more, which it does not. */
+static void a_chain_of_links_is_followed_as_far_as_the_kernel_does(void **state)
+{
+    struct world *w = *state;
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
+
+    base_put(w, "keep", "");
+    agent_begin(w);
+    agent_mkdir(w, "end");
+    agent_create(w, "end/tasks.json", "{}", 0644);
+    agent_symlink(w, "end", "l0");
+    for (int i = 1; i < 50; i++) {
+        autofree char *name = xprintf("l%d", i), *target = xprintf("l%d", i - 1);
+        agent_symlink(w, target, name);
+    }
+    agent_symlink(w, "l38", ".vscode"); /* the fortieth */
+    agent_mkdir(w, "d");
+    agent_symlink(w, "../l39", "d/.zed");
+    agent_symlink(w, ".idea", "d/.idea"); /* to itself */
+    agent_end(w);
+    load(w, NULL, false, &set);
+    assert_int_equal(reason_of(&set, "end/tasks.json"), ACKNOWLEDGE_EDITOR);
+    assert_int_equal(reason_of(&set, "l0"), ACKNOWLEDGE_EDITOR);
+    assert_int_equal(reason_of(&set, "l38"), ACKNOWLEDGE_EDITOR);
+    assert_int_equal(reason_of(&set, "l49"), ACKNOWLEDGE_NOTHING);
+}
+
+/* Scopes below the project's root, whose own path means something. */
+static void links_are_judged_by_the_paths_of_the_project(void **state)
+{
+    struct world *w = *state;
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
+
+    base_put(w, "real/ci.yml", "x\n");
+    assert_int_equal(symlinkat("real", w->f.fd, "base/workflows"), 0);
+    agent_begin(w);
+    agent_write(w, "real/ci.yml", "y\n");
+    agent_create(w, "note", "x\n", 0644);
+    agent_end(w);
+    load(w, ".github", false, &set);
+    assert_int_equal(reason_of(&set, ".github/real/ci.yml"), ACKNOWLEDGE_CI);
+    assert_int_equal(reason_of(&set, ".github/note"), ACKNOWLEDGE_NOTHING);
+}
+
+/* Whoever makes very many links, each to another place, makes the review neither slow nor blind. */
+static void many_links_are_all_judged(void **state)
+{
+    struct world *w = *state;
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
+
+    base_put(w, "keep", "");
+    agent_begin(w);
+    agent_mkdir(w, ".vscode");
+    agent_mkdir(w, "t");
+    for (int i = 0; i < 400; i++) {
+        autofree char *link = xprintf(".vscode/%d", i), *target = xprintf("../t/%d", i), *file = xprintf("t/%d", i);
+        agent_symlink(w, target, link);
+        agent_create(w, file, "", 0644);
+    }
+    agent_end(w);
+    load(w, NULL, false, &set);
+    assert_int_equal(change_set_totals(&set).to_acknowledge, 800);
 }
 
 int main(void)
@@ -379,7 +458,10 @@ int main(void)
         world_test(a_diff_has_hunks_or_says_why_not),
         world_test(a_rename_is_told_by_what_is_in_the_files),
         world_test(a_repository_under_another_name_needs_a_word),
-        world_test(deleting_needs_no_word),
+        world_test(deleting_needs_the_word_that_changing_does),
+        world_test(a_chain_of_links_is_followed_as_far_as_the_kernel_does),
+        world_test(links_are_judged_by_the_paths_of_the_project),
+        world_test(many_links_are_all_judged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,366 @@
+#include "review/link_names.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/directory.h"
+#include "base/mem.h"
+#include "base/path.h"
+
+#define HOPS_MAX 40 /* as many links as the kernel follows */
+
+struct link {
+    char *path;       /* owned; from the sandbox's root */
+    bool is_followed; /* its target needs acknowledgement as a whole already */
+};
+
+struct search {
+    const struct edit_list *edits;
+    const char *prefix;
+    struct link *links; /* owned */
+    size_t count, cap;
+    struct link_names *names; /* borrowed; sorted */
+    struct link_names found;  /* in this round, for the next one */
+};
+
+static void search_done(struct search *search)
+{
+    link_names_done(&search->found);
+    for (size_t i = 0; i < search->count; i++)
+        free(search->links[i].path);
+    free(search->links);
+}
+
+static char *lower(const char *text)
+{
+    char *copy = xdup(text);
+
+    for (char *c = copy; *c; c++)
+        *c = (char) tolower((unsigned char) *c);
+    return copy;
+}
+
+/* ---- the links there are ---- */
+
+static void add_link(struct search *search, const char *path)
+{
+    vec_room(&search->links, &search->cap, search->count);
+    search->links[search->count++] = (struct link){ .path = xdup(path) };
+}
+
+struct queue {
+    char **items; /* owned, like its elements: directories */
+    size_t count, cap;
+};
+
+static void queue_done(struct queue *queue)
+{
+    for (size_t i = 0; i < queue->count; i++)
+        free(queue->items[i]);
+    free(queue->items);
+}
+
+static void queue_add(struct queue *queue, const char *path)
+{
+    if (queue->count >= LINK_NAMES_DIRECTORIES)
+        return;
+    vec_room(&queue->items, &queue->cap, queue->count);
+    queue->items[queue->count++] = xdup(path);
+}
+
+static unsigned char type_of(DIR *dir, const struct dirent *entry)
+{
+    struct stat st;
+
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type;
+    if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return DT_UNKNOWN;
+    return S_ISLNK(st.st_mode) ? DT_LNK : S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
+}
+
+/* What cannot be read because there is no descriptor is an error: nobody must be asked less for that. */
+static int list_directory(struct search *search, struct queue *queue, const char *path)
+{
+    autodirectory dir =
+        directory_take(path_open_beneath(search->edits->base_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0));
+
+    if (!dir)
+        return path_is_absent(-errno) || errno == EACCES || errno == ENAMETOOLONG ? 0 : -errno;
+    for (const struct dirent *entry; (entry = directory_next(dir));) {
+        unsigned char type = type_of(dir, entry);
+        if (type != DT_LNK && type != DT_DIR)
+            continue;
+        if (type == DT_DIR && (strcasecmp(entry->d_name, ".git") == 0 || strcmp(entry->d_name, "node_modules") == 0))
+            continue;
+        autofree char *child = xprintf("%s%s%s", path, *path ? "/" : "", entry->d_name);
+        if (type == DT_LNK)
+            add_link(search, child);
+        else
+            queue_add(queue, child);
+    }
+    return 0;
+}
+
+static int find_links(struct search *search)
+{
+    autodone(queue) struct queue queue = { 0 };
+    int r = 0;
+
+    for (size_t i = 0; i < search->edits->count; i++) {
+        if (S_ISLNK(search->edits->items[i].now))
+            add_link(search, search->edits->items[i].path);
+    }
+    queue_add(&queue, "");
+    for (size_t i = 0; r == 0 && i < queue.count; i++)
+        r = list_directory(search, &queue, queue.items[i]);
+    return r;
+}
+
+/* ---- where they lead ---- */
+
+static void add_region(struct search *search, const char *target, const char *name, enum acknowledge reason)
+{
+    struct link_names *found = &search->found;
+
+    vec_room(&found->regions, &found->cap, found->count);
+    found->regions[found->count++] = (struct link_region){ lower(target), name ? lower(name) : NULL, reason };
+}
+
+/* The target of a link, or NULL: what the changes have in its place counts, if they count at all. */
+static char *read_link(const struct edit_list *edits, const char *path, bool is_changed)
+{
+    char target[PATH_MAX];
+    autofd int fd = is_changed ? path_open_beneath(edits->delta.data_fd, path, O_PATH, 0) : -ENOENT;
+    ssize_t len;
+
+    if (fd < 0)
+        fd = path_open_beneath(edits->base_fd, path, O_PATH, 0);
+    if (fd < 0)
+        return NULL;
+    len = readlinkat(fd, "", target, sizeof(target)); /* of what is no link: ENOENT */
+    return len <= 0 || len == sizeof(target) ? NULL : xdupn(target, (size_t) len);
+}
+
+/* Behind base_path, NULL outside of it, "" for itself. */
+static const char *inside_base(const struct edit_list *edits, const struct buf *at)
+{
+    const char *base = edits->delta.base_path;
+    size_t len = strlen(base);
+
+    if (len == 1)
+        return at->data + 1;
+    if (!path_is_beneath(base, at->data))
+        return NULL;
+    return at->data[len] ? at->data + len + 1 : "";
+}
+
+static void climb(struct buf *at)
+{
+    at->len = (size_t) (strrchr(at->data, '/') - at->data);
+    at->len += at->len == 0; /* the slash of "/" stays */
+    at->data[at->len] = '\0';
+}
+
+/*
+ * Follows a link component by component, as the kernel would; outside of the base, where nothing can change, by the text alone. Each link on
+ * the way is noted as well: whoever changes one of them changes where the first one leads.
+ */
+static void follow_link(struct search *search, const char *path, bool is_changed, const char *name, enum acknowledge reason)
+{
+    const struct edit_list *edits = search->edits;
+    autodone(buf) struct buf at = BUF_EMPTY;
+    autofree char *todo = xdup(path);
+    const char *rest = todo, *inside;
+    struct path_component c;
+    int hops = 0;
+
+    buf_add_str(&at, edits->delta.base_path);
+    while (path_next_component(&rest, todo + strlen(todo), &c)) {
+        if (path_component_is(&c, "."))
+            continue;
+        if (path_component_is(&c, "..")) {
+            climb(&at);
+            continue;
+        }
+        buf_addf(&at, "%s%.*s", at.len > 1 ? "/" : "", (int) c.len, c.name);
+        inside = inside_base(edits, &at);
+        autofree char *target = inside && *inside ? read_link(edits, inside, is_changed) : NULL;
+        if (!target)
+            continue;
+        if (++hops > HOPS_MAX)
+            return;
+        if (hops > 1)
+            add_region(search, inside, NULL, reason);
+        climb(&at);
+        if (*target == '/') {
+            buf_clear(&at);
+            buf_add_char(&at, '/');
+        }
+        char *next = xprintf("%s/%s", target, rest);
+        free(todo);
+        rest = todo = next;
+    }
+    inside = inside_base(edits, &at);
+    if (inside && hops > 0)
+        add_region(search, inside, name, reason);
+}
+
+/* ---- what their names mean ---- */
+
+static int by_target(const void *a, const void *b)
+{
+    const struct link_region *x = a, *y = b;
+    int order = strcmp(x->target, y->target);
+
+    /* Those without a name come first. */
+    return order ? order : strcmp(x->name ? x->name : "", y->name ? y->name : "");
+}
+
+static void region_done(struct link_region *region)
+{
+    free(region->target);
+    free(region->name);
+}
+
+static void take_found(struct search *search)
+{
+    struct link_names *names = search->names, *found = &search->found;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < found->count; i++) {
+        vec_room(&names->regions, &names->cap, names->count);
+        names->regions[names->count++] = found->regions[i];
+    }
+    found->count = 0;
+    if (names->count > 0)
+        qsort(names->regions, names->count, sizeof(*names->regions), by_target);
+    for (size_t i = 0; i < names->count; i++) {
+        if (kept > 0 && by_target(&names->regions[kept - 1], &names->regions[i]) == 0)
+            region_done(&names->regions[i]);
+        else
+            names->regions[kept++] = names->regions[i];
+    }
+    names->count = kept;
+}
+
+/* A link whose name means something for some of what is in it has only its last component looked at (acknowledge.h). */
+static bool follow_named(struct search *search, struct link *link, bool is_first)
+{
+    autofree char *path = xprintf("%s%s%s", search->prefix, *search->prefix ? "/" : "", link->path);
+    const char *slash = strrchr(path, '/'), *name = NULL;
+    enum acknowledge reason = acknowledge_file(path);
+    bool is_all = true;
+
+    if (reason == ACKNOWLEDGE_NOTHING && is_first)
+        reason = acknowledge_directory(path, &is_all);
+    if (reason == ACKNOWLEDGE_NOTHING)
+        reason = link_names_judge(search->names, link->path, true);
+    if (reason == ACKNOWLEDGE_NOTHING)
+        return false;
+    if (!is_all)
+        name = slash ? slash + 1 : path;
+    link->is_followed = is_all;
+    follow_link(search, link->path, false, name, reason);
+    follow_link(search, link->path, true, name, reason);
+    return true;
+}
+
+/* Again and again, because a link may lead to where others are, which get names of their own by that. */
+static void follow_all(struct search *search)
+{
+    bool has_more = true;
+
+    for (int round = 0; has_more && round <= HOPS_MAX; round++) {
+        has_more = false;
+        for (size_t i = 0; i < search->count; i++) {
+            if (!search->links[i].is_followed && follow_named(search, &search->links[i], round == 0))
+                has_more = true;
+        }
+        take_found(search);
+    }
+}
+
+int link_names_load(const struct edit_list *edits, const char *prefix, struct link_names *ret, struct err *err)
+{
+    autodone(search) struct search search = { .edits = edits, .prefix = prefix, .names = ret };
+    int r;
+
+    *ret = LINK_NAMES_EMPTY;
+    if (edits->count == 0)
+        return 0;
+    r = find_links(&search);
+    if (r < 0)
+        return err_errno(err, r, "looking for links in '%s'", edits->delta.base_path);
+    follow_all(&search);
+    return 0;
+}
+
+void link_names_done(struct link_names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        region_done(&names->regions[i]);
+    free(names->regions);
+    *names = LINK_NAMES_EMPTY;
+}
+
+/* The first of those with this target. */
+static size_t find_target(const struct link_names *names, const char *target, size_t len)
+{
+    size_t low = 0, high = names->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const char *other = names->regions[middle].target;
+        int order = strncmp(other, target, len);
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static enum acknowledge judge_at(const struct link_names *names, const char *path, size_t len, bool is_link)
+{
+    bool is_all;
+
+    for (size_t i = find_target(names, path, len); i < names->count; i++) {
+        const struct link_region *region = &names->regions[i];
+        if (strncmp(region->target, path, len) != 0 || region->target[len] != '\0')
+            break;
+        if (!region->name)
+            return region->reason;
+        autofree char *name = xprintf("%s/%s", region->name, path + len + (path[len] == '/'));
+        enum acknowledge reason = acknowledge_file(name);
+        if (reason == ACKNOWLEDGE_NOTHING && is_link)
+            reason = acknowledge_directory(name, &is_all);
+        if (reason != ACKNOWLEDGE_NOTHING)
+            return reason;
+    }
+    return ACKNOWLEDGE_NOTHING;
+}
+
+enum acknowledge link_names_judge(const struct link_names *names, const char *scope_path, bool is_link)
+{
+    autofree char *path = names->count > 0 ? lower(scope_path) : NULL;
+    size_t len = path ? strlen(path) : 0;
+    enum acknowledge reason = path ? judge_at(names, path, len, is_link) : ACKNOWLEDGE_NOTHING;
+
+    while (reason == ACKNOWLEDGE_NOTHING && len > 0) {
+        do
+            len--;
+        while (len > 0 && path[len] != '/');
+        reason = judge_at(names, path, len, is_link);
+    }
+    return reason;
+}
