@@ -12,16 +12,17 @@
 static void set_paths(struct ws *ws, json_t *object, const struct workspace_row *row)
 {
     autofree char *upper = workspaces_path(ws->service, row->id, "delta/data"),
-                  *work = workspaces_path(ws->service, row->id, "delta/meta"),
-                  *merged = workspaces_path(ws->service, row->id, "mnt");
+                  *work = workspaces_path(ws->service, row->id, "delta/meta"), *merged = workspaces_host_path(ws->service, row);
 
     if (row->status == WORKSPACE_STATUS_DELETED || row->status == WORKSPACE_STATUS_ERROR)
         return;
     ws_set_text(object, "lowerDir", row->scope_path);
     ws_set_text(object, "upperDir", upper);
     ws_set_text(object, "workDir", work);
-    if (row->status == WORKSPACE_STATUS_ACTIVE)
+    if (merged)
         ws_set_text(object, "mergedDir", merged);
+    if (workspace_wants_host_mount(row))
+        json_object_set_new(object, "hostMount", json_true());
 }
 
 static void set_reserved(json_t *object, const struct workspace_row *row)
@@ -137,7 +138,7 @@ int ws_answer_object(struct ws *ws, int status, const struct workspace_row *row)
     char tag[32];
 
     if (is_active)
-        workspaces_check(ws->service, row->id, &health);
+        workspaces_check(ws->service, row, &health);
     snprintf(tag, sizeof(tag), "\"%" PRId64 "\"", row->row_version);
     web_add_header(ws->web, "ETag", tag);
     return ws_answer(ws, status, ws_object(ws, row, is_active ? &health : NULL));

@@ -19,9 +19,10 @@
 
 /* ---- create ---- */
 
-const char *const ws_create_keys[] = { "scopePath", "reservedPath", "reservedPaths", "noLock",   "projectRoot",    "owner",
-                                       "ownerType", "tags",         "metadata",      "behavior", "idempotencyKey", "driver",
-                                       "preset",    "profile",      "rules",         NULL };
+const char *const ws_create_keys[] = {
+    "scopePath", "reservedPath",   "reservedPaths", "noLock", "projectRoot", "owner", "ownerType", "tags", "metadata",
+    "behavior",  "idempotencyKey", "driver",        "preset", "profile",     "rules", "hostMount", NULL
+};
 const char *const ws_step_keys[] = { "version", NULL };
 const char *const ws_delete_keys[] = { "version", "purge", NULL };
 
@@ -89,6 +90,7 @@ struct wanted {
     struct rule_list rules;
     const char **reserved; /* owned array */
     json_t *behavior;      /* owned */
+    bool host_mount;
 };
 
 static void wanted_done(struct wanted *wanted)
@@ -135,6 +137,15 @@ static int take_reserved(const json_t *body, struct wanted *wanted, struct err *
     return r;
 }
 
+static int take_host_mount(const json_t *body, struct wanted *wanted, struct err *err)
+{
+    const json_t *given = json_object_get(body, "hostMount");
+
+    if (given && !json_is_null(given))
+        wanted->request.host_mount = &wanted->host_mount;
+    return ws_get_bool(body, "hostMount", &wanted->host_mount, err);
+}
+
 static int take_request(const json_t *body, struct wanted *wanted, struct err *err)
 {
     struct workspace_request *request = &wanted->request;
@@ -145,6 +156,8 @@ static int take_request(const json_t *body, struct wanted *wanted, struct err *e
         r = take_reserved(body, wanted, err);
     if (r == 0)
         r = ws_get_bool(body, "noLock", &request->no_lock, err);
+    if (r == 0)
+        r = take_host_mount(body, wanted, err);
     if (r == 0)
         r = take_tags(body, &request->tags, err);
     if (r == 0)
@@ -233,7 +246,7 @@ int ws_list(struct ws *ws, struct err *err)
         bool is_active = rows.rows[i].status == WORKSPACE_STATUS_ACTIVE;
 
         if (is_active)
-            workspaces_check(ws->service, rows.rows[i].id, &health);
+            workspaces_check(ws->service, &rows.rows[i], &health);
         json_array_append_new(list, ws_object(ws, &rows.rows[i], is_active ? &health : NULL));
     }
     return ws_answer(ws, 200,
@@ -312,7 +325,14 @@ int ws_workspace(struct ws *ws, struct err *err)
                         "INVALID_STATE");
     if (r < 0)
         return ws_explain(ws, r, err, NULL);
-    autofree char *path = workspaces_path(ws->service, ws->id, "mnt");
+    autofree char *path = workspaces_host_path(ws->service, &row);
+    /* A path that leads to no file of the sandbox would have clients write what nobody ever sees. */
+    if (!path) {
+        ws_hint(ws,
+                "use .../exec and .../files; or create the sandbox with \"hostMount\": true, which takes a server that runs as "
+                "root, or with the driver copy");
+        return err_set(err, ERR_FAILED_PRECONDITION, -ENOENT, "no directory of the host has the files of sandbox %s", row.id);
+    }
     return ws_answer(ws, 200, json_pack("{s:o, s:s}", "path", ws_text(path, strlen(path)), "pathInside", "/workspace"));
 }
 

@@ -21,6 +21,7 @@ enum {
     OPT_BEHAVIOR,
     OPT_NAME,
     OPT_TAG,
+    OPT_HOST_MOUNT,
 };
 
 static const struct option options[] = {
@@ -40,6 +41,7 @@ static const struct option options[] = {
     { "start", no_argument, NULL, OPT_START },
     { "name", required_argument, NULL, OPT_NAME },
     { "tag", required_argument, NULL, OPT_TAG },
+    { "host-mount", no_argument, NULL, OPT_HOST_MOUNT },
     API_LONG_OPTIONS,
 };
 
@@ -48,7 +50,7 @@ struct create_options {
     struct rule_list rules;
     const char *scope, *project, *owner, *owner_type, *driver, *key, *profile, *behavior, *name;
     json_t *reserved, *tags; /* owned: arrays */
-    bool no_lock;
+    bool no_lock, host_mount;
 };
 
 static int add_text(json_t **list, const char *option, const char *bytes, size_t len, struct err *err)
@@ -134,6 +136,9 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         return add_text(&o->tags, "--tag", argument, strlen(argument), err);
     case OPT_NO_LOCK:
         o->no_lock = true;
+        return 0;
+    case OPT_HOST_MOUNT:
+        o->host_mount = true;
         return 0;
     default:
         return 0; /* --start: it is, whether or not */
@@ -234,6 +239,8 @@ static int fill(struct create_options *o, json_t *body, struct err *err)
         json_object_set(body, "tags", o->tags);
     if (o->no_lock)
         json_object_set_new(body, "noLock", json_true());
+    if (o->host_mount)
+        json_object_set_new(body, "hostMount", json_true());
     if (o->rules.count > 0)
         json_object_set_new(body, "rules", rules_json(&o->rules));
     return 0;

@@ -11,6 +11,7 @@
     "  -o, --owner OWNER      whose work it is\n"                                                                              \
     "  --owner-type TYPE      agent, user, task or system\n"                                                                   \
     "  --driver DRIVER        how changes are kept apart: fence, overlayfs or copy\n"                                          \
+    "  --host-mount           mount its files on the host, too: its mergedDir; takes a server that runs as root\n"             \
     "  --profile ID           what of the host it sees, and its network; one that is none is told those there are\n"           \
     "  --behavior FILE        JSON: how it ends, what may be approved, by itself too, and which hooks run before that\n"       \
     "  --key KEY              the same request with the same key makes one workspace\n"

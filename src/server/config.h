@@ -59,7 +59,7 @@ struct config {
     int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns;
     bool cleans_terminal;
     int64_t workspace_trash_ns, workspace_undo_ns;
-    bool require_human;
+    bool require_human, host_mount;
     uint64_t auto_files_max, auto_lines_max;
     char *hooks_path;
     bool allow_no_verify;

@@ -55,6 +55,7 @@ struct service_options config_service(const struct config *config)
         .workspace_undo_ns = config->workspace_undo_ns,
         .workspace_trash_ns = config->workspace_trash_ns,
         .requires_human = config->require_human,
+        .mounts_on_host = config->host_mount,
         .auto_files_max = config->auto_files_max,
         .auto_lines_max = config->auto_lines_max,
         .hooks_path = config->hooks_path,

@@ -101,6 +101,8 @@ const struct setting settings[] = {
       "how long an approval can be undone; what is kept for it goes then. 0: for ever" },
     { "workspace.require_human_approval", SETTING_BOOL, AT(require_human), "false", NULL, NULL,
       "whether nothing is approved automatically, and who asks for that is refused" },
+    { "workspace.host_mount", SETTING_BOOL, AT(host_mount), "false", NULL, NULL,
+      "whether files of workspaces are mounted on the host, too, unless a request says otherwise; takes root" },
     { "workspace.auto_approve_files", SETTING_COUNT, AT(auto_files_max), "10", NULL, NULL,
       "files that may be approved automatically; 0 for any number" },
     { "workspace.auto_approve_lines", SETTING_COUNT, AT(auto_lines_max), "500", NULL, NULL, "likewise, lines" },

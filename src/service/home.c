@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "service/home_int.h"
+#include "service/host_mount.h"
 
 #define LOCK_TRIES 10 /* 2 ms apart */
 #define NAMES_TOLD 8
@@ -346,20 +346,20 @@ int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_N
     return 0;
 }
 
-static void unmount_leftover(int dir_fd)
-{
-    char path[64];
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d/mnt", dir_fd);
-    umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
-}
-
 void home_unmount_leftover(int sandbox_dir_fd)
 {
     autofd int lock = -1;
 
     if (home_lock(sandbox_dir_fd, &lock) == 0)
-        unmount_leftover(sandbox_dir_fd);
+        host_mount_hide(sandbox_dir_fd);
+}
+
+void home_unmount_ended(const struct home *home, const char *name)
+{
+    autofd int dir_fd = path_open_beneath(home->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
+
+    if (dir_fd >= 0)
+        home_unmount_leftover(dir_fd);
 }
 
 /* Under a temporary name from the first step: what has a sandbox's name is whole. */
@@ -370,9 +370,9 @@ static int remove_locked(struct home *home, const char *name, int dir_fd)
 
     /* A mount that a killed supervisor left on the host shows by EBUSY, before anything is gone. We have the sandbox's lock and nobody
      * has the delta's, so it serves nobody. */
-    if (unlinkat(dir_fd, "mnt", AT_REMOVEDIR) < 0 && errno == EBUSY)
-        unmount_leftover(dir_fd);
-    if (unlinkat(dir_fd, "mnt", AT_REMOVEDIR) < 0 && errno != ENOENT)
+    if (unlinkat(dir_fd, HOST_MOUNT_DIR, AT_REMOVEDIR) < 0 && errno == EBUSY)
+        host_mount_hide(dir_fd);
+    if (unlinkat(dir_fd, HOST_MOUNT_DIR, AT_REMOVEDIR) < 0 && errno != ENOENT)
         return -errno;
     id_new(FILE_TEMP_PREFIX, temp);
     if (renameat(home->sandboxes_fd, name, home->sandboxes_fd, temp) < 0)

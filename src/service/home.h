@@ -52,8 +52,11 @@ bool home_is_running(int sandbox_dir_fd);
 /* The same by name, which may be an id; false also when there is no such sandbox. */
 bool home_lives(const struct home *home, const char *name);
 
-/* Takes away what a supervisor that was killed left mounted on the host, as those of containers do. Nothing to do while one lives. */
+/* Takes away what is still mounted on the host of a sandbox that has ended: a container's supervisor that was killed leaves it, and
+ * host_mount.h. Nothing to do while its supervisor lives. */
 void home_unmount_leftover(int sandbox_dir_fd);
+/* The same by name. */
+void home_unmount_ended(const struct home *home, const char *name);
 
 /* Removes a sandbox with its delta. -EBUSY while its supervisor lives. What is no directory is unlinked; where a link leads is left alone. */
 int home_remove(struct home *home, const char *name, struct err *err);

@@ -88,8 +88,7 @@ static int make_temp(struct home *home, char temp[ID_TEXT_MAX], int *ret_dir_fd,
     if (r < 0)
         return r;
     *ret_dir_fd = r;
-    r = home_lock(*ret_dir_fd, ret_lock_fd);
-    return r == 0 && mkdirat(*ret_dir_fd, "mnt", 0700) < 0 ? -errno : r;
+    return home_lock(*ret_dir_fd, ret_lock_fd);
 }
 
 /* A sandbox that is there is never empty, so a plain rename() does not replace one. */

@@ -241,6 +241,7 @@ void life_end(struct service *service, struct ward *ward)
         ask_to_stop(fd, GRACE_MS);
     }
     ward_end_running(ward);
+    home_unmount_ended(&service->home, ward->id);
     err = ERR_NONE;
     if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0) {
         log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id),

@@ -50,6 +50,7 @@ struct service_options {
     int64_t workspace_undo_ns;                                          /* how long an approval can be undone; 0: always */
     int64_t workspace_trash_ns;                                         /* how long a deleted one can be restored */
     bool requires_human;                                                /* nothing is approved automatically */
+    bool mounts_on_host;                                                /* files of workspaces that do not say */
     uint64_t auto_files_max, auto_lines_max;                            /* what may be */
     const char *hooks_path;                                             /* file with the hooks of every approval; "": none */
     bool allows_no_verify;       /* approvals without hooks, also by those who are no administrators */

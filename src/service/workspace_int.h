@@ -22,6 +22,9 @@ int workspace_check_version(const struct workspace_row *row, int64_t version, st
  * it: it is ended. */
 void workspace_end_stray(struct service *service, struct ward *ward, const struct workspace_row *row);
 
+/* workspaces_check() without its mount; takes no lock. */
+void workspace_ask_supervisor(struct service *service, const char *id, struct workspace_health *ret);
+
 /* ---- workspace_remove.c ---- */
 
 /* Whatever it is, it is deleted afterwards, its processes and its mount gone; its changes too, if there is no trash. Refused while an

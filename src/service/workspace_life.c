@@ -7,12 +7,31 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/adoption.h"
+#include "service/host_mount.h"
 #include "service/launch.h"
 #include "service/life.h"
 #include "service/watch.h"
 #include "service/workspace_review_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+
+/* Where it is wanted, and not there already: a server that was killed leaves it. */
+static int show_on_host(struct service *service, const struct ward *ward, const struct workspace_row *row, struct err *err)
+{
+    struct workspace_health health;
+    char name[SANDBOX_NAME_MAX];
+    autofd int dir_fd = -1;
+    int r;
+
+    if (!workspace_wants_host_mount(row))
+        return 0;
+    r = home_find(&service->home, ward->id, name, &dir_fd, err);
+    if (r < 0 || host_mount_is_shown(dir_fd))
+        return r;
+    /* It writes its state file after it has told that it runs, and before it answers. */
+    workspace_ask_supervisor(service, row->id, &health);
+    return health.is_healthy ? host_mount_show(dir_fd, err) : err_set(err, ERR_UNAVAILABLE, -ENOTCONN, "%s", health.error);
+}
 
 int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int cancel_fd, struct err *err)
 {
@@ -28,6 +47,8 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
         return r;
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->account_id, "", false);
     r = watch_add(service, ward, steal_fd(&launched.ctl_fd), 0, err);
+    if (r == 0)
+        r = show_on_host(service, ward, row, err);
     if (r < 0)
         life_end(service, ward);
     return r;
@@ -219,6 +240,7 @@ void workspace_ended(struct service *service, struct ward *ward, const char *rea
 
     if (!workspace_id_of_name(ward->id, id))
         return;
+    home_unmount_ended(&service->home, ward->id);
     r = workspace_row_get(service->store, id, &row, &err);
     if (r == 0)
         r = workspace_step(service, &row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, reason, &err);
@@ -259,6 +281,9 @@ static void revive(struct service *service, struct ward *ward, struct workspace_
 
     if (adoption_take(service, ward, &as, &err) == 0) {
         log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
+        if (show_on_host(service, ward, row, &err) < 0)
+            log_warn("a sandbox's files are not mounted on the host", LOG_STR("sandbox_id", row->id),
+                     LOG_STR("error", err.text));
         return;
     }
     err = ERR_NONE;

@@ -8,7 +8,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "fence/copy_delta.h"
 #include "service/events.h"
+#include "service/host_mount.h"
 #include "service/workspace_int.h"
 #include "wire/ctl_client.h"
 
@@ -43,7 +45,23 @@ int workspaces_list(struct service *service, const struct caller *caller, const 
     return workspace_row_list(service->store, &own, limit, offset, false, ret, ret_total, err);
 }
 
-void workspaces_check(struct service *service, const char *id, struct workspace_health *ret)
+char *workspaces_host_path(const struct service *service, const struct workspace_row *row)
+{
+    char name[WORKSPACE_NAME_MAX], found[SANDBOX_NAME_MAX];
+    autofd int dir_fd = -1;
+
+    if (row->status != WORKSPACE_STATUS_ACTIVE)
+        return NULL;
+    if (strcmp(row->driver, "copy") == 0)
+        return workspaces_path(service, row->id, COPY_DELTA_WORKSPACE);
+    workspace_name(row->id, name);
+    if (!workspace_wants_host_mount(row) || home_find(&service->home, name, found, &dir_fd, &(struct err){ 0 }) < 0 ||
+        !host_mount_is_shown(dir_fd))
+        return NULL;
+    return workspaces_path(service, row->id, HOST_MOUNT_DIR);
+}
+
+void workspace_ask_supervisor(struct service *service, const char *id, struct workspace_health *ret)
 {
     struct ctl_request request = { .type = CTL_REQUEST_STATUS, .tag = 1 };
     autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
@@ -87,6 +105,17 @@ int workspaces_check_files(struct service *service, const struct workspace_row *
     if (r < 0 && (workspace_row_get(service->store, row->id, &now, &ignored) < 0 || now.status != row->status))
         r = 0;
     return r;
+}
+
+void workspaces_check(struct service *service, const struct workspace_row *row, struct workspace_health *ret)
+{
+    autofree char *path = NULL;
+
+    workspace_ask_supervisor(service, row->id, ret);
+    if (!ret->is_healthy || !workspace_wants_host_mount(row) || (path = workspaces_host_path(service, row)))
+        return;
+    ret->is_healthy = false;
+    snprintf(ret->error, sizeof(ret->error), "its files are not mounted on the host, as they should be (hostMount)");
 }
 
 int workspaces_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,
@@ -213,7 +242,7 @@ static void add_execs(struct ward *ward, void *cookie)
 
     if (!workspace_id_of_name(ward->id, id))
         return;
-    workspaces_check(sum->service, id, &health);
+    workspace_ask_supervisor(sum->service, id, &health);
     sum->execs += health.execs;
 }
 

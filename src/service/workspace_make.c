@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
@@ -80,8 +81,38 @@ char *workspace_profile(const struct workspace_row *row)
     return copy;
 }
 
+bool workspace_wants_host_mount(const struct workspace_row *row)
+{
+    json_t *extra = row->extra.len ? json_loadb(row->extra.data, row->extra.len, 0, NULL) : NULL;
+    bool wants = json_is_true(json_object_get(extra, "hostMount"));
+
+    json_decref(extra);
+    return wants;
+}
+
+/* What the driver copy works on is on the host anyway. Where the server's options ask for it, it is for all who can have it. */
+static int choose_host_mount(struct service *service, const struct caller *caller, const struct workspace_request *request,
+                             const char *driver, bool *ret, struct err *err)
+{
+    bool is_fence = strcmp(driver, WORKSPACE_DRIVER) == 0;
+
+    *ret = !request->host_mount && service->options.mounts_on_host && is_fence && geteuid() == 0;
+    if (!request->host_mount || !*request->host_mount || strcmp(driver, "copy") == 0)
+        return 0;
+    if (!caller->is_admin)
+        return err_set(err, ERR_PERMISSION_DENIED, -EPERM, "hostMount is for administrators: it makes a mount of the host's");
+    if (!is_fence)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP, "hostMount does not go with the driver %s; use fence or copy",
+                       driver);
+    if (geteuid() != 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EPERM,
+                       "hostMount takes a server that runs as root; without it, use exec and files, or the driver copy");
+    *ret = true;
+    return 0;
+}
+
 /* Its id is kept: another may become the default. */
-static int take_profile(struct service *service, const char *wanted, struct workspace_row *row, struct err *err)
+static int take_extra(struct service *service, const char *wanted, bool host_mount, struct workspace_row *row, struct err *err)
 {
     autodone(profile) struct profile profile = { 0 };
     int r = profiles_get(service, wanted, &profile, err);
@@ -91,6 +122,8 @@ static int take_profile(struct service *service, const char *wanted, struct work
     if (r < 0)
         return r;
     json_t *extra = json_pack("{s:s}", "profile", profile.id);
+    if (host_mount)
+        json_object_set_new(extra, "hostMount", json_true());
     autofree char *text = json_dumps(extra, JSON_COMPACT);
     json_decref(extra);
     buf_add_str(&row->extra, text);
@@ -109,8 +142,11 @@ static void hash_request(const struct workspace_request *request, struct buf *re
     buf_addf(&text, "%s%c%s%c%d%c%s%c%s%c%s%c%s%c%s%c%s%c", request->project_root, 0, request->scope_path, 0, request->no_lock,
              0, request->owner, 0, request->owner_type, 0, tags, 0, metadata, 0, behavior, 0, request->preset, 0);
     buf_addf(&text, "%s%c", request->driver, 0);
-    if (*request->profile) /* those without hash as they always did */
+    /* those without hash as they always did */
+    if (*request->profile)
         buf_addf(&text, "profile %s%c", request->profile, 0);
+    if (request->host_mount)
+        buf_addf(&text, "host_mount %d%c", *request->host_mount, 0);
     for (const char *const *path = request->reserved_paths; path && *path; path++)
         buf_addf(&text, "%s%c", *path, 0);
     for (size_t i = 0; request->rules && i < request->rules->count; i++)
@@ -156,6 +192,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
     };
     char id[UUID_TEXT_MAX], head[GIT_HEAD_MAX];
     const char *driver = NULL;
+    bool host_mount = false;
     int r = check_request(service, request, err);
 
     /* Where nothing else is said, a scope that is named whole is a project of its own; whether this caller may have it is seen below. */
@@ -167,6 +204,8 @@ static int fill(struct service *service, const struct caller *caller, const stru
         r = workspace_scope_resolve(&where, caller, &scope, err);
     if (r == 0)
         driver = workspace_driver_choose(service, request->driver, ret_reason);
+    if (r == 0)
+        r = choose_host_mount(service, caller, request, driver, &host_mount, err);
     if (r == 0)
         r = make_rules(request, driver, scope.scope_path, &rules, err);
     if (r < 0)
@@ -196,7 +235,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
     row->used_ns = row->updated_ns = row->created_ns;
     rules_encode(&rules, &row->rules);
     hash_request(request, &row->request_hash);
-    return take_profile(service, request->profile, row, err);
+    return take_extra(service, request->profile, host_mount, row, err);
 }
 
 /* ---- making it ---- */

@@ -76,7 +76,7 @@ static bool is_busy(struct service *service, const char *id)
 {
     struct workspace_health health;
 
-    workspaces_check(service, id, &health);
+    workspace_ask_supervisor(service, id, &health);
     return health.is_healthy && health.execs > 0;
 }
 

@@ -41,7 +41,8 @@ struct workspace_request {
     const char *preset;            /* "": development, unless there are rules */
     const struct rule_list *rules;
     const char *idempotency_key;
-    const char *profile; /* "": the default */
+    const char *profile;    /* "": the default */
+    const bool *host_mount; /* whether its files are mounted on the host, too; NULL: as the server's options say */
 };
 
 /* The profile that it was made with; "" of one that was made before there were any to choose from. Free it. */
@@ -59,13 +60,19 @@ int workspaces_get(struct service *service, const struct caller *caller, const c
 int workspaces_list(struct service *service, const struct caller *caller, const struct workspace_filter *filter, size_t limit,
                     size_t offset, struct workspace_rows *ret, int64_t *ret_total, struct err *err);
 
-/* Whether its supervisor answers. */
+/* Whether its supervisor answers, and what was to be mounted is. */
 struct workspace_health {
     bool is_healthy;
     int64_t execs, sessions; /* that run, as it says */
     char error[256];         /* when it is not */
 };
-void workspaces_check(struct service *service, const char *id, struct workspace_health *ret);
+void workspaces_check(struct service *service, const struct workspace_row *row, struct workspace_health *ret);
+
+/* Whether its files are to be mounted on the host while it is active. */
+bool workspace_wants_host_mount(const struct workspace_row *row);
+/* The directory of the host that has its files now, as the sandbox sees them: its host mount, or what the driver copy works on. NULL:
+ * there is none. Free it. */
+char *workspaces_host_path(const struct service *service, const struct workspace_row *row);
 
 /* Whether one that does not run has all it needs to; the reason in `err` if not. What runs, or is over, is not looked at. */
 int workspaces_check_files(struct service *service, const struct workspace_row *row, struct err *err);

@@ -82,6 +82,17 @@ static void open_stage(struct sandbox *sandbox)
     sandbox->mount_point = xprintf("%s%s", sandbox->stage, STAGE_WORKSPACE);
 }
 
+/* On the host nothing is mounted there: a file that somebody puts into it is in no sandbox. So its mode forbids it; root, whom no mode
+ * stops, has no such directory. */
+static int make_own_mount_dir(struct sandbox *sandbox, struct err *err)
+{
+    if (mkdirat(sandbox->dir_fd, "mnt", 0500) == 0)
+        return 0;
+    if (errno == EEXIST && fchmodat(sandbox->dir_fd, "mnt", 0500, 0) == 0)
+        return 0;
+    return err_errno(err, -errno, "making a mount point");
+}
+
 int boot_choose_mount_point(struct sandbox *sandbox, struct err *err)
 {
     autofd int fd = -1;
@@ -92,8 +103,13 @@ int boot_choose_mount_point(struct sandbox *sandbox, struct err *err)
         leftovers_unmount(sandbox->dir_path);
         sandbox->mount_point = xprintf("%s/mnt", sandbox->dir_path);
     } else if (sandbox->identity.uid == geteuid()) {
+        int r = make_own_mount_dir(sandbox, err);
+
+        if (r < 0)
+            return r;
         sandbox->mount_point = xprintf("%s/mnt", sandbox->dir_path);
     } else {
+        unlinkat(sandbox->dir_fd, "mnt", AT_REMOVEDIR);
         fd = open_run_dir(RUN_MOUNT_POINT, 0711, err);
         if (fd < 0)
             return fd;

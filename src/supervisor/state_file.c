@@ -33,6 +33,8 @@ void state_file_write(const struct sandbox *sandbox)
              sandbox->started_ns);
     if (sandbox->process)
         buf_addf(&text, "init %d\n", (int) sandbox->process->init_pid);
+    if (sandbox->mount_point)
+        buf_addf(&text, "mount %s\n", sandbox->mount_point);
     if (sandbox->failure.code != ERR_OK)
         buf_addf(&text, "error %s\n", sandbox->failure.text);
     r = replace(sandbox->dir_fd, text.data, text.len);

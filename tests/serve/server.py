@@ -303,7 +303,13 @@ class Server:
         eventually(lambda: not self.supervisors())
         if Server.engine and self.user is None:
             self.take_away_containers()
+        self.take_away_mounts()
         shutil.rmtree(self.top)
+
+    def take_away_mounts(self):
+        """A server that was killed leaves what it mounted on the host to the next."""
+        for path in self.mounts():
+            subprocess.run(["umount", "-l", path], check=False)
 
     def take_away_containers(self):
         """They go by themselves; what does not, must not trouble the next test."""
@@ -312,8 +318,7 @@ class Server:
         finally:
             for name in self.containers():
                 Server.engine.docker("rm", "-f", name)
-            for path in self.mounts():
-                subprocess.run(["umount", "-l", path], check=False)
+            self.take_away_mounts()
 
     def mounts(self):
         """Those of this server's sandboxes that the host sees."""

@@ -83,13 +83,16 @@ def version():
 VERSION = version()
 
 
+IS_ROOT = os.geteuid() == 0
+
+
 class Scene:
     """A sandbox to which something of every kind has happened: created, run in, changed, approved in part, and another rejected."""
 
     def __init__(self, server):
         self.server = server
         self.box = box = Review(server, FILES, scopePath="src", owner="agent-7", ownerType="agent", tags=["t"], metadata={"k": {"n": 1}},
-                                idempotencyKey=str(uuid.uuid4()), behavior={"lifecycle": {"ttl": "24h"}})
+                                idempotencyKey=str(uuid.uuid4()), behavior={"lifecycle": {"ttl": "24h"}}, hostMount=IS_ROOT)
         make_repository(box.project)
         self.process = box.start_process("echo hello; sleep 1000", name="worker", sessionId="s-1")
         box.wait_log(self.process["id"], "hello")
@@ -127,8 +130,9 @@ BEHAVIOR = {"lifecycle": {}, "acceptance": {"mode": "allowlist", "allow": CRITER
 SANDBOX = {"id": is_uuid, "scopePath": is_path, "reservedPath": str, "projectRoot": is_path, "ownerType": is_text, "status": is_text,
            "createdAt": is_time, "lastUsedAt": is_time, "updatedAt": is_time, "stoppedAt": Maybe(is_time), "approvedAt": Maybe(is_time),
            "deletedAt": Maybe(is_time), "driver": is_text, "driverVersion": VERSION, "lowerDir": Maybe(is_path), "upperDir": Maybe(is_path),
-           "workDir": Maybe(is_path), "mergedDir": Maybe(is_path), "sizeBytes": is_count, "fileCount": is_count, "activePids": list,
+           "workDir": Maybe(is_path), "mergedDir": Maybe(is_path), "hostMount": Maybe(bool), "sizeBytes": is_count, "fileCount": is_count, "activePids": list,
            "sessionCount": is_count, "behavior": BEHAVIOR, "version": is_count}
+MOUNTED = {"mergedDir": is_path, "hostMount": True} if IS_ROOT else {}
 PROCESS = {"pid": is_count, "pgid": is_count, "sandboxId": is_uuid, "command": "worker", "name": "worker", "startedAt": is_time,
            "sessionId": "s-1", "running": True}
 LOG = {"pid": is_count, "sandboxId": is_uuid, "path": is_path, "startedAt": is_time, "sizeBytes": 6, "isActive": True}
@@ -183,10 +187,10 @@ ROWS = [
     ("GET", "{box}", None, 200,
      {**SANDBOX, "status": "active", "reservedPaths": [is_path], "owner": "agent-7", "ownerType": "agent", "tags": ["t"],
       "metadata": {"k": {"n": 1}}, "idempotencyKey": is_uuid, "behavior": {**BEHAVIOR, "lifecycle": {"ttl": 24 * 3600 * 10**9}},
-      "lowerDir": is_path, "upperDir": is_path, "workDir": is_path, "mergedDir": is_path, "activePids": [is_count],
+      "lowerDir": is_path, "upperDir": is_path, "workDir": is_path, **MOUNTED, "activePids": [is_count],
       "mountHealth": {"healthy": True, "verified": True}}),
     ("GET", "/api/v1/sandboxes", None, 200, {"sandboxes": [SANDBOX], "totalCount": 2, "limit": 100, "offset": 0}),
-    ("GET", "{box}/workspace", None, 200, {"path": is_path}),
+    ("GET", "{box}/workspace", None, 200, {"path": is_path, "pathInside": "/workspace"}) if MOUNTED else ("GET", "{box}/workspace", None, 409, {"error": is_text, "hint": is_text}),
     ("GET", "{box}/audit", None, 200,
      {"events": [EVENT], "total": is_count, "limit": 100, "offset": 0, "hasMore": False, "sandboxId": is_uuid, "timestamp": is_time}),
     ("GET", "/api/v1/audit?limit=1", None, 200,
@@ -240,7 +244,7 @@ ROWS = [
     ("GET", "{box}/processes?running=true", None, 200, {"processes": [], "total": 0, "running": 0}),
     ("POST", "{box}/discard", {"filePaths": ["src/b.txt"]}, 200, {"success": True, "discarded": 1, "remaining": 2}),
     ("POST", "{box}/stop", None, 200, {**SANDBOX, "status": "stopped", "stoppedAt": is_time, "activePids": []}),
-    ("POST", "{box}/start", None, 200, {**SANDBOX, "status": "active", "mergedDir": is_path}),
+    ("POST", "{box}/start", None, 200, {**SANDBOX, "status": "active", **MOUNTED}),
     ("POST", "{box}/approve", {"createCommit": True}, 200,
      {"success": True, "applied": 2, "failed": 0, "remaining": 0, "isPartial": False, "commitHash": is_hash, "appliedAt": is_time}),
     ("POST", "{box}/approve", None, 200, {"success": True, "applied": 0, "remaining": 0}),

@@ -194,7 +194,6 @@ def test_states_and_idempotent_verbs(shared, project):
     status, started = post(shared, made, "start")
     assert status == 200 and started["status"] == "active" and "stoppedAt" not in started
     assert post(shared, made, "start")[1]["version"] == started["version"]
-    assert shared.http("GET", f"{BASE}/{made['id']}/workspace")[1]["path"] == started["mergedDir"]
     delete(shared, made)
     delete(shared, made)
     gone = get(shared, made)
