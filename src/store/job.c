@@ -131,12 +131,13 @@ static struct attempt attempt_first(const struct store *store)
     return (struct attempt){ .deadline_ns = clock_now_ns() + store->patience_ns, .pause_ns = PAUSE_FIRST_NS };
 }
 
-/* Whether what failed so may be tried again now: nothing was done, and the reason may pass. Sleeps a little. */
-static bool attempt_next(struct attempt *a, struct store *store, int r)
+/* Whether what failed so may be tried again now: nothing was done, and the reason may pass. Sleeps a little. What the job itself refuses
+ * may have the same number, and does not pass. */
+static bool attempt_next(struct attempt *a, struct store *store, int r, const struct err *err)
 {
     bool passes = r == -EBUSY || r == -ECONNRESET || r == -ECONNABORTED || r == -ECONNREFUSED || r == -EAGAIN;
 
-    if (!passes || clock_now_ns() + a->pause_ns > a->deadline_ns)
+    if (!passes || err->code == ERR_FAILED_PRECONDITION || clock_now_ns() + a->pause_ns > a->deadline_ns)
         return false;
     nanosleep(&(struct timespec){ .tv_nsec = (long) a->pause_ns }, NULL);
     a->pause_ns = a->pause_ns * 2 > PAUSE_MAX_NS ? PAUSE_MAX_NS : a->pause_ns * 2;
@@ -158,7 +159,7 @@ static int run_pooled(struct store *store, struct pool *pool, struct job *job, b
             continue;
         r = bare ? run_bare(store, db, job) : run_alone(store, db, job);
         pool_give(pool, db);
-    } while (r < 0 && attempt_next(&a, store, r));
+    } while (r < 0 && attempt_next(&a, store, r, &job->err));
     return r;
 }
 
@@ -274,6 +275,6 @@ int job_read(struct store *store, enum meter_call call, job_fn fn, void *cookie,
             continue;
         job.r = fn(db, cookie, &job.err);
         pool_give(&store->readers, db);
-    } while (job.r < 0 && attempt_next(&a, store, job.r));
+    } while (job.r < 0 && attempt_next(&a, store, job.r, &job.err));
     return finish(store, call, began, &job, err);
 }

@@ -90,6 +90,7 @@ static void overlaps_are_refused_and_told(void **state)
                   { "/p/a_", -1 },
                   { "/q", -1 } };
     autodone(workspace_row) struct workspace_row first = some_workspace("/p/a_b", 1);
+    struct store_stats stats;
 
     must(insert(x, &first, err));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -111,6 +112,8 @@ static void overlaps_are_refused_and_told(void **state)
         }
         workspace_conflicts_done(&insertion.conflicts);
     }
+    store_stats(x->store, &stats);
+    assert_int_equal(stats.retries, 0); /* nothing is waited for: the other one stays */
 }
 
 static void a_stopped_one_keeps_what_it_reserved(void **state)
