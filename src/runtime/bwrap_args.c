@@ -312,7 +312,21 @@ static int add_init_copy(struct bwrap_args *args, const struct runtime_spec *spe
     return r < 0 ? err_errno(err, r, "reading init") : 0;
 }
 
-static void add_proc(struct bwrap_args *args)
+/* The kernel lists the keys of a user to all of its processes, whatever their namespaces: names of keys tell what is mounted and who is
+ * logged in where. A user of the sandbox's own has none. */
+static void hide_keys(struct bwrap_args *args, const struct runtime_spec *spec)
+{
+    static const char *const files[] = { "/proc/keys", "/proc/key-users" };
+
+    for (size_t i = 0; i < ARRAY_LEN(files) && spec->uid == geteuid(); i++) {
+        autofree char *full = xprintf("%s%s", args->root, files[i]);
+
+        if (access(full, F_OK) == 0)
+            add(args, "--ro-bind", "/dev/null", files[i]);
+    }
+}
+
+static void add_proc(struct bwrap_args *args, const struct runtime_spec *spec)
 {
     bool was_staging = args->is_staging;
 
@@ -321,6 +335,7 @@ static void add_proc(struct bwrap_args *args)
         add_dir(args, "/proc");
     args->is_staging = false;
     add(args, "--proc", "/proc", NULL);
+    hide_keys(args, spec);
     args->is_staging = was_staging;
 }
 
@@ -452,7 +467,7 @@ static int fill(struct bwrap_args *args, const struct runtime_spec *spec, const 
     add_own(args, spec);
     if ((r = add_init_copy(args, spec, err)) < 0)
         return r;
-    add_proc(args);
+    add_proc(args, spec);
     add_devices(args, spec);
     add_scratch(args, spec);
     if ((r = add_mounts(args, spec, err)) < 0)

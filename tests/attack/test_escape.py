@@ -39,6 +39,8 @@ def inside(host, script, *options, **more):
 
 def test_the_way_to_a_mount_becomes_a_link(host):
     """Sources are looked up with the rights of who asked for them. Whoever owns a directory on the way leads that nowhere else."""
+    if os.geteuid() != 0:
+        pytest.skip("a directory that is closed to the user, and to the sandbox with it, needs root")
     way, closed = host.dir / "way", host.dir / "closed"
     for top, text in ((way, "mine"), (closed, "closed")):
         (top / "data").mkdir(parents=True)
@@ -179,7 +181,9 @@ os.execve(fd, ["cat", "/proc/self/status"], {})
 def test_keys_of_whoever_starts_it(one):
     """The session's keyring is inherited by every child; names of keys alone say what is mounted and who is logged in where."""
     libc = ctypes.CDLL(None, use_errno=True)
-    script = "print(*[open(p).read() for p in ('/proc/keys', '/proc/key-users') if os.path.exists(p)]); print(call(250, 10, -3, b'user'))"
+    script = """
+print(*[attempt(lambda: open(p).read()) for p in ('/proc/keys', '/proc/key-users') if os.path.exists(p)]); print(call(250, 10, -3, b'user'))
+"""
 
     def join_and_add():
         libc.syscall(250, 1, None)  # KEYCTL_JOIN_SESSION_KEYRING: one of this call's own
