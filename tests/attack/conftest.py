@@ -1,5 +1,6 @@
 """Attacks on the whole product, by the programs as people start them: `agentfense run` and `agentfense serve`, both with what the suites of
-each have: their servers, hosts, workspaces and clients. Every test leaves no process, mount or file."""
+each have: their servers, hosts, workspaces and clients. Every test leaves no process, mount or file. Root runs each file a second time as an
+ordinary user (as_user.py)."""
 
 import importlib.util
 import os
@@ -23,7 +24,16 @@ from server import Server  # noqa: E402
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
-pytest_configure, pytest_collection_modifyitems = engine.pytest_configure, engine.pytest_collection_modifyitems
+pytest_configure = engine.pytest_configure
+
+
+def pytest_collection_modifyitems(config, items):
+    """With as_user.py: what `host` tries as an ordinary user is left to the run that has it beside root's."""
+    engine.pytest_collection_modifyitems(items)
+    if os.environ.get("AGENTFENSE_AS_USER") == "1":
+        left = [item for item in items if "host" in item.fixturenames]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 def load(name, path):
