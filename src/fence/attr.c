@@ -104,8 +104,18 @@ void attr_touch_dir(struct fence *f, struct inode *dir, int delta_fd)
     int64_t now = fstat(delta_fd, &st) == 0 ? ns_of(st.st_mtim) : clock_wall_ns();
 
     tree_lock(f);
-    dir->dir->mtime_ns = dir->dir->ctime_ns = now;
+    dir->dir->mtime_ns = now;
+    /* The file system's clock may be a tick behind the one of attr_change_dir(). */
+    if (now > dir->dir->ctime_ns || dir->dir->ctime_ns - now > CLOCK_NS_PER_SEC)
+        dir->dir->ctime_ns = now;
     dir->dir->version++;
+    tree_unlock(f);
+}
+
+void attr_change_dir(struct fence *f, struct inode *dir)
+{
+    tree_lock(f);
+    dir->dir->ctime_ns = clock_wall_ns();
     tree_unlock(f);
 }
 

@@ -122,6 +122,8 @@ static int set_mode(struct fence *f, struct inode *inode, struct handle *h, mode
         r = S_ISLNK(atomic_load(&inode->mode)) ? -EOPNOTSUPP : at_delta_name(f, inode, chmod_at, &bits);
     if (r == 0)
         atomic_store(&inode->mode, (uint16_t) ((atomic_load(&inode->mode) & S_IFMT) | bits));
+    if (r == 0 && inode_is_dir(inode))
+        attr_change_dir(f, inode);
     return r;
 }
 
@@ -146,8 +148,8 @@ static int set_times(struct fence *f, struct inode *inode, struct handle *h, con
         tree_lock(f);
         inode->dir->atime_ns = (int64_t) st.st_atim.tv_sec * CLOCK_NS_PER_SEC + st.st_atim.tv_nsec;
         inode->dir->mtime_ns = (int64_t) st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + st.st_mtim.tv_nsec;
-        inode->dir->ctime_ns = clock_wall_ns();
         tree_unlock(f);
+        attr_change_dir(f, inode);
     }
     return 0;
 }
@@ -352,6 +354,8 @@ static int change_xattr(struct fence *f, const struct caller *who, enum need_op 
         return r;
     r = put_xattr(f, op, inode, h->fd, name, value, size, flags);
     handle_put(f, h);
+    if (r == 0 && inode_is_dir(inode))
+        attr_change_dir(f, inode);
     if (r == 0)
         record_inode(f, RECORD_ATTRS, inode, who);
     return r;

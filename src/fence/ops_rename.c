@@ -220,7 +220,7 @@ static void replace_places(struct fence *f, struct entry *e)
 static void note_move(struct inode *moved)
 {
     if (moved->dir)
-        moved->dir->moved_ns = clock_wall_ns();
+        moved->dir->moved_ns = moved->dir->ctime_ns = clock_wall_ns();
 }
 
 static void follow_in_tree(struct fence *f, struct end *from, struct end *to)

@@ -121,6 +121,41 @@ def ctime_moves_with_metadata():
     say(after > before, linked > after, os.stat("c").st_ctime_ns >= linked)
 
 
+def ctime_after(path, change):
+    """Whether the change gave it a later ctime, and left its mtime; and what it is called now."""
+    before = os.stat(path)
+    time.sleep(0.02)
+    path = change() or path
+    after = os.stat(path)
+    return after.st_ctime_ns > before.st_ctime_ns, after.st_mtime_ns == before.st_mtime_ns, path
+
+
+def check_ctime_of_directory(d):
+    os.mkdir(d + "-empty")
+    say(
+        ctime_after(d, lambda: os.chmod(d, 0o700))[:2],
+        ctime_after(d, lambda: os.chmod(d, 0o700))[:2],
+        ctime_after(d, lambda: os.setxattr(d, "user.x", b"1"))[:2],
+        ctime_after(d, lambda: os.removexattr(d, "user.x"))[:2],
+        ctime_after(d, lambda: os.utime(d, ns=(5, os.stat(d).st_mtime_ns)))[:2],
+        ctime_after(d, lambda: os.rename(d, d + "2") or d + "2")[:2],
+        ctime_after(d + "2", lambda: os.rename(d + "2", d + "-empty") or d + "-empty")[:2],
+    )
+    d += "-empty"
+    fd = os.open(d, os.O_RDONLY)
+    say(ctime_after(d, lambda: os.fchmod(fd, 0o755))[:2], ctime_after(d, lambda: os.chmod(d, 0o2755))[:2])
+    put("swapped")
+    say(ctime_after(d, lambda: (exchange(d, "swapped"), "swapped")[1])[:2])
+    failed = [attempt(os.chmod, "none", 0), attempt(os.removexattr, "swapped", "user.absent"), attempt(os.rename, "swapped", "no/where")]
+    say(failed, ctime_after("swapped", lambda: attempt(os.removexattr, "swapped", "user.absent") and None)[0])
+
+
+@check
+def ctime_of_a_directory_moves_with_metadata():
+    os.mkdir("d")
+    check_ctime_of_directory("d")
+
+
 @check
 def directory_mtime_moves_with_entries():
     os.mkdir("d")

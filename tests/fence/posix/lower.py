@@ -43,6 +43,18 @@ def lower_file_touched():
 
 
 @check
+def lower_directory_has_another_ctime_after_chmod():
+    p = lower_once("ctimes")
+    before = os.stat(p)
+    time.sleep(0.02)
+    os.chmod(p, 0o700)
+    after = os.stat(p)
+    say(after.st_ctime_ns > before.st_ctime_ns, after.st_mtime_ns == before.st_mtime_ns)
+    os.rename(p, p + "-moved")
+    say(os.stat(p + "-moved").st_ctime_ns > before.st_ctime_ns, os.stat(p + "-moved").st_mtime_ns == before.st_mtime_ns)
+
+
+@check
 def lower_sparse_file():
     p = lower_once("sparse")
     put(p, b"x", os.O_WRONLY)
@@ -260,7 +272,7 @@ def make_lower(root):
     os.ftruncate(fd, 1 << 20)
     os.pwrite(fd, b"end", (1 << 20) - 3)
     os.close(fd)
-    for name in ("dir-rename", "dir-remove", "dir-change", "dir-attr", "dir-exchange"):
+    for name in ("dir-rename", "dir-remove", "dir-change", "dir-attr", "dir-exchange", "ctimes"):
         os.makedirs(at(name + "/sub"))
         for f in ("a", "b", "c", "sub/f"):
             put(at(f"{name}/{f}"), f.encode())
