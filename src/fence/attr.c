@@ -38,7 +38,7 @@ static mode_t dir_mode(struct fence *f, const struct inode *dir, enum level leve
     if (need_check(NEED_LOOKUP, level, false) < 0)
         return S_IFDIR | (writable ? 0755 : 0555);
     if (need_check(NEED_SETATTR, level, false) == 0)
-        return writable ? mode & (S_IFMT | 01777) : mode & (S_IFMT | 0555);
+        return writable ? mode & (S_IFMT | 03777) : mode & (S_IFMT | 02555);
     return S_IFDIR | (mode & 0555) | (writable ? 0200 : 0);
 }
 

@@ -79,7 +79,7 @@ struct inode {
     uint64_t node;         /* as the kernel names it; const */
     _Atomic uint64_t seen; /* what the base had when we looked last (seen.h) */
     _Atomic uint16_t flags;
-    _Atomic uint16_t mode; /* type and permission bits, without suid and sgid */
+    _Atomic uint16_t mode; /* type and permission bits, without suid, and sgid only of directories in the delta */
     _Atomic uint8_t level; /* the lowest of its names' */
     _Atomic uint16_t depth;
     union {

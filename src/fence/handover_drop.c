@@ -334,7 +334,7 @@ static void drop_dir(struct fence *f, const struct handover_list *list, const st
     }
     if (!in_base || !S_ISDIR(base.st_mode) || !inode_has(inode, INODE_BASE))
         return;
-    if (((st.st_mode ^ base.st_mode) & 0777) || has_xattrs(fd)) {
+    if (((st.st_mode ^ base.st_mode) & 0777) || (st.st_mode & S_ISGID) || has_xattrs(fd)) {
         attr_keep_dir_times(f, inode, fd);
         return;
     }

@@ -151,7 +151,8 @@ struct inode *inode_new(struct fence *f, mode_t mode, uint64_t ino, unsigned fla
     inode->ino = ino;
     inode->refs = 1;
     atomic_init(&inode->flags, (uint16_t) flags);
-    atomic_init(&inode->mode, (uint16_t) (mode & (S_IFMT | 01777)));
+    /* sgid is shown of directories that got it in the sandbox. */
+    atomic_init(&inode->mode, (uint16_t) (mode & (S_IFMT | (S_ISDIR(mode) && (flags & INODE_UP) ? 03777 : 01777))));
     if (S_ISDIR(mode)) {
         inode->dir = xnew(struct dir);
         inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = f->version_ns;

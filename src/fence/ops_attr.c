@@ -112,10 +112,11 @@ static bool has_descriptor(const struct inode *inode)
 
 static int set_mode(struct fence *f, struct inode *inode, struct handle *h, mode_t mode)
 {
-    mode_t bits = mode & 01777;
+    /* suid and sgid are not for the sandbox to give: of files they are ignored, as POSIX allows. On a directory sgid gives nobody any
+     * right, and here not even another group; tools that share a tree set it and look whether it is there. */
+    mode_t bits = mode & (inode_is_dir(inode) ? 03777 : 01777);
     int r;
 
-    /* suid and sgid are not for the sandbox to give; tools that set them are not told off. */
     if (h)
         r = fchmod(h->fd, bits) < 0 ? -errno : 0;
     else

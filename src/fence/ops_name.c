@@ -243,7 +243,7 @@ static int make_dir(struct fence *f, const struct birth *b, mode_t mode)
     if (mkdirat(f->work_fd, temp, 0700) < 0)
         return -errno;
     fd = openat(f->work_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fchmod(fd, mode & 01777) < 0)
+    if (fd < 0 || fchmod(fd, (mode & 01777) | (atomic_load(&b->parent->mode) & S_ISGID)) < 0)
         r = -errno;
     if (r == 0)
         r = whiteout_make_opaque(fd);

@@ -410,6 +410,24 @@ say(os.stat("b").st_nlink)
     assert got in (["True", "2", "2", "True", "True", "1"], ["False", "1", "1", "False", "False", "1"])
 
 
+def test_setgid_of_a_directory_is_the_sandboxs_own(work, fence):
+    """It lasts in the delta, and neither comes from the base nor is a change that somebody reviews."""
+    Tree(work / "base").file("shared/file", "x").file("plain/file", "x")
+    os.chmod(work / "base/shared", 0o2775)
+    f = fence()
+    show = "stat -c '%a %n' shared plain made made/in"
+    f.sh("umask 022; chmod 2755 plain; mkdir made; chmod g+s made; mkdir made/in; echo y >> shared/file").ok()
+    expected = "775 shared\n2755 plain\n2755 made\n2755 made/in\n"
+    assert f.sh(show).ok().out == expected
+    f.remount()
+    assert f.sh(show).ok().out == expected
+    f.stop()
+    listed = subprocess.run([os.environ["AGENTFENSE"], "delta", "list", f.delta], capture_output=True, text=True)
+    assert listed.returncode == 0 and "/made" in listed.stdout and "plain" not in listed.stdout, listed
+    subprocess.run([os.environ["AGENTFENSE"], "delta", "export", f.delta, "--to", work / "out"], check=True, capture_output=True)
+    assert [p for p in (work / "out").rglob("*") if p.stat().st_mode & 0o6000] == []
+
+
 def test_inode_numbers_are_stable(work, fence):
     """Across copy-up, cache pressure and a remount."""
     t = Tree(work / "base")

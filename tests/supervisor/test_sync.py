@@ -203,6 +203,17 @@ def test_what_runs_goes_on(box):
     assert run.result == (0, b"ready\n/workspace/work/here\nsecret\nnew\nfile\n/workspace/work/there\ndone\n", b""), run
 
 
+def test_setgid_of_directories_stays_in_the_sandbox(box, codebase):
+    do(box, "mkdir new && chmod 2775 new && mkdir new/in && chmod g+s src && echo x > src/x")
+    show = "stat -c '%a %n' new new/in src"
+    assert out(box, show) == "2775 new\n2755 new/in\n2755 src\n"
+    assert (codebase.files / "new/in").is_dir() and codebase.read("src/x") == "x\n"
+    assert [p for p in codebase.files.rglob("*") if p.lstat().st_mode & 0o6000] == []
+    do(box, "echo y > new/y")
+    assert out(box, show) == "2775 new\n2755 new/in\n2755 src\n"
+    assert codebase.read("new/y") == "y\n"
+
+
 def test_moved_and_removed_trees(box, codebase):
     do(box, "mv src lib && rm -rf docs && mkdir docs && echo c > docs/c.txt")
     assert codebase.tree() == {"README": b"read me\n", "lib": None, "lib/main.c": b"int main;\n", "lib/util.c": b"util\n",

@@ -194,3 +194,21 @@ def setgid_directories_and_sticky_bits():
     put("f")
     os.chmod("f", 0o1644)
     say(st("f"))
+    os.chmod("t", 0o2775)
+    os.mkdir("t/in", 0o750)
+    os.mkdir("t/again")
+    os.rmdir("t/again")
+    os.mkdir("t/again", 0o755)
+    put("t/file")
+    say(st("t"), st("t/in"), st("t/again"), st("t/file"))
+    os.rename("t/in", "out")
+    os.chmod("t", 0o755)
+    os.mkdir("t/later")
+    say(st("out"), st("t"), st("t/later"))
+
+
+@check
+def tools_that_want_setgid_directories():
+    script = "umask 022; mkdir -m 2775 a; install -d -m 2770 b; chmod g+s . && mkdir c; chmod 2777 c; chmod 755 c; chmod g-s ."
+    say(subprocess.run(["/bin/sh", "-c", script], stderr=subprocess.STDOUT, stdout=subprocess.PIPE))
+    say(st("a"), st("b"), st("c"), st("."))
