@@ -288,6 +288,26 @@ static const char *value_of(const char *name, char **argv, int *at)
     return NULL;
 }
 
+/* "-s=DIR" is "-s" and "DIR" there; for us its value would be "=DIR". True: it was one of those. */
+static bool take_short(struct words *words, char *word)
+{
+    static const struct {
+        const char *command, *letters;
+    } known[] = { { "create", "spor" }, { "approve", "m" }, { "commit-pending", "m" } };
+
+    if (words->count == 0 || word[0] != '-' || !word[1] || word[2] != '=')
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        if (strcmp(known[i].command, words->items[0]) != 0 || !strchr(known[i].letters, word[1]))
+            continue;
+        word[2] = '\0';
+        words->items[words->count++] = word;
+        words->items[words->count++] = word + 3;
+        return true;
+    }
+    return false;
+}
+
 /* Options for all commands, and those that ours says otherwise. True: it was one. */
 static bool take_word(struct words *words, char **argv, int *at)
 {
@@ -325,10 +345,10 @@ static void translate(struct words *words, int argc, char **argv)
 {
     bool is_command = false;
 
-    words->items = xalloc(((size_t) argc + 3) * sizeof(*words->items));
+    words->items = xalloc((2 * (size_t) argc + 3) * sizeof(*words->items)); /* one may become two */
     for (int i = 1; i < argc; i++) {
         is_command |= strcmp(argv[i], "--") == 0;
-        if (is_command || !take_word(words, argv, &i))
+        if (is_command || (!take_short(words, argv[i]) && !take_word(words, argv, &i)))
             words->items[words->count++] = argv[i];
     }
 }

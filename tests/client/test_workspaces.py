@@ -426,6 +426,22 @@ def tool(cli):
     return run
 
 
+def test_short_options_of_the_other_name_with_an_equals_sign(cli, tool, project):
+    made = tool("create", f"-s={project / 'src'}", f"-p={project}", "-o=bob=x", "-r=src/deep").stdout.strip()
+    found = json.loads(tool("inspect", made, "--json").stdout)
+    assert found["scopePath"] == str(project / "src") and found["projectRoot"] == str(project) and found["owner"] == "bob=x"
+    assert found["reservedPaths"] == [str(project / "src" / "deep")]
+    assert tool("exec", made, "--", "echo", "-s=x").stdout == "-s=x\n"
+    assert "--scope is empty" in tool("create", "-s=", f"-p={project}", code=2).stderr
+    tool("exec", made, "--", "echo changed > new.txt")
+    tool("diff", made)
+    subprocess.run(["git", "init", "-q", project], check=True)
+    tool("approve", made, "--commit", "-m=one two")
+    log = subprocess.run(["git", "-C", project, "log", "-1", "--format=%s"], capture_output=True, text=True, check=True)
+    assert log.stdout == "one two\n"
+    tool("delete", made)
+
+
 def test_the_other_name_has_the_words_of_the_tool(cli, tool, project):
     made = tool("create", f"--scope={project}", "--owner", "bob", "--reserved-paths=src,old.txt").stdout.strip()
     assert json.loads(tool("list", "--owner=bob", "--json").stdout)["sandboxes"][0]["id"] == made
