@@ -245,8 +245,10 @@ int ws_list(struct ws *ws, struct err *err)
         struct workspace_health health;
         bool is_active = rows.rows[i].status == WORKSPACE_STATUS_ACTIVE;
 
-        if (is_active)
+        if (is_active) {
             workspaces_check(ws->service, &rows.rows[i], &health);
+            workspaces_remeasure(ws->service, &rows.rows[i], &health);
+        }
         json_array_append_new(list, ws_object(ws, &rows.rows[i], is_active ? &health : NULL));
     }
     return ws_answer(ws, 200,

@@ -47,6 +47,10 @@ struct ward {
     uint64_t execs[WARD_EXECS_KEPT]; /* hashes of the names of the last that this server asked for: a ring */
     size_t exec_next;
     char *step; /* owned; what its start is at, if that takes its time; NULL otherwise */
+    struct ward_measured {
+        uint64_t requests, bytes, inodes; /* what its supervisor said when its changes were last measured */
+        int64_t again_ns;                 /* monotonic clock; not before this */
+    } measured;                           /* of a workspace */
 };
 
 struct wards {

@@ -248,6 +248,7 @@ void workspace_ended(struct service *service, struct ward *ward, const char *rea
         log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
         return;
     }
+    workspaces_measure(service, &row, &(struct err){ 0 });
     workspaces_totals(service)->errors++;
     workspaces_tell(service, &nobody, &row, "workspace_failed", NULL, json_pack("{s:s}", "reason", row.reason));
 }

@@ -15,6 +15,7 @@
 #include "wire/ctl_client.h"
 
 #define ASK_MS 2000
+#define MEASURE_PAUSE 20 /* times as long as measuring took */
 
 struct workspace_totals *workspaces_totals(struct service *service)
 {
@@ -87,7 +88,10 @@ void workspace_ask_supervisor(struct service *service, const char *id, struct wo
     ward_give_fd(ward, steal_fd(&fd));
     *ret = (struct workspace_health){ .is_healthy = true,
                                       .execs = (int64_t) reply.status.execs,
-                                      .sessions = (int64_t) reply.status.sessions };
+                                      .sessions = (int64_t) reply.status.sessions,
+                                      .requests = reply.status.fence_requests,
+                                      .used_bytes = reply.status.used_bytes,
+                                      .used_inodes = reply.status.used_inodes };
 }
 
 int workspaces_check_files(struct service *service, const struct workspace_row *row, struct err *err)
@@ -184,6 +188,46 @@ int workspaces_measure(struct service *service, struct workspace_row *row, struc
     row->size_bytes = size.bytes;
     row->file_count = size.files;
     return workspace_row_measure(service->store, row->id, size.bytes, size.files, err);
+}
+
+/* True: it is to be measured now. */
+static bool must_measure(struct ward *ward, const struct workspace_health *health, bool is_fence)
+{
+    struct ward_measured *last = &ward->measured;
+    bool is_new;
+
+    pthread_mutex_lock(&ward->lock);
+    is_new = !is_fence || last->again_ns == 0 || last->requests != health->requests || last->bytes != health->used_bytes ||
+             last->inodes != health->used_inodes;
+    is_new = is_new && clock_now_ns() >= last->again_ns;
+    pthread_mutex_unlock(&ward->lock);
+    return is_new;
+}
+
+static void note_measured(struct ward *ward, const struct workspace_health *health, int64_t took_ns)
+{
+    pthread_mutex_lock(&ward->lock);
+    ward->measured = (struct ward_measured){ .requests = health->requests,
+                                             .bytes = health->used_bytes,
+                                             .inodes = health->used_inodes,
+                                             .again_ns = clock_now_ns() + MEASURE_PAUSE * took_ns };
+    pthread_mutex_unlock(&ward->lock);
+}
+
+void workspaces_remeasure(struct service *service, struct workspace_row *row, const struct workspace_health *health)
+{
+    bool is_fence = strcmp(row->driver, WORKSPACE_DRIVER) == 0;
+    char name[WORKSPACE_NAME_MAX];
+    int64_t began_ns = clock_now_ns();
+
+    if (row->status != WORKSPACE_STATUS_ACTIVE || strcmp(row->driver, "copy") == 0 || (is_fence && health->requests == 0))
+        return;
+    workspace_name(row->id, name);
+    autoptr(ward) ward = ward_find_running(&service->wards, name);
+    if (!ward || !must_measure(ward, health, is_fence))
+        return;
+    workspaces_measure(service, row, &(struct err){ 0 });
+    note_measured(ward, health, clock_now_ns() - began_ns);
 }
 
 /* ---- what is told ---- */

@@ -233,6 +233,9 @@ int still_release(struct still *still, const struct fence_drop *drops, size_t co
         r = copy_delta_follow(still->dir_fd, still->row.scope_path, paths, count, err);
     else if (count > 0 && still->fd < 0)
         r = drop_at_rest(still, drops, count, err);
+    /* One that runs is measured by whoever lists it. */
+    if (count > 0 && r == 0 && still->fd < 0)
+        workspaces_measure(still->service, &still->row, &(struct err){ 0 });
     if (still->fd < 0 || r < 0)
         return r;
     return is_fence(still) ? release_held(still, drops, count, err) : release_held(still, NULL, 0, err);

@@ -63,8 +63,9 @@ int workspaces_list(struct service *service, const struct caller *caller, const 
 /* Whether its supervisor answers, and what was to be mounted is. */
 struct workspace_health {
     bool is_healthy;
-    int64_t execs, sessions; /* that run, as it says */
-    char error[256];         /* when it is not */
+    int64_t execs, sessions;                    /* that run, as it says */
+    uint64_t requests, used_bytes, used_inodes; /* of the fence: they differ whenever the changes do */
+    char error[256];                            /* when it is not healthy */
 };
 void workspaces_check(struct service *service, const struct workspace_row *row, struct workspace_health *ret);
 
@@ -121,6 +122,9 @@ int workspaces_find_ward(struct service *service, const struct caller *caller, c
 void workspaces_touch(struct service *service, const char *id);
 /* How large its changes are now, in the row too. */
 int workspaces_measure(struct service *service, struct workspace_row *row, struct err *err);
+/* The same for an active one in a list of many: only where something may have changed, as its supervisor tells, and
+ * seldom where it takes long. What the driver copy works on is compared by a diff and a stop only. */
+void workspaces_remeasure(struct service *service, struct workspace_row *row, const struct workspace_health *health);
 
 /* Something of its life came to be: what its behaviour says of that is done. For runs, approvals, rejections. */
 void workspaces_happened(struct service *service, const char *id, enum behavior_event event);
