@@ -115,6 +115,19 @@ static void answer_error(struct ws *ws, int r, struct err *err)
                   ws->details);
 }
 
+/* Some clients repeat the path's id in the body. Another one may be a mistake about which sandbox this is for. */
+static int check_sandbox_id(struct ws *ws, struct err *err)
+{
+    const json_t *given = json_object_get(ws->body, "sandboxId");
+    char id[UUID_TEXT_MAX];
+
+    if (!given || json_is_null(given))
+        return 0;
+    if (!json_is_string(given) || uuid_parse(json_string_value(given), id) < 0 || strcmp(id, ws->id) != 0)
+        return err_invalid(err, "sandboxId is not the id in the path, %s", ws->id);
+    return 0;
+}
+
 static int take_body(struct ws *ws, struct err *err)
 {
     const struct web *web = ws->web;
@@ -134,7 +147,8 @@ static int take_body(struct ws *ws, struct err *err)
     }
     if (!json_is_object(ws->body))
         return err_invalid(err, "the body is no JSON object");
-    return known_keys_check(ws->body, ws->route->keys, "this request", err);
+    int r = known_keys_check(ws->body, ws->route->keys, "this request", err);
+    return r < 0 ? r : check_sandbox_id(ws, err);
 }
 
 static int take_id(struct ws *ws, struct err *err)

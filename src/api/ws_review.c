@@ -12,10 +12,10 @@
 #include "base/mem.h"
 #include "service/workspace_review.h"
 
-const char *const ws_decide_keys[] = { "actor", "version", NULL };
+const char *const ws_decide_keys[] = { "actor", "version", "sandboxId", NULL };
 const char *const ws_finish_keys[] = { "outcome", "actor", "version", NULL };
-const char *const ws_discard_keys[] = { "fileIds", "filePaths", "files", "actor", "version", "stop", NULL };
-const char *const ws_rebase_keys[] = { "strategy", "actor", "version", "stop", NULL };
+const char *const ws_discard_keys[] = { "fileIds", "filePaths", "files", "actor", "version", "stop", "sandboxId", NULL };
+const char *const ws_rebase_keys[] = { "strategy", "actor", "version", "stop", "sandboxId", NULL };
 const char *const ws_undo_keys[] = { "approvalId", "dryRun", "actor", "version", "stop", NULL };
 
 static int take_common(struct ws *ws, const char **actor, int64_t *version, struct err *err)

@@ -13,16 +13,31 @@
 
 #define HASHES_MAX 100000
 
-const char *const ws_approve_keys[] = {
-    "mode",          "files",     "fileIds",      "hunks",   "hunkRanges",         "actor",
-    "commitMessage", "commitMsg", "createCommit", "force",   "overrideAcceptance", "acknowledge",
-    "dryRun",        "diffHash",  "fileHashes",   "version", "runHooks",           "noVerify",
-    "stop",          NULL
-};
+const char *const ws_approve_keys[] = { "mode",
+                                        "files",
+                                        "fileIds",
+                                        "hunks",
+                                        "hunkRanges",
+                                        "actor",
+                                        "commitMessage",
+                                        "commitMsg",
+                                        "createCommit",
+                                        "force",
+                                        "overrideAcceptance",
+                                        "acknowledge",
+                                        "dryRun",
+                                        "diffHash",
+                                        "fileHashes",
+                                        "version",
+                                        "runHooks",
+                                        "noVerify",
+                                        "stop",
+                                        "sandboxId",
+                                        NULL };
 
 /* ---- the request ---- */
 
-static int take_mode(const json_t *body, const struct ws_review_choice *choice, bool needs_choice, struct err *err)
+static int take_mode(const json_t *body, struct ws_review_choice *choice, bool needs_choice, struct err *err)
 {
     const char *mode = "";
     bool has_hunks = choice->choice.hunk_count > 0, has_files = choice->choice.path_count + choice->choice.file_id_count > 0;
@@ -43,6 +58,7 @@ static int take_mode(const json_t *body, const struct ws_review_choice *choice, 
         (json_object_get(body, "files") || json_object_get(body, "fileIds") || json_object_get(body, "hunks") ||
          json_object_get(body, "hunkRanges")))
         return err_invalid(err, "the list of what to approve is empty; leave it out to approve all");
+    choice->choice.only_hunks = strcmp(mode, "hunks") == 0;
     return 0;
 }
 

@@ -137,6 +137,23 @@ static int take_reserved(const json_t *body, struct wanted *wanted, struct err *
     return r;
 }
 
+/* Beside the behaviour or in it. */
+static int take_no_lock(const json_t *body, const json_t *behavior, struct workspace_request *request, struct err *err)
+{
+    const json_t *beside = json_object_get(body, "noLock");
+    bool is_given = false, in_behavior = false;
+    int r = ws_get_bool(body, "noLock", &request->no_lock, err);
+
+    if (r == 0)
+        r = behavior_no_lock(behavior, &is_given, &in_behavior, err);
+    if (r < 0 || !is_given)
+        return r;
+    if (beside && !json_is_null(beside) && request->no_lock != in_behavior)
+        return err_invalid(err, "noLock and behavior.noLock contradict each other");
+    request->no_lock = in_behavior;
+    return 0;
+}
+
 static int take_host_mount(const json_t *body, struct wanted *wanted, struct err *err)
 {
     const json_t *given = json_object_get(body, "hostMount");
@@ -155,8 +172,6 @@ static int take_request(const json_t *body, struct wanted *wanted, struct err *e
     if (r == 0)
         r = take_reserved(body, wanted, err);
     if (r == 0)
-        r = ws_get_bool(body, "noLock", &request->no_lock, err);
-    if (r == 0)
         r = take_host_mount(body, wanted, err);
     if (r == 0)
         r = take_tags(body, &request->tags, err);
@@ -164,6 +179,8 @@ static int take_request(const json_t *body, struct wanted *wanted, struct err *e
         r = take_metadata(body, &request->metadata, err);
     if (r == 0)
         r = ws_get_object(body, "behavior", &behavior, err);
+    if (r == 0)
+        r = take_no_lock(body, behavior, request, err);
     if (r == 0)
         r = behavior_normalise(behavior, &wanted->behavior, err);
     request->behavior = wanted->behavior;

@@ -10,6 +10,7 @@
 #include "api/ws_routes.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "review/file_id.h"
 #include "service/events.h"
 #include "service/service.h"
 #include "service/workspaces.h"
@@ -199,7 +200,10 @@ static json_t *event_of(const struct event_info *event)
 
     if (strncmp(type, AUDIT_PREFIX, strlen(AUDIT_PREFIX)) == 0)
         type += strlen(AUDIT_PREFIX);
-    autofree char *id = xprintf("%" PRId64, event->sequence);
+    /* No path of a sandbox's files begins with a slash, so it is no file's id. */
+    autofree char *name = xprintf("/event/%" PRId64, event->sequence);
+    char id[FILE_ID_LEN + 1] = "";
+    file_id_make(event->sandbox_id, name, id);
     item = json_pack("{s:s, s:s}", "id", id, "eventType", type);
     ws_set_text(item, "sandboxId", event->sandbox_id);
     ws_set_time(item, "eventTime", event->time_ns);

@@ -228,9 +228,18 @@ static int copy_hooks(const json_t *given, json_t *to, struct err *err)
     return r;
 }
 
+int behavior_no_lock(const json_t *given, bool *ret_is_given, bool *ret, struct err *err)
+{
+    const json_t *value = get(given, "noLock");
+
+    *ret_is_given = value != NULL;
+    *ret = json_is_true(value);
+    return value && !json_is_boolean(value) ? err_invalid(err, "behavior.noLock must be true or false") : 0;
+}
+
 int behavior_normalise(const json_t *given, json_t **ret, struct err *err)
 {
-    static const char *const keys[] = { "lifecycle", "acceptance", "hooks", NULL };
+    static const char *const keys[] = { "lifecycle", "acceptance", "hooks", "noLock", NULL };
     json_t *lifecycle = json_object(), *acceptance = json_object();
     json_t *kept = json_pack("{s:o, s:o}", "lifecycle", lifecycle, "acceptance", acceptance);
     int r = given && !json_is_object(given) ? err_invalid(err, "behavior must be an object") : 0;

@@ -23,6 +23,9 @@ enum behavior_event {
     BEHAVIOR_TERMINAL = 1 << 5, /* each of the two before it */
 };
 
+/* `noLock` in a behaviour, where some clients have it: that of the sandbox beside it. It is not kept with the behaviour. */
+int behavior_no_lock(const json_t *given, bool *ret_is_given, bool *ret, struct err *err);
+
 /* `given` may be NULL. Durations may be nanoseconds or texts, and are nanoseconds afterwards; globs and extensions are trimmed, each once;
  * extensions begin with a dot and are lower case. ERR_INVALID_ARGUMENT, also of a key that is none. */
 int behavior_normalise(const json_t *given, json_t **ret, struct err *err);

@@ -21,6 +21,8 @@
 #include "wire/sandbox_spec.h"
 
 #define PROFILE_DEFAULT "full"
+#define PROFILE_AWARE "aware"
+#define PROFILE_AWARE_ALIAS "vrooli-aware" /* what others call it; a profile that somebody makes under this name comes first */
 #define PROFILE_ID_MAX 64
 #define PROFILES_MAX 200
 #define PROFILE_PAIRS_MAX 100

@@ -41,7 +41,7 @@ static void add_builtins(struct profile_list *list)
     set_builtin(&list->items[0], "full", "Full isolation",
                 "The project, the system's programs, no network, nothing else of the host.");
     pair_list_add(&list->items[0].environment, "PATH", PATH_INSIDE);
-    set_builtin(&list->items[1], "aware", "Aware of the user's tools",
+    set_builtin(&list->items[1], PROFILE_AWARE, "Aware of the user's tools",
                 "As full, and the programs in the server's user's ~/.local/bin, to be run and not to be changed.");
     pair_list_add(&list->items[1].environment, "PATH", PATH_INSIDE ":" TOOLS_INSIDE);
     pair_list_add(&list->items[1].read_only, "$HOME/.local/bin", TOOLS_INSIDE);
@@ -231,6 +231,8 @@ int profiles_get(struct service *service, const char *id, struct profile *ret, s
         return r;
     id = *id ? id : config.default_profile;
     found = find(&list, id);
+    if (!found && strcmp(id, PROFILE_AWARE_ALIAS) == 0)
+        found = find(&list, PROFILE_AWARE);
     if (!found)
         return refuse_unknown(&list, id, err);
     *ret = *found;

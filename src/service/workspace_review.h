@@ -62,6 +62,7 @@ struct workspace_choice {
     size_t file_id_count, path_count;
     const struct workspace_hunks *hunks;
     size_t hunk_count;
+    bool only_hunks; /* file_ids take no file whole: they are those of the hunks */
 };
 
 struct workspace_approval {

@@ -126,7 +126,8 @@ static int choose_path(struct choosing_from *from, const char *path, struct err 
     return choose_beneath(from, clean.data + 1) > 0 || change ? 0 : say_unknown(from, path, err);
 }
 
-static int choose_id(struct choosing_from *from, const char *id, struct err *err)
+/* Some clients name the files of hunks by their ids, too: then only the hunks are meant. */
+static int choose_id(struct choosing_from *from, const char *id, bool only_hunks, struct err *err)
 {
     struct file_change *change = NULL;
     int r = find_id(from, id, &change, err);
@@ -135,7 +136,8 @@ static int choose_id(struct choosing_from *from, const char *id, struct err *err
         return r;
     if (!change)
         return say_unknown(from, id, err);
-    from->ret->items[place_of(from, change)] = CHOOSING_WHOLE;
+    if (!only_hunks && from->ret->items[place_of(from, change)] != CHOOSING_HUNKS)
+        from->ret->items[place_of(from, change)] = CHOOSING_WHOLE;
     return 0;
 }
 
@@ -173,10 +175,10 @@ int chosen_make(const struct workspace_choice *choice, struct change_set *set, c
         ret->items[i] = CHOOSING_WHOLE;
     for (size_t i = 0; r == 0 && i < choice->path_count; i++)
         r = choose_path(&from, choice->paths[i], err);
-    for (size_t i = 0; r == 0 && i < choice->file_id_count; i++)
-        r = choose_id(&from, choice->file_ids[i], err);
     for (size_t i = 0; r == 0 && i < choice->hunk_count; i++)
         r = choose_hunks(&from, &choice->hunks[i], err);
+    for (size_t i = 0; r == 0 && i < choice->file_id_count; i++)
+        r = choose_id(&from, choice->file_ids[i], choice->only_hunks, err);
     free(from.ids);
     return r;
 }
