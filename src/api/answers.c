@@ -17,7 +17,8 @@ Sandbox__V1__PermissionRule *make_rule(const struct rule *rule)
 
     sandbox__v1__permission_rule__init(message);
     message->pattern = text(rule->pattern);
-    message->type = (Sandbox__V1__PatternType) rule->type;
+    /* One that was not given is a glob's, by how it is read. */
+    message->type = (Sandbox__V1__PatternType) (rule->type == RULE_UNSPECIFIED ? RULE_GLOB : rule->type);
     message->permission = (Sandbox__V1__Permission) (rule->level + 1);
     message->priority = rule->priority;
     return message;

@@ -70,7 +70,7 @@ int request_need(const char *value, const char *name, struct err *err)
 
 /* ---- parts of requests ---- */
 
-/* A permission that was not given is none; a type that was not given stays so, and is told back. */
+/* A permission that was not given is none; a type that was not given stays so, and is told back as a glob's. */
 int take_rules(Sandbox__V1__PermissionRule *const *rules, size_t count, struct rule_list *ret, struct err *err)
 {
     for (size_t i = 0; i < count; i++) {

@@ -25,12 +25,26 @@ def refused(code, text, call, *args, **fields):
 CODE = grpc.StatusCode
 
 
+def test_a_rule_without_a_type_is_told_back_as_a_glob(client, shared):
+    """Which it is; a client that knows no other word than these three must not meet a fourth."""
+    codebase = client.codebase({"a.txt": "hello"})
+    made = client.create_sandbox(codebase_id=codebase, permissions=rules([("**/*", "write"), ("/a.txt", "read")]))
+    assert [rule.type for rule in made.permissions] == [1, 1]
+    assert [rule.type for rule in client.get_sandbox(sandbox_id=made.id).permissions] == [1, 1]
+    assert [rule.type for rule in client.list_sandboxes(codebase_id=codebase).sandboxes[0].permissions] == [1, 1]
+    _, told = shared.http("GET", f"/v1/sandboxes/{made.id}/permissions/explain?path=/a.txt")
+    assert told["rule"]["type"] == "PATTERN_TYPE_GLOB", told
+    changed = client.update_permissions(sandbox_id=made.id, permissions=rules([("/a.txt", "read")]))
+    assert [rule.type for rule in changed.permissions] == [1]
+    client.destroy_sandbox(sandbox_id=made.id)
+
+
 def test_a_life(client):
     codebase = client.codebase({"a.txt": "hello"})
     made = client.create_sandbox(codebase_id=codebase, permissions=rules([("**/*", "write")]), labels={"team": "red"})
     assert re.fullmatch("sb_[0-9a-f]{16}", made.id)
     assert (made.status, made.codebase_id, dict(made.labels)) == (1, codebase, {"team": "red"})
-    assert made.permissions[0].pattern == "**/*" and made.permissions[0].type == 0 and made.permissions[0].permission == 4
+    assert made.permissions[0].pattern == "**/*" and made.permissions[0].type == 1 and made.permissions[0].permission == 4
     assert made.created_at.seconds > 0 and not made.HasField("started_at") and made.expires_at.seconds > made.created_at.seconds
     assert made.runtime == (2 if Server.engine else 1)
     started = client.start_sandbox(sandbox_id=made.id)
