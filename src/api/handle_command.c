@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/answers.h"
@@ -11,8 +12,9 @@
 
 /* A message of a stream carries at most this much, so that no client is given more than it takes at once. */
 #define CHUNK_BYTES 32768
-/* Of each stream in an answer: both, and the rest, must fit into what a client takes (4 MiB). What is no text grows threefold. */
-#define STREAM_BYTES_MAX (2030u << 10)
+/* Of both streams in an answer, which must fit into what clients of gRPC take by default (4 MiB), with the paths of conflicts
+ * (CTL_SYNCED_PATHS_MAX) and the rest. What is no text grows threefold. */
+#define STREAMS_BYTES_MAX (((size_t) 4 << 20) - ((size_t) 64 << 10))
 
 /* What a call that waits for the end has collected. */
 struct collected {
@@ -79,6 +81,33 @@ static int collect(enum ctl_stream stream, const void *bytes, size_t len, void *
     return 0;
 }
 
+static char *text_of(const struct buf *stream, size_t max, protobuf_c_boolean *is_cut)
+{
+    return make_text_within(stream->data ? stream->data : "", stream->len, max, is_cut);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Each stream has half of the room, and what the other one leaves of its half. */
+static void set_texts(Sandbox__V1__ExecResult *out, const struct collected *collected)
+{
+    size_t half = STREAMS_BYTES_MAX / 2, out_len, err_len;
+
+    out->stdout = text_of(&collected->out, STREAMS_BYTES_MAX, &out->stdout_truncated);
+    out->stderr = text_of(&collected->err, STREAMS_BYTES_MAX, &out->stderr_truncated);
+    out_len = strlen(out->stdout);
+    err_len = strlen(out->stderr);
+    if (out_len + err_len <= STREAMS_BYTES_MAX)
+        return;
+    free(out->stdout);
+    free(out->stderr);
+    out->stdout = text_of(&collected->out, STREAMS_BYTES_MAX - least(err_len, half), &out->stdout_truncated);
+    out->stderr = text_of(&collected->err, STREAMS_BYTES_MAX - least(out_len, half), &out->stderr_truncated);
+}
+
 static Sandbox__V1__ExecResult *make_result(const struct collected *collected, const struct command_result *result)
 {
     Sandbox__V1__ExecResult *out = xnew(Sandbox__V1__ExecResult);
@@ -88,10 +117,7 @@ static Sandbox__V1__ExecResult *make_result(const struct collected *collected, c
     out->duration = make_duration(result->duration_ns);
     out->stdout_truncated = result->out_cut;
     out->stderr_truncated = result->err_cut;
-    out->stdout = make_text_within(collected->out.data ? collected->out.data : "", collected->out.len, STREAM_BYTES_MAX,
-                                   &out->stdout_truncated);
-    out->stderr = make_text_within(collected->err.data ? collected->err.data : "", collected->err.len, STREAM_BYTES_MAX,
-                                   &out->stderr_truncated);
+    set_texts(out, collected);
     out->exec_id = xdup(result->name);
     out->codebase_version = (int64_t) result->version;
     out->sync_conflicts = make_texts(result->conflicts, result->conflict_count);

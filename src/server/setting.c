@@ -42,8 +42,9 @@ const struct setting settings[] = {
     { "runtime.max_timeout", SETTING_SPAN, AT(max_timeout_ns), "10m", NULL, NULL, "of any command; 0 for none" },
     { "runtime.session_idle_timeout", SETTING_SPAN, AT(session_idle_ns), "0", NULL, NULL,
       "after which a session that nobody uses is closed; 0 for never" },
-    { "runtime.max_output", SETTING_SIZE, AT(max_output_bytes), "1M", NULL, NULL,
-      "of each of the two streams of a command whose output is not streamed; the rest is cut" },
+    { "runtime.max_output", SETTING_SIZE, AT(max_output_bytes), "4M", NULL, NULL,
+      "of each of the two streams of a command whose output is not streamed; what does not fit into a message of 4 MiB is "
+      "cut" },
     { "runtime.docker.host", SETTING_TEXT, AT(docker_host), "", NULL, NULL,
       "socket of the engine; empty for $DOCKER_HOST, or /var/run/docker.sock" },
     { "runtime.docker.default_image", SETTING_TEXT, AT(docker_image), "ubuntu:22.04", NULL, NULL,

@@ -13,6 +13,7 @@ from server import eventually
 from test_sandboxes import CODE, refused
 
 pytestmark = pytest.mark.docker
+FITS = (4 << 20) - (64 << 10)  # of both streams; the rest of an answer has its place, too
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +49,22 @@ def test_what_is_no_text_is_replaced_in_text_and_exact_in_streams(client, box):
     assert b"".join(chunk.data for chunk in chunks if chunk.type == 2) == b"e"
 
 
+def test_output_that_fits_into_a_message_is_whole(client, box, shared):
+    """Of either stream, or of both together, without asking for more than the default."""
+    for out, err in ((FITS, 0), (0, FITS), (FITS - 1000, 1000), (FITS // 2, FITS // 2)):
+        command = f"head -c {out} /dev/zero | tr '\\0' x; head -c {err} /dev/zero | tr '\\0' y >&2"
+        result = client.run(box, command)
+        assert (len(result.stdout), len(result.stderr)) == (out, err) and not result.stdout_truncated and not result.stderr_truncated
+        assert len(result.SerializeToString()) <= 4 << 20
+    status, answer = shared.http("POST", f"/v1/sandboxes/{box}/exec", {"command": command})
+    assert status == 200 and (len(answer["stdout"]), len(answer["stderr"])) == (out, err) and not answer["stdoutTruncated"]
+    result = client.run(box, "head -c 5000000 /dev/zero | tr '\\0' x | tee /dev/stderr")
+    assert result.stdout_truncated and result.stderr_truncated and len(result.stdout) == len(result.stderr) == FITS // 2
+
+
 def test_long_output_is_cut_with_a_flag(client, box):
-    result = client.run(box, "head -c 3000000 /dev/zero | tr '\\0' x; echo e >&2")
-    assert result.stdout_truncated and not result.stderr_truncated and len(result.stdout) == 1 << 20 and result.stderr == "e\n"
+    result = client.run(box, "head -c 5000000 /dev/zero | tr '\\0' x; echo e >&2")
+    assert result.stdout_truncated and not result.stderr_truncated and len(result.stdout) == FITS - 2 and result.stderr == "e\n"
     # What is no text grows when it is made one, and must still fit into an answer.
     result = client.run(box, "head -c 3000000 /dev/zero | tr '\\0' '\\377' | tee /dev/stderr")
     assert result.stdout_truncated and result.stderr_truncated and set(result.stdout) == {"\ufffd"} == set(result.stderr)
