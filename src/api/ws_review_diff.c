@@ -156,6 +156,8 @@ static json_t *body_of(struct page *page)
         json_object_set_new(body, "nextOffset", json_integer((json_int_t) page->offset + (json_int_t) page->shown));
     if (diff->set.edits.git_count > 0)
         json_object_set_new(body, "gitChangesLeftOut", json_integer((json_int_t) diff->set.edits.git_count));
+    if (diff->set.edits.deep_count > 0)
+        json_object_set_new(body, "deepDirectoriesLeftOut", json_integer((json_int_t) diff->set.edits.deep_count));
     if (diff->set.edits.special_count > 0)
         json_object_set_new(body, "specialFilesLeftOut", json_integer((json_int_t) diff->set.edits.special_count));
     return body;

@@ -51,8 +51,9 @@ int file_read(int dirfd, const char *relpath, size_t max, struct buf *out);
 /* Makes the names in a directory durable. `dirfd` may be O_PATH. */
 int file_fsync_dir(int dirfd);
 
-/* A deeper tree is -ENAMETOOLONG: each level holds a descriptor. */
-#define FILE_WALK_DEPTH_MAX 200
+/* A deeper tree is -ENAMETOOLONG. More than a fence lets an agent make, so that its deltas are never too deep to be walked. A walk holds a
+ * bounded number of descriptors, whatever the depth. */
+#define FILE_WALK_DEPTH_MAX 1024
 
 struct file_entry {
     int dirfd;        /* borrowed: the directory that holds it, for *at() calls */
@@ -76,6 +77,9 @@ typedef int (*file_walk_fn)(const struct file_entry *entry, void *cookie);
  * that vanish or change their kind meanwhile are passed over. 0 at the end, 1 when stopped, -errno; `err` is filled when the
  * walk itself failed. */
 int file_walk(int dirfd, const char *relpath, file_walk_fn fn, void *cookie, struct err *err);
+
+/* The same with the entries of each directory in the order of their bytes. */
+int file_walk_sorted(int dirfd, const char *relpath, file_walk_fn fn, void *cookie, struct err *err);
 
 /* Removes a file, or a directory with all in it however deep, and opens up directories of ours that have no permission bits.
  * What is not there is no error. What cannot be removed is left, the rest goes, and the first reason is returned. */

@@ -21,7 +21,7 @@
 
 /* Passes over the top. Each can take LEVELS off a deep chain; a process that fills the tree as fast as we empty it is given
  * up on. */
-#define PASSES_MAX 4096
+#define PASSES_MAX 65536
 
 struct level {
     DIR *dir; /* owned */

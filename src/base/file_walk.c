@@ -1,39 +1,57 @@
 #include "base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/directory.h"
 #include "base/mem.h"
 #include "base/path.h"
 
-/* One open directory per level and no recursion: a tree made deep on purpose costs descriptors up to a limit, not our stack. */
+/* Neither our stack nor our descriptors grow with a tree that was made deep on purpose. A directory's names are read when the walk
+ * enters it; above the deepest OPEN_LEVELS its descriptor is closed, and opened again on the way back. */
+#define OPEN_LEVELS 64
+
 struct level {
-    DIR *dir;        /* owned */
+    int fd; /* owned; -1 while it is closed */
+    dev_t dev;
+    ino_t ino;
+    char *text;         /* owned; the names, each with its NUL */
+    const char **names; /* owned array; its elements point into `text` */
+    size_t count, next;
     size_t path_len; /* of the directory's path in walk.path */
 };
 
 struct walk {
     struct level *levels; /* owned; the first `depth` are in use */
     size_t cap, depth;
+    int root_fd; /* borrowed: where the walk began */
+    bool is_sorted;
     struct buf path;
     file_walk_fn fn;
     void *cookie;
     struct err *err;
 };
 
-static void pop(struct walk *w)
+static void level_close(struct level *level)
 {
-    closedir(w->levels[--w->depth].dir);
+    autofd int fd = steal_fd(&level->fd);
+}
+
+static void level_done(struct level *level)
+{
+    level_close(level);
+    free(level->text);
+    free(level->names);
 }
 
 static void walk_done(struct walk *w)
 {
     while (w->depth > 0)
-        pop(w);
+        level_done(&w->levels[--w->depth]);
     free(w->levels);
     buf_done(&w->path);
 }
@@ -53,30 +71,89 @@ static int report_here(struct walk *w, int r, const char *what)
     return report(w->err, r, what, w->path.data, w->path.len);
 }
 
-/* Takes over `fd`; walk.path names the directory. */
-static int push(struct walk *w, int fd)
-{
-    DIR *dir;
-
-    if (w->depth > FILE_WALK_DEPTH_MAX) {
-        close(fd);
-        return report_here(w, -ENAMETOOLONG, "going deeper than");
-    }
-    dir = fdopendir(fd);
-    if (!dir) {
-        int r = -errno;
-        close(fd);
-        return report_here(w, r, "reading directory");
-    }
-    vec_room(&w->levels, &w->cap, w->depth);
-    w->levels[w->depth++] = (struct level){ .dir = dir, .path_len = w->path.len };
-    return 0;
-}
-
 static bool is_vanished(int r)
 {
     /* A directory replaced by a file or a link meanwhile is as gone as one that was removed. */
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/* Reads the names of the directory open as level->fd. */
+static int level_read(struct level *level, bool is_sorted)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autodirectory dir = directory_open(level->fd);
+    struct stat st;
+
+    if (!dir || fstat(level->fd, &st) < 0)
+        return -errno;
+    level->dev = st.st_dev;
+    level->ino = st.st_ino;
+    errno = 0;
+    for (const struct dirent *d; (d = directory_next(dir)); level->count++)
+        buf_add(&text, d->d_name, strlen(d->d_name) + 1);
+    if (errno != 0 && errno != ENOENT)
+        return -errno;
+    level->text = buf_dup_take(&text);
+    level->names = xalloc((level->count + 1) * sizeof(*level->names));
+    for (size_t i = 0, at = 0; i < level->count; at += strlen(level->text + at) + 1)
+        level->names[i++] = level->text + at;
+    if (is_sorted && level->count > 0)
+        qsort(level->names, level->count, sizeof(*level->names), by_name);
+    return 0;
+}
+
+/* Takes over `fd`; walk.path names the directory. */
+static int push(struct walk *w, int fd)
+{
+    struct level level = { .fd = fd, .path_len = w->path.len };
+    int r = w->depth > FILE_WALK_DEPTH_MAX ? -ENAMETOOLONG : level_read(&level, w->is_sorted);
+
+    if (r < 0) {
+        level_done(&level);
+        return report_here(w, r, r == -ENAMETOOLONG ? "going deeper than" : "reading directory");
+    }
+    vec_room(&w->levels, &w->cap, w->depth);
+    w->levels[w->depth++] = level;
+    if (w->depth > OPEN_LEVELS)
+        level_close(&w->levels[w->depth - OPEN_LEVELS - 1]);
+    return 0;
+}
+
+/* Opens a level again: as the parent of the one that was left, if that is still the same directory, which takes one step; else by its path,
+ * where there may be another directory now, or none: then what is left of it is passed over. */
+static int reopen(struct walk *w, struct level *level, int child_fd)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    struct stat st;
+
+    level->fd = openat(child_fd, "..", flags);
+    if (level->fd >= 0 && fstat(level->fd, &st) == 0 && st.st_dev == level->dev && st.st_ino == level->ino)
+        return 0;
+    level_close(level);
+    w->path.len = level->path_len;
+    if (w->path.data)
+        w->path.data[w->path.len] = '\0';
+    level->fd = path_open_beneath(w->root_fd, level->path_len ? w->path.data : ".", O_RDONLY | O_DIRECTORY, 0);
+    if (level->fd >= 0)
+        return 0;
+    int r = level->fd;
+    level->fd = -1;
+    level->count = level->next;
+    return is_vanished(r) ? 0 : report_here(w, r, "reading directory");
+}
+
+static int pop(struct walk *w)
+{
+    struct level *left = &w->levels[--w->depth], *top = w->depth > 0 ? &w->levels[w->depth - 1] : NULL;
+    int r = top && top->fd < 0 ? reopen(w, top, left->fd) : 0;
+
+    level_done(left);
+    return r;
 }
 
 static int descend(struct walk *w, int dirfd, const char *name)
@@ -90,7 +167,7 @@ static int descend(struct walk *w, int dirfd, const char *name)
 
 static int visit(struct walk *w, const struct level *level, const char *name)
 {
-    struct file_entry entry = { .dirfd = dirfd(level->dir), .name = name, .depth = (unsigned) w->depth };
+    struct file_entry entry = { .dirfd = level->fd, .name = name, .depth = (unsigned) w->depth };
     struct stat st;
     int r;
 
@@ -111,37 +188,29 @@ static int visit(struct walk *w, const struct level *level, const char *name)
     return r == FILE_WALK_ON && S_ISDIR(st.st_mode) ? descend(w, entry.dirfd, name) : 0;
 }
 
-static int step(struct walk *w)
+static int walk_run(int dirfd, const char *relpath, bool is_sorted, file_walk_fn fn, void *cookie, struct err *err)
 {
-    const struct level *top = &w->levels[w->depth - 1];
-    struct dirent *entry;
+    autofd int root = path_open_beneath(dirfd, relpath, O_RDONLY | O_DIRECTORY, 0);
+    struct walk w = { .root_fd = root, .is_sorted = is_sorted, .fn = fn, .cookie = cookie, .err = err };
+    int r, fd = root < 0 ? root : openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    errno = 0;
-    entry = readdir(top->dir);
-    if (!entry && errno != 0 && errno != ENOENT) {
-        int r = -errno;
-        w->path.len = top->path_len;
-        return report_here(w, r, "reading directory");
+    if (fd < 0)
+        return report(err, root < 0 ? root : -errno, "reading directory", relpath, strlen(relpath));
+    r = push(&w, fd);
+    while (r == 0 && w.depth > 0) {
+        struct level *top = &w.levels[w.depth - 1];
+        r = top->next < top->count ? visit(&w, top, top->names[top->next++]) : pop(&w);
     }
-    if (!entry) {
-        pop(w);
-        return 0;
-    }
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-        return 0;
-    return visit(w, top, entry->d_name);
+    walk_done(&w);
+    return r;
 }
 
 int file_walk(int dirfd, const char *relpath, file_walk_fn fn, void *cookie, struct err *err)
 {
-    struct walk w = { .fn = fn, .cookie = cookie, .err = err };
-    int r, fd = path_open_beneath(dirfd, relpath, O_RDONLY | O_DIRECTORY, 0);
+    return walk_run(dirfd, relpath, false, fn, cookie, err);
+}
 
-    if (fd < 0)
-        return report(err, fd, "reading directory", relpath, strlen(relpath));
-    r = push(&w, fd);
-    while (r == 0 && w.depth > 0)
-        r = step(&w);
-    walk_done(&w);
-    return r;
+int file_walk_sorted(int dirfd, const char *relpath, file_walk_fn fn, void *cookie, struct err *err)
+{
+    return walk_run(dirfd, relpath, true, fn, cookie, err);
 }

@@ -217,15 +217,38 @@ bool path_is_absent(int r)
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV || r == -EACCES || r == -ENAMETOOLONG;
 }
 
+static int open_beneath(int dirfd, const char *relpath, int flags, mode_t mode)
+{
+    int r = open_kernel(dirfd, relpath, flags, mode);
+
+    return lacks_openat2(r) ? open_walking(dirfd, relpath, flags, mode) : r;
+}
+
+/* The kernel takes no path of PATH_MAX bytes or more, but trees hold them: `while mkdir d; do cd d; done` makes one. Such a path is opened in
+ * parts, each beneath the directory that the one before led to. */
 int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode)
 {
+    char part[PATH_MAX];
+    autofd int at = -1;
     int r = check_relative(relpath);
 
     if (r < 0)
         return r;
-    flags |= O_CLOEXEC | O_NOFOLLOW;
-    r = open_kernel(dirfd, relpath, flags, mode);
-    return lacks_openat2(r) ? open_walking(dirfd, relpath, flags, mode) : r;
+    for (size_t left = strlen(relpath); left >= PATH_MAX;) {
+        const char *slash = memrchr(relpath, '/', PATH_MAX - 1);
+        if (!slash)
+            return -ENAMETOOLONG;
+        memcpy(part, relpath, (size_t) (slash - relpath));
+        part[slash - relpath] = '\0';
+        r = open_beneath(at < 0 ? dirfd : at, part, STEP_FLAGS, 0);
+        if (r < 0)
+            return blame_link(at < 0 ? dirfd : at, part, r);
+        autofd int before = at;
+        at = r;
+        relpath = slash + 1 + strspn(slash + 1, "/");
+        left = strlen(relpath);
+    }
+    return open_beneath(at < 0 ? dirfd : at, *relpath ? relpath : ".", flags | O_CLOEXEC | O_NOFOLLOW, mode);
 }
 
 int path_open_real(const char *path, int flags)
@@ -259,6 +282,24 @@ int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const 
     return 0;
 }
 
+int path_stat_beneath(int dirfd, const char *relpath, struct stat *ret)
+{
+    autofd int parent = -1;
+    const char *name;
+    int r = path_open_parent_beneath(dirfd, relpath, &parent, &name);
+
+    return r < 0 ? r : fstatat(parent, name, ret, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+int path_unlink_beneath(int dirfd, const char *relpath, int flags)
+{
+    autofd int parent = -1;
+    const char *name;
+    int r = path_open_parent_beneath(dirfd, relpath, &parent, &name);
+
+    return r < 0 ? r : unlinkat(parent, name, flags) < 0 ? -errno : 0;
+}
+
 /* Opening comes first because mkdirat() on a read-only file system fails even for a directory that is there. A directory that
  * another process makes in between is as good as ours. */
 static int make_and_step(int dirfd, const char *name, mode_t mode)
@@ -274,7 +315,7 @@ static int make_and_step(int dirfd, const char *name, mode_t mode)
 
 int path_mkdirs_beneath(int dirfd, const char *relpath, mode_t mode)
 {
-    const char *at = relpath, *end = relpath + strlen(relpath);
+    const char *at = relpath, *end = relpath + strlen(relpath), *last;
     char name[NAME_MAX + 1];
     struct path_component c;
     autofd int dir = -1;
@@ -282,7 +323,11 @@ int path_mkdirs_beneath(int dirfd, const char *relpath, mode_t mode)
 
     if (r < 0)
         return r;
-    dir = open_at(dirfd, ".", STEP_FLAGS, 0);
+    /* Mostly only the last is missing, and in a deep tree a step for each of those above it is dear. */
+    if (path_open_parent_beneath(dirfd, relpath, &dir, &last) == 0)
+        at = last;
+    else
+        dir = open_at(dirfd, ".", STEP_FLAGS, 0);
     if (dir < 0)
         return dir;
     while (path_next_component(&at, end, &c)) {

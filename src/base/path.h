@@ -3,12 +3,14 @@
  *
  * The functions on text look at nothing on disk. The `_beneath` functions take a directory descriptor and a relative path,
  * follow no symlink in any component and refuse ".." and a leading "/" (-EXDEV) whatever they would resolve to, so a peer who
- * renames and links while we walk can choose only among files beneath the descriptor. They do cross mount points.
+ * renames and links while we walk can choose only among files beneath the descriptor. They do cross mount points. A path may be of any
+ * length, also of more than PATH_MAX bytes.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -48,6 +50,10 @@ int path_open_real(const char *path, int flags);
 /* For the *at() calls: an O_PATH descriptor of the directory that holds the last component, and where its name begins in
  * `relpath`. -EINVAL when the path ends in "." or "/". */
 int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const char **ret_name);
+
+/* fstatat() and unlinkat() beneath `dirfd`, of the name itself where it is a symlink. */
+int path_stat_beneath(int dirfd, const char *relpath, struct stat *ret);
+int path_unlink_beneath(int dirfd, const char *relpath, int flags);
 
 /* Makes the directory and those above it that are missing. One that exists is left as it is. -ENOTDIR, -ELOOP when something
  * else is in the way. */

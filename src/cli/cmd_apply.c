@@ -103,6 +103,8 @@ static void print_left(const struct edit_list *edits)
         puts("changes below .git were not applied");
     if (edits->special_count > 0)
         printf("%zu FIFOs or sockets were not applied\n", edits->special_count);
+    if (edits->deep_count > 0)
+        printf("%zu directories nested too deep were not applied\n", edits->deep_count);
 }
 
 static void print_text(const struct pick *pick, const struct approve *approve, const struct outcome *outcome)

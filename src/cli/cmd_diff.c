@@ -175,6 +175,9 @@ static int run_diff(const struct local_call *call, struct err *err)
         output_escaped(stderr, edits.unmatched);
         fputs("' has no changes\n", stderr);
     }
+    if (edits.deep_count > 0)
+        fprintf(stderr, "agentfense diff: %zu director%s nested too deep to be shown, and never approved\n", edits.deep_count,
+                edits.deep_count == 1 ? "y is" : "ies are");
     report.json = json_array();
     report.name_width = name_width(&edits);
     for (size_t i = 0; i < edits.count && r == 0; i++)

@@ -36,7 +36,7 @@ static int take_tally(const char *delta, struct tally *ret, struct err *err)
 
     if (r < 0)
         return r;
-    *ret = (struct tally){ .has_others = edits.git_count > 0 || edits.special_count > 0 };
+    *ret = (struct tally){ .has_others = edits.git_count > 0 || edits.special_count > 0 || edits.deep_count > 0 };
     for (size_t i = 0; i < edits.count; i++) {
         const struct edit *edit = &edits.items[i];
 

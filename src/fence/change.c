@@ -32,7 +32,7 @@ struct walk {
 
 const char *change_kind_name(enum change_kind kind)
 {
-    static const char *const names[] = { "added", "modified", "mode", "deleted" };
+    static const char *const names[] = { "added", "modified", "mode", "deleted", "cut" };
 
     return names[kind];
 }
@@ -133,8 +133,6 @@ static void pop(struct walk *w, size_t len)
         w->path.data[len] = 0;
 }
 
-static int walk_dir(struct walk *w, int take_fd, unsigned depth);
-
 /* An empty directory that a rule promised, perhaps with more of the kind in it, is no change. */
 static int is_promised(struct walk *w, int fd)
 {
@@ -191,17 +189,24 @@ static int tell_directory(struct walk *w, int fd, const struct stat *st)
     return (was.st_mode ^ st->st_mode) & 0777 ? tell(w, CHANGE_MODE, st) : 0;
 }
 
-static int on_directory(struct walk *w, int dirfd, const char *name, const struct stat *st, unsigned depth)
+/* What is deeper than a fence lets anybody go was made without one (overlay_delta.h, copy_delta.h), and is not walked. */
+static int on_directory(struct walk *w, const struct file_entry *entry)
 {
-    autofd int fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+    autofd int fd = -1;
     int r;
 
+    if (entry->depth > DEPTH_MAX) {
+        struct change cut = { CHANGE_CUT, w->path.data, entry->st->st_mode, 0 };
+        r = w->fn(&cut, w->cookie);
+        return r == 0 ? FILE_WALK_SKIP : r;
+    }
+    fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) /* the delta may be in use: what went meanwhile, also elsewhere (EXDEV), is no change */
-        return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV ? 0 : fd;
-    r = tell_directory(w, fd, st);
+        return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV ? FILE_WALK_SKIP : fd;
+    r = tell_directory(w, fd, entry->st);
     if (r == 0 && (whiteout_is_opaque(fd) || overlay_delta_is_opaque(fd)))
         r = tell_uncovered(w, fd);
-    return r == 0 ? walk_dir(w, steal_fd(&fd), depth + 1) : r;
+    return r;
 }
 
 static int tell_deleted(struct walk *w, const char *name)
@@ -233,52 +238,25 @@ static bool has_marker(int dirfd, const char *name)
     return fstatat(dirfd, marker, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int on_name(struct walk *w, int dirfd, const char *name, unsigned depth)
+static int on_entry(const struct file_entry *entry, void *cookie)
 {
-    struct stat st;
-    int r;
+    struct walk *w = cookie;
 
-    if (whiteout_is_reserved(name))
-        return on_marker(w, dirfd, name);
-    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return path_is_absent(-errno) ? 0 : -errno;
-    if (has_marker(dirfd, name))
-        return 0;
-    if (overlay_delta_is_whiteout(&st))
-        return tell_deleted(w, name);
-    size_t len = push(w, name);
-    r = S_ISDIR(st.st_mode) ? on_directory(w, dirfd, name, &st, depth) : compare(w, dirfd, name, &st);
-    pop(w, len);
-    return r;
-}
-
-static int walk_dir(struct walk *w, int take_fd, unsigned depth)
-{
-    struct dirent **names = NULL;
-    int r = 0, count;
-
-    if (depth > FILE_WALK_DEPTH_MAX) {
-        close(take_fd);
-        return -ENAMETOOLONG;
-    }
-    /* Sorted, so that two looks at the same delta read the same. */
-    count = scandirat(take_fd, ".", &names, NULL, alphasort);
-    if (count < 0)
-        r = -errno;
-    for (int i = 0; i < count; i++) {
-        if (r == 0 && strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
-            r = on_name(w, take_fd, names[i]->d_name, depth);
-        free(names[i]);
-    }
-    free(names);
-    close(take_fd);
-    return r;
+    pop(w, entry->path_len - strlen(entry->name) - (entry->depth > 1));
+    if (whiteout_is_reserved(entry->name))
+        return on_marker(w, entry->dirfd, entry->name);
+    if (has_marker(entry->dirfd, entry->name))
+        return FILE_WALK_SKIP;
+    if (overlay_delta_is_whiteout(entry->st))
+        return tell_deleted(w, entry->name);
+    push(w, entry->name);
+    return S_ISDIR(entry->st->st_mode) ? on_directory(w, entry) : compare(w, entry->dirfd, entry->name, entry->st);
 }
 
 int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *err)
 {
     struct walk w = { .base_fd = -1, .fn = fn, .cookie = cookie };
-    int fd, r = delta_about_open(delta_path, &w.about, err);
+    int r = delta_about_open(delta_path, &w.about, err);
 
     if (r < 0)
         return r;
@@ -288,8 +266,9 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
         buf_clear(&w.roots);
         r = 0;
     }
-    fd = r < 0 ? r : path_open_beneath(w.about.data_fd, ".", O_RDONLY | O_DIRECTORY, 0);
-    r = fd < 0 ? fd : walk_dir(&w, fd, 0);
+    /* Sorted, so that two looks at the same delta read the same. */
+    if (r == 0)
+        r = file_walk_sorted(w.about.data_fd, ".", on_entry, &w, NULL);
     if (r < 0)
         err_errno(err, r, "reading delta '%s'", delta_path);
     if (w.base_fd >= 0)
@@ -381,7 +360,7 @@ static int on_export(const struct change *change, void *cookie)
     autofree char *parent = slash ? xdupn(change->path, (size_t) (slash - change->path)) : NULL;
     int r = parent && change->kind != CHANGE_DELETED ? path_mkdirs_beneath(x->to, parent, 0755) : 0;
 
-    if (r < 0)
+    if (r < 0 || change->kind == CHANGE_CUT)
         return r;
     if (change->kind == CHANGE_DELETED)
         return fprintf(x->deleted, "%s%c", change->path, 0) < 0 ? -EIO : 0;

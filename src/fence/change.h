@@ -11,6 +11,7 @@ enum change_kind {
     CHANGE_MODIFIED, /* content, link target or kind */
     CHANGE_MODE,     /* permission bits alone */
     CHANGE_DELETED,
+    CHANGE_CUT, /* a directory deeper than a fence allows, with all that is in it: drivers without a fence let an agent make one */
 };
 
 struct change {
@@ -20,7 +21,7 @@ struct change {
     uint64_t size_bytes;
 };
 
-/* A nonzero answer ends the walk and is returned. */
+/* 0, or a negative errno, which ends the walk and is returned. */
 typedef int (*change_fn)(const struct change *change, void *cookie);
 
 /* Parents come before what is in them. A deleted directory is one change; of an opaque one, what the base had in it and the

@@ -23,6 +23,7 @@
 #include "fence/copy_delta_int.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
+#include "fence/fence_int.h"
 #include "fence/record.h"
 #include "fence/whiteout.h"
 
@@ -94,7 +95,7 @@ int copy_delta_tree(int from_fd, int to_fd, const char *to, struct err *err)
     if (fstat(from_fd, &st) < 0 || fchmod(dir, (st.st_mode & 0777) | 0700) < 0)
         return err_errno(err, -errno, "'%s'", to);
     r = file_walk(from_fd, ".", copy_entry, &dir, err);
-    return r < 0 && err->code == ERR_OK ? err_errno(err, r, "copying into '%s'", to) : r;
+    return r < 0 && err && err->code == ERR_OK ? err_errno(err, r, "copying into '%s'", to) : r;
 }
 
 int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err)
@@ -183,21 +184,23 @@ static bool is_same(const struct comparison *c, const char *path, const struct s
     return !S_ISLNK(now->st_mode) || has_same_target(c->original, c->workspace, path);
 }
 
-/* The directories above, with the modes they have in the workspace. */
+/* The directories above, with the modes they have in the workspace. The lowest that is there is looked for from below: mostly that is the one
+ * that holds the path, and a look from the top for each of them would take a deep tree's depth to the third power. */
 static int make_parents(const struct comparison *c, const char *path)
 {
-    autofree char *part = xdup(path);
+    autofree char *above = xdup(path);
+    size_t there = strlen(path);
+    struct stat st;
 
-    for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
-        struct stat st;
-        int r;
+    do {
+        while (there > 0 && path[--there] != '/')
+            ;
+        above[there] = 0;
+    } while (there > 0 && !copy_delta_look(c->data, above, &st));
+    for (const char *slash = strchr(path + there + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        autofree char *part = xdupn(path, (size_t) (slash - path));
+        int r = path_mkdirs_beneath(c->data, part, 0700);
 
-        *slash = 0;
-        if (copy_delta_look(c->data, part, &st)) {
-            *slash = '/';
-            continue;
-        }
-        r = path_mkdirs_beneath(c->data, part, 0700);
         if (r < 0)
             return r;
         if (copy_delta_look(c->workspace, part, &st)) {
@@ -205,7 +208,6 @@ static int make_parents(const struct comparison *c, const char *path)
             if (fd < 0 || fchmod(fd, (st.st_mode & 0777) | 0700) < 0)
                 return -errno;
         }
-        *slash = '/';
     }
     return 0;
 }
@@ -283,6 +285,9 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
     } else {
         return FILE_WALK_ON;
     }
+    /* Of what is too deep for a review (change.h), the highest directory is there to be told of. */
+    if (r == 0 && S_ISDIR(entry->st->st_mode) && entry->depth > DEPTH_MAX)
+        return FILE_WALK_SKIP;
     if (r == 0)
         r = note(c, existed ? "copied-up" : "created", entry->path, existed ? &was : NULL);
     return r < 0 ? r : FILE_WALK_ON;
@@ -408,5 +413,5 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
     if (r == 0)
         r = file_walk(c.original, ".", on_original, &c, err);
     comparison_done(&c);
-    return r < 0 && err->code == ERR_OK ? err_errno(err, r, "comparing the copy with what it was made of") : r;
+    return r < 0 && err && err->code == ERR_OK ? err_errno(err, r, "comparing the copy with what it was made of") : r;
 }

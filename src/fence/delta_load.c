@@ -23,7 +23,7 @@
 /*
  * Loading. Everything the delta holds becomes an entry in memory: names, markers, directories with theirs. Files without other
  * names need no inode for that. Names that are one file (hard links) are brought together by device and number of the
- * backing file, and their inode stays.
+ * backing file, and their inode stays. Directories wait in a list: neither stack nor descriptors grow with the depth.
  */
 struct hard_link {
     dev_t dev;
@@ -35,6 +35,8 @@ struct loading {
     struct fence *f;
     struct hard_link *links; /* owned; open addressing by ino */
     size_t link_count, link_cap;
+    struct inode **todo; /* owned array; directories to be read, with a reference each */
+    size_t todo_count, todo_cap;
     int64_t bytes, names;
 };
 
@@ -76,8 +78,6 @@ static struct inode *linked_inode(struct loading *l, const struct stat *st, uint
     return inode;
 }
 
-static int load_dir(struct loading *l, struct inode *dir, int take_fd);
-
 static struct entry *put_entry(struct loading *l, struct inode *dir, const char *name, unsigned flag)
 {
     struct fence *f = l->f;
@@ -109,36 +109,19 @@ static int sweep_leftovers(struct fence *f, struct inode *dir, int fd)
     return 0;
 }
 
-static int load_subdir(struct loading *l, struct inode *dir, struct entry *e, int fd, const struct stat *st)
+/* [locked] One that is deeper than we let anybody go was made without a fence, and stays unread. */
+static void put_subdir(struct loading *l, struct inode *dir, struct entry *e, const struct stat *st)
 {
-    struct fence *f = l->f;
-    struct stat base;
-    struct inode *inode = inode_new(f, st->st_mode, e->ino, INODE_UP);
-    int sub = openat(fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r;
+    struct inode *inode;
 
+    if (dir->depth >= DEPTH_MAX)
+        return;
+    inode = inode_new(l->f, st->st_mode, e->ino, INODE_UP);
     entry_bind(e, inode);
     inode->dir->mtime_ns = inode->dir->ctime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
     inode->dir->atime_ns = (int64_t) st->st_atim.tv_sec * CLOCK_NS_PER_SEC + st->st_atim.tv_nsec;
-    if (sub < 0)
-        r = -errno;
-    else if (dir->depth >= DEPTH_MAX)
-        r = -ENAMETOOLONG;
-    else
-        r = 0;
-    if (r == 0 && !whiteout_is_opaque(sub)) {
-        pthread_mutex_unlock(&f->names);
-        r = layer_base_has(f, dir, e->name, &base);
-        pthread_mutex_lock(&f->names);
-        if (r == 1 && S_ISDIR(base.st_mode))
-            inode_set(inode, INODE_BASE);
-        r = r < 0 ? r : 0;
-    }
-    if (r == 0)
-        r = load_dir(l, inode, sub);
-    else if (sub >= 0)
-        close(sub);
-    inode_unref_locked(f, inode);
-    return r;
+    vec_room(&l->todo, &l->todo_cap, l->todo_count);
+    l->todo[l->todo_count++] = inode;
 }
 
 static int load_name(struct loading *l, struct inode *dir, int fd, const char *name)
@@ -172,38 +155,72 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
 }
 
 /* [locked; nobody else is there yet] Subdirectories come last, when leftovers are swept. */
-static int load_dir(struct loading *l, struct inode *inode, int take_fd)
+static int load_names(struct loading *l, struct inode *inode, int fd)
 {
-    DIR *dir = directory_open(take_fd);
+    DIR *dir = directory_open(fd);
     int r = dir ? 0 : -errno;
 
-    inode_ref(inode);
     for (const struct dirent *d; r == 0 && (d = directory_next(dir));)
-        r = load_name(l, inode, take_fd, d->d_name);
-    cleanup_directory(&dir); /* before those below are opened */
+        r = load_name(l, inode, fd, d->d_name);
+    cleanup_directory(&dir);
     if (r == 0)
-        r = sweep_leftovers(l->f, inode, take_fd);
+        r = sweep_leftovers(l->f, inode, fd);
     for (uint32_t i = 0; r == 0 && i < inode->dir->bucket_count; i++) {
-        for (struct entry *e = inode->dir->buckets[i]; r == 0 && e; e = e->bucket_next) {
+        for (struct entry *e = inode->dir->buckets[i]; e; e = e->bucket_next) {
             struct stat st;
-            if ((e->flags & ENTRY_UP) && e->type == DT_DIR && fstatat(take_fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-                r = load_subdir(l, inode, e, take_fd, &st);
+            if ((e->flags & ENTRY_UP) && e->type == DT_DIR && fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                put_subdir(l, inode, e, &st);
         }
     }
-    close(take_fd);
-    inode_unref_locked(l->f, inode);
+    return r;
+}
+
+/* [locked; nobody else is there yet] */
+static int load_dir(struct loading *l, struct inode *inode)
+{
+    struct fence *f = l->f;
+    autodone(buf) struct buf path = BUF_EMPTY;
+    autofd int fd = -1;
+    struct stat base;
+    int r = 0;
+
+    inode_add_path(inode, &path);
+    fd = path_open_beneath(f->data_fd, path.len ? path.data : ".", O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return fd;
+    if (inode != f->root && !whiteout_is_opaque(fd)) {
+        const struct entry *e = inode->names;
+        pthread_mutex_unlock(&f->names);
+        r = layer_base_has(f, e->parent, e->name, &base);
+        pthread_mutex_lock(&f->names);
+        if (r == 1 && S_ISDIR(base.st_mode))
+            inode_set(inode, INODE_BASE);
+    }
+    return r < 0 ? r : load_names(l, inode, fd);
+}
+
+/* [locked; nobody else is there yet] */
+static int load_all(struct loading *l)
+{
+    int r = load_dir(l, l->f->root);
+
+    while (l->todo_count > 0) {
+        struct inode *inode = l->todo[--l->todo_count];
+        if (r == 0)
+            r = load_dir(l, inode);
+        inode_unref_locked(l->f, inode);
+    }
+    free(l->todo);
     return r;
 }
 
 int delta_load(struct fence *f, struct err *err)
 {
     struct loading l = { .f = f };
-    int fd = openat(f->data_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+    int r;
 
-    if (fd < 0)
-        return err_errno(err, -errno, "reading the delta");
     tree_lock(f);
-    r = load_dir(&l, f->root, fd);
+    r = load_all(&l);
     /* A file that had several names and now is known by one only needs no special keeping. */
     for (size_t i = 0; i < l.link_cap; i++) {
         if (l.links[i].inode && l.links[i].inode->names && !l.links[i].inode->names->name_next)

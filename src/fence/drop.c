@@ -241,7 +241,7 @@ static int tidy(struct way *w)
             continue;
         may_go = may_go && len > 0 && fstat(fd, &st) == 0 && in_base(w->at, here, &base) > 0 && S_ISDIR(base.st_mode) &&
                  ((st.st_mode ^ base.st_mode) & 0777) == 0 && !has_xattrs(fd) && !is_hidden(w, len);
-        if (may_go && unlinkat(w->at->data_fd, here, AT_REMOVEDIR) == 0) {
+        if (may_go && path_unlink_beneath(w->at->data_fd, here, AT_REMOVEDIR) == 0) {
             w->trace->gone_from = len;
             continue;
         }

@@ -11,7 +11,7 @@
 #include "fence/hold.h"
 
 #define DROPS_MAX 65536
-#define DROP_PATH_MAX 4096
+#define DROP_PATH_MAX ((NAME_MAX + 1) * DEPTH_MAX) /* no fence makes a longer one */
 #define DROP_NONE SIZE_MAX
 #define DROP_SYNC_EACH_MAX 64 /* more paths than this are synced all at once */
 

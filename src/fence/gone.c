@@ -7,6 +7,7 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "fence/gather.h"
 #include "fence/inode.h"
 #include "fence/whiteout.h"
@@ -97,8 +98,9 @@ int gone_add_marked(struct gather *g, struct inode *dir, const struct below *bel
     whiteout_name(it->name, marker);
     len = g->path.len - strlen(it->name);
     autofree char *at = xprintf("%.*s%s", (int) len, g->path.data, marker);
-    if (fstatat(g->f->data_fd, at, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
+    r = path_stat_beneath(g->f->data_fd, at, &st);
+    if (r < 0)
+        return r;
     w.removed_ns = gather_ns(st.st_ctim);
     r = gone_add(&w, below->fd, it->name, it->place, 0);
     item->is_blocked = w.has_hidden && !w.has_newer;

@@ -266,7 +266,7 @@ static void drop_file(struct fence *f, const struct handover_list *list, const s
     bool fits = inode && in_base && (base.st_mode & S_IFMT) == (atomic_load(&inode->mode) & S_IFMT);
     bool looks_other = fits && ((base.st_mode ^ atomic_load(&inode->mode)) & 0777) && !S_ISLNK(base.st_mode);
     bool lives_on = inode && !fits && !splits && keep_without_name(f, inode, item->path);
-    unlinkat(f->data_fd, item->path, 0);
+    path_unlink_beneath(f->data_fd, item->path, 0);
     if (inode && fits)
         handle_drop(f, inode, LAYER_DELTA);
     quota_give(&f->quota, splits || lives_on ? 0 : item->bytes, 1);
@@ -309,7 +309,7 @@ static bool has_xattrs(int fd)
 /* Somebody else's file is there instead, and is newer. */
 static void give_up_dir(struct fence *f, const struct handover_item *item)
 {
-    if (unlinkat(f->data_fd, item->path, AT_REMOVEDIR) < 0)
+    if (path_unlink_beneath(f->data_fd, item->path, AT_REMOVEDIR) < 0)
         return;
     handle_drop(f, item->inode, LAYER_DELTA);
     quota_give(&f->quota, 0, 1);
@@ -338,7 +338,7 @@ static void drop_dir(struct fence *f, const struct handover_list *list, const st
         attr_keep_dir_times(f, inode, fd);
         return;
     }
-    if (unlinkat(f->data_fd, item->path, AT_REMOVEDIR) < 0) {
+    if (path_unlink_beneath(f->data_fd, item->path, AT_REMOVEDIR) < 0) {
         attr_keep_dir_times(f, inode, fd);
         return;
     }

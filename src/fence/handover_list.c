@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "fence/gather.h"
 #include "fence/inode.h"
 #include "fence/quota.h"
@@ -42,11 +43,11 @@ static int on_file(struct gather *g, struct inode *dir, const struct below *belo
     struct handover_item *item;
     struct stat st, base;
     bool in_base = below_stat(below, it->name, &base);
-    int r = 0;
+    int r = path_stat_beneath(g->f->data_fd, g->path.data, &st);
 
-    if (fstatat(g->f->data_fd, g->path.data, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        if (errno != ENOENT || !in_base)
-            return -errno;
+    if (r < 0) {
+        if (r != -ENOENT || !in_base)
+            return r;
         /* Taken the last time, when not all could be done and somebody else did the rest: it only has to be let go. */
         gather_item(g, HANDOVER_ITEM_FILE, dir, it);
         return 0;
@@ -100,7 +101,7 @@ static int64_t cover_time(struct gather *g)
     autofree char *at = xprintf("%s/" WHITEOUT_OPAQUE, g->path.data);
     struct stat st;
 
-    return fstatat(g->f->data_fd, at, &st, AT_SYMLINK_NOFOLLOW) == 0 ? gather_ns(st.st_ctim) : 0;
+    return path_stat_beneath(g->f->data_fd, at, &st) == 0 ? gather_ns(st.st_ctim) : 0;
 }
 
 static void emit_dir(struct gather *g, enum handover_kind kind, const struct stat *st, struct handover_was was)
@@ -116,9 +117,10 @@ static int enter_dir(struct gather *g, const struct below *below, const struct f
     struct stat st, base;
     bool in_base = below_stat(below, it->name, &base);
     struct handover_was absent = { .kind = HANDOVER_WAS_ABSENT };
+    int r = path_stat_beneath(g->f->data_fd, g->path.data, &st);
 
-    if (fstatat(g->f->data_fd, g->path.data, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
+    if (r < 0)
+        return r;
     if (!inode_has(inode, INODE_BASE))
         in->cover_ns = cover_time(g);
     if (in_base && !S_ISDIR(base.st_mode)) {

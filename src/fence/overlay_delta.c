@@ -68,6 +68,8 @@ static int lend_opaque(const struct file_entry *entry)
 static int lend_entry(const struct file_entry *entry, void *cookie)
 {
     (void) cookie;
+    if (entry->depth > DEPTH_MAX)
+        return FILE_WALK_SKIP;
     if (strcmp(entry->name, WHITEOUT_OPAQUE) == 0)
         return lend_opaque(entry);
     return whiteout_is_reserved(entry->name) ? lend_marker(entry) : 0;
@@ -77,7 +79,7 @@ static int walk_data(int delta_fd, file_walk_fn fn, struct err *err)
 {
     int r = file_walk(delta_fd, DATA, fn, NULL, err);
 
-    return r < 0 && err->code == ERR_OK ? err_errno(err, r, "changing the form of the delta") : r;
+    return r < 0 && err && err->code == ERR_OK ? err_errno(err, r, "changing the form of the delta") : r;
 }
 
 int overlay_delta_lend(int delta_fd, struct err *err)
@@ -133,6 +135,9 @@ static int return_dir(int fd)
 static int return_entry(const struct file_entry *entry, void *cookie)
 {
     (void) cookie;
+    /* Nobody looks there (change.h). */
+    if (entry->depth > DEPTH_MAX)
+        return FILE_WALK_SKIP;
     if (overlay_delta_is_whiteout(entry->st))
         return return_whiteout(entry);
     if (!S_ISDIR(entry->st->st_mode) && !S_ISREG(entry->st->st_mode))

@@ -61,6 +61,7 @@ static void add_edit(struct edit_list *list, const struct edit *edit)
     struct edit *taken = &list->items[list->count++];
     *taken = *edit;
     taken->path = xdup(edit->path);
+    list->text_bytes += strlen(edit->path);
     taken->chosen_at = at;
 }
 
@@ -70,6 +71,7 @@ static void add_unseen(struct edit_list *list, const char *path)
         return;
     vec_room(&list->unseen, &list->unseen_cap, list->unseen_count);
     list->unseen[list->unseen_count++] = xdup(path);
+    list->text_bytes += strlen(path);
 }
 
 static void add_deleted(struct edit_list *list, const char *path, const struct stat *st)
@@ -98,6 +100,9 @@ struct expansion {
 static int on_deleted(const struct file_entry *entry, void *cookie)
 {
     struct expansion *x = cookie;
+
+    if (x->list->text_bytes > EDIT_LIST_TEXT_MAX)
+        return -E2BIG;
     autofree char *path = xprintf("%s/%s", x->top, entry->path);
 
     if (edit_is_git(entry->name)) {
@@ -235,8 +240,14 @@ static int on_change(const struct change *change, void *cookie)
 {
     struct edit_list *list = cookie;
 
+    if (list->text_bytes > EDIT_LIST_TEXT_MAX)
+        return -E2BIG;
     if (edit_is_git(change->path)) {
         list->git_count++;
+        return 0;
+    }
+    if (change->kind == CHANGE_CUT) {
+        list->deep_count++;
         return 0;
     }
     return change->kind == CHANGE_DELETED ? take_deleted(list, change->path) : take_present(list, change);

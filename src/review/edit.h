@@ -5,7 +5,8 @@
  *  - A deleted directory is told together with every file deleted in it. A file in it that the agent never saw (a rule hid it, or it
  *    came later) is no deletion: it is counted in `unseen`, and stays.
  *  - Content or mode that only the base changed, under a copy the agent left as it was, is no change.
- *  - `.git` works inside a sandbox, but what happens there is not reviewed and not applied; it is counted. So are FIFOs and sockets.
+ *  - `.git` works inside a sandbox, but what happens there is not reviewed and not applied; it is counted. So are FIFOs and sockets,
+ *    and directories that are nested too deep.
  */
 #pragma once
 
@@ -26,9 +27,14 @@ struct edit {
     size_t chosen_at; /* which of the paths that were asked for is its own, from 1; 0: none, it is one above it or all */
 };
 
+/* Bytes of all paths together. An agent can give each of a million files a path of a quarter of a megabyte, and whoever reviews has to hold
+ * them: beyond this the changes cannot be listed, only discarded. */
+#define EDIT_LIST_TEXT_MAX ((size_t) 1 << 29)
+
 struct edit_list {
     struct edit *items; /* owned; by path, parents before what is in them */
     size_t count, cap;
+    size_t text_bytes;      /* of the paths */
     struct path_set chosen; /* the paths that were asked for; those that name a change are marked. Empty: all changes */
     struct diary diary;
     struct delta_about delta;
@@ -37,6 +43,7 @@ struct edit_list {
     size_t unseen_count, unseen_cap;
     size_t git_count;      /* changes below a `.git` */
     size_t special_count;  /* FIFOs and sockets the agent made */
+    size_t deep_count;     /* directories nested too deep to be reviewed, each with all that is in it (fence/change.h) */
     const char *unmatched; /* borrowed: the first of the chosen paths that names no change; NULL: all did */
 };
 

@@ -1,5 +1,7 @@
 #include "fixture.h"
 
+#include <sys/resource.h>
+
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -162,6 +164,52 @@ static void a_tree_too_deep_is_refused_and_not_half_reported(void **state)
     assert_int_equal(count_fds(), before);
 }
 
+/* Both ways back up: by the directory's "..", and by its path where something was moved meanwhile. */
+static int move_at_the_bottom(const struct file_entry *entry, void *cookie)
+{
+    struct scratch *s = cookie;
+
+    if (strcmp(entry->name, "bottom") == 0 && renameat(s->fd, "top/d", s->fd, "other") < 0)
+        return -errno;
+    return strcmp(entry->path, "top/z") == 0 ? -EOWNERDEAD : FILE_WALK_ON;
+}
+
+static void a_deep_tree_is_walked_with_few_descriptors(void **state)
+{
+    struct scratch *s = *state;
+    struct rlimit few, all;
+    int visited = 0;
+
+    make_deep(s->fd, FILE_WALK_DEPTH_MAX);
+    getrlimit(RLIMIT_NOFILE, &all);
+    few = (struct rlimit){ (rlim_t) count_fds() + 80, all.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int r = file_walk_sorted(s->fd, "d", count, &visited, NULL);
+    setrlimit(RLIMIT_NOFILE, &all);
+    assert_int_equal(r, 0);
+    assert_int_equal(visited, FILE_WALK_DEPTH_MAX - 1);
+}
+
+static void a_walk_finds_its_way_back_when_directories_are_moved(void **state)
+{
+    struct scratch *s = *state;
+    int before = count_fds();
+
+    make_deep(s->fd, 150);
+    assert_int_equal(renameat(s->fd, "d", s->fd, "top"), 0);
+    put_file(s->fd, "top/z", "");
+    int at = openat(s->fd, "top", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 1; i < 150; i++) {
+        int inner = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(at);
+        at = inner;
+    }
+    put_file(at, "bottom", "");
+    close(at);
+    assert_int_equal(file_walk_sorted(s->fd, ".", move_at_the_bottom, s, NULL), -EOWNERDEAD);
+    assert_int_equal(count_fds(), before);
+}
+
 static int walk_as_user(void *arg)
 {
     struct scratch *s = arg;
@@ -190,6 +238,8 @@ int main(void)
         walk_test(the_callback_can_skip_stop_and_fail),
         walk_test(what_vanishes_during_the_walk_is_passed_over),
         walk_test(a_directory_replaced_by_a_link_is_not_entered),
+        scratch_test(a_deep_tree_is_walked_with_few_descriptors),
+        scratch_test(a_walk_finds_its_way_back_when_directories_are_moved),
         scratch_test(a_tree_too_deep_is_refused_and_not_half_reported),
         scratch_test(a_directory_that_cannot_be_read_is_named),
     };

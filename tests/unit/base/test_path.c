@@ -183,6 +183,40 @@ static void a_name_too_long_is_refused(void **state)
     assert_int_equal(path_mkdirs_beneath(s->fd, name, 0700), -ENAMETOOLONG);
 }
 
+/* 300 components of 100 bytes: 30 KB, several times what the kernel takes at once. */
+static void a_path_longer_than_the_kernel_takes_is_walked(void **state)
+{
+    struct scratch *s = *state;
+    autodone(buf) struct buf path = BUF_EMPTY;
+    struct stat st;
+    int before = count_fds();
+
+    for (int i = 0; i < 300; i++)
+        buf_addf(&path, "%s%0100d", i ? "/" : "", i);
+    assert_int_equal(path_mkdirs_beneath(s->fd, path.data, 0700), 0);
+    size_t dir_len = path.len;
+    buf_add_str(&path, "/file");
+    autofd int fd = path_open_beneath(s->fd, path.data, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(path_stat_beneath(s->fd, path.data, &st), 0);
+    assert_true(S_ISREG(st.st_mode));
+    assert_int_equal(path_unlink_beneath(s->fd, path.data, 0), 0);
+    assert_int_equal(path_stat_beneath(s->fd, path.data, &st), -ENOENT);
+    path.data[dir_len] = 0;
+    assert_int_equal(path_unlink_beneath(s->fd, path.data, AT_REMOVEDIR), 0);
+    /* A link half way is refused, as in a short path. */
+    autofree char *half = strndup(path.data, 101 * 150 - 1);
+    const char *name;
+    autofd int parent = -1;
+    assert_int_equal(path_open_parent_beneath(s->fd, half, &parent, &name), 0);
+    assert_int_equal(renameat(parent, name, s->fd, "rest"), 0);
+    assert_int_equal(symlinkat("/", parent, name), 0);
+    assert_int_equal(path_open_beneath(s->fd, path.data, O_PATH, 0), -ELOOP);
+    close(steal_fd(&fd));
+    close(steal_fd(&parent));
+    assert_int_equal(count_fds(), before);
+}
+
 static void a_link_can_be_held_but_not_followed(void **state)
 {
     struct scratch *s = *state;
@@ -331,6 +365,7 @@ int main(void)
         beneath_test(the_directory_itself_is_a_dot),
         beneath_test(refusals_say_what_is_wrong),
         beneath_test(a_name_too_long_is_refused),
+        beneath_test(a_path_longer_than_the_kernel_takes_is_walked),
         beneath_test(a_link_can_be_held_but_not_followed),
         beneath_test(creating_takes_the_mode_and_the_exclusive_flag),
         beneath_test(the_parent_is_found_for_at_calls),

@@ -1,0 +1,97 @@
+"""An agent that uses things up, or makes trees that whoever comes after cannot handle: depth, names, memory, what the kernel counts for its
+owner."""
+
+import json
+import os
+
+import pytest
+
+from run_host import IS_LONG
+
+ALL = ["--rule", "/**=write"]
+DRIVERS = ["fence", *(pytest.param(name, marks=pytest.mark.bwrap("refused in containers")) for name in ("overlayfs", "copy"))]
+
+NEST = """
+import os, sys
+name, depth = "d" * int(sys.argv[1]), int(sys.argv[2])
+for _ in range(depth):
+    try:
+        os.mkdir(name)
+    except OSError as e:
+        sys.exit(e.strerror)
+    os.chdir(name)
+with open("leaf", "w") as f:
+    f.write("leaf\\n")
+"""
+
+
+@pytest.fixture(params=DRIVERS)
+def driver(request, one):
+    if request.param == "overlayfs":
+        result = one.run("-q", "--rm", "--driver", "overlayfs", *ALL, command=["true"])
+        if result.code == 125:
+            pytest.skip(result.err.strip())
+    return request.param
+
+
+def nest(host, name, driver, width, depth):
+    result = host.run("-q", "--name", name, "--driver", driver, *ALL, command=["python3", "-c", NEST, str(width), str(depth)])
+    assert result.code in (0, 1), result
+    return result
+
+
+def bottom(path, name):
+    """How deep the directories go, and what is in the last."""
+    depth, at = 0, os.open(path, os.O_RDONLY)
+    while True:
+        try:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
+        except OSError:
+            names = os.listdir(at)
+            os.close(at)
+            return depth, names
+        os.close(at)
+        depth, at = depth + 1, inner
+
+
+# More than 200 directories and 4096 bytes; and more than a hundred kilobytes.
+@pytest.mark.parametrize("width, depth", [(20, 220)] + [(250, 420)] * IS_LONG)
+def test_paths_longer_than_the_kernel_takes(one, driver, width, depth):
+    name, part = f"deep-{driver}-{width}", "d" * width
+    leaf = "/".join([part] * depth + ["leaf"])
+    assert nest(one, name, driver, width, depth).code == 0
+    result = one.call("diff", "--json", name)
+    assert result.code == 0, result
+    assert [(f["change"], f["path"], f["added"]) for f in json.loads(result.out)["files"]] == [("added", leaf, 1)]
+    try:
+        result = one.call("approve", "--all", "-q", name)
+        assert result.code == 0, result
+        assert bottom(one.base, part) == (depth, ["leaf"])
+        result = one.call("undo", name)
+        assert result.code == 0, result
+        assert not (one.base / part).exists()
+    finally:
+        os.system(f"rm -rf '{one.base}/{part}'")
+    result = one.call("discard", name)
+    assert result.code == 0, result
+    assert one.names() == []
+
+
+def test_trees_too_deep_to_be_reviewed(one, driver):
+    """The fence does not let them be made; without one they are named, nothing in them is approved, and they can be removed."""
+    name, depth = f"abyss-{driver}", 30000 if IS_LONG else 1100
+    result = nest(one, name, driver, 1, depth)
+    assert (result.code, "File name too long" in result.err) == ((1, True) if driver == "fence" else (0, False)), result
+    result = one.call("diff", name)
+    assert result.code == 0, result
+    assert ("1 directory is nested too deep" in result.err) == (driver != "fence"), result
+    try:
+        if IS_LONG:
+            result = one.call("approve", "--all", "-q", name)
+            assert result.code == 0, result
+            assert bottom(one.base, "d") == (1000, [])
+    finally:
+        os.system(f"rm -rf '{one.base}/d'")
+    result = one.call("discard", name)
+    assert result.code == 0, result
+    assert one.names() == []
