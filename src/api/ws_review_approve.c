@@ -123,7 +123,7 @@ static json_t *file_of(const struct workspace_approved *approved, size_t i)
 {
     const struct file_change *change = &approved->set.items[i];
     const struct approve_file *file = approved->files[i];
-    struct acceptance_verdict verdict = acceptance_judge(&approved->acceptance, change->path, change->is_binary);
+    struct acceptance_verdict verdict = decision_judge_acceptance(&approved->acceptance, change);
     json_t *one = json_pack("{s:s, s:s}", "status", workspace_verdict_name(approved->verdicts[i]), "changeType",
                             file_change_kind_name(change->kind));
     size_t prefix_len = strlen(change->path) - strlen(change->scope_path);
@@ -132,10 +132,10 @@ static json_t *file_of(const struct workspace_approved *approved, size_t i)
     ws_review_set_paths(one, approved->row.id, prefix, change->scope_path);
     if (verdict.status != ACCEPTANCE_ACCEPTED)
         json_object_set_new(one, "acceptance", json_string(acceptance_status_name(verdict.status)));
-    if (approved->verdicts[i] == WORKSPACE_VERDICT_UNACKNOWLEDGED)
+    if (file && file->outcome == APPROVE_UNACKNOWLEDGED)
         json_object_set_new(one, "acknowledge",
-                            json_pack("{s:s, s:s}", "reason", acknowledge_name(change->acknowledge), "text",
-                                      acknowledge_text(change->acknowledge)));
+                            json_pack("{s:s, s:s}", "reason", acknowledge_name(file->acknowledge), "text",
+                                      acknowledge_text(file->acknowledge)));
     if (file && file->outcome == APPROVE_CONFLICT) {
         ws_set_text(one, "reason", file->reason);
         json_object_set_new(one, "hunks", ws_review_conflict(&file->merge));

@@ -7,6 +7,7 @@
 
 #include "api/ws_json.h"
 #include "base/mem.h"
+#include "review/decision.h"
 #include "review/diff_text.h"
 #include "review/file_id.h"
 
@@ -99,7 +100,7 @@ static void set_target(json_t *object, const char *key, const char *target)
 
 static void set_acceptance(json_t *object, const struct ws_review_file *about, const struct file_change *change)
 {
-    struct acceptance_verdict verdict = acceptance_judge(about->acceptance, change->path, change->is_binary);
+    struct acceptance_verdict verdict = decision_judge_acceptance(about->acceptance, change);
     json_t *answer = json_pack("{s:s}", "status", acceptance_status_name(verdict.status));
 
     ws_set_text(answer, "reason", verdict.reason);

@@ -18,29 +18,36 @@ static const char help[] = "usage: agentfense apply NAME [PATH...] [options]\n"
                            "all changes are applied\n"
                            "the sandbox is removed. `.git` is never written.\n"
                            "\n"
+                           "  --acknowledge          also what runs later by itself: hooks, CI, editor tasks, links that lead "
+                           "out\n"
+                           "  --no-verify            although the project has hooks, which are not run for such a sandbox\n"
                            "  --force                write in spite of conflicts\n"
                            "  --keep                 keep the sandbox\n"
                            "  --json                 JSON on standard output\n"
                            "  -h, --help             this text\n"
                            "\n"
-                           "Exits with 1 when there are conflicts.\n";
+                           "Exits with 1 when nothing was written because of conflicts, of changes that nobody has "
+                           "acknowledged, or of hooks.\n";
 
 enum {
     OPT_FORCE = 1,
     OPT_KEEP,
+    OPT_ACKNOWLEDGE,
+    OPT_NO_VERIFY,
 };
 
 static const struct option long_options[] = {
     { "force", no_argument, NULL, OPT_FORCE },
     { "keep", no_argument, NULL, OPT_KEEP },
+    { "acknowledge", no_argument, NULL, OPT_ACKNOWLEDGE },
+    { "no-verify", no_argument, NULL, OPT_NO_VERIFY },
     LOCAL_LONG_OPTIONS,
 };
 
-#define EXIT_CONFLICTS 1
+#define EXIT_REFUSED 1
 
 struct apply_options {
-    bool is_forced;
-    bool keep;
+    bool is_forced, keep, acknowledges, skips_hooks;
 };
 
 /* What became of the sandbox. */
@@ -74,22 +81,26 @@ static json_t *edits_json(const struct edit_list *edits)
     return all;
 }
 
-static void print_json(const struct pick *pick, const struct approve *approve, const struct outcome *outcome)
+static void print_json(const struct pick *pick, const struct approve *approve, const struct outcome *outcome, bool is_refused)
 {
-    json_t *conflicts = json_array(), *unseen = json_array();
+    json_t *conflicts = json_array(), *unacknowledged = json_array(), *unseen = json_array();
 
-    for (size_t i = 0; i < approve->edits.count && approve->conflict_count > 0; i++) {
+    for (size_t i = 0; is_refused && i < approve->edits.count; i++) {
         const struct approve_file *file = &approve->files[i];
         if (file->outcome == APPROVE_CONFLICT)
             json_array_append_new(conflicts,
                                   json_pack("{s:o, s:s}", "path", output_json_name(file->edit->path), "reason", file->reason));
+        else if (file->outcome == APPROVE_UNACKNOWLEDGED)
+            json_array_append_new(unacknowledged, json_pack("{s:o, s:s}", "path", output_json_name(file->edit->path), "reason",
+                                                            acknowledge_name(file->acknowledge)));
     }
     for (size_t i = 0; i < approve->edits.unseen_count; i++)
         json_array_append_new(unseen, output_json_name(approve->edits.unseen[i]));
-    output_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:b}", "sandbox", pick->name, "directory",
+    output_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:b}", "sandbox", pick->name, "directory",
                           output_json_name(pick->spec->base_path), "applied",
-                          approve->conflict_count ? json_array() : edits_json(&approve->edits), "conflicts", conflicts,
-                          "unseen", unseen, "remaining", (json_int_t) outcome->remaining, "removed", outcome->is_removed));
+                          is_refused ? json_array() : edits_json(&approve->edits), "conflicts", conflicts, "unacknowledged",
+                          unacknowledged, "lacks_hooks", approve->lacks_hooks, "unseen", unseen, "remaining",
+                          (json_int_t) outcome->remaining, "removed", outcome->is_removed));
 }
 
 static void print_left(const struct edit_list *edits)
@@ -146,10 +157,12 @@ static int approve_chosen(const struct pick *pick, const struct local_call *call
     autofree struct selection_file *files = xalloc((count + 1) * sizeof(*files));
     struct selection selection = { files, count };
     struct approve_options options = { .selection = &selection, .is_forced = o->is_forced };
+    struct local_review review = LOCAL_REVIEW_NONE;
+    const struct local_review_words words = { .acknowledges = o->acknowledges, .skips_hooks = o->skips_hooks };
 
     for (size_t i = 0; i < count; i++)
         files[i].path = call->words[1 + i];
-    return approve_run(pick->delta_path, &options, approve, err);
+    return approve_run(pick->delta_path, local_review_decide(&review, &words), &options, approve, err);
 }
 
 static int apply_locked(const struct pick *pick, const struct local_call *call, struct approve *approve,
@@ -193,12 +206,12 @@ static int run_apply(const struct local_call *call, struct err *err)
     if (r < 0)
         return r;
     if (call->is_json)
-        print_json(&pick, &approve, &outcome);
+        print_json(&pick, &approve, &outcome, r > 0);
     else if (r > 0)
-        local_review_print_conflicts("apply", &approve);
+        local_review_print_refused("apply", &approve);
     else
         print_text(&pick, &approve, &outcome);
-    return r > 0 ? EXIT_CONFLICTS : EXIT_SUCCESS;
+    return r > 0 ? EXIT_REFUSED : EXIT_SUCCESS;
 }
 
 static int take(void *own, int option, struct err *err)
@@ -206,7 +219,10 @@ static int take(void *own, int option, struct err *err)
     struct apply_options *o = own;
 
     (void) err;
-    *(option == OPT_FORCE ? &o->is_forced : &o->keep) = true;
+    *(option == OPT_FORCE         ? &o->is_forced
+      : option == OPT_ACKNOWLEDGE ? &o->acknowledges
+      : option == OPT_NO_VERIFY   ? &o->skips_hooks
+                                  : &o->keep) = true;
     return 0;
 }
 

@@ -20,7 +20,7 @@ static const char help[] = APPROVE_HELP "  --json                 JSON on standa
                                         "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                                         "  -h, --help             this text\n" APPROVE_EXIT_HELP;
 
-enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_STOP };
+enum { OPT_ACKNOWLEDGE = 1, OPT_NO_VERIFY, OPT_OVERRIDE, OPT_STOP };
 
 static const struct option long_options[] = {
     { "patch", no_argument, NULL, 'p' },
@@ -28,6 +28,7 @@ static const struct option long_options[] = {
     { "dry-run", no_argument, NULL, 'n' },
     { "force", no_argument, NULL, 'f' },
     { "acknowledge", no_argument, NULL, OPT_ACKNOWLEDGE },
+    { "no-verify", no_argument, NULL, OPT_NO_VERIFY },
     { "override-acceptance", no_argument, NULL, OPT_OVERRIDE },
     { "stop", no_argument, NULL, OPT_STOP },
     { "commit", no_argument, NULL, 'c' },
@@ -36,10 +37,10 @@ static const struct option long_options[] = {
     LOCAL_LONG_OPTIONS,
 };
 
-#define EXIT_CONFLICTS 1
+#define EXIT_REFUSED 1
 
 struct approve_words {
-    bool asks, is_all, is_dry, is_forced, acknowledges, is_quiet, is_of_workspace;
+    bool asks, is_all, is_dry, is_forced, acknowledges, skips_hooks, is_quiet, is_of_workspace;
 };
 
 /* ---- what is said ---- */
@@ -58,18 +59,21 @@ static json_t *files_json(const struct approve *approve)
                         change_kind_name(file->edit->kind), "outcome", approve_outcome_name(file->outcome));
         if (file->reason)
             json_object_set_new(one, "reason", json_string(file->reason));
+        if (file->outcome == APPROVE_UNACKNOWLEDGED)
+            json_object_set_new(one, "acknowledge", json_string(acknowledge_name(file->acknowledge)));
         json_array_append_new(all, one);
     }
     return all;
 }
 
-static void print_json(const struct pick *pick, const struct approve *approve, const struct approve_words *w, size_t remaining)
+static void print_json(const struct pick *pick, const struct approve *approve, const struct approve_words *w, bool is_refused,
+                       size_t remaining)
 {
-    output_json(json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:b, s:s}", "sandbox", pick->name, "directory",
+    output_json(json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:b, s:b, s:s}", "sandbox", pick->name, "directory",
                           output_json_name(pick->spec->base_path), "files", files_json(approve), "applied",
-                          (json_int_t) (approve->conflict_count ? 0 : approve->taken_count), "conflicts",
-                          (json_int_t) approve->conflict_count, "remaining", (json_int_t) remaining, "dry_run", w->is_dry,
-                          "approval", approve->id));
+                          (json_int_t) (is_refused ? 0 : approve->taken_count), "conflicts",
+                          (json_int_t) approve->conflict_count, "remaining", (json_int_t) remaining, "lacks_hooks",
+                          approve->lacks_hooks, "dry_run", w->is_dry, "approval", approve->id));
 }
 
 static void print_text(const struct pick *pick, const struct approve *approve, const struct approve_words *w, size_t remaining)
@@ -100,34 +104,14 @@ static void print_text(const struct pick *pick, const struct approve *approve, c
 
 /* ---- the work ---- */
 
-/* 1: what is chosen must be acknowledged, and that is told. Who says yes to a change that is shown with a warning has done it. */
-static int check_words(const struct local_review *review, const struct approve_words *w)
-{
-    bool is_told = false;
-
-    for (size_t i = 0; i < review->count && !w->acknowledges && !w->asks; i++) {
-        const struct file_change *change = &review->set.items[review->places[i]];
-
-        if (change->acknowledge == ACKNOWLEDGE_NOTHING)
-            continue;
-        if (!is_told)
-            fputs("agentfense approve: nothing was written; look at these, and say --acknowledge:\n", stderr);
-        is_told = true;
-        fputs("  ", stderr);
-        output_escaped(stderr, change->path);
-        fprintf(stderr, ": %s\n", acknowledge_text(change->acknowledge));
-    }
-    return is_told;
-}
-
 /* What stays in the sandbox; of a dry run, what would. */
-static int count_left(const struct pick *pick, const struct approve *approve, bool is_dry, size_t *ret, struct err *err)
+static int count_left(const struct pick *pick, const struct approve *approve, bool would_write, size_t *ret, struct err *err)
 {
     autodone(edit_list) struct edit_list rest = EDIT_LIST_EMPTY;
     int r = pick_load_edits(pick, NULL, 0, &rest, err);
 
     *ret = edit_list_files(&rest);
-    for (size_t i = 0; is_dry && approve->conflict_count == 0 && *ret > 0 && i < approve->edits.count; i++)
+    for (size_t i = 0; would_write && *ret > 0 && i < approve->edits.count; i++)
         *ret -= edit_is_file(approve->files[i].edit) && approve->files[i].outcome == APPROVE_WHOLE;
     return r;
 }
@@ -136,25 +120,24 @@ static int write_chosen(const struct pick *pick, const struct local_call *call, 
 {
     const struct approve_words *w = call->own;
     autodone(approve) struct approve approve = APPROVE_NONE;
-    struct approve_options options = { .selection = &review->selection,
-                                       .is_forced = w->is_forced,
-                                       .is_dry = w->is_dry,
-                                       .check = local_review_check,
-                                       .cookie = review };
+    const struct local_review_words words = { .has_asked = w->asks,
+                                              .acknowledges = w->acknowledges,
+                                              .skips_hooks = w->skips_hooks };
+    struct approve_options options = { .selection = &review->selection, .is_forced = w->is_forced, .is_dry = w->is_dry };
     size_t remaining = 0;
-    int r = approve_run(pick->delta_path, &options, &approve, err);
+    int r = approve_run(pick->delta_path, local_review_decide(review, &words), &options, &approve, err);
 
-    if (r >= 0 && count_left(pick, &approve, w->is_dry, &remaining, err) < 0)
+    if (r >= 0 && count_left(pick, &approve, w->is_dry && r == 0, &remaining, err) < 0)
         r = -EIO;
     if (r < 0)
         return r;
     if (call->is_json)
-        print_json(pick, &approve, w, remaining);
+        print_json(pick, &approve, w, r > 0, remaining);
     else if (r > 0)
-        local_review_print_conflicts("approve", &approve);
+        local_review_print_refused("approve", &approve);
     else if (!w->is_quiet)
         print_text(pick, &approve, w, remaining);
-    return r > 0 ? EXIT_CONFLICTS : EXIT_SUCCESS;
+    return r > 0 ? EXIT_REFUSED : EXIT_SUCCESS;
 }
 
 static int say_nothing_to_do(const struct local_call *call)
@@ -218,7 +201,7 @@ static int run_approve(const struct local_call *call, struct err *err)
         return r;
     if (review.selection.file_count == 0 && (w->asks || review.count == 0))
         return say_nothing_to_do(call);
-    return check_words(&review, w) ? EXIT_CONFLICTS : write_chosen(&pick, call, &review, err);
+    return write_chosen(&pick, call, &review, err);
 }
 
 static int take(void *own, int option, struct err *err)
@@ -229,6 +212,7 @@ static int take(void *own, int option, struct err *err)
                  : option == 'n'             ? &w->is_dry
                  : option == 'f'             ? &w->is_forced
                  : option == OPT_ACKNOWLEDGE ? &w->acknowledges
+                 : option == OPT_NO_VERIFY   ? &w->skips_hooks
                  : option == 'q'             ? &w->is_quiet
                                              : &w->is_of_workspace;
 

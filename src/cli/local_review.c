@@ -11,7 +11,6 @@
 #include "cli/chooser.h"
 #include "cli/output.h"
 #include "review/diff_text.h"
-#include "review/expectation.h"
 #include "review/file_diff.h"
 
 void local_review_done(struct local_review *review)
@@ -19,6 +18,9 @@ void local_review_done(struct local_review *review)
     for (size_t i = 0; review->chosen && i < review->selection.file_count; i++)
         free((void *) (uintptr_t) review->chosen[i].hunk_ids);
     free(review->chosen);
+    free(review->acknowledged);
+    free(review->expected);
+    free(review->texts);
     free(review->places);
     json_decref(review->files);
     change_set_done(&review->set);
@@ -171,6 +173,20 @@ static const char **chosen_ids(const json_t *file, const struct choice *choice, 
     return ids;
 }
 
+/* A directory that is selected means all in it: so it is only with all that was asked about. A file brings the directories that it needs. */
+static bool is_taken(const struct local_review *review, const struct choice_list *choices, size_t i)
+{
+    const struct file_change *change = &review->set.items[review->places[i]];
+    size_t len = strlen(change->scope_path);
+
+    for (size_t k = 0; change->is_dir && choices->items[i].taken > 0 && k < choices->count; k++) {
+        const char *path = review->set.items[review->places[k]].scope_path;
+        if (strncmp(path, change->scope_path, len) == 0 && path[len] == '/' && !choices->items[k].is_whole)
+            return false;
+    }
+    return choices->items[i].taken > 0;
+}
+
 int local_review_ask(struct local_review *review, struct err *err)
 {
     autodone(choice_list) struct choice_list choices = { 0 };
@@ -186,7 +202,7 @@ int local_review_ask(struct local_review *review, struct err *err)
         const struct choice *choice = &choices.items[i];
         struct selection_file *file = &review->chosen[count];
 
-        if (choice->taken == 0)
+        if (!is_taken(review, &choices, i))
             continue;
         file->path = review->set.items[review->places[i]].scope_path;
         if (!choice->is_whole)
@@ -197,34 +213,79 @@ int local_review_ask(struct local_review *review, struct err *err)
     return 0;
 }
 
-int local_review_check(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
-                       struct err *err)
-{
-    struct local_review *review = cookie;
-    const struct file_change *change = change_set_find_scoped(&review->set, edit->path);
-    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
+/* ---- the decision ---- */
 
-    if (!change || !change->is_hashed || !selection_hunks_of(&review->selection, edit))
-        return 1;
-    change_hash_text(change->hash, hash);
-    standing_text(&change->standing, standing);
-    struct expectation one = { edit->path, hash, standing };
-    return expectation_check(list, edit, re, &(struct expectation_list){ &one, 1, false }, err);
+/* What was answered with a yes was shown, with its warning if it has one. */
+static void add_answers(struct local_review *review)
+{
+    size_t count = review->selection.file_count;
+
+    review->acknowledged = xalloc((count + 1) * sizeof(*review->acknowledged));
+    review->expected = xalloc((count + 1) * sizeof(*review->expected));
+    review->texts = xalloc((count + 1) * sizeof(*review->texts));
+    for (size_t i = 0; i < count; i++) {
+        const struct selection_file *file = &review->chosen[i];
+        const struct file_change *change = change_set_find_scoped(&review->set, file->path);
+        struct local_review_text *text = &review->texts[i];
+
+        review->acknowledged[review->decision.acknowledged_count++] = file->path;
+        if (change->is_dir || !change->is_hashed)
+            continue;
+        change_hash_text(change->hash, text->hash);
+        standing_text(&change->standing, text->standing);
+        review->expected[review->shown.count++] =
+            (struct expectation){ file->path, text->hash, file->hunk_id_count > 0 ? text->standing : NULL };
+    }
+    expectation_sort(review->expected, review->shown.count);
+    review->shown.items = review->expected;
+    review->shown.is_complete = true;
+    review->decision.acknowledged = review->acknowledged;
 }
 
-void local_review_print_conflicts(const char *verb, const struct approve *approve)
+const struct decision *local_review_decide(struct local_review *review, const struct local_review_words *words)
 {
-    if (approve->conflict_count > 0)
-        fprintf(stderr, "agentfense %s: %zu conflict%s, nothing was written; --force writes in spite of %s\n", verb,
-                approve->conflict_count, approve->conflict_count == 1 ? "" : "s", approve->conflict_count == 1 ? "it" : "them");
+    static const struct acceptance anything = { 0 };
+
+    review->decision = (struct decision){ .acceptance = &anything,
+                                          .acknowledges_all = words->acknowledges,
+                                          .shown = &review->shown,
+                                          .hooks = words->skips_hooks ? DECISION_HOOKS_WAIVED : DECISION_HOOKS_UNTRIED };
+    review->shown = EXPECTATION_ANYTHING;
+    if (words->has_asked)
+        add_answers(review);
+    return &review->decision;
+}
+
+/* ---- refusals ---- */
+
+static void print_heading(const char *verb, const struct approve *approve)
+{
+    size_t count = approve->conflict_count;
+
+    fprintf(stderr, "agentfense %s: ", verb);
+    if (approve->unacknowledged_count > 0)
+        fputs("nothing was written; look at these, and say --acknowledge:\n", stderr);
+    else if (count > 0)
+        fprintf(stderr, "%zu conflict%s, nothing was written; --force writes in spite of %s\n", count, count == 1 ? "" : "s",
+                count == 1 ? "it" : "them");
+    else if (approve->stale_count + approve->unshown_count > 0)
+        fputs("nothing was written; look at it again\n", stderr);
     else
-        fprintf(stderr, "agentfense %s: nothing was written; look at it again\n", verb);
+        fputs("nothing was written; the project has hooks (" DECISION_HOOKS_FILE
+              "), and for a sandbox of 'agentfense run' they "
+              "are not run: run them yourself, and say --no-verify\n",
+              stderr);
+}
+
+void local_review_print_refused(const char *verb, const struct approve *approve)
+{
+    print_heading(verb, approve);
     for (size_t i = 0; i < approve->edits.count; i++) {
         const struct approve_file *file = &approve->files[i];
-        if (file->outcome != APPROVE_CONFLICT && file->outcome != APPROVE_STALE)
+        if (file->outcome < APPROVE_CONFLICT)
             continue;
         fputs("  ", stderr);
         output_escaped(stderr, file->edit->path);
-        fprintf(stderr, ": %s\n", file->reason);
+        fprintf(stderr, ": %s\n", file->outcome == APPROVE_UNACKNOWLEDGED ? acknowledge_text(file->acknowledge) : file->reason);
     }
 }

@@ -17,6 +17,23 @@ struct local_review {
     json_t *files;                 /* owned: with local_review_ask() */
     struct selection_file *chosen; /* owned */
     struct selection selection;
+
+    /* What it is decided with, by local_review_decide(). */
+    struct decision decision;
+    const char **acknowledged;       /* owned array of borrowed paths */
+    struct expectation *expected;    /* owned */
+    struct local_review_text *texts; /* owned: what the expectations borrow from */
+    struct expectation_list shown;
+};
+
+struct local_review_text {
+    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
+};
+
+/* What the options say. */
+struct local_review_words {
+    bool has_asked; /* by local_review_ask() */
+    bool acknowledges, skips_hooks;
 };
 
 #define LOCAL_REVIEW_NONE ((struct local_review){ .set = CHANGE_SET_EMPTY })
@@ -31,9 +48,8 @@ void local_review_take_all(struct local_review *review, bool by_name);
 /* A person says which. -ECANCELED. */
 int local_review_ask(struct local_review *review, struct err *err);
 
-/* An approve_check_fn, with the review as its cookie: of files that are taken by hunk, the hunks must be those that were shown. */
-int local_review_check(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
-                       struct err *err);
+/* About what is selected. Borrows from the review: after a person was asked only what was shown then, and otherwise whatever there is. */
+const struct decision *local_review_decide(struct local_review *review, const struct local_review_words *words);
 
 /* Why nothing of it was written, on standard error. */
-void local_review_print_conflicts(const char *verb, const struct approve *approve);
+void local_review_print_refused(const char *verb, const struct approve *approve);

@@ -48,7 +48,7 @@
     "  --acknowledge          also what runs later by itself: hooks, CI, editor tasks, links that lead out\n"                  \
     "  --override-acceptance  workspaces: also what their rules of acceptance leave out\n"                                     \
     "  --verify               workspaces, with --dry-run: run the hooks all the same\n"                                        \
-    "  --no-verify            workspaces: do not run the hooks; for administrators\n"                                          \
+    "  --no-verify            do not run the project's hooks; of workspaces for administrators\n"                              \
     "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"         \
     "  -c, --commit           workspaces: commit what was written, and nothing else that is staged\n"                          \
     "  -m, --message TEXT     workspaces: the message of the commit\n"                                                         \

@@ -17,7 +17,8 @@
 
 const char *approve_outcome_name(enum approve_outcome outcome)
 {
-    static const char *const names[] = { "applied", "partly", "nothing", "conflict", "stale" };
+    static const char *const names[] = { "applied", "partly",    "nothing",        "conflict",
+                                         "stale",   "not_shown", "unacknowledged", "not_accepted" };
 
     return names[outcome];
 }
@@ -154,6 +155,7 @@ int approve_tidy(const char *delta_path, struct err *err)
 /* ---- a run ---- */
 
 struct approval {
+    const struct decision *decision;
     const struct approve_options *options;
     struct approve *out;
     struct approve_locks *locks;
@@ -161,22 +163,81 @@ struct approval {
     struct landing *landing;
 };
 
+static int check_acceptance(struct approval *a, struct err *err)
+{
+    struct approve *out = a->out;
+
+    for (size_t i = 0; i < out->edits.count; i++) {
+        int r = decision_accepts(a->decision, &out->edits, &out->edits.items[i], err);
+        if (r < 0)
+            return r;
+        if (r > 0)
+            continue;
+        out->files[i].outcome = APPROVE_UNACCEPTED;
+        out->unaccepted_count++;
+    }
+    return out->unaccepted_count > 0;
+}
+
+static int check_acknowledged(struct approval *a, const char *delta_path, struct err *err)
+{
+    const struct change_set_options options = { .prefix = a->decision->prefix, .without_renames = true };
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
+    struct approve *out = a->out;
+    int r = a->decision->acknowledges_all ? 1 : change_set_load(delta_path, &options, &set, err);
+
+    if (r != 0)
+        return r < 0 ? r : 0;
+    for (size_t i = 0; i < out->edits.count; i++) {
+        struct approve_file *file = &out->files[i];
+        const struct file_change *change = change_set_find_scoped(&set, file->edit->path);
+        if (!change) {
+            autofree char *shown = landing_quote(file->edit->path);
+            return err_set(err, ERR_ABORTED, -ESTALE, "%s is being changed; try again", shown);
+        }
+        file->acknowledge = decision_lacks(a->decision, change);
+        if (file->acknowledge == ACKNOWLEDGE_NOTHING)
+            continue;
+        file->outcome = APPROVE_UNACKNOWLEDGED;
+        out->unacknowledged_count++;
+    }
+    return out->unacknowledged_count > 0;
+}
+
 static int judge_all(struct approval *a, struct err *err)
 {
     struct approve *out = a->out;
 
-    out->files = xalloc((out->edits.count + 1) * sizeof(*out->files));
     a->takings = xalloc((out->edits.count + 1) * sizeof(*a->takings));
     for (size_t i = 0; i < out->edits.count; i++) {
         struct approve_file *file = &out->files[i];
-        int r = taking_make(&out->edits, &out->edits.items[i], a->options, file, &a->takings[i], err);
+        int r = taking_make(&out->edits, &out->edits.items[i], a->decision, a->options, file, &a->takings[i], err);
         if (r < 0)
             return r;
         out->conflict_count += file->outcome == APPROVE_CONFLICT;
         out->stale_count += file->outcome == APPROVE_STALE;
+        out->unshown_count += file->outcome == APPROVE_UNSHOWN;
+        out->lost_hunk_count += file->has_lost_hunk;
         out->taken_count += file->outcome == APPROVE_WHOLE || file->outcome == APPROVE_PARTLY;
     }
-    return 0;
+    if (out->taken_count > 0)
+        out->lacks_hooks = decision_lacks_hooks(a->decision, a->locks->base_fd);
+    return out->conflict_count + out->stale_count + out->unshown_count > 0 || out->lacks_hooks;
+}
+
+/* All edits by one check before the next: who has to be told of a refusal is told of all that are refused for the same reason. */
+static int check_decision(struct approval *a, const char *delta_path, struct err *err)
+{
+    struct approve *out = a->out;
+    int r;
+
+    out->files = xalloc((out->edits.count + 1) * sizeof(*out->files));
+    for (size_t i = 0; i < out->edits.count; i++)
+        out->files[i] = (struct approve_file){ .edit = &out->edits.items[i], .outcome = APPROVE_NOTHING };
+    r = check_acceptance(a, err);
+    if (r == 0)
+        r = check_acknowledged(a, delta_path, err);
+    return r == 0 ? judge_all(a, err) : r;
 }
 
 /* A directory that is there stays in the delta: nothing of it shows, and dropping it would drop what is left in it. */
@@ -335,15 +396,13 @@ static int run_locked(struct approval *a, const char *delta_path, struct err *er
 
     if (r < 0)
         return r;
-    r = judge_all(a, err);
-    if (r < 0)
+    r = check_decision(a, delta_path, err);
+    if (r != 0)
         return r;
-    if (a->out->conflict_count + a->out->stale_count > 0)
-        return 1;
     list_drops(a->out);
     rehearsal_digest(&a->out->edits, a->takings, a->out->digest);
     /* Under the locks: nobody who keeps to them comes between this and the landing, which checks every file once more. */
-    if (a->options->expected && memcmp(a->options->expected, a->out->digest, IMAGE_HASH_BYTES) != 0)
+    if (a->decision->hooks == DECISION_HOOKS_TRIED && memcmp(a->decision->tried, a->out->digest, IMAGE_HASH_BYTES) != 0)
         return err_set(err, ERR_ABORTED, -ESTALE, "what would be written is not what was tried before; nothing was changed");
     if (a->options->is_dry && a->options->forecast)
         r = foretell_all(a, err);
@@ -363,10 +422,11 @@ static void give_ground(struct taking *taking, struct approve_file *file)
     file->ground_mode = taking->ground.mode;
 }
 
-int approve_run(const char *delta_path, const struct approve_options *options, struct approve *ret, struct err *err)
+int approve_run(const char *delta_path, const struct decision *decision, const struct approve_options *options,
+                struct approve *ret, struct err *err)
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
-    struct approval a = { .options = options, .out = ret, .locks = &locks };
+    struct approval a = { .decision = decision, .options = options, .out = ret, .locks = &locks };
     int r;
 
     *ret = APPROVE_NONE;

@@ -1,8 +1,8 @@
 /*
  * Writing what was reviewed of a delta into its base: all, files, or hunks of files, and the rest stays where it is.
  *
- * Each chosen edit is reconciled with the project (reconcile.h). One conflict, or one change that is not any more what was reviewed,
- * means that nothing is written. Then all of it lands as one transaction (landing.h), whose record is kept in
+ * Each chosen edit must be covered by the decision (decision.h): accepted, acknowledged, shown, tried by the hooks. Then it is reconciled with
+ * the project (reconcile.h). One edit that is refused, or one conflict, means that nothing is written. Then all of it lands as one transaction (landing.h), whose record is kept in
  * <delta>/meta/approvals/<id> and can be undone.
  *
  * A delta is not rewritten for what was taken from it. Its diary gets a line per path with the new ground, such that merging on it
@@ -15,13 +15,10 @@
 
 #include "base/id.h"
 #include "review/contribution.h"
+#include "review/decision.h"
 #include "review/landing.h"
 #include "review/reconcile.h"
 #include "review/selection.h"
-
-/* Whether the change is what was reviewed, as it was reconciled with the project now. 1 yes, 0 no, or -errno. */
-typedef int (*approve_check_fn)(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
-                                struct err *err);
 
 /* What would be changed in a file; `path` from the base, the contribution's own is the callee's to set. 0 or -errno. */
 typedef int (*approve_forecast_fn)(const char *path, struct contribution *contribution, void *cookie);
@@ -36,34 +33,35 @@ struct approve_forecast {
 
 struct approve_options {
     const struct selection *selection; /* NULL: all */
-    bool is_forced;                    /* conflicts and stale changes are overridden, except for files the agent never saw */
+    bool is_forced;                    /* conflicts are overridden, except for files the agent never saw */
     bool is_dry;                       /* the same answer, and nothing is written */
-    bool is_held;           /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
-    bool is_dropping;       /* the caller will drop what was taken whole: no copy of it is kept as ground */
-    approve_check_fn check; /* NULL: whatever is there is meant */
-    void *cookie;
+    bool is_held;              /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
+    bool is_dropping;          /* the caller will drop what was taken whole: no copy of it is kept as ground */
     const char *rehearse_path; /* of a dry run: where a delta is made of what would be written (rehearsal.h); NULL: nowhere */
     const struct approve_forecast *forecast; /* NULL: of none */
     const char *id; /* what its record shall be called, by which it can be told later whether it was done; NULL: whatever */
-    const uint8_t
-        *expected; /* the digest of that, when it was rehearsed: nothing else is written (-ESTALE); NULL: whatever it is */
 };
 
 enum approve_outcome {
-    APPROVE_WHOLE,    /* all of the change is in the project, or would be */
-    APPROVE_PARTLY,   /* the chosen hunks are */
-    APPROVE_NOTHING,  /* it is as the project has it already, or no hunk was chosen */
-    APPROVE_CONFLICT, /* `reason` says why */
-    APPROVE_STALE,    /* it is not what was reviewed */
+    APPROVE_WHOLE,          /* all of the change is in the project, or would be */
+    APPROVE_PARTLY,         /* the chosen hunks are */
+    APPROVE_NOTHING,        /* it is as the project has it already, or no hunk was chosen */
+    APPROVE_CONFLICT,       /* `reason` says why */
+    APPROVE_STALE,          /* it is not what was shown */
+    APPROVE_UNSHOWN,        /* it was never shown */
+    APPROVE_UNACKNOWLEDGED, /* `acknowledge` says what for */
+    APPROVE_UNACCEPTED,
 };
 
 struct approve_file {
     const struct edit *edit; /* of `edits` */
     enum approve_outcome outcome;
     enum reconcile_state state;
-    const char *reason;             /* of a conflict */
+    const char *reason;             /* of a conflict, and of what is stale */
+    enum acknowledge acknowledge;   /* APPROVE_UNACKNOWLEDGED */
     struct threeway merge;          /* of a conflict in text: its hunks */
     size_t hunk_count, hunks_taken; /* where hunks were asked for */
+    bool has_lost_hunk;             /* of APPROVE_STALE: a hunk that was named is not there any more */
     struct buf ground;              /* of hunks: what the rest of them stands on from now on */
     mode_t ground_mode;
 };
@@ -71,7 +69,9 @@ struct approve_file {
 struct approve {
     struct edit_list edits;     /* what was chosen */
     struct approve_file *files; /* owned; one for each edit */
-    size_t conflict_count, stale_count;
+    size_t conflict_count, stale_count, unshown_count, unacknowledged_count, unaccepted_count;
+    size_t lost_hunk_count;           /* of the stale: files that have other hunks than those that were named */
+    bool lacks_hooks;                 /* the project has hooks, and nobody ran them */
     size_t taken_count;               /* WHOLE and PARTLY */
     uint8_t digest[IMAGE_HASH_BYTES]; /* of all that is written, or would be; after 0 */
     char id[ID_TEXT_MAX];             /* of the record; empty if nothing was written */
@@ -81,9 +81,11 @@ struct approve {
 
 #define APPROVE_NONE ((struct approve){ .edits = EDIT_LIST_EMPTY })
 
-/* 0: done, or it would be. 1: conflicts or stale changes, nothing was written. -EBUSY: the delta is in use, or somebody else writes to
- * the same project. `ret` is filled also on failure. */
-int approve_run(const char *delta_path, const struct approve_options *options, struct approve *ret, struct err *err);
+/* 0: done, or it would be. 1: something is refused or in conflict, as `ret` says, and nothing was written. What is not accepted is told before what is not
+ * acknowledged, and that before all else. -ESTALE: it is not what the hooks tried. -EBUSY: the delta is in use, or somebody else writes to the
+ * same project. `ret` is filled also on failure. */
+int approve_run(const char *delta_path, const struct decision *decision, const struct approve_options *options,
+                struct approve *ret, struct err *err);
 void approve_done(struct approve *approve);
 
 /* Finishes or takes back what was cut short, and removes what it left behind. To be called when a service starts; each run does it too.

@@ -21,8 +21,8 @@ struct taking {
 };
 
 /* Reconciles the edit and says what to do. Fills `file` and, unless it is refused, `ret`. */
-int taking_make(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
-                struct approve_file *file, struct taking *ret, struct err *err);
+int taking_make(const struct edit_list *list, const struct edit *edit, const struct decision *decision,
+                const struct approve_options *options, struct approve_file *file, struct taking *ret, struct err *err);
 void taking_done(struct taking *taking);
 
 /* What must not move while we look at it and then write. */

@@ -191,6 +191,7 @@ static int choose(const struct selection_file *wanted, const struct hunk_list *h
     if (r == -ESTALE) {
         file->outcome = APPROVE_STALE;
         file->reason = "has no such hunk any more";
+        file->has_lost_hunk = true;
         return 0;
     }
     if (r < 0 && err)
@@ -240,23 +241,18 @@ static int take_hunks(const struct edit_list *list, const struct edit *edit, con
 
 /* ---- one edit ---- */
 
-static int is_as_reviewed(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
-                          const struct reconcile *re, struct err *err)
-{
-    return options->check && !options->is_forced ? options->check(list, edit, re, options->cookie, err) : 1;
-}
-
-static int take(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
-                struct reconcile *re, struct approve_file *file, struct taking *taking, struct err *err)
+static int take(const struct edit_list *list, const struct edit *edit, const struct decision *decision,
+                const struct approve_options *options, struct reconcile *re, struct approve_file *file, struct taking *taking,
+                struct err *err)
 {
     const struct selection_file *hunks = options->selection ? selection_hunks_of(options->selection, edit) : NULL;
-    int r = is_as_reviewed(list, edit, options, re, err);
+    int r = decision_has_shown(decision, list, edit, re, err);
 
     if (r < 0)
         return r;
-    if (r == 0) {
-        file->outcome = APPROVE_STALE;
-        file->reason = "has changed since it was reviewed";
+    if (r != DECISION_SHOWN) {
+        file->outcome = r == DECISION_NOT_SHOWN ? APPROVE_UNSHOWN : APPROVE_STALE;
+        file->reason = r == DECISION_NOT_SHOWN ? "was not shown" : "has changed since it was reviewed";
         return 0;
     }
     /* The hunks that are shown of a conflict lead from another text than the project's: force takes the file, or nothing of it. */
@@ -274,15 +270,14 @@ static int take(const struct edit_list *list, const struct edit *edit, const str
     return 0;
 }
 
-int taking_make(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
-                struct approve_file *file, struct taking *ret, struct err *err)
+int taking_make(const struct edit_list *list, const struct edit *edit, const struct decision *decision,
+                const struct approve_options *options, struct approve_file *file, struct taking *ret, struct err *err)
 {
     autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
     int r = reconcile_make(list, edit, THREEWAY_NONE, &re, err);
 
-    *file = (struct approve_file){ .edit = edit, .outcome = APPROVE_NOTHING };
     if (r < 0)
         return r;
     file->state = re.state;
-    return take(list, edit, options, &re, file, ret, err);
+    return take(list, edit, decision, options, &re, file, ret, err);
 }

@@ -17,9 +17,10 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "review/decision.h"
 
 #define HOOKS_MAX 16 /* of each place */
-#define HOOK_FILE ".agentfense/hooks.json"
+#define HOOK_FILE DECISION_HOOKS_FILE
 #define HOOK_FILE_BYTES_MAX ((size_t) 256 << 10)
 #define HOOK_TIMEOUT_NS ((int64_t) 300 * 1000000000)
 #define HOOK_TIMEOUT_MAX_NS ((int64_t) 3600 * 1000000000)

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "review/expectation.h"
 #include "service/workspace_commit.h"
 #include "service/workspace_commit_forecast.h"
 #include "service/workspace_review_int.h"
@@ -66,6 +65,12 @@ static enum workspace_verdict verdict_of(enum approve_outcome outcome)
         return WORKSPACE_VERDICT_NOTHING;
     case APPROVE_CONFLICT:
         return WORKSPACE_VERDICT_CONFLICT;
+    case APPROVE_UNSHOWN:
+        return WORKSPACE_VERDICT_UNSHOWN;
+    case APPROVE_UNACKNOWLEDGED:
+        return WORKSPACE_VERDICT_UNACKNOWLEDGED;
+    case APPROVE_UNACCEPTED:
+        return WORKSPACE_VERDICT_REFUSED;
     default:
         return WORKSPACE_VERDICT_STALE;
     }
@@ -120,51 +125,34 @@ static int run_patiently(const struct approving *a, const struct approve_options
             nanosleep(&(struct timespec){ .tv_nsec = BUSY_WAIT_NS }, NULL);
         *err = ERR_NONE;
         approve_done(ret);
-        r = approve_run(a->still->delta_path, options, ret, err);
+        r = approve_run(a->still->delta_path, &a->decision.given, options, ret, err);
     }
     if (r == -EBUSY)
         err->code = ERR_ABORTED;
     return r;
 }
 
-struct unchanged {
-    struct seen seen;
-    const struct selection *selection; /* borrowed */
-};
-
-/* Whoever was stopped for it may have written between the last look and the end. `""` is what a rename takes away. */
-static int check_unchanged(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, void *cookie,
-                           struct err *err)
+/* What is refused before anything is reconciled leaves the rest undecided. */
+static void judge_refused(struct approving *a)
 {
-    const struct unchanged *expected = cookie;
-    const struct seen_one *shown = seen_find(&expected->seen, edit->path);
+    struct workspace_approved *out = a->out;
 
-    if (!edit_is_file(edit))
-        return 1;
-    if (!shown || !*shown->hash)
-        return shown && edit->now == 0;
-    bool is_by_hunk = selection_hunks_of(expected->selection, edit);
-    struct expectation one = { edit->path, shown->hash, is_by_hunk ? shown->standing : NULL };
-    return expectation_check(list, edit, re, &(struct expectation_list){ .items = &one, .count = 1 }, err);
-}
-
-static void list_expected(const struct change_set *set, struct seen *ret)
-{
-    for (size_t i = 0; i < set->count; i++) {
-        struct seen_one now = seen_as(&set->items[i]), gone = { 0 };
-
-        if (!set->items[i].is_dir)
-            seen_add(ret, set->items[i].scope_path, &now);
-        if (set->items[i].from)
-            seen_add(ret, set->items[i].from->path, &gone);
+    for (size_t i = 0; i < out->set.count; i++) {
+        const struct file_change *change = &out->set.items[i];
+        const struct approve_file *file = file_of(&out->approve, change->scope_path),
+                                  *from = change->from ? file_of(&out->approve, change->from->path) : NULL;
+        if (from && (!file || file->outcome < APPROVE_CONFLICT))
+            file = from;
+        if (!file || file->outcome < APPROVE_CONFLICT)
+            continue;
+        out->files[i] = file;
+        out->verdicts[i] = verdict_of(file->outcome);
     }
-    seen_sort(ret);
 }
 
 static int run(struct approving *a, bool is_dry, struct err *err)
 {
-    struct workspace_approved *out = a->out;
-    struct unchanged expected = { .selection = &a->chosen.selection };
+    struct approve *approve = &a->out->approve;
     struct approve_options options = {
         .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
         .is_forced = a->request->is_forced,
@@ -173,32 +161,20 @@ static int run(struct approving *a, bool is_dry, struct err *err)
         .is_held = still_is_locked(a->still),
         .is_dropping = !a->ends && still_can_drop(a->still),
         .rehearse_path = is_dry && !a->was_tried ? a->box.staged_path : NULL,
-        .expected = a->was_tried ? a->tried : NULL,
     };
     int r;
 
-    if (!is_dry && !a->request->is_forced) {
-        list_expected(&out->set, &expected.seen);
-        options.check = check_unchanged;
-        options.cookie = &expected;
-    }
-    r = run_patiently(a, &options, &out->approve, err);
-    seen_done(&expected.seen);
+    a->decision.given.hooks = a->was_tried ? DECISION_HOOKS_TRIED : DECISION_HOOKS_WAIVED;
+    a->decision.given.tried = a->tried;
+    r = run_patiently(a, &options, approve, err);
     if (r == -ESTALE && a->was_tried)
         return err_because(err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"),
                            "DIFF_STALE");
-    if (r >= 0)
+    if (r > 0 && approve->unaccepted_count + approve->unacknowledged_count > 0)
+        judge_refused(a);
+    else if (r >= 0)
         judge(a);
-    if (r <= 0)
-        return r;
-    if (out->approve.conflict_count > 0)
-        return approving_refuse(err, ERR_FAILED_PRECONDITION, "CONFLICTS", out->approve.conflict_count,
-                                "cannot be applied: the project has changed there, too");
-    /* Without a check only hunks that are not there any more are stale. */
-    if (is_dry)
-        return approving_refuse(err, ERR_ABORTED, "HUNK_UNKNOWN", out->approve.stale_count,
-                                "have other hunks than those that are named");
-    return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", out->approve.stale_count, "were changed meanwhile");
+    return r > 0 ? approving_tell_refused(a, is_dry, err) : r;
 }
 
 /* Nothing may change from here on. If it could until now, because it was not held or ends with this approval, what was written meanwhile
@@ -347,6 +323,11 @@ static int prepare(struct approving *a, struct err *err)
         r = run(a, true, err);
     else if (r == 0)
         judge(a);
+    /* The verdicts say which changes those are; whatever else is wrong with them comes second. */
+    if (a->decision.is_other_diff && a->out->approve.unaccepted_count + a->out->approve.unacknowledged_count == 0) {
+        *err = ERR_NONE;
+        r = approving_tell_refused(a, true, err);
+    }
     if (r == 0 && a->request->creates_commit)
         r = check_commit(a, err);
     return r;
@@ -393,6 +374,7 @@ static int begin_again(struct approving *a, const char *id, struct err *err)
 
     a->out->hooks = (struct hook_results){ 0 };
     chosen_done(&a->chosen);
+    approving_decision_done(&a->decision);
     workspace_approved_done(a->out);
     a->out->hooks = hooks;
     a->out->applied_ns = clock_wall_ns();
@@ -433,6 +415,7 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
     r = approve(&a, id, err);
     bool has_ended = r == 0 && !ret->was_approved_before && !request->is_dry && still.row.status == WORKSPACE_STATUS_APPROVED;
     chosen_done(&a.chosen);
+    approving_decision_done(&a.decision);
     hook_list_done(&a.hooks);
     hook_box_done(&a.box);
     if (still.row.id) {

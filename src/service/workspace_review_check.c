@@ -1,5 +1,6 @@
-/* What of a sandbox's changes is chosen, and may be applied. */
+/* What of a sandbox's changes is chosen, and what was decided about it, as the request has it. Whether that will do is for approve_run() to say. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -41,86 +42,62 @@ int approving_refuse(struct err *err, enum err_code code, const char *reason, si
         reason);
 }
 
-static int check_acceptance(struct approving *a, struct err *err)
+/* ---- acceptance ---- */
+
+/* Who approves all means all that its acceptance lets in. What is named and not let in is refused, by approve_run(). */
+static void skip_unaccepted(struct approving *a)
 {
     struct workspace_approved *out = a->out;
-    size_t refused = 0;
 
-    for (size_t i = 0; !a->request->overrides_acceptance && i < out->set.count; i++) {
+    for (size_t i = 0; a->chosen.is_all && !a->request->overrides_acceptance && i < out->set.count; i++) {
         const struct file_change *change = &out->set.items[i];
-        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT ||
-            acceptance_judge(&out->acceptance, change->path, change->is_binary).status == ACCEPTANCE_ACCEPTED)
+        if (change->is_dir || decision_judge_acceptance(&out->acceptance, change).status == ACCEPTANCE_ACCEPTED)
             continue;
-        refused += !a->chosen.is_all;
-        out->verdicts[i] = a->chosen.is_all ? WORKSPACE_VERDICT_SKIPPED : WORKSPACE_VERDICT_REFUSED;
+        out->verdicts[i] = WORKSPACE_VERDICT_SKIPPED;
         a->chosen.items[i] = CHOOSING_NOT;
     }
-    return refused ? approving_refuse(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", refused,
-                                      "may not be applied by the sandbox's acceptance")
-                   : 0;
+}
+
+/* ---- acknowledgement ---- */
+
+static bool names(const char *word, const struct approving *a, const struct file_change *change)
+{
+    char id[FILE_ID_LEN + 1] = "";
+
+    file_id_make(a->still->row.id, change->scope_path, id);
+    return strcmp(word, change->path) == 0 || strcmp(word, change->scope_path) == 0 || strcasecmp(word, id) == 0;
 }
 
 static bool is_acknowledged(const struct approving *a, const struct file_change *change)
 {
-    const struct workspace_approval *request = a->request;
-    char id[FILE_ID_LEN + 1] = "";
-
-    file_id_make(a->still->row.id, change->scope_path, id);
-    for (size_t i = 0; i < request->acknowledged_count; i++) {
-        const char *word = request->acknowledged[i];
-        if (strcmp(word, acknowledge_name(change->acknowledge)) == 0 || strcmp(word, change->path) == 0 ||
-            strcmp(word, change->scope_path) == 0 || strcasecmp(word, id) == 0)
+    for (size_t i = 0; i < a->request->acknowledged_count; i++)
+        if (names(a->request->acknowledged[i], a, change))
             return true;
-    }
-    return request->acknowledges_all;
+    return false;
 }
 
-static int check_acknowledged(struct approving *a, struct err *err)
+static void take_acknowledged(struct approving *a)
 {
-    size_t missing = 0;
+    const struct workspace_approval *request = a->request;
+    struct decision *decision = &a->decision.given;
+    const struct change_set *set = &a->out->set;
 
-    for (size_t i = 0; i < a->out->set.count; i++) {
-        const struct file_change *change = &a->out->set.items[i];
-        if (a->chosen.items[i] == CHOOSING_NOT || change->acknowledge == ACKNOWLEDGE_NOTHING || is_acknowledged(a, change))
+    decision->acknowledges_all = request->acknowledges_all;
+    a->decision.acknowledged = xalloc((request->acknowledged_count + 2 * set->count + 1) * sizeof(*a->decision.acknowledged));
+    decision->acknowledged = a->decision.acknowledged;
+    for (size_t i = 0; i < request->acknowledged_count; i++)
+        a->decision.acknowledged[decision->acknowledged_count++] = request->acknowledged[i];
+    for (size_t i = 0; request->acknowledged_count > 0 && i < set->count; i++) {
+        const struct file_change *change = &set->items[i];
+        if (!is_acknowledged(a, change))
             continue;
-        a->out->verdicts[i] = WORKSPACE_VERDICT_UNACKNOWLEDGED;
-        missing++;
+        a->decision.acknowledged[decision->acknowledged_count++] = change->scope_path;
+        if (change->from)
+            a->decision.acknowledged[decision->acknowledged_count++] = change->from->path;
     }
-    return missing ? approving_refuse(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", missing,
-                                      "may do something on this host by themselves")
-                   : 0;
 }
 
-/* The hash of a file that could not be read is nobody's. Of which hunks are to be taken, its hunks must be those that were shown. */
-static bool is_as_shown(const struct seen_one *shown, const struct file_change *change, enum choosing choosing)
-{
-    struct seen_one now = seen_as(change);
-
-    return *now.hash && strcasecmp(shown->hash, now.hash) == 0 &&
-           (choosing != CHOOSING_HUNKS || strcasecmp(shown->standing, now.standing) == 0);
-}
-
-static int check_shown(struct approving *a, struct err *err)
-{
-    autodone(seen) struct seen seen = { 0 };
-    size_t stale = 0, unshown = 0;
-    int r = seen_load(a->still->dir_fd, &seen, err);
-
-    for (size_t i = 0; r == 0 && i < a->out->set.count; i++) {
-        const struct file_change *change = &a->out->set.items[i];
-        const struct seen_one *shown = seen_find(&seen, change->scope_path);
-
-        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT || (shown && is_as_shown(shown, change, a->chosen.items[i])))
-            continue;
-        a->out->verdicts[i] = shown ? WORKSPACE_VERDICT_STALE : WORKSPACE_VERDICT_UNSHOWN;
-        *(shown ? &stale : &unshown) += 1;
-    }
-    if (r < 0 || stale + unshown == 0)
-        return r;
-    if (stale == 0 && seen.count == 0)
-        return approving_refuse(err, ERR_ABORTED, "DIFF_NOT_SERVED", unshown, "nobody has looked at");
-    return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", stale + unshown, "were made or changed since the diff was shown");
-}
+/* ---- what was shown ---- */
 
 static const char *hash_given(const struct approving *a, const struct file_change *change)
 {
@@ -134,57 +111,128 @@ static const char *hash_given(const struct approving *a, const struct file_chang
     return hash;
 }
 
-/* What the caller says to have seen, whatever anybody else was shown. */
-static int check_hashes(struct approving *a, struct err *err)
+/* What the caller says to have seen, whatever anybody else was shown; else what all of diffHash names; else what was shown last. */
+static const struct seen_one *shown_of(struct approving *a, size_t i)
 {
-    size_t stale = 0;
+    const struct file_change *change = &a->out->set.items[i];
+    struct seen_one *shown = &a->decision.shown[i];
+    const char *given;
 
-    for (size_t i = 0; i < a->out->set.count; i++) {
-        const struct file_change *change = &a->out->set.items[i];
-        struct seen_one shown = { 0 };
-
-        if (change->is_dir || a->chosen.items[i] == CHOOSING_NOT)
-            continue;
-        const char *given = hash_given(a, change);
-        if (given && seen_parse(given, &shown) && is_as_shown(&shown, change, a->chosen.items[i]))
-            continue;
-        a->out->verdicts[i] = given ? WORKSPACE_VERDICT_STALE : WORKSPACE_VERDICT_UNSHOWN;
-        stale++;
+    if (!*a->request->diff_hash || a->decision.is_other_diff) {
+        if (!a->request->hashes || a->decision.is_other_diff)
+            return seen_find(&a->decision.seen, change->scope_path);
+    } else if (!a->request->hashes) {
+        *shown = seen_as(change);
+        return *shown->hash ? shown : NULL;
     }
-    return stale ? approving_refuse(err, ERR_ABORTED, "DIFF_STALE", stale, "are not what was seen") : 0;
+    given = hash_given(a, change);
+    if (given && !seen_parse(given, shown))
+        memcpy(shown->hash, "?", sizeof("?")); /* nobody's */
+    return given ? shown : NULL;
 }
 
-static int check_reviewed(struct approving *a, struct err *err)
+/* Of a file of which hunks are to be taken, its hunks must be those that were shown. */
+static void expect(struct approving *a)
+{
+    const struct change_set *set = &a->out->set;
+    struct approving_decision *decision = &a->decision;
+
+    decision->shown = xalloc((set->count + 1) * sizeof(*decision->shown));
+    decision->expected = xalloc((2 * set->count + 1) * sizeof(*decision->expected));
+    for (size_t i = 0; i < set->count; i++) {
+        const struct file_change *change = &set->items[i];
+        const struct seen_one *shown = change->is_dir ? NULL : shown_of(a, i);
+        if (!shown)
+            continue;
+        const char *standing = a->chosen.items[i] == CHOOSING_HUNKS ? shown->standing : NULL;
+        decision->expected[decision->list.count++] = (struct expectation){ change->scope_path, shown->hash, standing };
+        if (change->from)
+            decision->expected[decision->list.count++] = (struct expectation){ change->from->path, "", NULL };
+    }
+    expectation_sort(decision->expected, decision->list.count);
+    decision->list.items = decision->expected;
+    decision->list.is_complete = true;
+}
+
+static int take_shown(struct approving *a, struct err *err)
 {
     const char *given = a->request->diff_hash;
+    int r = 0;
 
-    bool is_its = *given && change_set_hash_is(a->out->hash, given, a->request->choice.hunk_count == 0);
+    a->decision.given.shown = &a->decision.list;
+    if (a->request->is_forced) {
+        a->decision.list = EXPECTATION_ANYTHING;
+        return 0;
+    }
+    a->decision.is_other_diff = *given && !change_set_hash_is(a->out->hash, given, a->request->choice.hunk_count == 0);
+    if ((!*given && !a->request->hashes) || a->decision.is_other_diff)
+        r = seen_load(a->still->dir_fd, &a->decision.seen, err);
+    if (r == 0)
+        expect(a);
+    return r;
+}
 
-    if (a->request->is_forced)
-        return 0;
-    if (a->request->hashes && (!*given || is_its))
-        return check_hashes(a, err);
-    if (is_its)
-        return 0;
-    if (!*given)
-        return check_shown(a, err);
-    check_shown(a, err); /* says which */
-    return err_because(
-        err, err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
-        "DIFF_STALE");
+void approving_decision_done(struct approving_decision *decision)
+{
+    free(decision->acknowledged);
+    free(decision->shown);
+    free(decision->expected);
+    seen_done(&decision->seen);
+    *decision = (struct approving_decision){ 0 };
 }
 
 int approving_choose(struct approving *a, struct err *err)
 {
+    struct decision *decision = &a->decision.given;
     int r = chosen_make(&a->request->choice, &a->out->set, a->still->row.id, NULL, &a->chosen, err);
 
-    if (r == 0)
-        r = check_acceptance(a, err);
-    if (r == 0)
-        r = check_acknowledged(a, err);
-    if (r == 0)
-        r = check_reviewed(a, err);
+    if (r < 0)
+        return r;
+    skip_unaccepted(a);
+    decision->prefix = a->still->prefix;
+    decision->acceptance = a->request->overrides_acceptance ? &a->decision.anything : &a->out->acceptance;
+    take_acknowledged(a);
+    r = take_shown(a, err);
     if (r == 0)
         chosen_select(&a->chosen, &a->out->set);
     return r;
+}
+
+/* ---- refusals ---- */
+
+static int tell_unshown(const struct approving *a, size_t count, bool is_dry, struct err *err)
+{
+    if (!is_dry)
+        return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", count, "were changed meanwhile");
+    if (a->request->hashes)
+        return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", count, "are not what was seen");
+    if (a->out->approve.stale_count == 0 && a->decision.seen.count == 0)
+        return approving_refuse(err, ERR_ABORTED, "DIFF_NOT_SERVED", count, "nobody has looked at");
+    return approving_refuse(err, ERR_ABORTED, "DIFF_STALE", count, "were made or changed since the diff was shown");
+}
+
+int approving_tell_refused(struct approving *a, bool is_dry, struct err *err)
+{
+    const struct approve *approve = &a->out->approve;
+    size_t unshown = approve->stale_count - approve->lost_hunk_count + approve->unshown_count;
+
+    if (approve->unaccepted_count > 0)
+        return approving_refuse(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", approve->unaccepted_count,
+                                "may not be applied by the sandbox's acceptance");
+    if (approve->unacknowledged_count > 0)
+        return approving_refuse(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", approve->unacknowledged_count,
+                                "may do something on this host by themselves");
+    if (a->decision.is_other_diff)
+        return err_because(
+            err, err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
+            "DIFF_STALE");
+    if (unshown > 0)
+        return tell_unshown(a, unshown, is_dry, err);
+    if (approve->conflict_count > 0)
+        return approving_refuse(err, ERR_FAILED_PRECONDITION, "CONFLICTS", approve->conflict_count,
+                                "cannot be applied: the project has changed there, too");
+    if (is_dry)
+        return approving_refuse(err, ERR_ABORTED, "HUNK_UNKNOWN", approve->stale_count,
+                                "have other hunks than those that are named");
+    return tell_unshown(a, approve->stale_count, is_dry, err);
 }

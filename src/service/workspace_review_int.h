@@ -132,6 +132,20 @@ void workspace_acceptance(const struct workspace_row *row, struct acceptance *re
 
 /* ---- one approval (workspace_review_check.c, workspace_review_approve.c) ---- */
 
+/* What the request says, as review/ takes it. */
+struct approving_decision {
+    struct decision given;
+    struct acceptance anything;   /* for who overrides the acceptance */
+    const char **acknowledged;    /* owned array of borrowed words */
+    struct seen seen;             /* what was shown, if the request does not say it */
+    struct seen_one *shown;       /* owned: what the expectations borrow from; one for each of the set */
+    struct expectation *expected; /* owned */
+    struct expectation_list list;
+    bool is_other_diff; /* the changes are not those of the request's diffHash */
+};
+
+void approving_decision_done(struct approving_decision *decision);
+
 /* All that one approval goes through. */
 struct approving {
     struct service *service;
@@ -140,6 +154,7 @@ struct approving {
     struct still *still;
     struct workspace_approved *out;
     struct chosen chosen;
+    struct approving_decision decision;
     bool ends;              /* nothing is left afterwards */
     const char *landing_id; /* borrowed: of the record it will have; NULL: whatever */
     bool is_unsaid;         /* it has landed, and that could not be noted */
@@ -151,8 +166,10 @@ struct approving {
 
 /* The changes, with their hashes. */
 int approving_load(struct approving *a, struct err *err);
-/* What is meant, if it may be: accepted, acknowledged, reviewed. */
+/* What is meant, and the decision about it. */
 int approving_choose(struct approving *a, struct err *err);
+/* What approve_run() refused, with the verdicts of the files. */
+int approving_tell_refused(struct approving *a, bool is_dry, struct err *err);
 /* ---- hooks (workspace_review_hooks.c) ---- */
 
 /* Which there are, and a sandbox for them. NO_VERIFY_REFUSED, HOOKS_UNREADABLE. */

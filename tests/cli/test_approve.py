@@ -170,3 +170,14 @@ def test_a_diff_of_what_did_not_change_says_so(boxes):
 
 def test_discard_of_what_may_be_a_workspace_says_what_to_do(boxes):
     assert "'agentfense reject w2'" in boxes("discard", "w2", check=125).stderr
+
+
+def test_a_yes_to_a_directory_is_none_to_what_is_in_it(boxes):
+    boxes.make("one", "mkdir -p d/e; echo f > d/f; echo g > d/e/g; rm -r src; mkdir empty")
+    before = boxes.tree()
+    asked = piped(boxes, ["approve", "-p", "one", "d", "src"], "y\ny\nn\nn\ny\ny\nn\n")
+    assert asked.returncode == 0, asked
+    assert "d/f" not in boxes.tree() and "d/e/g" not in boxes.tree() and "src/old.py" in boxes.tree(), (asked.stdout, boxes.tree())
+    assert {path for path in before if path not in boxes.tree()} == {"src/cart.py"}, asked.stdout
+    assert piped(boxes, ["approve", "-p", "one", "d", "empty"], "y\ny\ny\ny\ny\n").returncode == 0
+    assert {"d/f", "d/e/g", "empty"} <= set(boxes.tree())

@@ -51,6 +51,7 @@ def test_nothing_is_approved_when_it_was_not(shared, outcome):
 @pytest.mark.parametrize("script, acceptance, why", [
     ("true", {}, "nothing was changed"),
     ("echo agent > a.txt; echo y > src/x.c", {"allow": {"extensions": ["txt"]}}, "not every change"),
+    ("echo agent > a.txt; mv src/x.c x.txt", {"allow": {"extensions": ["txt"]}}, "not every change"),
     ("echo agent > a.txt; mkdir .vscode; echo x > .vscode/tasks.json", {}, "word of its own"),
     ("for n in 1 2 3 4 5 6 7 8 9 10 11; do echo > f$n; done", {}, "more files"),
     ("seq 501 > a.txt", {}, "more lines"),

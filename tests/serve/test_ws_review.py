@@ -388,6 +388,21 @@ def test_acceptance_decides_what_all_means(shared):
         box.remove()
 
 
+def test_a_rename_is_accepted_by_both_its_paths(shared):
+    box = Review(shared, {**FILES, "keep/k.txt": "one\ntwo\nthree\nfour\n"}, behavior={"acceptance": {"deny": {"pathGlobs": ["keep/**"]}}})
+    try:
+        box.sh("mv keep/k.txt src/k.txt; echo a > src/ok")
+        (moved,) = [file for file in box.diff()["files"] if file["changeType"] == "renamed"]
+        assert moved["acceptance"]["status"] == "denied", moved
+        assert box.approve()["applied"] == 1 and (box.project / "keep/k.txt").exists() and not (box.project / "src/k.txt").exists()
+        for body in ({"fileIds": [moved["id"]]}, {"files": ["src"]}):
+            body = refused(box.http("POST", "/approve", body), 400)
+            assert body["details"]["files"][0]["status"] == "not_accepted", body
+        assert (box.project / "keep/k.txt").exists() and not (box.project / "src/k.txt").exists()
+    finally:
+        box.remove()
+
+
 def test_what_would_run_by_itself_needs_a_word(box):
     box.sh("mkdir -p .github/workflows; echo on: push > .github/workflows/ci.yml; echo a > a; ln -s ../../etc out")
     box.diff()

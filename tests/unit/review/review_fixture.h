@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/path.h"
+#include "review/approve.h"
 #include "review/edit.h"
 
 /* For tests with thousands of worlds: in memory, where we may, so that nobody waits for a disk. Called before there are any. */
@@ -20,6 +21,13 @@ static inline void use_memory(void)
     if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
         (void) !mount("none", "/tmp", "tmpfs", 0, "mode=1777");
 }
+
+/* For tests of what is written, where anything that is there is meant. */
+static const struct acceptance let_in_all = { 0 };
+static const struct expectation_list meant_as_it_is = { .is_complete = false };
+static const struct decision decided_all = {
+    .acceptance = &let_in_all, .acknowledges_all = true, .shown = &meant_as_it_is, .hooks = DECISION_HOOKS_WAIVED
+};
 
 struct world {
     struct fixture f;

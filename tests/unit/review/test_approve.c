@@ -26,7 +26,7 @@ static int try_approve(struct world *w, const struct wanted *wanted, struct appr
 
     for (size_t i = 0; i < wanted->path_count; i++)
         files[i].path = wanted->paths[i];
-    return approve_run(w->delta, &options, ret, err);
+    return approve_run(w->delta, &decided_all, &options, ret, err);
 }
 
 static int count_temps(int dirfd)

@@ -17,7 +17,6 @@
 #include <inttypes.h>
 
 #include "review/change_set.h"
-#include "review/expectation.h"
 #include "review/file_diff.h"
 #include "review/rebase.h"
 #include "review/undo.h"
@@ -624,6 +623,7 @@ static size_t expectations_of(const struct wanted *wanted, struct expectation *i
         if (wanted[i].is_by_hunk)
             items[count++] = (struct expectation){ paths[i], wanted[i].hash, wanted[i].standing };
     }
+    expectation_sort(items, count);
     return count;
 }
 
@@ -757,11 +757,11 @@ static void approve_some(struct history *h)
         return;
     struct selection selection = { files, selection_of(wanted, files) };
     struct expectation_list shown = { items, expectations_of(wanted, items), false };
-    struct approve_options options = {
-        .selection = &selection, .is_dropping = is_dropping, .is_dry = true, .check = expectation_check, .cookie = &shown
-    };
+    struct decision decision = decided_all;
+    struct approve_options options = { .selection = &selection, .is_dropping = is_dropping, .is_dry = true };
+    decision.shown = &shown;
     int expected = expects_conflict(h, wanted);
-    int r = approve_run(h->w->delta, &options, &dry, &err);
+    int r = approve_run(h->w->delta, &decision, &options, &dry, &err);
     if (r == 1 && !expected && is_refused_beside(h, &dry, wanted)) {
         h->beside++;
         assert_project(h);
@@ -771,7 +771,7 @@ static void approve_some(struct history *h)
     if (r != expected)
         fail_msg("seed %" PRIu64 ": dry: %d, not %d: %s", h->seed, r, expected, err.text);
     options.is_dry = false;
-    r = approve_run(h->w->delta, &options, &approve, &err);
+    r = approve_run(h->w->delta, &decision, &options, &approve, &err);
     if (r != expected)
         fail_msg("seed %" PRIu64 ": %d, not %d: %s", h->seed, r, expected, err.text);
     h->approvals++;

@@ -203,7 +203,7 @@ static void set_up(struct world *w)
 
 static int approve_all(struct world *w, struct approve *approve, struct err *err)
 {
-    return approve_run(w->delta, &(struct approve_options){ 0 }, approve, err);
+    return approve_run(w->delta, &decided_all, &(struct approve_options){ 0 }, approve, err);
 }
 
 struct outcomes {

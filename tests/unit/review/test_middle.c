@@ -225,7 +225,7 @@ static void one_line_of_two_millions_is_shown(void **state)
     const char *ids[] = { diff.hunks.items[0].id };
     struct selection_file file = { .path = "big", .hunk_ids = ids, .hunk_id_count = 1 };
     struct selection selection = { &file, 1 };
-    assert_true(approve_run(w->delta, &(struct approve_options){ .selection = &selection }, &approve, &err) < 0);
+    assert_true(approve_run(w->delta, &decided_all, &(struct approve_options){ .selection = &selection }, &approve, &err) < 0);
     assert_non_null(strstr(err.text, "take it whole"));
 }
 

@@ -226,7 +226,7 @@ static void apply_delta(struct world *w)
     struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
-    if (approve_run(w->delta, &options, &approve, &err) != 0)
+    if (approve_run(w->delta, &decided_all, &options, &approve, &err) != 0)
         fail_msg("%s", err.text);
     approve_done(&approve);
 }

@@ -34,7 +34,7 @@ static void approve(struct world *w, char id[ID_TEXT_MAX])
     autodone(approve) struct approve approve = APPROVE_NONE;
     struct err err = ERR_NONE;
 
-    if (approve_run(w->delta, &(struct approve_options){ 0 }, &approve, &err) != 0)
+    if (approve_run(w->delta, &decided_all, &(struct approve_options){ 0 }, &approve, &err) != 0)
         fail_msg("%s", err.text);
     memcpy(id, approve.id, ID_TEXT_MAX);
 }

@@ -8,7 +8,7 @@ static int rehearse(struct world *w, const struct selection *selection, struct a
     autofree char *tried = xprintf("%s/tried", w->f.dir);
     struct approve_options options = { .selection = selection, .is_dry = true, .rehearse_path = tried };
 
-    return approve_run(w->delta, &options, ret, err);
+    return approve_run(w->delta, &decided_all, &options, ret, err);
 }
 
 /* The delta that was laid out is written over the base: then the base is what a sandbox over it would show. */
@@ -20,7 +20,7 @@ static void become(struct world *w)
 
     /* No fence witnessed it, and it is newer than all of the base. */
     put_file(&w->f, "tried/meta/unwitnessed", "");
-    if (approve_run(tried, &(struct approve_options){ 0 }, &approve, &err) != 0)
+    if (approve_run(tried, &decided_all, &(struct approve_options){ 0 }, &approve, &err) != 0)
         fail_msg("%s (%zu conflicts)", err.text, approve.conflict_count);
 }
 
@@ -88,6 +88,7 @@ static void only_what_was_tried_lands(void **state)
     struct world *w = *state;
     autodone(approve) struct approve tried = APPROVE_NONE, approve = APPROVE_NONE, again = APPROVE_NONE;
     struct approve_options options = { .is_forced = true };
+    struct decision decision = decided_all;
     struct err err = ERR_NONE;
 
     base_put(w, "a", "one\n");
@@ -96,17 +97,18 @@ static void only_what_was_tried_lands(void **state)
     agent_chmod(w, "a", 0755);
     agent_end(w);
     assert_int_equal(rehearse(w, NULL, &tried, &err), 0);
-    options.expected = tried.digest;
+    decision.hooks = DECISION_HOOKS_TRIED;
+    decision.tried = tried.digest;
     put_file(&w->f, "delta/data/a", "other\n");
-    assert_int_equal(approve_run(w->delta, &options, &approve, &err), -ESTALE);
+    assert_int_equal(approve_run(w->delta, &decision, &options, &approve, &err), -ESTALE);
     assert_base(w, "a", "one\n");
     put_file(&w->f, "delta/data/a", "agent\n");
     assert_int_equal(fchmodat(w->f.fd, "delta/data/a", 0700, 0), 0);
     approve_done(&approve);
-    assert_int_equal(approve_run(w->delta, &options, &approve, &err), -ESTALE);
+    assert_int_equal(approve_run(w->delta, &decision, &options, &approve, &err), -ESTALE);
     assert_int_equal(fchmodat(w->f.fd, "delta/data/a", 0755, 0), 0);
     err = ERR_NONE;
-    if (approve_run(w->delta, &options, &again, &err) != 0)
+    if (approve_run(w->delta, &decision, &options, &again, &err) != 0)
         fail_msg("%s", err.text);
     assert_base(w, "a", "agent\n");
 }
