@@ -46,12 +46,17 @@ int gate_pass(const struct api *api, struct call *call, struct err *err)
     if (api->needs_token || call->peer->kind == PEER_REMOTE)
         return err_set(err, ERR_UNAUTHENTICATED, -EACCES,
                        "a token is needed: 'agentfense token create' makes one, to be sent as 'authorization: Bearer TOKEN'");
-    /* The answer is kept in the peer; asking changes nothing else. */
-    if (peer_uid((struct peer *) call->peer, &uid) < 0)
+    /* Only browsers send these. What a page has them ask for is not what the person before them asks for, whoever served the page. */
+    if (call_header(call, "origin") || call_header(call, "sec-fetch-site"))
+        return err_set(err, ERR_UNAUTHENTICATED, -EACCES, "a token is needed: requests of web pages are not taken without one");
+    if (peer_uid(call->peer, &uid) < 0)
         return err_set(err, ERR_UNAUTHENTICATED, -EACCES,
                        "the user at the other end of the connection cannot be told; use a token");
     if (!is_allowed(api, uid))
         return err_set(err, ERR_UNAUTHENTICATED, -EACCES, "user %u may not call this server without a token", (unsigned) uid);
+    int r = peer_check_process(call->peer, err);
+    if (r < 0)
+        return r;
     call->owner = xdup("");
     call->is_admin = true;
     return 0;

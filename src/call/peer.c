@@ -1,19 +1,48 @@
 #include "call/peer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fd.h"
+#include "base/mem.h"
 #include "call/address.h"
+#include "call/holder.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
+#endif
+
+/* What is kept of a connection until its process is asked for, and what was found then. */
+struct peer_process {
+    uint32_t cookie[2]; /* of the client's TCP socket: no other one ever has it */
+    int proc_fd;        /* owned: /proc/PID of the process that connected a unix socket; -1: none, or no more */
+    bool is_vouched;    /* the kernel says that it is that process, not only one with its number */
+    uint64_t inode;     /* of the client's unix socket; 0: not known */
+    pthread_mutex_t lock;
+    bool is_known;
+    const char *why_not; /* a literal; NULL: it is one of the user's own */
+};
+
+/* The client's end of a TCP connection. */
+struct client_socket {
+    struct held_socket held;
+    uint32_t cookie[2];
+};
 
 struct question {
     struct nlmsghdr header;
@@ -73,41 +102,99 @@ static bool tells_the_owner(const struct inet_diag_msg *diag, const struct peer 
            is_end(diag, diag->id.idiag_dst, diag->id.idiag_dport, &peer->local);
 }
 
-static int ask_owner(const struct peer *peer, uid_t *ret)
+/* One question to sock_diag, which answers within sendto(). -ENOENT when the answer is not of the kind that was asked for. */
+static int ask_diag(const void *question, size_t question_len, void *answer, size_t answer_max, size_t part_len)
+{
+    const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+    autofd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    const struct nlmsghdr *header = answer;
+
+    if (fd < 0)
+        return -errno;
+    if (sendto(fd, question, question_len, 0, (const struct sockaddr *) &kernel, sizeof(kernel)) < 0)
+        return -errno;
+    ssize_t n = recv(fd, answer, answer_max, MSG_DONTWAIT);
+    if (n < 0)
+        return -errno;
+    if (!NLMSG_OK(header, (size_t) n) || header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+        header->nlmsg_len < NLMSG_LENGTH(part_len))
+        return -ENOENT;
+    return 0;
+}
+
+/* An attribute behind the fixed part of the answer, of exactly `len` bytes. */
+static bool take_attribute(const struct nlmsghdr *header, size_t part_len, unsigned type, void *ret, size_t len)
+{
+    size_t left = header->nlmsg_len - NLMSG_LENGTH(NLMSG_ALIGN(part_len));
+    const struct rtattr *at = (const void *) ((const char *) NLMSG_DATA(header) + NLMSG_ALIGN(part_len));
+
+    if (header->nlmsg_len < NLMSG_LENGTH(NLMSG_ALIGN(part_len)))
+        return false;
+    for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
+        if (at->rta_type == type && RTA_PAYLOAD(at) == len) {
+            memcpy(ret, RTA_DATA(at), len);
+            return true;
+        }
+    }
+    return false;
+}
+
+union diag_answer {
+    struct nlmsghdr header;
+    char bytes[4096];
+};
+
+/* `cookie` NULL: whichever socket has these addresses. */
+static int ask_owner(const struct peer *peer, const uint32_t cookie[2], struct client_socket *ret)
 {
     struct question question = {
         .header = { .nlmsg_len = sizeof(question), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST },
         .diag = { .sdiag_family = (__u8) peer->remote.ss_family,
                   .sdiag_protocol = IPPROTO_TCP,
                   .idiag_states = ~0u,
-                  .id.idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } },
+                  .id.idiag_cookie = { cookie ? cookie[0] : INET_DIAG_NOCOOKIE, cookie ? cookie[1] : INET_DIAG_NOCOOKIE } },
     };
-    union {
-        struct nlmsghdr header;
-        char bytes[4096];
-    } answer;
-    const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-    autofd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    union diag_answer answer;
 
-    if (fd < 0)
-        return -errno;
     /* The client's socket, not ours: what is remote to us is local to it. */
     put_end(&peer->remote, question.diag.id.idiag_src, &question.diag.id.idiag_sport);
     put_end(&peer->local, question.diag.id.idiag_dst, &question.diag.id.idiag_dport);
-    if (sendto(fd, &question, sizeof(question), 0, (const struct sockaddr *) &kernel, sizeof(kernel)) < 0)
-        return -errno;
-    /* It was answered within sendto(). */
-    ssize_t n = recv(fd, &answer, sizeof(answer), MSG_DONTWAIT);
-    if (n < 0)
-        return -errno;
-    if (!NLMSG_OK(&answer.header, (size_t) n) || answer.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-        answer.header.nlmsg_len < NLMSG_LENGTH(sizeof(struct inet_diag_msg)))
-        return -ENOENT;
+    int r = ask_diag(&question, sizeof(question), &answer, sizeof(answer), sizeof(struct inet_diag_msg));
+    if (r < 0)
+        return r;
     const struct inet_diag_msg *diag = NLMSG_DATA(&answer.header);
     if (!tells_the_owner(diag, peer))
         return -ENOENT;
-    *ret = diag->idiag_uid;
+    *ret = (struct client_socket){ .held = { .uid = diag->idiag_uid, .inode = diag->idiag_inode },
+                                   .cookie = { diag->id.idiag_cookie[0], diag->id.idiag_cookie[1] } };
+    take_attribute(&answer.header, sizeof(*diag), INET_DIAG_CGROUP_ID, &ret->held.cgroup_id, sizeof(ret->held.cgroup_id));
     return 0;
+}
+
+/* The number of the other end's inode; 0 when the kernel does not tell. */
+static uint64_t ask_unix_peer(int fd)
+{
+    struct {
+        struct nlmsghdr header;
+        struct unix_diag_req diag;
+    } question = {
+        .header = { .nlmsg_len = sizeof(question), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST },
+        .diag = { .sdiag_family = AF_UNIX,
+                  .udiag_states = ~0u,
+                  .udiag_show = UDIAG_SHOW_PEER,
+                  .udiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } },
+    };
+    union diag_answer answer;
+    struct stat st;
+    uint32_t inode;
+
+    if (fstat(fd, &st) < 0)
+        return 0;
+    question.diag.udiag_ino = (__u32) st.st_ino;
+    if (ask_diag(&question, sizeof(question), &answer, sizeof(answer), sizeof(struct unix_diag_msg)) < 0 ||
+        !take_attribute(&answer.header, sizeof(struct unix_diag_msg), UNIX_DIAG_PEER, &inode, sizeof(inode)))
+        return 0;
+    return inode;
 }
 
 /* While our end is connected no other connection can have its two addresses, so the one that was found is the one at its other end. A
@@ -121,6 +208,68 @@ static bool is_connected(int fd)
            (info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT);
 }
 
+static struct peer_process *peer_process_new(void)
+{
+    struct peer_process *process = xnew(struct peer_process);
+
+    process->proc_fd = -1;
+    pthread_mutex_init(&process->lock, NULL);
+    return process;
+}
+
+static void peer_process_free(struct peer_process *process)
+{
+    if (!process)
+        return;
+    cleanup_fd(&process->proc_fd);
+    pthread_mutex_destroy(&process->lock);
+    free(process);
+}
+
+/* The number of the process behind a pidfd; 0 when it is gone, or none that we can see. */
+static pid_t pid_of_pidfd(int pidfd)
+{
+    char path[64], text[1024];
+    int pid = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : fd_read_full(fd, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strstr(text, "Pid:");
+    return at && sscanf(at, "Pid: %d", &pid) == 1 && pid > 0 ? pid : 0;
+}
+
+/* Opens /proc/PID of the process that connected. A kernel that gives no pidfd of it leaves the number, which may be another's by now: then the
+ * process must be seen to hold the socket. */
+static int open_unix_process(struct peer_process *process, int fd, pid_t pid)
+{
+    autofd int pidfd = -1;
+    socklen_t len = sizeof(pidfd);
+    char path[32];
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
+        pidfd = -1;
+        if (err_errno_is_short(-errno))
+            return -errno;
+        /* Another errno than this one is of a process that is gone. */
+        if (errno != ENOPROTOOPT)
+            return 0;
+    }
+    if (pidfd >= 0)
+        pid = pid_of_pidfd(pidfd);
+    if (pid <= 0)
+        return 0;
+    snprintf(path, sizeof(path), "/proc/%d", (int) pid);
+    process->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process->proc_fd < 0)
+        return err_errno_is_short(-errno) ? -errno : 0;
+    /* As long as the process is there, nobody else has its number. */
+    process->is_vouched = pidfd >= 0 && pid_of_pidfd(pidfd) == pid;
+    process->inode = ask_unix_peer(fd);
+    return 0;
+}
+
 static int init_unix(struct peer *peer, int fd)
 {
     struct ucred cred;
@@ -132,6 +281,25 @@ static int init_unix(struct peer *peer, int fd)
     peer->uid = cred.uid;
     peer->has_uid = true;
     snprintf(peer->text, sizeof(peer->text), "unix:%u", cred.uid);
+    peer->process = peer_process_new();
+    return open_unix_process(peer->process, fd, cred.pid);
+}
+
+static int init_loopback(struct peer *peer, int fd)
+{
+    struct client_socket client;
+    int r = ask_owner(peer, NULL, &client);
+
+    peer->kind = PEER_LOOPBACK;
+    /* For want of descriptors or memory it is not known now; as nobody's, the connection would be refused for good. */
+    if (err_errno_is_short(r))
+        return r;
+    peer->has_uid = r == 0 && is_connected(fd);
+    if (!peer->has_uid)
+        return 0;
+    peer->uid = client.held.uid;
+    peer->process = peer_process_new();
+    memcpy(peer->process->cookie, client.cookie, sizeof(client.cookie));
     return 0;
 }
 
@@ -139,27 +307,24 @@ int peer_init(struct peer *peer, int fd)
 {
     struct peer made = { 0 };
     socklen_t local_len = sizeof(made.local), remote_len = sizeof(made.remote);
+    int r = 0;
 
     if (getsockname(fd, (struct sockaddr *) &made.local, &local_len) < 0 ||
         getpeername(fd, (struct sockaddr *) &made.remote, &remote_len) < 0)
         return -errno;
     if (made.local.ss_family == AF_UNIX) {
-        int r = init_unix(&made, fd);
-        if (r < 0)
-            return r;
+        r = init_unix(&made, fd);
     } else {
         address_unmap(&made.local);
         address_unmap(&made.remote);
         address_format(&made.remote, remote_len, made.text);
         made.kind = PEER_REMOTE;
-        if (address_is_loopback(&made.remote) && address_is_loopback(&made.local)) {
-            made.kind = PEER_LOOPBACK;
-            int r = ask_owner(&made, &made.uid);
-            /* For want of descriptors or memory it is not known now; as nobody's, the connection would be refused for good. */
-            if (err_errno_is_short(r))
-                return r;
-            made.has_uid = r == 0 && is_connected(fd);
-        }
+        if (address_is_loopback(&made.remote) && address_is_loopback(&made.local))
+            r = init_loopback(&made, fd);
+    }
+    if (r < 0) {
+        peer_done(&made);
+        return r;
     }
     *peer = made;
     return 0;
@@ -167,6 +332,7 @@ int peer_init(struct peer *peer, int fd)
 
 void peer_done(struct peer *peer)
 {
+    peer_process_free(peer->process);
     free(peer->tls_subject);
     *peer = (struct peer){ 0 };
 }
@@ -176,6 +342,72 @@ int peer_uid(const struct peer *peer, uid_t *ret)
     if (!peer->has_uid)
         return -ENOENT;
     *ret = peer->uid;
+    return 0;
+}
+
+static const char why_gone[] = "the process that made the connection is gone";
+
+/* The process that connected is the one that the kernel names; it must still be there and hold the socket, or it has handed it on. */
+static int look_for_unix(const struct peer *peer, const char **ret_why)
+{
+    const struct peer_process *process = peer->process;
+    const struct held_socket held = { .uid = peer->uid, .inode = process->inode };
+
+    *ret_why = why_gone;
+    if (process->proc_fd < 0 || (!process->is_vouched && process->inode == 0))
+        return -EACCES;
+    return holder_check(process->proc_fd, peer->uid, process->inode ? &held : NULL, ret_why);
+}
+
+/* Asked by its cookie, the socket is the one that was there when the connection was accepted. It is asked for again afterwards, because one
+ * that was closed while we looked may have been anybody's. */
+static int look_for_loopback(const struct peer *peer, const char **ret_why)
+{
+    struct client_socket before, after;
+    const char *why;
+    int r = ask_owner(peer, peer->process->cookie, &before);
+
+    *ret_why = why_gone;
+    if (r == 0 && before.held.uid == peer->uid) {
+        r = holder_search(&before.held, &why);
+        if (r < 0)
+            *ret_why = why;
+        if (r == 0)
+            r = ask_owner(peer, peer->process->cookie, &after);
+        if (r == 0 && (after.held.uid != before.held.uid || after.held.inode != before.held.inode))
+            r = -EACCES;
+    } else if (r == 0) {
+        r = -EACCES;
+    }
+    return r;
+}
+
+int peer_check_process(const struct peer *peer, struct err *err)
+{
+    struct peer_process *process = peer->process;
+    const char *why = why_gone;
+    int r = 0;
+
+    if (peer->is_self)
+        return 0;
+    if (process) {
+        pthread_mutex_lock(&process->lock);
+        if (!process->is_known) {
+            r = peer->kind == PEER_UNIX ? look_for_unix(peer, &why) : look_for_loopback(peer, &why);
+            process->is_known = !err_errno_is_short(r);
+            process->why_not = r < 0 ? why : NULL;
+            if (process->is_known) {
+                cleanup_fd(&process->proc_fd);
+                process->proc_fd = -1;
+            }
+        }
+        why = process->why_not;
+        pthread_mutex_unlock(&process->lock);
+    }
+    if (err_errno_is_short(r))
+        return err_set(err, ERR_UNAVAILABLE, r, "who calls cannot be found out now: descriptors or memory are short");
+    if (why)
+        return err_set(err, ERR_UNAUTHENTICATED, -EACCES, "a token is needed: %s", why);
     return 0;
 }
 

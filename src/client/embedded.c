@@ -36,7 +36,7 @@ int embedded_open(const struct service_options *options, int cancel_fd, struct e
     if (r < 0)
         return r;
     embedded->uid = geteuid();
-    embedded->peer = (struct peer){ .kind = PEER_UNIX, .text = "this process", .has_uid = true, .uid = embedded->uid };
+    embedded->peer = (struct peer){ .kind = PEER_UNIX, .text = "this process", .has_uid = true, .uid = embedded->uid, .is_self = true };
     embedded->api = (struct api){ .service = embedded->service, .allowed_uids = &embedded->uid, .allowed_uid_count = 1 };
     embedded->cancel_fd = cancel_fd;
     *ret = steal_ptr(&embedded);

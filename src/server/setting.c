@@ -24,7 +24,7 @@ const struct setting settings[] = {
     { "server.tls_client_ca", SETTING_TEXT, AT(tls_client_ca), "", NULL, NULL,
       "file with authorities: clients must have a certificate of theirs" },
     { "server.allowed_uids", SETTING_LIST, AT(allowed_uids), "", NULL, NULL,
-      "local users who need no token, beside the one who runs the server" },
+      "local users who need no token, beside the one who runs the server; needs root" },
     { "server.allowed_hosts", SETTING_LIST, AT(allowed_hosts), "", NULL, NULL,
       "names this server goes by, beside its addresses" },
     { "server.allowed_origins", SETTING_LIST, AT(allowed_origins), "", NULL, NULL, "web pages that may call REST" },

@@ -1,6 +1,8 @@
 """What a container reaches: nothing, unless it asks and the server allows it."""
 
 import contextlib
+import ctypes
+import os
 import re
 import subprocess
 
@@ -79,6 +81,39 @@ def test_host_is_the_engines_own(make, dock):
     sandbox = sandbox_with(client, "host")
     with neighbour(dock) as port:
         assert client.run(sandbox, f"python3 reach.py 127.0.0.1 {port}").stdout == "reached\n"
+
+
+ASK = """
+import sys, urllib.error, urllib.request
+for verb, path, body in (("GET", "/v1/codebases", None), ("POST", "/v1/codebases", b'{"name": "mine", "ownerId": "agent"}'),
+                         ("PUT", "/api/v1/config/profiles/mine", b'{"name": "Mine", "networkAccess": "none"}'), ("GET", "/api/v1/sandboxes", None)):
+    try:
+        print(urllib.request.urlopen(urllib.request.Request(sys.argv[1] + path, body, method=verb), timeout=60).status)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+
+
+def test_the_server_s_own_loopback_is_no_way_in(make, dock):
+    """A server in the network that the engine calls the host's: containers reach it there, and are nobody."""
+    if not dock.is_ours:
+        pytest.skip("the network of another's engine is not ours to listen in")
+    network = os.open(f"/proc/{dock.daemon.pid}/ns/net", os.O_RDONLY)
+    try:
+        server = make(**{"runtime-docker-enable-networking": "true", "sandbox-allow-host-network": "true"})
+        server.start(preexec_fn=lambda: ctypes.CDLL(None).setns(network, 0), pass_fds=[network])
+    finally:
+        os.close(network)
+    client = server.client(address=server.unix_address)
+    box = client.sandbox(client.codebase({"ask.py": ASK}), network="host")
+    outside = subprocess.run(["nsenter", "-t", str(dock.daemon.pid), "-n", "/usr/bin/python3", "-c", ASK, f"http://{server.http_address}"],
+                             capture_output=True, text=True, check=True)
+    assert outside.stdout.split() == ["200", "200", "200", "200"], outside
+    done = client.run(box, f"python3 ask.py http://{server.http_address}")
+    assert done.stdout.split() == ["401", "401", "401", "401"], done
+    # A container of somebody's own, root's inside and outside, has the server's uid.
+    words = ["run", "--rm", "--network", "host", "--entrypoint", "/usr/bin/python3", dock.image("tools"), "-c", ASK, f"http://{server.http_address}"]
+    assert dock.docker(*words).split() == ["401", "401", "401", "401"]
 
 
 def test_what_was_not_allowed_is_refused(make, client):

@@ -145,6 +145,7 @@ class Server:
             os.chown(self.top, user, user)
         self.process = None
         self.channels = []
+        self.own_token = None  # sent where a caller says nothing else
 
     def container_settings(self):
         if not Server.engine or self.user is not None:
@@ -237,7 +238,7 @@ class Server:
         """A request by hand: (status, decoded body)."""
         connection = self.connect()
         try:
-            connection.request(verb, path, json.dumps(body) if isinstance(body, (dict, list)) else body, headers or {})
+            connection.request(verb, path, json.dumps(body) if isinstance(body, (dict, list)) else body, {**self.own_headers(), **(headers or {})})
             answer = connection.getresponse()
             content = answer.read()
             if raw:
@@ -245,6 +246,9 @@ class Server:
             return answer.status, json.loads(content) if content else None
         finally:
             connection.close()
+
+    def own_headers(self):
+        return {"Authorization": f"Bearer {self.own_token}"} if self.own_token else {}
 
     def connect(self):
         host, port = self.http_address.rsplit(":", 1)
@@ -254,7 +258,10 @@ class Server:
         return f"http://{self.http_address}{urllib.parse.quote(path)}"
 
     def token(self, *args):
-        done = subprocess.run([self.program, "token", *args], env=self.environment(), capture_output=True, text=True, check=True)
+        words = [self.program, "token", *args]
+        if self.user is not None:
+            words = ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", *words]
+        done = subprocess.run(words, env=self.environment(), cwd="/", capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     # Ends.

@@ -498,7 +498,7 @@ def test_sockets_that_were_there_before(make):
 @needs_root
 def test_an_ordinary_user_s_server(make):
     server = make(user=NOBODY).start()
-    client = Client(server.channel(), [("authorization", f"Bearer {token_of(server)}")])
+    client = Client(server.channel(), [("authorization", f"Bearer {server.token('create', '--owner', 'tester', '--admin')}")])
     codebase = client.codebase({"src/a": "1", ".env": "secret"})
     box = client.sandbox(codebase, permissions=(("**/*", "write"), ("**/.env", "none")))
     result = client.run(box, "cat src/a .env; echo 2 > src/a; id -u; kill -9 $$")
@@ -517,12 +517,6 @@ def test_an_ordinary_user_s_server(make):
     client.destroy_sandbox(sandbox_id=box)
     client.delete_codebase(codebase_id=codebase)
     assert not list((server.state / "codebases").glob("cb_*")) and not list((server.state / "mounts").rglob("sb_*"))
-
-
-def token_of(server):
-    done = subprocess.run(["setpriv", "--reuid", str(server.user), "--regid", str(server.user), "--clear-groups", server.program, "token",
-                           "create", "--owner", "tester", "--admin"], env=server.environment(), capture_output=True, text=True, check=True)
-    return done.stdout.strip().splitlines()[-1]
 
 
 # What a killed server leaves.

@@ -413,9 +413,10 @@ def test_auto_is_what_a_trial_says(shared):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_without_fuse_and_without_a_cgroup(make):
     """An ordinary user whom /dev/fuse is closed to: `auto` passes the fence over, and what cannot be frozen is stopped only with consent."""
-    server = make(user=65534, **{"server-allowed-uids": "0"})
+    server = make(user=65534)
     server.as_user = lambda args: ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *args]
     server.start()
+    server.own_token = server.token("create", "--owner", "tester", "--admin")
     if server.http("GET", "/api/v1/driver/options")[1]["options"][0]["available"]:
         pytest.skip("/dev/fuse is open to all here")
     auto = Review(server, FILES, driver="auto")

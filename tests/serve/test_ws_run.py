@@ -396,7 +396,8 @@ def test_only_an_administrator_changes_confinement(make):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_all_of_it_without_root(make):
-    server = make(user=65534, **{"server-allowed-uids": "0"}).start()
+    server = make(user=65534).start()
+    server.own_token = server.token("create", "--owner", "tester", "--admin")
     workspace = Workspace(server)
     try:
         assert workspace.exec("id", "-un")["stdout"] == "agent\n"

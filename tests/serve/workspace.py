@@ -107,7 +107,8 @@ class Workspace:
 
     def terminal(self, query="", **headers):
         host, port = self.server.http_address.rsplit(":", 1)
-        return WebSocket(socket.create_connection((host, int(port)), timeout=WAIT), f"{self.path}/exec-interactive{query}", **headers)
+        return WebSocket(socket.create_connection((host, int(port)), timeout=WAIT), f"{self.path}/exec-interactive{query}",
+                         **{**self.server.own_headers(), **headers})
 
     def remove(self):
         with contextlib.suppress(OSError):
