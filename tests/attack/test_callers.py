@@ -1,6 +1,7 @@
 """Who gets in without a token: the server's own user, by a process like those that people start beside it. What has that user's uid and is
 something else, a sandbox above all, stays out, whichever way it comes."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -11,10 +12,11 @@ import tempfile
 
 import pytest
 from conftest import PROGRAMS
-from server import WAIT, Server
+from server import WAIT, Server, eventually
 
 USER = 63000 + os.getpid() % 1000  # nobody's, and apart from that of another run
 IS_ROOT = os.geteuid() == 0
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="becoming another user needs root")
 
 # What an agent would do next, over REST and gRPC. Prints a line for each: what came of it, and what was tried.
@@ -295,6 +297,56 @@ def test_a_process_that_cannot_be_looked_into_may_hold_the_connection():
             holder.stdin.close()
         assert run(server, ASK + "print(ask(sys.argv[1]))", server.http_address) == "200\n"
     finally:
+        server.remove()
+
+
+IN_CGROUP = ASK + r"""
+import http.client
+for name in sys.argv[2:]:
+    if name == "connect":
+        connection = http.client.HTTPConnection(sys.argv[1])
+        connection.connect()
+        continue
+    with open(os.path.join(name, "cgroup.procs"), "w") as procs:
+        procs.write("0")
+connection.request("GET", "/v1/codebases")
+print(connection.getresponse().status)
+"""
+
+
+def mount_cgroups(place):
+    """For the process that is to become the server, whose mounts the tests do not share."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) or \
+            libc.mount(b"cgroup2", str(place).encode(), b"cgroup2", 0, None):
+        raise OSError(ctypes.get_errno(), "no cgroups of version 2")
+
+
+@needs_root
+def test_a_connection_that_was_made_in_another_cgroup_was_handed_on():
+    """Where the kernel tells in which cgroup a socket was made: in that of its holder, and that is no sandbox's."""
+    server = Server(PROGRAMS)
+    place = server.top / "cgroup"
+    place.mkdir()
+    made = []
+    try:
+        try:
+            server.start(preexec_fn=lambda: mount_cgroups(place))
+        except subprocess.SubprocessError:
+            pytest.skip("no cgroups of version 2 here")
+        root = pathlib.Path(f"/proc/{server.process.pid}/root{place}/af-test-{os.getpid()}")
+        for path in (root, root / "agentfense", root / "agentfense" / "box", root / "other"):
+            path.mkdir()
+            made.append(path)
+        ask = [sys.executable, "-c", IN_CGROUP, server.http_address]
+        for steps, status in ((["connect"], "200"), ([root / "other", "connect"], "200"), ([root / "agentfense" / "box", "connect"], "401"),
+                              ([root / "agentfense" / "box", "connect", root / "other"], "401"), ([root, "connect", root / "other"], "401")):
+            done = subprocess.run([*ask, *map(str, steps)], capture_output=True, text=True, check=True, cwd="/", timeout=WAIT)
+            assert done.stdout == status + "\n", steps
+    finally:
+        for path in reversed(made):
+            eventually(lambda path=path: not (path / "cgroup.procs").read_text())
+            path.rmdir()
         server.remove()
 
 
