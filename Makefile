@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 RUN_TESTS = tools/run-tests $(BUILD)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test test-long test-docker soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff \
+.PHONY: help setup build run test test-long test-docker pjdfstest xfstests soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff \
 	bench-policy bench-scale install clean
 
 help: ## this list
@@ -32,6 +32,12 @@ test-long: build ## all tests, those with large counts in full: a thousand mount
 
 test-docker: build ## all tests of sandboxes in containers, also the slow ones
 	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 $(RUN_TESTS) --suite docker --timeout-multiplier 4
+
+pjdfstest: build ## another project's tests of POSIX on a fence: PJDFSTEST=PATH of its tree (root)
+	@AGENTFENSE=$(abspath $(BUILD))/src/cli/agentfense tools/suite pjdfstest $(PJDFSTEST)
+
+xfstests: build ## likewise, the generic quick group: XFSTESTS=PATH of its tree (root)
+	@AGENTFENSE=$(abspath $(BUILD))/src/cli/agentfense tools/suite xfstests $(XFSTESTS)
 
 soak: build ## a random load with faults for SOAK_MINUTES (30); SOAK_SEED repeats one (root)
 	@tools/soak --build $(abspath $(BUILD))
