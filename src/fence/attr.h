@@ -18,8 +18,8 @@ int attr_get(struct fence *f, struct inode *inode, struct stat *ret_st);
 /* A visible change in the directory: its times move to the delta's clock, its listing is new. [dir stripe held or not] */
 void attr_touch_dir(struct fence *f, struct inode *dir, int delta_fd);
 
-/* Its mode, attributes or name changed, which is no change of its entries: only ctime moves. Kept in memory; a directory that is loaded
- * again begins with its mtime, since the delta's own ctime also moves with what nobody may see. */
+/* Its mode, attributes or name changed, which is no change of its entries: only ctime moves. Kept in memory, until the
+ * next mount begins with its mtime: the delta's own ctime also moves with what nobody may see. */
 void attr_change_dir(struct fence *f, struct inode *dir);
 
 /* An invisible one: the delta's directory gets back the times that are shown. */

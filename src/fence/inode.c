@@ -245,13 +245,19 @@ static void remove_node(struct fence *f, const struct inode *inode)
     f->inode_count--;
 }
 
+/* A directory of the delta whose ctime is nowhere else: see attr_change_dir(). The delta's quota limits how many there are. */
+static bool keeps_ctime(const struct inode *inode)
+{
+    return inode_has(inode, INODE_UP) && !inode_has(inode, INODE_DEAD) && inode->dir->ctime_ns > inode->dir->mtime_ns;
+}
+
 /* Puts an inode that nobody needs on the list of the doomed and, with it, entries and directories only it kept. */
 void inode_release(struct fence *f, struct inode *inode)
 {
     while (inode && inode->lookups == 0 && inode->refs == 0 && !inode_has(inode, INODE_FREED | INODE_LINKED)) {
         struct inode *parent = NULL;
 
-        if (inode->dir && inode->dir->entry_count > 0)
+        if (inode->dir && (inode->dir->entry_count > 0 || keeps_ctime(inode)))
             return;
         if (inode_has(inode, INODE_DEAD)) {
             entry_forget_dead(f, inode);

@@ -74,6 +74,40 @@ static void forgotten_inodes_leave_memory(void **state)
     fixture_done(&x);
 }
 
+static void set_mode_of(struct fixture *x, struct inode *inode, mode_t mode)
+{
+    struct stat to = { .st_mode = mode };
+    struct entry_answer answer;
+
+    assert_int_equal(op_setattr(x->fence, &nobody, inode, &to, SETATTR_MODE, &answer), 0);
+}
+
+static void the_ctime_of_a_directory_stays_when_it_is_forgotten(void **state)
+{
+    struct fixture x;
+    struct stat before, changed, again;
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "base/d");
+    fixture_open(&x, all, 0);
+    uint64_t count = x.fence->inode_count;
+    struct inode *d = walk(&x, "d", &before);
+    set_mode_of(&x, d, 0700);
+    walk(&x, "d", &changed);
+    assert_true(changed.st_ctim.tv_sec > before.st_ctim.tv_sec || changed.st_ctim.tv_nsec != before.st_ctim.tv_nsec);
+    assert_memory_equal(&changed.st_mtim, &before.st_mtim, sizeof(before.st_mtim));
+    inode_forget(x.fence, d, 2);
+    walk(&x, "d", &again);
+    assert_memory_equal(&again.st_ctim, &changed.st_ctim, sizeof(again.st_ctim));
+    /* Nothing keeps it when it is gone. */
+    d = walk(&x, "d", NULL);
+    assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
+    inode_forget(x.fence, d, 2);
+    assert_int_equal(x.fence->inode_count, count);
+    fixture_done(&x);
+}
+
 static void a_forget_of_too_many_is_no_disaster(void **state)
 {
     struct fixture x;
@@ -142,6 +176,7 @@ int main(void)
         cmocka_unit_test(a_number_stays_through_copy_up_forget_and_remount),
         cmocka_unit_test(a_new_file_never_has_the_number_of_one_renamed_away),
         cmocka_unit_test(forgotten_inodes_leave_memory),
+        cmocka_unit_test(the_ctime_of_a_directory_stays_when_it_is_forgotten),
         cmocka_unit_test(a_forget_of_too_many_is_no_disaster),
         cmocka_unit_test(node_ids_are_found_among_many),
         cmocka_unit_test(hard_links_meet_again_after_a_remount),
