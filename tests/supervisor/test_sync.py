@@ -189,6 +189,19 @@ def test_every_page_of_a_mapping_is_in_the_sync_of_a_busy_sandbox(make, codebase
     assert run.wait().code == 0, run
 
 
+@pytest.mark.parametrize("user", [None, 65534])
+def test_a_sandbox_cannot_close_its_root_to_a_sync_or_a_hold(make, make_codebase, user):
+    """Both begin at the root of the mount, whose mode is the sandbox's to set."""
+    codebase = make_codebase(files=FILES, user=user)
+    box = make(codebase=codebase, user=user).start()
+    run = box.run("echo x > new; chmod 0 .")
+    assert run.code == 0, run
+    sync(box)
+    assert codebase.read("new") == "x\n"
+    client = box.client()
+    assert client.hold().kind == OK and client.release().kind == OK
+
+
 def test_what_runs_goes_on(box):
     client = box.client()
     script = ("mkdir -p work/here && cd work/here && exec 3<>kept && echo secret >&3 && rm kept && echo ready && read x && "
