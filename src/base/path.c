@@ -4,15 +4,19 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
 /* openat2() answers EAGAIN when a rename or mount elsewhere raced with the walk. A hostile renamer can keep that up, so the
  * tries are counted. */
 #define RACE_TRIES 32
+
+#define LINKS_MAX 40 /* as the kernel */
 
 /* Directories are held by O_PATH on the way: search permission is all that a walk needs. */
 #define STEP_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -259,6 +263,75 @@ int path_open_real(const char *path, int flags)
         return -errno;
     path += strspn(path, "/");
     return path_open_beneath(root, *path ? path : ".", flags, 0);
+}
+
+/* Theirs is the link, and the directory in which it could be put into another one's place. */
+static bool is_trusted_link(const struct stat *link, const struct stat *dir)
+{
+    uid_t self = geteuid();
+
+    return (link->st_uid == 0 || link->st_uid == self) && (dir->st_uid == 0 || dir->st_uid == self) &&
+           (!(dir->st_mode & (S_IWGRP | S_IWOTH)) || (dir->st_mode & S_ISVTX));
+}
+
+/* Puts what a link says in the place of its name. */
+static int expand_trusted(int dir, int link, const char *rest, char todo[PATH_MAX])
+{
+    char target[PATH_MAX];
+    struct stat link_st, dir_st;
+    ssize_t len = readlinkat(link, "", target, sizeof(target));
+
+    if (len < 0 || fstat(link, &link_st) < 0 || fstat(dir, &dir_st) < 0)
+        return -errno;
+    if (!is_trusted_link(&link_st, &dir_st))
+        return -ELOOP;
+    if ((size_t) len + strlen(rest) + 1 >= PATH_MAX)
+        return -ENAMETOOLONG;
+    memmove(todo + len, rest, strlen(rest) + 1);
+    memcpy(todo, target, (size_t) len);
+    return *target == '/';
+}
+
+int path_open_trusted(const char *path, int flags)
+{
+    autofd int dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char todo[PATH_MAX], name[NAME_MAX + 1];
+    const char *at = todo;
+    struct path_component c;
+    int links = 0;
+
+    if (strlen(path) >= sizeof(todo))
+        return -ENAMETOOLONG;
+    memcpy(todo, path, strlen(path) + 1);
+    while (dir >= 0 && path_next_component(&at, todo + strlen(todo), &c)) {
+        struct stat st;
+        int r = name_of(&c, name);
+        autofd int next = r < 0 ? r : open_at(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+
+        if (next < 0 || fstat(next, &st) < 0)
+            return next < 0 ? next : -errno;
+        if (S_ISLNK(st.st_mode)) {
+            r = ++links > LINKS_MAX ? -ELOOP : expand_trusted(dir, next, at, todo);
+            if (r < 0)
+                return r;
+            close(next);
+            next = open_at(r ? AT_FDCWD : dir, r ? "/" : ".", STEP_FLAGS, 0);
+            at = todo;
+        }
+        close(dir);
+        dir = steal_fd(&next);
+    }
+    return dir < 0 ? dir : open_at(dir, ".", flags | O_CLOEXEC, 0);
+}
+
+char *path_of_open(int fd)
+{
+    char link[64], real[PATH_MAX];
+    ssize_t len;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    len = readlink(link, real, sizeof(real));
+    return len <= 0 || (size_t) len >= sizeof(real) || *real != '/' ? NULL : strndup(real, (size_t) len);
 }
 
 int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const char **ret_name)

@@ -47,6 +47,13 @@ bool path_is_absent(int r);
  * one since, -ELOOP or -ENOTDIR. Always with O_CLOEXEC. */
 int path_open_real(const char *path, int flags);
 
+/* open() of an absolute path through links that nobody but root and ourselves could have put there: others are -ELOOP. Always with
+ * O_CLOEXEC. For directories that a configuration names, in places that somebody else may own. */
+int path_open_trusted(const char *path, int flags);
+
+/* What the kernel calls a directory or file that is open: no link is left in that. NULL: it has no name any more. Free it. */
+char *path_of_open(int fd);
+
 /* For the *at() calls: an O_PATH descriptor of the directory that holds the last component, and where its name begins in
  * `relpath`. -EINVAL when the path ends in "." or "/". */
 int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const char **ret_name);

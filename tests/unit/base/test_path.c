@@ -308,6 +308,36 @@ static void no_directory_is_made_outside(void **state)
     assert_false(exists(s->fd, "../x"));
 }
 
+static void links_of_a_stranger_are_not_trusted(void **state)
+{
+    struct scratch *s = *state;
+    autofree char *link = xprintf("%s/way/below", s->path), *direct = xprintf("%s/real/below", s->path);
+    autofree char *target = xprintf("%s/real", s->path);
+
+    assert_int_equal(path_mkdirs_beneath(s->fd, "real/below", 0755), 0);
+    assert_int_equal(symlinkat(target, s->fd, "way"), 0);
+    assert_int_equal(symlinkat("../loop", s->fd, "real/loop"), 0);
+    assert_int_equal(symlinkat("real/loop", s->fd, "loop"), 0);
+    autofd int a = path_open_trusted(direct, O_PATH | O_DIRECTORY), b = path_open_trusted(link, O_PATH | O_DIRECTORY);
+    struct stat st_a, st_b;
+    assert_true(a >= 0 && b >= 0 && fstat(a, &st_a) == 0 && fstat(b, &st_b) == 0);
+    assert_int_equal(st_a.st_ino, st_b.st_ino);
+    autofree char *loop = xprintf("%s/loop", s->path), *none = xprintf("%s/none/x", s->path);
+    assert_int_equal(path_open_trusted(loop, O_PATH), -ELOOP);
+    assert_int_equal(path_open_trusted(none, O_PATH), -ENOENT);
+    /* Others may put another link there, or it is another's already. */
+    assert_int_equal(fchmod(s->fd, 0777), 0);
+    assert_int_equal(path_open_trusted(link, O_PATH | O_DIRECTORY), -ELOOP);
+    assert_int_equal(fchmod(s->fd, 01777), 0);
+    autofd int sticky = path_open_trusted(link, O_PATH | O_DIRECTORY);
+    assert_true(sticky >= 0);
+    if (geteuid() == 0) {
+        assert_int_equal(fchownat(s->fd, "way", NOBODY, NOBODY, AT_SYMLINK_NOFOLLOW), 0);
+        assert_int_equal(path_open_trusted(link, O_PATH | O_DIRECTORY), -ELOOP);
+    }
+    assert_int_equal(fchmod(s->fd, 0700), 0);
+}
+
 struct swapper {
     int fd;
     atomic_bool stop;
@@ -372,6 +402,7 @@ int main(void)
         beneath_test(a_parent_outside_is_not_found),
         beneath_test(missing_directories_are_made),
         beneath_test(no_directory_is_made_outside),
+        beneath_test(links_of_a_stranger_are_not_trusted),
         beneath_test(swapping_a_directory_for_a_link_opens_nothing_outside),
     };
     int failed = cmocka_run_group_tests(lexical, NULL, NULL);
