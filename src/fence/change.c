@@ -261,6 +261,11 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
     if (r < 0)
         return r;
     w.base_fd = path_open_real(w.about.base_path, O_PATH | O_DIRECTORY);
+    if (w.base_fd >= 0 && (r = delta_about_check_base(&w.about, w.base_fd, err)) < 0) {
+        close(w.base_fd);
+        delta_about_done(&w.about);
+        return r;
+    }
     r = w.base_fd < 0 && !path_is_absent(w.base_fd) ? w.base_fd : file_read(w.about.meta_fd, "roots", 1 << 20, &w.roots);
     if (r == -ENOENT || r == -EFBIG || r == -EINVAL) {
         buf_clear(&w.roots);
@@ -285,13 +290,19 @@ int fence_each_change(struct fence *f, change_fn fn, void *cookie, struct err *e
 }
 
 /* A sandbox that works on a copy keeps it beside its delta. */
-static int refresh(const char *delta_path, const char *base_path, struct err *err)
+static int refresh(const char *delta_path, const char *base_path, int base_fd, struct err *err)
 {
     const char *slash = strrchr(delta_path, '/');
     autofree char *dir_path = slash ? xdupn(delta_path, (size_t) (slash - delta_path)) : xdup(".");
     autofd int dir = open(*dir_path ? dir_path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    return dir < 0 ? err_errno(err, -errno, "'%s'", dir_path) : copy_delta_refresh(dir, delta_path, base_path, err);
+    return dir < 0 ? err_errno(err, -errno, "'%s'", dir_path) : copy_delta_refresh(dir, delta_path, base_path, base_fd, err);
+}
+
+/* 0: it is bound to none, and opened by its name, through whatever links lead there. */
+static int open_bound(const struct delta_about *about, struct err *err)
+{
+    return about->is_base_bound ? delta_about_open_base(about, O_RDONLY, err) : 0;
 }
 
 int change_settle(const char *delta_path, struct err *err)
@@ -299,20 +310,29 @@ int change_settle(const char *delta_path, struct err *err)
     struct delta_about about;
     struct stat st;
     bool is_begun;
+    int base = 0;
     int r = delta_about_open(delta_path, &about, err);
 
     if (r < 0)
         return r;
     is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
     if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 || overlay_delta_is_lent(about.meta_fd)) {
-        struct fence_config config = {
-            .base_path = about.base_path, .delta_path = delta_path, .keeps_other_base = true, .is_at_rest = true
-        };
-        r = fence_settle(&config, err);
+        base = open_bound(&about, err);
+        struct fence_config config = { .base_path = about.base_path,
+                                       .base_fd = base,
+                                       .delta_path = delta_path,
+                                       .keeps_other_base = true,
+                                       .is_at_rest = true };
+        r = base < 0 ? base : fence_settle(&config, err);
         r = r == -EBUSY ? 0 : r;
     }
-    if (r == 0 && faccessat(about.meta_fd, COPY_DELTA_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        r = refresh(delta_path, about.base_path, err);
+    if (r == 0 && faccessat(about.meta_fd, COPY_DELTA_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (base <= 0)
+            base = open_bound(&about, err);
+        r = base < 0 ? base : refresh(delta_path, about.base_path, base, err);
+    }
+    if (base > 0)
+        close(base);
     delta_about_done(&about);
     return r;
 }

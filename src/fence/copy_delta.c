@@ -98,19 +98,16 @@ int copy_delta_tree(int from_fd, int to_fd, const char *to, struct err *err)
     return r < 0 && err && err->code == ERR_OK ? err_errno(err, r, "copying into '%s'", to) : r;
 }
 
-int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err)
+int copy_delta_make(int sandbox_fd, int base_fd, struct err *err)
 {
     struct stat st;
-    autofd int base = -1, original = -1;
+    autofd int original = -1;
     int r;
 
     if (fstatat(sandbox_fd, COPY, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
-    base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (base < 0)
-        return err_errno(err, -errno, "'%s'", base_path);
     file_remove_tree(sandbox_fd, MAKING);
-    r = copy_delta_tree(base, sandbox_fd, MAKING "/original", err);
+    r = copy_delta_tree(base_fd, sandbox_fd, MAKING "/original", err);
     if (r < 0)
         return r;
     /* From the first copy, so that both are the same whatever happens to the base meanwhile. */
@@ -383,10 +380,12 @@ static int comparison_open(struct comparison *c, int sandbox_fd, int delta_fd)
     return r;
 }
 
-int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, struct err *err)
+int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, int base_fd, struct err *err)
 {
     struct comparison c = { -1, -1, -1, -1, -1, 0 };
-    struct fence_config config = { .base_path = base_path, .delta_path = delta_path, .is_live = true, .is_at_rest = true };
+    struct fence_config config = {
+        .base_path = base_path, .base_fd = base_fd, .delta_path = delta_path, .is_live = true, .is_at_rest = true
+    };
     struct stat st;
     autofd int delta = -1, lock = -1, turn = -1;
     int r;

@@ -23,11 +23,11 @@
 int copy_delta_tree(int from_fd, int to_fd, const char *to, struct err *err);
 
 /* Copies the base, by reference where the file system can, unless that was done. Killed in between it begins again. */
-int copy_delta_make(int sandbox_fd, const char *base_path, struct err *err);
+int copy_delta_make(int sandbox_fd, int base_fd, struct err *err);
 
 /* `delta_path` is the directory `delta` in `sandbox_fd`. Nothing to do, and 0, when there is no copy, and when somebody has the delta's
- * lock: who applies changes has it, after a refresh of its own. */
-int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, struct err *err);
+ * lock: who applies changes has it, after a refresh of its own. `base_fd` as in struct fence_config. */
+int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, int base_fd, struct err *err);
 
 /*
  * What becomes of paths (no leading slash) that were decided on. Nobody changes the agent's tree meanwhile.
@@ -37,6 +37,6 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
  * stand: what the agent has there is what it is compared with from now on; its tree is not touched.
  * stand_on: it is compared with this text instead.
  */
-int copy_delta_follow(int sandbox_fd, const char *base_path, const char *const *paths, size_t count, struct err *err);
+int copy_delta_follow(int sandbox_fd, int base_fd, const char *const *paths, size_t count, struct err *err);
 int copy_delta_stand(int sandbox_fd, const char *const *paths, size_t count, struct err *err);
 int copy_delta_stand_on(int sandbox_fd, const char *path, const void *bytes, size_t len, mode_t mode, struct err *err);

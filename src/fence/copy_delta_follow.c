@@ -153,16 +153,15 @@ static int told(int r, struct err *err)
     return r < 0 ? err_errno(err, r, "bringing the copy up to date") : 0;
 }
 
-int copy_delta_follow(int sandbox_fd, const char *base_path, const char *const *paths, size_t count, struct err *err)
+int copy_delta_follow(int sandbox_fd, int base_fd, const char *const *paths, size_t count, struct err *err)
 {
-    autofd int base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autodone(trees) struct trees trees = { -1, -1, -1 };
-    int r = base < 0 ? -errno : trees_open(sandbox_fd, &trees);
+    int r = trees_open(sandbox_fd, &trees);
 
     for (size_t i = 0; r == 0 && i < count; i++) {
-        r = take_over(base, trees.original, paths[i]);
+        r = take_over(base_fd, trees.original, paths[i]);
         if (r == 0)
-            r = put_back(sandbox_fd, base, trees.workspace, paths[i]);
+            r = put_back(sandbox_fd, base_fd, trees.workspace, paths[i]);
     }
     return told(r, err);
 }

@@ -71,64 +71,131 @@ static int check_format(int delta_fd, const char *path, struct err *err)
     return 0;
 }
 
-/* The format marker is written last: a delta half made is taken up again, because all of this may be repeated. */
-static int make_format(int delta_fd, const char *base_path, const struct stat *base, struct err *err)
+/* <device> <inode> <when the delta was made>, of one that is for this directory alone also <when the directory was made> <boot>; a
+ * newline, the path. */
+static int write_base(int delta_fd, const struct delta_about *about)
 {
-    autofree char *text = xprintf("%" PRIu64 " %" PRIu64 " %" PRId64 "\n%s\n", (uint64_t) base->st_dev, (uint64_t) base->st_ino,
-                                  clock_wall_ns(), base_path);
+    autodone(buf) struct buf text = BUF_EMPTY;
+
+    buf_addf(&text, "%" PRIu64 " %" PRIu64 " %" PRId64, about->base.dev, about->base.ino, about->made_ns);
+    if (about->is_base_bound)
+        buf_addf(&text, " %" PRId64 " %" PRIu64, about->base.birth_ns, about->base.boot);
+    buf_addf(&text, "\n%s\n", about->base_path);
+    return file_put(delta_fd, "meta/base", text.data, text.len, 0600);
+}
+
+/* The format marker is written last: a delta half made is taken up again, because all of this may be repeated. */
+static int make_format(int delta_fd, int base_fd, const struct delta_about *about, struct err *err)
+{
+    struct stat base;
     int r = path_mkdirs_beneath(delta_fd, "meta/pre", 0700);
 
     if (r == 0)
         r = path_mkdirs_beneath(delta_fd, "work", 0700);
     if (r == 0)
         r = path_mkdirs_beneath(delta_fd, "data", 0755);
-    if (r == 0 && fchmodat(delta_fd, "data", (base->st_mode & 0777) | 0700, 0) < 0)
+    if (r == 0 && (fstat(base_fd, &base) < 0 || fchmodat(delta_fd, "data", (base.st_mode & 0777) | 0700, 0) < 0))
         r = -errno;
     if (r == 0)
-        r = file_put(delta_fd, "meta/base", text, strlen(text), 0600);
+        r = write_base(delta_fd, about);
     if (r == 0)
         r = file_put(delta_fd, "meta/format", FORMAT, strlen(FORMAT), 0600);
     return r < 0 ? err_errno(err, r, "making the delta") : 0;
 }
 
-/* <device> <inode> <when the delta was made>, a newline, the path. */
-static int read_base(int delta_fd, uint64_t *ret_dev, uint64_t *ret_ino, int64_t *ret_made_ns, char **ret_path)
+static int read_base(int delta_fd, struct delta_about *ret)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
-    int at = 0, r = file_read(delta_fd, "meta/base", PATH_MAX + 64, &text);
+    struct dir_identity *base = &ret->base;
+    int at = 0, more = 0, r = file_read(delta_fd, "meta/base", PATH_MAX + 128, &text);
 
     if (r < 0)
         return r;
-    if (!text.data || sscanf(text.data, "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n", ret_dev, ret_ino, ret_made_ns, &at) != 3 ||
-        text.data[at] != '\n')
+    if (!text.data ||
+        sscanf(text.data, "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n", &base->dev, &base->ino, &ret->made_ns, &at) != 3)
+        return -EBADMSG;
+    ret->is_base_bound = text.data[at] == ' ';
+    if (ret->is_base_bound && sscanf(text.data + at, " %" SCNd64 " %" SCNu64 "%n", &base->birth_ns, &base->boot, &more) != 2)
+        return -EBADMSG;
+    at += more;
+    if (text.data[at] != '\n')
         return -EBADMSG;
     if (text.data[text.len - 1] == '\n')
         text.data[text.len - 1] = 0;
-    *ret_path = xdup(text.data + at + 1);
+    ret->base_path = xdup(text.data + at + 1);
     return 0;
 }
 
-/* The same directory, by number or by path: a codebase that was moved or restored keeps one of the two. */
-static int check_base(struct fence *f, int delta_fd, const struct stat *base, bool keeps_other_base, struct err *err)
+int delta_about_check_base(const struct delta_about *about, int base_fd, struct err *err)
 {
-    autodone(buf) struct buf shown = BUF_EMPTY;
-    autofree char *path = NULL;
-    uint64_t dev, ino;
-    int64_t made_ns;
-    int r = read_base(delta_fd, &dev, &ino, &made_ns, &path);
+    struct dir_identity now;
+    int r = dir_identity_read(base_fd, &now);
 
     if (r < 0)
-        return err_errno(err, r, "reading which base the delta is of");
-    /* The base's own times tell when something hidden came or went in it: directories show when the delta was made. */
-    if (!f->version_ns)
-        f->version_ns = made_ns;
-    if (keeps_other_base || (dev == base->st_dev && ino == base->st_ino) || strcmp(path, f->base_path) == 0)
+        return err_errno(err, r, "'%s', which the sandbox was made over", about->base_path);
+    if (!about->is_base_bound || dir_identity_is_same(&about->base, &now))
         return 0;
+    return err_because(err,
+                       err_set(err, ERR_FAILED_PRECONDITION, -EXDEV,
+                               "'%s' is another directory now than the one that the sandbox was made over; put that one back "
+                               "in its place, or make a new sandbox over this one",
+                               about->base_path),
+                       "BASE_REPLACED");
+}
+
+int delta_about_open_base(const struct delta_about *about, int flags, struct err *err)
+{
+    autofd int fd = path_open_real(about->base_path, flags | O_DIRECTORY);
+    int r;
+
+    if (fd < 0)
+        return err_errno(err, fd, "opening '%s', which the sandbox was made over", about->base_path);
+    r = delta_about_check_base(about, fd, err);
+    return r < 0 ? r : steal_fd(&fd);
+}
+
+static int refuse_base(const struct fence *f, const struct delta_about *about, struct err *err)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+
     /* From a file: any bytes. */
     buf_add_char(&shown, '\'');
-    buf_add_escaped(&shown, path, strlen(path));
+    buf_add_escaped(&shown, about->base_path, strlen(about->base_path));
     return err_set(err, ERR_FAILED_PRECONDITION, -EXDEV, "delta '%s' was made over %s', not over '%s'", f->delta_path,
                    shown.data, f->base_path);
+}
+
+/* The same directory; of one that is not bound to it by number or by path: a codebase that was moved or restored keeps one of the two. A
+ * delta from before there was a record of which directory it is gets it here. */
+static int check_base(struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
+{
+    struct delta_about about = DELTA_ABOUT_NONE;
+    struct dir_identity now;
+    int r = read_base(delta_fd, &about);
+
+    if (r == 0)
+        r = dir_identity_read(f->base_fd, &now);
+    if (r < 0) {
+        delta_about_done(&about);
+        return err_errno(err, r, "reading which base the delta is of");
+    }
+    /* The base's own times tell when something hidden came or went in it: directories show when the delta was made. */
+    if (!f->version_ns)
+        f->version_ns = about.made_ns;
+    bool has_path = strcmp(about.base_path, f->base_path) == 0;
+    if (!config->keeps_other_base && about.is_base_bound)
+        r = has_path ? delta_about_check_base(&about, f->base_fd, err) : refuse_base(f, &about, err);
+    else if (!config->keeps_other_base && !has_path && (about.base.dev != now.dev || about.base.ino != now.ino))
+        r = refuse_base(f, &about, err);
+    if (r == 0 && config->base_fd > 0 && has_path && !about.is_base_bound) {
+        about.base = now;
+        about.is_base_bound = true;
+        r = write_base(delta_fd, &about);
+        if (r < 0)
+            err_errno(err, r, "noting which base the delta is of");
+    }
+    delta_about_done(&about);
+    return r;
 }
 
 static int take_lock(struct fence *f, struct err *err)
@@ -179,9 +246,18 @@ int delta_settle(struct fence *f)
     return r;
 }
 
-int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct err *err)
+/* A new one, over the base as the fence has it open. */
+static int make_delta(const struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
 {
-    struct stat base;
+    struct delta_about about = { .base_path = f->base_path, .is_base_bound = config->base_fd > 0, .made_ns = clock_wall_ns() };
+    int r = dir_identity_read(f->base_fd, &about.base);
+
+    return r < 0 ? err_errno(err, r, "base '%s'", f->base_path) : make_format(delta_fd, f->base_fd, &about, err);
+}
+
+int delta_open(struct fence *f, const struct fence_config *config, struct err *err)
+{
+    const char *path = f->delta_path;
     autofd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool is_made = fd < 0 && errno == ENOENT && mkdir(path, 0700) == 0;
     int r;
@@ -190,18 +266,15 @@ int delta_open(struct fence *f, const char *path, bool keeps_other_base, struct 
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening delta '%s'", path);
-    if (fstat(f->base_fd, &base) < 0)
-        return err_errno(err, -errno, "base '%s'", f->base_path);
     r = is_blank(fd);
     if (r < 0)
         return err_errno(err, r, "reading delta '%s'", path);
     f->is_new = r;
     /* Also one that was there: whoever made it may have been killed before it was on disk. */
     atomic_store(&f->is_unsettled, true);
-    r = r ? make_format(fd, f->base_path, &base, err) : check_format(fd, path, err);
-    if (r < 0)
-        return r;
-    r = check_base(f, fd, &base, keeps_other_base, err);
+    r = r ? make_delta(f, fd, config, err) : check_format(fd, path, err);
+    if (r == 0)
+        r = check_base(f, fd, config, err);
     if (r == 0)
         r = open_part(fd, "meta", &f->meta_fd, err);
     if (r == 0)
@@ -233,13 +306,12 @@ int delta_about_open(const char *path, struct delta_about *ret_about, struct err
 {
     struct delta_about about = DELTA_ABOUT_NONE;
     autofd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    uint64_t dev, ino;
     int r;
 
     if (fd < 0)
         return err_errno(err, -errno, "opening delta '%s'", path);
     r = check_format(fd, path, err);
-    if (r == 0 && (r = read_base(fd, &dev, &ino, &about.made_ns, &about.base_path)) < 0)
+    if (r == 0 && (r = read_base(fd, &about)) < 0)
         err_errno(err, r, "reading which base the delta is of");
     if (r == 0)
         r = open_part(fd, "data", &about.data_fd, err);

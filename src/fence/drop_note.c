@@ -371,12 +371,14 @@ int delta_drop(const char *delta_path, const struct fence_drop *drops, size_t co
     lock = path_open_beneath(about.meta_fd, "lock", O_RDWR | O_CREAT, 0600);
     top = open(delta_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     work = top < 0 ? -errno : path_open_beneath(top, "work", O_RDONLY | O_DIRECTORY, 0);
-    base = open(about.base_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (lock < 0 || work < 0)
+    base = path_open_real(about.base_path, O_PATH | O_DIRECTORY);
+    if (base >= 0)
+        r = delta_about_check_base(&about, base, err);
+    if (r == 0 && (lock < 0 || work < 0))
         r = err_errno(err, lock < 0 ? lock : work, "opening delta '%s'", delta_path);
-    else if (flock(lock, LOCK_EX | LOCK_NB) < 0)
+    if (r == 0 && flock(lock, LOCK_EX | LOCK_NB) < 0)
         r = err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "delta '%s' is in use", delta_path);
-    else
+    if (r == 0)
         r = drop_at_rest(&(struct drop_place){ base, about.data_fd, work, about.meta_fd }, drops, count, err);
     delta_about_done(&about);
     return r;

@@ -64,14 +64,17 @@ static void raise_descriptor_limit(void)
     }
 }
 
-static int open_base(struct fence *f, const char *path, struct err *err)
+/* A descriptor that somebody has checked is used as it is: its name may lead elsewhere by now. */
+static int open_base(struct fence *f, const struct fence_config *config, struct err *err)
 {
+    const char *path = config->base_path;
     int probe;
 
-    f->base_path = realpath(path, NULL);
+    f->base_path = config->base_fd > 0 ? xdup(path) : realpath(path, NULL);
     if (!f->base_path)
         return err_errno(err, -errno, "base '%s'", path);
-    f->base_fd = open(f->base_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    f->base_fd = config->base_fd > 0 ? openat(config->base_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC)
+                                     : open(f->base_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (f->base_fd < 0)
         return err_errno(err, -errno, "base '%s'", path);
     probe = openat(f->base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -229,11 +232,11 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     quota_init(&f->quota, config->quota_bytes, config->quota_inodes);
     f->passages = passages_new();
     r = id_random(&f->secret, sizeof(f->secret));
-    r = r < 0 ? err_errno(err, r, "asking for random bytes") : open_base(f, config->base_path, err);
+    r = r < 0 ? err_errno(err, r, "asking for random bytes") : open_base(f, config, err);
     if (r == 0)
         r = find_delta(f, config->delta_path, err);
     if (r == 0)
-        r = delta_open(f, f->delta_path, config->keeps_other_base, err);
+        r = delta_open(f, config, err);
     if (r == 0)
         r = start_parts(f, config, err);
     if (r < 0) {

@@ -56,6 +56,7 @@ enum fence_data_path {
 /* Borrowed for the call to fence_new(), `rules` is ref'ed. */
 struct fence_config {
     const char *base_path;
+    int base_fd; /* the base, when > 0, and `base_path` is only its name; from then on the delta is for this one directory */
     const char *delta_path;
     struct ruleset *rules;
     uid_t uid; /* shown as the owner of everything */

@@ -39,10 +39,10 @@ static int lock_base(struct approve_locks *locks, struct err *err)
 {
     const char *path = locks->delta.base_path;
 
-    /* Were a directory above it a link by now, the changes would land elsewhere. */
-    locks->base_fd = path_open_real(path, O_RDONLY | O_DIRECTORY);
+    /* Were it another directory by now, or one above it a link, the changes would land elsewhere. */
+    locks->base_fd = delta_about_open_base(&locks->delta, O_RDONLY, err);
     if (locks->base_fd < 0)
-        return err_errno(err, locks->base_fd, "opening '%s', which the sandbox was made over", path);
+        return locks->base_fd;
     if (flock(locks->base_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
         return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "changes are being applied to '%s' by somebody else; try again",
                        path);

@@ -63,9 +63,9 @@ int contribution_source_open(const char *delta_path, const char *approval_id, st
     r = delta_about_open(delta_path, &s->delta, err);
     if (r < 0)
         return r;
-    s->base_fd = path_open_real(s->delta.base_path, O_RDONLY | O_DIRECTORY);
+    s->base_fd = delta_about_open_base(&s->delta, O_RDONLY, err);
     if (s->base_fd < 0)
-        return err_errno(err, s->base_fd, "opening '%s'", s->delta.base_path);
+        return s->base_fd;
     if (id_is_valid(LANDING_ID_PREFIX, approval_id)) {
         autofd int records = path_open_beneath(s->delta.meta_fd, "approvals", O_RDONLY | O_DIRECTORY, 0);
         s->record_fd = records < 0 ? records : landing_open(records, approval_id);

@@ -257,10 +257,8 @@ static int on_change(const struct change *change, void *cookie)
 
 static int open_base(struct edit_list *list, struct err *err)
 {
-    list->base_fd = path_open_real(list->delta.base_path, O_RDONLY | O_DIRECTORY);
-    if (list->base_fd < 0)
-        return err_errno(err, list->base_fd, "opening '%s', which the sandbox was made over", list->delta.base_path);
-    return 0;
+    list->base_fd = delta_about_open_base(&list->delta, O_RDONLY, err);
+    return list->base_fd < 0 ? list->base_fd : 0;
 }
 
 int edit_list_clean(const struct edit_list *list, const char *path, struct buf *out, struct err *err)

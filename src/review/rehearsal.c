@@ -55,14 +55,17 @@ struct rehearsal {
 };
 
 /* The directories and the format, by a fence: it knows how. */
-static int make_delta(const char *delta_path, const char *base_path, struct err *err)
+static int make_delta(const char *delta_path, const char *base_path, int base_fd, struct err *err)
 {
     autoptr(ruleset) rules = NULL;
     autoptr(fence) fence = NULL;
     int r = ruleset_new(&RULE_LIST_EMPTY, NULL, &rules, err);
-    struct fence_config config = {
-        .base_path = base_path, .delta_path = delta_path, .rules = rules, .is_live = true, .is_at_rest = true
-    };
+    struct fence_config config = { .base_path = base_path,
+                                   .base_fd = base_fd,
+                                   .delta_path = delta_path,
+                                   .rules = rules,
+                                   .is_live = true,
+                                   .is_at_rest = true };
 
     return r < 0 ? r : fence_new(&config, &fence, err);
 }
@@ -237,7 +240,7 @@ int rehearsal_lay(const char *delta_path, const char *base_path, int base_fd, co
                   const struct taking *takings, struct err *err)
 {
     struct rehearsal re = { .base_fd = base_fd, .from_fd = edits->delta.data_fd, .data_fd = -1, .work_fd = -1 };
-    int r = make_delta(delta_path, base_path, err);
+    int r = make_delta(delta_path, base_path, base_fd, err);
 
     if (r < 0)
         return r;

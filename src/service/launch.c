@@ -13,6 +13,7 @@
 
 #define STOP_MS 30000
 #define PARENT_FD 3
+#define BASE_FD 4
 
 /* 0 and a reply, or -ETIMEDOUT, -ECONNRESET, -EINTR when there is something in `cancel_fd`, ... The reply's texts stand in `payload`,
  * which holds FRAME_PAYLOAD_MAX. */
@@ -68,11 +69,14 @@ static int await_running(struct launch *launch, const char *name, const struct l
     }
 }
 
-static int spawn(const char *program, const char *dir, enum launch_kind kind, int socket, struct launch *ret, struct err *err)
+static int spawn(const char *program, const char *dir, enum launch_kind kind, int socket, int base_fd, struct launch *ret,
+                 struct err *err)
 {
-    const char *argv[] = { program, kind == LAUNCH_OWNED ? "--owner-fd" : "--report-fd", "3", dir, NULL };
-    struct proc_fd fds[] = { { socket, PARENT_FD }, { STDERR_FILENO, STDERR_FILENO } };
-    struct proc_spec spec = { .argv = argv, .fds = fds, .fd_count = ARRAY_LEN(fds), .new_session = true };
+    bool has_base = base_fd > 0;
+    const char *socket_option = kind == LAUNCH_OWNED ? "--owner-fd" : "--report-fd";
+    const char *argv[] = { program, socket_option, "3", has_base ? "--base-fd" : dir, has_base ? "4" : NULL, dir, NULL };
+    struct proc_fd fds[] = { { socket, PARENT_FD }, { STDERR_FILENO, STDERR_FILENO }, { base_fd, BASE_FD } };
+    struct proc_spec spec = { .argv = argv, .fds = fds, .fd_count = has_base ? 3 : 2, .new_session = true };
 
     return proc_spawn(&spec, &ret->supervisor, err);
 }
@@ -92,7 +96,7 @@ int launch(const struct home *home, const char *name, enum launch_kind kind, con
         return err_errno(err, -errno, "making a socket");
     autofd int theirs = pair[1];
     ret->ctl_fd = pair[0];
-    r = spawn(program, spec_path, kind, theirs, ret, err);
+    r = spawn(program, spec_path, kind, theirs, wait->base_fd, ret, err);
     close(steal_fd(&theirs));
     if (r == 0)
         r = await_running(ret, name, wait, err);

@@ -27,10 +27,11 @@ struct launch {
 
 #define LAUNCH_NONE ((struct launch){ .supervisor = PROC_NONE, .ctl_fd = -1 })
 
-/* How it is waited for. */
+/* What it gets along, and how it is waited for. */
 struct launch_wait {
     int64_t within_ms;
     int cancel_fd; /* -1, or what ends it when it becomes readable: -EINTR */
+    int base_fd;   /* the directory that the sandbox is over, when > 0: as it was checked, whatever has its name by now */
     void (*on_step)(const char *text,
                     void *cookie); /* NULL, or who wants to hear what takes its time, such as fetching an image */
     void *cookie;

@@ -8,8 +8,10 @@
 
 struct workspace_totals;
 
-/* Starts its supervisor over the delta that is there; the row is the caller's to write. */
-int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int cancel_fd, struct err *err);
+/* Starts its supervisor over the delta that is there; the row is the caller's to write. `base_fd`: the scope as it was checked, or -1: its
+ * supervisor opens it, and refuses if it is not the directory that the delta was made over. */
+int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int base_fd, int cancel_fd,
+                   struct err *err);
 
 /* Writes the step, in the store and in the row. */
 int workspace_step(struct service *service, struct workspace_row *row, unsigned from, int64_t version, enum workspace_status to,

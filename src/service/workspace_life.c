@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "fence/delta.h"
 #include "service/adoption.h"
 #include "service/host_mount.h"
 #include "service/launch.h"
@@ -33,10 +35,11 @@ static int show_on_host(struct service *service, const struct ward *ward, const 
     return health.is_healthy ? host_mount_show(dir_fd, err) : err_set(err, ERR_UNAVAILABLE, -ENOTCONN, "%s", health.error);
 }
 
-int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int cancel_fd, struct err *err)
+int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int base_fd, int cancel_fd,
+                   struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
-    struct launch_wait wait = { .within_ms = LAUNCH_MS, .cancel_fd = cancel_fd };
+    struct launch_wait wait = { .within_ms = LAUNCH_MS, .cancel_fd = cancel_fd, .base_fd = base_fd };
     char name[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
     int r = home_find(&service->home, ward->id, name, &dir_fd, err);
@@ -185,6 +188,23 @@ int workspaces_stop(struct service *service, const struct caller *caller, const 
     return r;
 }
 
+/* The supervisor refuses as well; here it is told by a reason of its own. A delta that cannot be read is for the supervisor to tell. */
+static int check_base(struct service *service, const struct workspace_row *row, struct err *err)
+{
+    autofree char *delta_path = workspaces_path(service, row->id, "delta");
+    struct delta_about about = DELTA_ABOUT_NONE;
+    struct err ignored = ERR_NONE;
+    int r = 0;
+
+    if (delta_about_open(delta_path, &about, &ignored) < 0)
+        return 0;
+    autofd int fd = delta_about_open_base(&about, O_PATH, err);
+    if (fd == -EXDEV)
+        r = fd;
+    delta_about_done(&about);
+    return r;
+}
+
 static int start(struct service *service, const struct caller *caller, struct ward *ward, struct workspace_row *row,
                  struct err *err)
 {
@@ -196,7 +216,10 @@ static int start(struct service *service, const struct caller *caller, struct wa
                                    workspace_status_name((enum workspace_status) row->status)),
                            "INVALID_STATE");
     workspace_end_stray(service, ward, row);
-    r = workspace_boot(service, ward, row, caller->cancel_fd, err);
+    r = check_base(service, row, err);
+    if (r < 0)
+        return err_wrap(err, r, "failed to start sandbox %s", row->id);
+    r = workspace_boot(service, ward, row, -1, caller->cancel_fd, err);
     if (r == 0)
         fault("workspace_started_unsaid");
     if (r < 0) {
@@ -288,7 +311,7 @@ static void revive(struct service *service, struct ward *ward, struct workspace_
         return;
     }
     err = ERR_NONE;
-    if (workspace_boot(service, ward, row, -1, &err) == 0) {
+    if (workspace_boot(service, ward, row, -1, -1, &err) == 0) {
         log_info("sandbox started again", LOG_STR("sandbox_id", row->id));
         return;
     }

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,10 +50,9 @@ static char *dump(const json_t *value, const char *otherwise)
     return text ? text : xdup(otherwise);
 }
 
-static int make_rules(const struct workspace_request *request, const char *driver, const char *scope_path,
-                      struct rule_list *ret, struct err *err)
+static int make_rules(const struct workspace_request *request, const char *driver, int scope_fd, struct rule_list *ret,
+                      struct err *err)
 {
-    autofree char *inner = xprintf("%s/workspace", scope_path);
     bool has_rules = request->rules && request->rules->count > 0;
     bool checks = strcmp(driver, WORKSPACE_DRIVER) == 0;
     const char *preset = *request->preset || has_rules || !checks ? request->preset : DEFAULT_PRESET;
@@ -61,7 +61,7 @@ static int make_rules(const struct workspace_request *request, const char *drive
     struct stat st;
     int r = *preset ? preset_add(preset, ret, err) : 0;
 
-    options.workspace_is_real = lstat(inner, &st) == 0 && S_ISDIR(st.st_mode);
+    options.workspace_is_real = fstatat(scope_fd, "workspace", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
     if (r == 0 && has_rules)
         r = rule_list_add_all(ret, request->rules, err);
     if (r == 0 && !checks && ret->count == 0)
@@ -177,10 +177,11 @@ static int check_request(struct service *service, const struct workspace_request
     return 0;
 }
 
+/* `ret_scope_fd` is the directory that was checked: from here on everybody uses that, and not its name. */
 static int fill(struct service *service, const struct caller *caller, const struct workspace_request *request,
-                struct workspace_row *row, char ret_reason[DRIVER_TRIAL_REASON_MAX], struct err *err)
+                struct workspace_row *row, char ret_reason[DRIVER_TRIAL_REASON_MAX], int *ret_scope_fd, struct err *err)
 {
-    autodone(workspace_scope) struct workspace_scope scope = { 0 };
+    autodone(workspace_scope) struct workspace_scope scope = WORKSPACE_SCOPE_NONE;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
     const char *root = *request->project_root ? request->project_root : service->options.project_root;
     struct workspace_scope_request where = {
@@ -207,7 +208,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
     if (r == 0)
         r = choose_host_mount(service, caller, request, driver, &host_mount, err);
     if (r == 0)
-        r = make_rules(request, driver, scope.scope_path, &rules, err);
+        r = make_rules(request, driver, scope.scope_fd, &rules, err);
     if (r < 0)
         return r;
     uuid_new(id);
@@ -235,6 +236,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
     row->used_ns = row->updated_ns = row->created_ns;
     rules_encode(&rules, &row->rules);
     hash_request(request, &row->request_hash);
+    *ret_scope_fd = steal_fd(&scope.scope_fd);
     return take_extra(service, request->profile, host_mount, row, err);
 }
 
@@ -279,7 +281,8 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
     return r;
 }
 
-static int build(struct service *service, struct ward *ward, struct workspace_row *row, int cancel_fd, struct err *err)
+static int build(struct service *service, struct ward *ward, struct workspace_row *row, int scope_fd, int cancel_fd,
+                 struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
     autofd int dir_fd = -1;
@@ -289,7 +292,7 @@ static int build(struct service *service, struct ward *ward, struct workspace_ro
         r = home_create(&service->home, spec, true, &dir_fd, err);
     fault("workspace_dir_made");
     if (r == 0)
-        r = workspace_boot(service, ward, row, cancel_fd, err);
+        r = workspace_boot(service, ward, row, scope_fd, cancel_fd, err);
     fault("workspace_booted");
     return r < 0 ? r
                  : workspace_step(service, row, WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_CREATING), 0, WORKSPACE_STATUS_ACTIVE,
@@ -319,7 +322,7 @@ static void take_back(struct service *service, struct ward *ward, struct workspa
 }
 
 static int make(struct service *service, const struct caller *caller, struct workspace_row *row, const char *reason,
-                struct err *err)
+                int scope_fd, struct err *err)
 {
     struct workspace_totals *totals = workspaces_totals(service);
     int64_t began_ns = clock_now_ns();
@@ -330,7 +333,7 @@ static int make(struct service *service, const struct caller *caller, struct wor
     workspace_name(row->id, name);
     ward = ward_get(&service->wards, name);
     pthread_mutex_lock(&ward->life);
-    r = build(service, ward, row, caller->cancel_fd, err);
+    r = build(service, ward, row, scope_fd, caller->cancel_fd, err);
     if (r < 0) {
         take_back(service, ward, row, err->text);
         totals->errors++;
@@ -355,7 +358,8 @@ int workspaces_create(struct service *service, const struct caller *caller, cons
     autodone(workspace_row) struct workspace_row row = { 0 };
     struct workspace_insertion insertion = { .max = service->options.workspaces_max };
     char reason[DRIVER_TRIAL_REASON_MAX] = "";
-    int r = fill(service, caller, request, &row, reason, err);
+    autofd int scope_fd = -1;
+    int r = fill(service, caller, request, &row, reason, &scope_fd, err);
 
     if (r == 0)
         r = workspace_row_insert(service->store, &row, &insertion, err);
@@ -366,7 +370,7 @@ int workspaces_create(struct service *service, const struct caller *caller, cons
     }
     fault("workspace_inserted");
     if (r == 0)
-        r = make(service, caller, &row, reason, err);
+        r = make(service, caller, &row, reason, scope_fd, err);
     if (r < 0)
         return r;
     *ret = row;

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,30 +18,62 @@ static void refuse(struct workspace_place *place, const char *why)
         snprintf(place->error, sizeof(place->error), "%s", why);
 }
 
+static char *real_of(const char *path)
+{
+    char *real = *path ? realpath(path, NULL) : NULL;
+
+    return real ? real : xdup(path);
+}
+
+int workspaces_find_root(const struct caller *caller, const char *given, char **ret, struct err *err)
+{
+    autodone(buf) struct buf clean = BUF_EMPTY;
+    autofree char *real = NULL;
+    autofd int fd = -1;
+    int r;
+
+    if (!caller->allowed_roots || *given != '/' || path_clean(given, strlen(given), &clean) < 0) {
+        *ret = caller->allowed_roots ? xdup(given) : real_of(given);
+        return 0;
+    }
+    r = workspace_scope_reach(caller, clean.data, O_PATH, &fd, &real);
+    if (r == -EPERM)
+        return workspace_scope_refuse(given, err);
+    *ret = r < 0 ? xdup(clean.data) : steal_ptr(&real);
+    return 0;
+}
+
 void workspaces_check_path(struct service *service, const struct caller *caller, const char *path, const char *project_root,
                            struct workspace_place *ret)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
-    const char *root = *project_root ? project_root : service->options.project_root;
+    autofree char *real = NULL, *root = NULL;
+    struct err ignored = ERR_NONE;
+    autofd int fd = -1;
     struct stat st;
+    int r;
 
     *ret = (struct workspace_place){ 0 };
     if (*path != '/' || strlen(path) >= PATH_MAX || path_clean(path, strlen(path), &clean) < 0) {
         refuse(ret, "the path must be absolute");
         return;
     }
-    autofree char *real = realpath(clean.data, NULL), *real_root = *root ? realpath(root, NULL) : NULL;
-    const char *shown = real ? real : clean.data;
+    r = workspace_scope_reach(caller, clean.data, O_PATH, &fd, &real);
     /* What lies outside of what they may have is not told apart from what is not there. */
-    if (!workspace_scope_is_allowed(caller, shown)) {
+    if (r == -EPERM && caller->allowed_roots) {
         refuse(ret, "this token allows no sandbox there");
         return;
     }
+    if (*project_root && workspaces_find_root(caller, project_root, &root, &ignored) < 0)
+        root = xdup(project_root);
+    else if (!*project_root)
+        root = real_of(service->options.project_root);
+    const char *shown = real ? real : clean.data;
     if (workspace_scope_is_system(shown))
         refuse(ret, "the path is a system directory");
-    ret->exists = real && stat(real, &st) == 0;
+    ret->exists = r == 0 && fstat(fd, &st) == 0;
     ret->is_directory = ret->exists && S_ISDIR(st.st_mode);
-    ret->is_within = *root && path_is_beneath(real_root ? real_root : root, shown);
+    ret->is_within = *root && path_is_beneath(root, shown);
     if (!ret->exists)
         refuse(ret, "the path does not exist");
     else if (!ret->is_directory)

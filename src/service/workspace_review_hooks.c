@@ -43,12 +43,14 @@ static int add_server(const struct service *service, struct hook_list *list)
 }
 
 /* The project's own file, not what the agent would make of it; and no link to another. */
-static int add_project(const struct workspace_row *row, struct hook_list *list, struct err *err)
+static int add_project(const struct still *still, struct hook_list *list, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
-    autofd int root = open(row->project_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = root < 0 ? -errno : file_read(root, HOOK_FILE, HOOK_FILE_BYTES_MAX, &text);
+    autofd int root = still_open_root(still, err);
+    int r = root < 0 ? root : file_read(root, HOOK_FILE, HOOK_FILE_BYTES_MAX, &text);
 
+    if (root < 0)
+        return r;
     if (r == -ENOENT || r == -ENOTDIR)
         return 0;
     if (r < 0)
@@ -72,7 +74,7 @@ static int load(const struct still *still, struct hook_list *list, struct err *e
     int r = add_server(still->service, list);
 
     if (r == 0)
-        r = add_project(&still->row, list, err);
+        r = add_project(still, list, err);
     return r < 0 ? r : add_own(&still->row, list, err);
 }
 

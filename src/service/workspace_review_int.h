@@ -60,6 +60,9 @@ int still_release_taken(struct still *still, const struct approve *approve, stru
 int still_stand(struct still *still, const struct fence_drop *drops, size_t count, struct err *err);
 bool still_is_copy(const struct still *still);
 
+/* Opens the project's root, which the scope lies in: refused, BASE_REPLACED, where another directory has its name by now. */
+int still_open_root(const struct still *still, struct err *err);
+
 /* Ends its processes and its mount; it is stopped then, if it was active. */
 int still_halt(struct still *still, struct err *err);
 

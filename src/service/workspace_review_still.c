@@ -2,13 +2,16 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "fence/copy_delta.h"
+#include "fence/delta.h"
 #include "fence/hold.h"
 #include "service/life.h"
 #include "service/workspace_review_int.h"
@@ -223,6 +226,46 @@ static const char **list_paths(const struct fence_drop *drops, size_t count)
     return paths;
 }
 
+static int open_base(const struct still *still, struct err *err)
+{
+    struct delta_about about = DELTA_ABOUT_NONE;
+    int r = delta_about_open(still->delta_path, &about, err);
+
+    if (r == 0)
+        r = delta_about_open_base(&about, O_RDONLY, err);
+    delta_about_done(&about);
+    return r;
+}
+
+int still_open_root(const struct still *still, struct err *err)
+{
+    const struct workspace_row *row = &still->row;
+    autofd int base = open_base(still, err);
+    autofd int root = base < 0 ? base : path_open_real(row->project_root, O_RDONLY | O_DIRECTORY);
+    struct stat a, b;
+
+    if (base < 0)
+        return base;
+    autofd int scope = root < 0 ? root : path_open_beneath(root, *still->prefix ? still->prefix : ".", O_PATH | O_DIRECTORY, 0);
+    if (scope < 0)
+        return err_errno(err, scope, "opening the project '%s'", row->project_root);
+    if (fstat(base, &a) < 0 || fstat(scope, &b) < 0)
+        return err_errno(err, -errno, "opening the project '%s'", row->project_root);
+    if (a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+        return err_because(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -EXDEV, "'%s' is another directory now; put the old one back",
+                                   row->project_root),
+                           "BASE_REPLACED");
+    return steal_fd(&root);
+}
+
+static int follow_base(struct still *still, const char *const *paths, size_t count, struct err *err)
+{
+    autofd int base = open_base(still, err);
+
+    return base < 0 ? base : copy_delta_follow(still->dir_fd, base, paths, count, err);
+}
+
 int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
 {
     autofree const char **paths = list_paths(drops, count);
@@ -230,7 +273,7 @@ int still_release(struct still *still, const struct fence_drop *drops, size_t co
 
     /* The delta of a copy is made anew from its two trees. */
     if (count > 0 && still_is_copy(still))
-        r = copy_delta_follow(still->dir_fd, still->row.scope_path, paths, count, err);
+        r = follow_base(still, paths, count, err);
     else if (count > 0 && still->fd < 0)
         r = drop_at_rest(still, drops, count, err);
     /* One that runs is measured by whoever lists it. */
@@ -297,7 +340,8 @@ static void start_again(struct still *still)
 {
     struct err err = ERR_NONE;
 
-    if (still->row.status != WORKSPACE_STATUS_ACTIVE || workspace_boot(still->service, still->ward, &still->row, -1, &err) == 0)
+    if (still->row.status != WORKSPACE_STATUS_ACTIVE ||
+        workspace_boot(still->service, still->ward, &still->row, -1, -1, &err) == 0)
         return;
     log_warn("a sandbox could not be started again after its review", LOG_STR("sandbox_id", still->row.id),
              LOG_STR("error", err.text));

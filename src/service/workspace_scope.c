@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/root_dir.h"
 
 #define RESERVED_MAX 256
 
@@ -24,7 +25,8 @@ void workspace_scope_done(struct workspace_scope *scope)
     for (size_t i = 0; scope->reserved_paths && scope->reserved_paths[i]; i++)
         free(scope->reserved_paths[i]);
     free(scope->reserved_paths);
-    *scope = (struct workspace_scope){ 0 };
+    cleanup_fd(&scope->scope_fd);
+    *scope = WORKSPACE_SCOPE_NONE;
 }
 
 bool workspace_scope_is_system(const char *path)
@@ -43,42 +45,44 @@ bool workspace_scope_is_system(const char *path)
     return false;
 }
 
-bool workspace_scope_is_allowed(const struct caller *caller, const char *path)
+/* ---- what a caller may reach ---- */
+
+int workspace_scope_reach(const struct caller *caller, const char *path, int flags, int *ret_fd, char **ret_path)
 {
-    if (!caller->allowed_roots)
-        return true;
-    for (const char *const *root = caller->allowed_roots; *root; root++) {
-        autofree char *real = realpath(*root, NULL);
+    autofd int fd = root_dirs_reach(caller->allowed_roots, path, flags);
 
-        if (path_is_beneath(real ? real : *root, path))
-            return true;
-    }
-    return false;
-}
-
-/* The directory as the kernel calls it once it is open: no symlink is left in that. */
-static int open_real(const char *path, const char *what, int *ret_fd, char **ret_path, struct err *err)
-{
-    autofd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
-    char link[64], real[PATH_MAX];
-    ssize_t len;
-
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG || errno == EACCES))
-        return err_set(err, ERR_INVALID_ARGUMENT, -errno, "%s '%s' is no directory that can be read: %s", what, path,
-                       strerror(errno));
     if (fd < 0)
-        return err_errno(err, -errno, "opening %s '%s'", what, path);
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    len = readlink(link, real, sizeof(real));
-    if (len <= 0 || (size_t) len >= sizeof(real) || *real != '/')
-        return err_invalid(err, "%s '%s' has no path", what, path);
-    *ret_path = xdupn(real, (size_t) len);
+        return fd;
+    *ret_path = path_of_open(fd);
+    if (!*ret_path)
+        return -ENOENT;
     *ret_fd = steal_fd(&fd);
     return 0;
 }
 
+int workspace_scope_refuse(const char *path, struct err *err)
+{
+    autodone(buf) struct buf shown = BUF_EMPTY;
+
+    buf_add_excerpt(&shown, path, strlen(path));
+    return err_because(err, err_set(err, ERR_PERMISSION_DENIED, -EPERM, "this token allows no sandbox over '%s'", shown.data),
+                       "ROOT_NOT_ALLOWED");
+}
+
+static int open_real(const struct caller *caller, const char *path, const char *what, int *ret_fd, char **ret_path,
+                     struct err *err)
+{
+    int r = workspace_scope_reach(caller, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, ret_fd, ret_path);
+
+    if (r == -EPERM && caller->allowed_roots)
+        return workspace_scope_refuse(path, err);
+    if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -ENAMETOOLONG || r == -EACCES)
+        return err_set(err, ERR_INVALID_ARGUMENT, r, "%s '%s' is no directory that can be read: %s", what, path, strerror(-r));
+    return r < 0 ? err_errno(err, r, "opening %s '%s'", what, path) : 0;
+}
+
 /* Cleaned as text; relative ones count from the root. */
-static int join(const char *root, const char *path, const char *what, struct buf *ret, struct err *err)
+static int join(const char *root, const char *path, struct buf *ret, struct err *err)
 {
     autofree char *joined = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
 
@@ -86,7 +90,6 @@ static int join(const char *root, const char *path, const char *what, struct buf
         err_refuse(err, -EINVAL, path, "is no path");
         return -EINVAL;
     }
-    (void) what;
     return 0;
 }
 
@@ -105,6 +108,24 @@ static char *resolve_missing(const char *path)
     }
     autofree char *above = real;
     return xprintf("%s%s", strcmp(above, "/") == 0 ? "" : above, path + strlen(part));
+}
+
+/* The same for whoever must not learn what is outside of a directory: what leads out of it stays as it is. */
+static char *resolve_in(const struct root_dir *root, const char *path)
+{
+    autofree char *part = xdup(path);
+
+    for (;;) {
+        autofd int fd = root_dir_reach(root, part, O_PATH);
+        autofree char *real = fd < 0 ? NULL : path_of_open(fd);
+        char *slash = strrchr(part, '/');
+
+        if (real)
+            return xprintf("%s%s", real, path + strlen(part));
+        if (fd == -EXDEV || !slash || slash == part)
+            return xdup(fd == -EXDEV ? "/" : path);
+        *slash = '\0';
+    }
 }
 
 static int compare(const void *a, const void *b)
@@ -136,8 +157,12 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-static int take_reserved(const struct workspace_scope_request *request, struct workspace_scope *scope, struct err *err)
+/* `asked` is the scope as the caller calls it. */
+static int take_reserved(const struct workspace_scope_request *request, bool bounded, const char *asked,
+                         struct workspace_scope *scope, struct err *err)
 {
+    struct root_dir within = { scope->scope_fd, xdup(asked), scope->scope_path };
+    autofree char *names = within.given;
     size_t count = 0, given = 0;
 
     while (request->reserved && request->reserved[given])
@@ -152,12 +177,12 @@ static int take_reserved(const struct workspace_scope_request *request, struct w
 
         if (is_blank(request->reserved[i]))
             continue;
-        int r = join(scope->project_root, request->reserved[i], "reserved path", &clean, err);
+        int r = join(scope->project_root, request->reserved[i], &clean, err);
         if (r < 0)
             return r;
-        char *real = scope->reserved_paths[count++] = resolve_missing(clean.data);
+        char *real = scope->reserved_paths[count++] = bounded ? resolve_in(&within, clean.data) : resolve_missing(clean.data);
         if (!path_is_beneath(scope->scope_path, real))
-            return err_invalid(err, "reserved path '%s' is not inside the scope '%s'", real, scope->scope_path);
+            return err_invalid(err, "reserved path '%s' is not inside the scope '%s'", clean.data, scope->scope_path);
     }
     if (count == 0)
         scope->reserved_paths[count++] = xdup(scope->scope_path);
@@ -165,8 +190,7 @@ static int take_reserved(const struct workspace_scope_request *request, struct w
     return 0;
 }
 
-static int check(const struct workspace_scope_request *request, const struct caller *caller,
-                 const struct workspace_scope *scope, struct err *err)
+static int check(const struct workspace_scope_request *request, const struct workspace_scope *scope, struct err *err)
 {
     if (!path_is_beneath(scope->project_root, scope->scope_path))
         return err_invalid(err, "scope '%s' is not inside the project root '%s'", scope->scope_path, scope->project_root);
@@ -174,10 +198,6 @@ static int check(const struct workspace_scope_request *request, const struct cal
         return err_invalid(err, "'%s' is a system directory", scope->scope_path);
     if (path_is_beneath(scope->scope_path, request->state_path) || path_is_beneath(request->state_path, scope->scope_path))
         return err_invalid(err, "'%s' holds the server's own state, or is within it", scope->scope_path);
-    if (!workspace_scope_is_allowed(caller, scope->scope_path) || !workspace_scope_is_allowed(caller, scope->project_root))
-        return err_because(
-            err, err_set(err, ERR_PERMISSION_DENIED, -EPERM, "this token allows no sandbox over '%s'", scope->scope_path),
-            "ROOT_NOT_ALLOWED");
     return 0;
 }
 
@@ -201,29 +221,31 @@ static int check_same(int root_fd, int scope_fd, const struct workspace_scope *s
 int workspace_scope_resolve(const struct workspace_scope_request *request, const struct caller *caller,
                             struct workspace_scope *ret, struct err *err)
 {
-    autodone(workspace_scope) struct workspace_scope scope = { 0 };
-    autodone(buf) struct buf clean = BUF_EMPTY;
-    autofd int root_fd = -1, scope_fd = -1;
+    autodone(workspace_scope) struct workspace_scope scope = WORKSPACE_SCOPE_NONE;
+    autodone(buf) struct buf asked_root = BUF_EMPTY, asked = BUF_EMPTY;
+    autofd int root_fd = -1;
     int r;
 
     if (*request->project_root != '/')
         return err_invalid(err, "the project root '%s' is no absolute path", request->project_root);
-    r = open_real(request->project_root, "project root", &root_fd, &scope.project_root, err);
+    r = join("", request->project_root, &asked_root, err);
     if (r == 0)
-        r = join(scope.project_root, request->scope_path, "scope", &clean, err);
+        r = open_real(caller, asked_root.data, "project root", &root_fd, &scope.project_root, err);
     if (r == 0)
-        r = open_real(clean.data, "scope", &scope_fd, &scope.scope_path, err);
+        r = join(scope.project_root, request->scope_path, &asked, err);
+    if (r == 0)
+        r = open_real(caller, asked.data, "scope", &scope.scope_fd, &scope.scope_path, err);
     if (r < 0)
         return r;
     assert(scope.project_root && scope.scope_path);
-    r = check(request, caller, &scope, err);
+    r = check(request, &scope, err);
     if (r == 0)
-        r = check_same(root_fd, scope_fd, &scope, err);
+        r = check_same(root_fd, scope.scope_fd, &scope, err);
     if (r == 0)
-        r = take_reserved(request, &scope, err);
+        r = take_reserved(request, caller->allowed_roots, asked.data, &scope, err);
     if (r < 0)
         return r;
     *ret = scope;
-    scope = (struct workspace_scope){ 0 };
+    scope = WORKSPACE_SCOPE_NONE;
     return 0;
 }

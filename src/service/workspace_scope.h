@@ -13,7 +13,10 @@
 struct workspace_scope {
     char *project_root, *scope_path;
     char **reserved_paths; /* ended by NULL; none is beneath another */
+    int scope_fd;          /* the very directory that was checked; its name may lead elsewhere as soon as this returns */
 };
+
+#define WORKSPACE_SCOPE_NONE ((struct workspace_scope){ .scope_fd = -1 })
 
 struct workspace_scope_request {
     const char *project_root;    /* not "" */
@@ -23,7 +26,8 @@ struct workspace_scope_request {
     const char *state_path;      /* ours: neither above nor beneath it */
 };
 
-/* ERR_INVALID_ARGUMENT; ERR_PERMISSION_DENIED for what is outside of the caller's allowed roots, ROOT_NOT_ALLOWED. */
+/* ERR_INVALID_ARGUMENT; ERR_PERMISSION_DENIED, ROOT_NOT_ALLOWED for what is outside of the caller's allowed roots, before anything else is
+ * said about it. */
 int workspace_scope_resolve(const struct workspace_scope_request *request, const struct caller *caller,
                             struct workspace_scope *ret, struct err *err);
 void workspace_scope_done(struct workspace_scope *scope);
@@ -31,5 +35,9 @@ void workspace_scope_done(struct workspace_scope *scope);
 /* "/", "/usr" and the like, which nobody's work is in. `path` is clean. */
 bool workspace_scope_is_system(const char *path);
 
-/* Whether the caller may have a workspace there. `path` has no symlinks. */
-bool workspace_scope_is_allowed(const struct caller *caller, const char *path);
+/* Opens a clean, absolute path, and tells how the kernel calls it. -EPERM: it is not in the caller's roots, or leads out of them; nothing
+ * outside of them was looked at. Who has no roots (NULL) reaches everything. */
+int workspace_scope_reach(const struct caller *caller, const char *path, int flags, int *ret_fd, char **ret_path);
+
+/* What is said to that: the same words, whatever is there. */
+int workspace_scope_refuse(const char *path, struct err *err);

@@ -187,6 +187,10 @@ int workspaces_count(struct service *service, const struct caller *caller, struc
 /* How many commands run in those that are active, as their supervisors say. */
 int64_t workspaces_processes(struct service *service);
 
+/* The root of a project as rows have it, without links; "" stays that. ERR_PERMISSION_DENIED, ROOT_NOT_ALLOWED: not in the caller's roots,
+ * whatever is there. */
+int workspaces_find_root(const struct caller *caller, const char *given, char **ret, struct err *err);
+
 /* Whether a workspace could be there, without making one. */
 struct workspace_place {
     bool is_valid, exists, is_directory, is_within;

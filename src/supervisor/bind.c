@@ -24,24 +24,31 @@ static int set_attrs(int tree, int map_fd, uint64_t attrs)
     return syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }
 
-int bind_as(const char *from, const char *to, uid_t uid, gid_t gid, uint64_t attrs, struct err *err)
+int bind_fd_as(int from_fd, const char *name, const char *to, uid_t uid, gid_t gid, uint64_t attrs, struct err *err)
 {
     struct stat st;
     autofd int map = -1, tree = -1;
     int r;
 
-    if (stat(from, &st) < 0)
-        return err_errno(err, -errno, "'%s'", from);
+    if (fstat(from_fd, &st) < 0)
+        return err_errno(err, -errno, "'%s'", name);
     if (st.st_uid != uid || st.st_gid != gid) {
         map = owner_map_new((struct owner){ st.st_uid, st.st_gid }, (struct owner){ uid, gid });
         if (map < 0)
-            return err_errno(err, map, "mapping the owner of '%s'", from);
+            return err_errno(err, map, "mapping the owner of '%s'", name);
     }
-    tree = (int) syscall(SYS_open_tree, AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    tree = (int) syscall(SYS_open_tree, from_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     r = tree < 0 ? -errno : set_attrs(tree, map, attrs);
     if (r == 0 && syscall(SYS_move_mount, tree, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         r = -errno;
-    return r < 0 ? err_errno(err, r, "mounting '%s' for the sandbox's user", from) : 0;
+    return r < 0 ? err_errno(err, r, "mounting '%s' for the sandbox's user", name) : 0;
+}
+
+int bind_as(const char *from, const char *to, uid_t uid, gid_t gid, uint64_t attrs, struct err *err)
+{
+    autofd int fd = open(from, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 ? err_errno(err, -errno, "'%s'", from) : bind_fd_as(fd, from, to, uid, gid, attrs, err);
 }
 
 void bind_undo(const char *at)

@@ -48,6 +48,7 @@ static int make_fence(struct sandbox *sandbox, struct err *err)
         .dir_path = sandbox->dir_path,
         .mount_point = sandbox->mount_point,
         .spec = sandbox->spec,
+        .base_fd = sandbox->base_fd,
         .uid = sandbox->identity.uid,
         .gid = sandbox->identity.gid,
         .reactor = &sandbox->reactor,

@@ -26,11 +26,41 @@ bool boot_is_host_visible(const struct sandbox *sandbox)
     return strcmp(sandbox->spec->runtime, "docker") == 0;
 }
 
+int boot_open_base(struct sandbox *sandbox, int inherited_fd, struct err *err)
+{
+    const struct sandbox_spec *spec = sandbox->spec;
+
+    sandbox->base_fd = inherited_fd;
+    if (inherited_fd >= 0 || *spec->codebase_path)
+        return 0;
+    sandbox->base_fd = path_open_real(spec->base_path, O_RDONLY | O_DIRECTORY);
+    return sandbox->base_fd < 0 ? err_errno(err, sandbox->base_fd, "opening '%s'", spec->base_path) : 0;
+}
+
+/* A descriptor stands in the mount namespace that it was opened in, and nothing can be mounted from another one. The current directory is
+ * what the kernel takes along: so the base gets here without its name being looked up again. */
+static int enter_with_base(struct sandbox *sandbox, struct err *err)
+{
+    int r;
+
+    if (sandbox->base_fd >= 0 && fchdir(sandbox->base_fd) < 0)
+        return err_errno(err, -errno, "entering '%s'", sandbox->spec->base_path);
+    r = namespace_enter(err);
+    if (r < 0 || sandbox->base_fd < 0)
+        return r;
+    autofd int fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || chdir("/") < 0)
+        return err_errno(err, -errno, "opening '%s'", sandbox->spec->base_path);
+    close(sandbox->base_fd);
+    sandbox->base_fd = steal_fd(&fd);
+    return 0;
+}
+
 /* The host's mounts are root's to make. And without another user to run commands as, they would run as us. */
 int boot_enter_namespace(struct sandbox *sandbox, struct err *err)
 {
     if (!boot_is_host_visible(sandbox))
-        return namespace_enter(err);
+        return enter_with_base(sandbox, err);
     if (!identity_is_host_root())
         return err_set(
             err, ERR_FAILED_PRECONDITION, -EPERM,

@@ -203,12 +203,12 @@ static void *serve(void *cookie)
     return NULL;
 }
 
-static bool has_workspace_dir(const char *base_path)
+static bool has_workspace_dir(const char *base_path, int base_fd)
 {
     autofree char *path = xprintf("%s/workspace", base_path);
     struct stat st;
 
-    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return fstatat(base_fd, base_fd < 0 ? path : "workspace", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
 int fencing_rules(const struct sandbox_spec *spec, struct rule_list *rules, struct err *err)
@@ -227,10 +227,10 @@ int fencing_rules(const struct sandbox_spec *spec, struct rule_list *rules, stru
     return 0;
 }
 
-int fencing_compile(const struct sandbox_spec *spec, struct ruleset **ret, struct err *err)
+int fencing_compile(const struct sandbox_spec *spec, int base_fd, struct ruleset **ret, struct err *err)
 {
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
-    struct ruleset_options options = { .workspace_is_real = has_workspace_dir(spec->base_path) };
+    struct ruleset_options options = { .workspace_is_real = has_workspace_dir(spec->base_path, base_fd) };
     int r = fencing_rules(spec, &rules, err);
 
     return r < 0 ? r : ruleset_new(&rules, &options, ret, err);
@@ -241,12 +241,13 @@ static int make_fence(struct fencing *fencing, const struct fencing_config *conf
     const struct sandbox_spec *spec = config->spec;
     autofree char *delta = xprintf("%s/delta", config->dir_path);
     autoptr(ruleset) rules = NULL;
-    int r = fencing_compile(spec, &rules, err);
+    int r = fencing_compile(spec, config->base_fd, &rules, err);
 
     if (r < 0)
         return r;
     struct fence_config fence = {
         .base_path = spec->base_path,
+        .base_fd = config->base_fd,
         .delta_path = delta,
         .rules = rules,
         .uid = config->uid,

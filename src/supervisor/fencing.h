@@ -25,6 +25,7 @@ struct fencing_config {
     const char *dir_path; /* the sandbox's directory: its delta is in it */
     const char *mount_point;
     const struct sandbox_spec *spec;
+    int base_fd; /* as in struct sandbox */
     uid_t uid;
     gid_t gid;
     struct reactor *reactor;
@@ -47,5 +48,5 @@ struct fence *fencing_fence(struct fencing *fencing);
 struct rule_list;
 int fencing_rules(const struct sandbox_spec *spec, struct rule_list *rules, struct err *err);
 
-/* The rules of a spec, compiled for its base. */
-int fencing_compile(const struct sandbox_spec *spec, struct ruleset **ret, struct err *err);
+/* The rules of a spec, compiled for its base; `base_fd` as in struct sandbox. */
+int fencing_compile(const struct sandbox_spec *spec, int base_fd, struct ruleset **ret, struct err *err);

@@ -1,7 +1,7 @@
 /*
  * agentfense-supervisor: one process for one sandbox, for as long as it runs.
  *
- *     agentfense-supervisor [--owner-fd N | --report-fd N] DIR
+ *     agentfense-supervisor [--owner-fd N | --report-fd N] [--base-fd N] DIR
  *     agentfense-supervisor --try DIR
  *
  * The second tries what drivers need, in DIR: supervisor/trial.h. The first is for a sandbox:
@@ -9,6 +9,9 @@
  * inherited socket is a control connection too, on which also is told why nothing came of the sandbox. When the owner's ends
  * the sandbox does; otherwise it lives until it is told to stop or SIGTERM comes. Whatever kills this process ends everything that runs in the sandbox; what was written is in DIR/delta,
  * and starting again goes on from there.
+ *
+ * --base-fd is the directory that the sandbox is over, open: who started us has checked that very directory, and a name may lead to
+ * another one by now.
  *
  * Exits with 0 when the sandbox was stopped, 1 when it failed, 2 for a bad call.
  */
@@ -47,9 +50,15 @@
 #define LOG_BYTES_MAX (1 << 20)
 #define TERM_GRACE_MS 5000
 
+/* Descriptors from whoever started us; -1: none. */
+struct inherited {
+    int parent_fd, base_fd;
+    bool is_owner;
+};
+
 static int usage(void)
 {
-    fprintf(stderr, "usage: agentfense-supervisor [--owner-fd N | --report-fd N] DIR\n"
+    fprintf(stderr, "usage: agentfense-supervisor [--owner-fd N | --report-fd N] [--base-fd N] DIR\n"
                     "       agentfense-supervisor --try DIR\n"
                     "Started by agentfense; see 'agentfense help' for what people use.\n");
     return 2;
@@ -151,7 +160,7 @@ static int prepare(struct sandbox *sandbox, int parent_fd, bool is_owner, struct
     return ctl_server_open(sandbox, err);
 }
 
-static int supervise(const char *dir_path, int parent_fd, bool is_owner, struct err *err)
+static int supervise(const char *dir_path, const struct inherited *from, struct err *err)
 {
     static struct sandbox sandbox;
     autofd int dir_fd = open(dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -167,12 +176,14 @@ static int supervise(const char *dir_path, int parent_fd, bool is_owner, struct 
         return r;
     steal_fd(&dir_fd);
     steal_fd(&lock_fd);
-    r = prepare(&sandbox, parent_fd, is_owner, err);
+    r = prepare(&sandbox, from->parent_fd, from->is_owner, err);
     if (r < 0)
         return r;
     open_log(sandbox.dir_fd);
     process_settle(&sandbox);
-    r = boot_enter_namespace(&sandbox, err);
+    r = boot_open_base(&sandbox, from->base_fd, err);
+    if (r == 0)
+        r = boot_enter_namespace(&sandbox, err);
     if (r < 0)
         sandbox_fail(&sandbox, err);
     else
@@ -203,9 +214,7 @@ static int parse_fd(const char *text)
     char *end;
     long n = strtol(text, &end, 10);
 
-    return *text && !*end && n > 2 && n < INT_MAX && fd_cloexec((int) n, true) == 0 && fd_set_nonblock((int) n, true) == 0
-               ? (int) n
-               : -1;
+    return *text && !*end && n > 2 && n < INT_MAX && fd_cloexec((int) n, true) == 0 ? (int) n : -1;
 }
 
 /* Not by exit(): a sweep may be at work. */
@@ -216,12 +225,12 @@ static _Noreturn void end(int code)
     _exit(code);
 }
 
-static int work_at(const char *given, bool is_trial, int parent_fd, bool is_owner, struct err *err)
+static int work_at(const char *given, bool is_trial, const struct inherited *from, struct err *err)
 {
     autofree char *real = realpath(given, NULL);
     const char *dir_path = real ? real : given;
 
-    return is_trial ? trial_run(dir_path, err) : supervise(dir_path, parent_fd, is_owner, err);
+    return is_trial ? trial_run(dir_path, err) : supervise(dir_path, from, err);
 }
 
 int main(int argc, char **argv)
@@ -229,26 +238,32 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         { "owner-fd", required_argument, NULL, 'o' },
         { "report-fd", required_argument, NULL, 'r' },
+        { "base-fd", required_argument, NULL, 'b' },
         { "try", no_argument, NULL, 't' },
         { 0 },
     };
+    struct inherited from = { .parent_fd = -1, .base_fd = -1 };
     struct err err = ERR_NONE;
-    int parent_fd = -1, option;
-    bool is_owner = false, is_trial = false;
+    bool is_trial = false;
+    int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (parent_fd >= 0 || is_trial || option == '?')
+        int *fd = option == 'b' ? &from.base_fd : &from.parent_fd;
+
+        if (is_trial || option == '?' || *fd >= 0)
             return usage();
         is_trial = option == 't';
-        if (!is_trial && (parent_fd = parse_fd(optarg)) < 0)
+        if (!is_trial && (*fd = parse_fd(optarg)) < 0)
             return usage();
-        is_owner = option == 'o';
+        if (fd == &from.parent_fd && !is_trial && fd_set_nonblock(*fd, true) < 0)
+            return usage();
+        from.is_owner |= option == 'o';
     }
     if (optind + 1 != argc || argv[optind][0] != '/')
         return usage();
-    if (work_at(argv[optind], is_trial, parent_fd, is_owner, &err) == 0)
+    if (work_at(argv[optind], is_trial, &from, &err) == 0)
         end(0);
-    if (!tell_parent(parent_fd, &err))
+    if (!tell_parent(from.parent_fd, &err))
         log_error("the supervisor ends", LOG_STR("error", err.text));
     end(1);
 }

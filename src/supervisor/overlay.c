@@ -31,7 +31,7 @@ static int mount_layers(const struct overlay_config *config, struct err *err)
 
     if (mkdir(config->lower_point, 0700) < 0 && errno != EEXIST)
         return err_errno(err, -errno, "'%s'", config->lower_point);
-    r = bind_as(config->base_path, config->lower_point, config->uid, config->gid, MOUNT_ATTR_RDONLY, err);
+    r = bind_fd_as(config->base_fd, config->base_path, config->lower_point, config->uid, config->gid, MOUNT_ATTR_RDONLY, err);
     /* Upper and work directory must be reached by one mount. */
     return r < 0 ? r : bind_as(config->delta_path, config->delta_path, config->uid, config->gid, 0, err);
 }
@@ -92,7 +92,9 @@ static void take_back(const struct overlay_config *config, int lock_fd)
 /* A child that is between its fork and its exec has a copy of every descriptor, of the lock's, too, for a moment. */
 static int lend_patiently(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
 {
-    struct fence_config delta = { .base_path = config->base_path, .delta_path = config->delta_path, .is_live = true };
+    struct fence_config delta = {
+        .base_path = config->base_path, .base_fd = config->base_fd, .delta_path = config->delta_path, .is_live = true
+    };
     int r = -EBUSY;
 
     for (int i = 0; i < LOCK_TRIES && r == -EBUSY; i++) {

@@ -13,7 +13,8 @@
 
 /* Borrowed for the call. */
 struct overlay_config {
-    const char *base_path;
+    int base_fd;             /* what is mounted; in our mount namespace */
+    const char *base_path;   /* its name */
     const char *delta_path;  /* made by a fence: see overlay_delta.h */
     const char *lower_point; /* a directory of ours, where the base is mounted under another owner's name */
     const char *mount_point;

@@ -57,11 +57,12 @@ static int check(const struct sandbox *sandbox, struct err *err)
 
 static int start_copy(struct sandbox *sandbox, struct plain *plain, struct err *err)
 {
-    int r = copy_delta_make(sandbox->dir_fd, sandbox->spec->base_path, err);
+    /* It is copied before there is a delta, which says from then on what it was copied from. */
+    int r = copy_delta_make(sandbox->dir_fd, sandbox->base_fd, err);
 
     plain->copy_path = xprintf("%s/" COPY_DELTA_WORKSPACE, sandbox->dir_path);
     if (r == 0)
-        r = copy_delta_refresh(sandbox->dir_fd, plain->delta_path, sandbox->spec->base_path, err);
+        r = copy_delta_refresh(sandbox->dir_fd, plain->delta_path, sandbox->spec->base_path, sandbox->base_fd, err);
     return r < 0 ? r : bind_as(plain->copy_path, sandbox->mount_point, sandbox->identity.uid, sandbox->identity.gid, 0, err);
 }
 
@@ -81,6 +82,7 @@ int plain_start(struct sandbox *sandbox, struct plain **ret, struct err *err)
     plain->lower_point = xprintf("%s/lower", sandbox->dir_path);
     plain->is_overlay = strcmp(sandbox->spec->driver, "overlayfs") == 0;
     plain->overlay = (struct overlay_config){
+        .base_fd = sandbox->base_fd,
         .base_path = sandbox->spec->base_path,
         .delta_path = plain->delta_path,
         .lower_point = plain->lower_point,
@@ -100,7 +102,7 @@ static void end_copy(struct plain *plain)
     struct err err = ERR_NONE;
 
     bind_undo(plain->overlay.mount_point);
-    if (copy_delta_refresh(plain->sandbox_fd, plain->delta_path, plain->overlay.base_path, &err) < 0)
+    if (copy_delta_refresh(plain->sandbox_fd, plain->delta_path, plain->overlay.base_path, plain->overlay.base_fd, &err) < 0)
         log_warn("the changes are told when somebody asks", LOG_STR("error", err.text));
 }
 

@@ -42,6 +42,7 @@ int sandbox_init(struct sandbox *sandbox, const char *dir_path, int dir_fd, int 
         .dir_path = dir_path,
         .dir_fd = dir_fd,
         .lock_fd = lock_fd,
+        .base_fd = -1,
         .state = CTL_STATE_BOOTING,
         .started_ns = clock_wall_ns(),
         .identity = IDENTITY_NONE,
@@ -70,7 +71,7 @@ static void drop_runs(struct sandbox *sandbox)
 
 void sandbox_done(struct sandbox *sandbox)
 {
-    int fds[] = { sandbox->signal_fd, sandbox->lock_fd, sandbox->dir_fd, sandbox->process_dir_fd };
+    int fds[] = { sandbox->signal_fd, sandbox->lock_fd, sandbox->dir_fd, sandbox->process_dir_fd, sandbox->base_fd };
 
     sandbox->owner = NULL;
     while (sandbox->clients)
@@ -220,7 +221,7 @@ int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, st
     if (r == 0)
         r = sandbox_spec_rules_decode(changed, bytes, len, err);
     if (r == 0)
-        r = fencing_compile(changed, &rules, err);
+        r = fencing_compile(changed, sandbox->base_fd, &rules, err);
     /* Stored before they hold: after a crash in between the stricter reading of "acknowledged" is kept. */
     if (r == 0)
         r = sandbox_spec_store(sandbox->dir_fd, changed, true, err);

@@ -50,6 +50,7 @@ struct sandbox {
     const char *dir_path;      /* borrowed; absolute */
     int dir_fd;                /* owned */
     int lock_fd;               /* owned: held as long as we live */
+    int base_fd;               /* owned: the directory it is over; -1: of a codebase, which is found by its path */
     struct sandbox_spec *spec; /* owned */
     char cgroup[CGROUP_NAME_MAX];
     char home_mark[CGROUP_NAME_MARK]; /* of our home, as in the names of cgroups */

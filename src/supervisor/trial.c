@@ -56,17 +56,20 @@ static void try_overlay(const char *place)
     autofree char *base = xprintf("%s/base", place), *delta = xprintf("%s/delta", place);
     autofree char *lower = xprintf("%s/lower", place), *at = xprintf("%s/at", place);
     bool is_root = identity_is_host_root();
-    struct overlay_config config = { .base_path = base,
+    struct overlay_config config = { .base_fd = -1,
+                                     .base_path = base,
                                      .delta_path = delta,
                                      .lower_point = lower,
                                      .mount_point = at,
                                      .uid = is_root ? IDENTITY_FIRST + IDENTITY_COUNT - 1 : geteuid(),
                                      .gid = is_root ? IDENTITY_FIRST + IDENTITY_COUNT - 1 : getegid() };
     struct err err = ERR_NONE;
+    autofd int base_fd = -1;
     int lock_fd = -1, r = 0;
 
-    if (mkdir(base, 0755) < 0 || mkdir(at, 0755) < 0)
+    if (mkdir(base, 0755) < 0 || mkdir(at, 0755) < 0 || (base_fd = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
         r = err_errno(&err, -errno, "making directories for a trial");
+    config.base_fd = base_fd;
     if (r == 0)
         r = overlay_mount(&config, &lock_fd, &err);
     if (r == 0)

@@ -1,0 +1,228 @@
+"""A token's roots as a boundary: directories exchanged while a workspace is made over them and later. AGENTFENSE_LONG=1 makes the race ten thousand
+attempts for each driver."""
+
+import concurrent.futures
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from workspace import make_project, may_lack
+
+BASE = "/api/v1/sandboxes"
+ATTEMPTS = 10_000 if os.environ.get("AGENTFENSE_LONG") == "1" else 40
+CANARY = "canary-outside-the-roots"
+DRIVERS = ["fence", "copy", "overlayfs"]
+NOBODY = 65534
+WRITE = [{"pattern": "/**", "permission": "write"}]
+
+# Exchanges names without end, until it is killed.
+SWAPPER = """
+import ctypes, random, sys, time
+libc = ctypes.CDLL(None)
+a, b = (path.encode() for path in sys.argv[1:3])
+print("ready", flush=True)
+while True:
+    libc.renameat2(-100, a, -100, b, 2)
+    time.sleep(random.random() * 0.004)
+"""
+
+
+def exchange(a, b):
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.renameat2(-100, os.fsencode(a), -100, os.fsencode(b), 2) == 0, os.strerror(ctypes.get_errno())
+
+
+class Holder:
+    """Who has a token for one directory, with a project in it; and a directory beside that, with a secret."""
+
+    def __init__(self, server, *options, user=None):
+        self.server = server
+        self.top = make_project()
+        self.root, self.outside = self.top / "root", self.top / "outside"
+        self.project = self.root / "project"
+        for place in (self.project / "src", self.outside / "src"):
+            place.mkdir(parents=True)
+        (self.project / "mine").write_text("mine\n")
+        (self.project / "src/a.txt").write_text("one\n")
+        (self.outside / "secret").write_text(CANARY)
+        if user is not None:
+            for place in [self.root, *self.root.rglob("*")]:
+                os.chown(place, user, user)
+        token = server.token("create", "--owner", self.top.name, "--root", str(self.root), *options)
+        self.headers = {"Authorization": "Bearer " + token}
+
+    def http(self, verb, path, body=None):
+        return self.server.http(verb, path, body, headers=self.headers)
+
+    def create(self, status=201, scope=None, **more):
+        scope = str(scope or self.project)
+        got, answer = self.http("POST", BASE, {"scopePath": scope, "projectRoot": scope, "rules": WRITE, **more})
+        assert got == status, (got, answer)
+        return answer
+
+    def ok(self, verb, path, body=None, status=200):
+        got, answer = self.http(verb, path, body)
+        assert got == status, (got, answer)
+        return answer
+
+    def sh(self, box, script):
+        return self.ok("POST", f"{BASE}/{box}/exec", {"command": "/bin/sh", "args": ["-c", script]})
+
+    def approve(self, box, status=200, **more):
+        return self.ok("POST", f"{BASE}/{box}/approve", {"acknowledge": True, **more}, status=status)
+
+    def remove(self):
+        for one in self.http("GET", BASE)[1]["sandboxes"]:
+            self.http("DELETE", f"{BASE}/{one['id']}")
+        shutil.rmtree(self.top, ignore_errors=True)
+
+
+@pytest.fixture
+def holder(shared):
+    made = Holder(shared)
+    yield made
+    made.remove()
+
+
+def skip_without(driver):
+    if may_lack(driver):
+        pytest.skip("this kernel, or this user, has no overlayfs to mount")
+
+
+# ---- while it is made ----
+
+
+def attempt(holder, driver):
+    """One workspace: what it shows is the project, or there is none."""
+    status, answer = holder.http("POST", BASE, {"scopePath": str(holder.project), "projectRoot": str(holder.project), "driver": driver, "noLock": True,
+                                                "rules": WRITE})
+    assert status in (201, 400, 403, 409, 500), answer
+    assert CANARY not in json.dumps(answer)
+    if status != 201:
+        return status
+    box = f"{BASE}/{answer['id']}"
+    try:
+        done = holder.ok("POST", f"{box}/exec", {"command": "/bin/sh", "args": ["-c", "cat /workspace/*"]})
+        assert CANARY not in done["stdout"], "the sandbox is over a directory outside of the token's roots"
+        assert done["stdout"] == "mine\n", done
+    finally:
+        holder.http("DELETE", box)
+    return status
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_directory_exchanged_for_a_link_while_a_workspace_is_made(shared, holder, driver):
+    skip_without(driver)
+    os.symlink(holder.outside, holder.root / "evil")
+    swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, str(holder.project), str(holder.root / "evil")], stdout=subprocess.PIPE)
+    try:
+        assert swapper.stdout.readline()
+        seen, tried, until = {}, 0, time.monotonic() + 600
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            # At least a few must get as far as to be made, or nothing was tried.
+            while tried < ATTEMPTS or (seen.get(201, 0) < 4 and time.monotonic() < until):
+                for status in pool.map(lambda _: attempt(holder, driver), range(20)):
+                    seen[status] = seen.get(status, 0) + 1
+                    tried += 1
+    finally:
+        swapper.kill()
+        swapper.wait()
+    assert seen.get(201, 0) > 0 and seen.keys() - {201}, seen
+
+
+@pytest.mark.parametrize("above", ["root", "project"])
+def test_a_link_in_the_place_of_the_root_or_in_it(shared, holder, above):
+    """The root's holder owns the directory that the root is in, as one does whose root is below the home directory."""
+    place = getattr(holder, above)
+    place.rename(holder.top / "aside")
+    os.symlink(holder.outside, place)
+    if os.geteuid() == 0:
+        os.chown(place, NOBODY, NOBODY, follow_symlinks=False)
+        os.chown(holder.top, NOBODY, NOBODY)
+    status, answer = holder.http("POST", BASE, {"scopePath": str(place), "projectRoot": str(place)})
+    if above == "project" or os.geteuid() == 0:
+        assert status == 403 and answer["details"]["reason"] == "ROOT_NOT_ALLOWED", answer
+    place.unlink()
+    (holder.top / "aside").rename(place)
+
+
+def test_links_that_stay_in_the_root_are_followed(holder):
+    os.symlink("project", holder.root / "relative")
+    os.symlink(holder.project, holder.root / "absolute")
+    for name in ("relative", "absolute", "relative/../absolute"):
+        made = holder.create(scope=holder.root / name)
+        assert made["scopePath"] == str(holder.project)
+        holder.ok("DELETE", f"{BASE}/{made['id']}", status=204)
+
+
+# ---- afterwards ----
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("how", ["exchanged", "link"])
+def test_another_directory_in_the_place_of_the_project(holder, driver, how):
+    """Whatever looks at the project or writes to it for the workspace refuses; with the old directory back, all goes on."""
+    skip_without(driver)
+    box = holder.create(driver=driver)["id"]
+    path = f"{BASE}/{box}"
+    holder.sh(box, "echo two > /workspace/src/a.txt; echo new > /workspace/new.txt")
+    holder.ok("GET", f"{path}/diff")
+    holder.approve(box, files=["new.txt"], mode="files")
+    other = holder.outside
+    if how == "link":
+        other = holder.top / "link"
+        os.symlink(holder.outside, other)
+    exchange(holder.project, other)
+    before = sorted(os.listdir(holder.outside)) if how == "link" else sorted(os.listdir(holder.project))
+    for verb, part, body in [("GET", "/diff", None), ("GET", "/diff?format=patch", None), ("GET", "/conflicts", None), ("POST", "/rebase", {}),
+                             ("POST", "/approve", {"acknowledge": True, "force": True}), ("POST", "/undo", {}),
+                             ("POST", "/discard", {"filePaths": ["src/a.txt"]}), ("POST", "/stop", None), ("GET", "/diff", None),
+                             ("POST", "/approve", {"acknowledge": True, "force": True}), ("POST", "/undo", {}),
+                             ("POST", "/discard", {"filePaths": ["src/a.txt"]}), ("POST", "/start", None)]:
+        status, answer = holder.http(verb, path + part, body)
+        if part == "/stop":
+            assert status == 200, answer
+            continue
+        assert status >= 400, (verb, part, answer)
+        assert CANARY not in json.dumps(answer)
+        if how == "exchanged":
+            # A change cannot be taken out of a mounted overlayfs, whatever the base is.
+            reasons = ["BASE_REPLACED", *(["WOULD_STOP"] if part == "/discard" and driver == "overlayfs" else [])]
+            assert status == 409 and answer["details"]["reason"] in reasons, (verb, part, status, answer)
+            assert "put that one back" in answer["error"] or answer["details"]["reason"] == "WOULD_STOP", answer
+    place = holder.outside if how == "link" else holder.project
+    assert sorted(os.listdir(place)) == before and (place / "secret").read_text() == CANARY
+    exchange(holder.project, other)
+    holder.ok("POST", f"{path}/start")
+    assert [file["filePath"] for file in holder.ok("GET", f"{path}/diff")["files"]] == ["src/a.txt"]
+    holder.approve(box)
+    assert (holder.project / "src/a.txt").read_text() == "two\n"
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_another_directory_in_the_place_of_what_a_command_ran_over(host, driver):
+    """The same for sandboxes of `agentfense run`."""
+    host.write("kept", "one\n")
+    name = "swapped-" + driver
+    done = host.run("-q", "--name", name, "--driver", driver, "--rule", "/**=write", command="echo two > kept")
+    if done.code == 125 and driver == "overlayfs":
+        pytest.skip(done.err.strip())
+    assert done.code == 0, done
+    other = host.dir / ("other-" + driver)
+    other.mkdir()
+    (other / "kept").write_text("one\n")
+    exchange(host.base, other)
+    for words in (["diff", name], ["apply", name], ["run", "-q", "--in", name, "--", "cat", "kept"]):
+        refused = host.call(*words)
+        assert refused.code != 0 and "is another directory now" in refused.err, (words, refused)
+    assert (host.base / "kept").read_text() == "one\n"
+    exchange(host.base, other)
+    assert host.call("run", "-q", "--in", name, "--", "cat", "kept").out == b"two\n"
+    assert host.call("apply", name).code == 0
+    assert (host.base / "kept").read_text() == "two\n"
+    shutil.rmtree(other)
