@@ -23,7 +23,6 @@ static const char *query_or_empty(const struct ws *ws, const char *name)
     return value ? value : "";
 }
 
-/* A root as rows have it: without links. */
 static char *real_root(const char *root)
 {
     char *real = *root ? realpath(root, NULL) : NULL;
@@ -114,11 +113,15 @@ static size_t count_files(const struct applied_change_rows *rows)
 int ws_pending(struct ws *ws, struct err *err)
 {
     autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
-    autofree char *root = real_root(query_or_empty(ws, "projectRoot"));
-    struct applied_change_filter filter = { .project_root = *root ? root : NULL, .only_pending = true };
+    autofree char *root = NULL;
+    struct applied_change_filter filter = { .only_pending = true };
     int64_t limit = PENDING_DEFAULT, offset = 0, total = 0;
-    int r = ws_query_int(ws, "limit", 1, 10000, &limit, err);
+    int r = workspaces_find_root(&ws->caller, query_or_empty(ws, "projectRoot"), &root, err);
 
+    if (r < 0)
+        return r;
+    filter.project_root = *root ? root : NULL;
+    r = ws_query_int(ws, "limit", 1, 10000, &limit, err);
     if (r == 0)
         r = ws_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
     if (r == 0)
@@ -166,13 +169,20 @@ int ws_provenance(struct ws *ws, struct err *err)
     autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
     autodone(buf) struct buf clean = BUF_EMPTY;
     const char *path = query_or_empty(ws, "path"), *given = query_or_empty(ws, "projectRoot");
-    autofree char *root = real_root(*given ? given : *path == '/' ? "" : workspaces_project_root(ws->service));
-    autofree char *whole = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
-    struct applied_change_filter filter = { .project_root = *given ? root : NULL };
+    autofree char *root = NULL;
+    struct applied_change_filter filter = { 0 };
     int64_t limit = PROVENANCE_DEFAULT, offset = 0, total = 0;
     int r = *path ? 0 : err_invalid(err, "path is required");
 
-    if (r == 0 && *path != '/' && !*root)
+    if (r == 0 && *given)
+        r = workspaces_find_root(&ws->caller, given, &root, err);
+    else if (r == 0) /* the server's own is nothing that the caller has chosen */
+        root = *path == '/' ? xdup("") : real_root(workspaces_project_root(ws->service));
+    if (r < 0)
+        return r;
+    autofree char *whole = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
+    filter.project_root = *given ? root : NULL;
+    if (*path != '/' && !*root)
         r = err_invalid(err, "a path that is not absolute needs a projectRoot");
     if (r == 0 && path_clean(whole, strlen(whole), &clean) < 0)
         r = err_refuse(err, -EINVAL, path, "is no path");

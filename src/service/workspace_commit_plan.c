@@ -93,12 +93,14 @@ static int find_root(struct service *service, const struct caller *caller, const
 {
     struct applied_change_filter filter = { .host_id = service->host_id, .only_pending = true };
     autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
-    const char *given = *request->project_root ? request->project_root : workspaces_project_root(service);
+    const char *ours = workspaces_project_root(service);
     int r;
 
-    if (given && *given) {
-        autofree char *real = realpath(given, NULL);
-        *ret = xdup(real ? real : given);
+    if (*request->project_root)
+        return workspaces_find_root(caller, request->project_root, ret, err);
+    if (ours && *ours) {
+        autofree char *real = realpath(ours, NULL);
+        *ret = xdup(real ? real : ours);
         return 0;
     }
     r = workspaces_applied(service, caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, NULL, err);

@@ -1,10 +1,11 @@
-"""A token's roots as a boundary: directories exchanged while a workspace is made over them and later. AGENTFENSE_LONG=1 makes the race ten thousand
-attempts for each driver."""
+"""A token's roots as a boundary: directories exchanged while a workspace is made over them and later, and questions about what lies outside.
+AGENTFENSE_LONG=1 makes the race ten thousand attempts for each driver."""
 
 import concurrent.futures
 import ctypes
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -202,6 +203,69 @@ def test_another_directory_in_the_place_of_the_project(holder, driver, how):
     assert [file["filePath"] for file in holder.ok("GET", f"{path}/diff")["files"]] == ["src/a.txt"]
     holder.approve(box)
     assert (holder.project / "src/a.txt").read_text() == "two\n"
+
+
+# ---- asking what is outside ----
+
+PLACES = ["is-there", "is-there/below", "is-not-there", "is-not-there/below", "file", "file/below", "link", "dangling", "closed/below", "closed/none"]
+
+
+def put_places(top):
+    for name in ("is-there/below", "closed/below"):
+        (top / name).mkdir(parents=True)
+    (top / "file").write_text("x")
+    os.symlink("is-there", top / "link")
+    os.symlink("nowhere", top / "dangling")
+    (top / "closed").chmod(0)
+
+
+def answers(holder, ask):
+    """What is said about each of the places outside, their names taken out; the same about links to them in the root."""
+    found = {}
+    for name in PLACES:
+        link = holder.root / "way-out"
+        link.unlink(missing_ok=True)
+        os.symlink(holder.outside / name, link)
+        for place in (holder.outside / name, link, pathlib.Path(f"{holder.root}/../outside/{name}")):
+            status, answer = ask(str(place))
+            text = json.dumps(answer, sort_keys=True)
+            for spelled in (str(place), os.path.normpath(place)):
+                text = text.replace(spelled, "PLACE")
+            if isinstance(answer, dict) and "requestId" in answer:
+                text = text.replace(answer["requestId"], "ID")
+            found.setdefault((status, text), []).append(str(place))
+    return found
+
+
+def test_asking_what_is_outside_of_the_roots(holder):
+    """One answer, whatever is there."""
+    put_places(holder.outside)
+    mine = holder.project
+    questions = {
+        "project root": lambda p: holder.http("POST", BASE, {"projectRoot": p}),
+        "scope": lambda p: holder.http("POST", BASE, {"projectRoot": str(mine), "scopePath": p}),
+        "scope alone": lambda p: holder.http("POST", BASE, {"scopePath": p}),
+        "both": lambda p: holder.http("POST", BASE, {"projectRoot": p, "scopePath": p}),
+        "reserved": lambda p: holder.http("POST", BASE, {"projectRoot": str(mine), "scopePath": str(mine), "reservedPaths": [p]}),
+        "reserved beside": lambda p: holder.http("POST", BASE, {"projectRoot": str(mine), "reservedPaths": ["src", p]}),
+        "validate": lambda p: holder.http("GET", f"/api/v1/validate-path?path={p}"),
+        "validate root": lambda p: holder.http("GET", f"/api/v1/validate-path?path={mine}&projectRoot={p}"),
+        "commit": lambda p: holder.http("POST", "/api/v1/commit-pending", {"projectRoot": p}),
+        "commit preview": lambda p: holder.http("POST", "/api/v1/commit-preview", {"projectRoot": p}),
+        "pending": lambda p: holder.http("GET", f"/api/v1/pending?projectRoot={p}"),
+        "provenance": lambda p: holder.http("GET", f"/api/v1/provenance?path={p}"),
+        "provenance root": lambda p: holder.http("GET", f"/api/v1/provenance?path=x&projectRoot={p}"),
+        "list": lambda p: holder.http("GET", f"{BASE}?projectRoot={p}"),
+        "list scope": lambda p: holder.http("GET", f"{BASE}?scopePath={p}"),
+    }
+    for what, ask in questions.items():
+        found = answers(holder, ask)
+        assert len(found) == 1, (what, found)
+        (status, text), = found
+        assert status != 404 or "provenance" in what, (what, status, text)
+    for what in ("project root", "scope", "scope alone", "both", "commit", "commit preview", "pending"):
+        assert questions[what](str(holder.outside / "is-there"))[0] == 403, what
+    assert holder.http("GET", BASE)[1]["sandboxes"] == []
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
