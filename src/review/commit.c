@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "review/commit_int.h"
+#include "review/confine.h"
 #include "review/landing.h"
 
 /* One path, before and after. */
@@ -188,7 +189,7 @@ static int take_path(struct committing *c, size_t i, struct err *err)
 
 static int prepare(struct committing *c, struct err *err)
 {
-    int r = worktree_open(c->request->project_path, &c->wt, err);
+    int r = worktree_open(c->request->project_path, c->request->roots, &c->wt, err);
 
     if (r < 0)
         return r;
@@ -416,53 +417,101 @@ static int count_changed(const struct committing *c, size_t *ret, struct err *er
                        "FOREIGN_CHANGES");
 }
 
-int commit_make(const struct commit_request *request, struct commit *ret, struct err *err)
+/* ---- all of it where nothing else can be reached ---- */
+
+struct confined_call {
+    const struct commit_request *request;
+    struct commit *made;       /* of commit_make() */
+    struct commit_view *views; /* of commit_look() */
+    char *hash;                /* of commit_head() */
+};
+
+static int make_confined(void *cookie, struct err *err)
 {
-    struct committing c = { .request = request, .wt = WORKTREE_NONE };
+    const struct confined_call *call = cookie;
+    struct committing c = { .request = call->request, .wt = WORKTREE_NONE };
     int r = prepare(&c, err);
 
-    *ret = COMMIT_NONE;
     if (r == 0)
         r = open_project_index(&c, err);
     if (r == 0)
-        r = count_changed(&c, &ret->changed_count, err);
-    if (r == 0 && ret->changed_count > 0)
-        r = commit_changed(&c, ret, err);
+        r = count_changed(&c, &call->made->changed_count, err);
+    if (r == 0 && call->made->changed_count > 0)
+        r = commit_changed(&c, call->made, err);
     committing_done(&c);
     return r;
+}
+
+static int look_confined(void *cookie, struct err *err)
+{
+    const struct confined_call *call = cookie;
+    struct committing c = { .request = call->request, .wt = WORKTREE_NONE, .is_dry = true };
+    int r = prepare(&c, err);
+
+    for (size_t i = 0; r == 0 && i < call->request->path_count; i++)
+        call->views[i] = (struct commit_view){ c.items[i].standing, c.items[i].reason };
+    committing_done(&c);
+    return r;
+}
+
+static int head_confined(void *cookie, struct err *err)
+{
+    const struct confined_call *call = cookie;
+    autodone(worktree) struct worktree wt = WORKTREE_NONE;
+    git_oid commit, tree;
+    int r = worktree_open(call->request->project_path, call->request->roots, &wt, err);
+
+    if (r == 0)
+        r = worktree_head(&wt, &commit, &tree, err);
+    if (r == 0 && !wt.git->git_oid_is_zero(&commit))
+        wt.git->git_oid_tostr(call->hash, COMMIT_HASH_MAX, &commit);
+    return r;
+}
+
+static int open_confined(void *cookie, struct err *err)
+{
+    const struct confined_call *call = cookie;
+    autodone(worktree) struct worktree wt = WORKTREE_NONE;
+
+    return worktree_open(call->request->project_path, call->request->roots, &wt, err);
+}
+
+/* The library is loaded first: it lies outside. */
+static int run_confined(confine_fn fn, struct confined_call *call, struct err *err)
+{
+    struct confine_bounds bounds = { .roots = call->request->roots,
+                                     .read_fd = call->request->parts ? call->request->parts_fd : -1 };
+    const struct libgit *git;
+    int r = libgit_get(&git, err);
+
+    return r < 0 ? r : confine_run(&bounds, fn, call, err);
+}
+
+int commit_make(const struct commit_request *request, struct commit *ret, struct err *err)
+{
+    *ret = COMMIT_NONE;
+    return run_confined(make_confined, &(struct confined_call){ .request = request, .made = ret }, err);
 }
 
 int commit_look(const struct commit_request *request, struct commit_view *ret, struct err *err)
 {
-    struct committing c = { .request = request, .wt = WORKTREE_NONE, .is_dry = true };
-    int r = prepare(&c, err);
-
-    for (size_t i = 0; r == 0 && i < request->path_count; i++)
-        ret[i] = (struct commit_view){ c.items[i].standing, c.items[i].reason };
-    committing_done(&c);
-    return r;
+    return run_confined(look_confined, &(struct confined_call){ .request = request, .views = ret }, err);
 }
 
-bool commit_is_possible(const char *project_path)
+bool commit_is_possible(const char *project_path, const char *const *roots)
 {
-    autodone(worktree) struct worktree wt = WORKTREE_NONE;
+    struct commit_request where = { .project_path = project_path, .roots = roots };
     struct err ignored = ERR_NONE;
 
-    return worktree_open(project_path, &wt, &ignored) == 0;
+    return run_confined(open_confined, &(struct confined_call){ .request = &where }, &ignored) == 0;
 }
 
-int commit_head(const char *project_path, char ret[COMMIT_HASH_MAX], struct err *err)
+int commit_head(const char *project_path, const char *const *roots, char ret[COMMIT_HASH_MAX], struct err *err)
 {
-    autodone(worktree) struct worktree wt = WORKTREE_NONE;
-    git_oid commit, tree;
-    int r = worktree_open(project_path, &wt, err);
+    struct commit_request where = { .project_path = project_path, .roots = roots };
+    int r;
 
     *ret = 0;
-    if (r == -ENOENT)
-        return 0;
-    if (r == 0)
-        r = worktree_head(&wt, &commit, &tree, err);
-    if (r == 0 && !wt.git->git_oid_is_zero(&commit))
-        wt.git->git_oid_tostr(ret, COMMIT_HASH_MAX, &commit);
-    return r;
+    r = run_confined(head_confined, &(struct confined_call){ .request = &where, .hash = ret }, err);
+    return r == -ENOENT ? 0 : r;
 }

@@ -9,7 +9,8 @@
  * is if not. The branch moves only if it is where it was, with a line in its reflog. No hooks are run, no filters that are programs (a
  * file that needs one is refused), no signing.
  *
- * As root, all is done with the rights of whoever owns the repository.
+ * The repository, with all that it takes objects from, must be in the roots of whoever asks, if there are any; nothing else is reached on the
+ * way (git_place.h, confine.h). As root, all is done with the rights of the project's owner, or where that is root, of the repository's.
  *
  * Refused, before anything is written: no repository, one without a work tree, one in the middle of a merge, rebase or the like, paths
  * in a submodule or in another repository below.
@@ -29,6 +30,7 @@ struct commit_parts {
 
 struct commit_request {
     const char *project_path; /* the repository's work tree, or a directory in it */
+    const char *const *roots; /* ended by NULL, as in base/root_dir.h; NULL: anywhere */
     const char *const *paths; /* from there, no leading slash; one that is not there any more is deleted in the commit */
     size_t path_count;
     const struct attribution *attribution;
@@ -63,7 +65,7 @@ struct commit_view {
 int commit_look(const struct commit_request *request, struct commit_view *ret, struct err *err);
 
 /* Whether it is in a repository at all. */
-bool commit_is_possible(const char *project_path);
+bool commit_is_possible(const char *project_path, const char *const *roots);
 
 /* The commit that HEAD is at; empty when there is none or no repository. */
-int commit_head(const char *project_path, char ret[COMMIT_HASH_MAX], struct err *err);
+int commit_head(const char *project_path, const char *const *roots, char ret[COMMIT_HASH_MAX], struct err *err);

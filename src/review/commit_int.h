@@ -16,8 +16,8 @@ struct worktree {
 
 #define WORKTREE_NONE ((struct worktree){ .root_fd = -1 })
 
-/* -ENOENT, ERR_FAILED_PRECONDITION: there is no repository. */
-int worktree_open(const char *project_path, struct worktree *ret, struct err *err);
+/* -ENOENT, ERR_FAILED_PRECONDITION: there is no repository. -EPERM, ERR_PERMISSION_DENIED, ROOT_NOT_ALLOWED: it is not in the roots. */
+int worktree_open(const char *project_path, const char *const *roots, struct worktree *ret, struct err *err);
 void worktree_done(struct worktree *worktree);
 
 /* Around what is ours and not the repository's. */

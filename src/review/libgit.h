@@ -25,6 +25,7 @@
     X(git_repository_is_bare)                                                                                                  \
     X(git_repository_workdir)                                                                                                  \
     X(git_repository_path)                                                                                                     \
+    X(git_repository_commondir)                                                                                                \
     X(git_repository_state)                                                                                                    \
     X(git_repository_index)                                                                                                    \
     X(git_repository_set_ident)                                                                                                \

@@ -10,21 +10,28 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/root_dir.h"
 #include "review/commit_int.h"
 #include "review/edit.h"
+#include "review/git_place.h"
 #include "review/landing.h"
 
 #define BLOB_MAX ((size_t) 256 << 20)
 
 /* ---- opening ---- */
 
-/* A repository's objects must be its owner's, or he could not add to the same directories later. The thread's file system identity is
- * enough for that, and leaves the rights of other threads alone. */
-static int use_rights_of(struct worktree *wt)
+/* A repository's objects must be those of the project's owner, or he could not add to the same directories later; and a project must not give
+ * anybody the rights of somebody else by naming his repository as its own. Only where the project is root's are they given up for those of the
+ * repository's owner. The thread's file system identity is enough for that, and leaves the rights of other threads alone. */
+static int use_rights_of(struct worktree *wt, int project_fd, int git_fd, struct err *err)
 {
     struct stat st;
 
-    if (geteuid() != 0 || stat(wt->git->git_repository_path(wt->repo), &st) < 0 || st.st_uid == 0)
+    if (geteuid() != 0)
+        return 0;
+    if (fstat(project_fd, &st) < 0 || (st.st_uid == 0 && fstat(git_fd, &st) < 0))
+        return err_errno(err, -errno, "finding whose project it is");
+    if (st.st_uid == 0)
         return 0;
     wt->owner_gid = st.st_gid;
     wt->owner_uid = st.st_uid;
@@ -67,41 +74,89 @@ static int refuse(struct err *err, const char *project_path, const char *why)
     return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "%s %s", shown, why);
 }
 
-static int find_prefix(struct worktree *wt, const char *project_path, struct err *err)
+/* The same words, whatever is where the project leads. */
+static int refuse_outside(struct err *err, const char *project_path)
 {
-    const char *workdir = wt->git->git_repository_workdir(wt->repo);
-    autofree char *root = realpath(workdir, NULL), *project = realpath(project_path, NULL);
+    autofree char *shown = landing_quote(project_path);
 
-    if (!root || !project)
-        return err_errno(err, -errno, "finding the work tree");
-    if (!path_is_beneath(root, project))
-        return refuse(err, project_path, "is not in the work tree of its repository");
-    const char *below = project + strlen(root);
-    below += *below == '/';
-    wt->prefix = *below ? xprintf("%s/", below) : xdup("");
-    wt->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return wt->root_fd < 0 ? err_errno(err, -errno, "opening the work tree") : 0;
+    return err_because(err,
+                       err_set(err, ERR_PERMISSION_DENIED, -EPERM,
+                               "the repository of %s, or a part of it, is not in the directories that this token allows",
+                               shown),
+                       "ROOT_NOT_ALLOWED");
 }
 
-int worktree_open(const char *project_path, struct worktree *ret, struct err *err)
+static int find_prefix(struct worktree *wt, const char *project_path, int project_fd, const char *const *roots, struct err *err)
 {
-    autodone(worktree) struct worktree wt = WORKTREE_NONE;
-    int r = libgit_get(&wt.git, err);
+    const char *workdir = wt->git->git_repository_workdir(wt->repo);
+    autodone(buf) struct buf clean = BUF_EMPTY;
 
-    if (r < 0)
-        return r;
-    r = wt.git->git_repository_open_ext(&wt.repo, project_path, 0, NULL);
+    if (path_clean(workdir, strlen(workdir), &clean) < 0)
+        return refuse(err, project_path, "is in a repository whose work tree has no path");
+    wt->root_fd = root_dirs_reach(roots, clean.data, O_RDONLY | O_DIRECTORY);
+    if (wt->root_fd == -EPERM && roots)
+        return refuse_outside(err, project_path);
+    if (wt->root_fd < 0)
+        return err_errno(err, wt->root_fd, "opening the work tree");
+    autofree char *root = path_of_open(wt->root_fd), *project = path_of_open(project_fd);
+    if (!root || !project || !path_is_beneath(root, project))
+        return refuse(err, project_path, "is not in the work tree of its repository");
+    const char *below = strcmp(root, "/") == 0 ? project : project + strlen(root);
+    below += *below == '/';
+    wt->prefix = *below ? xprintf("%s/", below) : xdup("");
+    return 0;
+}
+
+/* Whether the library has opened what was checked. */
+static bool is_at(const char *path, int fd)
+{
+    struct stat a, b;
+
+    return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int open_repository(struct worktree *wt, const char *project_path, const struct git_place *place, struct err *err)
+{
+    int r = wt->git->git_repository_open_ext(&wt->repo, place->top, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL);
+
     if (r == GIT_ENOTFOUND) {
         refuse(err, project_path, "is in no git repository");
         return -ENOENT;
     }
     if (r < 0)
-        return libgit_failed(wt.git, "opening the repository", err);
-    if (wt.git->git_repository_is_bare(wt.repo))
+        return libgit_failed(wt->git, "opening the repository", err);
+    if (!is_at(wt->git->git_repository_path(wt->repo), place->git_fd) ||
+        !is_at(wt->git->git_repository_commondir(wt->repo), place->common_fd))
+        return refuse(err, project_path, "is in a repository that changes while it is looked at");
+    if (wt->git->git_repository_is_bare(wt->repo))
         return refuse(err, project_path, "is a repository without a work tree");
-    r = find_prefix(&wt, project_path, err);
+    return 0;
+}
+
+int worktree_open(const char *project_path, const char *const *roots, struct worktree *ret, struct err *err)
+{
+    autodone(worktree) struct worktree wt = WORKTREE_NONE;
+    autodone(git_place) struct git_place place = GIT_PLACE_NONE;
+    autofd int project = -1;
+    int r = libgit_get(&wt.git, err);
+
+    if (r < 0)
+        return r;
+    r = git_place_find(project_path, roots, &place);
+    if (r == -EPERM && roots)
+        return refuse_outside(err, project_path);
+    if (r == -ENOENT) {
+        refuse(err, project_path, "is in no git repository");
+        return r;
+    }
+    project = r < 0 ? r : root_dirs_reach(roots, project_path, O_PATH | O_DIRECTORY);
+    if (project < 0)
+        return err_errno(err, project, "looking for the repository");
+    r = use_rights_of(&wt, project, place.git_fd, err);
     if (r == 0)
-        r = use_rights_of(&wt);
+        r = open_repository(&wt, project_path, &place, err);
+    if (r == 0)
+        r = find_prefix(&wt, project_path, project, roots, err);
     if (r < 0)
         return r;
     *ret = wt;

@@ -80,7 +80,9 @@ static int carry_out(struct service *service, struct workspace_commit_plan *plan
                      const char *text, const char *message, struct commit *ret, struct err *err)
 {
     autodone(plan_paths) struct plan_paths paths = PLAN_PATHS_NONE;
-    struct commit_request wanted = { .project_path = plan->project_root, .attribution = attribution, .message = text };
+    struct commit_request wanted = {
+        .project_path = plan->project_root, .roots = plan->roots, .attribution = attribution, .message = text
+    };
     int r = refuse_blocked(plan, err);
 
     if (r == 0 && plan->dirty_count > 0)
@@ -177,6 +179,7 @@ static int load_pending(struct still *still, const char *approval_id, size_t row
     if (r < 0)
         return r;
     ret->project_root = xdup(still->row.project_root);
+    ret->roots = still->caller->allowed_roots;
     if (keep_files_of(&ret->rows, still->row.id, approval_id) < row_count)
         return err_set(err, ERR_INTERNAL, -ENOENT, "more is pending than can be looked at; commit what is pending first");
     return workspace_commit_plan_look(service, ret, err);

@@ -33,6 +33,7 @@ struct workspace_commit_request {
 /* What would be committed. A file that was applied several times is committed once, with all of it. */
 struct workspace_commit_plan {
     char *project_root;              /* owned */
+    const char *const *roots;        /* borrowed: the caller's */
     struct applied_change_rows rows; /* those asked for, the newest first */
     size_t *latest;                  /* owned; which is the newest row of its path */
     struct commit_view *views;       /* owned; of the newest of each path */

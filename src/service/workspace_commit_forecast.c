@@ -87,6 +87,7 @@ static int look(const struct still *still, const struct commit_forecast *f, cons
     autofree const char **paths = xalloc((f->count + 1) * sizeof(*paths));
     struct attribution nobody = { .mode = ATTRIBUTION_AGENT };
     struct commit_request request = { .project_path = still->row.project_root,
+                                      .roots = still->caller->allowed_roots,
                                       .paths = paths,
                                       .path_count = f->count,
                                       .attribution = &nobody,
@@ -110,7 +111,8 @@ int commit_forecast_begin(struct still *still, const struct workspace_approved *
     autofree struct commit_view *views = xalloc((f->count + 1) * sizeof(*views));
     r = look(still, f, NULL, views, err);
     if (r < 0)
-        return err_because(err, err_wrap(err, r, "nothing was applied, because it could not be committed"), "NO_REPOSITORY");
+        return err_because(err, err_wrap(err, r, "nothing was applied, because it could not be committed"),
+                           r == -EPERM && err->reason ? err->reason : "NO_REPOSITORY");
     for (size_t i = f->count; i-- > 0;)
         if (views[i].standing == COMMIT_IN_HEAD || !has_plain_name(&f->files[i]))
             drop(f, i);

@@ -184,7 +184,9 @@ int workspace_commit_plan_look(struct service *service, struct workspace_commit_
     autodone(plan_paths) struct plan_paths paths = PLAN_PATHS_NONE;
     autofree struct commit_view *views = xalloc((plan->rows.count + 1) * sizeof(*views));
     struct attribution nobody = { .mode = ATTRIBUTION_AGENT };
-    struct commit_request request = { .project_path = plan->project_root, .attribution = &nobody, .message = "" };
+    struct commit_request request = {
+        .project_path = plan->project_root, .roots = plan->roots, .attribution = &nobody, .message = ""
+    };
     int r;
 
     plan->latest = xalloc((plan->rows.count + 1) * sizeof(*plan->latest));
@@ -210,6 +212,8 @@ int workspaces_commit_plan(struct service *service, const struct caller *caller,
 {
     struct applied_change_filter filter = { .host_id = service->host_id, .only_pending = true };
     int r = find_root(service, caller, request, &ret->project_root, err);
+
+    ret->roots = caller->allowed_roots;
 
     filter.project_root = ret->project_root;
     if (r == 0)

@@ -55,7 +55,7 @@ void workspace_contributions_keep(struct still *still, const char *approval_id, 
     size_t lost = 0;
     int r;
 
-    if (count == 0 || !commit_is_possible(still->row.project_root))
+    if (count == 0 || !commit_is_possible(still->row.project_root, still->caller->allowed_roots))
         return;
     r = workspace_contributions_open(still->service, &fd, &err);
     if (r == 0)

@@ -232,7 +232,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
         .idempotency_key = xdup(request->idempotency_key),
         .created_ns = clock_wall_ns(),
     };
-    row->base_commit = xdup(git_head_read(row->project_root, head) ? head : "");
+    row->base_commit = xdup(git_head_read(row->project_root, caller->allowed_roots, head) ? head : "");
     row->used_ns = row->updated_ns = row->created_ns;
     rules_encode(&rules, &row->rules);
     hash_request(request, &row->request_hash);

@@ -21,11 +21,11 @@ static void take_row(struct still *still, struct workspace_row *ret)
     *ret = fresh;
 }
 
-static void read_head(const struct workspace_row *row, char ret[65])
+static void read_head(const struct caller *caller, const struct workspace_row *row, char ret[65])
 {
     struct err ignored = ERR_NONE;
 
-    if (commit_head(row->project_root, ret, &ignored) < 0)
+    if (commit_head(row->project_root, caller->allowed_roots, ret, &ignored) < 0)
         ret[0] = '\0';
 }
 
@@ -171,7 +171,7 @@ int workspaces_conflicts(struct service *service, const struct caller *caller, c
                                    workspace_status_name((enum workspace_status) ret->row.status)),
                            "INVALID_STATE");
     ret->prefix = workspace_prefix(&ret->row);
-    read_head(&ret->row, ret->head);
+    read_head(caller, &ret->row, ret->head);
     return conflict_report_make(delta_path, NULL, &ret->report, err);
 }
 
@@ -207,7 +207,7 @@ static int rebase(struct still *still, enum rebase_strategy strategy, struct wor
 static int move_base(struct still *still, struct workspace_rebased *ret, struct err *err)
 {
     snprintf(ret->old_head, sizeof(ret->old_head), "%s", still->row.base_commit ? still->row.base_commit : "");
-    read_head(&still->row, ret->new_head);
+    read_head(still->caller, &still->row, ret->new_head);
     if (strcmp(ret->old_head, ret->new_head) == 0)
         return 0;
     free(still->row.base_commit);

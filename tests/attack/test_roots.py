@@ -1,5 +1,5 @@
-"""A token's roots as a boundary: directories exchanged while a workspace is made over them and later, and questions about what lies outside.
-AGENTFENSE_LONG=1 makes the race ten thousand attempts for each driver."""
+"""A token's roots as a boundary: directories exchanged while a workspace is made over them and later, questions about what lies outside, and repositories
+that lead out of the roots. AGENTFENSE_LONG=1 makes the race ten thousand attempts for each driver."""
 
 import concurrent.futures
 import ctypes
@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from review import git, make_repository
 from workspace import make_project, may_lack
 
 BASE = "/api/v1/sandboxes"
@@ -20,6 +21,7 @@ CANARY = "canary-outside-the-roots"
 DRIVERS = ["fence", "copy", "overlayfs"]
 NOBODY = 65534
 WRITE = [{"pattern": "/**", "permission": "write"}]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="directories of other users need root")
 
 # Exchanges names without end, until it is killed.
 SWAPPER = """
@@ -290,3 +292,258 @@ def test_another_directory_in_the_place_of_what_a_command_ran_over(host, driver)
     assert host.call("apply", name).code == 0
     assert (host.base / "kept").read_text() == "two\n"
     shutil.rmtree(other)
+
+
+# ---- repositories ----
+
+
+def outside_repository(holder, user=None):
+    """Somebody else's, beside the root, with a commit."""
+    place = holder.outside / "theirs"
+    place.mkdir()
+    (place / "secret.txt").write_text(CANARY)
+    make_repository(place)
+    if user is not None:
+        for path in [place, *place.rglob("*")]:
+            os.chown(path, user, user)
+    return place
+
+
+def state_of(place):
+    return {str(path): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+
+
+def lead_by_file(holder, theirs):
+    (holder.project / ".git").write_text(f"gitdir: {theirs}/.git\n")
+
+
+def lead_by_relative_file(holder, theirs):
+    (holder.project / ".git").write_text("gitdir: ../../outside/theirs/.git\n")
+
+
+def lead_by_link(holder, theirs):
+    os.symlink(theirs / ".git", holder.project / ".git")
+
+
+def lead_by_links_in_turn(holder, theirs):
+    os.symlink(theirs, holder.root / "way")
+    os.symlink("../way/.git", holder.project / ".git")
+
+
+def lead_by_common_directory(holder, theirs):
+    place = holder.project / ".git"
+    place.mkdir()
+    (place / "HEAD").write_text("ref: refs/heads/main\n")
+    (place / "commondir").write_text(f"{theirs}/.git\n")
+    (place / "gitdir").write_text(f"{place}\n")
+
+
+def lead_by_objects(holder, theirs):
+    make_repository(holder.project)
+    shutil.rmtree(holder.project / ".git/objects")
+    os.symlink(theirs / ".git/objects", holder.project / ".git/objects")
+
+
+def lead_by_alternates(holder, theirs):
+    make_repository(holder.project)
+    (holder.project / ".git/objects/info/alternates").write_text(f"{theirs}/.git/objects\n")
+
+
+def lead_by_alternates_of_alternates(holder, theirs):
+    make_repository(holder.project)
+    (holder.root / "more/info").mkdir(parents=True)
+    (holder.root / "more/info/alternates").write_text(f"{theirs}/.git/objects\n")
+    (holder.project / ".git/objects/info/alternates").write_text("../../../more\n")
+
+
+def lead_by_work_tree(holder, theirs):
+    make_repository(holder.project)
+    git(holder.project, "config", "core.worktree", str(theirs.parent.parent))
+
+
+def lead_by_references(holder, theirs):
+    """Found only by whoever opens them: what is behind is written when a branch moves."""
+    make_repository(holder.project)
+    shutil.rmtree(holder.project / ".git/refs")
+    os.symlink(theirs / ".git/refs", holder.project / ".git/refs")
+
+
+def lead_by_branch(holder, theirs):
+    make_repository(holder.project)
+    branch = holder.project / ".git/refs/heads/main"
+    branch.unlink()
+    os.symlink(theirs / ".git/refs/heads/main", branch)
+
+
+def lead_by_log(holder, theirs):
+    make_repository(holder.project)
+    shutil.rmtree(holder.project / ".git/logs")
+    os.symlink(theirs / ".git/logs", holder.project / ".git/logs")
+
+
+def lead_by_index(holder, theirs):
+    make_repository(holder.project)
+    (holder.project / ".git/index").unlink()
+    os.symlink(theirs / ".git/index", holder.project / ".git/index")
+
+
+def lead_by_configuration(holder, theirs):
+    make_repository(holder.project)
+    (holder.project / ".git/config").unlink()
+    os.symlink(theirs / ".git/config", holder.project / ".git/config")
+
+
+def lead_by_repository_above(holder, theirs):
+    """The one that the root itself is in."""
+    shutil.copytree(theirs / ".git", holder.top / ".git")
+
+
+LEADS = {name[len("lead_by_"):]: fn for name, fn in globals().items() if name.startswith("lead_by_")}
+CHECKED = {"file", "relative_file", "link", "links_in_turn", "common_directory", "objects", "alternates", "alternates_of_alternates", "work_tree", "references", "log",
+           "index", "configuration"}
+
+
+def has_landlock():
+    """By which the kernel refuses what lies outside, also what nobody looked at before."""
+    return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 2
+
+
+@pytest.mark.parametrize("lead", LEADS)
+def test_committing_into_a_repository_outside_of_the_roots(holder, lead):
+    if lead not in CHECKED | {"repository_above"} and not has_landlock():
+        pytest.skip("this kernel has no Landlock")
+    theirs = outside_repository(holder)
+    LEADS[lead](holder, theirs)
+    hashes = {git(theirs, "rev-parse", "HEAD").strip()}
+    before = state_of(holder.outside)
+    made = holder.create()
+    box, told = made["id"], [made]
+    holder.sh(box, "echo two > /workspace/src/a.txt; echo new > /workspace/new.txt")
+    holder.ok("GET", f"{BASE}/{box}/diff")
+    status, answer = holder.http("POST", f"{BASE}/{box}/approve", {"acknowledge": True, "createCommit": True, "files": ["new.txt"]})
+    told.append(answer)
+    assert status >= 400 or not answer.get("commitHash"), answer
+    told.append(holder.http("POST", f"{BASE}/{box}/approve", {"acknowledge": True})[1])
+    for verb, path in (("GET", "/api/v1/commit-preview"), ("POST", "/api/v1/commit-preview"), ("POST", "/api/v1/commit-pending")):
+        status, answer = holder.http(verb, f"{path}?projectRoot={holder.project}", {} if verb == "POST" else None)
+        told.append(answer)
+        if lead in CHECKED:
+            assert status == 403 and answer["details"]["reason"] == "ROOT_NOT_ALLOWED", (status, answer)
+        if path.endswith("pending"):
+            assert status >= 400, answer
+    told.append(holder.http("GET", f"{BASE}/{box}")[1])
+    assert state_of(holder.outside) == before
+    text = json.dumps(told)
+    assert CANARY not in text and not [h for h in hashes if h in text and lead != "repository_above"], text
+    assert (holder.project / "new.txt").read_text() == "new\n"
+
+
+def test_what_is_said_of_a_repository_does_not_tell_whether_it_is_there(holder):
+    outside_repository(holder)
+    box = holder.create()["id"]
+    holder.sh(box, "echo new > /workspace/new.txt")
+    holder.ok("GET", f"{BASE}/{box}/diff")
+    holder.approve(box)
+    said = set()
+    for name in ("theirs/.git", "theirs", "theirs/secret.txt", "nowhere", "nowhere/.git", "secret"):
+        (holder.project / ".git").write_text(f"gitdir: {holder.outside}/{name}\n")
+        status, answer = holder.http("POST", "/api/v1/commit-pending", {"projectRoot": str(holder.project)})
+        answer.pop("requestId", None)
+        said.add((status, json.dumps(answer, sort_keys=True)))
+    assert len(said) == 1 and said.pop()[0] == 403
+
+
+def test_a_repository_exchanged_for_a_link_while_it_is_committed_to(holder):
+    if not has_landlock():
+        pytest.skip("this kernel has no Landlock")
+    theirs = outside_repository(holder)
+    make_repository(holder.project)
+    os.symlink(theirs / ".git", holder.root / "evil")
+    before = state_of(holder.outside)
+    box = holder.create()["id"]
+    theirs_head = git(theirs, "rev-parse", "HEAD").strip()
+    swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, str(holder.project / ".git"), str(holder.root / "evil")], stdout=subprocess.PIPE)
+    done = {}
+    try:
+        assert swapper.stdout.readline()
+        for n in range(min(ATTEMPTS // 2, 500)):
+            holder.sh(box, f"echo {n} > /workspace/new-{n}")
+            holder.ok("GET", f"{BASE}/{box}/diff")
+            status, answer = holder.http("POST", f"{BASE}/{box}/approve", {"acknowledge": True, "createCommit": True, "files": [f"new-{n}"]})
+            assert theirs_head not in json.dumps(answer) and CANARY not in json.dumps(answer)
+            done[status, "commitHash" in answer] = done.get((status, "commitHash" in answer), 0) + 1
+    finally:
+        swapper.kill()
+        swapper.wait()
+    assert state_of(holder.outside) == before, done
+
+
+def commit_all(holder, box):
+    """A change of the agent's, approved and committed."""
+    holder.sh(box, "echo two > /workspace/src/a.txt")
+    holder.ok("GET", f"{BASE}/{box}/diff")
+    return holder.approve(box, createCommit=True)
+
+
+@pytest.mark.parametrize("how", ["plain", "worktree", "link", "alternates"])
+def test_repositories_that_stay_in_the_roots_are_committed_to(holder, how):
+    main = holder.root / "main"
+    if how == "plain":
+        make_repository(holder.project)
+    else:
+        shutil.move(holder.project, main)
+        make_repository(main)
+    if how == "worktree":
+        git(main, "worktree", "add", "-q", "-b", "side", str(holder.project))
+    elif how == "alternates":
+        git(holder.root, "clone", "-q", "--shared", str(main), str(holder.project))
+    elif how == "link":
+        git(holder.root, "clone", "-q", str(main), str(holder.project))
+        (holder.project / ".git").rename(holder.root / "elsewhere")
+        os.symlink(holder.root / "elsewhere", holder.project / ".git")
+    before = git(holder.project, "rev-parse", "HEAD").strip()
+    made = holder.create()
+    assert made["baseCommitHash"] == before
+    answer = commit_all(holder, made["id"])
+    assert answer["commitHash"] == git(holder.project, "rev-parse", "HEAD").strip() != before, answer
+    assert git(holder.project, "status", "--porcelain") == ""
+
+
+@needs_root
+@pytest.mark.parametrize("lead", ["file", "link"])
+def test_a_repository_of_another_user_gives_nobody_his_rights(shared, lead):
+    """Also where the roots would allow it: a project's owner commits as himself."""
+    holder = Holder(shared, user=NOBODY)
+    try:
+        theirs = holder.root / "theirs"
+        theirs.mkdir()
+        (theirs / "a.txt").write_text("a\n")
+        make_repository(theirs)
+        for path in [theirs, *theirs.rglob("*")]:
+            os.chown(path, 12345, 12345)
+        LEADS[lead](holder, theirs)
+        os.chown(holder.project / ".git", NOBODY, NOBODY, follow_symlinks=False)
+        before = state_of(theirs)
+        box = holder.create()["id"]
+        holder.sh(box, "echo new > /workspace/new.txt")
+        holder.ok("GET", f"{BASE}/{box}/diff")
+        status, answer = holder.http("POST", f"{BASE}/{box}/approve", {"acknowledge": True, "createCommit": True})
+        assert status >= 400 or (not answer.get("commitHash") and answer["commitError"]), answer
+        assert state_of(theirs) == before
+    finally:
+        holder.remove()
+
+
+@needs_root
+def test_a_commit_belongs_to_the_owner_of_the_project(shared):
+    holder = Holder(shared, user=NOBODY)
+    try:
+        os.chown(holder.project, 0, 0)
+        make_repository(holder.project)
+        for path in [holder.project, *holder.project.rglob("*")]:
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        answer = commit_all(holder, holder.create()["id"])
+        assert answer["commitHash"], answer
+        assert {path.lstat().st_uid for path in (holder.project / ".git").rglob("*")} == {NOBODY}
+    finally:
+        holder.remove()

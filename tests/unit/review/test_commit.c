@@ -60,7 +60,13 @@ static int try_commit(struct world *w, const char *below, const char *const *pat
 {
     autofree char *project = *below ? xprintf("%s/%s", w->base, below) : xdup(w->base);
     struct attribution attribution = { ATTRIBUTION_COAUTHORED, "robot", "Rita <rita@example.org>", NULL };
-    struct commit_request request = { project, paths, count, &attribution, "take it\n", NULL, -1 };
+    struct commit_request request = { .project_path = project,
+                                      .paths = paths,
+                                      .path_count = count,
+                                      .attribution = &attribution,
+                                      .message = "take it\n",
+                                      .parts = NULL,
+                                      .parts_fd = -1 };
 
     return commit_make(&request, ret, err);
 }
@@ -97,7 +103,13 @@ static int try_parts(struct world *w, const char *path, const char *const *names
     struct attribution attribution = { ATTRIBUTION_AGENT, "robot", "Rita <rita@example.org>", NULL };
     struct commit_parts parts = { names, count };
     autofd int fd = open_parts(w);
-    struct commit_request request = { w->base, &path, 1, &attribution, "take it\n", &parts, fd };
+    struct commit_request request = { .project_path = w->base,
+                                      .paths = &path,
+                                      .path_count = 1,
+                                      .attribution = &attribution,
+                                      .message = "take it\n",
+                                      .parts = &parts,
+                                      .parts_fd = fd };
     struct commit_view view;
     int r = commit_look(&request, &view, err), made = 0;
 
