@@ -118,17 +118,15 @@ def attempt(holder, driver):
     return status
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_a_directory_exchanged_for_a_link_while_a_workspace_is_made(shared, holder, driver):
-    skip_without(driver)
+def race(holder, driver, attempts):
     os.symlink(holder.outside, holder.root / "evil")
     swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, str(holder.project), str(holder.root / "evil")], stdout=subprocess.PIPE)
+    seen, tried, until = {}, 0, time.monotonic() + 600
     try:
         assert swapper.stdout.readline()
-        seen, tried, until = {}, 0, time.monotonic() + 600
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             # At least a few must get as far as to be made, or nothing was tried.
-            while tried < ATTEMPTS or (seen.get(201, 0) < 4 and time.monotonic() < until):
+            while tried < attempts or (seen.get(201, 0) < 4 and time.monotonic() < until):
                 for status in pool.map(lambda _: attempt(holder, driver), range(20)):
                     seen[status] = seen.get(status, 0) + 1
                     tried += 1
@@ -136,6 +134,49 @@ def test_a_directory_exchanged_for_a_link_while_a_workspace_is_made(shared, hold
         swapper.kill()
         swapper.wait()
     assert seen.get(201, 0) > 0 and seen.keys() - {201}, seen
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_directory_exchanged_for_a_link_while_a_workspace_is_made(holder, driver):
+    skip_without(driver)
+    race(holder, driver, ATTEMPTS)
+
+
+def test_the_supervisor_takes_the_directory_and_not_its_name(make_box):
+    """What it is handed is what it is over, whatever has the name in its spec by then."""
+    box = make_box(files={"file": "what has the name"})
+    given = box.top / "given"
+    given.mkdir()
+    (given / "file").write_text("what was checked")
+    fd = os.open(given, os.O_RDONLY | os.O_DIRECTORY)
+    wrapper = box.top / "with-base"
+    wrapper.write_text(f'#!/bin/sh\nexec {box.program} --base-fd {fd} "$@"\n')
+    wrapper.chmod(0o755)
+    box.program = str(wrapper)
+    try:
+        box.start(own=False, pass_fds=[fd])
+        assert box.run("cat file").out == b"what was checked"
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_supervisor_is_handed_the_directory_that_was_checked(shared, holder, driver):
+    skip_without(driver)
+    box = holder.create(driver=driver)["id"]
+    pid = next(pid for name, pid in shared.supervisors().items() if box.replace("-", "") in str(name))
+    words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    assert "--base-fd" in words, words
+
+
+@needs_root
+def test_a_directory_exchanged_for_a_link_under_a_server_of_an_ordinary_user(make):
+    server = make(user=12345).start()
+    holder = Holder(server, user=12345)
+    try:
+        race(holder, "fence", 20)
+    finally:
+        holder.remove()
 
 
 @pytest.mark.parametrize("above", ["root", "project"])
@@ -200,7 +241,12 @@ def test_another_directory_in_the_place_of_the_project(holder, driver, how):
             assert "put that one back" in answer["error"] or answer["details"]["reason"] == "WOULD_STOP", answer
     place = holder.outside if how == "link" else holder.project
     assert sorted(os.listdir(place)) == before and (place / "secret").read_text() == CANARY
-    exchange(holder.project, other)
+    if how == "exchanged":
+        given_up = holder.create(driver=driver, noLock=True)["id"]  # over the other one: it can be deleted when that is away
+        exchange(holder.project, other)
+        holder.ok("DELETE", f"{BASE}/{given_up}", status=204)
+    else:
+        exchange(holder.project, other)
     holder.ok("POST", f"{path}/start")
     assert [file["filePath"] for file in holder.ok("GET", f"{path}/diff")["files"]] == ["src/a.txt"]
     holder.approve(box)
