@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "fence/change.h"
+#include "fence/delta.h"
 
 static const char *const all[] = { "/**=write", NULL };
 
@@ -39,6 +40,82 @@ static int open_over(struct fixture *x, struct err *err)
     assert_int_equal(ruleset_new(&list, NULL, &set, err), 0);
     struct fence_config config = { .base_path = base, .delta_path = delta, .rules = set };
     return fence_new(&config, &x->fence, err);
+}
+
+/* By a descriptor of the base, as supervisors have it; or as who looks at the delta alone. */
+static int open_bound(struct fixture *x, const char *dir, struct err *err)
+{
+    autofree char *base = xprintf("%s/base", x->dir), *delta = xprintf("%s/delta", x->dir);
+    autofd int fd = openat(x->fd, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct fence_config config = { .base_path = base, .base_fd = fd, .delta_path = delta, .is_at_rest = true };
+
+    return fence_settle(&config, err);
+}
+
+static int look(struct fixture *x, struct err *err)
+{
+    autofree char *delta = xprintf("%s/delta", x->dir);
+    struct delta_about about = DELTA_ABOUT_NONE;
+    int r = delta_about_open(delta, &about, err);
+    autofd int fd = r < 0 ? r : delta_about_open_base(&about, O_PATH, err);
+
+    delta_about_done(&about);
+    return fd < 0 ? fd : 0;
+}
+
+static void exchange(struct fixture *x)
+{
+    assert_int_equal(renameat2(x->fd, "base", x->fd, "other", RENAME_EXCHANGE), 0);
+}
+
+static void assert_refused(int r, const struct err *err)
+{
+    assert_int_equal(r, -EXDEV);
+    assert_int_equal(err->code, ERR_FAILED_PRECONDITION);
+    assert_string_equal(err->reason, "BASE_REPLACED");
+}
+
+static void one_is_for_the_directory_that_it_was_made_over(void **state)
+{
+    struct err err = ERR_NONE;
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "other");
+    assert_int_equal(open_bound(&x, "base", &err), 0);
+    assert_int_equal(look(&x, &err), 0);
+    assert_refused(open_bound(&x, "other", &err), &err);
+    exchange(&x);
+    assert_refused(look(&x, &err), &err);
+    err = ERR_NONE;
+    assert_refused(open_over(&x, &err), &err);
+    err = ERR_NONE;
+    assert_int_equal(open_bound(&x, "other", &err), 0); /* where the right one is now, by a descriptor */
+    exchange(&x);
+    assert_int_equal(look(&x, &err), 0);
+    fixture_done(&x);
+}
+
+static void one_without_a_record_gets_it_by_the_first_descriptor(void **state)
+{
+    struct err err = ERR_NONE;
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    put_dir(&x, "other");
+    assert_int_equal(open_over(&x, &err), 0);
+    fixture_close(&x);
+    exchange(&x);
+    assert_int_equal(look(&x, &err), 0); /* its name is enough */
+    exchange(&x);
+    assert_int_equal(open_bound(&x, "base", &err), 0);
+    exchange(&x);
+    assert_refused(look(&x, &err), &err);
+    exchange(&x);
+    assert_int_equal(look(&x, &err), 0);
+    fixture_done(&x);
 }
 
 static void what_holds_something_else_is_no_delta(void **state)
@@ -114,6 +191,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_half_made_is_taken_up_again),
+        cmocka_unit_test(one_is_for_the_directory_that_it_was_made_over),
+        cmocka_unit_test(one_without_a_record_gets_it_by_the_first_descriptor),
         cmocka_unit_test(settling_changes_nothing_of_the_process),
         cmocka_unit_test(what_holds_something_else_is_no_delta),
         cmocka_unit_test(without_descriptors_it_is_not_taken_for_another_s),
