@@ -119,8 +119,10 @@ static void tell_stats(struct mounted *m, struct buf *answer)
     fence_stats(m->fence, &s);
     buf_addf(answer,
              "{\"ok\":true,\"requests\":%" PRIu64 ",\"inodes\":%" PRIu64 ",\"handles\":%" PRIu64 ",\"used_bytes\":%" PRIu64
-             ",\"used_inodes\":%" PRIu64 ",\"copied_up\":%" PRIu64 ",\"workers\":%u,\"denials_dropped\":%" PRIu64 ",\"ops\":{",
-             s.requests, s.inodes, s.handles, s.used_bytes, s.used_inodes, s.copied_up, s.workers, s.denials_dropped);
+             ",\"used_inodes\":%" PRIu64 ",\"copied_up\":%" PRIu64 ",\"link_walks\":%" PRIu64
+             ",\"workers\":%u,\"denials_dropped\":%" PRIu64 ",\"ops\":{",
+             s.requests, s.inodes, s.handles, s.used_bytes, s.used_inodes, s.copied_up, s.link_walks, s.workers,
+             s.denials_dropped);
     for (size_t i = 0; i < NEED_OPS; i++)
         buf_addf(answer, "%s\"%s\":%" PRIu64, i ? "," : "", need_name((enum need_op) i), s.ops[i]);
     buf_add_str(answer, "},\"denied\":{");

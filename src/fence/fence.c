@@ -16,6 +16,7 @@
 #include "fence/drop.h"
 #include "fence/fence_int.h"
 #include "fence/handle.h"
+#include "fence/hidden_link.h"
 #include "fence/handover_int.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
@@ -231,6 +232,7 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     handles_init(&f->handles);
     quota_init(&f->quota, config->quota_bytes, config->quota_inodes);
     f->passages = passages_new();
+    f->hidden_links = hidden_links_new(f);
     r = id_random(&f->secret, sizeof(f->secret));
     r = r < 0 ? err_errno(err, r, "asking for random bytes") : open_base(f, config, err);
     if (r == 0)
@@ -276,6 +278,7 @@ void fence_free(struct fence *f)
     patrol_free(f->patrol);
     live_free(f->live);
     invalidator_free(f->invalidator);
+    hidden_links_free(f->hidden_links);
     audit_free(f->audit);
     session_free(f->session);
     passthrough_free(f->passthrough);
@@ -387,6 +390,7 @@ void fence_stats(struct fence *f, struct fence_stats *ret_stats)
     stats.workers = session_workers(f->session);
     stats.denials_dropped = audit_dropped(f->audit);
     stats.copied_up = atomic_load(&f->copied_up);
+    stats.link_walks = hidden_links_walks(f);
     tree_lock(f);
     stats.inodes = f->inode_count;
     tree_unlock(f);

@@ -6,6 +6,9 @@
  *     fence_run(fence);                     serves until fence_stop() or an unmount from outside
  *     fence_free(fence);
  *
+ * Answers depend on the rules and on what they show, never on what they hide, with one exception: a file that is hidden under one name is
+ * hidden under all its names (hidden_link.h).
+ *
  * The base is never written. Rules may be swapped while it runs. Whatever a client of the mount does, it gets an errno at
  * worst: no function here exits or aborts because of it. All functions but new, mount, run and free may be called from any
  * thread while fence_run() is at work; none of them from inside a callback.
@@ -115,6 +118,7 @@ struct fence_stats {
     uint64_t handles;
     uint64_t used_bytes, used_inodes; /* of the delta */
     uint64_t copied_up;
+    uint64_t link_walks; /* of the base, for hidden files with several names (hidden_link.h) */
     unsigned workers;
 };
 

@@ -10,7 +10,7 @@
  *   3. file stripe       copy-up of a file, quota of a write (STRIPES mutexes, chosen by inode)
  *   4. dir stripe(s)     what the delta holds under a directory; two are taken in the order of their index
  *   5. fence.names       the tree in memory. No system call under it
- *   6. handle, passage, quota, audit, record, journal, number, origin, served, patrol, spelling locks: leaves
+ *   6. handle, passage, quota, audit, record, hidden link, journal, number, origin, served, patrol, spelling locks: leaves
  * 3 and 4 serialise single files and directories and are held across backing calls: that is what they are for.
  */
 #pragma once
@@ -68,6 +68,7 @@ enum {
     INODE_PATROLLED = 1024, /* the patrol comes by */
     INODE_DIRECT = 2048,    /* whoever made it still writes it, past the page cache: see direct.h */
     INODE_SEEN = 4096,      /* and meanwhile pages of it came to be there */
+    INODE_MANY = 16384,     /* a file of the base that had several names when it was looked up: see hidden_link.h */
     INODE_BARE = 8192,      /* a directory whose files were listed without attributes: see foresight.h */
 };
 
@@ -180,7 +181,8 @@ struct fence {
 
     struct handles handles;
     struct quota quota;
-    struct passages *passages; /* owned */
+    struct passages *passages;         /* owned */
+    struct hidden_links *hidden_links; /* owned */
     struct journal *journal;
     struct numbers *numbers;
     struct record *record;

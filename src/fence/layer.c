@@ -9,6 +9,7 @@
 
 #include "base/path.h"
 #include "fence/handle.h"
+#include "fence/hidden_link.h"
 #include "fence/inode.h"
 #include "fence/spelling.h"
 
@@ -43,9 +44,18 @@ void dir_unlock_two(struct fence *f, const struct inode *a, const struct inode *
         dir_unlock(f, b);
 }
 
+/* The name may have become an alias since it was looked up: it is checked when the file is open. */
+static int keep_checked(int fd, int r)
+{
+    if (r == 0)
+        return fd;
+    close(fd);
+    return r;
+}
+
 /* A name of the base may have been exchanged for something else since we looked (live bases): what is opened must be a file
  * or a directory, and opening must not wait (O_NONBLOCK) nor make a terminal ours (O_NOCTTY). */
-static int open_base_file(int dirfd, const char *name)
+static int open_base_file(struct fence *f, int dirfd, const char *name)
 {
     int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     int fd = openat(dirfd, name, flags | O_NOATIME);
@@ -59,16 +69,7 @@ static int open_base_file(int dirfd, const char *name)
         close(fd);
         return -ESTALE;
     }
-    return fd;
-}
-
-/* The name may have become an alias since it was looked up: it is checked when the file is open. */
-static int keep_checked(int fd, int r)
-{
-    if (r == 0)
-        return fd;
-    close(fd);
-    return r;
+    return keep_checked(fd, hidden_link_check(f, &st));
 }
 
 static int open_dead_base_file(struct fence *f, struct inode *inode)
@@ -78,16 +79,16 @@ static int open_dead_base_file(struct fence *f, struct inode *inode)
     int r = path_open_parent_beneath(f->base_fd, inode->ghost, &parent, &name);
 
     if (r == 0)
-        r = open_base_file(parent, name);
+        r = open_base_file(f, parent, name);
     return r < 0 ? r : keep_checked(r, spelling_check_path(f->base_fd, inode->ghost));
 }
 
-static int open_at(int dirfd, const struct inode *inode, enum layer_kind layer, const char *name)
+static int open_at(struct fence *f, int dirfd, const struct inode *inode, enum layer_kind layer, const char *name)
 {
     int fd;
 
     if (!inode_is_dir(inode) && layer == LAYER_BASE)
-        return open_base_file(dirfd, name);
+        return open_base_file(f, dirfd, name);
     if (inode_is_dir(inode))
         fd = openat(dirfd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | (layer == LAYER_BASE ? O_PATH : O_RDONLY));
     else
@@ -119,7 +120,7 @@ static int open_in_delta(struct fence *f, struct inode *inode)
         dir_lock(f, where.parent);
         r = inode_where(f, inode, &still);
         moved = r < 0 || still.parent != where.parent || strcmp(still.name, where.name) != 0;
-        fd = moved ? r : open_at(parent->fd, inode, LAYER_DELTA, where.name);
+        fd = moved ? r : open_at(f, parent->fd, inode, LAYER_DELTA, where.name);
         dir_unlock(f, where.parent);
         if (r >= 0)
             whereabouts_done(f, &still);
@@ -143,7 +144,7 @@ static int open_in_base(struct fence *f, struct inode *inode)
         return r;
     r = handle_get(f, where.parent, LAYER_BASE, &parent);
     if (r >= 0) {
-        r = open_at(parent->fd, inode, LAYER_BASE, where.name);
+        r = open_at(f, parent->fd, inode, LAYER_BASE, where.name);
         if (r >= 0)
             r = keep_checked(r, spelling_check(f, parent, where.name));
         handle_put(f, parent);
@@ -158,7 +159,7 @@ int layer_open(struct fence *f, struct inode *inode, enum layer_kind layer)
 
     if (layer == LAYER_DELTA && inode_has(inode, INODE_ORPHAN)) {
         layer_orphan_name(inode, name);
-        return open_at(f->work_fd, inode, LAYER_DELTA, name);
+        return open_at(f, f->work_fd, inode, LAYER_DELTA, name);
     }
     if (inode == f->root) {
         int fd = fcntl(layer == LAYER_BASE ? f->base_fd : f->data_fd, F_DUPFD_CLOEXEC, 3);
@@ -177,6 +178,8 @@ int layer_stat(struct fence *f, struct inode *dir, enum layer_kind layer, const 
     r = fstatat(h->fd, name, ret_st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
     if (r == 0 && layer == LAYER_BASE)
         r = spelling_check(f, h, name);
+    if (r == 0 && layer == LAYER_BASE)
+        r = hidden_link_check(f, ret_st);
     handle_put(f, h);
     return r;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "fence/hidden_link.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/number.h"
@@ -81,10 +82,14 @@ int merge_each_base(struct fence *f, struct inode *dir, merge_fn fn, void *cooki
 {
     autofd int fd = layer_open_listing(f, dir, LAYER_BASE);
     autofree char *bytes = NULL;
+    bool may_be_hidden = hidden_links_any(f);
+    struct stat st;
     int r = 0;
 
     if (fd < 0)
         return fd;
+    if (may_be_hidden && fstat(fd, &st) < 0)
+        return -errno;
     bytes = malloc(GETDENTS_BYTES);
     if (!bytes)
         return -ENOMEM;
@@ -96,6 +101,8 @@ int merge_each_base(struct fence *f, struct inode *dir, merge_fn fn, void *cooki
             const struct linux_dirent64 *d = (const void *) (bytes + at);
             at += d->d_reclen;
             if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || whiteout_is_reserved(d->d_name))
+                continue;
+            if (may_be_hidden && d->d_type != DT_DIR && hidden_link_is_known(f, st.st_dev, d->d_ino))
                 continue;
             r = fn(d->d_name, d->d_type, cookie);
             if (r)

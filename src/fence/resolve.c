@@ -123,6 +123,8 @@ static struct inode *load(struct fence *f, struct inode *dir, const char *name, 
             set_delta_times(inode, st);
         else if (S_ISDIR(st->st_mode))
             set_kept_times(f, inode);
+        if (flags == INODE_BASE && S_ISREG(base->st_mode) && base->st_nlink > 1)
+            inode_set(inode, INODE_MANY);
         if (flags & INODE_BASE)
             atomic_store_explicit(&inode->seen, seen_of(base), memory_order_relaxed);
         entry_bind(e, inode);
@@ -156,6 +158,15 @@ static int resolve_once(struct fence *f, struct inode *dir, const char *name, st
         inode = known.inode;
     }
 
+    /* Under other rules than those it was found by, one of its names may be hidden. */
+    if (inode && inode_has(inode, INODE_MANY) && !inode_has(inode, INODE_UP)) {
+        r = layer_stat(f, dir, LAYER_BASE, name, &st);
+        if (r == -ENOENT) {
+            inode_unref(f, inode);
+            return r;
+        }
+        r = 0;
+    }
     if (!inode) {
         if (dir->depth >= DEPTH_MAX)
             return -ENAMETOOLONG;

@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "fence/handle.h"
+#include "fence/hidden_link.h"
 #include "fence/inode.h"
 #include "fence/merge.h"
 #include "fence/notify.h"
@@ -60,7 +62,7 @@ static void note(struct swap *swap, struct inode *inode, uint8_t before)
         if (need_check(NEED_LOOKUP, (enum level) after, false) < 0)
             add(&swap->hidden, inode);
     }
-    if (inode->dir || before != after)
+    if (inode->dir || before != after || inode_has(inode, INODE_MANY))
         add(&swap->changed, inode);
 }
 
@@ -88,6 +90,7 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
 
     f->rules = ruleset_ref(rules);
     passages_forget(f);
+    hidden_links_forget(f);
     tree_lock(f);
     renew_listing(f->root->dir, swap->now_ns);
     add(&swap->changed, f->root);
@@ -95,6 +98,11 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
     for (size_t i = 0; i < f->dead_count; i++)
         judge_dead(f, f->dead[i], swap);
     tree_unlock(f);
+    /* A file with several names is opened anew, which is when it is checked whether one of them is hidden now. */
+    for (size_t i = 0; i < swap->changed.count; i++) {
+        if (inode_has(swap->changed.items[i], INODE_MANY))
+            handle_drop(f, swap->changed.items[i], LAYER_BASE);
+    }
     for (size_t i = 0; i < swap->hidden.count; i++)
         passage_shows(f, swap->hidden.items[i]);
     return old;

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from attacker import FIXED, RULES, SECRET, VIEWED, WAYS_OUT, answers
-from harness import PYTHON, Tree, background, folding, umount, wait_until
+from harness import PYTHON, Fence, Tree, background, folding, umount, wait_until
 
 
 # Opening and naming
@@ -477,3 +477,92 @@ say(attempt(os.mkdir, "deep/a/b"), listing("deep/a/b"), exists("deep/a/b/inner.t
     )
     assert got == ["ENOTEMPTY ok ok ENOENT []", "ok [] ENOENT"]
     assert (work / "base/deep/a/b/inner.txt").read_bytes() == SECRET
+
+
+# Hard links in the base: the one exception to two worlds. What a rule hides under one name is hidden under all.
+
+LINK_RULES = ["**=write", ".env=none", "vault/=none", "look/=view"]
+LOOK_FOR = """
+for path in {names}:
+    print(path, exists(path), opened(path), opened(path, os.O_PATH), attempt(os.stat, path), path.rpartition("/")[2] in os.listdir(os.path.dirname(path) or "."))
+"""
+
+
+def are_hidden(f, *names):
+    """Of each name whether nothing of it is there, however one asks."""
+    lines = f.python(LOOK_FOR.format(names=repr(names))).ok().out.splitlines()
+    return [line.split()[1:] == ["ENOENT"] * 4 + ["False"] for line in lines]
+
+
+def linked_tree(dirs):
+    t = Tree(dirs / "base").file(".env", SECRET).file("vault/key", SECRET).file("src/main.c", "main\n").file("plain", "p\n")
+    return t.hard(".env", "readme.txt").hard("vault/key", "src/deep.c").hard("vault/key", "look/at").hard("src/main.c", "src/same.c")
+
+
+def test_a_hidden_file_of_the_base_is_hidden_under_all_its_names(dirs):
+    linked_tree(dirs)
+    with Fence(dirs, rules=LINK_RULES) as f:
+        assert SECRET.decode() not in f.sh("cat readme.txt src/deep.c look/at").out
+        # The kernel may have had a listing from before.
+        assert wait_until(lambda: are_hidden(f, "readme.txt", "src/deep.c", "look/at", ".env") == [True] * 4, timeout=20)
+        assert are_hidden(f, "src/main.c", "src/same.c", "plain") == [False] * 3
+        assert SECRET.decode() not in f.sh("ls -laR; find . -type f -exec cat {} +; grep -r . .").out
+        assert f.sh("ls -R src look; cat src/same.c").ok().out == "look:\n\nsrc:\nmain.c\nsame.c\nmain\n"
+        assert f.sh("echo mine > readme.txt; cat readme.txt").ok().out == "mine\n"  # the name is free
+    assert (dirs / "base" / "readme.txt").read_bytes() == SECRET == (dirs / "base" / ".env").read_bytes()
+
+
+def test_a_listing_made_before_a_hidden_link_was_known_is_forgotten(dirs):
+    linked_tree(dirs)
+    with Fence(dirs, rules=LINK_RULES) as f:
+        f.sh("ls -U . src").ok()
+        f.sh("cat src/same.c").ok()  # one with several names
+        want = sorted([".:", "a", "d", "look", "plain", "src", "src:", "main.c", "same.c"])
+        assert wait_until(lambda: sorted(f.sh("ls -U . src").ok().out.split()) == want, timeout=20)
+
+
+def test_new_rules_hide_the_other_names_of_what_they_hide(dirs):
+    linked_tree(dirs).file("later", SECRET).hard("later", "shown")
+    code = """
+import os, sys
+fd = os.open("shown", os.O_RDONLY)
+print(len(os.read(fd, 9)), flush=True)
+sys.stdin.readline()
+try:
+    print(len(os.pread(fd, 9, 0)), flush=True)
+except OSError as e:
+    print("refused", flush=True)
+"""
+    with Fence(dirs, rules=LINK_RULES) as f, background([PYTHON, "-c", code], f.mnt, text=True) as reader:
+        assert reader.stdout.readline() == "9\n"
+        assert are_hidden(f, "shown", "later") == [False, False]
+        f.set_rules([*LINK_RULES, "later=none"])
+        assert f.sh("cat shown later").out == ""
+        assert wait_until(lambda: are_hidden(f, "shown", "later") == [True, True], timeout=20)
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+        assert reader.stdout.readline() == "refused\n"
+        f.set_rules(LINK_RULES)
+        assert wait_until(lambda: are_hidden(f, "shown", "later", "readme.txt") == [False, False, True], timeout=20)
+
+
+def test_links_to_hidden_files_that_come_later(dirs):
+    """The file had one name when the base was walked."""
+    base = linked_tree(dirs).file("single.key", SECRET).root
+    with Fence(dirs, rules=[*LINK_RULES, "*.key=none"], options=["--live"]) as f:
+        assert wait_until(lambda: are_hidden(f, "readme.txt", "plain") == [True, False], timeout=20)
+        os.link(base / "single.key", base / "src" / "innocent")
+        assert f.sh("cat src/innocent").out == ""
+        assert wait_until(lambda: are_hidden(f, "src/innocent") == [True], timeout=20)
+        os.link(base / "plain", base / "plainer")
+        assert wait_until(lambda: are_hidden(f, "plain", "plainer") == [False, False], timeout=20)
+
+
+def test_many_linked_files_cost_one_walk(dirs):
+    t = Tree(dirs / "base").file(".env", SECRET).hard(".env", "other")
+    for i in range(300):
+        t.file(f"objects/{i}", str(i)).hard(f"objects/{i}", f"copies/{i}")
+    with Fence(dirs, rules=LINK_RULES) as f:
+        f.sh("cat objects/0").ok()
+        f.sh("cat objects/* copies/*; stat objects/* copies/*").ok()
+        assert f.control("stats")["link_walks"] == 1

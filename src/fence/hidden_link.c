@@ -1,0 +1,260 @@
+#include "fence/hidden_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "fence/inode.h"
+#include "fence/notify.h"
+
+/* A file with several names, as the walk found it. Those that are not hidden are kept too: one that is not among them, or has another ctime, got
+ * a name since. */
+struct linked_file {
+    dev_t dev;
+    ino_t ino; /* 0: free */
+    int64_t changed_ns;
+    bool is_hidden;
+};
+
+struct hidden_links {
+    struct fence *fence; /* borrowed */
+    pthread_mutex_t lock;
+    bool is_collected;
+    struct linked_file *files; /* owned; open addressing */
+    size_t cap;
+    _Atomic bool any_hidden;
+    _Atomic uint64_t walks;
+    bool is_telling, tells_again; /* the thread is at work; something came up meanwhile */
+    bool has_teller;              /* it was started and not joined; guarded by lock, too */
+    pthread_t teller;
+};
+
+struct hidden_links *hidden_links_new(struct fence *f)
+{
+    struct hidden_links *links = xnew(struct hidden_links);
+
+    links->fence = f;
+    pthread_mutex_init(&links->lock, NULL);
+    return links;
+}
+
+void hidden_links_free(struct hidden_links *links)
+{
+    if (!links)
+        return;
+    if (links->has_teller)
+        pthread_join(links->teller, NULL);
+    pthread_mutex_destroy(&links->lock);
+    free(links->files);
+    free(links);
+}
+
+void hidden_links_forget(struct fence *f)
+{
+    autolock(&f->hidden_links->lock);
+    f->hidden_links->is_collected = false;
+}
+
+static int64_t changed_ns_of(const struct stat *st)
+{
+    return (int64_t) st->st_ctim.tv_sec * CLOCK_NS_PER_SEC + st->st_ctim.tv_nsec;
+}
+
+static struct linked_file *linked_slot(struct linked_file *files, size_t cap, dev_t dev, ino_t ino)
+{
+    size_t i = (size_t) ((ino ^ dev * 0x9e3779b97f4a7c15ULL) & (cap - 1));
+
+    while (files[i].ino && (files[i].dev != dev || files[i].ino != ino))
+        i = (i + 1) & (cap - 1);
+    return &files[i];
+}
+
+/* [links->lock] NULL: it was not there. */
+static const struct linked_file *linked_find(const struct hidden_links *links, dev_t dev, ino_t ino)
+{
+    const struct linked_file *file = links->cap ? linked_slot(links->files, links->cap, dev, ino) : NULL;
+
+    return file && file->ino ? file : NULL;
+}
+
+/* ---- telling ---- */
+
+struct loaded_dirs {
+    struct inode **items; /* owned references */
+    size_t count, cap;
+};
+
+static void loaded_dirs_add(struct fence *f, struct entry *e, void *cookie)
+{
+    struct loaded_dirs *dirs = cookie;
+
+    (void) f;
+    if (!e->inode || !e->inode->dir)
+        return;
+    e->inode->dir->version++;
+    inode_ref(e->inode);
+    vec_room(&dirs->items, &dirs->cap, dirs->count);
+    dirs->items[dirs->count++] = e->inode;
+}
+
+static void hidden_links_tell_once(struct fence *f)
+{
+    struct loaded_dirs dirs = { 0 };
+
+    tree_lock(f);
+    f->root->dir->version++;
+    tree_each_below(f, f->root, loaded_dirs_add, &dirs);
+    tree_unlock(f);
+    notify_listing(f, f->root);
+    for (size_t i = 0; i < dirs.count; i++) {
+        notify_listing(f, dirs.items[i]);
+        inode_unref(f, dirs.items[i]);
+    }
+    free(dirs.items);
+}
+
+/* A thread of its own, for no worker may wait for the kernel to forget a listing: who holds the directory may be waiting for that worker. */
+static void *hidden_links_tell(void *arg)
+{
+    struct hidden_links *links = arg;
+    bool again = true;
+
+    while (again) {
+        hidden_links_tell_once(links->fence);
+        pthread_mutex_lock(&links->lock);
+        links->is_telling = again = links->tells_again;
+        links->tells_again = false;
+        pthread_mutex_unlock(&links->lock);
+    }
+    return NULL;
+}
+
+/* [links->lock] */
+static void hidden_links_start_telling(struct hidden_links *links)
+{
+    if (links->is_telling) {
+        links->tells_again = true;
+        return;
+    }
+    if (links->has_teller)
+        pthread_join(links->teller, NULL); /* it has nothing left to do */
+    links->has_teller = links->is_telling = pthread_create(&links->teller, NULL, hidden_links_tell, links) == 0;
+}
+
+/* ---- collecting ---- */
+
+struct collection {
+    struct fence *f;
+    struct place *places[FILE_WALK_DEPTH_MAX + 2]; /* owned; by depth, [0] is the root */
+    struct linked_file *files;                     /* owned until it is handed over */
+    size_t cap, count;
+    bool any_hidden;
+};
+
+static void collection_add(struct collection *c, const struct stat *st, bool is_hidden)
+{
+    struct linked_file *slot;
+
+    if (c->count * 2 >= c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 64;
+        struct linked_file *files = xalloc(cap * sizeof(*files));
+        for (size_t i = 0; i < c->cap; i++) {
+            if (c->files[i].ino)
+                *linked_slot(files, cap, c->files[i].dev, c->files[i].ino) = c->files[i];
+        }
+        free(c->files);
+        c->files = files;
+        c->cap = cap;
+    }
+    slot = linked_slot(c->files, c->cap, st->st_dev, st->st_ino);
+    c->count += !slot->ino;
+    c->any_hidden |= is_hidden;
+    /* The first look counts: a name that comes while we walk changes the time, and we walk again. */
+    if (slot->ino)
+        slot->is_hidden |= is_hidden;
+    else
+        *slot = (struct linked_file){ st->st_dev, st->st_ino, changed_ns_of(st), is_hidden };
+}
+
+/* A directory that we may not read is one of which nobody gets anything through us. */
+static int collection_on_entry(const struct file_entry *entry, void *cookie)
+{
+    struct collection *c = cookie;
+    struct place *at = ruleset_step(c->f->rules, c->places[entry->depth - 1], entry->name, strlen(entry->name));
+
+    place_unref(c->places[entry->depth]);
+    c->places[entry->depth] = at;
+    if (S_ISREG(entry->st->st_mode) && entry->st->st_nlink > 1)
+        collection_add(c, entry->st, need_check(NEED_LOOKUP, place_level(at), false) < 0);
+    if (S_ISDIR(entry->st->st_mode) &&
+        (entry->depth > DEPTH_MAX || faccessat(entry->dirfd, entry->name, R_OK | X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0))
+        return FILE_WALK_SKIP;
+    return FILE_WALK_ON;
+}
+
+/* [links->lock] */
+static int hidden_links_collect(struct hidden_links *links)
+{
+    struct collection c = { .f = links->fence, .places = { place_ref(ruleset_root(links->fence->rules)) } };
+    atomic_fetch_add(&links->walks, 1);
+    int r = file_walk(links->fence->base_fd, ".", collection_on_entry, &c, NULL);
+
+    for (size_t i = 0; i < ARRAY_LEN(c.places); i++)
+        place_unref(c.places[i]);
+    if (r < 0) {
+        free(c.files);
+        return r;
+    }
+    free(links->files);
+    links->files = c.files;
+    links->cap = c.cap;
+    atomic_store(&links->any_hidden, c.any_hidden);
+    links->is_collected = true;
+    if (c.any_hidden && links->fence->session)
+        hidden_links_start_telling(links);
+    return 0;
+}
+
+/* ---- asking ---- */
+
+int hidden_link_check(struct fence *f, const struct stat *st)
+{
+    struct hidden_links *links = f->hidden_links;
+    const struct linked_file *file;
+    int r = 0;
+
+    if (!S_ISREG(st->st_mode) || st->st_nlink < 2)
+        return 0;
+    autolock(&links->lock);
+    file = links->is_collected ? linked_find(links, st->st_dev, st->st_ino) : NULL;
+    if (!file || file->changed_ns != changed_ns_of(st)) {
+        r = hidden_links_collect(links);
+        file = linked_find(links, st->st_dev, st->st_ino);
+    }
+    return r < 0 ? r : file && file->is_hidden ? -ENOENT : 0;
+}
+
+uint64_t hidden_links_walks(const struct fence *f)
+{
+    return atomic_load_explicit(&f->hidden_links->walks, memory_order_relaxed);
+}
+
+bool hidden_links_any(const struct fence *f)
+{
+    return atomic_load_explicit(&f->hidden_links->any_hidden, memory_order_relaxed);
+}
+
+bool hidden_link_is_known(struct fence *f, dev_t dev, ino_t ino)
+{
+    struct hidden_links *links = f->hidden_links;
+    const struct linked_file *file;
+
+    autolock(&links->lock);
+    file = linked_find(links, dev, ino);
+    return file && file->is_hidden;
+}
