@@ -109,6 +109,10 @@ static int swap_rules(struct mounted *m, const char *only_file, struct err *err)
     if (r < 0)
         return r;
     r = fence_set_rules(m->fence, rules);
+    if (r == -EOPNOTSUPP)
+        return err_set(err, ERR_FAILED_PRECONDITION, r,
+                       "rules cannot be changed while mounted with --data-path passthrough: files that are open or mapped "
+                       "would go on being read; unmount and mount again");
     return r < 0 ? err_errno(err, r, "taking the rules") : 0;
 }
 

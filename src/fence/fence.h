@@ -95,7 +95,8 @@ int fence_run(struct fence *fence);
 /* Makes fence_run() return soon. The only one that may be called from a signal handler. */
 void fence_stop(struct fence *fence);
 
-/* New rules hold for every operation that begins after this returns, kernel caches included. */
+/* New rules hold for every operation that begins after this returns, kernel caches included. -EOPNOTSUPP with the data path passthrough: what is
+ * open there is read past us. */
 int fence_set_rules(struct fence *fence, struct ruleset *rules);
 
 /* Somebody else replaced, added or removed these paths of the base ("/src/a.py", absolute within the workspace; a directory stands for

@@ -126,6 +126,9 @@ int fence_set_rules(struct fence *f, struct ruleset *rules)
     struct swap swap = { .now_ns = clock_wall_ns() };
     struct ruleset *old;
 
+    /* The kernel reads for whoever has a file open or mapped without asking us, and there is no way to take that back. */
+    if (f->passthrough)
+        return -EOPNOTSUPP;
     pthread_rwlock_wrlock(&f->gate);
     old = swap_in_memory(f, rules, &swap);
     pthread_rwlock_unlock(&f->gate);

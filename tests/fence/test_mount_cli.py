@@ -16,6 +16,7 @@ from harness import (
     SANDBOX_GID,
     SANDBOX_UID,
     Fence,
+    Refused,
     Tree,
     background,
     fingerprint,
@@ -418,6 +419,23 @@ def test_the_control_socket_swaps_rules(dirs):
         assert f.sh("cat a; ls; echo x > new; cat d/b").out == "d\nb\n"
         f.set_rules(["**=write"])
         assert f.sh("cat a").out == "a\n"
+
+
+def test_rules_of_a_mount_that_is_read_past_us_are_not_changed(dirs):
+    """Descriptors and mappings would outlive them."""
+    try:
+        f = Fence(dirs, rules=["**=read"], options=["--data-path", "passthrough"]).start()
+    except Refused as e:
+        pytest.skip(f"no passthrough here: {e}")
+    try:
+        write_policy(dirs / "tighter.json", ["**=read", "/a=none"])
+        answer = f.control(f"rules {dirs / 'tighter.json'}")
+        assert not answer["ok"] and "--data-path passthrough" in answer["error"], answer
+        assert f.sh("cat a").out == "a\n"  # the old rules hold, and are said to
+        f.process.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: "--data-path passthrough" in f.log(), timeout=20)
+    finally:
+        f.stop()
 
 
 def test_bad_rules_on_the_control_socket_change_nothing(dirs):

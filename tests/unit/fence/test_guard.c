@@ -53,11 +53,34 @@ static void new_rules_hold_at_once(void **state)
     fixture_done(&x);
 }
 
+/* Nothing of it is used: that there is one says that the kernel reads without asking. */
+static void rules_are_not_changed_where_files_are_read_past_us(void **state)
+{
+    struct fixture x;
+    const char *const rules[] = { "/**=read", NULL };
+    autoptr(ruleset) none = NULL;
+    char bytes[8];
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/f", "text");
+    fixture_open(&x, rules, 0);
+    struct inode *f = walk(&x, "f", NULL);
+    assert_int_equal(ruleset_new(&RULE_LIST_EMPTY, NULL, &none, NULL), 0);
+    x.fence->passthrough = (struct passthrough *) &x;
+    assert_int_equal(fence_set_rules(x.fence, none), -EOPNOTSUPP);
+    x.fence->passthrough = NULL;
+    assert_int_equal(op_read(x.fence, &nobody, f, bytes, 8, 0), 4);
+    assert_int_equal(fence_set_rules(x.fence, none), 0);
+    fixture_done(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_wall_stands_whatever_the_mode_bits_say),
         cmocka_unit_test(new_rules_hold_at_once),
+        cmocka_unit_test(rules_are_not_changed_where_files_are_read_past_us),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
