@@ -61,6 +61,11 @@ static void add_rule(json_t *list, const struct seccomp_rule *rule)
             json_pack("[o, o]", compare(rule->arg, "SCMP_CMP_MASKED_EQ", LOW_32, rule->value),
                       compare(2, "SCMP_CMP_NE", 0, 0)));
         break;
+    case SECCOMP_IS_AND_NEXT_ABOVE:
+        add(list, rule,
+            json_pack("[o, o]", compare(rule->arg, "SCMP_CMP_MASKED_EQ", LOW_32, rule->value & LOW_32),
+                      compare(2, "SCMP_CMP_GT", rule->value >> 32, 0)));
+        break;
     case SECCOMP_MIXED:
         add_mixed(list, rule);
         break;

@@ -22,6 +22,7 @@ enum seccomp_when {
     SECCOMP_IS,                   /* its lower 32 bits are `value`: the kernel looks at no others */
     SECCOMP_FROM,                 /* it is `value` or more */
     SECCOMP_IS_AND_NEXT_NOT_ZERO, /* lower 32 bits are `value`, and argument 2 is not 0 */
+    SECCOMP_IS_AND_NEXT_ABOVE,    /* lower 32 bits are those of `value`, and argument 2 is more than its upper 32 bits */
     SECCOMP_MIXED,                /* its lower 32 bits are neither all 0 nor all 1 */
 };
 

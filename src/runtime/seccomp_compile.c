@@ -77,6 +77,9 @@ static int add_rule(scmp_filter_ctx ctx, const struct seccomp_rule *rule)
     case SECCOMP_IS_AND_NEXT_NOT_ZERO:
         return add_pair(ctx, rule, nr, SCMP_CMP64(rule->arg, SCMP_CMP_MASKED_EQ, 0xffffffff, rule->value),
                         SCMP_CMP64(2, SCMP_CMP_NE, 0, 0));
+    case SECCOMP_IS_AND_NEXT_ABOVE:
+        return add_pair(ctx, rule, nr, SCMP_CMP64(rule->arg, SCMP_CMP_MASKED_EQ, 0xffffffff, (uint32_t) rule->value),
+                        SCMP_CMP64(2, SCMP_CMP_GT, rule->value >> 32, 0));
     case SECCOMP_MIXED:
         return add_mixed(ctx, rule, nr);
     }

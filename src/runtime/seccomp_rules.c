@@ -2,6 +2,7 @@
 
 #include <asm/ioctls.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/socket.h>
 
@@ -21,6 +22,8 @@
 #else
 #define CLONE_FLAGS_ARG 0
 #endif
+
+#define PIPE_BYTES_MAX 65536ULL /* as pipe(2) makes them, with pages of 4 KiB */
 
 #define ALWAYS SECCOMP_ALWAYS, 0, 0
 
@@ -102,6 +105,9 @@ static const struct seccomp_rule rules[] = {
     { "socket", -1, EAFNOSUPPORT, SECCOMP_IS_AND_NEXT_NOT_ZERO, 0, AF_NETLINK, "netlink but NETLINK_ROUTE" },
     { "socket", -1, EAFNOSUPPORT, SECCOMP_FROM, 0, AF_PACKET, "packet, alg, vsock, bluetooth, tipc, xdp and all others" },
     { "socketpair", -1, EAFNOSUPPORT, SECCOMP_FROM, 0, AF_INET, "only unix has pairs that are of use" },
+
+    /* Buffers of pipes are counted for the user on the host, over all sandboxes: with large ones an agent takes its owner's. */
+    { "fcntl", -1, EPERM, SECCOMP_IS_AND_NEXT_ABOVE, 1, PIPE_BYTES_MAX << 32 | F_SETPIPE_SZ, "no pipe larger than it comes" },
 
     /* Terminals: type commands into the terminal of whoever started us. */
     { "ioctl", -1, EPERM, SECCOMP_IS, 1, TIOCSTI, "types into the terminal" },

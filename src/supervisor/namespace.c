@@ -4,12 +4,18 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+/* A sandbox may have this part of what its owner may have. */
+#define INOTIFY_SHARE 4
 
 static int write_file(const char *path, const char *text)
 {
@@ -34,6 +40,30 @@ static int map_ids(uid_t uid, gid_t gid)
     return write_file("/proc/self/gid_map", line);
 }
 
+/* A sandbox of an ordinary user has its owner's uid on the host, and the kernel counts inotify for the uid. In a namespace of our own a lower limit
+ * counts as well, for all that is in it: a share is ours and the agent's, the rest stays the owner's. Where /proc/sys cannot be written, as in
+ * some containers, there is no such limit. */
+static void limit_inotify(void)
+{
+    static const char *const limits[][2] = {
+        { "/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances" },
+        { "/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches" },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        autofd int fd = open(limits[i][0], O_RDONLY | O_CLOEXEC);
+        char text[32] = "";
+
+        if (fd < 0 || fd_read_full(fd, text, sizeof(text) - 1) <= 0)
+            continue;
+        long most = strtol(text, NULL, 10) / INOTIFY_SHARE;
+        snprintf(text, sizeof(text), "%ld\n", most > 0 ? most : 1);
+        int r = write_file(limits[i][1], text);
+        if (r < 0)
+            log_debug("the sandbox has no limit of inotify of its own", LOG_STR("file", limits[i][1]));
+    }
+}
+
 int namespace_enter(struct err *err)
 {
     uid_t uid = geteuid();
@@ -46,6 +76,8 @@ int namespace_enter(struct err *err)
     r = uid == 0 ? 0 : map_ids(uid, gid);
     if (r < 0)
         return err_errno(err, r, "mapping our user into a namespace");
+    if (uid != 0)
+        limit_inotify();
     /* What the host mounts later is seen here; what is mounted here is not seen there. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         return err_errno(err, -errno, "closing the mount namespace towards the host");

@@ -3,6 +3,7 @@ owner."""
 
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -95,3 +96,61 @@ def test_trees_too_deep_to_be_reviewed(one, driver):
     result = one.call("discard", name)
     assert result.code == 0, result
     assert one.names() == []
+
+
+# What the kernel counts for the user on the host: a sandbox of an ordinary user has its owner's uid there.
+
+TAKE_INOTIFY = """
+import ctypes, errno, os
+libc, held = ctypes.CDLL(None, use_errno=True), []
+while len(held) < 5000:
+    fd = libc.inotify_init1(0)
+    if fd < 0:
+        break
+    held.append(fd)
+print(len(held), errno.errorcode[ctypes.get_errno()], flush=True)
+input()
+"""
+
+
+def limit_of(name):
+    with open(f"/proc/sys/fs/inotify/max_user_{name}", encoding="ascii") as f:
+        return int(f.read())
+
+
+def test_taking_all_inotify_instances_of_the_owner(host):
+    """While the agent holds all that it gets, its owner gets some too."""
+    process = host.start("-q", *ALL, command=["python3", "-c", TAKE_INOTIFY])
+    try:
+        got, error = process.stdout.readline().split()
+        assert error == b"EMFILE"
+        code = "import ctypes; l = ctypes.CDLL(None); print(sum(l.inotify_init1(0) >= 0 for _ in range(32)))"
+        done = subprocess.run(host.words("/usr/bin/python3", "-c", code), capture_output=True, check=True, timeout=60)
+        assert int(done.stdout) > 0, (got, done)
+        if host.uid != 0:
+            assert int(got) <= limit_of("instances") // 4
+    finally:
+        process.stdin.close()
+        process.wait(60)
+        process.stdout.close()
+        process.stderr.close()
+        for name in host.names():
+            host.call("discard", name)
+
+
+def test_pipes_larger_than_they_come(host):
+    code = """
+import fcntl, os
+r, w = os.pipe()
+size = fcntl.fcntl(w, fcntl.F_GETPIPE_SZ)
+fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 4096)
+fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, size)
+for more in (size + 1, 1 << 20):
+    try:
+        fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, more)
+        print("made", more)
+    except PermissionError:
+        print("refused")
+"""
+    result = host.run("-q", "--rm", *ALL, command=["python3", "-c", code])
+    assert (result.code, result.out) == (0, b"refused\nrefused\n"), result

@@ -167,6 +167,12 @@ static const struct call calls[] = {
     { "pair of inet", SYS_socketpair, { AF_INET, SOCK_STREAM }, EAFNOSUPPORT },
 
     /* terminals */
+    { "a large pipe", SYS_fcntl, { 3, F_SETPIPE_SZ, 65537 }, EPERM },
+    { "a large pipe with high bits", SYS_fcntl, { 3, F_SETPIPE_SZ | UPPER, 1 << 20 }, EPERM },
+    { "a pipe whose size has high bits", SYS_fcntl, { 3, F_SETPIPE_SZ, UPPER | 4096 }, EPERM },
+    { "a pipe as it comes", SYS_fcntl, { 3, F_SETPIPE_SZ, 65536 }, 0 },
+    { "a smaller pipe", SYS_fcntl, { 3, F_SETPIPE_SZ, 4096 }, 0 },
+    { "another fcntl", SYS_fcntl, { 3, F_DUPFD, 1 << 20 }, 0 },
     { "tiocsti", SYS_ioctl, { 0, TIOCSTI }, EPERM },
     { "tiocsti with high bits", SYS_ioctl, { 0, TIOCSTI | UPPER }, EPERM },
     { "tioclinux", SYS_ioctl, { 0, TIOCLINUX }, EPERM },
