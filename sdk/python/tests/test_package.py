@@ -41,14 +41,34 @@ def test_the_examples_in_the_readme_run(server, path, tree, tmp_path, monkeypatc
 
 
 def copy_of_source(tmp_path):
-    """Building leaves files beside the source, so it is done elsewhere; links of the tree become files, as in an sdist."""
+    """Building leaves files beside the source, so it is done elsewhere: in a copy as `cp -r` makes it, without the tree above it."""
     place = tmp_path / "source"
-    shutil.copytree(SDK, place, ignore=shutil.ignore_patterns("tests", "*.egg-info", "build", "__pycache__"))
+    shutil.copytree(SDK, place, symlinks=True, ignore=shutil.ignore_patterns("tests", "*.egg-info", "build", "__pycache__"))
     return place
 
 
-def test_a_wheel_needs_no_protoc_and_no_network(tmp_path, server):
+def pack_and_unpack(source, tmp_path):
+    """The source as an sdist has it."""
+    code = f"import setuptools.build_meta as backend; backend.build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, check=True, timeout=300)
+    (archive,) = tmp_path.glob("agentfense-*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path / "unpacked")
+    (place,) = (tmp_path / "unpacked").iterdir()
+    return place
+
+
+def test_a_copy_imports_as_it_is(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", "import agentfense, sandbox_sdk; print(agentfense.__file__)"],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(copy_of_source(tmp_path))}, cwd="/", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0 and str(tmp_path) in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("of", ["copy", "sdist"])
+def test_a_wheel_needs_no_protoc_and_no_network(tmp_path, server, of):
     source = copy_of_source(tmp_path)
+    source = source if of == "copy" else pack_and_unpack(source, tmp_path)
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     built = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index", "-w", str(tmp_path), str(source)],
