@@ -6,73 +6,115 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-struct preset_rule {
-    const char *pattern;
+/* Patterns that have a place, a level and a priority in common. */
+struct preset_part {
+    const char *at; /* what stands before each pattern */
+    const char *const *patterns;
+    size_t count;
     enum level level;
     int32_t priority;
 };
 
-#define SECRET(pattern)                                                                                                        \
+#define PART(at, patterns, level, priority)                                                                                    \
     {                                                                                                                          \
-        pattern, LEVEL_NONE, 100                                                                                               \
+        at, patterns, ARRAY_LEN(patterns), level, priority                                                                     \
     }
 
-/* Files that are secret by what tools make of their names. */
 // clang-format off
-#define SECRETS                                                                                                                \
-    SECRET("**/.env*"), SECRET("**/secrets/**"),                                                                               \
-    SECRET("**/*.key"), SECRET("**/*.pem"), SECRET("**/*.p12"), SECRET("**/*.pfx"),                                            \
-    SECRET("**/*.jks"), SECRET("**/*.keystore"), SECRET("**/*.kdbx"),                                                          \
-    SECRET("**/.ssh/id_*"), SECRET("**/.gnupg/**"),                                                                            \
-    SECRET("**/.npmrc"), SECRET("**/.netrc"), SECRET("**/.pypirc"), SECRET("**/.git-credentials"),                             \
-    SECRET("**/.aws/**"), SECRET("**/.kube/**"), SECRET("**/.config/gcloud/**"), SECRET("**/.docker/config.json")
-
 /*
- * What the names above catch although it is none: templates, certificate bundles without which pip and npm fail, and code of
- * installed packages. Each stands in the class of the rule it excepts from and is contained in it, so it opens nothing that
- * another secret rule hides. `at` is where it holds: "**" or "/output/" and the like.
+ * Files that are secret by what tools make of their names, at any depth. The names are those that tools document for their own
+ * credentials, that scanners for secrets look for, and that templates of .gitignore leave out of repositories. Literals, prefixes and suffixes
+ * cost nothing to match, however many there are (docs/decisions/0006).
  */
-#define NOT_SECRET(at, level)                                                                                                  \
-    { at "/.env*.example", level, 100 }, { at "/.env*.sample", level, 100 },                                                   \
-    { at "/secrets/**/*.example", level, 100 }, { at "/secrets/**/*.sample", level, 100 },                                     \
-    { at "/cacert.pem", level, 100 },                                                                                          \
-    { at "/site-packages/**/*.pem", level, 100 }, { at "/node_modules/**/*.pem", level, 100 },                                 \
-    { at "/site-packages/**/secrets/**", level, 100 }, { at "/node_modules/**/secrets/**", level, 100 }
-
-#define NOT_CREDENTIALS(at, level)                                                                                             \
-    { at "/credentials*.example", level, 100 }, { at "/credentials*.sample", level, 100 },                                     \
-    { at "/site-packages/**/credentials*", level, 100 }, { at "/node_modules/**/credentials*", level, 100 }
-
-static const struct preset_rule agent_safe[] = {
-    { "**/*", LEVEL_READ, 0 },
-    { "/output/**", LEVEL_WRITE, 10 },
-    { "/tmp/**", LEVEL_WRITE, 10 },
-    /* In the class of the exceptions below, so that none of them makes a lookup of .git search it for a template. */
-    SECRET("**/.git/**"),
-    SECRETS,
-    SECRET("**/credentials*"),
-    NOT_SECRET("**", LEVEL_READ),
-    NOT_CREDENTIALS("**", LEVEL_READ),
-    /* A virtual environment made in a writable place holds such files too, and installing into it writes them. */
-    NOT_SECRET("/output/**", LEVEL_WRITE),
-    NOT_CREDENTIALS("/output/**", LEVEL_WRITE),
-    NOT_SECRET("/tmp/**", LEVEL_WRITE),
-    NOT_CREDENTIALS("/tmp/**", LEVEL_WRITE),
+static const char *const secrets[] = {
+    /* environments and settings */
+    ".env*", "*.env", "secrets/**", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml", ".secret", ".secrets",
+    ".secrets.yml", ".secrets.yaml", ".secrets.json", ".secrets.toml", ".dev.vars", "local.settings.json", "wp-config.php",
+    /* keys and key stores */
+    "*.key", "*.pem", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.ppk", "*.jks", "*.jceks", "*.bks", "*.keystore", "*.keytab",
+    "*.kdbx", "*.ovpn", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".ssh/id_*", "ssh_host_*_key", ".gnupg/**",
+    ".password-store/**", "wallet.dat",
+    /* credentials of tools */
+    ".npmrc", ".netrc", "_netrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".mylogin.cnf", ".vault-token", ".htpasswd",
+    ".dockercfg", ".dockerconfigjson", ".docker/config.json", ".boto", ".s3cfg", ".databrickscfg", ".terraformrc", ".msmtprc",
+    ".ftpconfig", "sftp-config.json", "rclone.conf", ".credentials", ".credentials.json", ".cargo/credentials*", ".gem/credentials",
+    ".terraform.d/credentials.tfrc.json", ".m2/settings.xml", ".m2/settings-security.xml", ".kaggle/kaggle.json",
+    ".cache/huggingface/token", ".codex/auth.json", ".gemini/oauth_creds.json", ".config/gh/hosts.yml", ".config/hub",
+    ".config/glab-cli/**", ".config/github-copilot/**", ".config/op/**", ".config/sops/**", ".config/doctl/**",
+    /* clouds and clusters */
+    ".aws/**", ".azure/**", ".kube/**", ".oci/**", ".config/gcloud/**", "kubeconfig/**", "kubeconfig.yaml", "kubeconfig.yml",
+    "*.kubeconfig", "*.tfstate", "*.tfstate.backup", "terraform.tfstate*", "*.tfvars", "*.tfvars.json", "service-account*.json",
+    "service_account*.json", "client_secret*.json", "application_default_credentials.json", "gha-creds-*.json",
+    "*-firebase-adminsdk-*.json",
+    /* what was typed */
+    ".*_history", ".histfile", "fish_history",
 };
 
-/* Source named credentials.py has to build here, so only the data files of that name are hidden. */
-static const struct preset_rule development[] = {
-    { "**/*", LEVEL_WRITE, 0 },
-    SECRETS,
-    SECRET("**/credentials"), SECRET("**/credentials.json"), SECRET("**/credentials.yaml"), SECRET("**/credentials.yml"),
-    SECRET("**/credentials.toml"), SECRET("**/credentials.ini"), SECRET("**/credentials.csv"),
-    NOT_SECRET("**", LEVEL_WRITE),
+/*
+ * What the names above catch although it is none: templates, certificates and public keys without which pip, npm and databases fail, and code of
+ * installed packages. Each has the class of the rule it excepts from and is contained in it, so it opens nothing that another
+ * secret rule hides. Each opens its names against `none` rules of lower priority too, those that users write; so they are narrow.
+ */
+static const char *const not_secret[] = {
+    ".env*example", ".env*sample", ".env*template", ".env*.tmpl", ".env*.tpl", ".env*dist", ".env*.j2", ".env*default", ".env*defaults",
+    ".env.example.*", ".env.sample.*", ".env.template.*", "*example.env", "*sample.env", "*template.env", "default.env",
+    "defaults.env", "secrets/**/*.example", "secrets/**/*.sample", "secrets/**/*.template", "secrets/**/README.md",
+    "secrets/**/.gitkeep", "secrets/**/.gitignore", "templates/secrets.yaml", "templates/secrets.yml", "*example.tfvars",
+    "*sample.tfvars", "service-account*example.json", "client_secret*example.json", "cacert.pem", "ca.pem", "ca-cert.pem",
+    "chain.pem", "fullchain.pem", "roots.pem", "*ca-bundle.pem", "global-bundle.pem", "*public.pem", "*public_key.pem",
+    "*public-key.pem", "*public_cert.pem", "*.pub.pem", "*public.key", "debug.keystore", "id_rsa*.pub", "id_dsa*.pub", "id_ecdsa*.pub", "id_ed25519*.pub",
+    "kubeconfig/**/*.go", ".azure/pipelines/**", "site-packages/**/*.pem", "node_modules/**/*.pem",
+    "site-packages/**/secrets/**", "node_modules/**/secrets/**",
+};
+
+static const char *const not_credentials[] = {
+    "credentials*.example", "credentials*.sample", "credentials*.template", "site-packages/**/credentials*",
+    "node_modules/**/credentials*",
+};
+
+/* Source named credentials.py, and in a package of that name, has to build in development: only data of that name is hidden there. */
+static const char *const credential_files[] = {
+    "credentials/**", "credentials.json", "credentials.yaml", "credentials.yml", "credentials.toml", "credentials.ini",
+    "credentials.csv", "credentials.xml", "credentials.properties", "credentials.txt",
+};
+
+static const char *const credential_code[] = {
+    "credentials/**/*.c", "credentials/**/*.cs", "credentials/**/*.go", "credentials/**/*.h", "credentials/**/*.java",
+    "credentials/**/*.js", "credentials/**/*.kt", "credentials/**/*.php", "credentials/**/*.py", "credentials/**/*.rb",
+    "credentials/**/*.rs", "credentials/**/*.ts", "credentials/**/*.tsx",
 };
 // clang-format on
 
-static const struct preset_rule full_access[] = { { "**/*", LEVEL_WRITE, 0 } };
-static const struct preset_rule read_only[] = { { "**/*", LEVEL_READ, 0 } };
-static const struct preset_rule view_only[] = { { "**/*", LEVEL_VIEW, 0 } };
+static const char *const everything[] = { "**/*" };
+static const char *const credentials[] = { "credentials*" };
+static const char *const git[] = { ".git/**" };
+static const char *const outputs[] = { "/output/**", "/tmp/**" };
+
+static const struct preset_part agent_safe[] = {
+    PART("", everything, LEVEL_READ, 0),
+    PART("", outputs, LEVEL_WRITE, 10),
+    /* In the class of the exceptions below, so that none of them makes a lookup of .git search it for a template. */
+    PART("**/", git, LEVEL_NONE, 100),
+    PART("**/", secrets, LEVEL_NONE, 100),
+    PART("**/", credentials, LEVEL_NONE, 100),
+    PART("**/", not_secret, LEVEL_READ, 100),
+    PART("**/", not_credentials, LEVEL_READ, 100),
+    /* A virtual environment made in a writable place holds such files too, and installing into it writes them. */
+    PART("/output/**/", not_secret, LEVEL_WRITE, 100),
+    PART("/output/**/", not_credentials, LEVEL_WRITE, 100),
+    PART("/tmp/**/", not_secret, LEVEL_WRITE, 100),
+    PART("/tmp/**/", not_credentials, LEVEL_WRITE, 100),
+};
+
+static const struct preset_part development[] = {
+    PART("", everything, LEVEL_WRITE, 0),           PART("**/", secrets, LEVEL_NONE, 100),
+    PART("**/", credential_files, LEVEL_NONE, 100), PART("**/", not_secret, LEVEL_WRITE, 100),
+    PART("**/", credential_code, LEVEL_WRITE, 100),
+};
+
+static const struct preset_part full_access[] = { PART("", everything, LEVEL_WRITE, 0) };
+static const struct preset_part read_only[] = { PART("", everything, LEVEL_READ, 0) };
+static const struct preset_part view_only[] = { PART("", everything, LEVEL_VIEW, 0) };
 
 static const struct preset presets[] = {
     { "agent-safe", "read everything, write to /output and /tmp; secrets and .git do not exist" },
@@ -83,7 +125,7 @@ static const struct preset presets[] = {
 };
 
 static const struct {
-    const struct preset_rule *rules;
+    const struct preset_part *parts;
     size_t count;
 } contents[ARRAY_LEN(presets)] = {
     { agent_safe, ARRAY_LEN(agent_safe) }, { development, ARRAY_LEN(development) }, { full_access, ARRAY_LEN(full_access) },
@@ -108,24 +150,34 @@ static int refuse_name(const char *name, struct err *err)
     return err_invalid(err, "%s)", text.data);
 }
 
+static int add_part(const char *preset, const struct preset_part *part, struct rule_list *rules, struct err *err)
+{
+    for (size_t i = 0; i < part->count; i++) {
+        autofree char *pattern = xprintf("%s%s", part->at, part->patterns[i]);
+        int r = rule_list_add(rules, pattern, strlen(pattern), RULE_GLOB, part->level, part->priority, err);
+        if (r < 0)
+            return r;
+        rules->items[rules->count - 1].preset = preset;
+    }
+    return 0;
+}
+
 int preset_add(const char *name, struct rule_list *rules, struct err *err)
 {
-    size_t p = 0;
+    size_t p = 0, count = 0;
+    int r = 0;
 
     while (p < ARRAY_LEN(presets) && strcmp(presets[p].name, name) != 0)
         p++;
     if (p == ARRAY_LEN(presets))
         return refuse_name(name, err);
-    if (rules->count + contents[p].count > RULES_MAX)
+    for (size_t i = 0; i < contents[p].count; i++)
+        count += contents[p].parts[i].count;
+    if (rules->count + count > RULES_MAX)
         return err_invalid(err, "more than %d rules with those of preset '%s'", RULES_MAX, name);
-    for (size_t i = 0; i < contents[p].count; i++) {
-        const struct preset_rule *rule = &contents[p].rules[i];
-        int r = rule_list_add(rules, rule->pattern, strlen(rule->pattern), RULE_GLOB, rule->level, rule->priority, err);
-        if (r < 0)
-            return r;
-        rules->items[rules->count - 1].preset = presets[p].name;
-    }
-    return 0;
+    for (size_t i = 0; r == 0 && i < contents[p].count; i++)
+        r = add_part(presets[p].name, &contents[p].parts[i], rules, err);
+    return r;
 }
 
 static int32_t highest_priority(const struct rule_list *rules)

@@ -40,6 +40,30 @@ def test_presets_are_the_five_by_name(run):
     assert [preset["name"] for preset in json.loads(ok(run("policy", "presets", "--json")))] == names
 
 
+PRESET_PATHS = [line.split(" ", 1) for line in (pathlib.Path(__file__).parent / "preset_paths.txt").read_text().splitlines()
+                if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("preset", ["agent-safe", "development"])
+def test_presets_hide_secrets_and_nothing_else(run, preset):
+    """By names that tools and scanners know, and by those of real packages; below another directory too, and where agents may write."""
+    for at in ("/", "/a/b/", "/output/", "/tmp/x/"):
+        told = json.loads(ok(run("policy", "explain", "--preset", preset, "--json", *(at + path for _, path in PRESET_PATHS))))
+        levels = {"hide": set(), "show": set(), "code": set()}
+        for (kind, path), explained in zip(PRESET_PATHS, told, strict=True):
+            if (explained["level"] == "none") != (kind == "hide") and (kind != "code" or preset == "development"):
+                levels[kind].add(path)
+        assert not levels["hide"], "secrets that are shown"
+        assert not levels["show"] and not levels["code"], "hidden, and no secrets"
+
+
+def test_what_no_secret_is_can_be_written_where_the_rest_can(run):
+    names = [path for kind, path in PRESET_PATHS if kind == "show"]
+    for preset, at in (("development", "/"), ("agent-safe", "/output/"), ("agent-safe", "/tmp/")):
+        told = json.loads(ok(run("policy", "explain", "--preset", preset, "--json", *(at + name for name in names))))
+        assert {explained["level"] for explained in told} == {"write"}, [x["path"] for x in told if x["level"] != "write"]
+
+
 def test_explain_names_the_rule_and_what_it_beat(run):
     text = ok(run("policy", "explain", *DOCS, "/secrets/private.key", "/secrets/public.key"))
     assert "/secrets/private.key: none\n  hidden by rule 2 /secrets/** = none" in text

@@ -18,15 +18,40 @@ _NONE, _VIEW, _READ, _WRITE = Permission.NONE, Permission.VIEW, Permission.READ,
 
 # The same as src/policy/preset.c, where the reasons are; the tests compare the two.
 _SECRETS = (
-    "**/.env* **/secrets/** **/*.key **/*.pem **/*.p12 **/*.pfx **/*.jks **/*.keystore **/*.kdbx **/.ssh/id_* **/.gnupg/** "
-    "**/.npmrc **/.netrc **/.pypirc **/.git-credentials **/.aws/** **/.kube/** **/.config/gcloud/** **/.docker/config.json"
+    ".env* *.env secrets/** secrets.yml secrets.yaml secrets.json secrets.toml .secret .secrets .secrets.yml "
+    ".secrets.yaml .secrets.json .secrets.toml .dev.vars local.settings.json wp-config.php *.key *.pem *.p8 *.p12 "
+    "*.pfx *.pkcs12 *.ppk *.jks *.jceks *.bks *.keystore *.keytab *.kdbx *.ovpn id_rsa* id_dsa* id_ecdsa* "
+    "id_ed25519* .ssh/id_* ssh_host_*_key .gnupg/** .password-store/** wallet.dat .npmrc .netrc _netrc .pypirc "
+    ".git-credentials .pgpass .my.cnf .mylogin.cnf .vault-token .htpasswd .dockercfg .dockerconfigjson "
+    ".docker/config.json .boto .s3cfg .databrickscfg .terraformrc .msmtprc .ftpconfig sftp-config.json rclone.conf "
+    ".credentials .credentials.json .cargo/credentials* .gem/credentials .terraform.d/credentials.tfrc.json "
+    ".m2/settings.xml .m2/settings-security.xml .kaggle/kaggle.json .cache/huggingface/token .codex/auth.json "
+    ".gemini/oauth_creds.json .config/gh/hosts.yml .config/hub .config/glab-cli/** .config/github-copilot/** "
+    ".config/op/** .config/sops/** .config/doctl/** .aws/** .azure/** .kube/** .oci/** .config/gcloud/** "
+    "kubeconfig/** kubeconfig.yaml kubeconfig.yml *.kubeconfig *.tfstate *.tfstate.backup terraform.tfstate* "
+    "*.tfvars *.tfvars.json service-account*.json service_account*.json client_secret*.json "
+    "application_default_credentials.json gha-creds-*.json *-firebase-adminsdk-*.json .*_history .histfile "
+    "fish_history"
 ).split()
 _NOT_SECRET = (
-    ".env*.example .env*.sample secrets/**/*.example secrets/**/*.sample cacert.pem site-packages/**/*.pem "
-    "node_modules/**/*.pem site-packages/**/secrets/** node_modules/**/secrets/**"
+    ".env*example .env*sample .env*template .env*.tmpl .env*.tpl .env*dist .env*.j2 .env*default .env*defaults "
+    ".env.example.* .env.sample.* .env.template.* *example.env *sample.env *template.env default.env defaults.env "
+    "secrets/**/*.example secrets/**/*.sample secrets/**/*.template secrets/**/README.md secrets/**/.gitkeep "
+    "secrets/**/.gitignore templates/secrets.yaml templates/secrets.yml *example.tfvars *sample.tfvars "
+    "service-account*example.json client_secret*example.json cacert.pem ca.pem ca-cert.pem chain.pem fullchain.pem "
+    "roots.pem *ca-bundle.pem global-bundle.pem *public.pem *public_key.pem *public-key.pem *public_cert.pem "
+    "*.pub.pem *public.key debug.keystore id_rsa*.pub id_dsa*.pub id_ecdsa*.pub id_ed25519*.pub kubeconfig/**/*.go "
+    ".azure/pipelines/** site-packages/**/*.pem node_modules/**/*.pem site-packages/**/secrets/** "
+    "node_modules/**/secrets/**"
 ).split()
-_NOT_CREDENTIALS = "credentials*.example credentials*.sample site-packages/**/credentials* node_modules/**/credentials*".split()
-_CREDENTIAL_FILES = [f"**/credentials{end}" for end in ("", ".json", ".yaml", ".yml", ".toml", ".ini", ".csv")]
+_NOT_CREDENTIALS = (
+    "credentials*.example credentials*.sample credentials*.template site-packages/**/credentials* "
+    "node_modules/**/credentials*"
+).split()
+_CREDENTIAL_FILES = ["credentials/**"] + [
+    f"credentials.{end}" for end in "json yaml yml toml ini csv xml properties txt".split()
+]
+_CREDENTIAL_CODE = [f"credentials/**/*.{end}" for end in "c cs go h java js kt php py rb rs ts tsx".split()]
 
 
 def _rules(patterns: Iterable[str], level: Permission, priority: int = 0, at: str = "") -> List[PermissionRule]:
@@ -35,7 +60,7 @@ def _rules(patterns: Iterable[str], level: Permission, priority: int = 0, at: st
 
 def _agent_safe() -> List[PermissionRule]:
     rules = _rules(["**/*"], _READ) + _rules(["/output/**", "/tmp/**"], _WRITE, 10)
-    rules += _rules(["**/.git/**", *_SECRETS, "**/credentials*"], _NONE, 100)
+    rules += _rules([".git/**", *_SECRETS, "credentials*"], _NONE, 100, "**/")
     for at, level in (("**/", _READ), ("/output/**/", _WRITE), ("/tmp/**/", _WRITE)):
         rules += _rules(_NOT_SECRET + _NOT_CREDENTIALS, level, 100, at)
     return rules
@@ -45,7 +70,9 @@ PRESET_AGENT_SAFE: List[PermissionRule] = _agent_safe()
 PRESET_READ_ONLY: List[PermissionRule] = _rules(["**/*"], _READ)
 PRESET_FULL_ACCESS: List[PermissionRule] = _rules(["**/*"], _WRITE)
 PRESET_DEVELOPMENT: List[PermissionRule] = (
-    _rules(["**/*"], _WRITE) + _rules(_SECRETS + _CREDENTIAL_FILES, _NONE, 100) + _rules(_NOT_SECRET, _WRITE, 100, "**/")
+    _rules(["**/*"], _WRITE)
+    + _rules(_SECRETS + _CREDENTIAL_FILES, _NONE, 100, "**/")
+    + _rules(_NOT_SECRET + _CREDENTIAL_CODE, _WRITE, 100, "**/")
 )
 PRESET_VIEW_ONLY: List[PermissionRule] = _rules(["**/*"], _VIEW)
 
