@@ -9,12 +9,15 @@
 #include "cli/grid.h"
 #include "cli/lookup.h"
 #include "cli/output.h"
-#include "cli/rule_options.h"
+#include "cli/policy_options.h"
+#include "cli/rule_change.h"
 #include "cli/sandbox_text.h"
 
 static const char help[] =
     "usage: agentfense rules show SANDBOX            its rules, in order\n"
-    "       agentfense rules set SANDBOX ...         replace them, also while it runs\n"
+    "       agentfense rules add SANDBOX RULE...     more rules, PATTERN=LEVEL[@PRIORITY], also while it runs\n"
+    "       agentfense rules rm SANDBOX PATTERN...   without the rules for these patterns\n"
+    "       agentfense rules set SANDBOX ...         replace all of them, those of its preset too\n"
     "       agentfense rules explain SANDBOX PATH    which rule decides about a path, and why\n\n"
     "'agentfense rules WORD --help' tells more. 'agentfense policy' tries rules out without a sandbox.\n";
 
@@ -76,78 +79,179 @@ static const struct api_verb show_verb = {
     .run = run_show,
 };
 
-/* ---- set ---- */
+/* ---- add, rm, set ---- */
 
-static const struct option set_options[] = { POLICY_LONG_OPTIONS, API_LONG_OPTIONS };
+enum { OPT_SHOW_HIDDEN = 1 };
 
-struct set_options {
+#define SHOW_HIDDEN_OPTION                                                                                                     \
+    {                                                                                                                          \
+        "show-hidden", no_argument, NULL, OPT_SHOW_HIDDEN                                                                      \
+    }
+#define SHOW_HIDDEN_HELP                                                                                                       \
+    "  --show-hidden          also if that shows what is hidden now; without, it is refused, and the paths are named\n"
+
+struct change_options {
     struct policy_options policy;
-    struct rule_messages rules;
+    bool shows_hidden;
+    struct rule_list rules; /* those that were named */
 };
 
-static int take_set(struct api_call *call, int option, const char *argument, struct err *err)
+static int take_change(struct api_call *call, int option, const char *argument, struct err *err)
 {
+    struct change_options *o = call->own;
+
     (void) err;
-    policy_options_take(&((struct set_options *) call->own)->policy, option, argument);
+    if (option == OPT_SHOW_HIDDEN)
+        o->shows_hidden = true;
+    else
+        policy_options_take(&o->policy, option, argument);
     return 0;
+}
+
+static void done_change(struct api_call *call)
+{
+    struct change_options *o = call->own;
+
+    policy_options_done(&o->policy);
+    rule_list_done(&o->rules);
+}
+
+/* The sandbox, and a list of the rules it has. */
+static int read_sandbox(struct api_call *call, ProtobufCMessage **ret, struct rule_list *rules, struct err *err)
+{
+    Sandbox__V1__GetSandboxRequest request = SANDBOX__V1__GET_SANDBOX_REQUEST__INIT;
+    autofree char *id = NULL;
+    int r = lookup_over_codebase(call->client, call->words[0], RULES_HINT, &id, err);
+
+    request.sandbox_id = id;
+    if (r == 0)
+        r = client_ask(call->client, "GetSandbox", &request.base, ret, err);
+    return r < 0 || !rules ? r : rule_change_read((const void *) *ret, rules, err);
 }
 
 static int check_set(struct api_call *call, struct err *err)
 {
-    struct set_options *o = call->own;
+    struct change_options *o = call->own;
 
-    if (!o->policy.preset && o->policy.file_count == 0 && o->policy.short_count == 0)
-        return err_invalid(err, "no rules: name a --preset, a --policy file or a --rule");
-    return rule_messages_load(&o->policy, &o->rules, err);
+    return policy_options_load(&o->policy, NULL, &o->rules, err);
 }
 
 static int run_set(struct api_call *call, struct err *err)
 {
-    struct set_options *o = call->own;
-    Sandbox__V1__UpdatePermissionsRequest request = SANDBOX__V1__UPDATE_PERMISSIONS_REQUEST__INIT;
-    autofree char *id = NULL;
-    automessage answer = NULL;
-    int r = lookup_over_codebase(call->client, call->words[0], RULES_HINT, &id, err);
+    const struct change_options *o = call->own;
+    automessage sandbox = NULL;
+    int r = read_sandbox(call, &sandbox, NULL, err);
 
-    if (r < 0)
-        return r;
-    request.sandbox_id = id;
-    if (o->policy.preset)
-        request.preset = (char *) o->policy.preset;
-    request.n_permissions = o->rules.count;
-    request.permissions = o->rules.items;
-    r = client_ask(call->client, "UpdatePermissions", &request.base, &answer, err);
-    if (r < 0)
-        return r;
-    const Sandbox__V1__Sandbox *sandbox = (void *) answer;
-    for (size_t i = 0; i < sandbox->n_warnings && !call->options.is_quiet; i++)
-        fprintf(stderr, "agentfense rules set: %s\n", sandbox->warnings[i]);
-    api_print(call, answer, id);
-    return 0;
+    return r < 0 ? r : rule_change_make(call, (const void *) sandbox, &o->rules, o->shows_hidden, err);
 }
 
-static void done_set(struct api_call *call)
-{
-    struct set_options *o = call->own;
-
-    policy_options_done(&o->policy);
-    rule_messages_done(&o->rules);
-}
+static const struct option set_options[] = { SHOW_HIDDEN_OPTION, POLICY_LONG_OPTIONS, API_LONG_OPTIONS };
 
 static const struct api_verb set_verb = {
     .name = "rules set",
     .help =
         "usage: agentfense rules set [options] SANDBOX\n\n"
-        "Replaces the rules of a sandbox, also of one that runs: they hold from the next operation on.\n\n" POLICY_OPTIONS_HELP
-            API_OPTIONS_HELP,
+        "Replaces all rules of a sandbox, those of its preset too, also of one that runs: they hold from the next operation\n"
+        "on. 'rules add' and 'rules rm' keep the others.\n\n" POLICY_OPTIONS_HELP SHOW_HIDDEN_HELP API_OPTIONS_HELP,
     .options = set_options,
     .words_min = 1,
     .words_max = 1,
-    .own_size = sizeof(struct set_options),
-    .take = take_set,
+    .own_size = sizeof(struct change_options),
+    .take = take_change,
     .check = check_set,
     .run = run_set,
-    .done = done_set,
+    .done = done_change,
+};
+
+static const struct option change_options[] = { SHOW_HIDDEN_OPTION, API_LONG_OPTIONS };
+
+static int check_add(struct api_call *call, struct err *err)
+{
+    struct change_options *o = call->own;
+    int r = 0;
+
+    for (int i = 1; r == 0 && i < call->word_count; i++)
+        r = rule_list_add_short(&o->rules, call->words[i], err);
+    return r;
+}
+
+static int run_add(struct api_call *call, struct err *err)
+{
+    const struct change_options *o = call->own;
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    automessage sandbox = NULL;
+    int r = read_sandbox(call, &sandbox, &rules, err);
+
+    if (r == 0)
+        r = rule_list_add_all(&rules, &o->rules, err);
+    return r < 0 ? r : rule_change_make(call, (const void *) sandbox, &rules, o->shows_hidden, err);
+}
+
+static const struct api_verb add_verb = {
+    .name = "rules add",
+    .help = "usage: agentfense rules add [options] SANDBOX PATTERN=LEVEL[@PRIORITY]...\n\n"
+            "Adds rules behind those that a sandbox has, also of one that runs.\n\n" SHOW_HIDDEN_HELP API_OPTIONS_HELP,
+    .options = change_options,
+    .words_min = 2,
+    .words_max = -1,
+    .own_size = sizeof(struct change_options),
+    .take = take_change,
+    .check = check_add,
+    .run = run_add,
+    .done = done_change,
+};
+
+static bool has_word(const struct api_call *call, const char *pattern)
+{
+    for (int i = 1; i < call->word_count; i++) {
+        if (strcmp(call->words[i], pattern) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int check_patterns(const struct api_call *call, const struct rule_list *rules, struct err *err)
+{
+    for (int i = 1; i < call->word_count; i++) {
+        bool is_there = false;
+        for (size_t j = 0; j < rules->count; j++)
+            is_there |= strcmp(call->words[i], rules->items[j].pattern) == 0;
+        if (!is_there)
+            return err_set(err, ERR_NOT_FOUND, -ENOENT,
+                           "the sandbox has no rule '%s'; 'agentfense rules show' has them as they are", call->words[i]);
+    }
+    return 0;
+}
+
+static int run_rm(struct api_call *call, struct err *err)
+{
+    const struct change_options *o = call->own;
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY, kept = RULE_LIST_EMPTY;
+    automessage sandbox = NULL;
+    int r = read_sandbox(call, &sandbox, &rules, err);
+
+    if (r == 0)
+        r = check_patterns(call, &rules, err);
+    for (size_t i = 0; r == 0 && i < rules.count; i++) {
+        const struct rule *rule = &rules.items[i];
+        if (!has_word(call, rule->pattern))
+            r = rule_list_add(&kept, rule->pattern, strlen(rule->pattern), rule->type, rule->level, rule->priority, err);
+    }
+    return r < 0 ? r : rule_change_make(call, (const void *) sandbox, &kept, o->shows_hidden, err);
+}
+
+static const struct api_verb rm_verb = {
+    .name = "rules rm",
+    .help = "usage: agentfense rules rm [options] SANDBOX PATTERN...\n\n"
+            "Removes the rules of a sandbox that have one of these patterns, as 'agentfense rules show' prints "
+            "them.\n\n" SHOW_HIDDEN_HELP API_OPTIONS_HELP,
+    .options = change_options,
+    .words_min = 2,
+    .words_max = -1,
+    .own_size = sizeof(struct change_options),
+    .take = take_change,
+    .run = run_rm,
+    .done = done_change,
 };
 
 /* ---- explain ---- */
@@ -221,7 +325,7 @@ static const struct api_verb explain_verb = {
 
 int cmd_rules(int argc, char **argv)
 {
-    static const struct api_verb *const verbs[] = { &show_verb, &set_verb, &explain_verb };
+    static const struct api_verb *const verbs[] = { &show_verb, &add_verb, &rm_verb, &set_verb, &explain_verb };
 
     return api_verb_run_one_of("rules", help, verbs, ARRAY_LEN(verbs), argc, argv);
 }

@@ -55,7 +55,7 @@ static const struct group {
           &(const struct verb){ "shell", "a shell in a sandbox, on this terminal", NULL, CLIENT },
           &(const struct verb){ "attach", "come back to a terminal that was left running", NULL, CLIENT },
           &(const struct verb){ "session", "shells that remember", NULL, CLIENT },
-          &(const struct verb){ "rules", "show, set and explain the rules of a sandbox", NULL, CLIENT },
+          &(const struct verb){ "rules", "show, change and explain the rules of a sandbox", NULL, CLIENT },
           &(const struct verb){ "events", "list, or follow, what happens", NULL, CLIENT },
           &(const struct verb){ "logs", "the events of a sandbox", NULL, CLIENT },
           &(const struct verb){ "status", "whether the server is well, and what there is", NULL, CLIENT }, NULL } },

@@ -12,4 +12,7 @@ struct rule_messages {
 
 void rule_messages_done(struct rule_messages *messages);
 
+/* Those of the list from the one at `from` on; it must outlive them. */
+void rule_messages_make(const struct rule_list *rules, size_t from, struct rule_messages *ret);
+
 int rule_messages_load(const struct policy_options *options, struct rule_messages *ret, struct err *err);

@@ -3,6 +3,8 @@
 import json
 import signal
 
+import pytest
+
 from place import eventually
 
 
@@ -77,7 +79,59 @@ def test_rules_are_set_shown_and_explained(cli, sandbox):
     told = cli.say("rules", "explain", sandbox, "README")
     assert told.startswith("/README: none\n  hidden by ") and "shown only because" not in told
     assert cli.json("rules", "explain", sandbox, "src/a.py")["permission"] == "PERMISSION_READ"
-    assert cli.json("rules", "set", sandbox, "--preset", "read-only")["id"] == sandbox
+    assert cli.json("rules", "set", sandbox, "--preset", "read-only", "--show-hidden")["id"] == sandbox
+
+
+@pytest.fixture
+def guarded(cli, tmp_path):
+    """A sandbox with its preset's rules, over a codebase that has secrets."""
+    top = tmp_path / "guarded"
+    (top / "keys").mkdir(parents=True)
+    (top / "README").write_text("read me\n")
+    (top / ".env").write_text("SECRET\n")
+    (top / "keys" / "id_rsa").write_text("SECRET\n")
+    codebase = cli.say("codebase", "create", f"guarded-{tmp_path.name}", top)
+    made = cli.say("create", "--preset", "agent-safe", "--start", codebase)
+    yield made
+    cli.run("rm", made)
+    cli.run("codebase", "rm", codebase)
+
+
+def levels(cli, sandbox, *paths):
+    return [cli.say("rules", "explain", "-q", sandbox, path) for path in paths]
+
+
+def test_rules_that_would_show_what_was_hidden_are_refused(cli, guarded):
+    before = cli.say("rules", "show", guarded)
+    for words in (["set", guarded, "--rule", "**=write"], ["set", guarded, "--preset", "full-access"], ["add", guarded, "/.env=read@200"],
+                  ["add", guarded, "**/*=read@200"], ["rm", guarded, "**/.env*", "**/*.env"]):
+        done = cli.run("rules", *words, code=125)
+        assert "would show" in done.err and "/.env" in done.err and "--show-hidden" in done.err, done.err
+        assert cli.say("rules", "show", guarded) == before
+    assert "/keys/id_rsa" in cli.run("rules", "set", guarded, "--rule", "**=write", code=125).err
+    assert cli.run("exec", guarded, "--", "cat .env", code=1).out == ""
+    # What is not there yet counts too: by the rule that would have hidden it.
+    assert "**/.aws/**" in cli.run("rules", "rm", guarded, "**/.aws/**", code=125).err
+    assert cli.say("rules", "set", guarded, "--rule", "**=write", "--show-hidden") == guarded
+    assert cli.say("exec", guarded, "--", "cat .env") == "SECRET"
+
+
+def test_rules_are_added_and_removed_one_by_one(cli, guarded):
+    count = len(cli.say("rules", "show", guarded).splitlines())
+    assert cli.say("rules", "add", guarded, "/docs/**=write", "/README=none@50") == guarded
+    assert levels(cli, guarded, "docs/x", "README", ".env", "src/x") == ["write", "none", "none", "read"]
+    assert len(cli.say("rules", "show", guarded).splitlines()) == count + 2
+    assert "no rule '/nothing'" in cli.run("rules", "rm", guarded, "/docs/**", "/nothing", code=125).err
+    assert cli.say("rules", "rm", guarded, "/docs/**") == guarded
+    assert levels(cli, guarded, "docs/x", ".env") == ["read", "none"]
+    assert "/README" in cli.run("rules", "rm", guarded, "/README", code=125).err
+    assert cli.say("rules", "rm", "--show-hidden", guarded, "/README") == guarded
+    assert len(cli.say("rules", "show", guarded).splitlines()) == count
+    # A preset that hides more, or the same, needs no word; and what is hidden by other rules stays so.
+    assert cli.say("rules", "set", guarded, "--preset", "agent-safe", "--rule", "/src/**=none") == guarded
+    assert cli.say("rules", "set", guarded, "--preset", "agent-safe", "--rule", "/s*/**=none@1") == guarded
+    for words in (["add", guarded], ["rm", guarded], ["add", guarded, "nonsense"]):
+        cli.run("rules", *words, code=2)
 
 
 def test_a_preset_and_a_policy_file_come_together(cli, codebase, tmp_path):

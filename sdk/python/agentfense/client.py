@@ -166,7 +166,10 @@ class SandboxClient:
         permissions: Optional[Iterable[RuleLike]] = None,
         preset: Optional[str] = None,
     ) -> SandboxInfo:
-        """Gives a sandbox other rules; they hold at once, also for files that are open."""
+        """Gives a sandbox other rules instead of all it has; they hold at once, also for files that are open.
+
+        Nothing of a preset stays unless it is named again. To add rules, send ``get_sandbox(id).permissions`` with them.
+        """
         return self._transport.run(calls.update_permissions(sandbox_id, permissions, preset))
 
     def explain_permission(self, sandbox_id: str, path: str) -> Explanation:
