@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/standard_output.h"
 #include "cli/client_verbs.h"
 #include "cli/verb.h"
 
@@ -52,10 +53,7 @@ static const struct {
 /* Output that did not reach its reader is a failure, also when it fails only at the end (a full disk). */
 static int finish(int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    perror("agentfense: writing output");
-    return EXIT_OURS;
+    return standard_output_finish("agentfense", code, EXIT_OURS);
 }
 
 int main(int argc, char **argv)
@@ -63,6 +61,7 @@ int main(int argc, char **argv)
     const char *name = argc > 0 ? argv[0] : "";
 
     signal(SIGPIPE, SIG_IGN);
+    standard_output_begin();
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
         if (strcmp(name, verbs[i].name) == 0)
             return finish(verbs[i].run(argc, argv));

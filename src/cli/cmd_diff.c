@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/standard_output.h"
 #include "base/utf8.h"
 #include "cli/diff_print.h"
 #include "cli/local_verb.h"
@@ -180,8 +181,11 @@ static int run_diff(const struct local_call *call, struct err *err)
                 edits.deep_count == 1 ? "y is" : "ies are");
     report.json = json_array();
     report.name_width = name_width(&edits);
-    for (size_t i = 0; i < edits.count && r == 0; i++)
+    for (size_t i = 0; i < edits.count && r == 0; i++) {
         r = edit_is_file(&edits.items[i]) ? report_one(&report, &edits.items[i], err) : 0;
+        if (r == 0 && ferror(stdout)) /* nobody reads the rest */
+            r = output_refused(standard_output_flush(), "writing the changes", err);
+    }
     if (r == 0 && call->is_json)
         print_json(&report, &pick);
     else if (r == 0 && o->form == OPT_STAT && report.files > 0)

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/standard_output.h"
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
 #include "cli/interrupt.h"
@@ -187,7 +188,7 @@ static int on_event(const ProtobufCMessage *item, void *cookie, struct err *err)
             o->since.nanos = 0;
         }
     }
-    return ferror(stdout) ? err_errno(err, -EPIPE, "writing") : 0;
+    return ferror(stdout) ? output_refused(standard_output_flush(), "writing", err) : 0;
 }
 
 static bool is_interrupted(int wait_ms)
@@ -205,10 +206,11 @@ static int follow(struct events_options *o, Sandbox__V1__ListEventsRequest *requ
         google__protobuf__timestamp__init(&o->since);
     for (;;) {
         r = client_list(o->call->client, "ListEvents", &request->base, on_event, o, err);
-        if (r == 0 && fflush(stdout) != 0)
-            r = err_errno(err, -EPIPE, "writing");
         if (r < 0)
             return r;
+        r = standard_output_flush();
+        if (r < 0)
+            return output_refused(r, "writing", err);
         end_look(o);
         if (o->since.seconds > 0)
             request->since = &o->since;

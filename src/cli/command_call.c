@@ -64,6 +64,8 @@ static int on_output(const ProtobufCMessage *answer, void *cookie, struct err *e
     (void) cookie;
     if (r == -ECANCELED)
         return err_set(err, ERR_CANCELLED, r, "interrupted");
+    if (r < 0 && !is_error)
+        return output_refused(r, "passing on the command's output", err);
     return r < 0 ? err_errno(err, r, "passing on the command's output") : 0;
 }
 

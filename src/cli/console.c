@@ -257,7 +257,7 @@ static void choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_time
 static int step(struct talk *talk)
 {
     struct pollfd fds[AT_COUNT];
-    int timeout, n, r;
+    int timeout, n, out_fd, r;
 
     choose(talk, fds, &timeout);
     n = poll(fds, AT_COUNT, timeout);
@@ -272,9 +272,11 @@ static int step(struct talk *talk)
         channel_send(talk->channel, true, CONTROL_D, 1);
     if (fds[AT_STDIN].revents)
         read_input(talk);
+    out_fd = outflow_fd(&talk->out);
     r = fds[AT_OUT].revents ? outflow_write(&talk->out) : 0;
     if (r < 0)
-        return err_errno(talk->err, r, "passing on the command's output");
+        return out_fd == STDOUT_FILENO ? output_refused(r, "passing on the command's output", talk->err)
+                                       : err_errno(talk->err, r, "passing on the command's output");
     if (!talk->is_over && outflow_fd(&talk->out) < 0)
         channel_hold(talk->channel, false);
     if (!talk->is_over && channel_work(talk->channel, fds[AT_CHANNEL].revents) < 0)

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/program.h"
+#include "base/standard_output.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -84,10 +85,7 @@ static void print_help(FILE *out)
 /* Output that did not reach its reader is a failure, also when it fails only at the end (a full disk). */
 static int finish(int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    perror("agentfense: writing output");
-    return EXIT_OURS;
+    return standard_output_finish("agentfense", code, EXIT_OURS);
 }
 
 /* Whoever starts us with one of the three closed would have it become a file or a socket of ours, which we then read or print to. */
@@ -187,6 +185,7 @@ int main(int argc, char **argv)
         perror("agentfense: opening /dev/null");
         return EXIT_OURS;
     }
+    standard_output_begin();
     own = own ? own + 1 : argc > 0 ? argv[0] : "";
     if (strcmp(own, WORKSPACE_SANDBOX) == 0) {
         static char as[] = WORKSPACE_SANDBOX;

@@ -1,10 +1,12 @@
 #include "cli/output.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/standard_output.h"
 #include "base/utf8.h"
 #include "cli/verb.h"
 
@@ -53,10 +55,19 @@ void output_call_verb(const char *verb, const char *program, const char *name)
     called.name = name;
 }
 
+int output_refused(int r, const char *what, struct err *err)
+{
+    standard_output_failed(r);
+    err_errno(err, r, "%s", what);
+    return r == -EPIPE ? err_because(err, r, OUTPUT_CLOSED) : r;
+}
+
 int output_error(const char *verb, const struct err *err)
 {
     bool is_other = called.verb && strcmp(called.verb, verb) == 0;
 
+    if (err->reason && strcmp(err->reason, OUTPUT_CLOSED) == 0)
+        return STANDARD_OUTPUT_CLOSED;
     fprintf(stderr, "%s %s: %s\n", is_other ? called.program : "agentfense", is_other ? called.name : verb, err->text);
     return err->code == ERR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_OURS;
 }
@@ -67,5 +78,5 @@ bool output_is_coloured(FILE *out)
 
     if (no_color && *no_color)
         return false;
-    return isatty(fileno(out)) || (force && *force && strcmp(force, "0") != 0);
+    return isatty(out == stdout ? STDOUT_FILENO : STDERR_FILENO) || (force && *force && strcmp(force, "0") != 0);
 }

@@ -22,7 +22,12 @@ void output_field(const char *name, const json_t *value);
 /* Prints text with whatever could mislead a terminal escaped. */
 void output_escaped(FILE *out, const char *text);
 
-/* "agentfense policy: <text>" on standard error. Returns EXIT_OURS, or EXIT_USAGE for refused input. */
+/* Standard output could not be written to, with the negative errno `r`: "<what>: <strerror>". Returns `r`. */
+int output_refused(int r, const char *what, struct err *err);
+
+#define OUTPUT_CLOSED "OUTPUT_CLOSED" /* the reason, if it is because nobody reads it any more */
+
+/* "agentfense policy: <text>" on standard error. Returns EXIT_OURS, or EXIT_USAGE for refused input. That nobody reads any more is not told. */
 int output_error(const char *verb, const struct err *err);
 
 /* From now on errors of this verb begin with "<program> <name>" instead: the words that were typed. All borrowed for good. */

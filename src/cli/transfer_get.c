@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/transfer.h"
 #include "codebase/extract.h"
@@ -29,6 +30,8 @@ static int on_piece(const ProtobufCMessage *answer, void *cookie, struct err *er
 
     if (r == -ECANCELED)
         return err_set(err, ERR_CANCELLED, r, "interrupted");
+    if (r < 0 && receiving->fd == STDOUT_FILENO)
+        return output_refused(r, "writing what comes", err);
     if (r < 0)
         return err_errno(err, r, "writing what comes");
     receiving->received += chunk->data.len;

@@ -76,6 +76,8 @@ static int pass_on(const json_t *answer, const char *key, int fd, struct err *er
     const json_t *text = json_object_get(answer, key);
     int r = json_is_string(text) ? interrupt_write(fd, json_string_value(text), json_string_length(text)) : 0;
 
+    if (r < 0 && r != -ECANCELED && fd == STDOUT_FILENO)
+        return output_refused(r, "passing on the command's output", err);
     return r < 0 && r != -ECANCELED ? err_errno(err, r, "passing on the command's output") : r;
 }
 
@@ -180,7 +182,7 @@ static int on_event(const char *name, const char *data, size_t len, void *cookie
         r = interrupt_write(STDOUT_FILENO, data, len);
     else if (strcmp(name, "error") == 0)
         return err_set(err, ERR_UNAVAILABLE, -EPIPE, "%.*s", (int) len, data);
-    return r < 0 ? err_errno(err, r, "passing on the log") : 0;
+    return r < 0 ? output_refused(r, "passing on the log", err) : 0;
 }
 
 static int on_bytes(const void *bytes, size_t len, void *cookie, struct err *err)

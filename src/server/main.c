@@ -18,6 +18,8 @@
 #include "base/clock.h"
 #include "base/covered.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/standard_output.h"
 #include "server/config.h"
 #include "server/server.h"
 #include "server/token_verb.h"
@@ -122,10 +124,9 @@ static void apply_logging(const struct config *config)
 
 static int tell(char *text)
 {
-    int r = fputs(text, stdout) < 0 || fflush(stdout) < 0 ? EXIT_FAILED : EXIT_SUCCESS;
-
+    fputs(text, stdout);
     free(text);
-    return r;
+    return standard_output_finish("agentfense serve", EXIT_SUCCESS, EXIT_FAILED);
 }
 
 static int main_serve(int argc, char **argv)
@@ -143,7 +144,7 @@ static int main_serve(int argc, char **argv)
     }
     if (config.wants_help || config.wants_version || config.wants_check) {
         if (config.wants_version)
-            r = printf("agentfense %s\n", AGENTFENSE_VERSION) < 0 ? EXIT_FAILED : EXIT_SUCCESS;
+            r = tell(xprintf("agentfense %s\n", AGENTFENSE_VERSION));
         else
             r = tell(config.wants_help ? config_help() : config_show(&config));
         config_done(&config);
@@ -164,5 +165,8 @@ int main(int argc, char **argv)
     /* Threads come and go with the calls; an arena for each would keep what the busiest moment took. */
     mallopt(M_ARENA_MAX, 2);
     log_set_format(LOG_FORMAT_TEXT);
-    return argc > 0 && strcmp(argv[0], "token") == 0 ? token_verb(argc, argv) : main_serve(argc, argv);
+    standard_output_begin();
+    if (argc > 0 && strcmp(argv[0], "token") == 0)
+        return standard_output_finish("agentfense token", token_verb(argc, argv), EXIT_FAILED);
+    return main_serve(argc, argv);
 }

@@ -257,5 +257,5 @@ int token_verb(int argc, char **argv)
     r = act(argv[optind], optind + 1 < argc ? argv[optind + 1] : "", &o, &err);
     if (r < 0)
         fprintf(stderr, "agentfense token: %s\n", err.text);
-    return r < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_SUCCESS;
+    return r < 0 ? EXIT_FAILED : EXIT_SUCCESS;
 }

@@ -141,7 +141,7 @@ def test_a_reader_that_leaves_ends_it(cli, sandbox):
     command = cli.start("exec", sandbox, "--", "yes")
     command.stdout.read(1000)
     command.stdout.close()
-    assert command.wait(60) == 125
+    assert command.wait(60) == 141
     command.stderr.close()
 
 

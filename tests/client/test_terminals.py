@@ -199,7 +199,7 @@ def test_streams_are_whole_and_apart(cli, target):
                           env=cli.environment()) as command:
         command.stdout.read(1000)
         command.stdout.close()
-        assert command.wait(60) == 125
+        assert command.wait(60) == 141
 
 
 def test_a_slow_reader_loses_nothing(cli, target):
