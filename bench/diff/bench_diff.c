@@ -117,7 +117,7 @@ static int look(const char *what, const char *delta, struct err *err)
     if (r < 0)
         return r;
     if (strcmp(what, "patch") == 0)
-        return patch_write(&set, NULL, 0, to_stdout, NULL, err);
+        return patch_write(&set, NULL, 0, to_stdout, NULL, NULL, err);
     if (strcmp(what, "show") == 0)
         r = crew_run(set.count, show_one, &set, err);
     else

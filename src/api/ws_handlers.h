@@ -81,7 +81,9 @@ int ws_execution_get(struct ws *ws, struct err *err);
 int ws_execution_put(struct ws *ws, struct err *err);
 
 /* ws_review_diff.c */
+extern const char *const ws_diff_shown_keys[];
 int ws_diff(struct ws *ws, struct err *err);
+int ws_diff_shown(struct ws *ws, struct err *err);
 
 /* ws_review_approve.c */
 extern const char *const ws_approve_keys[];

@@ -17,7 +17,8 @@
 #define LIMIT_DEFAULT 1000
 #define LIMIT_MAX 100000
 #define PAGE_TEXT_MAX ((size_t) 32 << 20) /* a page ends early, rather than be longer */
-#define MEASURED_MAX 5000                 /* files whose lines are counted for the totals */
+#define PIECE_BYTES ((size_t) 256 << 10)
+#define MEASURED_MAX 5000 /* files whose lines are counted for the totals */
 
 struct page {
     struct workspace_diff *diff;
@@ -25,9 +26,10 @@ struct page {
     size_t count, total, shown;
     int64_t offset, limit;
     int64_t now_ns;
-    bool has_content; /* hunks and text, not only which files and how many lines */
-    bool is_noted;    /* whoever asks shows it: it may be approved */
-    struct buf files; /* the answer, as far as there is one: it begins with the list of files */
+    bool has_content;  /* hunks and text, not only which files and how many lines */
+    bool is_noted;     /* it is shown when it is sent: it may be approved then */
+    bool has_receipts; /* of a stream: it is told what of it is whole, and whoever shows it says so later */
+    struct buf files;  /* the answer, as far as there is one: it begins with the list of files */
     struct buf text;
 };
 
@@ -47,7 +49,9 @@ static int take_wishes(struct ws *ws, struct page *page, struct err *err)
     r = ws_query_bool(ws, "content", &page->has_content, err);
     if (r == 0)
         r = ws_query_bool(ws, "note", &page->is_noted, err);
-    page->is_noted &= page->has_content;
+    if (r == 0)
+        r = ws_query_bool(ws, "receipts", &page->has_receipts, err);
+    page->is_noted &= page->has_content && !page->has_receipts;
     return r;
 }
 
@@ -163,6 +167,24 @@ static json_t *body_of(struct page *page)
     return body;
 }
 
+/* Noted when all but the last byte has been sent: what is lost on the way was not shown, and who has it all and approves finds it noted. */
+static int send_noted(struct ws *ws, struct page *page, struct err *err)
+{
+    const struct buf *body = &page->files;
+    int r = 0;
+
+    ws->web->response.size_bytes = (int64_t) body->len;
+    for (size_t at = 0; r == 0 && at < body->len - 1; at += PIECE_BYTES) {
+        size_t left = body->len - 1 - at;
+        r = web_write(ws->web, body->data + at, left < PIECE_BYTES ? left : PIECE_BYTES);
+    }
+    if (r == 0)
+        r = web_drain(ws->web);
+    if (r == 0)
+        r = workspaces_diff_note(ws->service, page->diff, page->places, page->shown, err);
+    return r == 0 ? web_write(ws->web, body->data + body->len - 1, 1) : r;
+}
+
 /* The list of files is written already; the rest follows it in the same object. */
 static int answer_page(struct ws *ws, struct page *page, struct err *err)
 {
@@ -171,6 +193,8 @@ static int answer_page(struct ws *ws, struct page *page, struct err *err)
     if (!web_add_json(&page->files, body_of(page)))
         return err_set(err, ERR_INTERNAL, -EILSEQ, "the changes cannot be told as JSON");
     page->files.data[at] = ',';
+    if (page->is_noted && page->shown > 0)
+        return send_noted(ws, page, err);
     web_answer_json_text(ws->web, 200, &page->files);
     return 0;
 }
@@ -191,7 +215,7 @@ static int answer_json(struct ws *ws, struct page *page, struct err *err)
     if (r == 0 && diff->set.count <= MEASURED_MAX)
         r = change_set_measure(&diff->set, NULL, 0, err);
     if (r == 0)
-        r = workspaces_diff_served(ws->service, diff, page->places, page->is_noted ? page->shown : 0, err);
+        r = workspaces_diff_hash(ws->service, diff, err);
     if (r < 0)
         return r;
     snprintf(tag, sizeof(tag), "\"%s\"", diff->hash);
@@ -199,25 +223,53 @@ static int answer_json(struct ws *ws, struct page *page, struct err *err)
     return is_known(ws, tag) ? ws_answer_empty(ws, 304) : answer_page(ws, page, err);
 }
 
+/* ---- streams ---- */
+
+struct stream {
+    struct ws *ws;
+    const struct page *page;
+};
+
+/* With receipts: the length in a line of its own before each piece; and after each change "0", its id and its hash. */
 static int send_piece(const void *bytes, size_t len, void *cookie)
 {
-    return web_write(cookie, bytes, len);
+    const struct stream *stream = cookie;
+    char head[32];
+    int r = 0;
+
+    if (len > 0 && stream->page->has_receipts)
+        r = web_write(stream->ws->web, head, (size_t) snprintf(head, sizeof(head), "%zu\n", len));
+    return r < 0 ? r : web_write(stream->ws->web, bytes, len);
 }
 
-static int send_text(struct ws *ws, struct page *page, struct err *err)
+static int end_change(const struct file_change *change, void *cookie)
+{
+    const struct stream *stream = cookie;
+    autodone(buf) struct buf line = BUF_EMPTY;
+
+    if (!stream->page->has_receipts)
+        return 0;
+    ws_review_add_receipt(&line, stream->page->diff->row.id, change);
+    return line.len > 0 ? web_write(stream->ws->web, line.data, line.len) : 0;
+}
+
+static int send_text(struct stream *stream, struct page *page, struct err *err)
 {
     struct change_set *set = &page->diff->set;
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < page->count; i++) {
+        struct file_change *change = &set->items[page->places[i]];
         autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
 
-        r = file_diff_make(set, &set->items[page->places[i]], &compared, err);
+        r = file_diff_make(set, change, &compared, err);
         buf_clear(&page->text);
         if (r == 0)
-            ws_review_add_text(&page->text, &set->items[page->places[i]], &compared);
+            ws_review_add_text(&page->text, change, &compared);
         if (r == 0)
-            r = web_write(ws->web, page->text.data, page->text.len);
+            r = send_piece(page->text.data, page->text.len, stream);
+        if (r == 0)
+            r = end_change(change, stream);
     }
     return r;
 }
@@ -226,8 +278,9 @@ static int send_text(struct ws *ws, struct page *page, struct err *err)
 static int answer_stream(struct ws *ws, struct page *page, bool is_patch, struct err *err)
 {
     struct workspace_diff *diff = page->diff;
+    struct stream stream = { ws, page };
     char tag[CHANGE_SET_HASH_MAX + 2];
-    int r = change_set_hash(&diff->set, diff->hash, err);
+    int r = workspaces_diff_hash(ws->service, diff, err);
 
     if (r < 0)
         return r;
@@ -235,12 +288,31 @@ static int answer_stream(struct ws *ws, struct page *page, bool is_patch, struct
     web_add_header(ws->web, "ETag", tag);
     if (is_known(ws, tag))
         return ws_answer_empty(ws, 304);
-    ws->web->response.content_type = is_patch ? "text/x-diff; charset=utf-8" : "text/plain; charset=utf-8";
+    ws->web->response.content_type = page->has_receipts ? "application/octet-stream"
+                                     : is_patch         ? "text/x-diff; charset=utf-8"
+                                                        : "text/plain; charset=utf-8";
     web_add_header(ws->web, "X-Content-Type-Options", "nosniff");
     r = web_begin(ws->web);
     if (r == 0)
-        r = is_patch ? patch_write(&diff->set, page->places, page->count, send_piece, ws->web, err) : send_text(ws, page, err);
-    return r < 0 ? r : workspaces_diff_served(ws->service, diff, page->places, page->is_noted ? page->count : 0, err);
+        r = is_patch ? patch_write(&diff->set, page->places, page->count, send_piece, end_change, &stream, err)
+                     : send_text(&stream, page, err);
+    if (r < 0 || !page->is_noted || page->count == 0)
+        return r;
+    /* The end of the stream is still to come: who has it finds this noted. */
+    r = web_drain(ws->web);
+    return r < 0 ? r : workspaces_diff_note(ws->service, diff, page->places, page->count, err);
+}
+
+const char *const ws_diff_shown_keys[] = { "fileHashes", NULL };
+
+int ws_diff_shown(struct ws *ws, struct err *err)
+{
+    const json_t *hashes = json_object_get(ws->body, "fileHashes");
+    size_t count = 0;
+    int r = json_is_object(hashes) ? workspaces_diff_shown(ws->service, &ws->caller, ws->id, hashes, &count, err)
+                                   : err_invalid(err, "fileHashes has to be an object, of hashes by the ids or paths of files");
+
+    return r < 0 ? ws_explain(ws, r, err, NULL) : ws_answer(ws, 200, json_pack("{s:I}", "shown", (json_int_t) count));
 }
 
 int ws_diff(struct ws *ws, struct err *err)

@@ -138,9 +138,35 @@ static void set_rename(json_t *object, const struct file_change *change)
     json_object_set_new(object, "similarity", json_integer((json_int_t) change->percent));
 }
 
+/* False: it could not be read. */
+static bool add_hash(struct buf *out, const struct file_change *change)
+{
+    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
+
+    if (!change->is_hashed)
+        return false;
+    change_hash_text(change->hash, hash);
+    standing_text(&change->standing, standing);
+    buf_addf(out, "%s%s%s", hash, *standing ? "-" : "", standing);
+    return true;
+}
+
+void ws_review_add_receipt(struct buf *out, const char *sandbox_id, const struct file_change *change)
+{
+    char id[FILE_ID_LEN + 1] = "";
+
+    if (change->is_dir || change->failure || !change->is_hashed)
+        return;
+    file_id_make(sandbox_id, change->scope_path, id);
+    buf_addf(out, "0 %s ", id);
+    add_hash(out, change);
+    buf_add_char(out, '\n');
+}
+
 json_t *ws_review_file(const struct ws_review_file *about, const struct file_change *change, const struct file_diff *diff)
 {
-    char id[FILE_ID_LEN + 1] = "", hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
+    autodone(buf) struct buf hash = BUF_EMPTY;
+    char id[FILE_ID_LEN + 1] = "";
     mode_t mode = change->new_mode ? change->new_mode : change->old_mode;
     unsigned number = (unsigned) (mode & 07777) | (S_ISLNK(mode) ? GO_MODE_SYMLINK : 0);
     json_t *object;
@@ -164,11 +190,8 @@ json_t *ws_review_file(const struct ws_review_file *about, const struct file_cha
         json_object_set_new(object, "acknowledge",
                             json_pack("{s:s, s:s}", "reason", acknowledge_name(change->acknowledge), "text",
                                       acknowledge_text(change->acknowledge)));
-    if (change->is_hashed) {
-        change_hash_text(change->hash, hash);
-        standing_text(&change->standing, standing);
-        json_object_set_new(object, "hash", json_sprintf("%s%s%s", hash, *standing ? "-" : "", standing));
-    }
+    if (add_hash(&hash, change))
+        json_object_set_new(object, "hash", json_string(hash.data));
     if (change->state == RECONCILE_MERGES)
         json_object_set_new(object, "merged", json_true());
     if (change->state == RECONCILE_CONFLICT)

@@ -19,6 +19,9 @@ json_t *ws_review_file(const struct ws_review_file *about, const struct file_cha
 /* The change as git would lay it out, for people: what could mislead a terminal is escaped. */
 void ws_review_add_text(struct buf *out, const struct file_change *change, const struct file_diff *diff);
 
+/* "0 ID HASH", a line: the change has been sent whole. None for one that could not be read. */
+void ws_review_add_receipt(struct buf *out, const char *sandbox_id, const struct file_change *change);
+
 /* Bytes of a stranger's as text, escaped likewise. */
 json_t *ws_review_lines(const struct buf *lines);
 

@@ -81,6 +81,8 @@ static const struct ws_route routes[] = {
 
     /* review */
     { "GET", ONE "/diff", ws_diff, "What the agent changed, as JSON or as a patch.", .flags = 0, .answer = WEB_ANSWER_BYTES },
+    { "POST", ONE "/diff/shown", ws_diff_shown, "Tells which changes somebody was shown.", .flags = WS_NEEDS_BODY,
+      .keys = ws_diff_shown_keys },
     { "POST", ONE "/approve", ws_approve, "Applies changes to the project.", .flags = WS_BODY, .keys = ws_approve_keys },
     { "POST", ONE "/partial-approve", ws_partial_approve, "Applies some changes to the project.", .flags = WS_NEEDS_BODY,
       .keys = ws_approve_keys },

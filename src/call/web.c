@@ -101,6 +101,11 @@ int web_write(struct web *web, const void *bytes, size_t len)
     return r < 0 || len == 0 ? r : web->ops->write(web, bytes, len);
 }
 
+int web_drain(struct web *web)
+{
+    return web->ops->drain ? web->ops->drain(web) : 0;
+}
+
 static void add_lines(struct buf *out, const char *text, size_t len)
 {
     const char *end = text + len;

@@ -82,6 +82,8 @@ struct web_ops {
     int (*begin)(struct web *web);
     /* Waits while the client does not read. -ECANCELED when nobody does any more. */
     int (*write)(struct web *web, const void *bytes, size_t len);
+    /* See web_drain(); NULL: what was written has arrived. */
+    int (*drain)(struct web *web);
     /* See web_upgrade(). */
     int (*upgrade)(struct web *web, struct web_socket *ret, struct err *err);
     void (*hang_up)(struct web *web);
@@ -126,6 +128,8 @@ void web_answer_json_text(struct web *web, int status, struct buf *text);
 
 int web_begin(struct web *web);
 int web_write(struct web *web, const void *bytes, size_t len);
+/* Waits until all that was written has left this process. 0: it has, and it was wanted (unlike that of a HEAD); -ECANCELED. */
+int web_drain(struct web *web);
 /* One event, begun if it is the first. Lines of `text` become lines of data, whatever ends them. `event`, `id` may be NULL. */
 int web_event(struct web *web, const char *event, const char *id, const char *text, size_t len);
 

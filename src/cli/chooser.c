@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/standard_output.h"
 #include "cli/output.h"
 #include "review/diff_text.h"
 
@@ -108,10 +109,12 @@ static void print_hunk(const struct dialog *d, const json_t *hunk)
         print_in(d, colour_of(json_string_value(line)), json_string_value(line));
 }
 
-static void print_question(struct dialog *d)
+/* What could not be printed is not asked about: nobody has seen it. */
+static int print_question(struct dialog *d, struct err *err)
 {
     const struct question *q = &d->questions[d->at];
     const json_t *hunks = hunks_of(d, q->file);
+    int r;
 
     if (d->shown_file != q->file)
         print_header(d, json_array_get(d->files, q->file));
@@ -124,7 +127,8 @@ static void print_question(struct dialog *d)
            : q->word == WORD_NO ? " (was: no)"
                                 : "",
            d->is_coloured ? "\033[0m" : "");
-    fflush(stdout);
+    r = standard_output_flush();
+    return r < 0 ? output_refused(r, "asking", err) : 0;
 }
 
 static void print_help(void)
@@ -268,8 +272,9 @@ int chooser_run(const json_t *files, chooser_read_fn read, struct choice_list *r
 
     add_questions(&d);
     while (r == 0 && d.count > 0 && !d.is_over) {
-        print_question(&d);
-        r = read_answer(&d, err);
+        r = print_question(&d, err);
+        if (r == 0)
+            r = read_answer(&d, err);
         if (r == 0)
             obey(&d);
     }

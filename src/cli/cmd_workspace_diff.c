@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/standard_output.h"
 #include "cli/client_verbs.h"
 #include "cli/diff_print.h"
 #include "cli/interrupt.h"
@@ -16,6 +17,9 @@
 #include "review/diff_text.h"
 
 #define PAGE_FILES "20000"
+#define SHOWN_BATCH 10000
+#define READER_MS 100 /* for who reads what there is and leaves, as head(1) does */
+#define HEAD_MAX 512
 
 enum { OPT_STAT = 1, OPT_NAME_ONLY, OPT_PATCH };
 
@@ -52,8 +56,7 @@ static void add_page(struct buf *out, const char *id, const char *path, enum wor
     add_path(out, id, path);
     workspace_add_query(out, "limit", PAGE_FILES);
     workspace_add_query(out, "offset", offset ? from : NULL);
-    if (use != WORKSPACE_DIFF_SHOWN)
-        workspace_add_query(out, use == WORKSPACE_DIFF_COUNTED ? "content" : "note", "false");
+    workspace_add_query(out, use == WORKSPACE_DIFF_COUNTED ? "content" : "note", "false");
 }
 
 static void append(json_t *whole, const json_t *page)
@@ -122,6 +125,59 @@ int workspace_diff_hash(struct api_call *call, const char *id, char ret[WORKSPAC
     return r;
 }
 
+/* ---- what was shown ---- */
+
+/* Who prints knows whether it arrived, and the server does not. So it notes nothing until it is told. */
+static int say_batch(struct api_call *call, const char *id, json_t *hashes, struct err *err)
+{
+    autojson answer = NULL;
+    int r = workspace_ask(call, "POST", json_pack("{s:O}", "fileHashes", hashes), &answer, err,
+                          "/api/v1/sandboxes/%s/diff/shown", id);
+
+    return r < 0 ? err_wrap(err, r, "all was shown, but that could not be noted") : r;
+}
+
+/* `hashes` of files by their ids, all of which were printed. Only if all of the output was taken: of a text that a reader left before its end, nobody
+ * knows how far it was read. */
+static int say_shown(struct api_call *call, const char *id, const json_t *hashes, struct err *err)
+{
+    int r = standard_output_flush();
+    autojson batch = json_object();
+    const char *file;
+    json_t *hash;
+
+    if (r == 0 && json_object_size(hashes) > 0 && !standard_output_has_reader(READER_MS))
+        r = -EPIPE;
+    if (r < 0)
+        return output_refused(r, "writing the changes", err);
+    json_object_foreach((json_t *) (uintptr_t) hashes, file, hash)
+    {
+        json_object_set(batch, file, hash);
+        if (json_object_size(batch) < SHOWN_BATCH)
+            continue;
+        r = say_batch(call, id, batch, err);
+        if (r != 0)
+            return r;
+        json_object_clear(batch);
+    }
+    return json_object_size(batch) > 0 ? say_batch(call, id, batch, err) : 0;
+}
+
+static int print_json(struct api_call *call, const char *id, json_t *diff, struct err *err)
+{
+    autojson hashes = json_object();
+    const json_t *file;
+    size_t i;
+
+    json_array_foreach(json_object_get(diff, "files"), i, file)
+    {
+        if (*json_text(file, "hash"))
+            json_object_set_new(hashes, json_text(file, "id"), json_string(json_text(file, "hash")));
+    }
+    output_json(json_incref(diff));
+    return say_shown(call, id, hashes, err);
+}
+
 /* ---- printing ---- */
 
 static void print_stats(const json_t *diff, bool is_coloured)
@@ -175,6 +231,9 @@ struct stream {
     struct diff_print print;
     struct buf rest; /* a line whose end has not come yet */
     size_t len;
+    struct buf head; /* of a piece, likewise */
+    size_t left;     /* bytes of the piece that are still to come */
+    json_t *shown;   /* borrowed: hashes of what has come whole, by the ids of files */
 };
 
 static void print_lines(struct stream *stream, size_t len)
@@ -187,9 +246,8 @@ static void print_lines(struct stream *stream, size_t len)
     stream->rest.len -= len;
 }
 
-static int on_bytes(const void *bytes, size_t len, void *cookie, struct err *err)
+static int print_bytes(struct stream *stream, const char *bytes, size_t len, struct err *err)
 {
-    struct stream *stream = cookie;
     const char *end;
     int r = 0;
 
@@ -198,12 +256,57 @@ static int on_bytes(const void *bytes, size_t len, void *cookie, struct err *err
         r = interrupt_write(STDOUT_FILENO, bytes, len);
     else
         buf_add(&stream->rest, bytes, len);
-    if (r < 0)
-        return err_errno(err, r, "writing the patch");
     end = stream->rest.len > 0 ? memrchr(stream->rest.data, '\n', stream->rest.len) : NULL;
     if (end)
         print_lines(stream, (size_t) (end + 1 - stream->rest.data));
+    if (ferror(stdout))
+        r = standard_output_flush();
+    if (r == -ECANCELED)
+        return err_set(err, ERR_CANCELLED, r, "interrupted");
+    return r < 0 ? output_refused(r, "writing the changes", err) : 0;
+}
+
+/* "LENGTH", and the bytes follow; or "0 ID HASH": a change has come whole. */
+static int take_head(struct stream *stream, struct err *err)
+{
+    char *rest = NULL, *hash;
+    unsigned long long len = strtoull(stream->head.data, &rest, 10);
+
+    if (rest == stream->head.data || (*rest != '\0' && *rest != ' ') || len > SIZE_MAX)
+        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
+    stream->left = (size_t) len;
+    hash = len == 0 && *rest ? strchr(rest + 1, ' ') : NULL;
+    if (hash) {
+        *hash = '\0';
+        json_object_set_new(stream->shown, rest + 1, json_string(hash + 1));
+    }
+    buf_clear(&stream->head);
     return 0;
+}
+
+static int on_bytes(const void *bytes, size_t len, void *cookie, struct err *err)
+{
+    struct stream *stream = cookie;
+    const char *at = bytes, *stop = at + len;
+    int r = 0;
+
+    while (r == 0 && at < stop) {
+        size_t held = (size_t) (stop - at), n = stream->left < held ? stream->left : held;
+
+        if (stream->left > 0) {
+            r = print_bytes(stream, at, n, err);
+            stream->left -= n;
+        } else {
+            const char *end = memchr(at, '\n', held);
+            n = end ? (size_t) (end + 1 - at) : held;
+            if (stream->head.len + n > HEAD_MAX)
+                return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
+            buf_add(&stream->head, at, n - (end != NULL));
+            r = end ? take_head(stream, err) : 0;
+        }
+        at += n;
+    }
+    return r;
 }
 
 static int print_stream(struct api_call *call, const char *id, struct stream *stream, struct err *err)
@@ -214,6 +317,7 @@ static int print_stream(struct api_call *call, const char *id, struct stream *st
 
     add_path(&line, id, stream->path);
     workspace_add_query(&line, "format", stream->format);
+    workspace_add_query(&line, "receipts", "true");
     request.path = line.data;
     r = client_web(call->client, &request, &status, &refusal, err);
     if (r == 0 && status != 200) {
@@ -227,18 +331,21 @@ static int print_stream(struct api_call *call, const char *id, struct stream *st
 
 static int print_streams(struct api_call *call, const char *id, bool is_patch, struct err *err)
 {
+    autojson shown = json_object();
     int paths = call->word_count - 1, r = 0;
 
     for (int i = 0; r == 0 && i < (paths ? paths : 1); i++) {
         struct stream stream = { .path = paths ? call->words[1 + i] : NULL,
                                  .format = is_patch ? "patch" : "text",
                                  .is_safe = !is_patch,
-                                 .print = { .is_coloured = output_is_coloured(stdout) } };
+                                 .print = { .is_coloured = output_is_coloured(stdout) },
+                                 .shown = shown };
 
         r = print_stream(call, id, &stream, err);
         buf_done(&stream.rest);
+        buf_done(&stream.head);
     }
-    return r;
+    return r == 0 ? say_shown(call, id, shown, err) : r;
 }
 
 static int take(struct api_call *call, int option, const char *argument, struct err *err)
@@ -276,12 +383,12 @@ static int run(struct api_call *call, struct err *err)
     if (o->form == OPT_PATCH || (is_shown && !is_json))
         return print_streams(call, id, o->form == OPT_PATCH, err);
     r = workspace_diff_load(call, id, call->words + 1, call->word_count - 1,
-                            is_shown ? WORKSPACE_DIFF_SHOWN : WORKSPACE_DIFF_COUNTED, &diff, err);
+                            is_shown ? WORKSPACE_DIFF_WHOLE : WORKSPACE_DIFF_COUNTED, &diff, err);
     if (r < 0)
         return r;
     if (is_json)
-        output_json(json_incref(diff));
-    else if (o->form == OPT_STAT)
+        return print_json(call, id, diff, err);
+    if (o->form == OPT_STAT)
         print_stats(diff, output_is_coloured(stdout));
     else if (o->form == OPT_NAME_ONLY)
         print_names(diff);

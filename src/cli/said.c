@@ -57,7 +57,7 @@ static int ask(struct said *said, struct api_call *call, const json_t *files, st
 int said_ask(struct said *said, struct api_call *call, const char *id, char **paths, int path_count, struct err *err)
 {
     autojson diff = NULL;
-    int r = workspace_diff_load(call, id, paths, path_count, WORKSPACE_DIFF_ASKED, &diff, err);
+    int r = workspace_diff_load(call, id, paths, path_count, WORKSPACE_DIFF_WHOLE, &diff, err);
 
     if (r < 0)
         return r;
@@ -116,7 +116,7 @@ int said_ask_again(struct said *said, struct api_call *call, const char *id, str
 {
     autojson diff = NULL;
     autojson again = json_array();
-    int r = workspace_diff_load(call, id, NULL, 0, WORKSPACE_DIFF_ASKED, &diff, err);
+    int r = workspace_diff_load(call, id, NULL, 0, WORKSPACE_DIFF_WHOLE, &diff, err);
 
     if (r < 0)
         return r;

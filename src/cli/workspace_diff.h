@@ -7,10 +7,9 @@
 
 #define WORKSPACE_DIFF_HASH_MAX 65
 
-/* What becomes of it. Only what a person or a program gets to see whole may be approved as shown. */
+/* What of it. Nothing counts as shown by this: who shows it says so afterwards, or when it is approved. */
 enum workspace_diff_use {
-    WORKSPACE_DIFF_SHOWN,
-    WORKSPACE_DIFF_ASKED,   /* as far as questions go: whoever asks says what was seen */
+    WORKSPACE_DIFF_WHOLE,
     WORKSPACE_DIFF_COUNTED, /* files and lines; there is no content in it */
 };
 

@@ -246,6 +246,8 @@ static ssize_t read_outbox(void *cookie, uint64_t offset, char *out, size_t max)
             reset_connection(exchange);
         r = exchange->is_broken ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
     } else {
+        exchange->is_drained = true;
+        pthread_cond_broadcast(&exchange->changed);
         exchange_suspend(exchange);
     }
     pthread_mutex_unlock(&exchange->lock);

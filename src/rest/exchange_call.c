@@ -167,6 +167,7 @@ int exchange_send_piece(struct exchange *exchange, const struct buf *piece)
         drop_sent(exchange);
         if (!exchange->is_head)
             buf_add(&exchange->outbox, piece->data, piece->len);
+        exchange->is_drained = false;
         exchange->has_begun = true;
         exchange->beat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
         /* Nobody wants what follows the headers. */
@@ -176,6 +177,17 @@ int exchange_send_piece(struct exchange *exchange, const struct buf *piece)
             exchange_wake(exchange);
         r = 0;
     }
+    pthread_mutex_unlock(&exchange->lock);
+    return r;
+}
+
+/* libmicrohttpd asks for more when it has sent what it was given. */
+int exchange_drain(struct exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    while (!exchange->is_cancelled && !exchange->is_drained)
+        pthread_cond_wait(&exchange->changed, &exchange->lock);
+    int r = exchange->is_cancelled ? -ECANCELED : 0;
     pthread_mutex_unlock(&exchange->lock);
     return r;
 }

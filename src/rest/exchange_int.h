@@ -122,6 +122,7 @@ struct exchange {
     struct buf answer; /* JSON: the message; then the final text, of an error too */
     struct buf outbox; /* streamed, from outbox_at */
     size_t outbox_at;
+    bool is_drained;           /* all of it was sent, and there was no more */
     struct rest_response page; /* of a page; of a web route's answer, whole or as it was begun */
     int64_t page_size_bytes;   /* of a web route's pieces; -1: not known */
     struct pair trailers[EXCHANGE_TRAILERS_MAX];
@@ -153,6 +154,9 @@ void exchange_count_answer(struct exchange *exchange);
 
 /* A piece of an answer. -ECANCELED when nobody takes it any more. */
 int exchange_send_piece(struct exchange *exchange, const struct buf *piece);
+
+/* Waits until all pieces were sent. -ECANCELED likewise, and of a HEAD. */
+int exchange_drain(struct exchange *exchange);
 
 /* Of exchange_upgrade.c. In the handler's thread: the socket is its own until it hangs up; -EPROTONOSUPPORT when the request asks for no
  * WebSocket, or for another version. In the event thread: the answer. */

@@ -51,6 +51,11 @@ static int op_write(struct web *web, const void *bytes, size_t len)
     return exchange_send_piece(of_web(web), &piece);
 }
 
+static int op_drain(struct web *web)
+{
+    return exchange_drain(of_web(web));
+}
+
 static int op_upgrade(struct web *web, struct web_socket *ret, struct err *err)
 {
     web_add_header(web, "Sec-WebSocket-Version", "13"); /* of a refusal */
@@ -62,7 +67,9 @@ static void op_hang_up(struct web *web)
     exchange_hang_up(of_web(web));
 }
 
-static const struct web_ops ops = { .begin = op_begin, .write = op_write, .upgrade = op_upgrade, .hang_up = op_hang_up };
+static const struct web_ops ops = {
+    .begin = op_begin, .write = op_write, .drain = op_drain, .upgrade = op_upgrade, .hang_up = op_hang_up
+};
 
 static void free_pairs(struct web_pair *pairs, size_t count)
 {

@@ -34,6 +34,7 @@ struct writing {
     size_t first;         /* of the window */
     struct piece pieces[WINDOW];
     patch_fn fn;
+    patch_end_fn end;
     void *cookie;
 };
 
@@ -363,6 +364,8 @@ static int write_window(struct writing *w, size_t count, struct err *err)
         struct piece *piece = &w->pieces[i];
         if (r == 0)
             r = piece->is_large ? write_large(w, change_at(w, w->first + i), err) : flush(w, &piece->text);
+        if (r == 0 && w->end)
+            r = w->end(change_at(w, w->first + i), w->cookie);
         buf_done(&piece->text);
         *piece = (struct piece){ .is_large = false };
     }
@@ -381,12 +384,13 @@ static size_t window_size(const struct writing *w, size_t count)
     return n;
 }
 
-int patch_write(struct change_set *set, const size_t *places, size_t count, patch_fn fn, void *cookie, struct err *err)
+int patch_write(struct change_set *set, const size_t *places, size_t count, patch_fn fn, patch_end_fn end, void *cookie,
+                struct err *err)
 {
     autofree struct writing *w = xnew(struct writing);
     int r = 0;
 
-    *w = (struct writing){ .set = set, .places = places, .fn = fn, .cookie = cookie };
+    *w = (struct writing){ .set = set, .places = places, .fn = fn, .end = end, .cookie = cookie };
     if (!places)
         count = set->count;
     while (w->first < count && r == 0) {

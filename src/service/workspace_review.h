@@ -30,7 +30,7 @@ struct workspace_diff {
     char *delta_path, *prefix; /* owned */
     struct change_set set;
     struct acceptance acceptance;
-    char hash[CHANGE_SET_HASH_MAX]; /* of all changes; after workspaces_diff_served() */
+    char hash[CHANGE_SET_HASH_MAX]; /* of all changes; after workspaces_diff_hash() */
 };
 
 #define WORKSPACE_DIFF_NONE ((struct workspace_diff){ .set = { .edits = EDIT_LIST_EMPTY } })
@@ -40,9 +40,18 @@ struct workspace_diff {
 int workspaces_diff(struct service *service, const struct caller *caller, const char *id, struct workspace_diff *ret,
                     struct err *err);
 
-/* The changes at `places` were shown as they are in the set now: hashes of what was read. None: it was only counted. Makes the hash of all. */
-int workspaces_diff_served(struct service *service, struct workspace_diff *diff, const size_t *places, size_t count,
-                           struct err *err);
+/* Makes the hash of all, of what was read of each. */
+int workspaces_diff_hash(struct service *service, struct workspace_diff *diff, struct err *err);
+
+/* The changes at `places` were shown as they are in the set now. To be called when their text has been sent whole, and not before: they may be
+ * approved then. */
+int workspaces_diff_note(struct service *service, const struct workspace_diff *diff, const size_t *places, size_t count,
+                         struct err *err);
+
+/* The same for who has shown what was read earlier: `hashes` of files by their ids or paths, as a diff has them. How many of them have changes, whichever
+ * these are now: whether they are those is seen when they are approved. */
+int workspaces_diff_shown(struct service *service, const struct caller *caller, const char *id, const json_t *hashes,
+                          size_t *ret_count, struct err *err);
 void workspace_diff_done(struct workspace_diff *diff);
 
 /* ---- approving ---- */

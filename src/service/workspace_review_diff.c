@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "review/file_id.h"
 #include "service/workspace_review_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
@@ -74,58 +75,119 @@ int workspaces_diff(struct service *service, const struct caller *caller, const 
     return r;
 }
 
-static int note_served(struct service *service, struct workspace_diff *diff, const size_t *places, size_t count,
-                       struct err *err)
+/* The last showing of each counts. Two at a time would each forget what the other has shown. */
+static int note_locked(struct service *service, const char *name, const struct seen *shown, struct err *err)
 {
     autodone(seen) struct seen seen = { 0 };
-    autofd int dir_fd = -1;
-    char name[WORKSPACE_NAME_MAX];
+    autofd int dir_fd = openat(service->home.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     size_t known;
     int r;
 
-    workspace_name(diff->row.id, name);
-    dir_fd = openat(service->home.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir_fd < 0)
         return 0; /* it was collected meanwhile */
     r = seen_load(dir_fd, &seen, err);
     known = seen.count;
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        const struct file_change *change = &diff->set.items[places[i]];
+    for (size_t i = 0; r == 0 && i < shown->count; i++) {
         struct seen before = { .items = seen.items, .count = known };
-        struct seen_one *old = seen_find(&before, change->scope_path), now = seen_as(change);
+        struct seen_one *old = seen_find(&before, shown->items[i].path), now = shown->items[i];
 
         if (old) {
             now.path = old->path;
             *old = now;
         } else {
-            seen_add(&seen, change->scope_path, &now);
+            seen_add(&seen, now.path, &now);
         }
     }
     return r < 0 ? r : seen_save(dir_fd, &seen, err);
 }
 
-int workspaces_diff_served(struct service *service, struct workspace_diff *diff, const size_t *places, size_t count,
-                           struct err *err)
+static int note(struct service *service, const char *id, const struct seen *shown, struct err *err)
 {
     char name[WORKSPACE_NAME_MAX];
+    int r;
+
+    if (shown->count == 0)
+        return 0;
+    workspace_name(id, name);
+    autoptr(ward) ward = ward_get(&service->wards, name);
+    pthread_mutex_lock(&ward->life);
+    r = note_locked(service, name, shown, err);
+    pthread_mutex_unlock(&ward->life);
+    return r;
+}
+
+int workspaces_diff_hash(struct service *service, struct workspace_diff *diff, struct err *err)
+{
     int r = change_set_hash(&diff->set, diff->hash, err);
 
-    if (r < 0)
-        return r;
-    if (count > 0) {
-        workspace_name(diff->row.id, name);
-        /* Two at a time would each forget what the other has shown. */
-        autoptr(ward) ward = ward_get(&service->wards, name);
-        pthread_mutex_lock(&ward->life);
-        r = note_served(service, diff, places, count, err);
-        pthread_mutex_unlock(&ward->life);
-    }
     if (r < 0)
         return r;
     workspaces_touch(service, diff->row.id);
     workspaces_measure(service, &diff->row, &(struct err){ 0 });
     workspaces_totals(service)->diffs++;
     return 0;
+}
+
+int workspaces_diff_note(struct service *service, const struct workspace_diff *diff, const size_t *places, size_t count,
+                         struct err *err)
+{
+    autodone(seen) struct seen shown = { 0 };
+
+    for (size_t i = 0; i < count; i++) {
+        const struct file_change *change = &diff->set.items[places[i]];
+        struct seen_one one = seen_as(change);
+        seen_add(&shown, change->scope_path, &one);
+    }
+    return note(service, diff->row.id, &shown, err);
+}
+
+static const json_t *hash_of(const json_t *hashes, const struct workspace_diff *diff, const struct file_change *change)
+{
+    char id[FILE_ID_LEN + 1] = "";
+    const char *names[] = { id, change->path, change->scope_path };
+    const json_t *hash = NULL;
+
+    file_id_make(diff->row.id, change->scope_path, id);
+    for (size_t i = 0; i < ARRAY_LEN(names) && !hash; i++)
+        hash = json_object_get(hashes, names[i]);
+    return hash;
+}
+
+static int check_hashes(const json_t *hashes, struct err *err)
+{
+    struct seen_one ignored;
+    const json_t *hash;
+    const char *name;
+
+    json_object_foreach((json_t *) (uintptr_t) hashes, name, hash)
+    {
+        if (!json_is_string(hash) || !seen_parse(json_string_value(hash), &ignored))
+            return err_refuse(err, -EINVAL, name, "has no hash of a change");
+    }
+    return 0;
+}
+
+int workspaces_diff_shown(struct service *service, const struct caller *caller, const char *id, const json_t *hashes,
+                          size_t *ret_count, struct err *err)
+{
+    autodone(workspace_diff) struct workspace_diff diff = WORKSPACE_DIFF_NONE;
+    autodone(seen) struct seen shown = { 0 };
+    int r = workspaces_diff(service, caller, id, &diff, err);
+
+    if (r == 0)
+        r = check_hashes(hashes, err);
+    for (size_t i = 0; r == 0 && i < diff.set.count; i++) {
+        const struct file_change *change = &diff.set.items[i];
+        const json_t *hash = change->is_dir ? NULL : hash_of(hashes, &diff, change);
+        struct seen_one one;
+
+        if (hash && seen_parse(json_string_value(hash), &one))
+            seen_add(&shown, change->scope_path, &one);
+    }
+    if (r == 0)
+        r = note(service, id, &shown, err);
+    *ret_count = shown.count;
+    return r;
 }
 
 void workspace_diff_done(struct workspace_diff *diff)

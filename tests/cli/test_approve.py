@@ -181,3 +181,16 @@ def test_a_yes_to_a_directory_is_none_to_what_is_in_it(boxes):
     assert {path for path in before if path not in boxes.tree()} == {"src/cart.py"}, asked.stdout
     assert piped(boxes, ["approve", "-p", "one", "d", "empty"], "y\ny\ny\ny\ny\n").returncode == 0
     assert {"d/f", "d/e/g", "empty"} <= set(boxes.tree())
+
+
+def test_questions_that_nobody_could_read_approve_nothing(boxes):
+    boxes.make("one", TWO)
+    before = boxes.tree()
+    reader, writer = os.pipe()
+    os.close(reader)
+    gone = subprocess.run([PROGRAM, "approve", "-p", "one"], env=boxes.env, input="y\n" * 9, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (gone.returncode, gone.stderr) == (141, "") and boxes.tree() == before
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        gone = subprocess.run([PROGRAM, "approve", "-p", "one"], env=boxes.env, input="y\n" * 9, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert gone.returncode == 125 and "No space left" in gone.stderr and boxes.tree() == before, gone

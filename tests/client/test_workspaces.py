@@ -527,3 +527,73 @@ def test_a_workspace_where_a_sandbox_is_wanted_is_told_to_be_one(cli, project):
             assert f"'{word}' is a workspace, " in cli.run(*words, word, code=2).err
     assert "'agentfense reject not-a-sandbox'" in cli.run("discard", "not-a-sandbox", code=125).err
     cli.run("rm", "--purge", made)
+
+
+# ---- what was not read was not shown ----
+
+MANY = "for n in 1 2 3 4 5 6 7 8; do seq 20000 > many$n; done"  # more than pipes hold
+
+
+def piped(cli, words, reader):
+    """The verb before another program; its own exit code, and what it says."""
+    return subprocess.run(["bash", "-c", f'"$@" | {reader}; exit ${{PIPESTATUS[0]}}', "sh", cli.program, *words], cwd=cli.top, env=cli.environment(),
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT)
+
+
+def is_shown(cli, made):
+    done = piped(cli, ["approve", made, "-n"], "cat")
+    assert done.returncode == 0 or (done.returncode == 1 and "look at them first" in done.stderr), done
+    return done.returncode == 0
+
+
+FORMS = pytest.mark.parametrize("form", [[], ["--patch"], ["--json"]], ids=["text", "patch", "json"])
+
+
+@FORMS
+def test_a_diff_whose_reader_leaves_shows_nothing(cli, made, form):
+    cli.run("exec", made, "--", MANY)
+    for paths in ([], ["many1", "many2"]):
+        done = piped(cli, ["diff", made, *paths, *form], "head -1")
+        assert (done.returncode, done.stderr) == (141, "") and done.stdout, done
+        assert not is_shown(cli, made)
+    assert piped(cli, ["diff", made, *form], "cat").returncode == 0
+    assert is_shown(cli, made)
+
+
+@FORMS
+def test_a_diff_that_nobody_reads_shows_nothing(cli, changed, form):
+    """Short enough to be written before anybody could have read it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([cli.program, "diff", changed, *form], env=cli.environment(), stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE,
+                          text=True, timeout=WAIT)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+    assert not is_shown(cli, changed)
+
+
+@FORMS
+def test_a_diff_that_could_not_be_written_shows_nothing(cli, changed, form):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([cli.program, "diff", changed, *form], env=cli.environment(), stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+                              text=True, timeout=WAIT)
+    assert done.returncode == 125 and "No space left on device" in done.stderr, done
+    assert not is_shown(cli, changed)
+
+
+def test_a_diff_that_is_killed_shows_nothing(cli, made):
+    cli.run("exec", made, "--", MANY)
+    command = cli.start("diff", made)
+    assert command.stdout.read(100)
+    command.kill()
+    command.communicate()
+    assert not is_shown(cli, made)
+
+
+def test_what_was_named_was_shown_and_nothing_else(cli, changed):
+    cli.run("diff", changed, "src", "old.txt")
+    assert not is_shown(cli, changed)
+    cli.run("approve", changed, "src", "old.txt")
+    cli.run("approve", changed, code=1)
+    cli.run("diff", changed, "n.txt", "--patch")
+    cli.run("approve", changed)

@@ -202,7 +202,7 @@ static void write_patch(struct world *w, const char *prefix, bool without_rename
     autofd int fd = openat(w->f.fd, "patch", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     struct err err = ERR_NONE;
 
-    if (change_set_load(w->delta, &options, &set, &err) < 0 || patch_write(&set, NULL, 0, to_file, &fd, &err) < 0)
+    if (change_set_load(w->delta, &options, &set, &err) < 0 || patch_write(&set, NULL, 0, to_file, NULL, &fd, &err) < 0)
         fail_msg("%s", err.text);
     if (ret_renamed)
         *ret_renamed = change_set_totals(&set).renamed;

@@ -148,7 +148,7 @@ static void attempt(struct world *w, bool with_patch, size_t *shown, size_t *fai
         *shown += set.items[i].failure == 0;
     }
     if (with_patch) {
-        int r = patch_write(&set, NULL, 0, look, NULL, &err);
+        int r = patch_write(&set, NULL, 0, look, NULL, NULL, &err);
         assert_true(r == 0 || r == -ESTALE);
     }
 }
