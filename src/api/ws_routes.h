@@ -6,13 +6,14 @@
 
 #include "api/api.h"
 #include "call/web.h"
+#include "service/caller.h"
 
-/* Their counters, as Prometheus reads them; and as JSON, NULL when they could not be had. */
+/* Everybody's counters, as Prometheus reads them; and as JSON, NULL when they could not be had. */
 void ws_metrics_add(struct service *service, struct buf *out);
 json_t *ws_metrics_make(struct service *service);
 
-/* What /api/v1/health tells. */
-json_t *ws_health_make(struct service *service, bool *ret_is_up);
+/* What /api/v1/health tells this caller; to NULL, a stranger, only whether the server can do its work. */
+json_t *ws_health_make(struct service *service, const struct caller *caller, bool *ret_is_up);
 
 /* For the HTTP server; `api` is borrowed. One table for the process. */
 const struct web_table *ws_routes_make(struct api *api);

@@ -1,10 +1,12 @@
 /* How the service is, and what has happened. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/gate.h"
 #include "api/ws_handlers.h"
 #include "api/ws_json.h"
 #include "api/ws_routes.h"
@@ -20,40 +22,6 @@
 #define AUDIT_LOOK_MAX 20000 /* events that one request looks through */
 #define AUDIT_PREFIX "workspace_"
 
-/* ---- health ---- */
-
-json_t *ws_health_make(struct service *service, bool *ret_is_up)
-{
-    struct err failure = ERR_NONE;
-    int64_t asked_ns = clock_now_ns();
-    bool is_up = service_check(service, &failure) == 0;
-    double latency_ms = (double) (clock_now_ns() - asked_ns) / CLOCK_NS_PER_MS;
-    const char *root = workspaces_project_root(service);
-    json_int_t uptime_sec = (clock_now_ns() - workspaces_totals(service)->started_ns) / CLOCK_NS_PER_SEC;
-    struct mallinfo2 heap = mallinfo2();
-    json_t *database = json_pack("{s:b, s:f}", "connected", is_up, "latency_ms", latency_ms);
-    if (!is_up)
-        json_object_set_new(database, "error", json_string("the database does not answer"));
-    json_t *answer =
-        json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:o}, s:{s:f, s:I}}", "status", is_up ? "healthy" : "unhealthy",
-                  "service", "agentfense", "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds", uptime_sec,
-                  "dependencies", "database", database, "driver", workspace_driver_choose(service, "", NULL), "config",
-                  "projectRoot", ws_text(root, strlen(root)), "metrics", "heap_mb",
-                  (double) (heap.uordblks + heap.hblkhd) / (1 << 20), "uptime_seconds", uptime_sec);
-    ws_set_time(answer, "timestamp", clock_wall_ns());
-    *ret_is_up = is_up;
-    return answer;
-}
-
-int ws_health(struct ws *ws, struct err *err)
-{
-    bool is_up;
-    json_t *answer = ws_health_make(ws->service, &is_up);
-
-    (void) err;
-    return ws_answer(ws, is_up ? 200 : 503, answer);
-}
-
 /* ---- counters ---- */
 
 static int64_t total_of(const struct workspace_count counts[WORKSPACE_STATUS_COUNT], bool of_bytes)
@@ -65,6 +33,69 @@ static int64_t total_of(const struct workspace_count counts[WORKSPACE_STATUS_COU
             sum += of_bytes ? counts[i].size_bytes : counts[i].count;
     return sum;
 }
+
+/* ---- health ---- */
+
+/* What is only the caller's: of an administrator, everybody's. What cannot be counted now is left out. */
+static void add_own_health(json_t *answer, struct service *service, const struct caller *caller)
+{
+    struct workspace_count counts[WORKSPACE_STATUS_COUNT];
+    const char *root = workspaces_project_root(service);
+    json_t *metrics = json_object_get(answer, "metrics");
+    struct err ignored = ERR_NONE;
+
+    if (caller->is_admin)
+        json_object_set_new(answer, "config", json_pack("{s:o}", "projectRoot", ws_text(root, strlen(root))));
+    if (workspaces_count(service, caller, counts, &ignored) < 0)
+        return;
+    json_int_t kept = total_of(counts, false) - counts[WORKSPACE_STATUS_DELETED].count;
+    json_object_set_new(metrics, "total_sandboxes", json_integer(kept));
+    json_object_set_new(metrics, "active_sandboxes", json_integer(counts[WORKSPACE_STATUS_ACTIVE].count));
+    json_object_set_new(metrics, "total_disk_usage_bytes", json_integer(total_of(counts, true)));
+}
+
+json_t *ws_health_make(struct service *service, const struct caller *caller, bool *ret_is_up)
+{
+    struct err failure = ERR_NONE;
+    int64_t asked_ns = clock_now_ns();
+    bool is_up = service_check(service, &failure) == 0;
+    double latency_ms = (double) (clock_now_ns() - asked_ns) / CLOCK_NS_PER_MS;
+    const char *status = is_up ? "healthy" : "unhealthy";
+
+    *ret_is_up = is_up;
+    if (!caller)
+        return json_pack("{s:s}", "status", status);
+    json_int_t uptime_sec = (clock_now_ns() - workspaces_totals(service)->started_ns) / CLOCK_NS_PER_SEC;
+    struct mallinfo2 heap = mallinfo2();
+    json_t *database = json_pack("{s:b, s:f}", "connected", is_up, "latency_ms", latency_ms);
+    if (!is_up)
+        json_object_set_new(database, "error", json_string("the database does not answer"));
+    json_t *answer =
+        json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:f, s:I}}", "status", status, "service", "agentfense",
+                  "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds", uptime_sec, "dependencies", "database",
+                  database, "driver", workspace_driver_choose(service, "", NULL), "metrics", "heap_mb",
+                  (double) (heap.uordblks + heap.hblkhd) / (1 << 20), "uptime_seconds", uptime_sec);
+    ws_set_time(answer, "timestamp", clock_wall_ns());
+    if (is_up)
+        add_own_health(answer, service, caller);
+    return answer;
+}
+
+/* Probes bring no token, and a wrong one is no reason to tell them less than that we live. */
+int ws_health(struct ws *ws, struct err *err)
+{
+    struct err ignored = ERR_NONE;
+    bool is_up, is_known = gate_pass(ws->api, ws->web->call, &ignored) == 0;
+    const struct caller caller = { .owner = is_known ? ws->web->call->owner : "",
+                                   .is_admin = ws->web->call->is_admin,
+                                   .cancel_fd = ws->caller.cancel_fd };
+    json_t *answer = ws_health_make(ws->service, is_known ? &caller : NULL, &is_up);
+
+    (void) err;
+    return ws_answer(ws, is_up ? 200 : 503, answer);
+}
+
+/* ---- stats ---- */
 
 int ws_stats(struct ws *ws, struct err *err)
 {
@@ -108,6 +139,7 @@ static double average_ms(uint64_t sum_ns, uint64_t count)
     return count > 0 ? (double) sum_ns / (double) count / CLOCK_NS_PER_MS : 0;
 }
 
+/* How many there are for this caller: what counts everybody's is for administrators. */
 static int take_metrics(struct service *service, const struct caller *caller, struct metric ret[METRICS], struct err *err)
 {
     const struct workspace_totals *t = workspaces_totals(service);
@@ -116,7 +148,11 @@ static int take_metrics(struct service *service, const struct caller *caller, st
 
     if (r < 0)
         return r;
-    const struct metric list[METRICS] = {
+    const struct metric own[] = {
+        { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[WORKSPACE_STATUS_ACTIVE].count },
+        { "disk_usage_bytes", "total_disk_usage_bytes", "gauge", "Bytes of their changes.", (double) total_of(counts, true) },
+    };
+    const struct metric all[] = {
         { "created_total", "sandbox_created_total", "counter", "Sandboxes that were made.", (double) t->created },
         { "stopped_total", "sandbox_stopped_total", "counter", "Sandboxes that were stopped.", (double) t->stopped },
         { "approved_total", "sandbox_approved_total", "counter", "Sandboxes that were approved.", (double) t->approved },
@@ -129,23 +165,25 @@ static int take_metrics(struct service *service, const struct caller *caller, st
         { "diff_generations_total", "diff_generations_total", "counter", "Diffs that were made.", (double) t->diffs },
         { "patch_applications_total", "patch_applications_total", "counter", "Approvals that were applied.",
           (double) t->patches },
-        { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[WORKSPACE_STATUS_ACTIVE].count },
-        { "disk_usage_bytes", "total_disk_usage_bytes", "gauge", "Bytes of their changes.", (double) total_of(counts, true) },
         { "processes", "process_count", "gauge", "Commands that run in them.", (double) workspaces_processes(service) },
         { "create_latency_ms", "create_latency_ms", "gauge", "How long making one took, on average.",
           average_ms(t->create_ns, t->created) },
         { "diff_latency_ms", "diff_latency_ms", "gauge", "How long a diff took, on average.",
           average_ms(t->diff_ns, t->diffs) },
     };
-    memcpy(ret, list, sizeof(list));
-    return 0;
+    static_assert(ARRAY_LEN(own) + ARRAY_LEN(all) == METRICS, "room for all of them");
+    memcpy(ret, own, sizeof(own));
+    if (!caller->is_admin)
+        return ARRAY_LEN(own);
+    memcpy(ret + ARRAY_LEN(own), all, sizeof(all));
+    return METRICS;
 }
 
-static json_t *json_of(const struct metric metrics[METRICS])
+static json_t *json_of(const struct metric *metrics, int count)
 {
     json_t *answer = json_object();
 
-    for (size_t i = 0; i < METRICS; i++)
+    for (int i = 0; i < count; i++)
         json_object_set_new(answer, metrics[i].json_name, json_real(metrics[i].value));
     return answer;
 }
@@ -154,14 +192,14 @@ int ws_metrics(struct ws *ws, struct err *err)
 {
     const char *format = web_query(ws->web, "format");
     struct metric metrics[METRICS];
-    int r = take_metrics(ws->service, &ws->caller, metrics, err);
+    int count = take_metrics(ws->service, &ws->caller, metrics, err);
 
-    if (r < 0)
-        return r;
+    if (count < 0)
+        return count;
     if (format && strcmp(format, "json") == 0)
-        return ws_answer(ws, 200, json_of(metrics));
+        return ws_answer(ws, 200, json_of(metrics, count));
     ws->web->response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    for (size_t i = 0; i < METRICS; i++)
+    for (int i = 0; i < count; i++)
         add_text(&ws->web->response.body, &metrics[i]);
     return 0;
 }
@@ -178,16 +216,18 @@ json_t *ws_metrics_make(struct service *service)
 {
     struct metric metrics[METRICS];
 
-    return take_all(service, metrics) < 0 ? NULL : json_of(metrics);
+    int count = take_all(service, metrics);
+
+    return count < 0 ? NULL : json_of(metrics, count);
 }
 
 void ws_metrics_add(struct service *service, struct buf *out)
 {
     struct metric metrics[METRICS];
 
-    if (take_all(service, metrics) < 0)
-        return;
-    for (size_t i = 0; i < METRICS; i++)
+    int count = take_all(service, metrics);
+
+    for (int i = 0; i < count; i++)
         add_text(out, &metrics[i]);
 }
 

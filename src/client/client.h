@@ -80,7 +80,7 @@ typedef int (*client_item_fn)(const ProtobufCMessage *item, void *cookie, struct
 int client_list(struct client *client, const char *method, ProtobufCMessage *request, client_item_fn fn, void *cookie,
                 struct err *err);
 
-/* How it is: {"status": "ok", "version": ..., ...}, as a server's /health tells it. */
+/* How it is: {"status": "healthy", "version": ..., ...}, as a server's /health tells it. */
 int client_health(struct client *client, struct buf *out, struct err *err);
 
 /* ---- workspaces ---- */

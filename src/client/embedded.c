@@ -79,7 +79,7 @@ int embedded_health(struct embedded *embedded, struct buf *out, struct err *err)
     int r = service_check(embedded->service, err);
 
     if (r == 0)
-        buf_add_str(out, "{\"status\":\"ok\",\"version\":\"" AGENTFENSE_VERSION "\",\"uptime_seconds\":0}\n");
+        buf_add_str(out, "{\"status\":\"healthy\",\"version\":\"" AGENTFENSE_VERSION "\",\"uptime_seconds\":0}\n");
     return r;
 }
 

@@ -338,16 +338,6 @@ static void run_method(struct exchange *exchange)
     pthread_mutex_unlock(&exchange->lock);
 }
 
-struct page_request {
-    struct rest_request request; /* first */
-    const struct exchange *exchange;
-};
-
-static const char *page_header(const struct rest_request *request, const char *name)
-{
-    return exchange_header(((const struct page_request *) request)->exchange, name);
-}
-
 static void run_page(struct exchange *exchange)
 {
     const struct route_match *match = &exchange->match;
@@ -363,16 +353,14 @@ static void run_page(struct exchange *exchange)
         exchange_add_error(&exchange->page.body, err.code, err.text, NULL);
         return;
     }
-    const struct page_request request = {
-        .request = { .verb = match->route->verb,
-                     .path = path,
-                     .rest = rest.data ? rest.data : "",
-                     .query = exchange->query,
-                     .peer = exchange->call.peer,
-                     .header = page_header },
-        .exchange = exchange,
+    const struct rest_request request = {
+        .verb = match->route->verb,
+        .path = path,
+        .rest = rest.data ? rest.data : "",
+        .query = exchange->query,
+        .call = &exchange->call,
     };
-    match->route->extra->fn(&request.request, &exchange->page, match->route->extra->cookie);
+    match->route->extra->fn(&request, &exchange->page, match->route->extra->cookie);
 }
 
 /* Whoever waits for the last one frees the server as soon as it has the lock: it is signalled with the lock held. */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "call/peer.h"
+#include "call/call.h"
 
 #define REST_RESPONSE_HEADERS_MAX 8
 
@@ -17,8 +17,7 @@ struct rest_request {
     const char *path;  /* raw */
     const char *rest;  /* what "{name=**}" or the last "{name}" took, decoded; "" without one */
     const char *query; /* raw; "" without one */
-    const struct peer *peer;
-    const char *(*header)(const struct rest_request *request, const char *name); /* lower-case name; NULL: not sent */
+    struct call *call; /* borrowed: who asks, and with which headers; of no method */
 };
 
 struct rest_header {

@@ -1,9 +1,11 @@
 #include "server/pages.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/gate.h"
 #include "api/ws_routes.h"
 #include "base/mem.h"
 #include "server/server.h"
@@ -17,20 +19,31 @@ static void take_json(struct rest_response *response, json_t *value)
     json_decref(value);
 }
 
-/* Whether it can do its work: for those who route to it, and for a look in the evening. As /api/v1/health, but for the word that those who ask here
- * have always got. */
+/* As errors of methods look. */
+static void refuse(struct rest_response *response, const struct err *err)
+{
+    response->status = err_code_http_status(err->code);
+    if (err->code == ERR_UNAUTHENTICATED)
+        rest_response_add_header(response, "WWW-Authenticate", "Bearer");
+    take_json(response, json_pack("{s:i, s:s, s:[]}", "code", (int) err->code, "message", err->text, "details"));
+}
+
+/* Whether it can do its work: for those who route to it, and for a look in the evening. Who gets in is told what /api/v1/health tells; everybody
+ * else, a probe or a stranger, with one word, which is not the one that workspaces use. */
 static void show_health(const struct rest_request *request, struct rest_response *response, void *cookie)
 {
     struct server *server = cookie;
-    bool is_up;
-    json_t *health = ws_health_make(server->service, &is_up);
+    struct err ignored = ERR_NONE;
+    bool is_up, is_known = gate_pass(&server->api, request->call, &ignored) == 0;
+    const struct caller caller = { .owner = is_known ? request->call->owner : "",
+                                   .is_admin = request->call->is_admin,
+                                   .cancel_fd = -1 };
+    json_t *health = ws_health_make(server->service, is_known ? &caller : NULL, &is_up);
 
-    (void) request;
-    json_object_set_new(health, "status", json_string(is_up ? "ok" : "unavailable"));
-    if (!is_up) {
+    if (!is_known)
+        json_object_set_new(health, "status", json_string(is_up ? "ok" : "unavailable"));
+    if (!is_up)
         response->status = 503;
-        json_object_set_new(health, "reason", json_string("the database does not answer"));
-    }
     take_json(response, health);
 }
 
@@ -74,6 +87,17 @@ static bool wants_json(const char *query)
 static void show_metrics(const struct rest_request *request, struct rest_response *response, void *cookie)
 {
     struct server *server = cookie;
+    struct err err = ERR_NONE;
+    int r = gate_pass(&server->api, request->call, &err);
+
+    /* It counts what all owners have. */
+    if (r == 0 && !request->call->is_admin)
+        r = err_set(&err, ERR_PERMISSION_DENIED, -EPERM,
+                    "what the whole server counts is for its administrators; /api/v1/metrics has what is yours");
+    if (r < 0) {
+        refuse(response, &err);
+        return;
+    }
     json_t *workspaces = wants_json(request->query) ? ws_metrics_make(server->service) : NULL;
 
     if (workspaces) {

@@ -377,3 +377,44 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
             print(error.code().name)
 """, own.grpc_address)
     assert out.split() == ["OK", "UNAUTHENTICATED", "UNAUTHENTICATED"]
+
+
+# ---- what strangers are told ----
+
+def get(server, path, token=None):
+    answer, body = server.http("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {}, raw=True)
+    return answer.status, body.decode()
+
+
+def test_strangers_are_told_that_the_server_lives_and_nothing_else(make, tmp_path):
+    """Neither where projects are, nor what others have. Probes need no token, and a wrong one changes nothing for them."""
+    server = make(**{"server-require-token": "true", "workspace-project-root": tmp_path}).start()
+    for token in (None, "aft_" + "0" * 48):
+        assert get(server, "/health", token) == (200, '{"status":"ok"}\n')
+        assert (200, {"status": "healthy"}) == (lambda status, body: (status, json.loads(body)))(*get(server, "/api/v1/health", token))
+        for path in ("/metrics", "/metrics?format=json", "/api/v1/metrics", "/api/v1/stats"):
+            status, body = get(server, path, token)
+            assert status == 401 and "agentfense_" not in body and "workspace_sandbox_" not in body, path
+
+
+def test_holders_of_a_token_learn_nothing_of_others_from_counters(make, tmp_path):
+    server = make(**{"server-require-token": "true", "workspace-project-root": tmp_path}).start()
+    alice, bob, boss = (server.token("create", "--owner", name, *more) for name, more in
+                        (("alice", ["--root", str(tmp_path)]), ("bob", []), ("boss", ["--admin"])))
+    status, body = server.http("POST", "/api/v1/sandboxes", {"scopePath": str(tmp_path), "projectRoot": str(tmp_path)}, {"Authorization": f"Bearer {alice}"})
+    assert status == 201, body
+    try:
+        for path in ("/metrics", "/metrics?format=json"):
+            assert get(server, path, bob)[0] == 403 and get(server, path, boss)[0] == 200, path
+        assert 'agentfense_calls_total' in get(server, "/metrics", boss)[1]
+        counted = json.loads(get(server, "/api/v1/metrics?format=json", bob)[1])
+        assert counted and not any(counted.values()), counted
+        assert json.loads(get(server, "/api/v1/metrics?format=json", alice)[1])["active_sandboxes"] == 1
+        for path in ("/health", "/api/v1/health"):
+            theirs, own, all_of_it = (json.loads(get(server, path, token)[1]) for token in (bob, alice, boss))
+            assert str(tmp_path) not in json.dumps(theirs) and theirs["metrics"]["total_sandboxes"] == 0
+            assert own["metrics"]["active_sandboxes"] == own["metrics"]["total_sandboxes"] == 1
+            assert all_of_it["config"]["projectRoot"] == str(tmp_path) and all_of_it["metrics"]["active_sandboxes"] == 1
+            assert all_of_it["metrics"]["total_disk_usage_bytes"] >= 0 and all_of_it["status"] == "healthy"
+    finally:
+        server.http("DELETE", f"/api/v1/sandboxes/{body['id']}", headers={"Authorization": f"Bearer {boss}"})

@@ -191,7 +191,7 @@ def test_events_are_followed_until_interrupted(make, tree):
 
 def test_status_tells_what_there_is(cli, sandbox):
     told = cli.json("status")
-    assert (told["health"]["status"], told["remote"], told["sandboxes"]["running"]) == ("ok", cli.is_remote, 1)
+    assert (told["health"]["status"], told["remote"], told["sandboxes"]["running"]) == ("healthy", cli.is_remote, 1)
     assert told["codebases"] >= 1
     lines = cli.say("status").splitlines()
     assert lines[0] == (f"server: {cli.url}" if cli.is_remote else "server: this process (no server)")

@@ -361,7 +361,7 @@ static void release(const struct rest_request *request, struct rest_response *re
 
 static void show_page(const struct rest_request *request, struct rest_response *response, void *cookie)
 {
-    const char *agent = request->header(request, "user-agent");
+    const char *agent = call_header(request->call, "user-agent");
     (void) cookie;
 
     response->status = strcmp(request->rest, "missing") == 0 ? 404 : 200;

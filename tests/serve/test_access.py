@@ -162,4 +162,4 @@ def test_tls(make, tmp_path):
     assert probe(server.unix_address) == "OK"
     out = subprocess.run(["curl", "-s", "--cacert", tmp_path / "cert.pem", f"https://{server.http_address}/health"],
                          capture_output=True, text=True, check=True).stdout
-    assert json.loads(out)["status"] == "ok"
+    assert json.loads(out)["status"] == "healthy"

@@ -40,7 +40,7 @@ def failed(answer, status, code, message):
 
 def test_health_metrics_and_the_description(shared, http):
     status, health = http("GET", "/health")
-    assert status == 200 and health["status"] == "ok"
+    assert status == 200 and health["status"] == "healthy"
     _, same = shared.http("GET", "/api/v1/health")
     assert health["readiness"] is True and health["driver"] == same["driver"] and health["version"] == same["version"]
     assert health["dependencies"]["database"]["connected"] is True and health.keys() == same.keys()

@@ -122,7 +122,7 @@ PROFILE = {"id": is_text, "name": is_text, "description": str, "builtin": bool, 
            "readWriteBinds": {}, "environment": {}, "hostname": str}
 HEALTH = {"status": "healthy", "service": is_text, "timestamp": is_time, "readiness": True, "version": VERSION, "uptime_seconds": is_count,
           "dependencies": {"database": {"connected": True, "latency_ms": NUMBER}},
-          "metrics": {"heap_mb": NUMBER, "uptime_seconds": is_count}, "driver": is_text, "config": {"projectRoot": str}}
+          "metrics": dict.fromkeys(("heap_mb", "uptime_seconds", "active_sandboxes", "total_sandboxes", "total_disk_usage_bytes"), NUMBER), "driver": is_text, "config": {"projectRoot": str}}
 ABOUT = {"service": is_text, "version": VERSION, "description": is_text, "apiVersion": "v1", "basePath": "/api/v1",
          "endpoints": dict.fromkeys(("health", "sandboxes", "driver", "stats", "metrics"), is_path), "documentation": is_text}
 CRITERIA = {"pathGlobs": Maybe([str]), "extensions": Maybe([str])}
@@ -155,7 +155,7 @@ OPTION = {"id": is_text, "name": is_text, "description": is_text, "directAccess"
 ROWS = [
     ("GET", "/", None, 200, ABOUT),
     ("GET", "/api", None, 200, ABOUT),
-    ("GET", "/health", None, 200, {**HEALTH, "status": "ok"}),  # the word that those who ask at the root have always got
+    ("GET", "/health", None, 200, HEALTH),
     ("GET", "/api/v1/health", None, 200, HEALTH),
     ("GET", "/metrics?format=json", None, 200, dict.fromkeys(COUNTERS, NUMBER)),
     ("GET", "/api/v1/metrics?format=json", None, 200, dict.fromkeys(COUNTERS, NUMBER)),
