@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "rest/exchange_int.h"
+#include "rest/request_head.h"
 
 #define BODY_BYTES_PER_SEC 1024
 
@@ -157,7 +158,7 @@ static void take_request_id(struct exchange *exchange)
     exchange->call.request_id = xdup(made);
 }
 
-enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *connection, const char *verb,
+enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *connection, const char *url, const char *verb,
                               const char *version)
 {
     const union MHD_ConnectionInfo *context = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -174,6 +175,7 @@ enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *
     exchange->is_head = strcmp(verb, "HEAD") == 0;
     exchange->is_http_1_0 = strcmp(version, "HTTP/1.1") != 0;
     exchange->is_open = true;
+    exchange->head_flaw = request_head_flaw(connection, verb, url, exchange->target, version);
     MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, exchange);
     take_request_id(exchange);
     exchange_admit(exchange, &result);

@@ -29,7 +29,7 @@ struct exchange *exchange_new(struct http_server *server, const char *target);
 bool exchange_is_open(const struct exchange *exchange);
 
 /* Of the event thread, from libmicrohttpd's callbacks: what they are to return. */
-enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *connection, const char *verb,
+enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *connection, const char *url, const char *verb,
                               const char *version);
 enum MHD_Result exchange_take_body(struct exchange *exchange, const char *bytes, size_t *len);
 enum MHD_Result exchange_proceed(struct exchange *exchange);

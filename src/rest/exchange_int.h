@@ -79,6 +79,7 @@ struct exchange {
     char *allowed_origin; /* owned; NULL: no headers for other origins */
     struct pair *headers; /* owned */
     size_t header_count, header_cap;
+    const char *head_flaw; /* a literal: why what was sent is no request; NULL: it is one */
     struct route_match match;
     int64_t total_size; /* of the body as it was announced; -1: it was not */
     bool is_head, is_http_1_0, is_form, is_multipart, has_body;

@@ -34,6 +34,8 @@ static const char *find_smuggling(const struct exchange *exchange)
     const char *encoding = exchange_header(exchange, "transfer-encoding"),
                *length = exchange_header(exchange, "content-length");
 
+    if (exchange->head_flaw)
+        return exchange->head_flaw;
     if (count_headers(exchange, "content-length") > 1 || count_headers(exchange, "transfer-encoding") > 1 ||
         (encoding && length))
         return "the request has more than one length";

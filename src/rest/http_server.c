@@ -148,12 +148,12 @@ static enum MHD_Result on_request(void *cookie, struct MHD_Connection *connectio
                                   const char *version, const char *body, size_t *body_len, void **context)
 {
     struct exchange *exchange = *context;
-    (void) cookie, (void) url;
+    (void) cookie;
 
     if (!exchange)
         return MHD_NO;
     if (!exchange_is_open(exchange))
-        return exchange_open(exchange, connection, verb, version);
+        return exchange_open(exchange, connection, url, verb, version);
     return *body_len > 0 ? exchange_take_body(exchange, body, body_len) : exchange_proceed(exchange);
 }
 
@@ -200,6 +200,13 @@ static void on_log(void *cookie, const char *fmt, va_list ap)
     log_debug("http", LOG_STR("text", text));
 }
 
+/* What a library that is too old for the first makes of the second is not enough: request_head.h. */
+#if MHD_VERSION >= 0x00097701
+#define STRICTNESS MHD_OPTION_CLIENT_DISCIPLINE_LVL, 2
+#else
+#define STRICTNESS MHD_OPTION_STRICT_FOR_CLIENT, 1
+#endif
+
 /* `https` NULL: without TLS. */
 static int start_daemon(struct http_server *server, const struct https *https, struct MHD_Daemon **ret, struct err *err)
 {
@@ -220,7 +227,7 @@ static int start_daemon(struct http_server *server, const struct https *https, s
     *ret = MHD_start_daemon(flags | (https ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
                             on_log, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned) options->connections_max + 16,
                             MHD_OPTION_CONNECTION_TIMEOUT, (options->write_timeout_ms + 999) / 1000,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, STRICTNESS,
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
                             server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_UNESCAPE_CALLBACK,
                             leave_as_it_is, NULL, MHD_OPTION_ARRAY, https ? tls : none, MHD_OPTION_END);

@@ -82,6 +82,76 @@ def test_what_could_end_in_two_places_is_no_request(server, head):
     assert not [note for note in server.notes() if "smuggled" in note]
 
 
+LENGTH = str(len(SMUGGLED)).encode()
+GET = b"GET /v1/things/t1 HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize("head", [
+    POST + b"Content-Length : " + LENGTH + b"\r\n\r\n",
+    POST + b"Content-Length\t: " + LENGTH + b"\r\n\r\n",
+    POST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    GET + b"X-Any : x\r\n\r\n",
+    GET + b"X\x0bAny: x\r\n\r\n",
+    GET + b": x\r\n\r\n",
+    GET + b"X(: x\r\n\r\n",
+    GET + b"X: a\r\n b\r\n\r\n",
+    GET + b"X: a\r\n\tContent-Length: 5\r\n\r\n",
+    POST + b"Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
+    b"GET /v1/things/t1 HTTP/1.1\r\n Host: localhost\r\n\r\n",
+    GET + b"X: a\rContent-Length: " + LENGTH + b"\r\n\r\n",
+    GET + b"X: a\nContent-Length: " + LENGTH + b"\r\n\r\n",
+    GET + b"X: a\r\n\n",
+    GET + b"\n",
+    b"GET /v1/things/t1 HTTP/1.1\nHost: localhost\n\n",
+    b"GET /v1/things/t1 HTTP/1.1\nHost: localhost\r\n\r\n",
+    b"GET /v1/things/t1\0x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/things/t1\0/../x HTTP/1.1\nHost: localhost\r\n\r\n",
+    b"GET /v1/things/t1?text=\0x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/things/t1\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET\0X /v1/things/t1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/things/t1\x01 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET  /v1/things/t1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/things/t1 HTTP/1.1\0\r\nHost: localhost\r\n\r\n",
+    GET + b"X: a\0b\r\n\r\n",
+    GET + b"X: a\0\r\n\r\n",
+    GET + b"X: a\0\0\nY: b\r\n\r\n",
+    b"GET /v1/things/t1 HTTP/1.1\0\nHost: localhost\r\n\r\n",
+    GET + b"X\0: a\r\n\r\n",
+    POST + b"Content-Length: 0\0" + LENGTH + b"\r\n\r\n",
+    GET + b"X: \x01\r\n\r\n",
+    GET + b"X: \x7f\r\n\r\n",
+], ids=repr)
+def test_what_two_servers_could_read_differently_is_no_request(server, head):
+    """Spaces before a colon, folded lines, line ends that are half of one, zero bytes: one refusal, and nothing behind it is looked at."""
+    got = server.raw(head + SMUGGLED)
+    assert not got.endswith(b"<open>"), got
+    assert set(re.findall(rb"HTTP/1\.1 (\d+) ", got)) == {b"400"}, got
+    assert not [note for note in server.notes() if "smuggled" in note]
+
+
+def test_zero_bytes_in_disguise_are_refused(server):
+    for target in (b"/v1/things/a%00b", b"/v1/things/t1?text=a%00b", b"/v1/things/%00"):
+        got = server.raw(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 400 "), (target, got)
+
+
+def test_a_head_is_whole_however_it_comes(server):
+    """What is refused above is told by where libmicrohttpd has put the parts, which must not depend on how they came."""
+    lines = [b"X-%d:%s%s" % (i, b" " * (i % 3), bytes([97 + i % 26]) * (i * 7 % 90)) for i in range(150)]
+    head = GET + b"\r\n".join([b"X: a\tb  c \xc3\xa9 ", b"Y:", b"Cookie: a=b; c=d", *lines]) + b"\r\n\r\n"
+    for size in (1, 7, 1000, len(head), 3 * len(head)):
+        with server.connect() as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            whole = b"\r\n" + head + head + head.replace(b"Cookie: ", b"Connection: close\r\nCookie: ", 1)
+            for at in range(0, len(whole), size):
+                sock.sendall(whole[at:at + size])
+            got = b""
+            while data := sock.recv(65536):
+                got += data
+        assert re.findall(rb"HTTP/1\.1 (\d+) ", got) == [b"200"] * 3, (size, got[:300])
+    assert server.raw(b"GET /health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
 @pytest.mark.parametrize("request_bytes", [
     b"\r\n\r\n\r\nGARBAGE\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 200,

@@ -204,9 +204,22 @@ def test_what_is_no_http2_is_hung_up_on(server, others, fault):
 
 def served(raw, stream):
     """Reads until the stream is answered, the client's side of it being ended already."""
-    for kind, flags, at, _ in raw.frames():
-        if at == stream and ((kind == HEADERS and flags & END_STREAM) or kind == RST_STREAM):
+    for _ in until_answered(raw, stream):
+        pass
+
+
+def until_answered(raw, stream):
+    for frame in raw.frames():
+        yield frame
+        if frame[2] == stream and (frame[0] == RST_STREAM or (frame[0] == HEADERS and frame[1] & END_STREAM)):
             return
+
+
+@pytest.mark.parametrize("tail", ["\0x", "\0", " x", "\r\nx: y", "\x7f"], ids=repr)
+def test_a_path_that_could_be_read_as_another_is_no_call(server, others, pb, tail):
+    with Raw(server) as raw:
+        raw.send(raw.headers(1, ECHO + tail) + raw.pack(DATA, END_STREAM, 1, message(pb.echo.Request(text="x"))))
+        assert RST_STREAM in [kind for kind, _, at, _ in until_answered(raw, 1)]
 
 
 def test_a_stream_that_the_client_ended_is_not_opened_again(server, others, pb):
