@@ -9,15 +9,22 @@
 #include "call/peer.h"
 #include "client/client_int.h"
 
+/* A sandbox on the host's network has its owner's uid and may listen there as well, to be told the owner's token and to answer in our name: so the
+ * process is looked for. A unix socket needs no look, because what a sandbox makes is not where ours are. */
 static bool is_ours(int fd)
 {
+    struct err ignored = ERR_NONE;
     struct peer peer;
     uid_t uid;
     bool yes;
 
     if (peer_init(&peer, fd) < 0)
         return false;
-    yes = peer_uid(&peer, &uid) == 0 && (uid == geteuid() || uid == 0);
+    yes = peer_uid(&peer, &uid) == 0;
+    if (yes && uid == geteuid())
+        yes = peer.kind == PEER_UNIX || peer_check_process(&peer, &ignored) == 0;
+    else
+        yes = yes && uid == 0;
     peer_done(&peer);
     return yes;
 }

@@ -12,6 +12,7 @@ import tempfile
 
 import pytest
 from conftest import PROGRAMS
+from installed import install
 from server import WAIT, Server, eventually
 
 USER = 63000 + os.getpid() % 1000  # nobody's, and apart from that of another run
@@ -347,6 +348,44 @@ def test_a_connection_that_was_made_in_another_cgroup_was_handed_on():
         for path in reversed(made):
             eventually(lambda path=path: not (path / "cgroup.procs").read_text())
             path.rmdir()
+        server.remove()
+
+
+# ---- the other way round ----
+
+FAKE = r"""
+import ctypes, socket, sys
+if sys.argv[1] == "sandbox" and ctypes.CDLL(None).unshare(0x10000000):
+    sys.exit(77)
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    while True:
+        connection, _ = server.accept()
+        if connection.recv(1000):
+            print("asked", flush=True)
+            sys.exit()
+"""
+
+
+def test_the_command_line_asks_no_server_that_a_sandbox_pretends_to_be(tmp_path):
+    """The state being another's just now, commands ask the server at the usual address, if it is the user's. An agent on the host's network may
+    listen there, with the same uid."""
+    server = start_server("root" if IS_ROOT else "user")  # has the state, and listens elsewhere
+    program = install(tmp_path / "bin")
+    try:
+        for who, is_asked in (("user", True), ("sandbox", False)):
+            with subprocess.Popen([sys.executable, "-c", FAKE, who], stdout=subprocess.PIPE, text=True) as fake:
+                try:
+                    port = fake.stdout.readline().strip()
+                    if not port:
+                        pytest.skip("no user namespace for this user")
+                    done = subprocess.run([program, "status"], env={**server.environment(), "AGENTFENSE_SERVER_HTTP_ADDR": f"127.0.0.1:{port}",
+                                                                    "AGENTFENSE_TOKEN": "secret"}, capture_output=True, text=True, check=False, timeout=WAIT)
+                    assert done.returncode == 125, done
+                finally:
+                    fake.kill()
+                assert ("asked" in fake.stdout.read()) == is_asked, done
+    finally:
         server.remove()
 
 
