@@ -9,7 +9,7 @@
 #include "cli/setting_options.h"
 #include "cli/transfer_verbs.h"
 
-enum { OPT_EXCLUDE = 1, OPT_REPLACE, OPT_VERSION };
+enum { OPT_EXCLUDE = 1, OPT_REPLACE, OPT_VERSION, OPT_GIT_AS_IS };
 
 #define PUT_OPTIONS                                                                                                            \
     { "exclude", required_argument, NULL, OPT_EXCLUDE },                                                                       \
@@ -17,14 +17,17 @@ enum { OPT_EXCLUDE = 1, OPT_REPLACE, OPT_VERSION };
         "replace", no_argument, NULL, OPT_REPLACE                                                                              \
     }
 #define GET_OPTIONS                                                                                                            \
+    { "version", required_argument, NULL, OPT_VERSION },                                                                       \
     {                                                                                                                          \
-        "version", required_argument, NULL, OPT_VERSION                                                                        \
+        "git-as-is", no_argument, NULL, OPT_GIT_AS_IS                                                                          \
     }
 
 #define PUT_HELP                                                                                                               \
     "  --exclude GLOB         leave out what is so named, or is at such a path of the directory; may be given again\n"         \
     "  --replace              remove from the codebase what is not in the directory\n"
-#define GET_HELP "  --version N            a file as it was in a version\n"
+#define GET_HELP                                                                                                               \
+    "  --version N            a file as it was in a version\n"                                                                 \
+    "  --git-as-is            of a directory, also what git may run: hooks, all of .git/config, repositories in disguise\n"
 
 static int take(struct api_call *call, int option, const char *argument, struct err *err)
 {
@@ -38,6 +41,9 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     case OPT_REPLACE:
         o->replaces = true;
         return 0;
+    case OPT_GIT_AS_IS:
+        o->git_as_is = true;
+        return 0;
     default:
         return parse_number("--version", argument, 1, INT64_MAX, &o->version, err);
     }
@@ -47,6 +53,8 @@ static int check_put(const struct transfer_options *o, const char *path, struct 
 {
     if (o->replaces && path[strspn(path, "/")])
         return err_invalid(err, "--replace is for the whole codebase, not for '%s' in it", path);
+    if (o->git_as_is)
+        return err_invalid(err, "--git-as-is is for what is got from a codebase");
     return o->version ? err_invalid(err, "--version is for what is got from a codebase") : 0;
 }
 
@@ -117,7 +125,11 @@ const struct api_verb codebase_get_verb = {
     .help =
         "usage: agentfense codebase get [options] CODEBASE [PATH] DST\n\n"
         "Gets a file of a codebase, or all that is in a directory of it (without PATH: in the codebase), to DST. DST '-' is\n"
-        "standard output; a directory is a tar archive there.\n\n" GET_HELP API_OPTIONS_HELP,
+        "standard output; a directory is a tar archive there, with everything that is in it.\n\n"
+        "A directory comes without what git may run, and what was left out is named: hooks and programs in the configuration "
+        "of\n"
+        "a repository, and what makes a repository of another directory. Links that lead out of it are named.\n\n" GET_HELP
+            API_OPTIONS_HELP,
     .options = get_options,
     .words_min = 2,
     .words_max = 3,

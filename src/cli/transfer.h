@@ -14,6 +14,7 @@ struct transfer_options {
     size_t exclude_count, exclude_cap;
     bool replaces;   /* what is not in the directory goes from the codebase */
     int64_t version; /* of a file that is got; 0: as it is now */
+    bool git_as_is;  /* of a directory that is got: with what git would run (codebase/git_filter.h) */
 };
 
 void transfer_options_done(struct transfer_options *options);

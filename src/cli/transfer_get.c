@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/transfer.h"
 #include "codebase/extract.h"
+#include "codebase/git_filter.h"
 #include <sandbox/v1/codebase.pb-c.h>
 
 /* What comes, and where it goes. */
@@ -196,11 +197,44 @@ static int open_unnamed(int dirfd, struct err *err)
     return fd < 0 ? err_errno(err, -errno, "making a temporary file") : fd;
 }
 
-static int get_directory(struct api_call *call, const char *codebase_id, const char *path, const char *local, struct err *err)
+static void print_names(const char *verb, const char *what, const struct buf *names, size_t count, const char *hint)
+{
+    if (count == 0)
+        return;
+    fprintf(stderr, "agentfense %s: %s: %s", verb, what, names->data);
+    if (count > GIT_FILTER_NAMED_MAX)
+        fprintf(stderr, " and %zu more", count - GIT_FILTER_NAMED_MAX);
+    fprintf(stderr, "%s\n", hint);
+}
+
+/* Twice through: whether a directory would be a repository is known when all of it was seen. */
+static int lay_out(struct api_call *call, int fd, int dirfd, const char *path, bool git_as_is, struct err *err)
 {
     const struct extract_limits limits = { .bytes = INT64_MAX, .entries = INT64_MAX };
-    Sandbox__V1__DownloadArchiveRequest request = SANDBOX__V1__DOWNLOAD_ARCHIVE_REQUEST__INIT;
     struct extract_counts counts;
+    autodone(git_filter) struct git_filter filter;
+    int r = 0;
+
+    git_filter_init(&filter, dirfd, path);
+    if (git_as_is)
+        return extract_run(fd, dirfd, &limits, &counts, err);
+    struct extract_filter scan = git_filter_scan(&filter);
+    r = extract_filtered(fd, dirfd, &limits, &scan, &counts, err);
+    if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+        r = err_errno(err, -errno, "a temporary file");
+    struct extract_filter take = git_filter_take(&filter);
+    if (r == 0)
+        r = extract_filtered(fd, dirfd, &limits, &take, &counts, err);
+    print_names(call->verb->name, "left out, because git may run it", &filter.left_out, filter.left_out_count,
+                "; --git-as-is takes it as it is");
+    print_names(call->verb->name, "links that lead out of the directory", &filter.links, filter.link_count, "");
+    return r;
+}
+
+static int get_directory(struct api_call *call, const char *codebase_id, const char *path, const char *local, bool git_as_is,
+                         struct err *err)
+{
+    Sandbox__V1__DownloadArchiveRequest request = SANDBOX__V1__DOWNLOAD_ARCHIVE_REQUEST__INIT;
     autofd int dirfd = -1, fd = -1;
     bool is_stream = strcmp(local, "-") == 0;
     int r = is_stream ? 0 : make_directory(local, &dirfd, err);
@@ -217,7 +251,7 @@ static int get_directory(struct api_call *call, const char *codebase_id, const c
     r = receive(call, "DownloadArchive", &request.base, fd, 0, err);
     if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
         r = err_errno(err, -errno, "a temporary file");
-    return r < 0 ? r : extract_run(fd, dirfd, &limits, &counts, err);
+    return r < 0 ? r : lay_out(call, fd, dirfd, path, git_as_is, err);
 }
 
 int transfer_get(struct api_call *call, const char *codebase_id, const char *path, const char *local,
@@ -232,6 +266,6 @@ int transfer_get(struct api_call *call, const char *codebase_id, const char *pat
         r = look(call, codebase_id, trimmed, &what, err);
     if (r < 0)
         return r;
-    return what.is_dir ? get_directory(call, codebase_id, trimmed, local, err)
+    return what.is_dir ? get_directory(call, codebase_id, trimmed, local, options->git_as_is, err)
                        : get_file(call, codebase_id, &what, local, options->version, err);
 }

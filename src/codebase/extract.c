@@ -24,7 +24,8 @@ struct extraction {
     struct extract_limits limits;
     struct extract_counts counts;
     struct buf path, parent_path;
-    int parent_fd; /* owned; the directory of the last entry, "" the root */
+    int parent_fd;                       /* owned; the directory of the last entry, "" the root */
+    const struct extract_filter *filter; /* borrowed; NULL: all is taken */
     struct err *err;
 };
 
@@ -149,6 +150,29 @@ static int write_blocks(struct extraction *x, int fd)
     return ftruncate(fd, (off_t) end) < 0 ? io_error(x, -errno) : 0;
 }
 
+/* The same by way of memory, where the bytes are changed. */
+static int write_rewritten(struct extraction *x, int fd)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    const void *bytes;
+    la_int64_t offset;
+    size_t len;
+    int r;
+
+    while ((r = x->lib->archive_read_data_block(x->archive, &bytes, &len, &offset)) == ARCHIVE_OK) {
+        if (offset < 0 || (uint64_t) offset != text.len || len > EXTRACT_REWRITE_MAX - text.len)
+            return refuse(x, "is too large, or has holes, and would have to be changed");
+        buf_add(&text, bytes, len);
+    }
+    if (r != ARCHIVE_EOF)
+        return unreadable(x);
+    x->filter->rewrite(x->path.data, &text, x->filter->cookie);
+    r = count_bytes(x, text.len);
+    if (r == 0)
+        r = fd_pwrite_full(fd, text.data ? text.data : "", text.len, 0);
+    return r < 0 ? io_error(x, r) : 0;
+}
+
 static struct timespec mtime_of(struct extraction *x, struct archive_entry *entry)
 {
     long ns = x->lib->archive_entry_mtime_nsec(entry);
@@ -158,7 +182,7 @@ static struct timespec mtime_of(struct extraction *x, struct archive_entry *entr
     return (struct timespec){ .tv_sec = x->lib->archive_entry_mtime(entry), .tv_nsec = ns };
 }
 
-static int unpack_file(struct extraction *x, struct archive_entry *entry)
+static int unpack_file(struct extraction *x, struct archive_entry *entry, bool is_rewritten)
 {
     struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, mtime_of(x, entry) };
     mode_t mode = x->lib->archive_entry_mode(entry) & 0111 ? 0755 : 0644;
@@ -177,7 +201,7 @@ static int unpack_file(struct extraction *x, struct archive_entry *entry)
     }
     if (fd < 0)
         return io_error(x, fd);
-    r = write_blocks(x, fd);
+    r = is_rewritten ? write_rewritten(x, fd) : write_blocks(x, fd);
     if (r < 0)
         return r;
     if (fchmod(fd, mode) < 0)
@@ -229,6 +253,18 @@ static int unpack_hard_link(struct extraction *x, const char *target)
     return r < 0 ? io_error(x, r) : 0;
 }
 
+static enum extract_verdict judge_entry(struct extraction *x, struct archive_entry *entry)
+{
+    const char *target = x->lib->archive_entry_symlink(entry);
+    mode_t type = x->lib->archive_entry_filetype(entry);
+
+    if (!x->filter)
+        return EXTRACT_TAKE;
+    /* A hard link is a file. */
+    type = type == AE_IFLNK ? S_IFLNK : type == AE_IFDIR ? S_IFDIR : S_IFREG;
+    return x->filter->judge(x->path.data, type, target ? target : "", x->filter->cookie);
+}
+
 static int unpack_entry(struct extraction *x, struct archive_entry *entry)
 {
     const char *hard_link = x->lib->archive_entry_hardlink(entry);
@@ -238,11 +274,14 @@ static int unpack_entry(struct extraction *x, struct archive_entry *entry)
         return r;
     if (x->path.len == 0) /* "./", the directory that was packed */
         return x->lib->archive_entry_filetype(entry) == AE_IFDIR ? 0 : refuse(x, "names the root, which is a directory");
+    enum extract_verdict verdict = judge_entry(x, entry);
+    if (verdict == EXTRACT_SKIP || (verdict == EXTRACT_REWRITE && hard_link))
+        return 0;
     if (hard_link)
         return unpack_hard_link(x, hard_link);
     switch (x->lib->archive_entry_filetype(entry)) {
     case AE_IFREG:
-        return unpack_file(x, entry);
+        return unpack_file(x, entry, verdict == EXTRACT_REWRITE);
     case AE_IFLNK:
         return unpack_link(x, entry);
     case AE_IFDIR:
@@ -271,9 +310,9 @@ static int unpack_all(struct extraction *x)
 /* ---- the archive ---- */
 
 static int extract(int fd, const void *bytes, size_t len, int to_dirfd, const struct extract_limits *limits,
-                   struct extract_counts *ret, struct err *err)
+                   const struct extract_filter *filter, struct extract_counts *ret, struct err *err)
 {
-    struct extraction x = { .root_fd = to_dirfd, .limits = *limits, .parent_fd = -1, .err = err };
+    struct extraction x = { .root_fd = to_dirfd, .limits = *limits, .parent_fd = -1, .filter = filter, .err = err };
     int r;
 
     x.lib = archive_library_get(err);
@@ -298,11 +337,17 @@ static int extract(int fd, const void *bytes, size_t len, int to_dirfd, const st
 
 int extract_run(int archive_fd, int to_dirfd, const struct extract_limits *limits, struct extract_counts *ret, struct err *err)
 {
-    return extract(archive_fd, NULL, 0, to_dirfd, limits, ret, err);
+    return extract(archive_fd, NULL, 0, to_dirfd, limits, NULL, ret, err);
 }
 
 int extract_bytes(const void *bytes, size_t len, int to_dirfd, const struct extract_limits *limits, struct extract_counts *ret,
                   struct err *err)
 {
-    return extract(-1, bytes, len, to_dirfd, limits, ret, err);
+    return extract(-1, bytes, len, to_dirfd, limits, NULL, ret, err);
+}
+
+int extract_filtered(int archive_fd, int to_dirfd, const struct extract_limits *limits, const struct extract_filter *filter,
+                     struct extract_counts *ret, struct err *err)
+{
+    return extract(archive_fd, NULL, 0, to_dirfd, limits, filter, ret, err);
 }

@@ -4,6 +4,7 @@ import filecmp
 import io
 import os
 import stat
+import subprocess
 import tarfile
 
 
@@ -140,3 +141,133 @@ def test_a_name_of_ones_own_is_taken_once(cli):
 def test_nothing_is_made_of_a_directory_that_is_not_there(cli):
     assert "'/no/such': No such file or directory" in cli.run("codebase", "create", "empty", "/no/such", code=125).err
     assert "empty" not in cli.say("codebase", "ls")
+
+
+# ---- what git would run ----
+
+GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org",
+       "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org", "PATH": os.environ["PATH"], "LC_ALL": "C"}
+
+
+def git(place, *args, check=True):
+    done = subprocess.run(["git", *args], cwd=place, env=GIT, capture_output=True, text=True, check=False, timeout=60)
+    assert not check or done.returncode == 0, (args, done.stderr)
+    return done.stdout
+
+
+def arm(place, mark):
+    """A repository in which whatever is called leaves a mark."""
+    trap = f"touch {mark}; true"
+    git(place, "init", "-q", "-b", "main")
+    git(place, "add", "-A")
+    git(place, "commit", "-q", "-m", "first")
+    for hook in ("pre-commit", "post-index-change", "post-checkout", "commit-msg"):
+        (place / ".git/hooks" / hook).write_text(f"#!/bin/sh\n{trap}\n")
+        (place / ".git/hooks" / hook).chmod(0o755)
+    with open(place / ".git/config", "a", encoding="utf-8") as config:
+        config.write(f"""[core] pager = {trap}
+[Core]
+\tfsmonitor = "{trap}; echo"
+\tHooksPath = .git/hooks
+\tsshCommand = {trap} \\
+  more
+[remote "origin"]
+\turl = https://example.org/x.git
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+\tuploadpack = {trap}
+[remote "evil"]
+\turl = ext::sh -c {mark}
+[filter "x"]
+\tclean = {trap}
+[alias]
+\tst = !{trap}
+[include]
+\tpath = ../more
+[includeIf "gitdir:/"]
+\tpath = ../more
+[user]
+\tname = Somebody
+\temail = "a@b\\n[core] fsmonitor=x"
+[unheard]
+\tof = {trap}
+""")
+    (place / ".git/config.worktree").write_text(f"[core]\n\tfsmonitor = {trap}\n")
+    (place / ".git/info/attributes").write_text("* filter=x\n")
+    (place / ".git/logs/link").symlink_to("../../more")
+    (place / ".git/objects/info/alternates").write_text("/etc\n")
+    (place / "more").write_text(f"[core]\n\tfsmonitor = {trap}\n")
+
+
+def test_a_tree_comes_without_what_git_would_run(cli, tmp_path):
+    top, mark = tmp_path / "top", tmp_path / "ran"
+    (top / "sub").mkdir(parents=True)
+    (top / "a").write_text("a\n")
+    (top / "sub/b").write_text("b\n")
+    arm(top / "sub", mark)
+    arm(top, mark)
+    (top / "linked").mkdir()
+    (top / "linked/.git").symlink_to("../sub/.git")
+    (top / "tree").mkdir()
+    (top / "tree/.git").write_text("gitdir: ../sub/.git\n")
+    (top / "bare").mkdir()
+    for name in ("objects", "refs"):
+        (top / "bare" / name).write_text("")
+        (top / "bare" / name).chmod(0o755)
+    (top / "bare/HEAD").write_text("ref: refs/heads/x\n")
+    (top / "bare/config").write_text(f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch {mark};\n")
+    (top / "out").symlink_to("/etc/passwd")
+    (top / "sub/up").symlink_to("../../x")
+    (top / "sub/in").symlink_to("../a")
+    codebase = cli.say("codebase", "create", f"armed-{tmp_path.name}", top)
+    try:
+        done = cli.run("codebase", "get", codebase, tmp_path / "got")
+        got = tmp_path / "got"
+        for word in (".git/hooks/", "fsmonitor", "--git-as-is", "links that lead out", "out", "sub/up"):
+            assert word in done.err, done.err
+        assert "sub/in" not in done.err.split("links that lead out", 1)[1]
+        for place in (got, got / "sub", got / "bare", got / "tree", got / "linked"):
+            for words in (["status"], ["diff"], ["log"], ["st"], ["fetch", "evil"], ["add", "-A"], ["commit", "-m", "x"]):
+                git(place, *words, check=False)
+        assert not mark.exists()
+        assert git(got, "log", "--format=%s").splitlines()[-1] == "first" and git(got / "sub", "show", "HEAD:b") == "b\n"
+        assert git(got, "config", "--get", "remote.origin.url") == "https://example.org/x.git\n"
+        assert git(got, "config", "--get", "user.name") == "Somebody\n"
+        kept = set(git(got, "config", "--local", "--name-only", "--list").split())
+        assert kept == {"core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "remote.origin.url", "remote.origin.fetch",
+                        "user.name"}
+        names = sorted(str(path.relative_to(got / "sub/.git")) for path in (got / "sub/.git").iterdir())
+        assert set(names) <= {"COMMIT_EDITMSG", "FETCH_HEAD", "HEAD", "config", "description", "index", "info", "logs", "objects", "refs"}
+        for name in ("bare/HEAD", "tree/.git", "linked/.git", ".git/info/attributes", ".git/objects/info/alternates", ".git/logs/link"):
+            assert not os.path.lexists(got / name)
+        assert os.readlink(got / "out") == "/etc/passwd" and (got / "bare/config").exists()
+
+        cli.run("cp", f"{codebase}:.git", tmp_path / "inner")
+        assert not (tmp_path / "inner/hooks").exists() and "fsmonitor" not in (tmp_path / "inner/config").read_text()
+        asis = cli.run("codebase", "get", "--git-as-is", codebase, tmp_path / "asis")
+        assert asis.err == ""
+        same_trees(top, tmp_path / "asis")
+        assert "usage" not in asis.out and "--git-as-is" in cli.run("codebase", "put", "--git-as-is", codebase, tmp_path / "ran", code=2).err
+    finally:
+        cli.run("codebase", "rm", codebase)
+
+
+def test_a_repository_that_comes_in_two_parts(cli, tmp_path):
+    """What is there from before counts: a HEAD that was harmless has nothing put beside it that would make it one."""
+    top, got = tmp_path / "top", tmp_path / "got"
+    (top / "d").mkdir(parents=True)
+    (top / "d/HEAD").write_text("ref: refs/heads/x\n")
+    (top / "d/config").write_text("[core]\n\tfsmonitor = evil\n")
+    codebase = cli.say("codebase", "create", f"parts-{tmp_path.name}", top)
+    try:
+        assert cli.run("codebase", "get", codebase, got).err == ""
+        cli.run("codebase", "del", codebase, "d/HEAD")
+        (tmp_path / "more/objects/x").mkdir(parents=True)
+        (tmp_path / "more/refs").mkdir()
+        (tmp_path / "more/objects/x/y").write_text("")
+        (tmp_path / "more/refs/z").write_text("")
+        cli.run("codebase", "put", codebase, tmp_path / "more", "d/")
+        done = cli.run("codebase", "get", codebase, got)
+        assert "d/objects/x/y" in done.err and "d/refs/z" in done.err
+        assert not (got / "d/objects").exists() and not (got / "d/refs").exists()
+    finally:
+        cli.run("codebase", "rm", codebase)

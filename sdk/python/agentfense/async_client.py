@@ -261,7 +261,10 @@ class AsyncSandboxClient:
         return await self._transport.run(calls.download_file(codebase_id, file_path, version))
 
     async def download_archive(self, codebase_id: str, path: str = "") -> bytes:
-        """A tar archive of the codebase, or of what is beneath a path."""
+        """A tar archive of the codebase, or of what is beneath a path, as it is.
+
+        An agent may have written to its ``.git`` too: ``agentfense codebase get`` leaves out what git would run there.
+        """
         return await self._transport.run(calls.download_archive(codebase_id, path))
 
     async def list_files(self, codebase_id: str, path: str = "", recursive: bool = False) -> List[FileInfo]:
