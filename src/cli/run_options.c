@@ -31,7 +31,8 @@ const char run_options_help[] =
     "  --cpus N               most processors it may use (0.5, 2)\n"
     "  --cpu-shares N         its weight against others; 1024 is the default of a process\n"
     "  --pids N               most processes at once (default 1024)\n"
-    "  --disk SIZE            most bytes of changes\n"
+    "  --disk SIZE            most bytes of changes (default 64G, or half of the file system)\n"
+    "  --files N              most files and directories among the changes (default 1000000, less with --disk or -m)\n"
     "  --mount SRC:DST[:ro]   show a file or directory of the host too; may be given again\n"
     "  --net none|host        network: none (default), or that of the host; in a container also bridge\n"
     "  --runtime bwrap|docker confined by bubblewrap (default), or in a container of the Docker engine\n"
@@ -57,6 +58,7 @@ enum {
     OPT_CPU_SHARES,
     OPT_PIDS,
     OPT_DISK,
+    OPT_FILES,
     OPT_MOUNT,
     OPT_NET,
     OPT_DRIVER,
@@ -79,6 +81,7 @@ static const struct option long_options[] = {
     { "cpu-shares", required_argument, NULL, OPT_CPU_SHARES },
     { "pids", required_argument, NULL, OPT_PIDS },
     { "disk", required_argument, NULL, OPT_DISK },
+    { "files", required_argument, NULL, OPT_FILES },
     { "mount", required_argument, NULL, OPT_MOUNT },
     { "net", required_argument, NULL, OPT_NET },
     { "runtime", required_argument, NULL, OPT_RUNTIME },
@@ -237,6 +240,12 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
         return parse_count("pids", arg, 1, 4194304, &spec->pids, err);
     case OPT_DISK:
         return parse_bytes("disk", arg, &spec->quota_bytes, err);
+    case OPT_FILES: {
+        uint32_t files = 0;
+        int r = parse_count("files", arg, 1, UINT32_MAX, &files, err);
+        spec->quota_inodes = files;
+        return r;
+    }
     case OPT_MOUNT:
         return parse_mount(spec, arg, err);
     case OPT_NET:

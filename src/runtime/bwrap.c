@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "runtime/bwrap_args.h"
 #include "runtime/stage.h"
@@ -80,22 +81,35 @@ static bool nproc_counts_per_namespace(void)
            (major > 5 || (major == 5 && minor >= 14));
 }
 
+/* A limit that nobody asked for is none where it cannot be held: then 'agentfense doctor' says so. */
+static bool take_default_memory(struct bwrap_runtime *self, struct runtime_limits *limits)
+{
+    struct err err = ERR_NONE;
+
+    if (!limits->memory_default_bytes || (!self->tree && cgroup_tree_new(NULL, &self->tree, &err) < 0) ||
+        !cgroup_tree_find(self->tree, CGROUP_MEMORY, NULL))
+        return false;
+    limits->memory_bytes = limits->memory_default_bytes;
+    return true;
+}
+
 /* Being moved into a cgroup costs a start up to 10 ms. So one is made when a limit needs it, and pids alone need it only when
  * somebody asked for a number, which should then also be seen as an event, or when the kernel has nothing better. */
 static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *spec, struct runtime_process *process,
                        struct err *err)
 {
-    const struct runtime_limits *limits = &spec->limits;
+    struct runtime_limits *limits = &process->limits;
+    bool is_default = !limits->memory_bytes && take_default_memory(self, limits);
     bool others = spec->own_cgroup || limits->memory_bytes || limits->cpu_quota_us || limits->cpu_shares;
     bool by_rlimit = nproc_counts_per_namespace();
-    bool wants_pids = others || limits->pids || !by_rlimit;
+    bool wants_pids = others || spec->limits.pids || !by_rlimit;
     bool pids_here;
     int r = wants_pids && !self->tree ? cgroup_tree_new(NULL, &self->tree, err) : 0;
 
     if (r < 0)
         return r;
     pids_here = wants_pids && cgroup_tree_find(self->tree, CGROUP_PIDS, NULL);
-    if (!pids_here && !by_rlimit && limits->pids)
+    if (!pids_here && !by_rlimit && spec->limits.pids)
         return err_set(
             err, ERR_FAILED_PRECONDITION, -ENOTSUP,
             "a pids limit cannot be enforced here: there is no pids cgroup for us, and before Linux 5.14 no other way");
@@ -104,6 +118,13 @@ static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *sp
     if (!others && !pids_here)
         return 0;
     r = cgroup_new(self->tree, spec->id, limits, pids_here ? runtime_spec_pids(spec) : 0, &process->cgroup, err);
+    if (r < 0 && is_default) {
+        /* Nobody asked for it: what remains of the limits is tried. */
+        log_warn("the default limit of memory cannot be enforced", LOG_STR("reason", err->text));
+        limits->memory_bytes = limits->memory_default_bytes = 0;
+        *err = ERR_NONE;
+        return make_cgroup(self, spec, process, err);
+    }
     return r < 0 ? r : cgroup_watch_new(process->cgroup, &process->watch, err);
 }
 

@@ -245,7 +245,9 @@ void doctor_check_cgroup(const struct doctor_view *view)
     if (has.len && !lacks.len)
         doctor_report(view, "cgroups", DOCTOR_USEFUL, DOCTOR_OK, found.data, NULL, NULL);
     else
-        doctor_report(view, "cgroups", DOCTOR_USEFUL, has.len ? DOCTOR_DEGRADED : DOCTOR_MISSING, found.data,
-                      "a sandbox that asks for such a limit is refused (pids are limited all the same, by RLIMIT_NPROC)",
-                      "run as root, or in a cgroup that is yours: 'systemd-run --user --scope -p Delegate=yes agentfense ...'");
+        doctor_report(
+            view, "cgroups", DOCTOR_USEFUL, has.len ? DOCTOR_DEGRADED : DOCTOR_MISSING, found.data,
+            "a sandbox that asks for such a limit is refused, and the default limit of memory does not hold (pids are "
+            "limited all the same, by RLIMIT_NPROC)",
+            "run as root, or in a cgroup that is yours: 'systemd-run --user --scope -p Delegate=yes agentfense ...'");
 }

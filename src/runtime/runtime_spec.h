@@ -47,7 +47,9 @@ struct runtime_limits {
     uint64_t memory_bytes;
     uint32_t cpu_quota_us; /* of each RUNTIME_CPU_PERIOD_US: 150000 is one and a half processors */
     uint32_t cpu_shares;   /* 2 to 262144, where 1024 is an ordinary process group */
-    uint32_t pids;         /* 0: RUNTIME_PIDS_DEFAULT, by whatever means there are */
+    uint64_t
+        memory_default_bytes; /* holds where memory_bytes is 0 and there is a cgroup for it; else there is no limit of memory */
+    uint32_t pids;            /* 0: RUNTIME_PIDS_DEFAULT, by whatever means there are */
 };
 
 /* What only a container has. */

@@ -21,6 +21,7 @@
 #include "supervisor/file_ops.h"
 #include "supervisor/holding.h"
 #include "supervisor/keeper.h"
+#include "supervisor/limit_default.h"
 #include "supervisor/plain.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
@@ -238,6 +239,7 @@ static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mount
     ret->gid = sandbox->identity.gid;
     ret->limits = (struct runtime_limits){
         .memory_bytes = spec->memory_bytes,
+        .memory_default_bytes = limit_default_memory(),
         .cpu_quota_us = spec->cpu_quota_us,
         .cpu_shares = spec->cpu_shares,
         .pids = spec->pids,
@@ -297,8 +299,7 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct boot_f
     spec.init_socket = init_socket;
     spec.await_workspace = boot_fence_await;
     spec.cookie = fence;
-    if (!spec.container &&
-        (spec.limits.memory_bytes || spec.limits.cpu_quota_us || spec.limits.cpu_shares || spec.limits.pids || spec.own_cgroup))
+    if (!spec.container)
         remove_old_cgroup(sandbox);
     r = runtime_start(sandbox->runtime, &spec, &sandbox->process, err);
     if (r < 0 && spec.uid != geteuid() && strstr(err->text, "changing the user"))

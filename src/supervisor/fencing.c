@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "policy/rule.h"
+#include "supervisor/limit_default.h"
 
 #define MAILBOX_MAX 256
 
@@ -252,8 +253,8 @@ static int make_fence(struct fencing *fencing, const struct fencing_config *conf
         .rules = rules,
         .uid = config->uid,
         .gid = config->gid,
-        .quota_bytes = spec->quota_bytes,
-        .quota_inodes = spec->quota_inodes,
+        .quota_bytes = spec->quota_bytes ? spec->quota_bytes : limit_default_disk(config->dir_path),
+        .quota_inodes = spec->quota_inodes ? spec->quota_inodes : limit_default_files(spec->quota_bytes, spec->memory_bytes),
         .is_live = spec->is_live,
         .hands_over = spec->codebase_path && spec->codebase_path[0] != '\0',
         .on_denial = on_denial,

@@ -3,10 +3,11 @@ owner."""
 
 import json
 import os
+import pathlib
 import subprocess
 
 import pytest
-
+import run_host
 from run_host import IS_LONG
 
 ALL = ["--rule", "/**=write"]
@@ -154,3 +155,56 @@ for more in (size + 1, 1 << 20):
 """
     result = host.run("-q", "--rm", *ALL, command=["python3", "-c", code])
     assert (result.code, result.out) == (0, b"refused\nrefused\n"), result
+
+
+# What no limit of bytes shows: empty files, and the memory that the supervisor needs for each.
+
+MAKE_FILES = """
+import os, sys
+made = 0
+try:
+    for made in range(int(sys.argv[1])):
+        os.mknod(f"empty{made}")
+except OSError as e:
+    print(made, e.errno == 28)
+print(os.statvfs(".").f_files, os.statvfs(".").f_blocks * os.statvfs(".").f_frsize)
+"""
+
+
+def make_files(host, count, *options):
+    result = host.run("-q", "--rm", *options, *ALL, command=["python3", "-c", MAKE_FILES, str(count)])
+    assert result.code == 0, result
+    return result.out.decode().split()
+
+
+def test_empty_files_without_end(host):
+    """A disk limit is one of files, too; so is one of memory, for the supervisor remembers each. Without any there is a default."""
+    assert make_files(host, 1000, "--files", "300") == ["300", "True", "300", str(make_files(host, 0)[1])]
+    assert make_files(host, 0, "--disk", "100M") == ["16384", str(100 << 20)]
+    assert make_files(host, 0, "--disk", "1G")[0] == "131072"
+    files, disk = map(int, make_files(host, 0))
+    assert files == 1000000 and 0 < disk <= 64 << 30
+    if IS_LONG:
+        assert make_files(host, 120000, "--disk", "100M")[:2] == ["16384", "True"]
+
+
+def test_memory_has_a_default_limit(host):
+    """Where a cgroup can hold it; otherwise doctor says that it does not hold, and nothing is refused."""
+    if host.run("-q", "--rm", "-m", "256M", *ALL, command=["true"]).code != 0:
+        assert host.run("-q", "--rm", *ALL, command=["true"]).code == 0
+        assert "the default limit of memory does not hold" in host.call("doctor").out.decode()
+        return
+    process = host.start("-q", "--name", "defaults", *ALL, command="echo started; read _")
+    try:
+        assert process.stdout.readline() == b"started\n"
+        limits = [int(path.read_text()) for group in run_host.cgroups_of("defaults")
+                  for path in (pathlib.Path(group) / name for name in ("memory.max", "memory.limit_in_bytes")) if path.exists()]
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+        assert limits and all(total // 2 < limit < total for limit in limits), limits
+    finally:
+        process.stdin.close()
+        process.wait(60)
+        process.stdout.close()
+        process.stderr.close()
+        for name in host.names():
+            host.call("discard", name)
