@@ -66,6 +66,8 @@ struct config {
     char *commit_template, *commit_author;
 
     int64_t events_age_ns;
+    bool redact;
+    char *redact_names, *redact_patterns_path;
 
     char *log_level, *log_format;
 

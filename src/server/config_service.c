@@ -62,5 +62,8 @@ struct service_options config_service(const struct config *config)
         .allows_no_verify = config->allow_no_verify,
         .commit_template = config->commit_template,
         .commit_author = config->commit_author,
+        .keeps_secrets = !config->redact,
+        .redact_names = config->redact_names,
+        .redact_patterns_path = config->redact_patterns_path,
     };
 }

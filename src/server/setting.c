@@ -118,6 +118,12 @@ const struct setting settings[] = {
     { "workspace.commit_author", SETTING_TEXT, AT(commit_author), "agent", NULL, "agent reviewer coauthored",
       "who a commit is by: the sandbox's owner, who approves, or both" },
     { "audit.retention", SETTING_SPAN, AT(events_age_ns), "2160h", NULL, NULL, "how long events are kept" },
+    { "audit.redact", SETTING_BOOL, AT(redact), "true", NULL, NULL,
+      "whether secrets that commands show (--token X, PASSWORD=x, Authorization: x ...) are taken out of events and log" },
+    { "audit.redact_names", SETTING_TEXT, AT(redact_names), "", NULL, NULL,
+      "more names of options, variables, keys and headers whose values are secrets, with commas between" },
+    { "audit.redact_patterns", SETTING_TEXT, AT(redact_patterns_path), "", NULL, NULL,
+      "file of extended regular expressions, one in a line: what they match, or their first group, is taken out; empty: none" },
     { "logging.level", SETTING_TEXT, AT(log_level), "info", NULL, "debug info warn error", "what is logged" },
     { "logging.format", SETTING_TEXT, AT(log_format), "text", NULL, "text json", "and how" },
 };

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/redaction.h"
 #include "service/service_int.h"
 #include "store/event_row.h"
 
@@ -99,6 +100,7 @@ void events_add(struct service *service, const struct event *event)
     struct recorder *recorder = service->recorder;
     struct event_row row;
 
+    redaction_json(service->redaction, event->payload);
     fill_row(service, event, &row);
     log_one(&row, event->payload);
     json_decref(event->payload);

@@ -2,6 +2,8 @@
  * What happened, for those who have to know later: into the log at once, into the store soon (in batches, by a thread of its own, so
  * that no command waits for the disk), from where it can be asked for.
  *
+ * Secrets that the texts of a payload show are taken out first (redaction.h): they are neither logged nor stored.
+ *
  * A full line of waiting events makes whoever adds one wait, but for refusals, which are dropped and counted.
  */
 #pragma once

@@ -17,6 +17,7 @@
 #include "service/hook_box.h"
 #include "service/janitor.h"
 #include "service/recovery.h"
+#include "service/redaction.h"
 #include "service/service_int.h"
 #include "service/watch.h"
 #include "service/workspace_int.h"
@@ -39,6 +40,8 @@ static void copy_options(struct service_options *to, const struct service_option
     to->hooks_path = xdup(from->hooks_path ? from->hooks_path : "");
     to->commit_template = xdup(from->commit_template ? from->commit_template : "");
     to->commit_author = xdup(from->commit_author ? from->commit_author : "agent");
+    to->redact_names = xdup(from->redact_names ? from->redact_names : "");
+    to->redact_patterns_path = xdup(from->redact_patterns_path ? from->redact_patterns_path : "");
 }
 
 /* A server that was meant to have hooks does not start without them. */
@@ -133,6 +136,8 @@ int service_new(const struct service_options *options, struct service **ret, str
     pthread_mutex_init(&service->workspace_drivers.lock, NULL);
     copy_options(&service->options, options);
     r = load_hooks(service, err);
+    if (r == 0 && !service->options.keeps_secrets)
+        r = redaction_new(service->options.redact_names, service->options.redact_patterns_path, &service->redaction, err);
     if (r < 0)
         return r;
     service->workspace_totals.started_ns = clock_now_ns();
@@ -156,6 +161,8 @@ static void free_options(struct service_options *options)
     free((char *) options->hooks_path);
     free((char *) options->commit_template);
     free((char *) options->commit_author);
+    free((char *) options->redact_names);
+    free((char *) options->redact_patterns_path);
 }
 
 struct service_options *service_dup_options(const struct service *service)
@@ -190,6 +197,7 @@ void service_free(struct service *service)
     free(service->host_id);
     free_options(&service->options);
     hook_list_done(&service->hooks);
+    redaction_free(service->redaction);
     free(service);
 }
 

@@ -56,6 +56,8 @@ struct service_options {
     bool allows_no_verify;       /* approvals without hooks, also by those who are no administrators */
     const char *commit_template; /* of messages; "": the usual one */
     const char *commit_author;   /* "agent", "reviewer", "coauthored" */
+    bool keeps_secrets;          /* in events; otherwise see redaction.h, which these two are for */
+    const char *redact_names, *redact_patterns_path;
 };
 
 /* Opens store and directories, adopts the sandboxes that still run, finishes what was begun, and starts what goes on by itself

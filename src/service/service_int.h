@@ -34,8 +34,9 @@ struct service {
     struct watch_thread *watch;      /* watch.c */
     struct janitor *_Atomic janitor; /* janitor.c */
     struct workspace_totals workspace_totals;
-    struct hook_list hooks; /* of the server; never changed */
-    int64_t prunes_at_ns;   /* monotonic clock; the janitor's */
+    struct hook_list hooks;      /* of the server; never changed */
+    struct redaction *redaction; /* owned; never changed; NULL: events keep all */
+    int64_t prunes_at_ns;        /* monotonic clock; the janitor's */
     struct workspace_drivers workspace_drivers;
     _Atomic bool is_unsure;     /* something could not be written or asked: the janitor looks again soon; see janitor_doubt() */
     _Atomic int64_t ends_at_ns; /* monotonic clock: from then on who is cancelled is so because we end; 0: we do not */
