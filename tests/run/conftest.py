@@ -21,6 +21,7 @@ import engine  # noqa: E402
 # Whoever runs the tests in the background has had these ignored, and what ignores a signal is told nothing of it.
 for ignored in (signal.SIGQUIT, signal.SIGHUP):
     signal.signal(ignored, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
