@@ -40,7 +40,7 @@ static const struct ws_route routes[] = {
       .keys = ws_decide_keys },
     { "POST", ONE "/stop", ws_stop, .summary = "Stops a sandbox; its changes stay.", .flags = WS_BODY, .keys = ws_step_keys },
     { "POST", ONE "/start", ws_start, .summary = "Starts a stopped sandbox.", .flags = WS_BODY, .keys = ws_step_keys },
-    { "GET", ONE "/workspace", ws_workspace, .summary = "Tells where a sandbox is mounted." },
+    { "GET", ONE "/workspace", ws_workspace, .summary = "Tells which directory of the host has a sandbox's files." },
     { "GET", ONE "/audit", ws_audit_one, .summary = "What happened to a sandbox, the newest first." },
     { "POST", V1 "/gc", ws_gc, .summary = "Collects sandboxes that nobody needs.", .flags = WS_BODY, .keys = ws_gc_keys },
     { "POST", V1 "/gc/preview", ws_gc_preview, .summary = "Tells what would be collected.", .flags = WS_BODY,

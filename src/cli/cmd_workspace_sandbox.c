@@ -192,7 +192,8 @@ static int workspace(int argc, char **argv)
 {
     static const struct api_verb verb = {
         .name = "workspace",
-        .help = "usage: workspace-sandbox workspace ID\n\nPrints where a sandbox is mounted.\n\n" API_OPTIONS_HELP,
+        .help = "usage: workspace-sandbox workspace ID\n\nPrints the directory of the host that has the sandbox's files, if "
+                "there is one.\n\n" API_OPTIONS_HELP,
         .options = no_options,
         .words_min = 1,
         .words_max = 1,
