@@ -110,7 +110,7 @@ static char *resolve_missing(const char *path)
     return xprintf("%s%s", strcmp(above, "/") == 0 ? "" : above, path + strlen(part));
 }
 
-/* The same for whoever must not learn what is outside of a directory: what leads out of it stays as it is. */
+/* The same for whoever must not learn what is outside of a directory: "/" for what leads out of it. */
 static char *resolve_in(const struct root_dir *root, const char *path)
 {
     autofree char *part = xdup(path);
