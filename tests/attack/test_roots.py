@@ -81,7 +81,7 @@ class Holder:
 
     def remove(self):
         for one in self.http("GET", BASE)[1]["sandboxes"]:
-            self.http("DELETE", f"{BASE}/{one['id']}")
+            self.http("DELETE", f"{BASE}/{one['id']}?purge=true")
         shutil.rmtree(self.top, ignore_errors=True)
 
 
@@ -114,7 +114,7 @@ def attempt(holder, driver):
         assert CANARY not in done["stdout"], "the sandbox is over a directory outside of the token's roots"
         assert done["stdout"] == "mine\n", done
     finally:
-        holder.http("DELETE", box)
+        holder.http("DELETE", box + "?purge=true")
     return status
 
 
