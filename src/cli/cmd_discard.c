@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cli/local_verb.h"
 #include "cli/output.h"
@@ -9,15 +11,26 @@
 #include "cli/workspace_help.h"
 #include "review/approve.h"
 #include "service/home.h"
+#include "wire/ctl_client.h"
 
 static const char help[] =
-    DISCARD_HELP "The directories stay as they are. A sandbox of 'agentfense run' that runs is refused.\n"
+    DISCARD_HELP "The directories stay as they are. A sandbox of 'agentfense run' that runs is refused without --stop.\n"
                  "\n"
                  "  --json                 JSON on standard output\n"
                  "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                  "  -h, --help             this text\n";
 
-static const struct option long_options[] = { LOCAL_LONG_OPTIONS };
+enum { OPT_STOP = 1 };
+
+static const struct option long_options[] = { { "stop", no_argument, NULL, OPT_STOP }, LOCAL_LONG_OPTIONS };
+
+#define STOP_GRACE_MS 2000 /* for its commands */
+#define STOP_WAIT_MS 30000 /* for all of it */
+#define STOP_LOOK_NS 20000000L
+
+struct discard_options {
+    bool stops;
+};
 
 /* An apply that was killed is finished or taken back first: nobody could later. Who holds the lock is told by who removes. */
 static int clean_up(const struct home *home, const char *name, int dir_fd, struct err *err)
@@ -26,6 +39,33 @@ static int clean_up(const struct home *home, const char *name, int dir_fd, struc
     autofd int lock = -1;
 
     return home_lock(dir_fd, &lock) < 0 ? 0 : approve_tidy(delta_path, err);
+}
+
+/* Asks its supervisor to end, and waits until it has. One that is not running any more is fine. */
+static int stop(const char *name, int dir_fd, struct err *err)
+{
+    const struct ctl_request request = { .type = CTL_REQUEST_STOP, .tag = 1, .stop = { .grace_ms = STOP_GRACE_MS } };
+    int64_t until_ns = clock_now_ns() + STOP_WAIT_MS * CLOCK_NS_PER_MS;
+    char payload[CTL_PROTO_SMALL_MAX];
+    struct frame frame;
+    autofd int fd = -1;
+    int r = ctl_client_connect(dir_fd, &fd, err);
+
+    if (r == -ENOENT || r == -ECONNREFUSED)
+        *err = ERR_NONE; /* it has ended, or begins to: the lock tells */
+    else if (r == 0)
+        r = ctl_request_encode(&request, payload, sizeof(payload), &frame);
+    if (r == 0)
+        r = ctl_client_send(fd, &frame, STOP_WAIT_MS, err);
+    if (r < 0 && r != -ENOENT && r != -ECONNREFUSED)
+        return err_wrap(err, r, "stopping sandbox '%s'", name);
+    while (home_is_running(dir_fd)) {
+        if (clock_now_ns() > until_ns)
+            return err_set(err, ERR_DEADLINE_EXCEEDED, -ETIMEDOUT, "sandbox '%s' was asked to stop, and is still running",
+                           name);
+        nanosleep(&(struct timespec){ .tv_nsec = STOP_LOOK_NS }, NULL);
+    }
+    return 0;
 }
 
 /* It may be a workspace, of which this verb without paths is not. */
@@ -40,7 +80,7 @@ static int refuse(const char *wanted, int r, struct err *err)
 }
 
 /* Its spec is not read: a damaged sandbox can be discarded too. */
-static int discard_one(struct home *home, const char *wanted, char ret_name[SANDBOX_NAME_MAX], struct err *err)
+static int discard_one(struct home *home, const char *wanted, bool stops, char ret_name[SANDBOX_NAME_MAX], struct err *err)
 {
     autofd int dir_fd = -1;
     int r = home_find(home, wanted, ret_name, &dir_fd, err);
@@ -51,20 +91,28 @@ static int discard_one(struct home *home, const char *wanted, char ret_name[SAND
         return home_remove(home, ret_name, err);
     if (r < 0)
         return r;
-    r = clean_up(home, ret_name, dir_fd, err);
+    if (!stops && home_is_running(dir_fd))
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                       "sandbox '%s' is running; 'agentfense discard --stop %s' ends what runs in it, and discards it",
+                       ret_name, ret_name);
+    if (stops)
+        r = stop(ret_name, dir_fd, err);
+    if (r == 0)
+        r = clean_up(home, ret_name, dir_fd, err);
     return r < 0 ? r : home_remove(home, ret_name, err);
 }
 
 /* All are tried. The first failure is the answer, each is told. */
 static int discard_all(struct home *home, const struct local_call *call)
 {
+    const struct discard_options *o = call->own;
     json_t *discarded = json_array();
     int code = EXIT_SUCCESS;
 
     for (int i = 0; i < call->word_count; i++) {
         char name[SANDBOX_NAME_MAX];
         struct err err = ERR_NONE;
-        if (discard_one(home, call->words[i], name, &err) < 0) {
+        if (discard_one(home, call->words[i], o->stops, name, &err) < 0) {
             int failed = output_error("discard", &err);
             code = code ? code : failed;
             continue;
@@ -90,6 +138,15 @@ static int run_discard(const struct local_call *call, struct err *err)
     return r < 0 ? r : discard_all(&home, call);
 }
 
+static int take(void *own, int option, struct err *err)
+{
+    struct discard_options *o = own;
+
+    (void) err;
+    o->stops |= option == OPT_STOP;
+    return 0;
+}
+
 static int run(int argc, char **argv)
 {
     static const struct local_verb verb = {
@@ -100,10 +157,12 @@ static int run(int argc, char **argv)
         .words_min = 1,
         .words_max = -1,
         .wanted = LOCAL_SANDBOX_WANTED,
+        .take = take,
         .run = run_discard,
     };
+    struct discard_options own = { 0 };
 
-    return local_verb_run(&verb, NULL, argc, argv);
+    return local_verb_run(&verb, &own, argc, argv);
 }
 
 const struct verb verb_discard = {

@@ -48,7 +48,9 @@ int pick_lock(const struct pick *pick, int *ret_lock_fd, struct err *err)
     int r = home_lock(pick->dir_fd, ret_lock_fd);
 
     if (r == -EBUSY)
-        return err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox '%s' is running; stop it first", pick->name);
+        return err_set(err, ERR_FAILED_PRECONDITION, r,
+                       "sandbox '%s' is running; wait for its command, or end it. 'agentfense discard --stop %s' gives it up",
+                       pick->name, pick->name);
     return r < 0 ? err_errno(err, r, "locking sandbox '%s'", pick->name) : 0;
 }
 

@@ -74,4 +74,6 @@
     "each\n"                                                                                                                   \
     "PATH out of it; the agent sees the project's files there again.\n"                                                        \
     "\n"                                                                                                                       \
-    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"
+    "  --stop                 end what runs in a sandbox of 'agentfense run'; a workspace may be stopped for this and "        \
+    "started\n"                                                                                                                \
+    "                         again, where its driver needs that\n"

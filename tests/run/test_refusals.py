@@ -203,3 +203,28 @@ def test_where_user_namespaces_are_forbidden(user):
     assert done.returncode == 125
     assert done.stderr.startswith(b"agentfense run: ") and done.stderr.count(b"\n") == 1, done
     assert user.names() == []
+
+
+# ---- one that runs ----
+
+
+def test_one_that_runs_is_discarded_when_it_is_said_how(host):
+    """The refusal names the way, and the way works: also for a command that does not want to end."""
+    running = host.start("--name", "busy", "--rule", "/**=write", command="echo x > new; trap '' TERM; echo ready; while :; do sleep 1; done")
+    try:
+        assert running.stdout.readline() == b"ready\n"
+        refused = host.call("discard", "busy")
+        assert refused.code == 125 and "'agentfense discard --stop busy'" in refused.err, refused
+        for verb in ("approve", "apply"):
+            assert "agentfense discard --stop busy" in host.call(verb, "busy").err
+        assert "busy" in host.names() and running.poll() is None
+        done = host.call("discard", "--stop", "busy")
+        assert (done.code, done.out) == (0, b"discarded busy\n"), done
+        assert running.wait(60) != 0 and "busy" not in host.names() and not (host.base / "new").exists()
+    finally:
+        running.kill()
+        running.communicate()
+    assert host.settle() == []
+    # One that does not run is discarded likewise.
+    assert host.run("-q", "--name", "idle", "--rule", "/**=write", command="echo x > new").code == 0
+    assert host.call("discard", "--stop", "idle").code == 0 and "idle" not in host.names()
