@@ -35,6 +35,8 @@ static void add_head(struct making *m, const struct side *old, const struct side
 {
     struct buf *out = &m->out.text;
 
+    if (m->is_exact) /* within a change git would not skip it */
+        diff_text_add_finer_mode(out, old->mode, new->mode);
     buf_add_str(out, "diff --git ");
     diff_text_add_name(out, "a/", m->edit->path);
     buf_add_char(out, ' ');
@@ -46,8 +48,8 @@ static void add_head(struct making *m, const struct side *old, const struct side
         buf_addf(out, "deleted file mode %s\n", diff_text_mode(old->mode));
     else if (strcmp(diff_text_mode(old->mode), diff_text_mode(new->mode)) != 0)
         buf_addf(out, "old mode %s\nnew mode %s\n", diff_text_mode(old->mode), diff_text_mode(new->mode));
-    else if (((old->mode ^ new->mode) & 0777) && !m->is_exact) /* finer than git tells, and nothing it would take */
-        buf_addf(out, "# mode %04o, was %04o\n", (unsigned) new->mode & 0777, (unsigned) old->mode & 0777);
+    else if (!m->is_exact)
+        diff_text_add_finer_mode(out, old->mode, new->mode);
 }
 
 static void add_names(struct making *m, const struct side *old, const struct side *new, const char *before_old,
@@ -110,6 +112,8 @@ static void compare_modes(struct making *m, const struct side *old, const struct
 {
     if (!m->is_exact || strcmp(diff_text_mode(old->mode), diff_text_mode(new->mode)) != 0)
         add_head(m, old, new);
+    else
+        diff_text_add_finer_mode(&m->out.text, old->mode, new->mode);
 }
 
 static int failed(const struct edit *edit, int r, struct err *err)

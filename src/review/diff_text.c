@@ -60,6 +60,13 @@ void diff_text_add_safe(struct buf *out, const char *s, size_t len)
     }
 }
 
+void diff_text_add_finer_mode(struct buf *out, mode_t old_mode, mode_t new_mode)
+{
+    if (S_ISREG(old_mode) && S_ISREG(new_mode) && ((old_mode ^ new_mode) & 0777) &&
+        strcmp(diff_text_mode(old_mode), diff_text_mode(new_mode)) == 0)
+        buf_addf(out, "# mode %04o, was %04o\n", (unsigned) new_mode & 0777, (unsigned) old_mode & 0777);
+}
+
 const char *diff_text_mode(mode_t mode)
 {
     if (S_ISLNK(mode))

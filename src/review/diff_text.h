@@ -14,3 +14,6 @@ void diff_text_add_safe(struct buf *out, const char *s, size_t len);
 
 /* Git knows three modes of files. */
 const char *diff_text_mode(mode_t mode);
+
+/* "# mode 0600, was 0644", a line, if they differ in what git does not know. */
+void diff_text_add_finer_mode(struct buf *out, mode_t old_mode, mode_t new_mode);

@@ -191,6 +191,23 @@ static int is_as_it_was_copied(const struct edit_list *list, const char *path, c
     return memcmp(hash, page->hash, sizeof(hash)) == 0;
 }
 
+mode_t edit_new_mode(mode_t mode)
+{
+    mode_t most = S_ISDIR(mode) || (mode & 0111) ? 0755 : 0644;
+
+    return S_ISREG(mode) || S_ISDIR(mode) ? (mode & S_IFMT) | (most & (mode | 0700)) : mode;
+}
+
+/* What was new when it was approved has got less than the agent gave it, and that is no move. */
+bool edit_mode_has_moved(const struct edit *edit, mode_t ground, mode_t project)
+{
+    mode_t landed = edit_new_mode(S_IFREG | (ground & 0777));
+
+    if (!S_ISREG(edit->now) || !S_ISREG(project) || !((edit->now ^ project) & 0777) || !((ground ^ project) & 0777))
+        return false;
+    return !(ground & 0777 & ~landed) || (project & 0777 & ~landed) || ((project ^ landed) & 0700);
+}
+
 /* Takes out what is the base's doing, not the agent's. 0 when nothing is left. */
 static int is_the_agents(const struct edit_list *list, struct edit *edit)
 {
@@ -227,6 +244,11 @@ static int take_present(struct edit_list *list, const struct change *change)
         return r;
     if (r == 0)
         edit.was = (struct stat){ 0 };
+    /* A diff shows no modes of directories. */
+    if (S_ISDIR(edit.was.st_mode) && S_ISDIR(edit.now))
+        return 0;
+    if ((edit.was.st_mode ^ edit.now) & S_IFMT)
+        edit.now = edit_new_mode(edit.now);
     r = S_ISDIR(edit.was.st_mode) && !S_ISDIR(edit.now) ? expand(list, change->path) : 0;
     if (r < 0)
         return r;

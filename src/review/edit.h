@@ -5,6 +5,8 @@
  *  - A deleted directory is told together with every file deleted in it. A file in it that the agent never saw (a rule hid it, or it
  *    came later) is no deletion: it is counted in `unseen`, and stays.
  *  - Content or mode that only the base changed, under a copy the agent left as it was, is no change.
+ *  - A new file has the mode that git would give it, and a new directory that of any: what is shown says no more of them. A directory that stays
+ *    keeps its mode.
  *  - `.git` works inside a sandbox, but what happens there is not reviewed and not applied; it is counted. So are FIFOs and sockets,
  *    and directories that are nested too deep.
  */
@@ -55,6 +57,12 @@ void edit_list_done(struct edit_list *list);
 
 /* Such a path as `chosen` has it. */
 int edit_list_clean(const struct edit_list *list, const char *path, struct buf *out, struct err *err);
+
+/* Of a mode in a sandbox what a new file or directory gets of it: 0644 or 0755, or less where it was closed to the group or to others. */
+mode_t edit_new_mode(mode_t mode);
+
+/* Whether the project gave the file another mode since it had `ground`, and the agent yet another. */
+bool edit_mode_has_moved(const struct edit *edit, mode_t ground, mode_t project);
 
 /* Whether it is about a file or a link, before or after: about more than a directory. */
 bool edit_is_file(const struct edit *edit);

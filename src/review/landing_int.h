@@ -59,6 +59,7 @@ struct unit {
     struct stat staged;
     uid_t uid;
     gid_t gid;
+    mode_t mask; /* what of a mode is for those who can get there; for what is new */
     bool is_dir;
 };
 
@@ -83,6 +84,7 @@ struct landing {
     struct unit *units; /* owned */
     size_t unit_count, unit_cap;
     size_t kept_count;
+    mode_t umask; /* by landing_stage() */
     struct step_log log;
 };
 

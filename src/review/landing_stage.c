@@ -16,6 +16,8 @@
 #include "fence/xattr.h"
 #include "review/landing_int.h"
 
+#define STATUS_BYTES_MAX ((size_t) 64 << 10)
+
 char *landing_quote(const char *path)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -54,6 +56,31 @@ static int missing_from(int base_fd, const char *path, size_t *ret_len)
     return 0;
 }
 
+/* Ours, without changing it: others may make files meanwhile. */
+static mode_t read_umask(void)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autofd int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    const char *line =
+        fd >= 0 && fd_read_all(fd, STATUS_BYTES_MAX, &text) == 0 && text.len > 0 ? strstr(text.data, "\nUmask:") : NULL;
+
+    return line ? (mode_t) strtoul(line + strlen("\nUmask:"), NULL, 8) & 0777 : 022;
+}
+
+/* As the umask, so the directory: who may not enter it is given nothing in it. */
+static mode_t mask_in(const struct landing *l, mode_t directory)
+{
+    return (mode_t) (0700 | (directory & 0010 ? 0070 : 0) | (directory & 0001 ? 0007 : 0)) & ~l->umask;
+}
+
+/* What is replaced keeps its mode, or gets the one that was shown; of what is brought back, all is known. */
+static mode_t mode_of(const struct landing *l, const struct wished *w)
+{
+    bool is_new = !w->wish.dress && ((w->wish.was.st_mode ^ w->wish.now) & S_IFMT);
+
+    return w->wish.now & (is_new ? l->units[w->unit].mask | 0700 : 0777);
+}
+
 /* A file keeps its owner; what is new belongs to whoever has the directory. */
 static int describe_unit(struct landing *l, const struct wished *w, struct unit *unit)
 {
@@ -73,6 +100,7 @@ static int describe_unit(struct landing *l, const struct wished *w, struct unit 
     const struct stat *owner = S_ISREG(unit->was.st_mode) && !unit->is_dir ? &unit->was : &dir;
     unit->uid = owner->st_uid;
     unit->gid = owner->st_gid;
+    unit->mask = mask_in(l, dir.st_mode);
     return 0;
 }
 
@@ -200,7 +228,7 @@ static int stage_file(struct landing *l, struct wished *w, const char *to)
     /* The owner before the mode: chown(2) takes bits away. */
     if (r == 0)
         r = give(fd, w, &l->units[w->unit]);
-    if (r == 0 && fchmod(fd, w->wish.now & 0777) < 0)
+    if (r == 0 && fchmod(fd, mode_of(l, w)) < 0)
         r = -errno;
     if (r == 0 && w->wish.dress)
         futimens(fd, (struct timespec[]){ w->dress.st_mtim, w->dress.st_mtim });
@@ -292,7 +320,7 @@ static int dress_dir(struct landing *l, struct wished *w)
     if (fstat(fd, &w->staged) < 0)
         return -errno;
     r = give(fd, w, unit);
-    if (r == 0 && fchmod(fd, (w->wish.now & 0777) | (w->staged.st_mode & S_ISGID)) < 0)
+    if (r == 0 && fchmod(fd, mode_of(l, w) | (w->staged.st_mode & S_ISGID)) < 0)
         r = -errno;
     if (r == 0 && fsync(fd) < 0 && errno != EINVAL)
         r = -errno;
@@ -314,7 +342,7 @@ static int dress_plainly(const struct undressed *u, int fd, const char *path)
     if (landing_find(u->l, path, strlen(path)))
         return 0;
     r = give(fd, NULL, u->unit);
-    return r == 0 && fchmod(fd, 0755) < 0 ? -errno : r;
+    return r == 0 && fchmod(fd, 0755 & (u->unit->mask | 0700)) < 0 ? -errno : r;
 }
 
 static int on_staged(const struct file_entry *entry, void *cookie)
@@ -402,8 +430,10 @@ static int note_names(struct landing *l, struct err *err)
 
 int landing_stage(struct landing *l, struct err *err)
 {
-    int r = plan(l, err);
+    int r;
 
+    l->umask = read_umask();
+    r = plan(l, err);
     if (r == 0)
         r = note_names(l, err);
     fault("landing-noted-names");

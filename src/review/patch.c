@@ -57,6 +57,7 @@ static bool is_file(mode_t mode)
 
 static void add_head(struct buf *out, const struct file_change *change, mode_t old_mode, mode_t new_mode)
 {
+    diff_text_add_finer_mode(out, old_mode, new_mode);
     buf_add_str(out, "diff --git ");
     diff_text_add_name(out, "a/", old_path(change));
     buf_add_char(out, ' ');
@@ -151,6 +152,8 @@ static int add_mode(struct buf *out, const struct file_change *change)
     if (is_file(change->old_mode) && is_file(change->new_mode) &&
         strcmp(diff_text_mode(change->old_mode), diff_text_mode(change->new_mode)) != 0)
         add_head(out, change, change->old_mode, change->new_mode);
+    else
+        diff_text_add_finer_mode(out, change->old_mode, change->new_mode);
     return 0;
 }
 

@@ -2,7 +2,7 @@
  * Changes as a patch that `git apply` takes: text in hunks, everything else as git's binary patches, with modes, links and renames, paths
  * from the project's root. Exact bytes, not for a terminal.
  *
- * Git knows no directories and of the mode only whether a file may be executed: what is finer is not in a patch. Files too large to
+ * Git knows no directories and of the mode only whether a file may be executed: what is finer is told in a line that git skips. Files too large to
  * be compared are binary patches too; these are made while they are read, a piece at a time.
  */
 #pragma once

@@ -74,14 +74,6 @@ static void find_ground(const struct edit_list *list, const struct diary_page *p
 
 /* ---- judging ---- */
 
-/* The agent changed the mode, and somebody else another way. */
-static bool has_other_mode(const struct edit *edit, const struct reconcile *re, const struct diary_page *page)
-{
-    mode_t project = re->project.st.st_mode;
-
-    return S_ISREG(edit->now) && S_ISREG(project) && ((edit->now ^ project) & 0777) && ((page->mode ^ project) & 0777);
-}
-
 static int merge_text(struct reconcile *re, enum threeway_favor favor, struct err *err)
 {
     mode_t mode = re->result.st.st_mode;
@@ -153,7 +145,7 @@ static int judge_present(const struct edit_list *list, const struct edit *edit, 
         refuse(re, "has appeared in the project meanwhile");
     else if (page->has_moved_on)
         refuse(re, "had changed in the project after the agent read it");
-    else if (has_other_mode(edit, re, page))
+    else if (edit_mode_has_moved(edit, page->mode, re->project.st.st_mode))
         refuse(re, "got another mode in the project meanwhile");
     else if (edit->kind != CHANGE_MODE && !is_ground(re, page))
         return merge_moved(edit, re, favor, err);

@@ -40,11 +40,6 @@ static enum answer judge_content(const struct edit_list *list, const struct diar
     return is_as_noted(page, st) && ns_of(st->st_ctim) + TICK_NS <= list->delta.made_ns ? STILL : UNREAD;
 }
 
-static bool has_other_mode(const struct edit *edit, const struct diary_page *page, mode_t project)
-{
-    return S_ISREG(edit->now) && S_ISREG(project) && ((edit->now ^ project) & 0777) && ((page->mode ^ project) & 0777);
-}
-
 /* MOVED wherever reconcile.c has another word than RECONCILE_CLEAN, and perhaps where it has not. */
 static enum answer judge(const struct edit_list *list, const struct edit *edit, const struct diary_page *page,
                          const struct project *project)
@@ -59,7 +54,7 @@ static enum answer judge(const struct edit_list *list, const struct edit *edit, 
         int64_t since_ns = page && page->since_ns > list->delta.made_ns ? page->since_ns : list->delta.made_ns;
         return ns_of(st->st_ctim) > since_ns ? MOVED : STILL;
     }
-    if (page->base == DIARY_BASE_ABSENT || page->has_moved_on || has_other_mode(edit, page, st->st_mode))
+    if (page->base == DIARY_BASE_ABSENT || page->has_moved_on || edit_mode_has_moved(edit, page->mode, st->st_mode))
         return MOVED;
     return edit->kind == CHANGE_MODE ? STILL : judge_content(list, page, project);
 }

@@ -323,5 +323,5 @@ static inline void assert_busy_work(struct world *w)
     assert_false(base_has(w, "mv"));
     assert_base(w, "d/moved", "moved\n");
     assert_base(w, "over", "new\n");
-    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0750);
+    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0755);
 }

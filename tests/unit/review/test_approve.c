@@ -130,22 +130,74 @@ static void every_kind_of_change_is_applied(void **state)
     assert_busy_work(w);
 }
 
-static void a_mask_changes_no_mode(void **state)
+/* As if somebody had made them here. What is there already has the mode that was shown. */
+static void a_mask_limits_the_modes_of_what_is_new(void **state)
 {
     struct world *w = *state;
     mode_t mask;
 
+    base_put(w, "old", "o\n");
+    base_put(w, "content", "o\n");
     agent_begin(w);
     agent_mkdir(w, "d");
     agent_create(w, "d/f", "f\n", 0666);
-    agent_create(w, "g", "g\n", 0666);
+    agent_create(w, "g", "g\n", 0777);
+    agent_chmod(w, "old", 0666);
+    agent_write(w, "content", "c\n");
     agent_end(w);
     mask = umask(077);
     must_approve(w);
     umask(mask);
-    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0755);
-    assert_int_equal(base_mode(w, "d/f"), S_IFREG | 0666);
-    assert_int_equal(base_mode(w, "g"), S_IFREG | 0666);
+    assert_int_equal(base_mode(w, "d"), S_IFDIR | 0700);
+    assert_int_equal(base_mode(w, "d/f"), S_IFREG | 0600);
+    assert_int_equal(base_mode(w, "g"), S_IFREG | 0700);
+    assert_int_equal(base_mode(w, "old"), S_IFREG | 0666);
+    assert_int_equal(base_mode(w, "content"), S_IFREG | 0644);
+}
+
+static void what_is_new_has_the_mode_that_is_shown(void **state)
+{
+    static const struct {
+        const char *path;
+        mode_t sandbox, project;
+    } files[] = { { "a", 0666, 0644 }, { "b", 0777, 0755 }, { "c", 0600, 0600 }, { "d", 0640, 0640 },
+                  { "e", 0, 0600 },    { "f", 0444, 0644 }, { "g", 0755, 0755 }, { "h", 0111, 0711 } };
+    struct world *w = *state;
+    mode_t mask = umask(0);
+
+    agent_begin(w);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        agent_create(w, files[i].path, "x\n", 0644);
+        agent_chmod(w, files[i].path, files[i].sandbox);
+    }
+    agent_end(w);
+    must_approve(w);
+    umask(mask);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        assert_int_equal(base_mode(w, files[i].path), S_IFREG | files[i].project);
+    /* It stays in the delta, and is no change any more. */
+    assert_edits(w, "");
+}
+
+/* What landed has less than the agent gave it: that is not the project's doing. */
+static void a_mode_that_was_cut_is_no_conflict_later(void **state)
+{
+    struct world *w = *state;
+
+    agent_begin(w);
+    agent_create(w, "a", "x\n", 0666);
+    agent_create(w, "b", "x\n", 0666);
+    agent_end(w);
+    must_approve(w);
+    agent_begin(w);
+    agent_chmod(w, "a", 0755);
+    agent_write(w, "b", "y\n");
+    agent_end(w);
+    assert_edits(w, "mode a, modified b");
+    must_approve(w);
+    assert_int_equal(base_mode(w, "a"), S_IFREG | 0755);
+    assert_int_equal(base_mode(w, "b"), S_IFREG | 0644);
+    assert_base(w, "b", "y\n");
 }
 
 static void dangerous_bits_are_not_applied(void **state)
@@ -685,7 +737,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         world_test(every_kind_of_change_is_applied),
-        world_test(a_mask_changes_no_mode),
+        world_test(a_mask_limits_the_modes_of_what_is_new),
+        world_test(what_is_new_has_the_mode_that_is_shown),
+        world_test(a_mode_that_was_cut_is_no_conflict_later),
         world_test(dangerous_bits_are_not_applied),
         world_test(owners_are_those_of_the_base),
         world_test(only_chosen_paths_are_applied),
