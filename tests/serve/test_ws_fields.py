@@ -301,6 +301,7 @@ UNKNOWN = [
     ("POST", "{box}/approve", {"typo": 1}),
     ("POST", "{box}/approve", {"hunks": [{"path": "x", "hunkIds": ["a"], "typo": 1}]}),
     ("POST", "{box}/approve", {"hunkRanges": [{"path": "x", "startLine": 1, "endLine": 2, "typo": 1}]}),
+    ("POST", "{box}/diff/shown", {"fileHashes": {}, "typo": 1}),
     ("POST", "{box}/partial-approve", {"files": ["x"], "typo": 1}),
     ("POST", "{box}/reject", {"typo": 1}),
     ("POST", "{box}/finish", {"typo": 1}),
