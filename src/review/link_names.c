@@ -19,14 +19,16 @@
 #define HOPS_MAX 40 /* as many links as the kernel follows */
 
 struct link {
-    char *path;       /* owned; from the sandbox's root */
+    char *path;       /* owned; from root_path */
     bool is_followed; /* its target needs acknowledgement as a whole already */
 };
 
 struct search {
     const struct edit_list *edits;
-    const char *prefix;
-    struct link *links; /* owned */
+    int root_fd, project_fd; /* borrowed; owned, or -1 */
+    char *root_path;         /* owned; the project's root if that can be known, or the sandbox's */
+    char *prefix;            /* owned; what paths from there lack to be those of the project: "" or with a slash at its end */
+    struct link *links;      /* owned */
     size_t count, cap;
     struct link_names *names; /* borrowed; sorted */
     struct link_names found;  /* in this round, for the next one */
@@ -38,6 +40,9 @@ static void search_done(struct search *search)
     for (size_t i = 0; i < search->count; i++)
         free(search->links[i].path);
     free(search->links);
+    free(search->root_path);
+    free(search->prefix);
+    cleanup_fd(&search->project_fd);
 }
 
 static char *lower(const char *text)
@@ -91,8 +96,7 @@ static unsigned char type_of(DIR *dir, const struct dirent *entry)
 /* What cannot be read because there is no descriptor is an error: nobody must be asked less for that. */
 static int list_directory(struct search *search, struct queue *queue, const char *path)
 {
-    autodirectory dir =
-        directory_take(path_open_beneath(search->edits->base_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0));
+    autodirectory dir = directory_take(path_open_beneath(search->root_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0));
 
     if (!dir)
         return path_is_absent(-errno) || errno == EACCES || errno == ENAMETOOLONG ? 0 : -errno;
@@ -117,8 +121,9 @@ static int find_links(struct search *search)
     int r = 0;
 
     for (size_t i = 0; i < search->edits->count; i++) {
+        autofree char *path = xprintf("%s%s", search->names->scope, search->edits->items[i].path);
         if (S_ISLNK(search->edits->items[i].now))
-            add_link(search, search->edits->items[i].path);
+            add_link(search, path);
     }
     queue_add(&queue, "");
     for (size_t i = 0; r == 0 && i < queue.count; i++)
@@ -137,29 +142,32 @@ static void add_region(struct search *search, const char *target, const char *na
 }
 
 /* The target of a link, or NULL: what the changes have in its place counts, if they count at all. */
-static char *read_link(const struct edit_list *edits, const char *path, bool is_changed)
+static char *read_link(const struct search *search, const char *path, bool is_changed)
 {
     char target[PATH_MAX];
-    autofd int fd = is_changed ? path_open_beneath(edits->delta.data_fd, path, O_PATH, 0) : -ENOENT;
+    size_t scope_len = strlen(search->names->scope);
+    bool is_in_scope = strncmp(path, search->names->scope, scope_len) == 0 && path[scope_len];
+    autofd int fd = -1;
     ssize_t len;
 
+    if (is_changed && is_in_scope)
+        fd = path_open_beneath(search->edits->delta.data_fd, path + scope_len, O_PATH, 0);
     if (fd < 0)
-        fd = path_open_beneath(edits->base_fd, path, O_PATH, 0);
+        fd = path_open_beneath(search->root_fd, path, O_PATH, 0);
     if (fd < 0)
         return NULL;
     len = readlinkat(fd, "", target, sizeof(target)); /* of what is no link: ENOENT */
     return len <= 0 || len == sizeof(target) ? NULL : xdupn(target, (size_t) len);
 }
 
-/* Behind base_path, NULL outside of it, "" for itself. */
-static const char *inside_base(const struct edit_list *edits, const struct buf *at)
+/* Behind root_path, NULL outside of it, "" for itself. */
+static const char *inside_root(const struct search *search, const struct buf *at)
 {
-    const char *base = edits->delta.base_path;
-    size_t len = strlen(base);
+    size_t len = strlen(search->root_path);
 
     if (len == 1)
         return at->data + 1;
-    if (!path_is_beneath(base, at->data))
+    if (!path_is_beneath(search->root_path, at->data))
         return NULL;
     return at->data[len] ? at->data + len + 1 : "";
 }
@@ -172,19 +180,18 @@ static void climb(struct buf *at)
 }
 
 /*
- * Follows a link component by component, as the kernel would; outside of the base, where nothing can change, by the text alone. Each link on
+ * Follows a link component by component, as the kernel would; outside of the project, where nothing changes, by the text alone. Each link on
  * the way is noted as well: whoever changes one of them changes where the first one leads.
  */
 static void follow_link(struct search *search, const char *path, bool is_changed, const char *name, enum acknowledge reason)
 {
-    const struct edit_list *edits = search->edits;
     autodone(buf) struct buf at = BUF_EMPTY;
     autofree char *todo = xdup(path);
     const char *rest = todo, *inside;
     struct path_component c;
     int hops = 0;
 
-    buf_add_str(&at, edits->delta.base_path);
+    buf_add_str(&at, search->root_path);
     while (path_next_component(&rest, todo + strlen(todo), &c)) {
         if (path_component_is(&c, "."))
             continue;
@@ -193,8 +200,8 @@ static void follow_link(struct search *search, const char *path, bool is_changed
             continue;
         }
         buf_addf(&at, "%s%.*s", at.len > 1 ? "/" : "", (int) c.len, c.name);
-        inside = inside_base(edits, &at);
-        autofree char *target = inside && *inside ? read_link(edits, inside, is_changed) : NULL;
+        inside = inside_root(search, &at);
+        autofree char *target = inside && *inside ? read_link(search, inside, is_changed) : NULL;
         if (!target)
             continue;
         if (++hops > HOPS_MAX)
@@ -210,7 +217,7 @@ static void follow_link(struct search *search, const char *path, bool is_changed
         free(todo);
         rest = todo = next;
     }
-    inside = inside_base(edits, &at);
+    inside = inside_root(search, &at);
     if (inside && hops > 0)
         add_region(search, inside, name, reason);
 }
@@ -253,66 +260,6 @@ static void take_found(struct search *search)
     names->count = kept;
 }
 
-/* A link whose name means something for some of what is in it has only its last component looked at (acknowledge.h). */
-static bool follow_named(struct search *search, struct link *link, bool is_first)
-{
-    autofree char *path = xprintf("%s%s%s", search->prefix, *search->prefix ? "/" : "", link->path);
-    const char *slash = strrchr(path, '/'), *name = NULL;
-    enum acknowledge reason = acknowledge_file(path);
-    bool is_all = true;
-
-    if (reason == ACKNOWLEDGE_NOTHING && is_first)
-        reason = acknowledge_directory(path, &is_all);
-    if (reason == ACKNOWLEDGE_NOTHING)
-        reason = link_names_judge(search->names, link->path, true);
-    if (reason == ACKNOWLEDGE_NOTHING)
-        return false;
-    if (!is_all)
-        name = slash ? slash + 1 : path;
-    link->is_followed = is_all;
-    follow_link(search, link->path, false, name, reason);
-    follow_link(search, link->path, true, name, reason);
-    return true;
-}
-
-/* Again and again, because a link may lead to where others are, which get names of their own by that. */
-static void follow_all(struct search *search)
-{
-    bool has_more = true;
-
-    for (int round = 0; has_more && round <= HOPS_MAX; round++) {
-        has_more = false;
-        for (size_t i = 0; i < search->count; i++) {
-            if (!search->links[i].is_followed && follow_named(search, &search->links[i], round == 0))
-                has_more = true;
-        }
-        take_found(search);
-    }
-}
-
-int link_names_load(const struct edit_list *edits, const char *prefix, struct link_names *ret, struct err *err)
-{
-    autodone(search) struct search search = { .edits = edits, .prefix = prefix, .names = ret };
-    int r;
-
-    *ret = LINK_NAMES_EMPTY;
-    if (edits->count == 0)
-        return 0;
-    r = find_links(&search);
-    if (r < 0)
-        return err_errno(err, r, "looking for links in '%s'", edits->delta.base_path);
-    follow_all(&search);
-    return 0;
-}
-
-void link_names_done(struct link_names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        region_done(&names->regions[i]);
-    free(names->regions);
-    *names = LINK_NAMES_EMPTY;
-}
-
 /* The first of those with this target. */
 static size_t find_target(const struct link_names *names, const char *target, size_t len)
 {
@@ -350,9 +297,9 @@ static enum acknowledge judge_at(const struct link_names *names, const char *pat
     return ACKNOWLEDGE_NOTHING;
 }
 
-enum acknowledge link_names_judge(const struct link_names *names, const char *scope_path, bool is_link)
+static enum acknowledge judge_path(const struct link_names *names, const char *exact, bool is_link)
 {
-    autofree char *path = names->count > 0 ? lower(scope_path) : NULL;
+    autofree char *path = names->count > 0 ? lower(exact) : NULL;
     size_t len = path ? strlen(path) : 0;
     enum acknowledge reason = path ? judge_at(names, path, len, is_link) : ACKNOWLEDGE_NOTHING;
 
@@ -363,4 +310,93 @@ enum acknowledge link_names_judge(const struct link_names *names, const char *sc
         reason = judge_at(names, path, len, is_link);
     }
     return reason;
+}
+
+/* A link whose name means something for some of what is in it has only its last component looked at (acknowledge.h). */
+static bool follow_named(struct search *search, struct link *link, bool is_first)
+{
+    autofree char *path = xprintf("%s%s", search->prefix, link->path);
+    const char *slash = strrchr(path, '/'), *name = NULL;
+    enum acknowledge reason = acknowledge_file(path);
+    bool is_all = true;
+
+    if (reason == ACKNOWLEDGE_NOTHING && is_first)
+        reason = acknowledge_directory(path, &is_all);
+    if (reason == ACKNOWLEDGE_NOTHING)
+        reason = judge_path(search->names, link->path, true);
+    if (reason == ACKNOWLEDGE_NOTHING)
+        return false;
+    if (!is_all)
+        name = slash ? slash + 1 : path;
+    link->is_followed = is_all;
+    follow_link(search, link->path, false, name, reason);
+    follow_link(search, link->path, true, name, reason);
+    return true;
+}
+
+/* Again and again, because a link may lead to where others are, which get names of their own by that. */
+static void follow_all(struct search *search)
+{
+    bool has_more = true;
+
+    for (int round = 0; has_more && round <= HOPS_MAX; round++) {
+        has_more = false;
+        for (size_t i = 0; i < search->count; i++) {
+            if (!search->links[i].is_followed && follow_named(search, &search->links[i], round == 0))
+                has_more = true;
+        }
+        take_found(search);
+    }
+}
+
+/* The project's root is known by the sandbox's, if that ends in the prefix. */
+static int open_root(struct search *search, const char *prefix)
+{
+    const char *base = search->edits->delta.base_path;
+    size_t len = strlen(base), prefix_len = strlen(prefix);
+    bool is_below = prefix_len > 0 && len > prefix_len + 1 && strcmp(base + len - prefix_len, prefix) == 0 &&
+                    base[len - prefix_len - 1] == '/';
+
+    search->root_path = is_below ? xdupn(base, len - prefix_len - 1) : xdup(base);
+    search->prefix = xprintf("%s%s", is_below ? "" : prefix, !is_below && prefix_len ? "/" : "");
+    search->names->scope = xprintf("%s%s", is_below ? prefix : "", is_below ? "/" : "");
+    search->root_fd = search->edits->base_fd;
+    if (!is_below)
+        return 0;
+    search->project_fd = path_open_real(search->root_path, O_RDONLY | O_DIRECTORY);
+    search->root_fd = search->project_fd;
+    return search->project_fd < 0 ? search->project_fd : 0;
+}
+
+int link_names_load(const struct edit_list *edits, const char *prefix, struct link_names *ret, struct err *err)
+{
+    autodone(search) struct search search = { .edits = edits, .names = ret, .root_fd = -1, .project_fd = -1 };
+    int r;
+
+    *ret = LINK_NAMES_EMPTY;
+    if (edits->count == 0)
+        return 0;
+    r = open_root(&search, prefix);
+    if (r == 0)
+        r = find_links(&search);
+    if (r < 0)
+        return err_errno(err, r, "looking for links in '%s'", search.root_path);
+    follow_all(&search);
+    return 0;
+}
+
+void link_names_done(struct link_names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        region_done(&names->regions[i]);
+    free(names->regions);
+    free(names->scope);
+    *names = LINK_NAMES_EMPTY;
+}
+
+enum acknowledge link_names_judge(const struct link_names *names, const char *scope_path, bool is_link)
+{
+    autofree char *path = names->count > 0 ? xprintf("%s%s", names->scope, scope_path) : NULL;
+
+    return path ? judge_path(names, path, is_link) : ACKNOWLEDGE_NOTHING;
 }

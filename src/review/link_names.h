@@ -5,7 +5,8 @@
  * Only links whose own path matters (acknowledge.h) are followed, and those beneath where such a link leads; through any number of
  * others, in the base alone and in the base with the changes, because the changes may be approved in any order and in part.
  *
- * The base is searched for links breadth first, without `.git` and `node_modules`, in at most LINK_NAMES_DIRECTORIES directories.
+ * The project is searched for links breadth first, without `.git` and `node_modules`, in at most LINK_NAMES_DIRECTORIES directories; also
+ * above the sandbox's root, if that is a directory in the project.
  */
 #pragma once
 
@@ -16,11 +17,12 @@
 
 struct link_names {
     struct link_region {
-        char *target; /* owned; from the sandbox's root, in lower case; "" is the root */
+        char *target; /* owned; from where links were looked for, in lower case; "" is that directory */
         char *name;   /* owned; what files there are called through the link. NULL: all of them need acknowledgement */
         enum acknowledge reason;
     } * regions; /* owned; by target */
     size_t count, cap;
+    char *scope; /* owned; the sandbox's root from where links were looked for: "" or with a slash at its end */
 };
 
 #define LINK_NAMES_EMPTY ((struct link_names){ 0 })

@@ -425,6 +425,29 @@ static void links_are_judged_by_the_paths_of_the_project(void **state)
     assert_int_equal(reason_of(&set, ".github/note"), ACKNOWLEDGE_NOTHING);
 }
 
+/* A sandbox over a directory of the project, and links beside it. */
+static void links_of_the_project_above_are_seen(void **state)
+{
+    struct world *w = *state;
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
+
+    base_put(w, "conf/tasks.json", "x\n");
+    assert_int_equal(symlinkat("base/conf", w->f.fd, ".vscode"), 0);
+    assert_int_equal(symlinkat("base/new", w->f.fd, ".zed"), 0);
+    agent_begin(w);
+    agent_write(w, "conf/tasks.json", "y\n");
+    agent_symlink(w, "later", "new");
+    agent_mkdir(w, "later");
+    agent_create(w, "later/tasks.json", "x\n", 0644);
+    agent_create(w, "note", "x\n", 0644);
+    agent_end(w);
+    load(w, "base", false, &set);
+    assert_int_equal(reason_of(&set, "base/conf/tasks.json"), ACKNOWLEDGE_EDITOR);
+    assert_int_equal(reason_of(&set, "base/new"), ACKNOWLEDGE_EDITOR);
+    assert_int_equal(reason_of(&set, "base/later/tasks.json"), ACKNOWLEDGE_EDITOR);
+    assert_int_equal(reason_of(&set, "base/note"), ACKNOWLEDGE_NOTHING);
+}
+
 /* Whoever makes very many links, each to another place, makes the review neither slow nor blind. */
 static void many_links_are_all_judged(void **state)
 {
@@ -461,6 +484,7 @@ int main(void)
         world_test(deleting_needs_the_word_that_changing_does),
         world_test(a_chain_of_links_is_followed_as_far_as_the_kernel_does),
         world_test(links_are_judged_by_the_paths_of_the_project),
+        world_test(links_of_the_project_above_are_seen),
         world_test(many_links_are_all_judged),
     };
 
