@@ -508,6 +508,7 @@ def test_a_repository_exchanged_for_a_link_while_it_is_committed_to(holder):
     before = state_of(holder.outside)
     box = holder.create()["id"]
     theirs_head = git(theirs, "rev-parse", "HEAD").strip()
+    holder.sh(box, "echo left > /workspace/left")  # one that all was approved of would be done with
     swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, str(holder.project / ".git"), str(holder.root / "evil")], stdout=subprocess.PIPE)
     done = {}
     try:
