@@ -4,7 +4,7 @@
  * The inode number, and when the inode was made: a directory that is moved, written to or mounted again keeps both, and another one has
  * others, also where the file system gives the number out a second time. Where the file system does not say when it was made, the device
  * is compared instead, as far as its number means something: not after the machine was started anew, and not where the kernel makes the
- * number up for each mount. docs/decisions/0045-which-directory-it-is.md tells why.
+ * number up for each mount. docs/decisions/0042-which-directory-it-is.md tells why.
  */
 #pragma once
 
