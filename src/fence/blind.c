@@ -18,7 +18,7 @@
 /*
  * What the kernel may hold of a blind directory, and how it comes to hear of a change:
  *
- *   names, attributes      for TIMEOUT_BLIND_S. When it asks again, the name is compared with the base (blind_check_name): what is
+ *   names, attributes      for blind_round_ms. When it asks again, the name is compared with the base (blind_check_name): what is
  *                          another file is cut from its inode, as an event of a watch would have done.
  *   pages of a file        for as long as it likes, but a file with other content is told of only when its pages are dropped:
  *                          INODE_STALE makes the answer wait for that (reply.c). With new attributes over old pages a reader
@@ -28,15 +28,14 @@
  *   a listing              is dropped by the patrol a second after it was told, whether something changed or not: whether it
  *                          did may depend on hidden names.
  *   times of a directory   move when the visible names in it are others than they were: its own time in the base would tell of
- *                          hidden ones. Compared by a digest, at most every CHECK_MS.
+ *                          hidden ones. Compared by a digest, at most four times in a round.
  *   a passage              "nothing visible below" is forgotten as often.
  *
  * A directory may be moved with all that is in it while a process stands there and asks for nothing above it. So each check
  * of a directory begins with those above it: what has moved out of its place is not shown any longer.
  */
 #define TIMEOUT_S 86400.0
-#define TIMEOUT_BLIND_S 1.0
-#define CHECK_MS 250
+#define CHECKS_IN_A_ROUND 4
 
 static int64_t now_ms(void)
 {
@@ -59,7 +58,7 @@ void blind_remove(struct fence *f, struct inode *dir)
 
 double blind_name_timeout_s(struct fence *f, const struct inode *dir)
 {
-    return blind_any(f) && inode_has(dir, INODE_BLIND) ? TIMEOUT_BLIND_S : TIMEOUT_S;
+    return blind_any(f) && inode_has(dir, INODE_BLIND) ? (double) f->blind_round_ms / 1000 : TIMEOUT_S;
 }
 
 bool blind_is_within(struct fence *f, const struct inode *inode)
@@ -78,7 +77,7 @@ double blind_attr_timeout_s(struct fence *f, const struct inode *inode)
 {
     if (!blind_any(f))
         return TIMEOUT_S;
-    return inode_has(inode, INODE_BLIND) || blind_is_within(f, inode) ? TIMEOUT_BLIND_S : TIMEOUT_S;
+    return inode_has(inode, INODE_BLIND) || blind_is_within(f, inode) ? (double) f->blind_round_ms / 1000 : TIMEOUT_S;
 }
 
 /* ---- comparing ---- */
@@ -234,7 +233,7 @@ static void forget_absent_passages(struct fence *f)
 {
     int64_t now = now_ms(), last = atomic_load(&f->blind_ms);
 
-    if (now - last >= CHECK_MS && atomic_compare_exchange_strong(&f->blind_ms, &last, now))
+    if (now - last >= f->blind_round_ms / CHECKS_IN_A_ROUND && atomic_compare_exchange_strong(&f->blind_ms, &last, now))
         passages_forget_absent(f);
 }
 
@@ -244,7 +243,8 @@ static void check_dir(struct fence *f, struct inode *dir)
     int64_t now = now_ms(), last = atomic_load(&dir->dir->checked_ms);
     struct whereabouts where;
 
-    if (now - last < CHECK_MS || !atomic_compare_exchange_strong(&dir->dir->checked_ms, &last, now))
+    if (now - last < f->blind_round_ms / CHECKS_IN_A_ROUND ||
+        !atomic_compare_exchange_strong(&dir->dir->checked_ms, &last, now))
         return;
     forget_absent_passages(f);
     if (inode_where(f, dir, &where) == 0) {

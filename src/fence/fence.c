@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -16,8 +17,8 @@
 #include "fence/drop.h"
 #include "fence/fence_int.h"
 #include "fence/handle.h"
-#include "fence/hidden_link.h"
 #include "fence/handover_int.h"
+#include "fence/hidden_link.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
 #include "fence/journal.h"
@@ -218,6 +219,7 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     f->gid = config->gid;
     f->is_live = config->is_live;
     f->hands_over = config->hands_over;
+    f->blind_round_ms = fault_is("quick-rounds") ? 100 : 1000;
     f->data_path = config->data_path;
     f->version_ns = config->version_time_ns;
     f->on_denial = config->on_denial;

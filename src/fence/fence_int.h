@@ -197,6 +197,7 @@ struct fence {
     struct patrol *patrol; /* likewise */
     _Atomic uint32_t blind_dirs;
     _Atomic int64_t blind_ms; /* when passages were last asked for anew on account of them */
+    int64_t blind_round_ms;   /* how old what is shown of them may get: a second, in some tests less */
     struct session *session;
 
     _Atomic int foresight; /* how many directories are still listed with the attributes of their files (foresight.h) */

@@ -12,7 +12,6 @@
 #include "fence/live.h"
 #include "fence/notify.h"
 
-#define ROUND_NS CLOCK_NS_PER_SEC
 #define ROUNDS_MOST 8 /* of comparing a file before its pages are dropped: what was read long ago should cost nothing */
 
 struct charge {
@@ -61,7 +60,7 @@ static void add(struct patrol *p, uint64_t node, unsigned rounds)
 {
     autolock(&p->lock);
     vec_room(&p->charges, &p->cap, p->count);
-    p->charges[p->count++] = (struct charge){ node, clock_now_ns() + ROUND_NS, rounds };
+    p->charges[p->count++] = (struct charge){ node, clock_now_ns() + p->f->blind_round_ms * CLOCK_NS_PER_MS, rounds };
     if (p->count - p->first == 1)
         pthread_cond_signal(&p->wake);
 }
@@ -83,7 +82,7 @@ static void try_watch(struct patrol *p, struct inode *dir)
         return;
     r = live_try_watch(f, dir, NULL);
     if (r < 0 && r != -EREMOTE)
-        p->no_watch_until_ns = now + ROUND_NS / 2;
+        p->no_watch_until_ns = now + f->blind_round_ms * CLOCK_NS_PER_MS / 2;
     if (r < 0)
         return;
     /* What changed before the watch was there is told by nobody: it is still blind while that is looked for. */
