@@ -101,6 +101,10 @@ static int conclude(struct home *home, const char *name, const struct run_option
     struct err err = ERR_NONE;
     int r = take_tally(delta, &tally, &err);
 
+    if (r == -ENOENT) {
+        fprintf(stderr, "agentfense: sandbox '%s' was discarded while it ran\n", name);
+        return code;
+    }
     if (r < 0) {
         fprintf(stderr, "agentfense: the changes in sandbox '%s' cannot be read: %s\n", name, err.text);
         return EXIT_OURS;
