@@ -25,7 +25,7 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ps", "inspect", "ex
     (["ps", "--status", "odd"], "none of pending, running, stopped, error"),
     (["codebase"], "say one of create, ls, rm, put, get, files, versions, del, restore\nusage: agentfense codebase create NAME"),
     (["session"], "say one of open, exec, ls, close\nusage: agentfense session open SANDBOX"),
-    (["rules"], "say one of show, set, explain\nusage: agentfense rules show SANDBOX"),
+    (["rules"], "say one of show, add, rm, set, explain\nusage: agentfense rules show SANDBOX"),
     (["delta"], "say one of list, export, discard\nusage: agentfense delta list "),
     (["delta", "list"], "DELTA is missing\nusage: agentfense delta list "),
     (["policy"], "say one of presets, show, explain, lint\nusage: agentfense policy presets"),

@@ -74,7 +74,7 @@ def test_rules_are_set_shown_and_explained(cli, sandbox):
     assert cli.say("rules", "set", sandbox, "--rule", "**=read", "--rule", "/README=none@50") == sandbox
     assert cli.run("exec", sandbox, "--", "cat README", code=1).err == "cat: README: No such file or directory\n"
     rows = [line.split() for line in cli.say("rules", "show", sandbox).splitlines()]
-    assert rows == [["LEVEL", "PRIORITY", "TYPE", "PATTERN"], ["read", "0", "-", "**"], ["none", "50", "-", "/README"]]
+    assert rows == [["LEVEL", "PRIORITY", "TYPE", "PATTERN"], ["read", "0", "glob", "**"], ["none", "50", "glob", "/README"]]
     assert cli.say("rules", "explain", "-q", sandbox, "README") == "none"
     told = cli.say("rules", "explain", sandbox, "README")
     assert told.startswith("/README: none\n  hidden by ") and "shown only because" not in told

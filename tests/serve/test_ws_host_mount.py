@@ -8,7 +8,6 @@ import pytest
 from server import eventually
 from workspace import Workspace
 
-ORDINARY = {"user": 65534, "server-allowed-uids": "0"}
 FORBIDS_B = [{"pattern": "/**", "permission": "write"}, {"pattern": "/b.txt", "permission": "read"}, {"pattern": "/.env", "permission": "none"}]
 FILES = {"a.txt": "a\n", "b.txt": "b\n", ".env": "KEY=1\n"}
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes mounts on the host")
@@ -25,11 +24,18 @@ def mounted(server):
     return [path for path in server.mounts() if path.endswith("/mnt")]
 
 
+def start_ordinary(make):
+    """That of an ordinary user, which root calls with a token."""
+    server = make(user=65534).start()
+    server.own_token = server.token("create", "--owner", "tester", "--admin")
+    return server
+
+
 @pytest.fixture(params=["root", "ordinary"])
 def either(make, request):
     if request.param == "ordinary" and os.geteuid() != 0:
         pytest.skip("needs root to become another user")
-    return make(**(ORDINARY if request.param == "ordinary" else {})).start()
+    return start_ordinary(make) if request.param == "ordinary" else make().start()
 
 
 def test_no_path_of_the_host_is_given_where_none_leads_to_the_files(either):
@@ -186,7 +192,7 @@ def test_a_server_may_mount_all_on_the_host(make):
 
 
 def test_who_cannot_have_a_mount_is_told(make):
-    server = make(**(ORDINARY if os.geteuid() == 0 else {})).start()
+    server = start_ordinary(make) if os.geteuid() == 0 else make().start()
     box = Workspace(server)
     body = {"projectRoot": str(box.project), "noLock": True}
     status, answer = server.http("POST", "/api/v1/sandboxes", {**body, "hostMount": True})
