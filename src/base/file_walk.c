@@ -36,14 +36,9 @@ struct walk {
     struct err *err;
 };
 
-static void level_close(struct level *level)
-{
-    autofd int fd = steal_fd(&level->fd);
-}
-
 static void level_done(struct level *level)
 {
-    level_close(level);
+    cleanup_fd(&level->fd);
     free(level->text);
     free(level->names);
 }
@@ -120,7 +115,7 @@ static int push(struct walk *w, int fd)
     vec_room(&w->levels, &w->cap, w->depth);
     w->levels[w->depth++] = level;
     if (w->depth > OPEN_LEVELS)
-        level_close(&w->levels[w->depth - OPEN_LEVELS - 1]);
+        cleanup_fd(&w->levels[w->depth - OPEN_LEVELS - 1].fd);
     return 0;
 }
 
@@ -134,7 +129,7 @@ static int reopen(struct walk *w, struct level *level, int child_fd)
     level->fd = openat(child_fd, "..", flags);
     if (level->fd >= 0 && fstat(level->fd, &st) == 0 && st.st_dev == level->dev && st.st_ino == level->ino)
         return 0;
-    level_close(level);
+    cleanup_fd(&level->fd);
     w->path.len = level->path_len;
     if (w->path.data)
         w->path.data[w->path.len] = '\0';

@@ -247,7 +247,7 @@ int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode)
         r = open_beneath(at < 0 ? dirfd : at, part, STEP_FLAGS, 0);
         if (r < 0)
             return blame_link(at < 0 ? dirfd : at, part, r);
-        autofd int before = at;
+        cleanup_fd(&at);
         at = r;
         relpath = slash + 1 + strspn(slash + 1, "/");
         left = strlen(relpath);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "base/directory.h"
 #include "base/err.h"
@@ -19,6 +20,8 @@
 #define STATUS_MAX (1 << 20) /* it lists all groups of the process */
 #define MOUNTS_MAX (1 << 20)
 #define FD_TABLE_MAX 65536     /* of a process whose descriptors are tried one by one */
+#define UNREADABLE_TRIES 25
+#define UNREADABLE_WAIT_NS 20000000
 #define FIRST_NESTED_UID 65534 /* from here on uids are the kernel's for "none", and those that user namespaces are given */
 
 static const char why_not_found[] = "the process that made the connection cannot be found";
@@ -287,6 +290,25 @@ static bool may_have_uid(uid_t owner, uid_t uid)
     return owner == uid || owner == 0 || (geteuid() != 0 && owner >= FIRST_NESTED_UID);
 }
 
+/*
+ * has_socket(), in whichever way it can be told. A sandbox that starts is unreadable for a moment: bubblewrap has changed its credentials in the new
+ * namespaces, and executes init later. So what is unreadable in a deeper namespace is asked again before it counts as a holder.
+ */
+static int has_socket_somehow(int proc_fd, pid_t pid, uint64_t inode, int own_levels, struct process_status *status)
+{
+    int r = -EACCES;
+
+    for (int i = 0; i < UNREADABLE_TRIES; i++) {
+        r = has_socket(proc_fd, inode);
+        if (r == -EACCES || r == -EPERM)
+            r = has_socket_to_fetch(proc_fd, pid, inode, status);
+        if (r != -EACCES || status->levels <= own_levels)
+            return r;
+        nanosleep(&(struct timespec){ .tv_nsec = UNREADABLE_WAIT_NS }, NULL);
+    }
+    return r;
+}
+
 /* `has_own`: another of the user's own is known to hold it, so it does not matter whether this one does, if it is the user's own too. */
 static int look_at(int proc_fd, pid_t pid, uid_t owner, const struct held_socket *held, const struct own_namespaces *own,
                    bool has_own, enum holding *ret, const char **ret_why)
@@ -302,9 +324,7 @@ static int look_at(int proc_fd, pid_t pid, uid_t owner, const struct held_socket
     }
     if (has_own && is_in_own(proc_fd, own) == 1 && is_for_sandboxes(proc_fd) == 0)
         return 0;
-    r = has_socket(proc_fd, held->inode);
-    if (r == -EACCES || r == -EPERM)
-        r = has_socket_to_fetch(proc_fd, pid, held->inode, &status);
+    r = has_socket_somehow(proc_fd, pid, held->inode, own->levels, &status);
     if (r == -EACCES && status.levels > own->levels) {
         *ret_why = why_unreadable;
         *ret = HOLDING_REFUSED;

@@ -161,8 +161,8 @@ static bool is_blank(const char *text)
 static int take_reserved(const struct workspace_scope_request *request, bool bounded, const char *asked,
                          struct workspace_scope *scope, struct err *err)
 {
-    struct root_dir within = { scope->scope_fd, xdup(asked), scope->scope_path };
-    autofree char *names = within.given;
+    autofree char *names = xdup(asked);
+    const struct root_dir within = { scope->scope_fd, names, scope->scope_path };
     size_t count = 0, given = 0;
 
     while (request->reserved && request->reserved[given])

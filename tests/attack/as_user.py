@@ -36,6 +36,7 @@ def copy_needed(top):
     for variable in PROGRAMS:
         shutil.copy(os.environ[variable], programs)
         env[variable] = str(programs / pathlib.Path(os.environ[variable]).name)
+    shutil.copy(pathlib.Path(os.environ["AGENTFENSE"]).parent / "agentfense-client", programs)
     subprocess.run(["chmod", "-R", "a+rX", str(top)], check=True)
     for name, variable in (("tmp", "TMPDIR"), ("home", "HOME")):
         (top / name).mkdir(mode=0o755)

@@ -15,5 +15,6 @@ def install(place):
     place.mkdir(mode=0o755, parents=True, exist_ok=True)
     shutil.copy(PROGRAM, place)
     for name, room in OTHERS.items():
-        shutil.copy(PROGRAM.parent.parent / room / name, place)
+        beside = PROGRAM.parent / name
+        shutil.copy(beside if beside.exists() else PROGRAM.parent.parent / room / name, place)
     return place / "agentfense"
