@@ -38,6 +38,23 @@ static Sandbox__V1__ResourceLimits *make_limits(const struct sandbox_limits *lim
     return message;
 }
 
+static void add_limits(Sandbox__V1__Sandbox *message, const struct limit_report *held)
+{
+    if (held->count == 0)
+        return;
+    message->limits = xalloc(held->count * sizeof(*message->limits));
+    for (size_t i = 0; i < held->count; i++) {
+        Sandbox__V1__LimitInForce *limit = xnew(Sandbox__V1__LimitInForce);
+
+        sandbox__v1__limit_in_force__init(limit);
+        limit->name = text(held->items[i].name);
+        limit->value = held->items[i].value;
+        limit->is_default = held->items[i].is_default;
+        limit->not_enforced = text(held->items[i].not_enforced);
+        message->limits[message->n_limits++] = limit;
+    }
+}
+
 static void add_labels(Sandbox__V1__Sandbox *message, const struct pair_list *labels)
 {
     if (labels->count == 0)
@@ -93,6 +110,7 @@ Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info)
     message->sync_on_completion = (Sandbox__V1__SyncMode) info->sync;
     message->warnings = make_texts(info->warnings, info->warning_count);
     message->n_warnings = info->warning_count;
+    add_limits(message, &info->held);
     return message;
 }
 

@@ -131,6 +131,25 @@ json_t *ws_object(struct ws *ws, const struct workspace_row *row, const struct w
     return object;
 }
 
+static void set_limits(struct ws *ws, json_t *object, const struct workspace_row *row)
+{
+    struct limit_report held;
+    json_t *list = json_array();
+
+    workspaces_limits(ws->service, row, &held);
+    for (size_t i = 0; i < held.count; i++) {
+        const struct limit_in_force *limit = &held.items[i];
+        json_t *one = json_pack("{s:o, s:I, s:b}", "name", ws_text(limit->name, strlen(limit->name)), "value",
+                                (json_int_t) limit->value, "isDefault", limit->is_default);
+
+        ws_set_text(one, "notEnforced", limit->not_enforced);
+        json_array_append_new(list, one);
+    }
+    if (held.count > 0)
+        json_object_set(object, "limits", list);
+    json_decref(list);
+}
+
 int ws_answer_object(struct ws *ws, int status, const struct workspace_row *row)
 {
     struct workspace_health health;
@@ -141,7 +160,10 @@ int ws_answer_object(struct ws *ws, int status, const struct workspace_row *row)
         workspaces_check(ws->service, row, &health);
     snprintf(tag, sizeof(tag), "\"%" PRId64 "\"", row->row_version);
     web_add_header(ws->web, "ETag", tag);
-    return ws_answer(ws, status, ws_object(ws, row, is_active ? &health : NULL));
+    json_t *object = ws_object(ws, row, is_active ? &health : NULL);
+    if (is_active)
+        set_limits(ws, object, row);
+    return ws_answer(ws, status, object);
 }
 
 /* Whose it is, of others' accounts, is not told to those who may not see them. */

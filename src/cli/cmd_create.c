@@ -28,6 +28,7 @@ static const char help[] =
     "  --cpu-shares N         its weight against others\n"
     "  --pids N               most processes at once\n"
     "  --disk SIZE            most bytes of changes\n"
+    "  --files N              most files and directories among the changes\n"
     "  --net none|host        network; in a container also bridge\n"
     "  --runtime bwrap|docker confined by bubblewrap or in a container; without it, as the server is configured\n"
     "  --image IMAGE          of the container; means --runtime docker\n"
@@ -46,6 +47,7 @@ enum {
     OPT_CPU_SHARES,
     OPT_PIDS,
     OPT_DISK,
+    OPT_FILES,
     OPT_NET,
     OPT_RUNTIME,
     OPT_IMAGE,
@@ -66,6 +68,7 @@ static const struct option options[] = {
     { "cpu-shares", required_argument, NULL, OPT_CPU_SHARES },
     { "pids", required_argument, NULL, OPT_PIDS },
     { "disk", required_argument, NULL, OPT_DISK },
+    { "files", required_argument, NULL, OPT_FILES },
     { "net", required_argument, NULL, OPT_NET },
     { "runtime", required_argument, NULL, OPT_RUNTIME },
     { "image", required_argument, NULL, OPT_IMAGE },
@@ -108,6 +111,8 @@ static int take_limit(struct create_options *o, int option, const char *argument
         return parse_number("--cpu-shares", argument, 2, 262144, &o->limits.cpu_shares, err);
     case OPT_PIDS:
         return parse_number("--pids", argument, 1, 4194304, &o->limits.pids_limit, err);
+    case OPT_FILES:
+        return parse_number("--files", argument, 1, UINT32_MAX, &o->limits.disk_inodes, err);
     default:
         return parse_size_above_0("disk", argument, &o->limits.disk_bytes, err);
     }

@@ -1,11 +1,14 @@
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/size.h"
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
 #include "cli/lookup.h"
+#include "cli/output.h"
 #include "cli/workspace.h"
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
@@ -50,6 +53,59 @@ static int find(struct client *client, const char *text, const struct kind **ret
     return r == -ENOENT ? err_set(err, ERR_NOT_FOUND, r, "there is neither a sandbox nor a codebase '%s'", text) : r;
 }
 
+/* "limit of memory: 48.0 GB (default; not enforced: ...)". */
+static void print_limit(const char *name, int64_t value, bool is_default, const char *not_enforced)
+{
+    char size[SIZE_TEXT_MAX];
+
+    fputs("limit of ", stdout);
+    output_escaped(stdout, name);
+    if (strcmp(name, "memory") == 0 || strcmp(name, "disk") == 0) {
+        size_format((uint64_t) value, size);
+        printf(": %s", size);
+    } else {
+        printf(": %" PRId64, value);
+    }
+    if (is_default || *not_enforced) {
+        fputs(is_default ? " (default" : " (asked for", stdout);
+        fputs(*not_enforced ? "; not enforced: " : "", stdout);
+        output_escaped(stdout, not_enforced);
+        putchar(')');
+    }
+    putchar('\n');
+}
+
+static void print_workspace(json_t *answer)
+{
+    json_t *limits = json_incref(json_object_get(answer, "limits"));
+
+    json_object_del(answer, "limits");
+    workspace_print_fields(answer);
+    for (size_t i = 0; i < json_array_size(limits); i++) {
+        const json_t *limit = json_array_get(limits, i);
+
+        print_limit(json_text(limit, "name"), json_number(limit, "value"), json_is_true(json_object_get(limit, "isDefault")),
+                    json_text(limit, "notEnforced"));
+    }
+    json_decref(limits);
+}
+
+static void print_message(const struct kind *kind, ProtobufCMessage *answer)
+{
+    Sandbox__V1__Sandbox *sandbox = kind == &kinds[0] ? (void *) answer : NULL;
+    size_t count = sandbox ? sandbox->n_limits : 0;
+
+    /* Each is a line of its own, behind the fields. */
+    if (sandbox)
+        sandbox->n_limits = 0;
+    api_print_fields(answer);
+    if (sandbox)
+        sandbox->n_limits = count;
+    for (size_t i = 0; i < count; i++)
+        print_limit(sandbox->limits[i]->name, sandbox->limits[i]->value, sandbox->limits[i]->is_default,
+                    sandbox->limits[i]->not_enforced);
+}
+
 static int show_workspace(struct api_call *call, const char *id, struct err *err)
 {
     autojson answer = NULL;
@@ -58,7 +114,7 @@ static int show_workspace(struct api_call *call, const char *id, struct err *err
     if (r < 0)
         return r;
     if (!call->options.is_json && !call->options.is_quiet)
-        workspace_print_fields(answer);
+        print_workspace(answer);
     else
         workspace_print(call, answer, id);
     return 0;
@@ -95,7 +151,7 @@ static int run(struct api_call *call, struct err *err)
         else if (call->options.is_quiet)
             puts(id);
         else
-            api_print_fields(answer);
+            print_message(kind, answer);
     }
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "cli/verb.h"
 #include "review/edit.h"
 #include "service/home.h"
+#include "service/limit_report.h"
 
 static const char help[] =
     "usage: agentfense ls [--json] [-q]\n"
@@ -21,7 +22,7 @@ static const char help[] =
     "'agentfense ps', workspaces by 'agentfense ps -w'.\n"
     "\n"
     "  -q, --quiet            names only\n"
-    "  --json                 JSON on standard output\n"
+    "  --json                 JSON on standard output, with the limits that those that run are held to\n"
     "  -h, --help             this text\n";
 
 static const struct option long_options[] = {
@@ -42,6 +43,7 @@ struct row {
     bool has_changes; /* whether `changes` is known */
     size_t changes;
     uint64_t created_ns;
+    struct limit_report limits;
 };
 
 struct listing {
@@ -87,6 +89,8 @@ static int on_sandbox(const char *name, int dir_fd, void *cookie)
     }
     row->directory = xdup(spec->base_path);
     row->created_ns = spec->created_ns;
+    if (l->is_json)
+        limit_report_read(dir_fd, &row->limits);
     count_changes(l, dir_fd, row);
     return 0;
 }
@@ -124,6 +128,22 @@ static void print_text(const struct listing *l)
         print_row(&l->rows[i], width);
 }
 
+static json_t *limits_json(const struct limit_report *limits)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < limits->count; i++) {
+        const struct limit_in_force *limit = &limits->items[i];
+        json_t *one = json_pack("{s:o, s:I, s:b}", "name", output_json_name(limit->name), "value", (json_int_t) limit->value,
+                                "isDefault", limit->is_default);
+
+        if (*limit->not_enforced)
+            json_object_set_new(one, "notEnforced", output_json_name(limit->not_enforced));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
 static json_t *row_json(const struct row *row)
 {
     char created[CLOCK_TEXT_MAX] = "";
@@ -135,6 +155,8 @@ static json_t *row_json(const struct row *row)
         json_object_set_new(json, "reason", output_json_name(row->broken));
     if (row->created_ns && clock_format(clock_timespec_of_ns((int64_t) row->created_ns), CLOCK_DIGITS_FEWEST, created) == 0)
         json_object_set_new(json, "created", json_string(created));
+    if (row->limits.count > 0)
+        json_object_set_new(json, "limits", limits_json(&row->limits));
     return json;
 }
 

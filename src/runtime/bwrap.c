@@ -115,6 +115,8 @@ static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *sp
             "a pids limit cannot be enforced here: there is no pids cgroup for us, and before Linux 5.14 no other way");
     if (!pids_here)
         process->nproc_rlimit = by_rlimit ? runtime_spec_pids(spec) : 0;
+    if (!pids_here && !by_rlimit)
+        limits->pids = 0; /* the default, which nothing holds */
     if (!others && !pids_here)
         return 0;
     r = cgroup_new(self->tree, spec->id, limits, pids_here ? runtime_spec_pids(spec) : 0, &process->cgroup, err);

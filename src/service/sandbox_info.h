@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "policy/rule.h"
+#include "service/limit_report.h"
 
 /* What it is at, numbered as the API numbers it. */
 enum sandbox_phase {
@@ -58,6 +59,7 @@ struct sandbox_info {
     int64_t created_ns, started_ns, stopped_ns, expires_ns;
     char **warnings; /* owned, each too: what is odd about the rules; told when they are set */
     size_t warning_count;
+    struct limit_report held; /* told by sandboxes_get() */
 };
 
 void sandbox_info_free(struct sandbox_info *info);

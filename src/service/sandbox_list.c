@@ -98,7 +98,11 @@ int sandboxes_get(struct service *service, const struct caller *caller, const ch
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = service_get_sandbox(service, caller, id, &row, err);
 
-    return r < 0 ? r : make_info(service, &row, ret, err);
+    if (r == 0)
+        r = make_info(service, &row, ret, err);
+    if (r == 0 && row.status == SANDBOX_STATUS_RUNNING && strcmp(row.host_id, service->host_id) == 0)
+        limit_report_find(&service->home, row.id, &(*ret)->held);
+    return r;
 }
 
 void sandbox_page_done(struct sandbox_page *page)

@@ -153,6 +153,14 @@ void workspaces_touch(struct service *service, const char *id)
         log_warn("the use of a sandbox could not be noted", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
 }
 
+void workspaces_limits(struct service *service, const struct workspace_row *row, struct limit_report *ret)
+{
+    char name[WORKSPACE_NAME_MAX];
+
+    workspace_name(row->id, name);
+    limit_report_find(&service->home, name, ret);
+}
+
 /* ---- how large ---- */
 
 struct size {

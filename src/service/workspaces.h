@@ -16,6 +16,7 @@
 #include "policy/rule.h"
 #include "service/behavior.h"
 #include "service/caller.h"
+#include "service/limit_report.h"
 #include "service/workspace_driver.h"
 #include "store/workspace_row.h"
 
@@ -56,6 +57,8 @@ int workspaces_create(struct service *service, const struct caller *caller, cons
 /* ERR_NOT_FOUND also for what the caller does not see. */
 int workspaces_get(struct service *service, const struct caller *caller, const char *id, struct workspace_row *ret,
                    struct err *err);
+/* Those that an active one is held to. */
+void workspaces_limits(struct service *service, const struct workspace_row *row, struct limit_report *ret);
 /* The filter's account is the caller's matter. */
 int workspaces_list(struct service *service, const struct caller *caller, const struct workspace_filter *filter, size_t limit,
                     size_t offset, struct workspace_rows *ret, int64_t *ret_total, struct err *err);

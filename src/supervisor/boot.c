@@ -25,6 +25,7 @@
 #include "supervisor/plain.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/state_file.h"
 #include "supervisor/sync.h"
 
 /* Less than whoever starts us waits (service/launch.h), and enough where hundreds are started at once. */
@@ -364,6 +365,8 @@ void boot(struct sandbox *sandbox)
             return;
         }
     }
+    /* With the limits, before anybody is told that it runs and may ask for them. */
+    state_file_write(sandbox);
 }
 
 void boot_undo(struct sandbox *sandbox)

@@ -30,6 +30,7 @@ struct fencing {
     struct fence *fence; /* owned */
     pthread_t thread;
     bool is_running;
+    struct fencing_limits limits;
     struct roster *roster;
     struct chronicle *chronicle;
     int wake_fd; /* owned: an eventfd */
@@ -47,6 +48,17 @@ struct fencing {
 struct fence *fencing_fence(struct fencing *fencing)
 {
     return fencing->fence;
+}
+
+struct fencing_limits fencing_limits(const struct fencing *fencing)
+{
+    return fencing->limits;
+}
+
+void fencing_choose_limits(const struct sandbox_spec *spec, const char *dir_path, struct fencing_limits *ret)
+{
+    ret->bytes = spec->quota_bytes ? spec->quota_bytes : limit_default_disk(dir_path);
+    ret->files = spec->quota_inodes ? spec->quota_inodes : limit_default_files(spec->quota_bytes, spec->memory_bytes);
 }
 
 static void wake(struct fencing *fencing)
@@ -246,6 +258,7 @@ static int make_fence(struct fencing *fencing, const struct fencing_config *conf
 
     if (r < 0)
         return r;
+    fencing_choose_limits(spec, config->dir_path, &fencing->limits);
     struct fence_config fence = {
         .base_path = spec->base_path,
         .base_fd = config->base_fd,
@@ -253,8 +266,8 @@ static int make_fence(struct fencing *fencing, const struct fencing_config *conf
         .rules = rules,
         .uid = config->uid,
         .gid = config->gid,
-        .quota_bytes = spec->quota_bytes ? spec->quota_bytes : limit_default_disk(config->dir_path),
-        .quota_inodes = spec->quota_inodes ? spec->quota_inodes : limit_default_files(spec->quota_bytes, spec->memory_bytes),
+        .quota_bytes = fencing->limits.bytes,
+        .quota_inodes = fencing->limits.files,
         .is_live = spec->is_live,
         .hands_over = spec->codebase_path && spec->codebase_path[0] != '\0',
         .on_denial = on_denial,

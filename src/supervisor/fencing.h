@@ -44,6 +44,16 @@ DEFINE_AUTOPTR(fencing, fencing_free);
 
 struct fence *fencing_fence(struct fencing *fencing);
 
+/* What the delta may hold. */
+struct fencing_limits {
+    uint64_t bytes, files;
+};
+
+/* As the spec says, or the defaults (limit_default.h); `dir_path` as in struct fencing_config. */
+void fencing_choose_limits(const struct sandbox_spec *spec, const char *dir_path, struct fencing_limits *ret);
+/* Those that it is held to. */
+struct fencing_limits fencing_limits(const struct fencing *fencing);
+
 /* The rules of a spec, checked one by one. */
 struct rule_list;
 int fencing_rules(const struct sandbox_spec *spec, struct rule_list *rules, struct err *err);

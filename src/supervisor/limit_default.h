@@ -1,7 +1,8 @@
 /*
  * What a sandbox may use where nobody said: the one place for these numbers; docs/run.md has them as a table.
  *
- * A limit that was asked for and cannot be enforced is refused. One of these that cannot be enforced does not hold, and 'agentfense doctor' says so.
+ * A limit that was asked for and cannot be enforced is refused. One of these that cannot be enforced does not hold: 'agentfense inspect',
+ * 'agentfense ls --json' and 'agentfense doctor' say so.
  */
 #pragma once
 

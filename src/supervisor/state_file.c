@@ -9,6 +9,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "supervisor/boot_place.h"
+#include "supervisor/limit_default.h"
 #include "supervisor/sandbox.h"
 
 #define TEMP_NAME "state.new"
@@ -24,6 +26,46 @@ static int replace(int dir_fd, const char *text, size_t len)
     return r;
 }
 
+/* Without `reason` it is enforced. service/limit_report.h reads it. */
+static void add_limit(struct buf *text, const char *name, uint64_t value, bool is_asked, const char *reason)
+{
+    if (value)
+        buf_addf(text, "limit %s %" PRIu64 " %s%s%s\n", name, value, is_asked ? "asked" : "default", reason ? " " : "",
+                 reason ? reason : "");
+}
+
+/* Of the fence; nothing else holds a sandbox to them. */
+static void add_file_limits(struct buf *text, const struct sandbox *sandbox)
+{
+    const struct sandbox_spec *spec = sandbox->spec;
+    struct fencing_limits held = { 0 };
+    const char *reason = sandbox->fencing ? NULL : "only the fence counts changes";
+
+    if (sandbox->fencing)
+        held = fencing_limits(sandbox->fencing);
+    else
+        fencing_choose_limits(spec, sandbox->dir_path, &held);
+    add_limit(text, "disk", held.bytes, spec->quota_bytes, reason);
+    add_limit(text, "files", held.files, spec->quota_inodes, reason);
+}
+
+static void add_limits(struct buf *text, const struct sandbox *sandbox)
+{
+    const struct runtime_limits *held = &sandbox->process->limits;
+    const struct sandbox_spec *spec = sandbox->spec;
+
+    if (held->memory_bytes)
+        add_limit(text, "memory", held->memory_bytes, spec->memory_bytes, NULL);
+    else
+        add_limit(text, "memory", limit_default_memory(), false,
+                  boot_is_host_visible(sandbox) ? "the memory of a container is its engine's" : "no cgroup for memory is ours");
+    add_limit(text, "cpu_quota", held->cpu_quota_us, true, NULL);
+    add_limit(text, "cpu_shares", held->cpu_shares, true, NULL);
+    add_limit(text, "pids", held->pids ? held->pids : RUNTIME_PIDS_DEFAULT, spec->pids,
+              held->pids ? NULL : "no cgroup for processes is ours, and before Linux 5.14 nothing else holds them");
+    add_file_limits(text, sandbox);
+}
+
 void state_file_write(const struct sandbox *sandbox)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -33,6 +75,8 @@ void state_file_write(const struct sandbox *sandbox)
              sandbox->started_ns);
     if (sandbox->process)
         buf_addf(&text, "init %d\n", (int) sandbox->process->init_pid);
+    if (sandbox->process)
+        add_limits(&text, sandbox);
     if (sandbox->mount_point)
         buf_addf(&text, "mount %s\n", sandbox->mount_point);
     if (sandbox->failure.code != ERR_OK)

@@ -188,6 +188,49 @@ def test_empty_files_without_end(host):
         assert make_files(host, 120000, "--disk", "100M")[:2] == ["16384", "True"]
 
 
+def test_the_limits_that_hold_are_told(host):
+    """Of a sandbox that runs, with the defaults; and which of these does not hold here."""
+    process = host.start("-q", "--name", "told", "--files", "300", *ALL, command="echo started; read _")
+    try:
+        assert process.stdout.readline() == b"started\n"
+        row = next(row for row in json.loads(host.call("ls", "--json").out)["sandboxes"] if row["name"] == "told")
+        held = {limit["name"]: limit for limit in row["limits"]}
+        assert held["files"] == {"name": "files", "value": 300, "isDefault": False}
+        assert held["pids"] == {"name": "pids", "value": 1024, "isDefault": True}
+        assert 0 < held["disk"]["value"] <= 64 << 30 and held["disk"]["isDefault"] and "notEnforced" not in held["disk"]
+        is_held = any((pathlib.Path(group) / name).exists() for group in run_host.cgroups_of("told")
+                      for name in ("memory.max", "memory.limit_in_bytes"))
+        assert held["memory"]["isDefault"] and ("notEnforced" in held["memory"]) != is_held, held
+    finally:
+        process.stdin.close()
+        process.wait(60)
+        process.stdout.close()
+        process.stderr.close()
+        assert all("limits" not in row for row in json.loads(host.call("ls", "--json").out)["sandboxes"])
+        for name in host.names():
+            host.call("discard", name)
+
+
+@pytest.mark.bwrap("refused in containers")
+def test_a_default_that_nothing_holds_is_told_as_such(host):
+    process = host.start("-q", "--name", "told", "--driver", "copy", *ALL, command="echo started; read _")
+    try:
+        assert process.stdout.readline() == b"started\n"
+        row = next(row for row in json.loads(host.call("ls", "--json").out)["sandboxes"] if row["name"] == "told")
+        held = {limit["name"]: limit for limit in row["limits"]}
+        assert all(held[name]["isDefault"] and held[name]["notEnforced"] for name in ("disk", "files")), held
+        assert "notEnforced" not in held["pids"]
+    finally:
+        process.stdin.close()
+        process.wait(60)
+        process.stdout.close()
+        process.stderr.close()
+        for name in host.names():
+            host.call("discard", name)
+    refused = host.run("-q", "--rm", "--driver", "copy", "--files", "300", *ALL, command=["true"])
+    assert refused.code == 125, refused
+
+
 def test_memory_has_a_default_limit(host):
     """Where a cgroup can hold it; otherwise doctor says that it does not hold, and nothing is refused."""
     if host.run("-q", "--rm", "-m", "256M", *ALL, command=["true"]).code != 0:

@@ -1,6 +1,7 @@
 """The life of a sandbox, its rules, sessions and events, without a server and with one."""
 
 import json
+import os
 import signal
 
 import pytest
@@ -44,6 +45,35 @@ def test_processors_are_counted_to_the_last_hundredth(cli, codebase):
     made = cli.say("create", "--cpus", "0.29", codebase)
     assert cli.json("inspect", made)["resources"]["cpuQuota"] == "29000"
     cli.run("rm", made)
+
+
+def test_the_limits_that_hold_are_told(cli, codebase):
+    """Those that nobody asked for, too. One of these that this host cannot enforce is told as such; asked for, it is refused."""
+    made = cli.say("create", "--disk", "1G", "--files", "5000", "--pids", "77", codebase)
+    try:
+        assert cli.json("inspect", made)["resources"]["diskBytes"] == str(1 << 30)
+        assert not cli.json("inspect", made).get("limits"), "nothing holds of one that does not run"
+        cli.run("start", made)
+        held = {limit["name"]: limit for limit in cli.json("inspect", made)["limits"]}
+        assert {name: (int(limit["value"]), limit.get("isDefault", False)) for name, limit in held.items() if name != "memory"} == \
+            {"disk": (1 << 30, False), "files": (5000, False), "pids": (77, False)}
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+        assert held["memory"]["isDefault"] is True and total // 2 < int(held["memory"]["value"]) < total
+        assert not any(held[name].get("notEnforced") for name in ("disk", "files", "pids"))
+        told = cli.say("inspect", made)
+        assert "\nlimit of disk: 1.0 GB\n" in told and "\nlimit of files: 5000\n" in told + "\n" and "\nlimits:" not in told
+        other = cli.say("create", "-m", "256M", codebase)
+        process = cli.start("start", other)
+        process.communicate(timeout=60)
+        can_hold = process.returncode == 0
+        cli.run("rm", other)
+        assert bool(held["memory"].get("notEnforced")) != can_hold
+        line = next(line for line in told.splitlines() if line.startswith("limit of memory: "))
+        assert line.endswith(" (default)") if can_hold else " (default; not enforced: " in line
+        cli.run("stop", made)
+        assert not cli.json("inspect", made).get("limits")
+    finally:
+        cli.run("rm", made)
 
 
 def test_ps_tells_what_there_is(cli, codebase, sandbox):

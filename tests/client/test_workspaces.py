@@ -84,6 +84,17 @@ def test_it_is_found_by_the_beginning_of_its_id(cli, made, project):
         "agentfense diff: there is no sandbox or workspace 'no-such-thing'; 'agentfense ls' and 'agentfense ps -w' list them\n"
 
 
+def test_the_limits_that_hold_are_told(cli, made):
+    held = {limit["name"]: limit for limit in cli.json("inspect", made)["limits"]}
+    assert {name for name, limit in held.items() if limit["isDefault"]} == {"memory", "pids", "files"}, "the server's settings say the disk"
+    assert held["disk"]["value"] > 0 and held["memory"]["value"] > 0 and held["files"]["value"] == 1000000 and \
+        held["pids"]["value"] == 1024
+    assert "notEnforced" not in held["disk"] and "notEnforced" not in held["pids"]
+    assert "\nlimit of files: 1000000 (default)\n" in cli.run("inspect", made).out
+    cli.run("stop", made)
+    assert "limits" not in cli.json("inspect", made) and "limit of" not in cli.run("inspect", made).out
+
+
 def test_it_is_found_by_its_name(cli, project):
     made = cli.say("create", "--scope", str(project), "--no-lock", "--name", "fix-login", "--tag", "one", "--tag", "two")
     told = cli.json("inspect", "fix-login")

@@ -1,0 +1,31 @@
+/*
+ * The limits that a sandbox is held to, as its supervisor wrote them into its state file:
+ *
+ *     limit NAME VALUE asked|default [why it is not enforced]
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIMIT_REPORT_MAX 16
+
+struct home;
+
+struct limit_in_force {
+    char name[16];
+    int64_t value;
+    bool is_default;
+    char not_enforced[160]; /* why not; "" when it is */
+};
+
+struct limit_report {
+    struct limit_in_force items[LIMIT_REPORT_MAX];
+    size_t count;
+};
+
+/* None of one that does not run, or whose supervisor is of a release that did not tell. */
+void limit_report_read(int sandbox_dir_fd, struct limit_report *ret);
+/* The same by name. */
+void limit_report_find(const struct home *home, const char *name, struct limit_report *ret);
