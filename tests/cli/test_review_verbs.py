@@ -49,6 +49,7 @@ class Sandboxes:
     def work(self, name, script, live=False):
         """Runs a script behind the fence, as the agent."""
         path = self.state / "sandboxes" / name
+        (path / "mnt").mkdir(mode=0o700, exist_ok=True)
         own = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
         ran = subprocess.run(
             [*own, "sh", "-c", WORK, "sh", PROGRAM, self.base, path / "delta", path / "mnt", script, "--live" if live else ""],
