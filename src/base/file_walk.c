@@ -115,7 +115,7 @@ static int push(struct walk *w, int fd)
     vec_room(&w->levels, &w->cap, w->depth);
     w->levels[w->depth++] = level;
     if (w->depth > OPEN_LEVELS)
-        cleanup_fd(&w->levels[w->depth - OPEN_LEVELS - 1].fd);
+        close(steal_fd(&w->levels[w->depth - OPEN_LEVELS - 1].fd));
     return 0;
 }
 
