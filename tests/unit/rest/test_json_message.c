@@ -67,7 +67,7 @@ static void test_every_field_is_written_in_order(void **state)
         "{\"id\":\"\",\"codebaseId\":\"\",\"permissions\":[],\"status\":\"SANDBOX_STATUS_UNSPECIFIED\",\"labels\":{},"
         "\"createdAt\":null,\"startedAt\":null,\"stoppedAt\":null,\"expiresAt\":null,\"runtime\":\"RUNTIME_TYPE_UNSPECIFIED\","
         "\"image\":\"\",\"resources\":null,\"statusReason\":\"\",\"ownerId\":\"\",\"network\":\"\","
-        "\"syncOnCompletion\":\"SYNC_MODE_UNSPECIFIED\",\"warnings\":[]}");
+        "\"syncOnCompletion\":\"SYNC_MODE_UNSPECIFIED\",\"warnings\":[],\"limits\":[]}");
     becomes(&sandbox__v1__empty__descriptor, "{\"anything\": [1]}", "{}");
     becomes(&sandbox__v1__resource_limits__descriptor, "{\"memoryBytes\": 5}",
             "{\"memoryBytes\":\"5\",\"cpuQuota\":\"0\",\"cpuShares\":\"0\",\"pidsLimit\":\"0\",\"diskBytes\":\"0\","
