@@ -19,8 +19,8 @@
 
 #define STATUS_MAX (1 << 20) /* it lists all groups of the process */
 #define MOUNTS_MAX (1 << 20)
-#define FD_TABLE_MAX 65536     /* of a process whose descriptors are tried one by one */
-#define UNREADABLE_TRIES 25
+#define FD_TABLE_MAX 65536  /* of a process whose descriptors are tried one by one */
+#define UNREADABLE_TRIES 25 /* half a second in all, for a sandbox that is starting */
 #define UNREADABLE_WAIT_NS 20000000
 #define FIRST_NESTED_UID 65534 /* from here on uids are the kernel's for "none", and those that user namespaces are given */
 
@@ -291,10 +291,10 @@ static bool may_have_uid(uid_t owner, uid_t uid)
 }
 
 /*
- * has_socket(), in whichever way it can be told. A sandbox that starts is unreadable for a moment: bubblewrap has changed its credentials in the new
- * namespaces, and executes init later. So what is unreadable in a deeper namespace is asked again before it counts as a holder.
+ * Tries /proc first, then pidfd_getfd(). While a sandbox starts, bubblewrap's process cannot be inspected: it has changed its credentials in the
+ * new namespaces and has not executed init yet. So a process in a deeper pid namespace is tried again before it counts as a holder.
  */
-static int has_socket_somehow(int proc_fd, pid_t pid, uint64_t inode, int own_levels, struct process_status *status)
+static int has_socket_with_retry(int proc_fd, pid_t pid, uint64_t inode, int own_levels, struct process_status *status)
 {
     int r = -EACCES;
 
@@ -324,7 +324,7 @@ static int look_at(int proc_fd, pid_t pid, uid_t owner, const struct held_socket
     }
     if (has_own && is_in_own(proc_fd, own) == 1 && is_for_sandboxes(proc_fd) == 0)
         return 0;
-    r = has_socket_somehow(proc_fd, pid, held->inode, own->levels, &status);
+    r = has_socket_with_retry(proc_fd, pid, held->inode, own->levels, &status);
     if (r == -EACCES && status.levels > own->levels) {
         *ret_why = why_unreadable;
         *ret = HOLDING_REFUSED;
