@@ -99,6 +99,8 @@ static void make_ghost(struct fence *f, struct inode *inode, struct entry *last)
     vec_room(&f->dead, &f->dead_cap, f->dead_count);
     inode->noted = (uint32_t) f->dead_count;
     f->dead[f->dead_count++] = inode;
+    if (inode->dir) /* a file that is kept open may have a name in work that is made of its node id */
+        inode_unlist(f, inode);
 }
 
 void entry_forget_dead(struct fence *f, struct inode *inode)
@@ -152,6 +154,7 @@ void tree_revive(struct fence *f, struct inode *inode)
     inode->ghost = NULL;
     inode->names = NULL;
     inode_clear(inode, INODE_DEAD);
+    inode_list(f, inode);
 }
 
 /* A name is part of its entry's memory, so moving makes a new one. The place is the caller's to set anew. */

@@ -70,6 +70,7 @@ enum {
     INODE_SEEN = 4096,      /* and meanwhile pages of it came to be there */
     INODE_MANY = 16384,     /* a file of the base that had several names when it was looked up: see hidden_link.h */
     INODE_BARE = 8192,      /* a directory whose files were listed without attributes: see foresight.h */
+    INODE_UNLISTED = 32768, /* a dead directory that the kernel has not heard of: `node` is another's by now */
 };
 
 struct inode {
@@ -77,7 +78,7 @@ struct inode {
     uint32_t refs;         /* ours; likewise */
     uint32_t noted;        /* mark of the record that told of its last change, so that a run of writes is one; likewise */
     uint64_t ino;          /* as shown */
-    uint64_t node;         /* as the kernel names it; const */
+    _Atomic uint64_t node; /* as the kernel names it; set under fence.names, and const from the first lookup on */
     _Atomic uint64_t seen; /* what the base had when we looked last (seen.h) */
     _Atomic uint16_t flags;
     _Atomic uint16_t mode; /* type and permission bits, without suid, and sgid only of directories in the delta */

@@ -28,7 +28,9 @@
  * them. What is created gets a number from a counter: one made from the path could meet that of a file renamed away from there.
  * Where the number is not that of the path, number.c keeps it for the next mount.
  * The node id the kernel uses shows too (name_to_handle_at), so it may be no address of ours: it is `ino`, or the next free one
- * after it where two inodes have the same number (a file of a live base that was replaced while it was open).
+ * after it where two inodes have the same number (a file of a live base that was replaced while it was open). A hidden directory that is
+ * searched when something in it changes loses its name to a new inode (renew.c), and which of the two the kernel gets would show: a directory
+ * that dies before the kernel has heard of it leaves its node id to the next.
  *
  * A file with no name left (INODE_DEAD) may still be open. The kernel says so by not forgetting it. It then keeps the path it
  * had, for rules that are swapped meanwhile, and a pinned handle, because nothing else leads to its content.
@@ -245,6 +247,28 @@ static void remove_node(struct fence *f, const struct inode *inode)
     f->inode_count--;
 }
 
+void inode_unlist(struct fence *f, struct inode *inode)
+{
+    if (inode->lookups > 0 || inode_has(inode, INODE_UNLISTED))
+        return;
+    remove_node(f, inode);
+    inode_set(inode, INODE_UNLISTED);
+}
+
+void inode_list(struct fence *f, struct inode *inode)
+{
+    if (!inode_has(inode, INODE_UNLISTED))
+        return;
+    inode_clear(inode, INODE_UNLISTED);
+    add_node(f, inode);
+}
+
+void inode_looked_up(struct fence *f, struct inode *inode)
+{
+    inode_list(f, inode);
+    inode->lookups++;
+}
+
 /* A directory of the delta whose ctime is nowhere else: see attr_change_dir(). The delta's quota limits how many there are. */
 static bool keeps_ctime(const struct inode *inode)
 {
@@ -275,7 +299,8 @@ void inode_release(struct fence *f, struct inode *inode)
             }
         }
         inode_set(inode, INODE_FREED);
-        remove_node(f, inode);
+        if (!inode_has(inode, INODE_UNLISTED))
+            remove_node(f, inode);
         inode->next_doomed = f->doomed;
         f->doomed = inode;
         inode = parent;

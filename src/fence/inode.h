@@ -28,8 +28,13 @@ struct inode *inode_new(struct fence *f, mode_t mode, uint64_t ino, unsigned fla
 
 void inode_ref(struct inode *inode); /* [locked] */
 void inode_unref_locked(struct fence *f, struct inode *inode);
-void inode_unref(struct fence *f, struct inode *inode); /* NULL is fine */
+void inode_unref(struct fence *f, struct inode *inode);     /* NULL is fine */
+void inode_looked_up(struct fence *f, struct inode *inode); /* [locked] the kernel is given it once more */
 void inode_forget(struct fence *f, struct inode *inode, uint64_t count);
+
+/* [locked] Gives its node id up unless the kernel knows it, and gets one again. */
+void inode_unlist(struct fence *f, struct inode *inode);
+void inode_list(struct fence *f, struct inode *inode);
 
 /* [locked] The level that holds for it, after its names or their places changed. */
 void inode_judge(struct inode *inode);

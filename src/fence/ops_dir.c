@@ -56,7 +56,7 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, c
     answer.inode = inode;
     answer.attr_timeout_s = blind_attr_timeout_s(f, inode);
     tree_lock(f);
-    inode->lookups++;
+    inode_looked_up(f, inode);
     tree_unlock(f);
     added = add(item->name, inode->ino, (uint8_t) IFTODT(answer.st.st_mode), item->cookie, &answer, user);
     tree_lock(f);

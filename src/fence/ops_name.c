@@ -23,7 +23,7 @@
 static void hand_over(struct fence *f, struct inode *inode, struct entry_answer *answer)
 {
     tree_lock(f);
-    inode->lookups++;
+    inode_looked_up(f, inode);
     inode_unref_locked(f, inode);
     tree_unlock(f);
     answer->inode = inode;

@@ -26,6 +26,25 @@ static void writing_copies_up_and_leaves_the_base(void **state)
     fixture_done(&x);
 }
 
+/* Neither that of a deletion, nor what the base has under such a name. */
+static void markers_are_not_there_for_who_names_them(void **state)
+{
+    struct fixture x;
+
+    (void) state;
+    fixture_init(&x);
+    put_file(&x, "base/f", "f");
+    put_file(&x, "base/.wh.g", "g");
+    fixture_open(&x, all, 0);
+    assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
+    assert_true(is_there(&x, "delta/data/.wh.f"));
+    for (const char **name = (const char *[]){ ".wh.f", ".wh.g", ".wh..wh..opq", NULL }; *name; name++) {
+        assert_null(walk(&x, *name, NULL));
+        assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, *name), -ENOENT);
+    }
+    fixture_done(&x);
+}
+
 static void what_was_deleted_stays_deleted(void **state)
 {
     struct fixture x;
@@ -310,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writing_copies_up_and_leaves_the_base),
+        cmocka_unit_test(markers_are_not_there_for_who_names_them),
         cmocka_unit_test(what_was_deleted_stays_deleted),
         cmocka_unit_test(a_directory_made_again_is_empty),
         cmocka_unit_test(hidden_children_do_not_keep_a_directory),
