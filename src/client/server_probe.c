@@ -1,4 +1,5 @@
 #include <netdb.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -9,6 +10,27 @@
 #include "call/peer.h"
 #include "client/client_int.h"
 
+#define ACCEPT_TRIES 40 /* a second in all */
+#define ACCEPT_WAIT_MS 25
+
+/* The kernel knows the owner of the other end of a TCP connection only once the server has accepted it, which takes a while on a busy machine. */
+static bool find_peer(int fd, struct peer *ret, uid_t *ret_uid)
+{
+    for (int i = 0; i < ACCEPT_TRIES; i++) {
+        if (i > 0)
+            poll(NULL, 0, ACCEPT_WAIT_MS);
+        if (peer_init(ret, fd) < 0)
+            return false;
+        if (peer_uid(ret, ret_uid) == 0)
+            return true;
+        bool is_loopback = ret->kind == PEER_LOOPBACK;
+        peer_done(ret);
+        if (!is_loopback)
+            return false;
+    }
+    return false;
+}
+
 /* A sandbox on the host's network has its owner's uid and may listen there as well, to be told the owner's token and to answer in our name: so the
  * process is looked for. A unix socket needs no look, because what a sandbox makes is not where ours are. */
 static bool is_ours(int fd)
@@ -18,13 +40,12 @@ static bool is_ours(int fd)
     uid_t uid;
     bool yes;
 
-    if (peer_init(&peer, fd) < 0)
+    if (!find_peer(fd, &peer, &uid))
         return false;
-    yes = peer_uid(&peer, &uid) == 0;
-    if (yes && uid == geteuid())
+    if (uid == geteuid())
         yes = peer.kind == PEER_UNIX || peer_check_process(&peer, &ignored) == 0;
     else
-        yes = yes && uid == 0;
+        yes = uid == 0;
     peer_done(&peer);
     return yes;
 }
