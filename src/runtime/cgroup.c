@@ -20,6 +20,9 @@
 
 #define PLACE_TRIES 1000
 #define WAIT_MS 3000
+/* Every process must be scheduled once before it is frozen, which takes a while on a loaded machine. */
+#define FREEZE_WAIT_MS 8000
+#define FREEZE_AGAIN_MS 500
 #define PROCS_MAX_BYTES (1 << 20)
 
 static int put(const struct cgroup *cgroup, const struct cgroup_place *place, const char *name, const char *text)
@@ -273,22 +276,43 @@ static bool says(const struct cgroup_place *place, const char *file, const char 
     return at && strncmp(at + (key ? strlen(key) : 0), value, strlen(value)) == 0;
 }
 
+static int put_frozen(struct cgroup *cgroup, const struct cgroup_place *place, bool on)
+{
+    return place->version == 2 ? put(cgroup, place, "cgroup.freeze", on ? "1" : "0")
+                               : put(cgroup, place, "freezer.state", on ? "FROZEN" : "THAWED");
+}
+
+static bool is_frozen(const struct cgroup_place *place, bool on)
+{
+    return place->version == 2 ? says(place, "cgroup.events", "frozen ", on ? "1" : "0")
+                               : says(place, "freezer.state", NULL, on ? "FROZEN" : "THAWED");
+}
+
+/* cgroup v1 can get stuck in FREEZING when a process forks, or waits for one that is already frozen. Thawing and freezing again resolves it. */
 int cgroup_freeze(struct cgroup *cgroup, bool on)
 {
     const struct cgroup_place *place = cgroup_get_place(cgroup, CGROUP_FREEZER);
-    int64_t deadline_ns = clock_now_ns() + WAIT_MS * CLOCK_NS_PER_MS;
+    int64_t begin_ns = clock_now_ns();
+    int64_t again_ns = begin_ns + FREEZE_AGAIN_MS * CLOCK_NS_PER_MS;
     int r;
 
     if (!place)
         return -ENOTSUP;
-    r = place->version == 2 ? put(cgroup, place, "cgroup.freeze", on ? "1" : "0")
-                            : put(cgroup, place, "freezer.state", on ? "FROZEN" : "THAWED");
+    r = put_frozen(cgroup, place, on);
     if (r < 0 || cgroup->is_fake)
         return r;
-    while (!(place->version == 2 ? says(place, "cgroup.events", "frozen ", on ? "1" : "0")
-                                 : says(place, "freezer.state", NULL, on ? "FROZEN" : "THAWED"))) {
-        if (clock_now_ns() > deadline_ns)
+    while (!is_frozen(place, on)) {
+        int64_t now_ns = clock_now_ns();
+
+        if (now_ns > begin_ns + FREEZE_WAIT_MS * CLOCK_NS_PER_MS)
             return -ETIMEDOUT;
+        if (on && place->version == 1 && now_ns > again_ns) {
+            again_ns = now_ns + FREEZE_AGAIN_MS * CLOCK_NS_PER_MS;
+            put_frozen(cgroup, place, false);
+            r = put_frozen(cgroup, place, true);
+            if (r < 0)
+                return r;
+        }
         poll(NULL, 0, 1);
     }
     return 0;
