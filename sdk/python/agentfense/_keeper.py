@@ -77,6 +77,19 @@ def destroy_all(directory: str) -> None:
                 client.destroy_sandbox(sandbox.id)
 
 
+def remove(directory: str) -> None:
+    """The kernel closes the work directory of an overlay to everybody, and an agent may have closed directories to their owner."""
+    for _, names, _, parent in os.fwalk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+                try:
+                    os.chmod(f"/proc/self/fd/{found}", 0o700)
+                finally:
+                    os.close(found)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 def end(server: subprocess.Popen[bytes], directory: str) -> None:
     if server.poll() is None:
         destroy_all(directory)
@@ -86,7 +99,7 @@ def end(server: subprocess.Popen[bytes], directory: str) -> None:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
-    shutil.rmtree(directory, ignore_errors=True)
+    remove(directory)
 
 
 def main(binary: str, directory: str) -> int:
