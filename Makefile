@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 RUN_TESTS = tools/run-tests $(BUILD)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test test-long test-docker pjdfstest xfstests soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff \
+.PHONY: help setup build build-all run test test-quick test-long test-docker pjdfstest xfstests soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff \
 	bench-policy bench-scale install clean
 
 help: ## this list
@@ -17,21 +17,28 @@ setup:
 $(BUILD)/build.ninja: | setup
 	@meson setup $(BUILD) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt >&2; exit 1; }
 
-build: setup $(BUILD)/build.ninja ## compile everything into build/
+build: setup $(BUILD)/build.ninja ## compile the programs into build/
+	@ninja -C $(BUILD) -n programs | grep -q 'no work to do' || echo 'compiling (the first time takes a minute)'
+	@ninja -C $(BUILD) --quiet programs
+
+build-all: setup $(BUILD)/build.ninja ## compile the programs and those of the tests
 	@ninja -C $(BUILD) -n | grep -q 'no work to do' || echo 'compiling (the first time takes some minutes)'
 	@ninja -C $(BUILD) --quiet
 
 run: build ## the main job: what an agent may see of the example project, and why
 	@examples/run $(BUILD)/src/cli/agentfense
 
-test: build ## all tests
+test: build-all ## all tests
 	@$(RUN_TESTS)
 
-test-long: build ## all tests, those with large counts in full: a thousand mounts, hundreds of kills, 100,000 races (about an hour)
+test-quick: build-all ## the C tests and one way through each program: for everyday work (under 90 seconds)
+	@$(RUN_TESTS) --suite unit --suite quick
+
+test-long: build-all ## all tests, those with large counts in full: a thousand mounts, hundreds of kills, 100,000 races (about an hour)
 	@AGENTFENSE_LONG=1 $(RUN_TESTS) --timeout-multiplier 10
 
-test-docker: build ## all tests of sandboxes in containers, also the slow ones
-	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 $(RUN_TESTS) --suite docker --timeout-multiplier 4
+test-docker: build-all ## all tests of sandboxes in containers, also the slow ones
+	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 $(RUN_TESTS) --suite docker --timeout-multiplier 10
 
 pjdfstest: build ## another project's tests of POSIX on a fence: PJDFSTEST=PATH of its tree (root)
 	@AGENTFENSE=$(abspath $(BUILD))/src/cli/agentfense tools/suite pjdfstest $(PJDFSTEST)
@@ -39,7 +46,7 @@ pjdfstest: build ## another project's tests of POSIX on a fence: PJDFSTEST=PATH 
 xfstests: build ## likewise, the generic quick group: XFSTESTS=PATH of its tree (root)
 	@AGENTFENSE=$(abspath $(BUILD))/src/cli/agentfense tools/suite xfstests $(XFSTESTS)
 
-soak: build ## a random load with faults for SOAK_MINUTES (30); SOAK_SEED repeats one (root)
+soak: build-all ## a random load with faults for SOAK_MINUTES (30); SOAK_SEED repeats one (root)
 	@tools/soak --build $(abspath $(BUILD))
 
 coverage: setup ## which lines the tests reach, room by room; COVERAGE_TESTS='fence review' runs only those
@@ -52,7 +59,7 @@ san: setup ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer, t
 fmt: setup ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
-lint: build ## clang-format and clang-tidy, without changing anything
+lint: build-all ## clang-format and clang-tidy, without changing anything
 	@tools/lint $(BUILD)
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS (60) each
@@ -79,7 +86,7 @@ bench-policy: setup ## what deciding costs, by number and kind of rules; what in
 bench-scale: setup ## what grows with sandboxes, files, rules, changes, depth (root)
 	@tools/bench-scale
 
-install: build ## install below PREFIX (/usr/local), DESTDIR honoured
+install: build-all ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
 	@meson install -C $(BUILD) --quiet >$(BUILD)/install.log 2>&1 || { cat $(BUILD)/install.log >&2; exit 1; }
 	@echo "installed below $(DESTDIR)$(PREFIX)"
