@@ -1,6 +1,7 @@
 """Attacks on the whole product, by the programs as people start them: `agentfense run` and `agentfense serve`, both with what the suites of
 each have: their servers, hosts, workspaces and clients. Every test leaves no process, mount or file. Root runs each file a second time as an
-ordinary user (as_user.py)."""
+ordinary user (as_user.py), without what the first run tries as an ordinary user already, and with a share of the cases whose outcome does not depend
+on who runs the server: mark them `few_as_user(every)`. AGENTFENSE_LONG=1 runs all of these twice."""
 
 import importlib.util
 import os
@@ -24,16 +25,32 @@ from server import Server  # noqa: E402
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
-pytest_configure = engine.pytest_configure
+IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
+IS_SECOND_RUN = os.environ.get("AGENTFENSE_AS_USER") == "1"  # as an ordinary user, after root's run of the same file
+BOTH_WAYS = {"host", "own"}  # fixtures that are root's and an ordinary user's in root's run
+
+
+def pytest_configure(config):
+    engine.pytest_configure(config)
+    config.addinivalue_line("markers", "few_as_user(every): the second run, as an ordinary user, has every so many of the cases")
+
+
+def is_for_second_run(item, case):
+    """`case` numbers the parameters of a test."""
+    mark = item.get_closest_marker("few_as_user")
+    return not BOTH_WAYS & set(item.fixturenames) and (IS_LONG or not mark or case % mark.kwargs["every"] == 0)
 
 
 def pytest_collection_modifyitems(config, items):
-    """With as_user.py: what `host` tries as an ordinary user is left to the run that has it beside root's."""
     engine.pytest_collection_modifyitems(items)
-    if os.environ.get("AGENTFENSE_AS_USER") == "1":
-        left = [item for item in items if "host" in item.fixturenames]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+    if not IS_SECOND_RUN:
+        return
+    counts, kept, left = {}, [], []
+    for item in items:
+        case = counts[item.function] = counts.get(item.function, -1) + 1
+        (kept if is_for_second_run(item, case) else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 def load(name, path):

@@ -15,7 +15,7 @@ from conftest import PROGRAMS
 from installed import install
 from server import WAIT, Server, eventually
 
-USER = 63000 + os.getpid() % 1000  # nobody's, and apart from that of another run
+USER = 2_000_000_000 + os.getpid()  # nobody's, and apart from that of another run
 IS_ROOT = os.geteuid() == 0
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="becoming another user needs root")

@@ -15,13 +15,14 @@ import threading
 import time
 
 import pytest
+from conftest import IS_LONG
 from review import Review
 from server import WAIT, eventually
 from websocket_client import WebSocket
 from workspace import Terminal, make_project
 
-IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
 CANARY = "canary-of-the-host"
+STRANGER = str(2_000_000_000 + os.getpid())  # a user of this run alone
 
 
 class Witness:
@@ -265,6 +266,7 @@ def test_ids_of_one_s_own_sandbox_with_a_process_of_another(shared, estate):
         mine.http("DELETE", f"/api/v1/sandboxes/{mine.workspace}")
 
 
+@pytest.mark.few_as_user(every=4)
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Bearer x", "Basic eDp4", "Bearer aft_" + "0" * 48, "bearer\taft_", "Bearer " + "a" * 7000,
                                     "Bearer aft_" + "%00" * 16, "Bearer null", "Bearer ' OR 1=1 --"])
 def test_every_route_with_a_token_that_is_none(shared, header):
@@ -356,6 +358,7 @@ def ruin(shared):
     made.http("DELETE", f"/api/v1/sandboxes/{made.workspace}")
 
 
+@pytest.mark.few_as_user(every=6)
 @pytest.mark.parametrize("what", HOSTILE_BODIES)
 def test_bodies_that_mean_harm_at_every_route(shared, ruin, witness, what):
     good = {"codebase_id": ruin.codebase, "sandbox_id": ruin.sandbox, "session_id": ruin.session, "id": ruin.workspace, "pid": ruin.process,
@@ -432,48 +435,84 @@ def test_connections_that_are_left_standing(shared, estate, witness, beginning):
             sock.close()
 
 
+# Takes connections at each word "take", up to as many as are wanted, and tells at each "count" how many of them are open.
 HOLD = """
-import socket, sys, time
+import socket, sys
 host, port = sys.argv[1].rsplit(":", 1)
 held = []
-for _ in range(int(sys.argv[2])):
+def is_open(connection):
     try:
-        held.append(socket.create_connection((host, int(port)), timeout=5))
-        held[-1].sendall(b"GET /health HTTP/1.1\\r\\n")
+        while connection.recv(4096):
+            pass
+        return False
+    except BlockingIOError:
+        return True
     except OSError:
-        pass
-print("held", len(held), flush=True)
-sys.stdin.read()
+        return False
+for line in sys.stdin:
+    held = [connection for connection in held if is_open(connection) or connection.close()]
+    for _ in range(int(sys.argv[2]) - len(held) if line == "take\\n" else 0):
+        try:
+            held.append(socket.create_connection((host, int(port)), timeout=5))
+            held[-1].sendall(sys.argv[3].encode() + b"\\r\\n")
+            held[-1].setblocking(False)
+        except OSError:
+            pass
+    print(len(held), flush=True)
 """
 
 
+class Taker:
+    """Another local user, who takes all connections that there are."""
+
+    def __init__(self, address, line):
+        self.process = subprocess.Popen(["setpriv", "--reuid", STRANGER, "--regid", STRANGER, "--clear-groups", "prlimit", "--nofile=4096", sys.executable,
+                                         "-c", HOLD, address, "1100", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
+
+    def do(self, word):
+        print(word, file=self.process.stdin, flush=True)
+        return int(self.process.stdout.readline())
+
+    def take_all(self):
+        """How many are left to us, when the server has closed those that are too many."""
+        self.do("take")
+        count = -1
+        while count != (count := self.do("count")):
+            time.sleep(0.2)
+        return count
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(WAIT)
+        self.process.stdout.close()
+
+
+def ask_owner(server, address):
+    if address == server.http_address:
+        return server.http("GET", "/health")[0] == 200
+    server.client().list_codebases()
+    return True
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
-def test_another_local_user_who_takes_every_connection_there_is(make):
-    """Nobody's business but the owner's: as many as there may be in all, and the owner is still answered before they time out."""
+@pytest.mark.parametrize("carrier, line", [("http", "GET /health HTTP/1.1"), ("grpc", "PRI * HTTP/2.0")], ids=["http", "grpc"])
+def test_another_local_user_who_takes_every_connection_there_is(make, carrier, line):
+    """Nobody's business but the owner's: as many as there may be in all, and the owner is still answered before they time out. The server was
+    not waiting for one of them to do so if none was given up while it was asked; on a busy machine that may need another try."""
     server = make().start()
-    asked = []
-    for address in (server.http_address, server.grpc_address):
-        holder = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "prlimit", "--nofile=4096", sys.executable, "-c", HOLD,
-                                   address, "1100"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
-        try:
-            holder.stdout.readline()
-            connection = server.connect()
-            connection.timeout = 8
-            try:
-                if address == server.http_address:
-                    connection.request("GET", "/health")
-                    asked.append(connection.getresponse().status)
-                else:
-                    server.client().list_codebases(call_timeout=8)
-                    asked.append(200)
-            except Exception as error:  # noqa: BLE001 - told below
-                asked.append(repr(error)[:200])
-            connection.close()
-        finally:
-            holder.stdin.close()
-            holder.wait(WAIT)
-            holder.stdout.close()
-    assert asked == [200, 200]
+    address = getattr(server, f"{carrier}_address")
+    with Taker(address, line) as taker:
+        for _ in range(10):
+            before = taker.take_all()
+            assert ask_owner(server, address)
+            if taker.do("count") == before:
+                break
+        else:
+            pytest.fail("the owner was only answered when others were given up")
+    assert before > 500
 
 
 # ---- terminals ----

@@ -8,10 +8,12 @@ import tarfile
 import threading
 
 import pytest
+from conftest import IS_LONG, IS_SECOND_RUN
 from review import Review
 from workspace import make_project, may_lack
 
-ATTEMPTS = 100_000 if os.environ.get("AGENTFENSE_LONG") == "1" else 700
+ATTEMPTS = 100_000 if IS_LONG else 700
+FENCE_ATTEMPTS = 250 if IS_SECOND_RUN and not IS_LONG else ATTEMPTS
 CANARY, HIDDEN = "canary-beside-the-scope", "canary-that-is-hidden"
 
 # Exchanges files and directories for links that lead out of the scope, into what is hidden, and to themselves.
@@ -124,7 +126,7 @@ def test_links_exchanged_during_reviews_and_the_file_api(shared, driver):
 
     def work(first):
         try:
-            for n in range(first, ATTEMPTS if driver == "fence" else ATTEMPTS // 14, 2):
+            for n in range(first, FENCE_ATTEMPTS if driver == "fence" else ATTEMPTS // 14, 2):
                 attempt(place, n, driver, statuses)
         except BaseException as error:  # noqa: BLE001 - told below
             failures.append(error)
@@ -177,7 +179,7 @@ def test_links_exchanged_while_changes_are_synced_and_archives_made(shared, tmp_
     thread = threading.Thread(target=download)
     thread.start()
     try:
-        for n in range(200 if ATTEMPTS > 700 else 6):
+        for n in range(200 if IS_LONG else 6):
             client.run(boxes[n % 2], SYNCED % {"outside": outside})
     finally:
         over.set()

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 import run_host
 from run_host import IS_LONG
+from server import eventually
 
 ALL = ["--rule", "/**=write"]
 DRIVERS = ["fence", *(pytest.param(name, marks=pytest.mark.bwrap("refused in containers")) for name in ("overlayfs", "copy"))]
@@ -126,8 +127,12 @@ def test_taking_all_inotify_instances_of_the_owner(host):
         got, error = process.stdout.readline().split()
         assert error == b"EMFILE"
         code = "import ctypes; l = ctypes.CDLL(None); print(sum(l.inotify_init1(0) >= 0 for _ in range(32)))"
-        done = subprocess.run(host.words("/usr/bin/python3", "-c", code), capture_output=True, check=True, timeout=60)
-        assert int(done.stdout) > 0, (got, done)
+
+        def can_have_some():
+            done = subprocess.run(host.words("/usr/bin/python3", "-c", code), capture_output=True, check=True, timeout=60)
+            return int(done.stdout) > 0
+
+        eventually(can_have_some)  # other programs of root's may have all of root's for a moment
         if host.uid != 0:
             assert int(got) <= limit_of("instances") // 4
     finally:
@@ -198,7 +203,7 @@ def test_the_limits_that_hold_are_told(host):
         assert held["files"] == {"name": "files", "value": 300, "isDefault": False}
         assert held["pids"] == {"name": "pids", "value": 1024, "isDefault": True}
         assert 0 < held["disk"]["value"] <= 64 << 30 and held["disk"]["isDefault"] and "notEnforced" not in held["disk"]
-        is_held = any((pathlib.Path(group) / name).exists() for group in run_host.cgroups_of("told")
+        is_held = any((pathlib.Path(group) / name).exists() for group in host.cgroups_of("told")
                       for name in ("memory.max", "memory.limit_in_bytes"))
         assert held["memory"]["isDefault"] and ("notEnforced" in held["memory"]) != is_held, held
     finally:
@@ -240,7 +245,7 @@ def test_memory_has_a_default_limit(host):
     process = host.start("-q", "--name", "defaults", *ALL, command="echo started; read _")
     try:
         assert process.stdout.readline() == b"started\n"
-        limits = [int(path.read_text()) for group in run_host.cgroups_of("defaults")
+        limits = [int(path.read_text()) for group in host.cgroups_of("defaults")
                   for path in (pathlib.Path(group) / name for name in ("memory.max", "memory.limit_in_bytes")) if path.exists()]
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
         assert limits and all(total // 2 < limit < total for limit in limits), limits

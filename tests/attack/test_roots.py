@@ -20,7 +20,7 @@ BASE = "/api/v1/sandboxes"
 ATTEMPTS = 10_000 if os.environ.get("AGENTFENSE_LONG") == "1" else 40
 CANARY = "canary-outside-the-roots"
 DRIVERS = ["fence", "copy", "overlayfs"]
-NOBODY = 65534
+NOBODY, SOMEBODY = (2_000_000_000 + n * 10_000_000 + os.getpid() for n in (1, 2))  # users of this run alone
 WRITE = [{"pattern": "/**", "permission": "write"}]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="directories of other users need root")
 
@@ -172,8 +172,8 @@ def test_a_supervisor_is_handed_the_directory_that_was_checked(shared, holder, d
 
 @needs_root
 def test_a_directory_exchanged_for_a_link_under_a_server_of_an_ordinary_user(make):
-    server = make(user=12345).start()
-    holder = Holder(server, user=12345)
+    server = make(user=SOMEBODY).start()
+    holder = Holder(server, user=SOMEBODY)
     try:
         race(holder, "fence", 20)
     finally:
@@ -569,7 +569,7 @@ def test_a_repository_of_another_user_gives_nobody_his_rights(shared, lead):
         (theirs / "a.txt").write_text("a\n")
         make_repository(theirs)
         for path in [theirs, *theirs.rglob("*")]:
-            os.chown(path, 12345, 12345)
+            os.chown(path, SOMEBODY, SOMEBODY)
         LEADS[lead](holder, theirs)
         os.chown(holder.project / ".git", NOBODY, NOBODY, follow_symlinks=False)
         before = state_of(theirs)

@@ -39,7 +39,7 @@ class Sandboxes:
         (self.base / "src/old.py").write_text("old\n")
 
     def make(self, name, script=None, live=False):
-        made = subprocess.run([MAKE, name, self.base], env=self.env, capture_output=True, text=True, timeout=20)
+        made = subprocess.run([MAKE, name, self.base], env=self.env, capture_output=True, text=True, timeout=60)
         assert made.returncode == 0, made.stderr
         path = pathlib.Path(made.stdout.strip())
         if script:

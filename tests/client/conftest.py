@@ -1,14 +1,16 @@
 import os
 import pathlib
+import re
 import sys
 
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-from place import Place  # noqa: E402
+from place import CHANGE, NUMBERS, Place  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @pytest.fixture(scope="session")
@@ -72,3 +74,28 @@ def sandbox(cli, codebase):
     made = cli.say("create", "--preset", "full-access", "--start", codebase)
     yield made
     cli.run("rm", made)
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A directory for workspaces."""
+    top = tmp_path / "project"
+    (top / "src").mkdir(parents=True)
+    (top / "n.txt").write_text(NUMBERS)
+    (top / "old.txt").write_text("old\n")
+    (top / "src" / "app.py").write_text("print(1)\n")
+    return top
+
+
+@pytest.fixture
+def made(cli, project):
+    workspace = cli.say("create", "--scope", project, "--preset", "full-access", "--owner", "me")
+    assert UUID.fullmatch(workspace)
+    yield workspace
+    cli.run("rm", workspace)
+
+
+@pytest.fixture
+def changed(cli, made):
+    cli.run("exec", made, "--", CHANGE)
+    return made

@@ -10,7 +10,7 @@ import subprocess
 import termios
 import time
 
-WAIT = 30
+WAIT = 120  # of what takes a second on an idle machine
 
 
 class OnTerminal:
@@ -68,3 +68,31 @@ class OnTerminal:
         self.child.wait()
         os.close(self.master)
         os.close(self.slave)
+
+
+def on_terminal(cli, words, answers, env=None):
+    """A verb on a terminal of its own: what it prints, and its exit code. Each answer is given when it asks."""
+    master, slave = pty.openpty()
+    child = subprocess.Popen([cli.program, *map(str, words)], stdin=slave, stdout=slave, stderr=slave, cwd=cli.top,
+                             env=cli.environment(TERM="xterm", **(env or {})), start_new_session=True,
+                             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(slave)
+    out, asked = b"", 0
+    try:
+        while True:
+            ready, _, _ = select.select([master], [], [], WAIT)
+            assert ready, out
+            try:
+                piece = os.read(master, 65536)
+            except OSError:
+                break
+            out += piece
+            while asked < len(answers) and out.count(b"]? ") > asked:
+                os.write(master, answers[asked].encode())
+                asked += 1
+        return out.decode(), child.wait(WAIT)
+    finally:
+        os.close(master)
+        if child.poll() is None:
+            child.kill()
+            child.wait()

@@ -10,7 +10,10 @@ import subprocess
 import tempfile
 import time
 
-WAIT = 60
+WAIT = 120  # of what takes a second on an idle machine
+
+NUMBERS = "".join(f"{n}\n" for n in range(1, 41))
+CHANGE = "sed -i '2s/.*/two/; 30s/.*/thirty/' n.txt; rm old.txt; echo new > src/new.py"  # of what is in the fixture `project`
 
 
 def eventually(condition):

@@ -32,7 +32,7 @@ def settled(text):
     text = re.sub(r"\b(ap)_[0-9a-f]{16}\b", number, text)
     text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", uuid, text)
     text = re.sub(r"(?<=agentfense undo )[0-9a-f]{8}\b", "00000000", text)
-    return re.sub(r"(?<=  )\d+s(?=  )", "0s", text)
+    return re.sub(r"(?<=  )\d+[smh](?=  )", "0s", text)
 
 
 def played(block, cli):

@@ -139,9 +139,9 @@ def test_fish_gets_a_script(cli):
 
 def test_a_server_that_is_not_there_is_said(make):
     with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
+        sock.bind(("127.0.0.1", 0))  # and does not listen, nor does anybody else there
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-    assert f"no server answers at {url}" in make().run("ps", "--server", url, code=125).err
+        assert f"no server answers at {url}" in make().run("ps", "--server", url, code=125).err
     assert "no server answers at unix:/nowhere" in make().run("ps", "--server", "unix:/nowhere", code=125).err
 
 
@@ -188,15 +188,10 @@ def test_tokens_are_shown_and_wrong_ones_refused(make, tmp_path):
 
 def test_the_server_that_has_our_state_is_asked(make):
     """Nobody names it: it holds the state, and answers where the configuration says."""
-    place = make()
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    place.serve(f"--server-http-addr=127.0.0.1:{port}")
-    env = {"AGENTFENSE_SERVER_HTTP_ADDR": f"127.0.0.1:{port}"}
+    place = make().serve()
     place.url = None
-    told = place.json("status", env=env)
-    assert (told["remote"], told["server"]) == (True, f"http://127.0.0.1:{port}")
+    told = place.json("status", env={"AGENTFENSE_SERVER_HTTP_ADDR": place.address})
+    assert (told["remote"], told["server"]) == (True, f"http://{place.address}")
 
 
 def test_a_state_that_another_has_is_waited_for_and_then_said(make, tree):
@@ -221,10 +216,10 @@ def test_a_state_that_another_has_is_waited_for_and_then_said(make, tree):
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user's server: needs root")
 def test_a_stranger_at_the_usual_address_is_not_asked(make):
     """On a shared host anybody may listen there, and answer whatever they like."""
-    place = make()
+    place, uid = make(), str(2_000_000_000 + os.getpid())
     script = ("import socket, sys\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()\nprint(s.getsockname()[1], flush=True)\n"
               "while True:\n    c = s.accept()[0]\n    print(len(c.recv(100)), flush=True)\n    c.close()\n")
-    stranger = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3", "-c", script],
+    stranger = subprocess.Popen(["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "/usr/bin/python3", "-c", script],
                                 stdout=subprocess.PIPE, text=True)
     try:
         port = int(stranger.stdout.readline())

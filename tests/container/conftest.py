@@ -38,7 +38,7 @@ def programs():
 
 @pytest.fixture
 def dock():
-    """The engine, in which no container is left."""
+    """The engine, in which no container of ours is left."""
     yield ENGINE
     eventually(lambda: not ENGINE.containers(), message=lambda: str(ENGINE.containers()))
 
@@ -52,6 +52,7 @@ def make(programs, dock):
         options.setdefault("engine", dock.socket)
         name = dock.image(image) if image in engine.images.MAKERS else image
         boxes.append(Box(programs / "agentfense-supervisor", runtime="docker", image=name, **options))
+        dock.adopt(boxes[-1].top)
         return boxes[-1]
 
     yield make_box

@@ -7,8 +7,10 @@ import signal
 import socket
 import time
 
+import images
 import pytest
 from ctl import FAILED_PRECONDITION, NOT_FOUND, eventually
+from engine import OWN_LABEL
 
 
 def container_program(box):
@@ -74,23 +76,17 @@ def test_the_surroundings_are_those_of_every_sandbox(box):
     assert int(inside(box, "stat -c %u hello.txt")) == int(inside(box, "id -u")) not in (0, os.getuid())
 
 
-def test_nothing_of_the_image_is_started_or_set(make, dock):
-    image = f"{dock.name}/settings:1"
+def test_nothing_of_the_image_is_started_or_set(make, dock, tmp_path):
+    image = f"{dock.name}/settings-{os.getpid()}:1"
     dock.docker("import", "--change", 'ENTRYPOINT ["/bin/false"]', "--change", 'CMD ["x"]', "--change", "ENV OF_IMAGE=1",
                 "--change", "HEALTHCHECK --interval=1s CMD touch /tmp/health", "--change", "USER 0", "--change", "WORKDIR /root",
-                make_tar(dock), image)
+                images.make_box(tmp_path / "settings.tar"), image)
     try:
         box = make(image).start()
         assert inside(box, "echo ${OF_IMAGE-none}; id -u | grep -cx 0 || :; pwd; sleep 2; ls /tmp") == "none\n0\n/workspace\n"
         box.stop()
     finally:
         dock.docker("rmi", "-f", image)
-
-
-def make_tar(dock):
-    import images
-
-    return images.make_box(dock.dir / "settings.tar")
 
 
 # ---- confinement ----
@@ -122,7 +118,7 @@ def test_there_is_no_network_unless_it_is_asked_for(box):
 
 def test_the_hosts_network_if_it_is_asked_for(make, dock):
     box = make(net=1).start()
-    daemon = pathlib.Path(f"/proc/{dock.daemon.pid}/ns/net") if dock.daemon else pathlib.Path("/proc/self/ns/net")
+    daemon = pathlib.Path(f"/proc/{dock.network_pid}/ns/net") if dock.network_pid else pathlib.Path("/proc/self/ns/net")
     assert os.stat(f"/proc/{box.init_pid}/ns/net").st_ino == daemon.stat().st_ino
 
 
@@ -298,15 +294,17 @@ def test_only_what_is_ours_and_unused_is_swept(make, dock):
     image = dock.image("box")
 
     def create(sandbox, of):
-        return dock.docker("create", "--label", f"agentfense.sandbox={sandbox}", "--label", f"agentfense.home={of}", image,
+        return dock.docker("create", "--label", OWN_LABEL, "--label", f"agentfense.sandbox={sandbox}", "--label", f"agentfense.home={of}", image,
                            "/bin/true").strip()
 
     stale, gone, foreign = create(one.name, home), create("was-here-once", home), create(one.name, "ffffffff")
-    other.start()  # of another home: none of these is its affair
-    assert {stale, gone, foreign, container} < set(dock.containers())
-    one.stop()
-    one.start()
-    left = set(dock.containers())
-    assert foreign in left and not left & {stale, gone, container}
-    assert inside(other, "echo on") == "on\n"
-    dock.docker("rm", "-f", foreign)
+    try:
+        other.start()  # of another home: none of these is its affair
+        assert {stale, gone, foreign, container} < set(dock.containers())
+        one.stop()
+        one.start()
+        left = set(dock.containers())
+        assert foreign in left and not left & {stale, gone, container}
+        assert inside(other, "echo on") == "on\n"
+    finally:
+        dock.docker("rm", "-f", foreign)

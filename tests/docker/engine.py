@@ -3,23 +3,37 @@
 One of our own, if we may start one: in directories of its own, with a network namespace and a cgroup of its own, so that it touches nothing
 of another engine and nothing of it is left. Otherwise the one that runs here. AGENTFENSE_TEST_DOCKER_HOST names one that is to be used
 whatever else there is.
+
+Several processes of tests can share one engine, and then need not start one and import images each:
+
+    /usr/bin/python3 engine.py DIRECTORY
+
+starts it, prints "ready" or "unavailable: REASON", and removes the engine and DIRECTORY when its standard input ends or it gets SIGTERM.
+The tests find it by AGENTFENSE_TEST_ENGINE=DIRECTORY, and skip with AGENTFENSE_TEST_ENGINE_UNAVAILABLE=REASON.
 """
 
 import atexit
 import contextlib
+import ctypes
+import fcntl
+import http.client
 import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 import images
 
 WAIT = 120
+PR_SET_PDEATHSIG = 1
+OWN_LABEL = f"agentfense.test={os.getpid()}"  # of containers that tests make by themselves, without a sandbox
 START = 'ip link set lo up && exec "$@"'
 WITHOUT_NETWORK = ["--bridge=none", "--iptables=false", "--ip6tables=false"]
 
@@ -38,21 +52,45 @@ def own_processes(word):
     return found
 
 
+class Connection(http.client.HTTPConnection):
+    """To an engine's socket. Starting the docker program for each question takes many times as long."""
+
+    def __init__(self, path, timeout):
+        super().__init__("engine", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def end_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 class Engine:
     namespaces = ()  # words of unshare, beside a network of its own
     prologue = ""  # shell, before it starts
     options = ()
+    is_shared = False  # with other processes of tests, so it is not to be stopped, and has containers of others
+    preexec = None
+    instead = {}  # images that are another here
 
-    def __init__(self, host=None):
+    def __init__(self, host=None, place=None):
         self.is_ours = host is None
-        self.dir = pathlib.Path(tempfile.gettempdir()) / f"af-dk-{os.urandom(5).hex()}"  # also the name of images
-        self.dir.mkdir(mode=0o700)
+        self.name = f"af-dk-{os.urandom(5).hex()}"  # of its cgroup and of images
+        self.dir = pathlib.Path(place or pathlib.Path(tempfile.gettempdir()) / self.name)
+        self.dir.mkdir(mode=0o700, exist_ok=place is not None)
         self.host = host or f"unix://{self.dir}/sock"
         self.socket = self.host.partition("://")[2]
-        self.name = self.dir.name
         self.daemon = None
         self.has_bridge = not self.is_ours
-        self.made = {}
+
+    @property
+    def network_pid(self):
+        """A process in the network that the engine calls the host's; None where that is not ours to enter."""
+        return self.daemon.pid if self.daemon else None
 
     # ---- its life ----
 
@@ -65,7 +103,7 @@ class Engine:
     def launch(self, network):
         with open(self.dir / "log", "ab") as log:
             self.daemon = subprocess.Popen(self.words(network), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                           start_new_session=True)
+                                           start_new_session=True, preexec_fn=self.preexec)
         until = time.monotonic() + WAIT
         while not self.answers():
             if self.daemon.poll() is not None:
@@ -89,7 +127,11 @@ class Engine:
         return self
 
     def answers(self):
-        return subprocess.run(["docker", "-H", self.host, "version"], capture_output=True, check=False).returncode == 0
+        try:
+            self.ask("/version", timeout=10)
+        except RuntimeError:
+            return False
+        return True
 
     def last_words(self):
         lines = [line for line in (self.dir / "log").read_text(errors="replace").splitlines() if line.strip()]
@@ -114,18 +156,23 @@ class Engine:
         (self.dir / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)
         self.launch([] if self.has_bridge else WITHOUT_NETWORK)
 
+    def revive(self):
+        """After a test that may have stopped it."""
+        if self.is_ours and not self.answers():
+            self.restart()
+
     @staticmethod
     def outlast(pid, seconds=20):
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return
-            if pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                if pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                    return
+            except (FileNotFoundError, ProcessLookupError):
                 return
             time.sleep(0.05)
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
     def stop(self):
         if self.is_ours:
@@ -133,7 +180,7 @@ class Engine:
                 for container in self.containers():
                     self.docker("rm", "-f", container)
             self.end()
-            for pid in own_processes(f"{self.dir}/"):
+            for pid in own_processes(f"{self.dir}/exec"):  # containerd, and its shims
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             for path in sorted(self.mounts(), reverse=True):
@@ -142,9 +189,9 @@ class Engine:
                 with contextlib.suppress(OSError):
                     path.rmdir()
         else:
-            for tag in self.made.values():
+            for made in self.dir.glob("*.image"):
                 with contextlib.suppress(RuntimeError):
-                    self.docker("rmi", "-f", tag)
+                    self.docker("rmi", "-f", made.read_text())
         shutil.rmtree(self.dir, ignore_errors=True)
 
     # ---- what it has ----
@@ -156,35 +203,60 @@ class Engine:
             raise RuntimeError(f"docker {' '.join(map(str, words))}: {done.stderr.strip()}")
         return done.stdout
 
+    def ask(self, path, timeout=WAIT, **query):
+        """What its API answers to a GET."""
+        words = urllib.parse.urlencode(query)
+        connection = Connection(self.socket, timeout)
+        try:
+            connection.request("GET", f"{path}?{words}" if words else path)
+            answer = connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise RuntimeError(f"the engine at {self.host}: {error!r}") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise RuntimeError(f"the engine at {self.host} answers {answer.status} to {path}: {content.decode(errors='replace')}")
+        return json.loads(content)
+
     def image(self, kind):
-        """The name of an image of images.MAKERS, made when it is first asked for."""
-        if kind not in self.made:
-            tag = f"{self.name}/{kind}:1"
-            tar = images.MAKERS[kind](self.dir / f"{kind}.tar")
-            self.docker("import", tar, tag)
-            tar.unlink()
-            self.made[kind] = tag
-        return self.made[kind]
+        """The name of an image of images.MAKERS, made when it is first asked for. Others may ask for it at the same time."""
+        kind = self.instead.get(kind, kind)
+        made = self.dir / f"{kind}.image"
+        with open(self.dir / f"{kind}.lock", "a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                tag = f"{self.name}/{kind}:1"
+                tar = images.MAKERS[kind](self.dir / f"{kind}.tar")
+                self.docker("import", tar, tag, timeout=5 * WAIT)
+                tar.unlink()
+                made.write_text(tag)
+            return made.read_text()
+
+    def listed(self, *filters):
+        """What the engine tells of its containers, those that have ended as well. One without a name is the rest of a removal that failed in
+        the engine, as one does that was killed: nobody can reach it any more."""
+        words = {}
+        for each in filters:
+            key, _, value = each.partition("=")
+            words.setdefault(key, []).append(value)
+        return [found for found in self.ask("/containers/json", all=1, filters=json.dumps(words)) if found["Names"]]
 
     def containers(self, *filters):
         """Ids of all there are; of another's engine, those of sandboxes."""
-        words = [word for each in filters for word in ("--filter", each)]
         if not self.is_ours:
-            words += ["--filter", "label=agentfense.sandbox"]
-        return self.docker("ps", "-aq", "--no-trunc", *words).split()
+            filters += ("label=agentfense.sandbox",)
+        return [found["Id"] for found in self.listed(*filters)]
+
+    def adopt(self, place):
+        """Says that containers of sandboxes beneath a path are of this process: of a shared engine, containers() tells of these only."""
 
     def containers_of(self, place):
         """Names of those of sandboxes whose directories are beneath a path, whether they run or not."""
-        found = []
-        for container in self.containers("label=agentfense.sandbox"):
-            with contextlib.suppress(RuntimeError):  # it went meanwhile
-                facts = self.inspect(container)
-                if any(str(place) in str(mount.get("Source")) for mount in facts["Mounts"]):
-                    found.append(facts["Name"].lstrip("/"))
-        return found
+        return [found["Names"][0].lstrip("/") for found in self.listed("label=agentfense.sandbox") if is_beneath(found, place)]
 
     def inspect(self, container):
-        return json.loads(self.docker("inspect", container))[0]
+        return self.ask(f"/containers/{container}/json")
 
     def mounts(self):
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
@@ -196,7 +268,45 @@ class Engine:
         return sorted(found, key=lambda path: -len(path.parts))
 
 
+def is_beneath(container, place):
+    return any(f"{place}/" in str(mount.get("Source")) for mount in container["Mounts"])
+
+
+class SharedEngine(Engine):
+    """One that a process of its own started for several processes of tests."""
+
+    is_shared = True
+
+    def __init__(self, place):
+        self.dir = pathlib.Path(place)
+        facts = json.loads((self.dir / FACTS).read_text())
+        self.host, self.name, self.has_bridge, self.pid = (facts[key] for key in ("host", "name", "has_bridge", "pid"))
+        self.socket = self.host.partition("://")[2]
+        self.is_ours = self.pid is not None
+        self.places = []
+
+    @property
+    def network_pid(self):
+        return self.pid
+
+    def stop(self):
+        """Whoever started it does."""
+
+    def revive(self):
+        """No test may stop it."""
+
+    def adopt(self, place):
+        self.places.append(place)
+
+    def containers(self, *filters):
+        key, _, value = OWN_LABEL.partition("=")
+        return [found["Id"] for found in self.listed(*filters)
+                if (found["Labels"] or {}).get(key) == value or any(is_beneath(found, place) for place in self.places)]
+
+
+FACTS = "engine.json"
 ENGINE = None
+PRIVATE = None
 
 
 def running_engine():
@@ -204,28 +314,53 @@ def running_engine():
     host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     if not host.startswith("unix://") or not shutil.which("docker"):
         return None
-    return host if Engine(host).answers() else None
+    other = Engine(host)
+    try:
+        return host if other.answers() else None
+    finally:
+        other.stop()
+
+
+def start_engine(place=None, preexec=None):
+    """One of our own, or else the one that runs here. Unavailable says why there is neither. The caller stops it."""
+    if os.geteuid() != 0:
+        raise Unavailable("sandboxes in containers need root")
+    engine = Engine(os.environ.get("AGENTFENSE_TEST_DOCKER_HOST"), place)
+    engine.preexec = preexec
+    try:
+        return engine.start()
+    except BaseException as reason:
+        engine.stop()
+        host = running_engine() if isinstance(reason, Unavailable) else None
+        if not host:
+            raise
+        print(f"using the engine at {host}: {reason}", file=sys.stderr)
+        return Engine(host, place)
 
 
 def get_engine():
     """One for all tests of a process. Unavailable says why there is none."""
     global ENGINE
     if ENGINE is None:
-        named = os.environ.get("AGENTFENSE_TEST_DOCKER_HOST")
-        if os.geteuid() != 0:
-            raise Unavailable("sandboxes in containers need root")
-        engine = Engine(named)
-        atexit.register(engine.stop)
-        try:
-            ENGINE = engine.start()
-        except Unavailable as reason:
-            host = running_engine()
-            if not host:
-                raise
-            print(f"using the engine at {host}: {reason}")
-            ENGINE = Engine(host)
-            atexit.register(ENGINE.stop)
+        missing, place = os.environ.get("AGENTFENSE_TEST_ENGINE_UNAVAILABLE"), os.environ.get("AGENTFENSE_TEST_ENGINE")
+        if missing:
+            raise Unavailable(missing)
+        ENGINE = SharedEngine(place) if place else start_engine()
+        atexit.register(ENGINE.stop)
     return ENGINE
+
+
+def private_engine():
+    """One that tests of this process may stop and start. Unavailable says why there is none."""
+    global PRIVATE
+    if PRIVATE is None:
+        PRIVATE = start_engine() if get_engine().is_shared else get_engine()
+        if PRIVATE is not ENGINE:
+            atexit.register(PRIVATE.stop)
+            PRIVATE.instead = {"tools": "box"}  # none of these tests needs them, and they take longest to import
+    if not PRIVATE.is_ours:
+        raise Unavailable(f"the engine at {PRIVATE.host} is another's")
+    return PRIVATE
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -272,3 +407,36 @@ def engine_or_skip():
     except Unavailable as reason:
         print(f"skipped: {reason}", flush=True)
         os._exit(77)
+
+
+# ---- as a program ----
+
+def serve(place):
+    """Keeps an engine for others until nobody needs it."""
+    def interrupt(*_):
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, it reaches all: who started us says when the tests have ended
+    signal.signal(signal.SIGTERM, interrupt)
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    try:
+        engine = start_engine(os.path.abspath(place), end_with_parent)
+    except Unavailable as reason:
+        shutil.rmtree(place, ignore_errors=True)
+        print(f"unavailable: {reason}", flush=True)
+        return
+    try:
+        facts = {"host": engine.host, "name": engine.name, "has_bridge": engine.has_bridge, "pid": engine.network_pid}
+        (engine.dir / FACTS).write_text(json.dumps(facts))
+        print("ready", flush=True)
+        while os.read(0, 4096):
+            pass
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        engine.stop()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: engine.py DIRECTORY")
+    serve(sys.argv[1])

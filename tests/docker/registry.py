@@ -29,8 +29,8 @@ def digest_of(content):
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
-def listen(pid):
-    """A socket on the loopback of that process's network; None: our own. A socket stays where it was made, so only a thread goes there."""
+def in_network(pid, make_socket):
+    """A socket in that process's network; None: our own. A socket stays where it was made, so only a thread goes there."""
     made, failed = [], []
 
     def go():
@@ -39,7 +39,7 @@ def listen(pid):
                 with open(f"/proc/{pid}/ns/net", "rb") as network:
                     if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), CLONE_NEWNET) < 0:
                         raise OSError(ctypes.get_errno(), "setns")
-            made.append(socket.create_server(("127.0.0.1", 0), backlog=16))
+            made.append(make_socket())
         except OSError as error:
             failed.append(error)
 
@@ -49,6 +49,18 @@ def listen(pid):
     if failed:
         raise failed[0]
     return made[0]
+
+
+@contextlib.contextmanager
+def no_registry(engine):
+    """A host at whose port nobody listens; it stays taken, so nobody will."""
+    def bind():
+        taken = socket.socket()
+        taken.bind(("127.0.0.1", 0))
+        return taken
+
+    with in_network(engine.network_pid, bind) as taken:
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def make_layers(place, filler=3 << 20):
@@ -82,7 +94,7 @@ class Registry:
         self.manifest = json.dumps({
             "schemaVersion": 2, "mediaType": MANIFEST, "config": self.part(CONFIG, config),
             "layers": [self.part(LAYER, layer) for layer in self.layers]}).encode()
-        self.socket = listen(engine.daemon.pid if engine.is_ours else None)
+        self.socket = in_network(engine.network_pid, lambda: socket.create_server(("127.0.0.1", 0), backlog=16))
         self.port = self.socket.getsockname()[1]
         self.host = f"127.0.0.1:{self.port}"
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler_of(self), bind_and_activate=False)

@@ -1,5 +1,6 @@
 """Images of every kind: whole, small, without a shell, not there."""
 
+import os
 import re
 
 import grpc
@@ -50,7 +51,7 @@ def test_an_image_without_a_shell_says_so(client, dock):
 
 
 def test_an_image_that_is_not_there_is_named_and_can_come_later(client, dock):
-    name = f"{dock.name}/later:1"
+    name = f"{dock.name}/later-{os.getpid()}:1"
     made = client.create_sandbox(codebase_id=client.codebase({"a": "a"}), image=name)
     assert made.status == sandbox_pb2.SANDBOX_STATUS_PENDING
     refused(CODE.FAILED_PRECONDITION, name, client.start_sandbox, sandbox_id=made.id)

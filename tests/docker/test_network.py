@@ -39,9 +39,9 @@ def refused(code, text, call, **fields):
 @contextlib.contextmanager
 def neighbour(dock):
     """The port of a server in the engine's own network."""
-    if not dock.is_ours:
+    if not dock.network_pid:
         pytest.skip("the network of another's engine is not ours to listen in")
-    with subprocess.Popen(["nsenter", "-t", str(dock.daemon.pid), "-n", "/usr/bin/python3", "-c", LISTEN], stdout=subprocess.PIPE,
+    with subprocess.Popen(["nsenter", "-t", str(dock.network_pid), "-n", "/usr/bin/python3", "-c", LISTEN], stdout=subprocess.PIPE,
                           text=True) as process:
         try:
             yield int(process.stdout.readline())
@@ -96,9 +96,9 @@ for verb, path, body in (("GET", "/v1/codebases", None), ("POST", "/v1/codebases
 
 def test_the_server_s_own_loopback_is_no_way_in(make, dock):
     """A server in the network that the engine calls the host's: containers reach it there, and are nobody."""
-    if not dock.is_ours:
+    if not dock.network_pid:
         pytest.skip("the network of another's engine is not ours to listen in")
-    network = os.open(f"/proc/{dock.daemon.pid}/ns/net", os.O_RDONLY)
+    network = os.open(f"/proc/{dock.network_pid}/ns/net", os.O_RDONLY)
     try:
         server = make(**{"runtime-docker-enable-networking": "true", "sandbox-allow-host-network": "true"})
         server.start(preexec_fn=lambda: ctypes.CDLL(None).setns(network, 0), pass_fds=[network])
@@ -106,7 +106,7 @@ def test_the_server_s_own_loopback_is_no_way_in(make, dock):
         os.close(network)
     client = server.client(address=server.unix_address)
     box = client.sandbox(client.codebase({"ask.py": ASK}), network="host")
-    outside = subprocess.run(["nsenter", "-t", str(dock.daemon.pid), "-n", "/usr/bin/python3", "-c", ASK, f"http://{server.http_address}"],
+    outside = subprocess.run(["nsenter", "-t", str(dock.network_pid), "-n", "/usr/bin/python3", "-c", ASK, f"http://{server.http_address}"],
                              capture_output=True, text=True, check=True)
     assert outside.stdout.split() == ["200", "200", "200", "200"], outside
     done = client.run(box, f"python3 ask.py http://{server.http_address}")

@@ -83,6 +83,17 @@ def module_work(session_dir):
     clear(path)
 
 
+@pytest.fixture(scope="module")
+def plain(module_work):
+    """A tmpfs of the sandbox's user."""
+    path = module_work / "plain"
+    path.mkdir()
+    harness.mount("tmpfs", path, "tmpfs", 0, "mode=755")
+    os.chown(path, *harness.sandbox_ids())
+    yield path
+    harness.umount(path)
+
+
 def clear(path):
     with open("/proc/self/mountinfo") as f:
         points = [line.split()[4] for line in f]

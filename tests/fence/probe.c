@@ -670,6 +670,18 @@ static void destroy(const char *path)
         say("mkdir in place of %s: %s", shown(path), why(-1));
 }
 
+/* What was unlinked is given back when the file system hears that the kernel has forgotten it, among later requests: until many of them
+ * in a row find as much room as the one before. */
+static void await_room(const char *path)
+{
+    struct statfs now, before = { 0 };
+
+    for (int same = 0, most = 10000; same < 50 && most > 0 && statfs(path, &now) == 0; most--, usleep(1000)) {
+        same = now.f_bfree == before.f_bfree && now.f_ffree == before.f_ffree ? same + 1 : 0;
+        before = now;
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(const char *path);
@@ -699,7 +711,7 @@ int main(int argc, char **argv)
             sections[i].run(argv[j]);
             say_around(argv[j]);
         }
-        usleep(300000); /* what was unlinked is given back when the kernel forgets it, a moment later */
+        await_room(".");
         say_statfs(".");
         return 0;
     }

@@ -2,36 +2,50 @@
 they change is seen within about a second, and nothing hidden is told by it."""
 
 import contextlib
+import functools
 import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
-from harness import Fence, Tree, background, is_mountpoint, limit_inotify, umount, wait_until
+from harness import LONG, Fence, Tree, background, is_mountpoint, limit_inotify, umount, wait_until
 
 pytestmark = pytest.mark.own_limits
 
-# The fence looks every ROUND; LONG has the second that people have. A_SECOND is that and what a busy machine adds.
-LONG = bool(os.environ.get("AGENTFENSE_LONG"))
+# The fence looks every ROUND; LONG has the second that people have. A_SECOND is that and a little more.
 ROUND = 1 if LONG else 0.1
-A_SECOND = ROUND + 0.6
+A_SECOND = ROUND + (0.6 if LONG else 0.2)
 
 
 FAULT = {} if LONG else {"AGENTFENSE_FAULT": "quick-rounds"}
 
 
+class Late(Exception):
+    """A change was not seen within A_SECOND, which a busy machine may cause."""
+
+
 class Base:
     """A live base of one kind. Its owner works in `own`, the fence is over `seen`."""
 
-    def __init__(self, work, kind):
-        self.work, self.kind = work, kind
+    def __init__(self, work, kind, pause=A_SECOND):
+        self.work, self.kind, self.pause = work, kind, pause
         self.seen = work / "base"
         self.own = work / "own" if kind == "remote" else self.seen
         for path in (self.seen, self.own):
             path.mkdir(exist_ok=True)
         self.tree = Tree(self.own)
         self.child = None
+
+    def look_once(self, f, look, want):
+        """The first look after a second finds everything: nothing may depend on somebody having looked before."""
+        time.sleep(self.pause)
+        got = look()
+        assert f.alive(), f.log()
+        if got != want and self.pause == A_SECOND:
+            raise Late
+        assert got == want
 
     def put(self, path, text):
         (self.own / path).write_text(text)
@@ -58,11 +72,29 @@ class Base:
             self.child.wait()
 
 
-@pytest.fixture(params=["instances", "watches", "remote"])
-def base(request, work):
-    made = Base(work, request.param)
+def patiently(test):
+    """For look_once(). A test whose change was seen late begins anew, and then has so much time that no machine is that slow."""
+
+    @functools.wraps(test)
+    def attempt(base):
+        try:
+            return test(base)
+        except Late:
+            return test(make_base(base.work / "again", base.kind, 20))
+
+    return attempt
+
+
+def make_base(work, kind, pause=A_SECOND):
+    work.mkdir(mode=0o755, exist_ok=True)
+    made = Base(work, kind, pause)
     made.tree.file("a", "a\n").file("d/b", "b\n")
     return made
+
+
+@pytest.fixture(params=["instances", "watches", "remote"])
+def base(request, work):
+    return make_base(work, request.param)
 
 
 @contextlib.contextmanager
@@ -71,6 +103,7 @@ def blind_fence(base, **kw):
         yield f
 
 
+@patiently
 def test_one_look_a_second_later_sees_every_change(base):
     t = base.tree.file("d/old", "old").file("gone", "g").file("to-move", "m").link("a", "l").file("e/f/g", "deep").dir("empty")
     with blind_fence(base) as f:
@@ -89,14 +122,13 @@ def test_one_look_a_second_later_sees_every_change(base):
         os.chmod(t.at("empty"), 0o700)
         shutil.rmtree(t.at("e"))
         t.file("e/f/h", "another")
-        time.sleep(A_SECOND)
         show = (
             "cat a d/b d/new absent d/moved n/e/w/f; echo; readlink l; stat -c %a d/old empty; ls . d e/f; "
             "cat gone e/f/g 2>/dev/null"
         )
         want = "longer than before\nreplaced\nnewnow heremdeep\nd\n755\n700\n"
         want += ".:\na\nabsent\nd\ne\nempty\nl\nn\n\nd:\nb\nmoved\nnew\nold\n\ne/f:\nh\n"
-        assert f.sh(show).out == want
+        base.look_once(f, lambda: f.sh(show).out, want)
 
 
 # readdir(3) of an open stream: Python's own opens anew and asks for attributes.
@@ -134,14 +166,12 @@ def test_who_keeps_a_file_and_a_directory_open_sees_changes(base):
         assert look() == ["old!", "a", "d"]
         base.put("a", "new!")
         base.put("b", "")
-        time.sleep(2 * A_SECOND)
-        assert look() == ["new!", "a", "b", "d"]
+        assert wait_until(lambda: look() == ["new!", "a", "b", "d"]), look()
         if base.kind == "remote" or LONG:
             time.sleep(11 * ROUND)  # nobody looks after what was read so long ago: the patrol has left it
         base.put("a", "NEW!")
         os.unlink(base.own / "b")
-        time.sleep(2 * A_SECOND)
-        assert look() == ["NEW!", "a", "d"]
+        assert wait_until(lambda: look() == ["NEW!", "a", "d"]), look()
 
 
 def test_a_file_that_grows_is_never_padded(base):
@@ -157,7 +187,7 @@ def test_a_file_that_grows_is_never_padded(base):
                 assert b"\0" not in seen.stdout
                 return seen.out == f"{text}{len(text)}\n{text}"
 
-            assert wait_until(look, 3), i
+            assert wait_until(look), i
 
 
 def test_writing_to_a_file_that_changed_keeps_what_changed(base):
@@ -170,7 +200,7 @@ def test_writing_to_a_file_that_changed_keeps_what_changed(base):
         child.stdin.write("go\n")
         child.stdin.flush()
         assert child.stdout.readline() == "1\n"
-        assert wait_until(lambda: f.sh("cat a").out == "XNE TWO", 3), f.sh("cat a").out
+        assert wait_until(lambda: f.sh("cat a").out == "XNE TWO"), f.sh("cat a").out
         assert (base.own / "a").read_text() == "ONE TWO"
 
 
@@ -202,15 +232,21 @@ def test_hidden_changes_leave_no_trace(base):
             base.put(".env", str(i))
             base.tree.file(f"secret/{i}", "x")
             os.unlink(base.own / "half/.env")
-            time.sleep(A_SECOND / 2)
+            time.sleep(1.2 * ROUND)
             assert f.sh(look).out == before
             base.put("half/.env", "again")
             os.unlink(base.own / ".env")
-            time.sleep(A_SECOND / 2)
+            time.sleep(1.2 * ROUND)
             assert f.sh(look).out == before
         base.put("d/visible", "x")
-        assert wait_until(lambda: f.sh("stat -c %y d").out != time_of_d, 3), "a visible change moves the time"
+        assert wait_until(lambda: f.sh("stat -c %y d").out != time_of_d), "a visible change moves the time"
         assert f.sh("ls d").out == "b\nvisible\n"
+
+
+def is_traced(pid):
+    """Every thread of it."""
+    with contextlib.suppress(OSError):  # one has ended while we look
+        return all("TracerPid:\t0\n" not in status.read_text() for status in Path(f"/proc/{pid}/task").glob("*/status"))
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
@@ -220,7 +256,7 @@ def test_names_ruled_none_cost_no_look_at_the_base(base):
         trace = base.work / "trace"
         calls = ["strace", "-f", "-qq", "-e", "trace=newfstatat,statx,openat", "-o", trace, "-p", str(f.process.pid)]
         with subprocess.Popen(calls, stderr=subprocess.PIPE) as tracer:
-            time.sleep(0.5)
+            assert wait_until(lambda: is_traced(f.process.pid) or tracer.poll() is not None) and tracer.poll() is None
             for _ in range(3):
                 f.sh("cat .env d/.env secret/x secret a d/b")
                 time.sleep(1.1 * ROUND)
@@ -234,7 +270,7 @@ def test_a_passage_comes_and_goes(base):
     (base.own / "crypt/deep").mkdir(parents=True)
 
     def inside(expected, what="ls . crypt crypt/deep 2>/dev/null"):
-        assert wait_until(lambda: f.sh(what).out == expected, 4), (f.sh(what).out, expected)
+        assert wait_until(lambda: f.sh(what).out == expected), (f.sh(what).out, expected)
 
     nothing = ".:\na\nd\n"
     with blind_fence(base, rules=HIDDEN) as f:
@@ -253,6 +289,7 @@ def test_a_passage_comes_and_goes(base):
         inside(nothing)
 
 
+@patiently
 def test_who_stands_in_a_directory_does_not_follow_it_into_hiding(base):
     base.tree.dir("secret").file("p/q/file", "x")
     code = "import os, sys; print('in', flush=True)\n"
@@ -268,25 +305,23 @@ def test_who_stands_in_a_directory_does_not_follow_it_into_hiding(base):
         assert look() == ["file", "False"]
         os.rename(base.own / "p", base.own / "secret/p")
         base.put("secret/p/q/leaked", "x")
-        time.sleep(A_SECOND)
-        assert look() == ["False"]
+        base.look_once(f, look, ["False"])
         assert f.alive()
 
 
+@patiently
 def test_what_the_sandbox_changed_hides_later_changes(base):
     with blind_fence(base) as f:
         f.sh("echo mine > a; rm d/b; mkdir n; echo n > n/n").ok()
         base.put("a", "theirs")
         base.put("d/b", "theirs")
         base.put("d/c", "c\n")
-        time.sleep(A_SECOND)
-        assert f.sh("cat a; ls d; cat d/c n/n").out == "mine\nc\nc\nn\n"
+        base.look_once(f, lambda: f.sh("cat a; ls d; cat d/c n/n").out, "mine\nc\nc\nn\n")
 
 
-@pytest.mark.parametrize("kind", ["watched", "instances", "remote"])
-def test_a_second_life_sees_changes_in_directories_the_delta_shares(work, kind):
-    base = Base(work, kind)
-    base.tree.file("d/b", "b\n")
+@pytest.mark.parametrize("base", ["watched", "instances", "remote"], indirect=True)
+@patiently
+def test_a_second_life_sees_changes_in_directories_the_delta_shares(base):
     with base:
         with Fence(base.work, options=["--live"], env=FAULT) as f:
             f.sh("echo mine > d/mine").ok()
@@ -294,8 +329,7 @@ def test_a_second_life_sees_changes_in_directories_the_delta_shares(work, kind):
             assert f.sh("ls d; cat d/b").out == "b\nmine\nb\n"
             base.replace("d/b", "new\n")
             base.put("d/c", "")
-            time.sleep(A_SECOND)
-            assert f.sh("ls d; cat d/b").out == "b\nc\nmine\nnew\n"
+            base.look_once(f, lambda: f.sh("ls d; cat d/b").out, "b\nc\nmine\nnew\n")
 
 
 def requests_of(f, script):
@@ -322,15 +356,16 @@ def test_a_directory_that_gets_its_watch_is_blind_no_longer(work):
             quiet.append(requests_of(f, look))
             return quiet[-1] <= 2
 
-        assert wait_until(is_quiet, 15), quiet
+        assert wait_until(is_quiet), quiet
         base.put("a", "changed\n")
         base.replace("d/b", "replaced\n")
-        assert wait_until(lambda: f.sh("cat a d/b").out == "changed\nreplaced\n", 3)
+        assert wait_until(lambda: f.sh("cat a d/b").out == "changed\nreplaced\n")
 
 
-def test_directories_beyond_the_limit_are_blind_and_the_others_are_not(work):
-    base = Base(work, "some")
-    base.tree.file("a", "a\n")
+@pytest.mark.parametrize("base", ["some"], indirect=True)
+@patiently
+def test_directories_beyond_the_limit_are_blind_and_the_others_are_not(base):
+    shutil.rmtree(base.own / "d")
     for i in range(6):
         base.tree.file(f"d{i}/f", "old\n")
     limit_inotify("watches", 3)
@@ -342,10 +377,8 @@ def test_directories_beyond_the_limit_are_blind_and_the_others_are_not(work):
         for i in range(6):
             base.replace(f"d{i}/f", f"new {i}\n")
             base.put(f"d{i}/g", "")
-        time.sleep(A_SECOND)
-        assert f.sh("cat */f; ls *").out == "".join(f"new {i}\n" for i in range(6)) + "a\n" + "".join(
-            f"\nd{i}:\nf\ng\n" for i in range(6)
-        )
+        want = "".join(f"new {i}\n" for i in range(6)) + "a\n" + "".join(f"\nd{i}:\nf\ng\n" for i in range(6))
+        base.look_once(f, lambda: f.sh("cat */f; ls *").out, want)
 
 
 def test_what_changed_before_the_watch_came_is_seen_after_it(work):
@@ -358,13 +391,13 @@ def test_what_changed_before_the_watch_came_is_seen_after_it(work):
             base.put("a", f"{i}\n")
             base.replace("d/b", f"new {i}\n")
             base.put(f"d/c{i}", "")
-            assert wait_until(lambda: f.sh("cat a d/b; ls d").out.startswith(f"{i}\nnew {i}\nb\nc0\n"), 4)
+            assert wait_until(lambda: f.sh("cat a d/b; ls d").out.startswith(f"{i}\nnew {i}\nb\nc0\n"))
 
 
 HAMMER = """
 import os, random, sys, time
 rng = random.Random(sys.argv[1])
-until = time.monotonic() + 3
+until = time.monotonic() + float(sys.argv[2])
 def attempt(fn, *args):
     try:
         fn(*args)
@@ -389,6 +422,7 @@ while time.monotonic() < until:
 @pytest.mark.parametrize("kind", ["instances", "watched"])
 def test_a_base_and_a_sandbox_that_both_change_everything(work, kind, told):
     """Nothing to be right about but that it goes on."""
+    seconds = 3 if LONG else 1
     base = Base(work, kind)
     names = ["f0", "f1", "f2", "s/f0", "s/f1", "s/t/f0"]
 
@@ -410,8 +444,8 @@ def test_a_base_and_a_sandbox_that_both_change_everything(work, kind, told):
         renew(i)
     with blind_fence(base) as f, contextlib.ExitStack() as stack:
         for i in range(4):
-            stack.enter_context(background(["/usr/bin/python3", "-c", HAMMER, str(i)], f.mnt))
-        until = time.monotonic() + 3
+            stack.enter_context(background(["/usr/bin/python3", "-c", HAMMER, str(i), str(seconds)], f.mnt))
+        until = time.monotonic() + seconds
         i = 0
         while time.monotonic() < until:
             i += 1
@@ -421,7 +455,6 @@ def test_a_base_and_a_sandbox_that_both_change_everything(work, kind, told):
         assert f.alive(), f.log()
         time.sleep(A_SECOND)
         base.put("final", "here")
-        time.sleep(A_SECOND)
-        assert f.sh("cat final").out == "here"
+        assert wait_until(lambda: f.sh("cat final").out == "here")
         f.sh("ls -laR; find . -type f | xargs cat")
         assert f.alive(), f.log()

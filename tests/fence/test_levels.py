@@ -239,7 +239,7 @@ def test_a_hidden_directory_is_absent_until_something_visible_is_in_it(work, fen
     t.file("p/ok.txt", "ok")
     from harness import wait_until
 
-    assert wait_until(lambda: f.python("say(content('p/ok.txt'))").out == "b'ok'\n", 3)
+    assert wait_until(lambda: f.python("say(content('p/ok.txt'))").out == "b'ok'\n")
     assert f.python("say(listing(), listing('p'))").ok().out == "['p', 'x'] ['ok.txt']\n"
 
 

@@ -6,10 +6,10 @@ import subprocess
 import threading
 import time
 
-from harness import PYTHON, Fence, Tree, background, wait_until
+from harness import LONG, PYTHON, Fence, Tree, background, wait_until
 
 
-def test_changes_of_a_live_base_are_seen_within_a_second(dirs):
+def test_changes_of_a_live_base_are_seen_though_everything_is_cached(dirs):
     t = Tree(dirs / "base").file("d/old", "old").file("gone", "g").file("to-move", "m").link("a", "l")
     with Fence(dirs, options=["--live"]) as f:
         f.sh("find . -type f | xargs cat; ls -laR; cat absent d/absent; readlink l")  # everything cached, negative answers too
@@ -22,11 +22,9 @@ def test_changes_of_a_live_base_are_seen_within_a_second(dirs):
         os.unlink(t.at("l"))
         os.symlink("d", t.at("l"))
         os.chmod(t.at("d/b"), 0o755)
-        changed = time.monotonic()
         want = "longer than before\n|new|now here|m|deep|d\n|755\n"
         show = "cat a; printf '|'; cat d/new; printf '|'; cat absent; printf '|'; cat d/moved; printf '|'; cat n/e/w/f; printf '|'; readlink l; printf '|'; stat -c %a d/b; ls gone to-move 2>/dev/null"
-        assert wait_until(lambda: f.sh(show).out == want, 3), f.sh(show).out
-        assert time.monotonic() - changed < 1.5
+        assert wait_until(lambda: f.sh(show).out == want), f.sh(show).out
         assert f.sh("ls").out.split() == ["a", "absent", "d", "l", "n"]
 
 
@@ -80,7 +78,7 @@ def test_a_live_base_under_change_can_be_entered_at_once(dirs):
     code = "import os\nwhile os.getppid() != 1: os.mknod('flicker'); os.unlink('flicker')"
     flicker = subprocess.Popen([PYTHON, "-c", code], cwd=dirs / "base")
     try:
-        for _ in range(30):
+        for _ in range(30 if LONG else 10):
             with Fence(dirs, options=["--live"]) as f:
                 f.run(["/bin/cat", "a"]).ok()
     finally:
@@ -121,7 +119,14 @@ def test_a_hidden_directory_of_a_live_base_shows_when_something_visible_is_in_it
     (base / "crypt" / "deep").mkdir(parents=True)
 
     def inside(expected, what="ls . crypt crypt/deep 2>/dev/null"):
-        assert wait_until(lambda: f.sh(what).out == expected, 2.5), (f.sh(what).out, expected)
+        assert wait_until(lambda: f.sh(what).out == expected), (f.sh(what).out, expected)
+
+    def let_events_arrive():
+        """They come in the order of the changes."""
+        (base / "d" / "mark").write_text("x")
+        assert wait_until(lambda: f.sh("ls d").out == "b\nmark\n")
+        (base / "d" / "mark").unlink()
+        assert wait_until(lambda: f.sh("ls d").out == "b\n")
 
     nothing = ".:\na\nd\n"
     with Fence(dirs, rules=HIDDEN_CRYPT, options=["--live"]) as f:
@@ -130,6 +135,7 @@ def test_a_hidden_directory_of_a_live_base_shows_when_something_visible_is_in_it
         inside(".:\na\ncrypt\nd\n\ncrypt:\ndeep\n\ncrypt/deep:\nok.txt\n")
         (base / "crypt" / "late").mkdir()
         (base / "crypt" / "late" / "token").write_text("x")
+        let_events_arrive()
         inside("deep\n", "ls crypt")
         (base / "crypt" / "late" / "ok.txt").write_text("x")
         inside("deep\nlate\n", "ls crypt")
@@ -137,8 +143,8 @@ def test_a_hidden_directory_of_a_live_base_shows_when_something_visible_is_in_it
         inside(nothing)
         (base / "crypt").mkdir()
         (base / "crypt" / "token").write_text("x")
-        time.sleep(1.2)
-        inside(nothing)
+        let_events_arrive()
+        assert f.sh("ls . crypt crypt/deep 2>/dev/null").out == nothing
         (base / "crypt" / "ok.txt").write_text("x")
         inside(".:\na\ncrypt\nd\n\ncrypt:\nok.txt\n")
 
@@ -151,7 +157,7 @@ def test_rewrites_of_a_live_file_are_never_torn(dirs):
             body = (f"{i:03}" * (100 + 50 * (i % 7))).encode()
             (dirs / "base/.tmp").write_bytes(body)
             os.rename(dirs / "base/.tmp", target)
-            assert wait_until(lambda: f.sh("cat a").stdout == body, 2), i
+            assert wait_until(lambda: f.sh("cat a").stdout == body), i
             assert int(f.sh("stat -c %s a").out) == len(body)
 
 
@@ -161,7 +167,7 @@ def test_what_the_sandbox_changed_hides_later_changes_of_the_base(dirs):
         (dirs / "base/a").write_text("theirs\n")
         (dirs / "base/d/b").write_text("theirs\n")
         (dirs / "base/d/c").write_text("c\n")
-        assert wait_until(lambda: f.sh("cat d/c").out == "c\n", 3)
+        assert wait_until(lambda: f.sh("cat d/c").out == "c\n")
         assert f.sh("cat a; ls d").out == "mine\nc\n"
 
 
@@ -170,6 +176,6 @@ def test_a_removed_base_directory_does_not_break_the_fence(dirs):
         with background(["/bin/sh", "-c", "cd d && sleep 20"], f.mnt):
             f.sh("ls d")
             shutil.rmtree(dirs / "base/d")
-            assert wait_until(lambda: f.sh("ls").out == "a\n", 3)
+            assert wait_until(lambda: f.sh("ls").out == "a\n")
             f.sh("ls d; cat d/b; mkdir d; echo x > d/y")
             assert f.alive()

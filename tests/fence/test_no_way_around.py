@@ -459,7 +459,7 @@ def test_hidden_files_that_the_host_creates_later(work, fence):
     t.file("open/late.key", SECRET).file("secret/late", SECRET).file("hidden.txt", SECRET).file("fresh/sub/a.key", SECRET).file(
         "fresh/sub/a.txt", "seen"
     )
-    assert wait_until(lambda: "a.txt" in f.sh("ls fresh/sub").out, 3)
+    assert wait_until(lambda: "a.txt" in f.sh("ls fresh/sub").out)
     for _ in range(5):
         got = f.sh("ls -aR; cat open/late.key secret/late hidden.txt fresh/sub/a.key")
         assert SECRET not in got.stdout and "late" not in got.out and "a.key" not in got.out
@@ -504,7 +504,7 @@ def test_a_hidden_file_of_the_base_is_hidden_under_all_its_names(dirs):
     with Fence(dirs, rules=LINK_RULES) as f:
         assert SECRET.decode() not in f.sh("cat readme.txt src/deep.c look/at").out
         # The kernel may have had a listing from before.
-        assert wait_until(lambda: are_hidden(f, "readme.txt", "src/deep.c", "look/at", ".env") == [True] * 4, timeout=20)
+        assert wait_until(lambda: are_hidden(f, "readme.txt", "src/deep.c", "look/at", ".env") == [True] * 4)
         assert are_hidden(f, "src/main.c", "src/same.c", "plain") == [False] * 3
         assert SECRET.decode() not in f.sh("ls -laR; find . -type f -exec cat {} +; grep -r . .").out
         assert f.sh("ls -R src look; cat src/same.c").ok().out == "look:\n\nsrc:\nmain.c\nsame.c\nmain\n"
@@ -518,7 +518,7 @@ def test_a_listing_made_before_a_hidden_link_was_known_is_forgotten(dirs):
         f.sh("ls -U . src").ok()
         f.sh("cat src/same.c").ok()  # one with several names
         want = sorted([".:", "a", "d", "look", "plain", "src", "src:", "main.c", "same.c"])
-        assert wait_until(lambda: sorted(f.sh("ls -U . src").ok().out.split()) == want, timeout=20)
+        assert wait_until(lambda: sorted(f.sh("ls -U . src").ok().out.split()) == want)
 
 
 def test_new_rules_hide_the_other_names_of_what_they_hide(dirs):
@@ -538,24 +538,24 @@ except OSError as e:
         assert are_hidden(f, "shown", "later") == [False, False]
         f.set_rules([*LINK_RULES, "later=none"])
         assert f.sh("cat shown later").out == ""
-        assert wait_until(lambda: are_hidden(f, "shown", "later") == [True, True], timeout=20)
+        assert wait_until(lambda: are_hidden(f, "shown", "later") == [True, True])
         reader.stdin.write("\n")
         reader.stdin.flush()
         assert reader.stdout.readline() == "refused\n"
         f.set_rules(LINK_RULES)
-        assert wait_until(lambda: are_hidden(f, "shown", "later", "readme.txt") == [False, False, True], timeout=20)
+        assert wait_until(lambda: are_hidden(f, "shown", "later", "readme.txt") == [False, False, True])
 
 
 def test_links_to_hidden_files_that_come_later(dirs):
     """The file had one name when the base was walked."""
     base = linked_tree(dirs).file("single.key", SECRET).root
     with Fence(dirs, rules=[*LINK_RULES, "*.key=none"], options=["--live"]) as f:
-        assert wait_until(lambda: are_hidden(f, "readme.txt", "plain") == [True, False], timeout=20)
+        assert wait_until(lambda: are_hidden(f, "readme.txt", "plain") == [True, False])
         os.link(base / "single.key", base / "src" / "innocent")
         assert f.sh("cat src/innocent").out == ""
-        assert wait_until(lambda: are_hidden(f, "src/innocent") == [True], timeout=20)
+        assert wait_until(lambda: are_hidden(f, "src/innocent") == [True])
         os.link(base / "plain", base / "plainer")
-        assert wait_until(lambda: are_hidden(f, "plain", "plainer") == [False, False], timeout=20)
+        assert wait_until(lambda: are_hidden(f, "plain", "plainer") == [False, False])
 
 
 def test_many_linked_files_cost_one_walk(dirs):

@@ -18,7 +18,7 @@ def write(path, text):
 
 
 def suite(*arguments):
-    ran = subprocess.run([SUITE, *arguments], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([SUITE, *arguments], capture_output=True, text=True, timeout=600)
     return ran.returncode, ran.stdout.splitlines(), ran.stderr
 
 

@@ -52,13 +52,13 @@ def make_words(path):
     return {word for piece in code for word in re.findall(r"(?:^|[\s`])make ([a-z]\w*)", piece)}
 
 
-def played(block, agentfense):
-    """A console block with the output that its commands print today; variables set by one command hold for the next."""
+def played(block, agentfense, state):
+    """A console block with the output that its commands print today; variables set by one command hold for the next. Sandboxes are kept in `state`."""
     commands = COMMAND.findall(block)
     script = "".join(f"printf '%s\\n' {shlex.quote('$ ' + c)}\n" + re.sub(r"\n> ", "\n", c) + "\n" for c in commands)
-    env = dict(os.environ, PATH=f"{agentfense.parent}:{os.environ['PATH']}", LC_ALL="C.UTF-8")
+    env = dict(os.environ, PATH=f"{agentfense.parent}:{os.environ['PATH']}", LC_ALL="C.UTF-8", AGENTFENSE_STATE_DIR=str(state))
     return subprocess.run(["sh", "-c", f"exec 2>&1\n{script}"], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True,
-                          timeout=60).stdout
+                          timeout=120).stdout
 
 
 def make_targets():
@@ -100,13 +100,13 @@ def test_no_document_has_trailing_blanks_or_tabs():
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/policy.md"])
-def test_examples_print_what_they_show(agentfense, name):
+def test_examples_print_what_they_show(agentfense, tmp_path, name):
     path = ROOT / name
     text = path.read_text(encoding="utf-8")
     blocks = CONSOLE.findall(text)
     assert blocks
     for block in blocks:
-        now = played(block, agentfense)
+        now = played(block, agentfense, tmp_path / "state")
         if os.environ.get("UPDATE_DOCS"):
             text = text.replace(block, now)
         else:

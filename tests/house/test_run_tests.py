@@ -1,10 +1,12 @@
 """tools/run-tests with a stand-in for meson: what it counts, what it calls failed, and its closing lines."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -42,6 +44,15 @@ CMOCKA = """[==========] Running 3 test(s).
 [  FAILED  ] second
 """
 
+# Lists no test, so that no service is started for it; otherwise writes the log that it was told to write.
+MESON = """#!/bin/sh
+case " $* " in *" --list "*) exit 0 ;; esac
+while [ "$1" != --logbase ]; do shift; done
+cp "{log}" "{logs}/$2.json"
+{command}
+exit {status}
+"""
+
 
 class Run:
     """A build directory and a `meson` that pretends to have run `programs` in it."""
@@ -53,10 +64,10 @@ class Run:
         self.bin.mkdir()
 
     def call(self, *programs, command="true", status=0):
-        log = self.build / "meson-logs" / "testlog.json"
+        log = self.build / "log"
         log.write_text("".join(json.dumps(program) + "\n" for program in programs))
         meson = self.bin / "meson"
-        meson.write_text(f"#!/bin/sh\n{command}\nexit {status}\n")
+        meson.write_text(MESON.format(log=log, logs=self.build / "meson-logs", command=command, status=status))
         meson.chmod(0o755)
         env = os.environ | {"PATH": f"{self.bin}:{os.environ['PATH']}"}
         return subprocess.run([sys.executable, RUN_TESTS, self.build], env=env, capture_output=True, text=True, timeout=60, check=False)
@@ -107,3 +118,24 @@ def test_when_all_is_well_it_says_so_and_names_the_slowest_first(run):
 
 def test_that_meson_failed_is_a_failure_whatever_was_counted(run):
     assert run.call(program("quick"), status=3).returncode == 3
+
+
+def test_two_runs_in_one_build_directory_count_their_own(run, tmp_path):
+    """The first waits in its `meson` until the second is over."""
+    first_has_begun, second_is_over = tmp_path / "begun", tmp_path / "over"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(run.call, program("first"), command=f"touch {first_has_begun}; while [ ! -e {second_is_over} ]; do sleep 0.01; done")
+        while not first_has_begun.exists():
+            time.sleep(0.01)
+        try:
+            second = run.call(program("a"), program("b"), command="true")
+        finally:
+            second_is_over.touch()
+        assert closing(second) == "2 passed, 0 failed, 0 skipped"
+        assert closing(first.result()) == "1 passed, 0 failed, 0 skipped"
+    assert sorted(os.listdir(run.build / "meson-logs")) == ["lock", "testlog.json"]
+
+
+def test_failures_that_cmocka_prints_to_standard_error_are_counted(run):
+    mixed = program("mixed", "FAIL", "[       OK ] first\n") | {"stderr": "[  FAILED  ] second\n[  PASSED  ] 1 test(s).\n[  FAILED  ] second\n"}
+    assert closing(run.call(mixed, status=1)) == "1 passed, 1 failed, 0 skipped"

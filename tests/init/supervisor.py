@@ -21,6 +21,7 @@ PID1, PROC = 1, 2
 
 PAYLOAD_MAX = 65536
 NO_LIMIT = 2**64 - 1
+WAIT = 120  # for what takes a moment on an idle machine
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
@@ -99,7 +100,7 @@ class Supervisor:
         self.sock, self.process = sock, process
         self.execs, self.next_id, self.hello = {}, 1, None
 
-    def receive(self, timeout=20):
+    def receive(self, timeout=WAIT):
         ready, _, _ = select.select([self.sock], [], [], timeout)
         assert ready, "init says nothing"
         data, ancillary, flags, _ = self.sock.recvmsg(PAYLOAD_MAX + HEADER.size, socket.CMSG_SPACE(32))
@@ -174,7 +175,7 @@ class Supervisor:
         output = {run.stdout: b"", run.stderr: b""}
         open_fds = set(output)
         while open_fds:
-            ready, _, _ = select.select(list(open_fds), [], [], 20)
+            ready, _, _ = select.select(list(open_fds), [], [], WAIT)
             assert ready, "the command neither writes nor ends"
             for fd in ready:
                 piece = os.read(fd, 65536)
@@ -203,7 +204,7 @@ class Supervisor:
         self.send(frame(SHUTDOWN, 0))
         return self.wait()
 
-    def wait(self, timeout=20):
+    def wait(self, timeout=WAIT):
         return self.process.wait(timeout)
 
     def close(self):
@@ -212,7 +213,7 @@ class Supervisor:
             run.close()
         self.sock.close()
         try:
-            self.process.wait(20)
+            self.process.wait(WAIT)
         finally:
             self.process.kill()
             self.process.wait()
@@ -223,7 +224,7 @@ def ticks_now():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") // 10**9
 
 
-def eventually(condition, timeout=10):
+def eventually(condition, timeout=WAIT):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "it does not happen"

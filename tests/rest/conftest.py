@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("REST_SERVER", str(ROOT / "build/tests/rest/rest-server"))
-PATIENCE = int(os.environ.get("REST_PATIENCE", "20"))
+PATIENCE = int(os.environ.get("REST_PATIENCE", "120"))  # seconds, for what takes far less
 
 
 class Answer:
@@ -78,13 +78,10 @@ class Server:
     def post(self, path, body=None, **options):
         return self.request("POST", path, body, **options)
 
-    def raw(self, data, half_close=False):
-        """Sends bytes as they are; everything that comes back until the server closes, or falls silent for a second."""
+    def raw(self, data):
+        """Sends bytes as they are; everything that comes back until the server closes, which it must do."""
         with self.connect() as sock:
             sock.sendall(data)
-            if half_close:
-                sock.shutdown(socket.SHUT_WR)
-            sock.settimeout(1)
             got = b""
             try:
                 while piece := sock.recv(65536):
@@ -122,17 +119,19 @@ class Server:
 
 
 @pytest.fixture
-def make():
-    servers = []
-
+def make(request):
+    """Starts servers. All of them are stopped, whatever becomes of one."""
     def make_server(*options, **more):
-        servers.append(Server(*options, **more))
-        return servers[-1]
+        server = Server(*options, **more)
+        request.addfinalizer(lambda: check_end(server))
+        return server
 
-    yield make_server
-    for server in servers:
-        returncode, out, errors = server.stop()
-        assert (returncode, out, errors) == (0, "ended\n", "")
+    return make_server
+
+
+def check_end(server):
+    returncode, out, errors = server.stop()
+    assert (returncode, out, errors) == (0, "ended\n", "")
 
 
 @pytest.fixture(scope="module")
@@ -140,5 +139,4 @@ def server():
     """One for all tests of a file that leave it as it was."""
     server = Server()
     yield server
-    returncode, out, errors = server.stop()
-    assert (returncode, out, errors) == (0, "ended\n", "")
+    check_end(server)

@@ -1,5 +1,6 @@
 """Clients that mean harm, or no good: pages of other origins, smuggled requests, those that never finish, and those that come in crowds."""
 
+import contextlib
 import http.client
 import json
 import re
@@ -9,6 +10,7 @@ import threading
 import time
 
 import pytest
+from conftest import PATIENCE
 
 ATTACK = {"Host": "evil.example"}
 
@@ -166,7 +168,12 @@ def test_a_head_is_whole_however_it_comes(server):
     b"\x00" * 5000,
 ])
 def test_what_is_no_http_does_no_harm(server, request_bytes):
-    server.raw(request_bytes)
+    with server.connect() as sock:
+        sock.sendall(request_bytes)
+        assert server.get("/health").status == 200
+        with contextlib.suppress(OSError):  # the server may have hung up
+            sock.shutdown(socket.SHUT_WR)
+        read_to_end(sock)
     assert server.get("/health").status == 200
 
 
@@ -201,7 +208,7 @@ def test_who_never_ends_its_headers_is_cut_off(make):
 
 
 def test_who_never_sends_another_request_is_cut_off(make):
-    server = make("--header-ms", 300)
+    server = make("--header-ms", 1000)
     connection = server.connection()
     assert server.get("/health", connection=connection).status == 200
     assert connection.sock.recv(1) == b""
@@ -228,18 +235,18 @@ def test_who_goes_in_the_middle_of_a_request_is_not_waited_for(make, part):
     for _ in range(20):
         with server.connect() as sock:
             sock.sendall(part)
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while server.get("/stats").json["connections"] > 1:
         assert time.monotonic() < until, "they are still there"
         time.sleep(0.05)
 
 
 def test_a_call_may_take_longer_than_any_of_these_times(make):
-    server = make("--header-ms", 200, "--body-ms", 200, "--write-ms", 200)
+    server = make("--header-ms", 700, "--body-ms", 700, "--write-ms", 700)
     connection = server.connection()
     connection.request("GET", "/v1/things/long/hold")
     server.wait_note("holding long")
-    time.sleep(1.5)
+    time.sleep(2)
     server.get("/release")
     assert connection.getresponse().status == 200
     connection.close()
@@ -315,7 +322,7 @@ def test_beyond_the_limit_connections_wait(make):
     with pytest.raises(TimeoutError):
         late.sock.recv(1)
     held.pop().close()
-    late.sock.settimeout(20)
+    late.sock.settimeout(PATIENCE)
     assert late.sock.recv(15) == b"HTTP/1.1 200 OK"
     for sock in held:
         sock.close()
@@ -328,12 +335,11 @@ def test_without_descriptors_the_others_are_still_served(make):
     assert server.get("/health", connection=kept).status == 200
     crowd = [server.connect() for _ in range(60)]
     for sock in crowd[-5:]:
-        sock.settimeout(20)
         read_to_end(sock)
     assert server.get("/health", connection=kept).status == 200
     for sock in crowd:
         sock.close()
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while True:
         try:
             assert server.get("/stats").json["refused"] > 0
@@ -343,7 +349,7 @@ def test_without_descriptors_the_others_are_still_served(make):
             time.sleep(0.05)
     kept.close()
     server.process.stdin.close()
-    server.process.wait(20)
+    server.process.wait(PATIENCE)
     assert "no descriptor left for connections" in server.process.stderr.read()
     server.stop = lambda: (0, "ended\n", "")
 
@@ -359,6 +365,6 @@ def test_stopping_cancels_what_runs_and_tells_those_who_wait(make):
     server.process.stdin.close()
     assert json.loads(waiting.getresponse().read())["code"] == 1
     assert stream.getresponse().read().endswith(b'event: error\ndata: {"code":1,"message":"the call was cancelled","details":[]}\n\n')
-    assert server.process.wait(20) == 0
+    assert server.process.wait(PATIENCE) == 0
     assert server.process.stderr.read() == ""
     server.stop = lambda: (0, "ended\n", "")

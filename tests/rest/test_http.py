@@ -5,6 +5,7 @@ import select
 import subprocess
 
 import pytest
+from conftest import PATIENCE
 
 THING = {"text": "hi", "count": 3}
 
@@ -156,7 +157,7 @@ def test_methods_see_headers_by_lower_case_name(server):
 
 
 def test_who_somebody_is_is_said_once(server):
-    got = server.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n")
+    got = server.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n")
     assert got.startswith(b"HTTP/1.1 400 ")
 
 
@@ -194,9 +195,9 @@ def test_a_connection_is_kept_over_requests_and_refusals(server):
 
 
 def test_requests_may_be_sent_ahead(server):
-    one = b"GET /v1/things/%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    got = server.raw(one % 1 + one % 2 + one % 3)
-    ids = [json.loads(part.partition(b"\r\n\r\n")[2].split(b"HTTP/1.1")[0].replace(b"<open>", b""))["question"]["id"]
+    one = b"GET /v1/things/%d HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
+    got = server.raw(one % (1, b"") + one % (2, b"") + one % (3, b"Connection: close\r\n"))
+    ids = [json.loads(part.partition(b"\r\n\r\n")[2].split(b"HTTP/1.1")[0])["question"]["id"]
            for part in got.split(b"HTTP/1.1 200 OK")[1:]]
     assert ids == ["1", "2", "3"]
 
@@ -233,7 +234,7 @@ def test_bodies_have_a_size(server):
 
 def test_a_unix_socket_is_served(make, tmp_path):
     server = make(listen=(f"unix:{tmp_path}/s",))
-    got = subprocess.run(["curl", "-sS", "--unix-socket", f"{tmp_path}/s", "http://localhost/v1/things/t1"], capture_output=True, timeout=20)
+    got = subprocess.run(["curl", "-sS", "--unix-socket", f"{tmp_path}/s", "http://localhost/v1/things/t1"], capture_output=True, timeout=PATIENCE)
     assert json.loads(got.stdout)["question"]["id"] == "t1", got
     assert server.addresses == [f"unix:{tmp_path}/s"]
 
@@ -252,7 +253,7 @@ def test_when_all_threads_are_taken_calls_are_refused(make):
     for number, connection in enumerate(connections):
         connection.request("POST", f"/v1/things/{number}/wait")
     # Two run and one stands in line, at most: the others hear so at once.
-    ready, _, _ = select.select([connection.sock for connection in connections], [], [], 20)
+    ready, _, _ = select.select([connection.sock for connection in connections], [], [], PATIENCE)
     refused = next(connection for connection in connections if connection.sock in ready)
     answer = json.loads(refused.getresponse().read())
     assert (answer["code"], answer["message"]) == (8, "too many calls at once")

@@ -7,6 +7,7 @@ import socket
 import subprocess
 
 import pytest
+from conftest import PATIENCE
 
 
 def events_of(body):
@@ -50,7 +51,7 @@ def test_a_silent_stream_shows_itself_and_beats(make):
 
 
 def test_a_deadline_ends_a_stream_with_an_error(server):
-    answer = server.post("/v1/things/t1/stream", {"count": 1, "text": "wait"}, headers={"Grpc-Timeout": "100m"})
+    answer = server.post("/v1/things/t1/stream", {"count": 1, "text": "wait"}, headers={"Grpc-Timeout": "1S"})
     assert events_of(answer.body)[1] == ("error", {"code": 4, "message": "the deadline has passed", "details": []})
 
 
@@ -160,7 +161,7 @@ def test_a_form_with_a_file_is_an_upload(server):
 def test_curl_sends_such_a_form(server, tmp_path):
     (tmp_path / "f").write_bytes(b"z" * 2000000)
     got = subprocess.run(["curl", "-sS", "-F", "path=a/b", "-F", f"file=@{tmp_path}/f", f"http://{server.origin}/v1/things/t1/files"],
-                         capture_output=True, timeout=20)
+                         capture_output=True, timeout=PATIENCE)
     assert json.loads(got.stdout)["count"] == "2000000", got
 
 
@@ -197,7 +198,7 @@ def test_an_upload_that_nobody_takes_waits(make):
     # The kernel's buffers and ours; not the whole.
     assert sent < 20_000_000 and server.memory_kb() < 200 * 1024
     server.get("/release")
-    connection.sock.settimeout(20)
+    connection.sock.settimeout(PATIENCE)
     while sent < 50_000_000:
         sent += connection.sock.send(b"x" * min(100000, 50_000_000 - sent))
     assert json.loads(connection.getresponse().read())["count"] == "50000000"

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 
 import pytest
+from conftest import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def files(tmp_path_factory):
     place = tmp_path_factory.mktemp("tls")
 
     def run(*args):
-        subprocess.run(["openssl", *args], cwd=place, check=True, capture_output=True, timeout=60)
+        subprocess.run(["openssl", *args], cwd=place, check=True, capture_output=True, timeout=PATIENCE)
 
     ec = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     for name in ("ca", "stranger"):
@@ -32,7 +33,7 @@ def connect(server, files, client=None):
     if client:
         context.load_cert_chain(files / f"{client}.pem", files / f"{client}.key")
     port = int(server.addresses[-1].rpartition(":")[2])
-    return http.client.HTTPSConnection("localhost", port, context=context, timeout=20)
+    return http.client.HTTPSConnection("localhost", port, context=context, timeout=PATIENCE)
 
 
 def serve(make, files, *more):
@@ -68,7 +69,7 @@ def test_old_versions_are_not_spoken(make, files):
     context.minimum_version = ssl.TLSVersion.TLSv1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
     context.set_ciphers("DEFAULT@SECLEVEL=0")
-    with socket.create_connection(("127.0.0.1", int(server.addresses[-1].rpartition(":")[2])), timeout=20) as sock:
+    with socket.create_connection(("127.0.0.1", int(server.addresses[-1].rpartition(":")[2])), timeout=PATIENCE) as sock:
         with pytest.raises(OSError):
             context.wrap_socket(sock)
 
@@ -91,7 +92,7 @@ def test_clients_show_a_certificate_when_asked(make, files):
 
 def test_plain_http_on_the_port_of_https_does_no_harm(make, files):
     server = serve(make, files)
-    with socket.create_connection(("127.0.0.1", int(server.addresses[-1].rpartition(":")[2])), timeout=20) as sock:
+    with socket.create_connection(("127.0.0.1", int(server.addresses[-1].rpartition(":")[2])), timeout=PATIENCE) as sock:
         sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"200 OK" not in sock.recv(1000)
     connection = connect(server, files)

@@ -4,6 +4,7 @@ import http.client
 import time
 
 import pytest
+from conftest import PATIENCE
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_events_are_sent_at_once_and_kept_alive(quick):
     assert got.startswith(b"id: 1\ndata: x\n\n:\n\n")
     response.close()
     connection.close()
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while quick.get("/stats").json["calls"] > 1:
         assert time.monotonic() < until, "the handler was not told that its client is gone"
         time.sleep(0.01)

@@ -7,6 +7,7 @@ import struct
 import threading
 
 import pytest
+from conftest import PATIENCE
 from test_tls import files, serve  # noqa: F401
 from websocket_client import BINARY, CLOSE, MORE, PING, PONG, TEXT, Refused, WebSocket, connect
 
@@ -188,7 +189,7 @@ def test_a_server_that_stops_ends_it(make):
     with pytest.raises((EOFError, ConnectionError)):
         while client.receive_frame():
             pass
-    stopping.join(60)
+    stopping.join(PATIENCE)
     assert server.result[0] == 0
     server.stop = lambda: server.result
 
@@ -209,7 +210,7 @@ def test_over_tls(make, files):  # noqa: F811
     port = int(server.addresses[-1].rpartition(":")[2])
 
     def secure():
-        return WebSocket(context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60), server_hostname="localhost"),
+        return WebSocket(context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE), server_hostname="localhost"),
                          PATH, host=f"localhost:{port}", Origin=f"https://localhost:{port}")
 
     with secure() as client:
@@ -229,6 +230,6 @@ def test_over_tls(make, files):  # noqa: F811
     client.send("flood")
     client.sock.close()
     with pytest.raises(Refused) as refused:
-        WebSocket(context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60), server_hostname="localhost"), PATH,
+        WebSocket(context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE), server_hostname="localhost"), PATH,
                   host=f"localhost:{port}", Origin="https://evil.example")
     assert refused.value.status == 403

@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class WebSocket:
-    def __init__(self, sock, path, early=b"", timeout=60, **headers):
+    def __init__(self, sock, path, early=b"", timeout=120, **headers):
         self.sock, self.buffer, self.closed = sock, bytearray(), None
         sock.settimeout(timeout)
         sock.sendall(request(path, **headers) + early)
@@ -124,7 +124,7 @@ class WebSocket:
 
 
 def connect(port, path, **options):
-    return WebSocket(socket.create_connection(("127.0.0.1", port), timeout=60), path, **options)
+    return WebSocket(socket.create_connection(("127.0.0.1", port), timeout=120), path, **options)
 
 
 assert base64.b64decode(KEY) == b"the sample nonce"

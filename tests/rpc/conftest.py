@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("ECHO_SERVER", ROOT / "build" / "tests" / "rpc" / "echo-server")).resolve()
 PROTOC = os.environ.get("PROTOC", "protoc")
 SANITIZED = os.environ.get("AGENTFENSE_SANITIZED", "")
-TIMEOUT = int(os.environ.get("ECHO_TIMEOUT", "60"))  # of what takes milliseconds on an idle machine
+TIMEOUT = int(os.environ.get("ECHO_TIMEOUT", "120"))  # of what takes milliseconds on an idle machine
 MIB = 1 << 20
 
 
@@ -126,17 +126,14 @@ class Server:
 
 
 @pytest.fixture
-def start(pb):
-    """Starts servers with these arguments; they are stopped at the end."""
-    servers = []
-
+def start(pb, request):
+    """Starts servers with these arguments. All of them are stopped at the end, whatever becomes of one."""
     def start(*args, **kwargs):
-        servers.append(Server(pb, *args, **kwargs))
-        return servers[-1]
+        server = Server(pb, *args, **kwargs)
+        request.addfinalizer(server.stop)
+        return server
 
-    yield start
-    for server in servers:
-        server.stop()
+    return start
 
 
 @pytest.fixture

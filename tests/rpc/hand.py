@@ -57,7 +57,7 @@ class Hand:
                                                                        validate_outbound_headers=False,
                                                                        normalize_outbound_headers=False))
         self.h2.initiate_connection()
-        self.answers, self.ended, self.goaway, self.closed = {}, set(), None, False
+        self.answers, self.ended, self.goaway, self.closed, self.pings = {}, set(), None, False, 0
         self.flush()
 
     def __enter__(self):
@@ -112,6 +112,8 @@ class Hand:
                 self.ended.add(stream)
             elif isinstance(event, h2.events.ConnectionTerminated):
                 self.goaway = event.error_code
+            elif isinstance(event, h2.events.PingReceived):  # h2 answers it
+                self.pings += 1
         if not self.goaway:
             self.flush()
 

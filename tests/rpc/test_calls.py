@@ -207,7 +207,8 @@ def test_another_compression_is_unimplemented_and_ours_is_told(client, pb):
 def test_a_deadline_ends_the_call_on_both_sides(client, pb):
     request = pb.echo.Request()
     request.wait.seconds = TIMEOUT * 10
-    error = failure(lambda: client.unary(request, timeout=0.2))
+    client.facts()  # it is connected, and has a second to reach the handler
+    error = failure(lambda: client.unary(request, timeout=1))
     assert error.code() == Code.DEADLINE_EXCEEDED
     client.until(lambda facts: facts.cancelled == 1 and facts.running == 0)
 

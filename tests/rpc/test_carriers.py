@@ -233,23 +233,32 @@ def test_reflection_tells_what_is_served(server, pb, version):
 
 def test_draining_lets_calls_finish(server, pb):
     client = server.client()
-    request = pb.echo.Request(text="x")
-    request.wait.nanos = 600_000_000
-    futures = [client.unary.future(request, timeout=TIMEOUT) for _ in range(20)]
+    go = threading.Event()
+
+    def requests():
+        yield pb.echo.Request(data=b"x")
+        go.wait(TIMEOUT)
+        yield pb.echo.Request(data=b"y")
+
+    seen = health(pb, client.channel)[1](pb.health.HealthCheckRequest(), timeout=TIMEOUT)
+    assert next(seen).status == 1
+    futures = [client.collect.future(requests(), timeout=TIMEOUT) for _ in range(20)]
     client.until(lambda facts: facts.running == 20)
     server.tell(f"drain {TIMEOUT * 1000}")
-    assert all(future.result().text == "x" for future in futures)
+    assert next(seen).status == 2  # it has begun
+    go.set()
+    assert all(future.result().size == 2 for future in futures)
     assert server.process.stdout.readline().startswith("0")
     with pytest.raises(grpc.RpcError) as caught:
-        client.unary(pb.echo.Request(), timeout=5)
+        client.unary(pb.echo.Request(), timeout=1)
     assert caught.value.code() in (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
 
 
 def test_draining_serves_what_is_on_its_way(server, pb):
     """Until the client has seen the notice it may open streams, and they are served."""
     with Raw(server) as raw:
-        slow, quick = pb.echo.Request(wait={"nanos": 300_000_000}), pb.echo.Request(text="late")
-        raw.send(raw.headers(1, "/test.v1.Echo/Unary") + raw.pack(DATA, END_STREAM, 1, message(slow)))
+        first, quick = pb.echo.Request(data=b"x"), pb.echo.Request(text="late")
+        raw.send(raw.headers(1, "/test.v1.Echo/Collect") + raw.pack(DATA, 0, 1, message(first)))
         server.client().until(lambda facts: facts.running == 1)
         server.tell(f"drain {TIMEOUT * 1000}")
         ended, goaways = set(), []
@@ -258,6 +267,7 @@ def test_draining_serves_what_is_on_its_way(server, pb):
                 goaways.append(struct.unpack(">II", payload[:8]))
             if kind == GOAWAY and len(goaways) == 1:
                 raw.send(raw.headers(3, "/test.v1.Echo/Unary") + raw.pack(DATA, END_STREAM, 3, message(quick)))
+                raw.send(raw.pack(DATA, END_STREAM, 1))
             if kind == PING and not flags & ACK:
                 raw.frame(PING, ACK, 0, payload)
             if kind == HEADERS and flags & END_STREAM:

@@ -272,9 +272,9 @@ def test_requests_that_are_none_are_told_so(server, others, pb):
 def test_a_deadline_is_kept_also_for_clients_that_do_not_look_at_the_clock(server, others, pb):
     with Hand(server) as hand:
         asked = [hand.request(ECHO, pb.echo.Request(wait={"seconds": 1000}), extra=[("grpc-timeout", f"{ms}m")])
-                 for ms in (300, 100, 200)]
-        silent = hand.open(ECHO, extra=[("grpc-timeout", "150m")])
-        streaming = hand.request("/test.v1.Echo/Stream", pb.echo.Request(count=1000000, size=10), extra=[("grpc-timeout", "250m")])
+                 for ms in (1300, 1100, 1200)]  # time enough for all handlers to begin
+        silent = hand.open(ECHO, extra=[("grpc-timeout", "1150m")])
+        streaming = hand.request("/test.v1.Echo/Stream", pb.echo.Request(count=100000000, size=10), extra=[("grpc-timeout", "1250m")])
         for stream in (*asked, silent, streaming):
             answer = hand.answer(stream)
             assert {**answer.headers, **answer.trailers}["grpc-status"] == "4"
@@ -322,15 +322,15 @@ def test_who_does_not_introduce_itself_is_hung_up_on(start):
 
 
 def test_header_fields_that_do_not_end_are_hung_up_on(start):
-    server = start("--limit", "handshake", 300)
+    server = start("--limit", "handshake", 1000)
     with Raw(server) as raw:
-        time.sleep(0.5)  # long after it introduced itself
+        time.sleep(1.2)  # long after it introduced itself
         raw.send(raw.headers(1, ECHO, flags=0))
         assert closed(raw)
 
 
 def test_who_gives_no_sign_of_life_is_hung_up_on(start, pb):
-    server = start("--limit", "keepalive", 200, "--limit", "keepalive_timeout", 200)
+    server = start("--limit", "keepalive", 200, "--limit", "keepalive_timeout", 1500)
     other = server.client()
     with Raw(server) as raw:
         body = message(pb.echo.Request(wait={"seconds": 1000}))
@@ -340,11 +340,8 @@ def test_who_gives_no_sign_of_life_is_hung_up_on(start, pb):
     # Those who answer stay, and the call of the other was cancelled.
     other.until(lambda facts: facts.cancelled == 1 and facts.connections == 1)
     with Hand(server) as hand:
-        end = time.monotonic() + 1
-        while time.monotonic() < end:
-            hand.socket.settimeout(0.1)
-            with contextlib.suppress(TimeoutError):
-                hand.pump()
+        while hand.pings < 4 and not hand.closed:  # the next comes only when the last was answered
+            hand.pump()
         assert not hand.closed
 
 
@@ -363,7 +360,6 @@ def test_a_reader_that_never_reads_is_given_up(start, pb):
     other = server.client()
     with Hand(server) as hand:
         stream = hand.request("/test.v1.Echo/Stream", pb.echo.Request(count=10000, size=10000))
-        other.until(lambda facts: facts.running == 1)
         other.until(lambda facts: facts.running == 0 and facts.cancelled == 1)
         assert stream
 
@@ -383,8 +379,7 @@ def test_a_socket_that_takes_nothing_is_closed(start, pb):
               Raw.pack(WINDOW_UPDATE, 0, 0, struct.pack(">I", 0x7FFF0000)))
     hand.send(hand.headers(1, "/test.v1.Echo/Stream") +
               Raw.pack(DATA, END_STREAM, 1, message(pb.echo.Request(count=100000, size=100000))))
-    other.until(lambda facts: facts.connections == 2 and facts.running == 1)
-    other.until(lambda facts: facts.connections == 1 and facts.running == 0)
+    other.until(lambda facts: facts.connections == 1 and facts.running == 0 and facts.cancelled == 1)
     raw.close()
 
 

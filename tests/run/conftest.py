@@ -29,7 +29,7 @@ PROGRAM = pathlib.Path(os.environ.get("AGENTFENSE", ROOT / "build" / "src" / "cl
 SHOP = ROOT / "examples" / "shop"
 IS_ROOT = os.geteuid() == 0
 IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
-USER = 64000 + os.getpid() % 1000  # nobody's, and apart from that of another run
+USER = 2000000000 + os.getpid()  # nobody's, and apart from that of every other run
 TIMEOUT = 120  # of what takes a second on an idle machine
 ENGINE = engine.engine_or_skip() if engine.is_wanted() else None
 RUNTIME = ["--runtime", "docker", "--image", ENGINE.image("tools")] if ENGINE else []
@@ -46,10 +46,21 @@ exec setpriv --reuid "$uid" --regid "$uid" --clear-groups -- "$@"
 """
 
 
-def cgroups_of(name):
-    """Those of others come and go while one looks, which a walk does not mind."""
+def mark_of(directory):
+    """By which the cgroups of the sandboxes in this directory begin: src/supervisor/cgroup_name.c."""
+    st = os.stat(directory)
+    mark = 14695981039346656037
+    for byte in os.fsencode(directory) + st.st_dev.to_bytes(8, sys.byteorder) + st.st_ino.to_bytes(8, sys.byteorder):
+        mark = (mark ^ byte) * 1099511628211 % (1 << 64)
+    return f"{(mark ^ mark >> 32) % (1 << 32):08x}"
+
+
+def cgroups_of(name, directory=None):
+    """Of sandboxes that have this name, in whatever directory they are unless one is given. Cgroups of others come and go while one looks,
+    which a walk does not mind."""
+    mark = mark_of(directory) if directory else None
     return [f"{place}/{one}" for place, names, _ in os.walk("/sys/fs/cgroup") if place.endswith("/agentfense")
-            for one in names if one.partition("-")[2] == name]
+            for one in names if one.partition("-")[2] == name and mark in (None, one.partition("-")[0])]
 
 
 class Result:
@@ -174,6 +185,9 @@ class Host:
         return subprocess.Popen(self.words(self.program, "run", *options, *self.shape(options), "--", *words), env=self.env(),
                                 cwd=self.dir, **kwargs)
 
+    def cgroups_of(self, name):
+        return cgroups_of(name, self.sandboxes) if self.sandboxes.exists() else []
+
     def names(self):
         """The sandboxes that are kept; temporary names too."""
         return sorted(os.listdir(self.sandboxes)) if self.sandboxes.exists() else []
@@ -196,14 +210,14 @@ class Host:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
             left += [line for line in mounts if str(self.dir) in line or "/run/agentfense" in line]
         for name in self.names():
-            left += cgroups_of(name)
+            left += self.cgroups_of(name)
         if ENGINE:
             left += [f"container {name}" for name in ENGINE.containers_of(self.dir)]
         return left
 
     def settle(self):
         """What was killed a moment ago may take a moment to go."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + TIMEOUT
         while (left := self.leftovers()) and time.monotonic() < until:
             time.sleep(0.05)
         return left

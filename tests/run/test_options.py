@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import IS_ROOT
+from conftest import IS_ROOT, TIMEOUT
 
 SUMMARY = "agentfense: {} changed ({} added, {} modified, {} deleted); see: agentfense diff {name}, keep: agentfense approve {name}, " \
           "drop: agentfense discard {name}\n"
@@ -98,7 +98,7 @@ def test_a_sandbox_runs_once_at_a_time(one):
         result = one.run("--in", "box", command=["true"])
         assert (result.code, result.err) == (125, "agentfense run: the sandbox is running already\n")
         run.stdin.close()
-        assert run.wait(60) == 0
+        assert run.wait(TIMEOUT) == 0
     assert one.run("--in", "box", "-q", command="cat x").out == b"x\n"
 
 
@@ -119,7 +119,7 @@ def test_sandboxes_of_one_name_in_two_homes_leave_each_other_alone(limited):
                                  env={"AGENTFENSE_STATE_DIR": str(other)})
             assert (result.code, result.out) == (0, b"other\n"), result
         run.stdin.close()
-        assert run.wait(60) == 0
+        assert run.wait(TIMEOUT) == 0
 
 
 # ---- environment and place ----

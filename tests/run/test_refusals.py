@@ -220,7 +220,7 @@ def test_one_that_runs_is_discarded_when_it_is_said_how(host):
         assert "busy" in host.names() and running.poll() is None
         done = host.call("discard", "--stop", "busy")
         assert (done.code, done.out) == (0, b"discarded busy\n"), done
-        assert running.wait(60) != 0 and "busy" not in host.names() and not (host.base / "new").exists()
+        assert running.wait(TIMEOUT) != 0 and "busy" not in host.names() and not (host.base / "new").exists()
     finally:
         running.kill()
         running.communicate()

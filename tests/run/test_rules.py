@@ -2,7 +2,7 @@
 
 import pytest
 
-from conftest import SHOP, hash_tree
+from conftest import SHOP, TIMEOUT, hash_tree
 
 pytestmark = pytest.mark.docker
 
@@ -135,7 +135,7 @@ def test_the_project_may_change_while_a_sandbox_runs(one):
         run.stdin.write(b"go\n")
         run.stdin.close()
         assert run.stdout.read() == b"later\n"
-        assert run.wait(60) == 0
+        assert run.wait(TIMEOUT) == 0
 
 
 def test_refusals_of_a_commands_last_moment_are_told_as_they_are(one):

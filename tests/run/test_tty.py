@@ -115,7 +115,8 @@ def test_the_size_is_passed_on_and_follows(one, terminal):
     t.type("trap 'stty size' WINCH; echo re''ady\r")
     t.expect("ready")
     t.resize(44, 111)
-    for _ in range(50):
+    until = time.monotonic() + TIMEOUT
+    while time.monotonic() < until:
         t.type("\r")
         t.read(0.2)
         if "44 111" in t.text:
@@ -152,8 +153,10 @@ def test_jobs_can_be_stopped_and_continued(one, terminal):
     t.expect(PROMPT)
     t.type("echo st''art; sleep 60\r")
     t.expect("start\r\n")
-    time.sleep(0.3)
-    t.type("\x1a")
+    until = time.monotonic() + TIMEOUT
+    while "Stopped" not in t.text and time.monotonic() < until:
+        t.type("\x1a")  # the shell, which may not have started the command yet, takes no notice of it
+        t.read(0.3)
     t.expect("Stopped")
     t.type("kill %1; exit 0\r")
     t.type("exit 0\r")

@@ -24,8 +24,12 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes t
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRIVER = os.environ.get("RUNTIME_DRIVER", str(ROOT / "build" / "tests" / "runtime" / "runtime-driver"))
 IS_ROOT = os.geteuid() == 0
-SANDBOX_UID = 1879200000 + os.getpid() % 100000  # apart from those of another run
-NOBODY = 65534
+IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
+# Users and cgroups of this process of tests alone: others run beside it. Supervisors give their sandboxes uids below 1900000000.
+SANDBOX_UID = 1900000000 + os.getpid()
+USER_UID = 2000000000 + os.getpid() if IS_ROOT else os.geteuid()
+CGROUP_PREFIX = f"sbtest_{os.getpid()}-"
+WAIT = 60  # for what takes a moment on an idle machine
 PYTHON = "/usr/bin/python3"
 ENGINE = engine.engine_or_skip() if engine.is_wanted() else None
 
@@ -47,6 +51,7 @@ class Host:
     """Where sandboxes are started from: the driver, reachable for any user, a workspace, and who starts them."""
 
     is_container = False
+    count = 0  # of sandboxes
 
     def __init__(self, kind, staged=False):
         self.kind = kind
@@ -58,7 +63,7 @@ class Host:
         self.driver.chmod(0o755)
         self.as_root = kind == "root"
         self.kills = False  # set by tests that kill the driver, which then cannot remove its cgroup
-        self.uid = SANDBOX_UID if self.as_root else (NOBODY if IS_ROOT else os.geteuid())
+        self.uid = SANDBOX_UID if self.as_root else USER_UID
         self.workspace = self.dir / "workspace"
         self.workspace.mkdir(mode=0o755)
         self.stage = self.dir / "stage"
@@ -68,7 +73,8 @@ class Host:
 
     def command(self, *options, script, workspace=True):
         """The words that start a sandbox with this script as its pid 1."""
-        words = [str(self.driver), *map(str, options)]
+        Host.count += 1
+        words = [str(self.driver), "--id", f"{CGROUP_PREFIX}{Host.count}", *map(str, options)]
         if self.staged and workspace:
             words += ["--stage", str(self.stage)]
         if workspace:
@@ -80,7 +86,7 @@ class Host:
         return [*words, "--", script]
 
     def run(self, script, *options, workspace=True, **kwargs):
-        kwargs.setdefault("timeout", 120)
+        kwargs.setdefault("timeout", 2 * WAIT)
         done = subprocess.run(self.command(*options, script=script, workspace=workspace), capture_output=True, check=False,
                               stdin=subprocess.DEVNULL, **kwargs)
         return Result(done)
@@ -100,7 +106,7 @@ class Host:
         """Ends orphans of starters that were killed too early; how many there were."""
         words = self.command(script="")
         words = words[:words.index(str(self.driver)) + 1] + ["--sweep"]
-        return int(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout)
+        return int(subprocess.run(words, capture_output=True, text=True, timeout=WAIT, check=True).stdout)
 
     def python(self, source, *options, **kwargs):
         """Runs Python inside; the source is a file of the workspace, so that it needs no quoting."""
@@ -131,21 +137,22 @@ class ContainerHost(Host):
 
 
 def cgroups():
-    """Our directories in every hierarchy. Those of others come and go while one looks, which a walk does not mind."""
+    """Those of this process of tests in every hierarchy. Those of others come and go while one looks, which a walk does not mind."""
     return [pathlib.Path(place, name) for place, names, _ in os.walk("/sys/fs/cgroup") if place.endswith("/agentfense")
-            for name in names if name.startswith("sbtest_")]
+            for name in names if name.startswith(CGROUP_PREFIX)]
 
 
-def processes_of(uid):
+def processes_of(*uids):
     """Those that live; a zombie waits only for the machine's pid 1 to take note."""
     found = []
-    for status in pathlib.Path("/proc").glob("[0-9]*/status"):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            text = status.read_text()
+            with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
+                text = f.read()
         except OSError:
             continue
-        if f"\nUid:\t{uid}\t" in text and "\nState:\tZ" not in text:
-            found.append(status.parent.name)
+        if any(f"\nUid:\t{uid}\t" in text for uid in uids) and "\nState:\tZ" not in text:
+            found.append(pid)
     return found
 
 
@@ -159,16 +166,22 @@ def sweep():
             pass
 
 
+def left_behind():
+    return (processes_of(SANDBOX_UID, USER_UID) if IS_ROOT else []) + cgroups()
+
+
 def check_nothing_left(may_sweep):
     """What was killed a moment ago may take a moment to go."""
-    for _ in range(200):
+    until = time.monotonic() + WAIT
+    while True:
         if may_sweep:
             sweep()
-        left = (processes_of(SANDBOX_UID) if IS_ROOT else []) + cgroups()
+        left = left_behind()
         if not left:
             return
+        if time.monotonic() > until:
+            pytest.fail(f"left behind: {left}")
         time.sleep(0.01)
-    pytest.fail(f"left behind: {left}")
 
 
 @pytest.fixture(params=["root", "user", "root staged", "user staged"])
@@ -178,6 +191,7 @@ def host(request):
         pytest.skip("in a container it is the same")
     if ENGINE:
         made = ContainerHost()
+        ENGINE.adopt(made.dir)
         yield made
         shutil.rmtree(made.dir)
         assert not ENGINE.containers()
@@ -211,3 +225,4 @@ def user():
     made = Host("user")
     yield made
     shutil.rmtree(made.dir)
+    check_nothing_left(made.kills)

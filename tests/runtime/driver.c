@@ -237,10 +237,15 @@ static void relay(struct runtime_process *process, int socket)
     }
 }
 
-/* Once the script has said its first word: then it is at work. */
-static void freeze(struct runtime_process *process, int output, int ms)
+/* Waits for the script's first output: then it is at work. */
+static void wait_for_output(int output)
 {
     poll(&(struct pollfd){ .fd = output, .events = POLLIN }, 1, -1);
+}
+
+static void freeze(struct runtime_process *process, int output, int ms)
+{
+    wait_for_output(output);
     int r = runtime_freeze(process, true);
 
     fprintf(stderr, "frozen %d\n", r);
@@ -269,7 +274,7 @@ static int run(struct runtime *runtime, struct options *options, const char *scr
     if (options->freeze_ms)
         freeze(process, ours, options->freeze_ms);
     if (options->stop_ms) {
-        poll(NULL, 0, 300);
+        wait_for_output(ours);
         runtime_stop(process, options->stop_ms, &status);
     }
     relay(process, ours);

@@ -1,7 +1,6 @@
 """A real server, in a directory of its own, and clients for it. Every test leaves no process, mount or file."""
 
 import atexit
-import ctypes
 import os
 import subprocess
 import sys
@@ -13,22 +12,34 @@ sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__
 import engine  # noqa: E402
 from programs import make_stubs, place_programs  # noqa: E402
 
-CLONE_NEWNS = 0x00020000
 PROGRAMS = place_programs()
 make_stubs()
 
-from postgres import Postgres  # noqa: E402
+from disk import have_own_mounts, keep_files_in_memory  # noqa: E402
+from postgres import Databases, Postgres  # noqa: E402
 from review import FILES, Review  # noqa: E402
 from server import Server  # noqa: E402
 
-if os.environ.get("AGENTFENSE_TEST_DB") == "postgres":
+
+
+def find_postgres():
+    """The server whose socket is in AGENTFENSE_TEST_POSTGRES_SHARED, which whoever runs many files of tests starts for all of them.
+    Otherwise one of our own."""
+    shared = os.environ.get("AGENTFENSE_TEST_POSTGRES_SHARED")
+    if shared:
+        return Databases(shared)
     try:
-        POSTGRES = Postgres()
+        own = Postgres()
     except LookupError as missing:
-        print(f"skipped: {missing}")
+        print(f"skipped: {missing}", flush=True)
         os._exit(77)
-    atexit.register(POSTGRES.stop)
-    Server.new_database = POSTGRES.new_database
+    atexit.register(own.stop)
+    return own
+
+
+if os.environ.get("AGENTFENSE_TEST_DB") == "postgres":
+    POSTGRES = find_postgres()
+    Server.new_database, Server.drop_database = POSTGRES.new_database, POSTGRES.drop_database
 
 
 def pytest_configure(config):
@@ -39,12 +50,21 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """What workspaces do depends little on the database: of their tests but those of their life, the second one runs a few. AGENTFENSE_LONG=1: all."""
     engine.pytest_collection_modifyitems(items)
-    if os.environ.get("AGENTFENSE_TEST_DB") != "postgres" or os.environ.get("AGENTFENSE_LONG"):
+    choose_place(items)
+    if os.environ.get("AGENTFENSE_TEST_DB") != "postgres" or os.environ.get("AGENTFENSE_LONG") == "1":
         return
     is_left = [item.path.name.startswith("test_ws_") and item.path.name != "test_ws_life.py" and not item.get_closest_marker("databases")
                for item in items]
     config.hook.pytest_deselected(items=[item for item, left in zip(items, is_left) if left])
     items[:] = [item for item, left in zip(items, is_left) if not left]
+
+
+def choose_place(items):
+    """Where projects and servers' state are: on the disk, and in memory for tests of what is above it. Those are the tests of workspaces,
+    and whatever runs on the disk with the other database. AGENTFENSE_LONG=1: all on the disk."""
+    is_above = os.environ.get("AGENTFENSE_TEST_DB") == "postgres" or all(item.path.name.startswith("test_ws_") for item in items)
+    if is_above and os.geteuid() == 0 and not engine.is_wanted() and os.environ.get("AGENTFENSE_LONG") != "1":
+        keep_files_in_memory()
 
 
 if engine.is_wanted():
@@ -56,10 +76,10 @@ def own_mounts():
     """From here on mounts are seen by these tests and their servers only, and end with them."""
     if Server.engine:
         pytest.skip("an engine would not see them")
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) != 0:
-        pytest.skip(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
-    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    try:
+        have_own_mounts()
+    except OSError as error:
+        pytest.skip(f"no mount namespace: {error}")
 
 
 @pytest.fixture
@@ -78,8 +98,8 @@ def disk(own_mounts):
         subprocess.run(["umount", "-l", str(path)], check=True)
 
 
-@pytest.fixture
-def postgres():
+@pytest.fixture(scope="module")
+def own_postgres():
     try:
         database = Postgres()
     except LookupError as missing:
@@ -89,18 +109,22 @@ def postgres():
 
 
 @pytest.fixture
-def make():
-    """Makes servers that are not started yet."""
-    servers = []
+def postgres(own_postgres):
+    """One that a test may kill, and that nobody outside of its file uses."""
+    if not own_postgres.is_running:  # the test before failed while it was away
+        own_postgres.start()
+    return own_postgres
 
+
+@pytest.fixture
+def make(request):
+    """Makes servers that are not started yet. All of them are removed, whatever becomes of one."""
     def make_server(**options):
         server = Server(PROGRAMS, **options)
-        servers.append(server)
+        request.addfinalizer(server.remove)
         return server
 
-    yield make_server
-    for server in servers:
-        server.remove()
+    return make_server
 
 
 @pytest.fixture
@@ -111,9 +135,11 @@ def server(make):
 @pytest.fixture(scope="module")
 def shared():
     """One for all tests of a file that do not disturb each other."""
-    server = Server(PROGRAMS).start()
-    yield server
-    server.remove()
+    server = Server(PROGRAMS)
+    try:
+        yield server.start()
+    finally:
+        server.remove()
 
 
 @pytest.fixture

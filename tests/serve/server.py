@@ -17,7 +17,8 @@ import urllib.parse
 import grpc
 from sandbox.v1 import codebase_pb2, sandbox_pb2
 
-WAIT = 60
+WAIT = 120  # seconds, for what takes far less; only a server that hangs needs them
+OTHER_USER = 2_000_000_000 + os.getpid()  # an ordinary one that nobody else on this machine is
 LEVELS = {"none": 1, "view": 2, "read": 3, "write": 4}
 WRITE_ALL = (("**/*", "write"),)
 
@@ -59,11 +60,12 @@ KINDS = {"ExecStream": "unary_stream", "SessionExecStream": "unary_stream", "Dow
 
 
 def eventually(condition, timeout=WAIT):
-    """Waits for something that another process does in its own time."""
-    until = time.monotonic() + timeout
+    """Waits for something that another process does in its own time. Looks often at first, and less often at what takes longer."""
+    until, pause = time.monotonic() + timeout, 0.005
     while not (value := condition()):
         assert time.monotonic() < until, "it did not come to pass"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.1)
     return value
 
 
@@ -129,7 +131,7 @@ class Client:
 
 
 class Server:
-    new_database = None  # makes the URL of a database, where it is not to be a file
+    new_database = drop_database = None  # make the URL of a database, and take away what it names, where it is not to be a file
     engine = None  # of Docker, where sandboxes are to be containers unless they say otherwise
 
     def __init__(self, programs, user=None, db=None, **settings):
@@ -140,7 +142,8 @@ class Server:
         self.log_path = self.top / "log"
         self.settings = {"server-grpc-addr": "127.0.0.1:0", "server-http-addr": "127.0.0.1:0", "logging-format": "json",
                          "sandbox-cleanup-interval": "1s", **self.container_settings(), **settings}
-        self.db = db or (Server.new_database and Server.new_database())
+        self.has_own_db = db is None and Server.new_database is not None
+        self.db = Server.new_database() if self.has_own_db else db
         if user is not None:
             os.chown(self.top, user, user)
         self.process = None
@@ -282,10 +285,19 @@ class Server:
         self.process.kill()
         self.process.wait(WAIT)
 
-    def stop(self):
+    def stop(self, hang_up=True):
+        """Tells it to end, and waits until it has. Clients hang up first: grpcio's do not notice that a server ends while they have no
+        call, and the server then waits two seconds for their answer to its notice."""
+        if hang_up:
+            self.close_channels()
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             assert self.process.wait(WAIT) == 0, self.log()
+
+    def close_channels(self):
+        for channel in self.channels:
+            channel.close()
+        self.channels.clear()
 
     def end(self):
         """At once. Where coverage is counted, in a way that leaves it time to write that down."""
@@ -300,20 +312,29 @@ class Server:
         self.process.wait(WAIT)
 
     def remove(self):
-        for channel in self.channels:
-            channel.close()
-        if self.process and self.process.poll() is None:
-            self.end()
+        self.close_channels()
+        try:
+            if self.process and self.process.poll() is None:
+                self.end()
+            self.end_supervisors()
+            if Server.engine and self.user is None:
+                self.take_away_containers()
+        finally:
+            for pid in self.supervisors().values():  # they would go on for as long as the machine does
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.take_away_mounts()
+            if os.geteuid() != 0:  # an agent may have closed a directory to its owner
+                subprocess.run(["chmod", "-R", "u+rwX", str(self.top)], check=False)
+            shutil.rmtree(self.top)
+            if self.has_own_db:
+                Server.drop_database(self.db)
+
+    def end_supervisors(self):
         for pid in self.supervisors().values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         eventually(lambda: not self.supervisors())
-        if Server.engine and self.user is None:
-            self.take_away_containers()
-        self.take_away_mounts()
-        if os.geteuid() != 0:  # an agent may have closed a directory to its owner
-            subprocess.run(["chmod", "-R", "u+rwX", str(self.top)], check=False)
-        shutil.rmtree(self.top)
 
     def take_away_mounts(self):
         """A server that was killed leaves what it mounted on the host to the next."""
@@ -343,3 +364,13 @@ def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
+
+
+@contextlib.contextmanager
+def reserved_port():
+    """A port that nobody else is given while this lasts. A server may still listen at it, and one after the other: sockets that may
+    share an address, as a server's may, keep each other from it only while both listen."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]

@@ -19,7 +19,7 @@ import sys, grpc
 channel = grpc.insecure_channel(sys.argv[1])
 call = channel.unary_unary("/sandbox.v1.CodebaseService/ListCodebases")
 try:
-    call(b"", timeout=20)
+    call(b"", timeout=60)
     print("OK")
 except grpc.RpcError as error:
     print(error.code().name, error.details())

@@ -11,12 +11,12 @@ import time
 
 import grpc
 import pytest
-from server import eventually
+from server import WAIT, eventually
 from test_sandboxes import CODE
 
 pytestmark = pytest.mark.docker
 
-ROUNDS = 200 if os.environ.get("AGENTFENSE_LONG") else 12
+ROUNDS = 200 if os.environ.get("AGENTFENSE_LONG") == "1" else 6
 
 
 def test_commands_and_sessions_go_on_when_the_server_is_killed(server):
@@ -25,7 +25,7 @@ def test_commands_and_sessions_go_on_when_the_server_is_killed(server):
     box = client.sandbox(codebase)
     session = client.create_session(sandbox_id=box)
     client.session_exec(session_id=session.id, command="X=before; cd /tmp")
-    call = client.exec_stream(sandbox_id=box, command="echo up; sleep 1.5; echo survived > survived")
+    call = client.exec_stream(sandbox_id=box, command="echo up; until [ -e go ]; do sleep 0.05; done; echo survived > survived")
     assert next(call).data == b"up\n"
     server.kill()
     with pytest.raises(grpc.RpcError):
@@ -35,6 +35,7 @@ def test_commands_and_sessions_go_on_when_the_server_is_killed(server):
     client = server.client()
     assert client.get_sandbox(sandbox_id=box).status == 2
     assert client.session_exec(session_id=session.id, command="echo $X; pwd").stdout == "before\n/tmp\n"
+    client.put(codebase, "go", "")  # not by another command, which would hand over what this one writes
     eventually(lambda: "survived" in client.names(codebase))
     assert client.get(codebase, "survived") == b"survived\n"
     eventually(lambda: [e for e in client.events(sandbox_id=box, type="command_executed") if "survived" in e.payload])
@@ -99,14 +100,14 @@ def test_a_supervisor_that_is_slow_to_answer_is_adopted_when_it_does(server):
 
 def test_one_server_for_one_directory(server):
     second = subprocess.run([server.program, "serve", "--grpc-addr=127.0.0.1:0", "--http-addr="], env=server.environment(),
-                            capture_output=True, text=True, timeout=60)
+                            capture_output=True, text=True, timeout=WAIT)
     assert second.returncode == 125 and "another server serves the sandboxes in" in second.stderr
     assert server.client().list_codebases() is not None
 
 
 def test_bad_calls_of_the_program(server):
     def serve(*args):
-        return subprocess.run([server.program, "serve", *args], env=server.environment(), capture_output=True, text=True, timeout=60)
+        return subprocess.run([server.program, "serve", *args], env=server.environment(), capture_output=True, text=True, timeout=WAIT)
 
     assert serve("--version").stdout.startswith("agentfense ")
     assert "settings:" in serve("--help").stdout
@@ -116,7 +117,7 @@ def test_bad_calls_of_the_program(server):
     assert serve("--config", "/no/such.yaml").returncode == 2
     busy = subprocess.run([server.program, "serve", f"--grpc-addr={server.grpc_address}", "--http-addr="],
                           env={**server.environment(), "AGENTFENSE_STATE_DIR": str(server.top / "other")}, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=WAIT)
     assert busy.returncode == 125 and server.grpc_address in busy.stderr
 
 
@@ -191,7 +192,7 @@ def test_killed_at_random_moments_under_load(server):
         for load in loads:
             load.is_over = True
         for load in loads:
-            load.join(120)
+            load.join(2 * WAIT)
     client = server.client()
     for load in loads:
         assert load.error is None and load.count > 0

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from server import eventually
+from server import WAIT, eventually
 from workspace import Workspace
 
 SECRET = "swordfish-4711"
@@ -69,4 +69,4 @@ def test_a_server_does_not_start_without_its_patterns(make, tmp_path, content):
         patterns.write_text(content)
     server = make(**{"audit-redact-patterns": str(patterns)})
     server.start(wait=False)
-    assert server.process.wait(60) != 0 and str(patterns) in server.log()
+    assert server.process.wait(WAIT) != 0 and str(patterns) in server.log()

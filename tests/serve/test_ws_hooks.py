@@ -8,7 +8,7 @@ import time
 
 import pytest
 from review import Review
-from server import eventually
+from server import WAIT, eventually
 from workspace import may_lack
 
 FILES = {"a": "one\n", "b": "two\n", "src/x": "x\n", "gone": "goes\n"}
@@ -251,7 +251,7 @@ def test_hooks_of_the_server_and_who_may_do_without(make):
     place.write_text("[{]")
     server.settings["workspace-hooks"] = str(place)
     server.start(wait=False)
-    assert server.process.wait(60) != 0 and "hooks.json" in server.log()
+    assert server.process.wait(WAIT) != 0 and "hooks.json" in server.log()
     place.write_text(json.dumps([hook("echo no; exit 1", "policy")]))
     server.start()
     box = make_box(server, hook("true", "own"))
@@ -297,7 +297,7 @@ def test_a_kill_leaves_nothing_behind(make, point):
     server = make()
     environment = server.environment
     server.start()
-    box = make_box(server, hook("sleep 1"))
+    box = make_box(server, hook("test -e go || sleep 600"))
     box.sh("echo agent > a")
     box.diff()
     server.stop()
@@ -305,12 +305,13 @@ def test_a_kill_leaves_nothing_behind(make, point):
     server.start()
     with contextlib.suppress(OSError, ValueError):
         box.http("POST", "/approve", {})
-    server.process.wait(60)
+    server.process.wait(WAIT)
     assert boxes_of(server) != []
     server.environment = environment
     server.start()
     assert boxes_of(server) == [] and box.read("a") == b"one\n"
     eventually(lambda: set(server.supervisors()) == {"ws_" + box.id.replace("-", "")})
+    (box.project / "go").write_text("")
     assert box.approve()["status"] == "approved" and box.read("a") == b"agent\n"
     box.remove()
 

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from review import FILES, Review, git, make_repository
+from server import WAIT
 from workspace import make_project, refused
 
 
@@ -135,7 +136,7 @@ def test_a_diff_has_both_paths_hunks_and_totals(shared):
 def raw(box, query):
     """A diff that is no JSON."""
     host, port = box.server.http_address.rsplit(":", 1)
-    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    connection = http.client.HTTPConnection(host, int(port), timeout=WAIT)
     connection.request("GET", f"{box.path}/diff{query}")
     answer = connection.getresponse()
     return answer, answer.read()
@@ -340,7 +341,7 @@ def test_a_malformed_approval_is_400_and_applies_nothing(shared, body):
         box.sh("echo a > a")
         box.diff()
         host, port = shared.http_address.rsplit(":", 1)
-        connection = http.client.HTTPConnection(host, int(port), timeout=60)
+        connection = http.client.HTTPConnection(host, int(port), timeout=WAIT)
         connection.request("POST", f"{box.path}/approve", body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         text = json.loads(answer.read())

@@ -16,8 +16,8 @@ from review import Review
 from server import eventually
 from workspace import may_lack
 
-IS_LONG = bool(os.environ.get("AGENTFENSE_LONG"))
-ROUNDS = {"fence": 300 if IS_LONG else 16, "overlayfs": 100 if IS_LONG else 3, "copy": 100 if IS_LONG else 3}
+IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
+ROUNDS = {"fence": 300 if IS_LONG else 8, "overlayfs": 100 if IS_LONG else 3, "copy": 100 if IS_LONG else 3}
 FAULTS = ("review_recorded", "approve-grounds-kept", "review_noted")
 COUNT = 12
 
@@ -209,7 +209,7 @@ def test_an_agent_that_changes_what_is_looked_at_gains_nothing(server):
     secret.write_text("TOP SECRET\n")
     box.start_process(HOSTILE.replace("/etc/passwd", str(secret)))
     eventually(lambda: box.paths())
-    until, looked, applied = time.monotonic() + (60 if os.environ.get("AGENTFENSE_LONG") else 4), 0, 0
+    until, looked, applied = time.monotonic() + (60 if IS_LONG else 2), 0, 0
     while time.monotonic() < until:
         diff = box.diff()
         assert "root:" not in json.dumps(diff) and "TOP SECRET" not in json.dumps(diff)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from review import Review, git, make_repository
-from server import eventually
+from server import OTHER_USER, eventually
 from workspace import may_lack
 
 DRIVERS = ("fence", "overlayfs", "copy")
@@ -204,7 +204,8 @@ def test_files_one_by_one_and_the_agent_goes_on(box):
     assert box.approve()["status"] == "approved"
 
 
-TICKS = "n=0; while sleep 0.02; do n=$((n+1)); echo $n; done >> log.txt"  # one descriptor, as a logger has
+# One descriptor, as a logger has. The pauses leave even a slow machine time to look and to approve what it saw.
+TICKS = "n=0; while sleep 0.4; do for i in 1 2 3 4 5 6; do n=$((n+1)); echo $n; sleep 0.02; done; done >> log.txt"
 
 
 def is_whole(text):
@@ -413,8 +414,8 @@ def test_auto_is_what_a_trial_says(shared):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_without_fuse_and_without_a_cgroup(make):
     """An ordinary user whom /dev/fuse is closed to: `auto` passes the fence over, and what cannot be frozen is stopped only with consent."""
-    server = make(user=65534)
-    server.as_user = lambda args: ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *args]
+    server = make(user=OTHER_USER)
+    server.as_user = lambda args: ["setpriv", "--reuid", str(OTHER_USER), "--regid", str(OTHER_USER), "--clear-groups", *args]
     server.start()
     server.own_token = server.token("create", "--owner", "tester", "--admin")
     if server.http("GET", "/api/v1/driver/options")[1]["options"][0]["available"]:

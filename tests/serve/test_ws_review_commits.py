@@ -1,11 +1,10 @@
 """Of workspaces: where what was applied came from, and how it is committed."""
 
 import os
-import pwd
 
 import pytest
 from review import FILES, Review, git, make_repository
-from workspace import refused
+from workspace import own_name, refused
 
 
 @pytest.mark.databases
@@ -83,7 +82,7 @@ def test_an_undone_approval_is_not_pending(box):
 def test_the_audit_has_who_called_and_who_they_say_they_are(make):
     server = make().start()
     box = Review(server, FILES, owner="agent-7")
-    me = pwd.getpwuid(os.getuid()).pw_name
+    me = own_name()
     token = server.token("create", "--owner", "boss", "--admin")
 
     def approve(path, **more):

@@ -13,8 +13,9 @@ OLD = {**{f"f{n}": f"old {n}\n" for n in range(COUNT)}, "gone": "goes\n"}
 NEW = {**{f"f{n}": f"new {n}\n" * 300 for n in range(COUNT)}, "new/x": "x\n"}
 EDIT = f"for n in $(seq 0 {COUNT - 1}); do for i in $(seq 300); do echo new $n; done > f$n; done; rm gone; mkdir new; echo x > new/x"
 PAGE = 4096
-STEP = 1 if os.environ.get("AGENTFENSE_LONG") else 3
-NEEDED = 5  # times in a row that it fits, to believe that it does from here on
+IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
+STEP = 1 if IS_LONG else 7
+NEEDED = 5 if IS_LONG else 3  # times in a row that it fits, to believe that it does from here on
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own needs root")
 

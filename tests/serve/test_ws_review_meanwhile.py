@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from review import FILES, Review, git, make_repository
+from server import WAIT
 from workspace import make_project, refused
 
 
@@ -91,7 +92,7 @@ def test_the_owners_lines_are_not_shown_as_the_agents(sixty):
 
 def patch_of(box):
     host, port = box.server.http_address.rsplit(":", 1)
-    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    connection = http.client.HTTPConnection(host, int(port), timeout=WAIT)
     connection.request("GET", f"{box.path}/diff?format=patch")
     return connection.getresponse().read()
 

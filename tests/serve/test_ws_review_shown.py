@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from review import FILES, Review
-from server import eventually
+from server import WAIT, eventually
 
 BIG = 5 << 20  # two of these are more than sockets hold
 
@@ -33,7 +33,7 @@ def connect(box):
     host, port = box.server.http_address.rsplit(":", 1)
     line = socket.socket(socket.AF_INET6 if "[" in host else socket.AF_INET)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    line.settimeout(60)
+    line.settimeout(WAIT)
     line.connect((host.strip("[]"), int(port)))
     return line
 
@@ -139,5 +139,5 @@ def test_two_readers_of_one_diff(box):
         line.recv(100)
         done = threading.Thread(target=box.diff)
         done.start()
-        done.join(60)
+        done.join(WAIT)
         assert not done.is_alive() and eventually(lambda: reason(box) == 200)

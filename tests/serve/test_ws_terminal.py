@@ -5,7 +5,7 @@ import hashlib
 import threading
 
 import pytest
-from server import eventually
+from server import WAIT, eventually
 from workspace import Refused, Terminal, Workspace
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -319,7 +319,7 @@ def test_pipes_take_input_that_ends(place):
     content = bytes(range(256)) * 4000
     with place.terminal() as socket:
         pipes = Pipes(socket, "sha256sum; cat")
-        socket.sock.settimeout(60)
+        socket.sock.settimeout(WAIT)
         for at in range(0, len(content), 50000):
             socket.send(content[at:at + 50000])
         socket.send({"type": "eof"})
@@ -410,7 +410,7 @@ def test_input_that_comes_faster_than_it_is_taken_waits(workspace, script):
 
     with workspace.terminal() as socket:
         pipes = Pipes(socket, script)
-        socket.sock.settimeout(60)
+        socket.sock.settimeout(WAIT)
         sender = threading.Thread(target=send, args=(socket,))
         sender.start()
         assert pipes.wait()["code"] == 0 and pipes.streams[1] == (f"{size}\n".encode() if "wc" in script else b"")

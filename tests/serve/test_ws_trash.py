@@ -6,7 +6,7 @@ import time
 
 import pytest
 from review import Review
-from server import eventually
+from server import WAIT, eventually
 
 FILES = {"a": "one\n", "b": "two\n"}
 
@@ -123,7 +123,7 @@ def test_the_trash_goes_first_when_there_is_not_enough_room(make):
 
 
 def test_by_itself_the_trash_is_emptied_after_its_time(make):
-    server = make(**{"workspace-trash": "1s"}).start()
+    server = make(**{"workspace-trash": "300ms", "sandbox-cleanup-interval": "100ms"}).start()
     box = Review(server, FILES)
     box.http("DELETE", "")
     eventually(lambda: not state_of(server, box).exists())
@@ -139,7 +139,7 @@ def kill_at(server, point, call):
     server.start()
     with contextlib.suppress(OSError, ValueError):
         call()
-    server.process.wait(60)
+    server.process.wait(WAIT)
     server.environment = environment
     server.start()
 
@@ -270,7 +270,7 @@ def test_a_kill_while_they_are_forgotten_does_no_harm(make):
     server.settings["workspace-undo-window"] = "1ms"
     server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "prune-record"}
     server.start(wait=False)
-    server.process.wait(60)
+    server.process.wait(WAIT)
     server.environment = environment
     server.settings["workspace-undo-window"] = "1h"
     server.start()
@@ -282,16 +282,16 @@ def test_a_kill_while_they_are_forgotten_does_no_harm(make):
 
 def test_what_is_decided_is_collected_after_its_delay(make):
     """By the server itself: approved and rejected ones when the delay has passed, and not before; others stay."""
-    server = make(**{"workspace-terminal-delay": "2s"}).start()
+    server = make(**{"workspace-terminal-delay": "1s", "sandbox-cleanup-interval": "100ms"}).start()
     approved, rejected, active = (Review(server, {"f": "f\n"}) for _ in range(3))
     approved.sh("echo x > x")
     approved.diff()
     approved.approve()
     decided = time.monotonic()
     rejected.ok("POST", "/reject", {})
-    assert [box.state() for box in (approved, rejected)] == ["approved", "rejected"] or time.monotonic() - decided > 1.5
+    assert [box.state() for box in (approved, rejected)] == ["approved", "rejected"] or time.monotonic() - decided > 0.9
     eventually(lambda: [box.state() for box in (approved, rejected)] == ["deleted", "deleted"])
-    assert time.monotonic() - decided >= 2 and active.state() == "active"
+    assert time.monotonic() - decided >= 1 and active.state() == "active"
     for box in (approved, rejected):
         assert "gc_collected" in box.events() or "deleted" in box.events(), box.events()
     assert approved.read("x") == b"x\n"

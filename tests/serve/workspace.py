@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import pwd
 import shutil
 import socket
 import sys
@@ -17,13 +18,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "rest"))
 
 from websocket_client import Refused, WebSocket  # noqa: E402, F401
 
-WAIT = 60
+WAIT = 120
 
 
 def may_lack(driver):
     """Whether a host may do without it: the kernel's overlayfs wants a kernel that has it, and for root nothing else."""
     has_overlay = "overlay" in pathlib.Path("/proc/filesystems").read_text().split()
     return driver == "overlayfs" and (os.geteuid() != 0 or not has_overlay)
+
+
+def own_name():
+    """As the audit has it. The user of tests/as_user.py has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
 
 
 def make_project():

@@ -19,7 +19,6 @@ from ctl import Box, Codebase  # noqa: E402
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # a test that takes too long is torn down, not cut off
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NOBODY = 65534
 
 
 def place_programs():

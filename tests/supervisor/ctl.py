@@ -39,6 +39,7 @@ EVENTS = {1: "exec_started", 2: "exec_finished", 3: "denied", 4: "limit", 5: "se
           7: "sync_conflict"}
 INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, UNAVAILABLE = 3, 5, 6, 7, 9, 10, 14
 RESOURCE_EXHAUSTED = 8
+NOBODY = 2000000000 + os.getpid()  # an ordinary user who has nothing to do with another test
 SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:")
 LEVELS = {"none": 0, "view": 1, "read": 2, "write": 3}
 
@@ -343,7 +344,7 @@ class Client:
         (reply,) = self.replies.pop(tag)
         return reply
 
-    def hold(self, wait_ms=10000, limit_ms=60000):
+    def hold(self, wait_ms=60000, limit_ms=60000):
         return self.ask(HOLD, struct.pack("<II", wait_ms, limit_ms))
 
     def drop(self, *paths, fd=None):
@@ -552,6 +553,7 @@ class Box:
     """A sandbox's directory with a base to work on, and its supervisor while it runs."""
 
     count = 0
+    one_at_a_time = threading.Lock()
 
     def __init__(self, program, rules=(("/**", "write"),), files=None, user=None, codebase=None, **spec):
         Box.count += 1
@@ -577,7 +579,7 @@ class Box:
                 os.chown(path, user, user)
         self.process = self.owner = None
         self.clients = []
-        self.namespace = None
+        self.namespace = self.namespace_fd = None
         self.is_sanitized = b"__asan_init" in (content := pathlib.Path(self.program).read_bytes()) or b"__tsan_init" in content
 
     def launch(self, own=True, kind="--owner-fd", **options):
@@ -620,8 +622,15 @@ class Box:
         except (AssertionError, EOFError) as error:
             raise AssertionError(f"{error}\n{self.log()}") from error
         self.init_pid = client.status().init_pid
-        self.namespace = os.stat(f"/proc/{self.init_pid}/ns/pid").st_ino
+        self.note_namespace(self.init_pid)
         return self
+
+    def note_namespace(self, pid):
+        """Of the processes that are the sandbox's. It is held open, or the next sandbox of another test gets its number when this one ends."""
+        if self.namespace_fd is not None:
+            os.close(self.namespace_fd)
+        self.namespace_fd = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
+        self.namespace = os.fstat(self.namespace_fd).st_ino
 
     def log(self):
         with contextlib.suppress(OSError):
@@ -633,7 +642,8 @@ class Box:
         while True:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
-                sock.connect(str(self.dir / "ctl"))
+                with self.identity():
+                    sock.connect(str(self.dir / "ctl"))
                 break
             except OSError:
                 sock.close()
@@ -643,6 +653,19 @@ class Box:
         client = Client(sock)
         self.clients.append(client)
         return client
+
+    @contextlib.contextmanager
+    def identity(self):
+        """As the user of the supervisor, who is let in. Threads of a process have one identity."""
+        if self.user is None or os.getuid() != 0:
+            yield
+            return
+        with Box.one_at_a_time:
+            os.seteuid(self.user)
+            try:
+                yield
+            finally:
+                os.seteuid(0)
 
     def client(self):
         return self.connect().greet()
@@ -664,10 +687,10 @@ class Box:
     def processes(self):
         """Of the sandbox, as the host numbers them; zombies do not count."""
         found = []
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        for name in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
-                if os.stat(entry / "ns/pid").st_ino == self.namespace and " Z " not in (entry / "stat").read_text():
-                    found.append(int(entry.name))
+                if os.stat(f"/proc/{name}/ns/pid").st_ino == self.namespace and " Z " not in pathlib.Path(f"/proc/{name}/stat").read_text():
+                    found.append(int(name))
         return found
 
     def commands(self):
@@ -686,12 +709,20 @@ class Box:
     def fds(self):
         return sorted(int(n) for n in os.listdir(f"/proc/{self.pid}/fd"))
 
+    def looks_around(self):
+        """Whether it reads of the machine's processes and mounts: after a start it looks for what others have left."""
+        for fd in self.fds():
+            with contextlib.suppress(FileNotFoundError):
+                if os.readlink(f"/proc/{self.pid}/fd/{fd}").startswith("/proc"):
+                    return True
+        return False
+
     def settled_fds(self):
         """When what it does on its own, after a start for instance, is done."""
         since, seen = time.monotonic(), self.fds()
         while time.monotonic() < since + 0.4:
             time.sleep(0.02)
-            if self.fds() != seen:
+            if self.fds() != seen or self.looks_around():
                 since, seen = time.monotonic(), self.fds()
         return seen
 
@@ -747,7 +778,7 @@ class Box:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            code = self.wait(60)
+            code = self.wait()
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.wait()
@@ -765,10 +796,13 @@ class Box:
             assert code in (None, 0, 1, -signal.SIGKILL), f"the supervisor ended with {code}\n{self.stderr}\n{self.log()}"
             assert not SANITIZER.search(self.log()), self.log()
         finally:
+            if self.namespace_fd is not None:
+                os.close(self.namespace_fd)
+                self.namespace_fd = None
             shutil.rmtree(self.top, ignore_errors=True)
 
 
-def eventually(condition, timeout=30, message=lambda: "it does not happen"):
+def eventually(condition, timeout=WAIT, message=lambda: "it does not happen"):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, message()

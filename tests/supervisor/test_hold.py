@@ -160,8 +160,13 @@ def test_a_holder_that_dies_lets_go(box):
 def test_a_hold_ends_with_its_limit(box):
     holder = box.client()
     box.run("echo changed > README")
-    assert holder.hold(limit_ms=100).kind == OK
-    assert holder.drop("/README").kind == OK
+    for limit_ms in (100, 3000, 30_000):  # until the second request came in time
+        assert holder.hold(limit_ms=limit_ms).kind == OK
+        dropped = holder.drop("/README")
+        if dropped.kind == OK:
+            break
+        assert dropped.code == FAILED_PRECONDITION
+    assert dropped.kind == OK, dropped
     assert out(box, "cat README") == "changed\n"  # comes when the limit is over
     reply = holder.release()
     assert (reply.kind, reply.code) == (ERROR, FAILED_PRECONDITION)
@@ -232,16 +237,17 @@ def test_a_sandbox_ends_while_it_is_held(box):
     assert not waiting.is_over
     box.owner.close()
     box.owner = None
-    box.wait(30)
+    box.wait()
 
 
 def test_many_paths_leave_at_once(box):
-    assert box.run("mkdir many; for i in $(seq 1500); do echo $i > many/$i; done; echo stays > stays").code == 0
+    count = 1500 if os.environ.get("AGENTFENSE_LONG") == "1" else 300
+    assert box.run(f"mkdir many; for i in $(seq {count}); do echo $i > many/$i; done; echo stays > stays").code == 0
     holder = box.client()
     assert holder.hold().kind == OK
-    paths = [f"/many/{i}" for i in range(1, 1501)]
-    for at in range(0, len(paths), 500):
-        assert holder.drop(*paths[at : at + 500]).kind == OK
+    paths = [f"/many/{i}" for i in range(1, count + 1)]
+    for at in range(0, count, count // 3):
+        assert holder.drop(*paths[at : at + count // 3]).kind == OK
     assert holder.release().kind == OK
     assert out(box, "ls many | wc -l; cat stays").split() == ["0", "stays"]
     assert delta_of(box) == ["many", "stays"]

@@ -230,7 +230,7 @@ def test_few_descriptors(make):
 
     box = make().start(preexec_fn=limit)
     client = box.client()
-    runs = [client.start("sleep 0.5; echo x") for _ in range(60)]
+    runs = [client.start("sleep 2; echo x") for _ in range(60)]
     for run in runs:
         run.wait()
     assert any(run.error for run in runs), "there was no lack at all"

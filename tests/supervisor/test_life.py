@@ -10,11 +10,10 @@ import time
 
 import pytest
 
-from ctl import (DETACHED, ERROR, EXITED, FAILED_PRECONDITION, INVALID_ARGUMENT, LOST, OK, OOM, SIGNALED, STATUS_REPLY, SYNC, WAIT,
-                 eventually, rules_file, spec_file)
+from ctl import (DETACHED, ERROR, EXITED, FAILED_PRECONDITION, INVALID_ARGUMENT, LOST, NOBODY, OK, OOM, SIGNALED, STATUS_REPLY,
+                 SYNC, WAIT, eventually, rules_file, spec_file)
 
 IS_ROOT = os.geteuid() == 0
-NOBODY = 65534
 
 
 def assert_stopped(box, code=0):
@@ -32,7 +31,7 @@ def test_the_states_of_a_life(make):
     assert owner.hello.state == "booting" and owner.hello.version == 2 and owner.hello.name == box.name
     owner.until(lambda: owner.states)
     assert owner.states == ["running"]
-    box.namespace = os.stat(f"/proc/{owner.status().init_pid}/ns/pid").st_ino
+    box.note_namespace(owner.status().init_pid)
     assert box.client().hello.state == "running"
     state = box.state_file()
     assert state["state"] == "running" and int(state["pid"]) == box.pid and int(state["init"]) == owner.status().init_pid
@@ -58,8 +57,8 @@ def test_stop_gives_grace(box):
 
 
 def test_stop_gives_grace_to_what_was_left_in_the_background(box):
-    run = box.run("(trap 'sleep 0.3; echo bye >/workspace/bye; exit' TERM; while :; do sleep 0.05; done) >/dev/null 2>&1 & "
-                  "echo started; sleep 0.3")
+    run = box.run("(trap 'sleep 0.3; echo bye >/workspace/bye; exit' TERM; touch /tmp/up; while :; do sleep 0.05; done) >/dev/null 2>&1 & "
+                  "while ! test -e /tmp/up; do sleep 0.02; done")
     assert run.code == 0
     box.owner.stop(60_000)
     box.owner.drain()
@@ -87,12 +86,15 @@ def test_grace_ends(box):
 
 def test_while_it_stops_nothing_is_started(box):
     client = box.client()
-    client.start("trap '' TERM; echo up; sleep 2").wait_output(b"up")
-    client.stop(1500)
+    read_fd, write_fd = os.pipe()
+    client.start("trap '' TERM; echo up; read line", stdin=read_fd).wait_output(b"up")
+    os.close(read_fd)
+    client.stop(60_000)
     refused = client.start("echo no").wait()
     assert refused.error.code == FAILED_PRECONDITION and "stopping" in refused.error.text
     assert client.open_session().code == FAILED_PRECONDITION
     assert client.set_rules([("/**", "read")]).code == FAILED_PRECONDITION
+    os.close(write_fd)
     client.drain()
 
 
@@ -493,7 +495,7 @@ def test_changes_name_the_command(box):
     session = client.open_session()
     client.say(session, "echo x >from-session", name="line").wait()
     client.say(session, "(sleep 0.5; echo x >late) & echo x >early", name="leaves").wait()
-    client.say(session, "sleep 1", name="after").wait()
+    client.say(session, "while ! test -s late; do sleep 0.02; done", name="after").wait()
     client.say(session, "echo x >again", name="last").wait()
     assert client.ask(SYNC, b"\0").kind == OK
     by = {}
@@ -521,7 +523,7 @@ def test_the_memory_limit_is_told(make):
     box.owner.until(lambda: box.owner.states)
     if box.owner.states == ["failed"]:
         pytest.skip(f"no memory limit here: {box.owner.state.text}")
-    box.namespace = os.stat(f"/proc/{box.owner.status().init_pid}/ns/pid").st_ino
+    box.note_namespace(box.owner.status().init_pid)
     watcher = box.client().watch()
     run = box.run(["/usr/bin/python3", "-c", "x = bytearray(200 << 20)"], name="greedy")
     assert run.code == 128 + signal.SIGKILL or run.code == 1
@@ -538,7 +540,7 @@ def test_the_limit_of_processes_is_told(make):
     box.owner.until(lambda: box.owner.states)
     if box.owner.states == ["failed"]:
         pytest.skip(f"no limit of processes here: {box.owner.state.text}")
-    box.namespace = os.stat(f"/proc/{box.owner.status().init_pid}/ns/pid").st_ino
+    box.note_namespace(box.owner.status().init_pid)
     watcher = box.client().watch()
     run = box.run("for i in $(seq 60); do sleep 3 & done; wait", timeout_ms=20_000)
     assert run.err

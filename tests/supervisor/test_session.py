@@ -216,20 +216,20 @@ def test_awkward_commands(session, what):
     command, code, out = AWKWARD[what]
     if (session.shell, what) in EXCUSED:
         pytest.skip(EXCUSED[session.shell, what])
-    run = session.run(command, timeout_ms=20_000)
+    run = session.run(command, timeout_ms=60_000)
     assert run.finished.end != TIMED_OUT, "it hangs"
     assert not run.finished.flags & SESSION_CLOSED, f"it ended the session: {run}"
     assert code is None or run.code == code, run
     assert out is None or run.out == out, run
-    after = session.run("printf alive", timeout_ms=20_000)
+    after = session.run("printf alive", timeout_ms=60_000)
     assert (after.finished.end, after.out) == (EXITED, b"alive"), (run, after)
 
 
 def test_closing_every_descriptor(session):
     """The way daemons do it."""
-    run = session.run("i=3; while [ $i -lt 256 ]; do eval \"exec $i>&-\"; i=$((i+1)); done; echo done", timeout_ms=20_000)
+    run = session.run("i=3; while [ $i -lt 256 ]; do eval \"exec $i>&-\"; i=$((i+1)); done; echo done", timeout_ms=60_000)
     assert run.finished.end != TIMED_OUT, "it hangs"
-    after = session.run("printf alive", timeout_ms=20_000)
+    after = session.run("printf alive", timeout_ms=60_000)
     assert after.error or after.finished.end != TIMED_OUT, "it hangs"
 
 
@@ -257,7 +257,7 @@ def test_exit_is_told_however_fast_it_is(make):
 def test_set_e_ends_it_as_a_shell_does(own):
     """That is what the user asked for: the session closes with the code of the command that failed, and nothing hangs."""
     assert own("set -e; true") == (0, b"", b"")
-    run = own.run("echo a; (exit 4); echo b", timeout_ms=20_000)
+    run = own.run("echo a; (exit 4); echo b", timeout_ms=60_000)
     assert run.out == b"a\n" and run.code == 4
     if not run.finished.flags & SESSION_CLOSED:
         own.assert_lives()
@@ -314,7 +314,7 @@ def test_no_descriptor_above_two_is_visible(session):
 
 
 def test_a_job_in_the_background_has_no_way_to_our_channel(session):
-    session("sleep 851 & job=$!")
+    session("sleep 851 & job=$!; until grep -q sleep /proc/$job/comm; do sleep 0.01; done")  # until then it has what the shell has
     code, out, err = session("for f in /proc/$job/fd/*; do readlink $f; done | grep -vE 'pipe|null'; echo $?")
     assert out == b"1\n", out
     assert session("ls /proc/$job/fd")[1].split() == [b"0", b"1", b"2"]
@@ -322,7 +322,7 @@ def test_a_job_in_the_background_has_no_way_to_our_channel(session):
 
 def test_standard_error_is_quiet(session):
     """No prompt, no word of job control."""
-    for command in ["true", "sleep 0.01 & wait", "sleep 5 & kill $!; wait $! || true", "(sleep 0.01 &)", "sleep 0.2 &", "sleep 0.4",
+    for command in ["true", "sleep 0.01 & wait", "sleep 0.5 & kill $!; wait $! || true", "(sleep 0.01 &)", "sleep 0.2 &", "sleep 0.4",
                     "true", "cd /tmp", "x=1; : $x", "sh -c 'kill -TERM $$' || true; sleep 0.1", "echo a | cat"]:
         run = session.run(command)
         assert b"Terminated" in run.err or run.err == b"", (command, run.err)
@@ -357,7 +357,7 @@ def test_a_timeout_interrupts_and_the_session_lives(own, what):
     took = time.monotonic() - began
     assert run.finished.end == TIMED_OUT, run
     assert not run.finished.flags & SESSION_CLOSED, "the session did not survive"
-    assert took < 30
+    assert took < 300  # the commands take more than 800 s
     assert own("echo $x; pwd; kill -0 $job && echo job") == (0, b"kept\n/tmp\njob\n", b"")
     # What the shell does not wait for was sent SIGKILL before it took the next command, and dies when it gets a CPU.
     eventually(lambda: not own.box.runs("sleep 86") and not own.box.runs("sleep 870"), message=own.box.commands)
@@ -367,8 +367,11 @@ def test_many_timeouts_in_one_session(own):
     own("n=0; sleep 881 & job=$!")
     time.sleep(0.05)
     for i in range(20 if LONG else 6):
-        run = own.run("n=$((n+1)); sleep 100", timeout_ms=60)
-        assert run.finished.end == TIMED_OUT and not run.finished.flags & SESSION_CLOSED, (i, run)
+        for timeout_ms in (60, 1000, 30_000):  # until the command had begun in time
+            run = own.run(f"n={i + 1}; echo up; sleep 100", timeout_ms=timeout_ms)
+            assert run.finished.end == TIMED_OUT and not run.finished.flags & SESSION_CLOSED, (i, run)
+            if run.out:
+                break
         assert own("echo $n") == (0, b"%d\n" % (i + 1), b"")
     assert own("kill -0 $job && echo job") == (0, b"job\n", b"")
 
@@ -492,17 +495,20 @@ def test_commands_queue_in_order(own):
 
 
 def test_a_queued_command_can_be_killed(own):
-    first = own.start("sleep 0.6; echo first")
+    first = own.start("while ! test -e /tmp/go; do sleep 0.02; done; echo first")
     second = own.start("echo second >/workspace/second")
     third = own.start("echo third")
     second.kill(signal.SIGKILL)
     assert second.wait().finished.end == SIGNALED
+    own.box.run("touch /tmp/go")
     assert first.wait().out == b"first\n" and third.wait().out == b"third\n"
     assert own("ls /workspace") == (0, b"", b"")
 
 
 def test_when_the_session_ends_what_is_queued_hears_of_it(own):
-    first, second = own.start("sleep 0.3; exit 2"), own.start("echo never")
+    first, second = own.start("while ! test -e /tmp/go; do sleep 0.02; done; exit 2"), own.start("echo never")
+    own.client.status()  # both have come
+    own.box.run("touch /tmp/go")
     assert first.wait().code == 2
     assert second.wait().finished.end == SESSION_END and second.finished.flags & SESSION_CLOSED
     assert second.started is None
@@ -511,9 +517,14 @@ def test_when_the_session_ends_what_is_queued_hears_of_it(own):
 def test_an_idle_session_closes(make):
     box = make().start()
     client = box.client()
-    name = client.open_session(idle_ms=700)
-    assert client.say(name, "sleep 1.5; echo busy is not idle").wait().out == b"busy is not idle\n"
-    assert client.say(name, "sleep 911 & echo on").wait().out == b"on\n"
+    for seconds in (0.7, 5, 30):  # until it was asked in time
+        name = client.open_session(idle_ms=int(seconds * 1000))
+        busy = client.say(name, f"sleep {seconds * 1.5}; echo busy is not idle").wait()
+        then = client.say(name, "sleep 911 & echo on").wait()
+        if not busy.error and not then.error:
+            break
+        assert (busy.error or then.error).code == NOT_FOUND
+    assert busy.out == b"busy is not idle\n" and then.out == b"on\n", (busy, then)
     eventually(lambda: client.status().sessions == 0)
     assert client.say(name, "echo x").wait().error.code == NOT_FOUND
     eventually(lambda: not box.runs("sleep 911"))
@@ -521,8 +532,10 @@ def test_an_idle_session_closes(make):
 
 def test_a_detached_command_of_a_session(own):
     other = own.box.client()
-    other.say(own.name, "sleep 0.5; echo one; (exit 3)", flags=DETACHED, name="job").wait_started()
+    other.say(own.name, "while ! test -e /tmp/go; do sleep 0.02; done; echo one; (exit 3)", flags=DETACHED, name="job").wait_started()
     other.close()
+    eventually(lambda: own.client.status().clients == 2)
+    own.box.run("touch /tmp/go")
     assert own("echo two") == (0, b"two\n", b"")
     assert own.client.attach("job").wait().result == (3, b"one\n", b"")
 
@@ -599,7 +612,7 @@ def test_many_sessions_at_once(box):
 
 
 def test_a_thousand_commands_leak_nothing(own):
-    count = 3000 if LONG else 1000
+    count = 3000 if LONG else 1000 if own.shell == "bash" else 300  # memory that leaks is the supervisor's, whatever the shell
     own("n=0")
     for _ in range(20):
         own("n=$((n+1))")

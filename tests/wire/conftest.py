@@ -14,13 +14,20 @@ from programs import make_stubs, place_programs  # noqa: E402
 PROGRAMS = place_programs()
 make_stubs()
 
-from server import Server, free_port  # noqa: E402
-from speakers import SPEAKERS, Missing, Speaker  # noqa: E402
+from server import Server, reserved_port  # noqa: E402
+from speakers import SPEAKERS, Fetching, Missing, Speaker  # noqa: E402
+
+@pytest.fixture(scope="session")
+def fetching(request):
+    wanted = [item.callspec.params.get("speaker") for item in request.session.items if hasattr(item, "callspec")]
+    made = Fetching([name for name in SPEAKERS if name in wanted])
+    yield made
+    made.close()
 
 @pytest.fixture(scope="session", params=SPEAKERS)
-def speaker(request):
+def speaker(request, fetching):
     try:
-        args = SPEAKERS[request.param]()
+        args = fetching.get(request.param)
     except Missing as missing:
         pytest.skip(f"{request.param}: {missing}")
     speaker = Speaker(args)
@@ -38,19 +45,26 @@ def certificate(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared():
-    server = Server(PROGRAMS, **{"runtime-max-output": "8M"}).start()
-    yield server
-    server.remove()
+    server = Server(PROGRAMS, **{"runtime-max-output": "8M"})
+    try:
+        yield server.start()
+    finally:
+        server.remove()
 
 @pytest.fixture(scope="session")
 def secure(certificate):
-    server = Server(PROGRAMS, **{"server-tls-cert": certificate / "cert.pem", "server-tls-key": certificate / "key.pem"}).start()
-    yield server
-    server.remove()
+    server = Server(PROGRAMS, **{"server-tls-cert": certificate / "cert.pem", "server-tls-key": certificate / "key.pem"})
+    try:
+        yield server.start()
+    finally:
+        server.remove()
 
 @pytest.fixture
 def fixed():
     """A server that comes again at the same address."""
-    server = Server(PROGRAMS, **{"server-grpc-addr": f"127.0.0.1:{free_port()}"}).start()
-    yield server
-    server.remove()
+    with reserved_port() as port:
+        server = Server(PROGRAMS, **{"server-grpc-addr": f"127.0.0.1:{port}"})
+        try:
+            yield server.start()
+        finally:
+            server.remove()

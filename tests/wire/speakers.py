@@ -5,6 +5,8 @@ AGENTFENSE_OFFLINE, sees these clients skipped, with the reason.
 """
 
 import base64
+import concurrent.futures
+import fcntl
 import json
 import os
 import pathlib
@@ -118,8 +120,14 @@ def fetch(args, **options):
 
 
 def build(name, make):
-    """What `make` leaves in a directory, which it does once; another run at the same time sees all of it or nothing."""
+    """What `make` leaves in a directory, which it does once; another run at the same time waits for it."""
     place = cache(name)
+    with open(place.parent / f"{name}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return build_locked(name, place, make)
+
+
+def build_locked(name, place, make):
     if not (place / "ready").exists():
         work = pathlib.Path(tempfile.mkdtemp(prefix=name, dir=place.parent))
         try:
@@ -176,3 +184,18 @@ SPEAKERS = {
     "grpc-go": go,
     "grpc-js": js,
 }
+
+
+class Fetching:
+    """Gets all of these at the same time, while tests go on with those that are there."""
+
+    def __init__(self, names):
+        self.pool = concurrent.futures.ThreadPoolExecutor(len(SPEAKERS))
+        self.futures = {name: self.pool.submit(SPEAKERS[name]) for name in names}
+
+    def get(self, name):
+        """The words that start it. Missing: why it is not there."""
+        return self.futures[name].result()
+
+    def close(self):
+        self.pool.shutdown(cancel_futures=True)

@@ -5,7 +5,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from sandbox.v1 import codebase_pb2 as cb
 from sandbox.v1 import sandbox_pb2 as sb
-from server import CODEBASE_METHODS, KINDS, SANDBOX_METHODS, Server, free_port
+from server import CODEBASE_METHODS, KINDS, SANDBOX_METHODS, Server
 
 GLOB, BWRAP, DOCKER = 1, 1, 2
 
@@ -23,10 +23,13 @@ class Stub:
 def stub():
     from conftest import PROGRAMS
 
-    server = Server(PROGRAMS, **{"server-grpc-addr": f"localhost:{free_port()}"}).start()
-    with grpc.insecure_channel(f"localhost:{server.grpc_address.rsplit(':', 1)[1]}") as channel:
-        yield Stub(channel)
-    server.remove()
+    server = Server(PROGRAMS, **{"server-grpc-addr": "localhost:0"})
+    try:
+        server.start()
+        with grpc.insecure_channel(f"localhost:{server.grpc_address.rsplit(':', 1)[1]}") as channel:
+            yield Stub(channel)
+    finally:
+        server.remove()
 
 
 def upload(stub, codebase, path, content):

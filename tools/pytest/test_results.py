@@ -2,11 +2,15 @@
 
 tools/run-tests loads it into every pytest of a run and sums these files up: meson sees only whole programs. Each line is written
 as its test ends, so that a run that is killed still reports what it did.
+
+It also gives each pytest a directory of its own for `tmp_path`: by default all of a user share one, and clean up after each other.
 """
 
 import json
 import os
 import pathlib
+import shutil
+import tempfile
 
 import pytest
 
@@ -14,8 +18,10 @@ TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
 
 
 def variant():
-    """Suites that run twice say so: with the other database, with the other runtime."""
+    """Suites that run twice say so: with the other database, with the other runtime, as an ordinary user."""
     words = [os.environ[name] for name in ("AGENTFENSE_TEST_DB", "AGENTFENSE_TEST_RUNTIME") if os.environ.get(name)]
+    if os.environ.get("AGENTFENSE_AS_USER"):
+        words.append("as user")
     return f" ({' '.join(words)})" if words else ""
 
 
@@ -59,3 +65,10 @@ def pytest_configure(config):
     directory = os.environ.get("AGENTFENSE_TEST_RESULTS")
     if directory:
         config.pluginmanager.register(Recorder(directory, config.rootpath), "agentfense-results")
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_configure")
+def choose_basetemp(config):
+    if not config.option.basetemp:
+        made = config.option.basetemp = tempfile.mkdtemp(prefix="af-pytest-")
+        config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))

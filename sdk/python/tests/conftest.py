@@ -1,16 +1,15 @@
-"""A real server with real sandboxes, at the default endpoint: as root in a network namespace of the tests' own, where that is
-free whatever else runs on the host. Nothing is left: no process, mount or file."""
+"""A real server with real sandboxes. In a network namespace of the tests' own it listens at the default endpoint, which is free there whatever
+else runs on the host: root has such a namespace, an ordinary user where user namespaces are allowed and sandboxes start in them. Without one the
+kernel chooses the port, AGENTFENSE_ENDPOINT names it, and tests of the default endpoint are skipped. Nothing is left: no process, mount or file."""
 
 import atexit
 import contextlib
-import ctypes
-import fcntl
+import json
 import os
 import pathlib
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -24,14 +23,33 @@ WAIT = 60
 sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE))
 
+import own_network  # noqa: E402
 
-def enter_own_network():
-    """Before any thread is there: namespaces belong to threads."""
-    clone_newnet, siocsifflags, iff_up = 0x40000000, 0x8914, 1
-    if os.geteuid() != 0 or ctypes.CDLL(None, use_errno=True).unshare(clone_newnet) != 0:
-        return
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        fcntl.ioctl(sock, siocsifflags, struct.pack("16sh14x", b"lo", iff_up))
+IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
+
+
+def has_sandboxes_in_own_network():
+    """Tried in a child: there is no way back out of a user namespace, and some hosts refuse what a sandbox needs in one."""
+    with tempfile.TemporaryDirectory(prefix="af-sdk-") as top:
+        words = [str(PROGRAMS / "agentfense"), "run", "-q", "--rm", top, "--", "true"]
+        environment = {"AGENTFENSE_STATE_DIR": f"{top}-state", "PATH": os.environ["PATH"]}
+        try:
+            done = subprocess.run(words, env=environment, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, preexec_fn=own_network.enter)
+        except subprocess.SubprocessError:
+            return False
+        finally:
+            shutil.rmtree(f"{top}-state", ignore_errors=True)
+    return done.returncode == 0
+
+
+def has_own_network():
+    try:
+        if os.geteuid() == 0 or has_sandboxes_in_own_network():
+            own_network.enter()
+            return True
+    except OSError:
+        pass
+    return False
 
 
 def place_programs():
@@ -52,12 +70,14 @@ def place_programs():
     return place
 
 
-enter_own_network()
 PROGRAMS = place_programs()
 for name in [name for name in os.environ if name.startswith("AGENTFENSE")]:
-    if name != "AGENTFENSE_SANITIZED":
+    if name not in ("AGENTFENSE_SANITIZED", "AGENTFENSE_TEST_RESULTS"):
         del os.environ[name]
 os.environ["PATH"] = f"{PROGRAMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+HAS_OWN_NETWORK = has_own_network()
+DEFAULT_ENDPOINT = "localhost:9000"
+needs_default_endpoint = pytest.mark.skipif(not HAS_OWN_NETWORK, reason="the default endpoint is free for sure only in a network of the tests' own")
 
 
 def eventually(condition, timeout=WAIT):
@@ -82,33 +102,45 @@ def processes(*words):
 
 
 class Server:
-    """`agentfense serve` in a directory of its own."""
+    """`agentfense serve` in a directory of its own. Started again, it listens where it did before."""
 
-    def __init__(self, *settings):
+    def __init__(self, *settings, endpoint="127.0.0.1:0"):
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="af-sdk-"))
         self.top.chmod(0o755)
-        self.settings = settings
+        self.settings, self.endpoint = settings, endpoint
         self.environment = {"AGENTFENSE_STATE_DIR": str(self.top / "state"), "PATH": os.environ["PATH"]}
         self.process = None
 
-    def start(self, port=9000):
+    @property
+    def port(self):
+        return int(self.endpoint.rpartition(":")[2])
+
+    def start(self):
+        begin = (self.top / "log").stat().st_size if self.process else 0
         with open(self.top / "log", "ab") as log:
             self.process = subprocess.Popen(
-                [str(PROGRAMS / "agentfense"), "serve", f"--grpc-addr=localhost:{port}", "--http-addr=", *self.settings],
+                [
+                    str(PROGRAMS / "agentfense"), "serve", f"--grpc-addr={self.endpoint}", "--http-addr=", "--logging-format=json",
+                    *self.settings,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=self.environment,
                 cwd="/",
-            )
+            )  # fmt: skip
 
-        def listens():
+        def address():
             assert self.process.poll() is None, self.log()
-            with contextlib.suppress(OSError):
-                socket.create_connection(("localhost", port), 1).close()
-                return True
+            for line in (self.top / "log").read_bytes()[begin:].splitlines():
+                with contextlib.suppress(ValueError):
+                    told = json.loads(line)
+                    if told.get("msg") == "listening" and not told["address"].startswith("unix:"):
+                        return told["address"]
 
-        eventually(listens)
+        found = eventually(address)
+        if self.endpoint.endswith(":0"):
+            self.endpoint = found
         return self
 
     def log(self):
@@ -133,25 +165,29 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server():
-    """One at localhost:9000 for all tests that do not disturb each other."""
-    with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """One where clients look for it by themselves, for all tests that do not disturb each other."""
+    from agentfense import _private
+
+    server = Server(endpoint=DEFAULT_ENDPOINT if HAS_OWN_NETWORK else "127.0.0.1:0")
+    with pytest.MonkeyPatch.context() as patch:
+        # On a busy machine an answer may take longer than clients wait before they start a private server instead.
+        patch.setattr(_private, "PROBE_SECONDS", WAIT)
         try:
-            sock.bind(("127.0.0.1", 9000))
-        except OSError:
-            pytest.skip("port 9000 is in use, and only root has a network of its own")
-    server = Server().start()
-    yield server
-    server.remove()
+            server.start()
+            if not HAS_OWN_NETWORK:
+                patch.setenv("AGENTFENSE_ENDPOINT", server.endpoint)
+            yield server
+        finally:
+            server.remove()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make_server():
     made = []
 
-    def make(*settings, port=9100):
+    def make(*settings):
         made.append(Server(*settings))
-        return made[-1].start(port)
+        return made[-1].start()
 
     yield make
     for server in made:

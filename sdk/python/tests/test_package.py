@@ -69,7 +69,8 @@ def test_a_copy_imports_as_it_is(tmp_path):
 def test_a_wheel_needs_no_protoc_and_no_network(tmp_path, server, of):
     source = copy_of_source(tmp_path)
     source = source if of == "copy" else pack_and_unpack(source, tmp_path)
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    where = {name: value for name, value in os.environ.items() if name == "AGENTFENSE_ENDPOINT"}
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", **where}
     built = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index", "-w", str(tmp_path), str(source)],
         env=environment, capture_output=True, text=True, timeout=300,

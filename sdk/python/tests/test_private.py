@@ -10,14 +10,14 @@ import tempfile
 import textwrap
 
 import pytest
-from conftest import HERE, PROGRAMS, eventually, processes
+from conftest import DEFAULT_ENDPOINT, HAS_OWN_NETWORK, HERE, PROGRAMS, WAIT, eventually, processes
 
 # A network where nobody answers at the default endpoint; who may not have one has another default.
-DEFAULT = "localhost:9000" if os.geteuid() == 0 else "localhost:1"
+DEFAULT = DEFAULT_ENDPOINT if HAS_OWN_NETWORK else "localhost:1"
 ALONE = f"""
-import ctypes, os
-if os.geteuid() == 0:
-    ctypes.CDLL(None).unshare(0x40000000)
+if {HAS_OWN_NETWORK}:
+    import own_network
+    own_network.enter()
 else:
     import agentfense._private, agentfense._rpc
     agentfense._private.DEFAULT_ENDPOINT = agentfense._rpc.DEFAULT_ENDPOINT = {DEFAULT!r}
@@ -25,9 +25,9 @@ else:
 
 
 def program(text, tmp_path, **environment):
-    given = {"PATH": os.environ["PATH"], "PYTHONPATH": str(HERE.parent), "TMPDIR": str(tmp_path), "HOME": str(tmp_path), **environment}
+    given = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{HERE.parent}:{HERE}", "TMPDIR": str(tmp_path), "HOME": str(tmp_path), **environment}
     return subprocess.Popen(
-        [sys.executable, "-u", "-c", ALONE + textwrap.dedent(text)],
+        [sys.executable, "-B", "-u", "-c", ALONE + textwrap.dedent(text)],
         cwd=tmp_path, env=given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_it_can_be_switched_off(place):
         assert "AGENTFENSE_AUTOSTART says so" in outcome(program(said, place, AGENTFENSE_AUTOSTART="0"))
         assert "no program 'agentfense' was found in PATH" in outcome(program(said, place, PATH="/usr/bin:/bin"))
         assert "'/no/such' of AGENTFENSE_BINARY" in outcome(program(said, place, AGENTFENSE_BINARY="/no/such"))
-    assert outcome(program(text, place, AGENTFENSE_ENDPOINT="localhost:9999")) == "localhost:9999\n"
+    assert outcome(program(text, place, AGENTFENSE_ENDPOINT="localhost:2")) == "localhost:2\n"
 
 
 def test_the_program_may_be_named(place):
@@ -158,18 +158,19 @@ def test_the_program_may_be_named(place):
     assert outcome(program(text, place, PATH="/usr/bin:/bin", AGENTFENSE_BINARY=str(PROGRAMS / "agentfense"))) == "a\n"
 
 
-def test_what_else_listens_there_is_no_server_of_ours(make_server):
+def test_what_else_listens_there_is_no_server_of_ours(make_server, monkeypatch):
+    from agentfense import _private
     from agentfense._private import _answers
 
+    monkeypatch.setattr(_private, "PROBE_SECONDS", 0.5)
     with socket.socket() as other:
         other.bind(("localhost", 0))
         assert not _answers(f"localhost:{other.getsockname()[1]}")
         other.listen()
         assert not _answers(f"localhost:{other.getsockname()[1]}")
-    make_server("--server-require-token=true")
-    assert not _answers("localhost:9100")
-    make_server(port=9101)
-    assert _answers("localhost:9101")
+    monkeypatch.setattr(_private, "PROBE_SECONDS", WAIT)
+    assert not _answers(make_server("--server-require-token=true").endpoint)
+    assert _answers(make_server().endpoint)
 
 
 def test_commands_ignore_no_signals(place):

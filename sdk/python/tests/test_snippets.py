@@ -12,7 +12,7 @@ import textwrap
 import agentfense
 import pytest
 from agentfense import Sandbox, SandboxClient
-from conftest import PROJECT
+from conftest import PROJECT, needs_default_endpoint
 
 SNIPPETS = pathlib.Path(__file__).parent / "snippets"
 
@@ -128,6 +128,7 @@ def test_000_05_view_lists_and_does_not_read(play, tree):
 # ---- 001: concepts
 
 
+@needs_default_endpoint
 def test_001_01_a_codebase_by_hand(play, capsys):
     played = play("001-01.py")
     assert capsys.readouterr().out == "app.py (13 bytes)\nconfig.yaml (12 bytes)\nprint('v1.0')\n"
@@ -390,6 +391,7 @@ def test_002_14_write_only_where_it_is_meant(play, project):
 # ---- 004: the first design, under the package's first name
 
 
+@needs_default_endpoint
 def test_004_01_the_first_example(play, client, capsys):
     with pytest.raises(agentfense.CodebaseNotFoundError):
         play("004-01.py")

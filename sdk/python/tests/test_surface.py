@@ -168,6 +168,7 @@ def test_utilities(tree):
 
 
 def test_where_the_server_is(monkeypatch):
+    monkeypatch.delenv("AGENTFENSE_ENDPOINT", raising=False)
     assert SandboxClient().endpoint == "localhost:9000"
     monkeypatch.setenv("AGENTFENSE_ENDPOINT", "unix:/run/x.sock")
     assert SandboxClient().endpoint == "unix:/run/x.sock"
@@ -179,11 +180,11 @@ def test_where_the_server_is(monkeypatch):
         SandboxClient("elsewhere:1", ca_cert="/nonexistent")
 
 
-def test_a_proxy_is_not_asked_for_this_host(client, monkeypatch):
+def test_a_proxy_is_not_asked_for_this_host(server, monkeypatch):
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://localhost:1")
     monkeypatch.delenv("no_proxy", raising=False)
-    assert SandboxClient("localhost:9000").list_codebases() is not None
+    assert SandboxClient(server.endpoint).list_codebases() is not None
 
 
 def test_durations_may_be_numbers():

@@ -1,6 +1,7 @@
 """Workspaces from Python, on a private server: diff, approve, reject, discard, undo, in threads and in an event loop."""
 
 import asyncio
+import os
 import subprocess
 
 import pytest
@@ -20,16 +21,24 @@ from agentfense import (
     Workspace,
     WouldStopError,
     _private,
+    _web,
 )
+from conftest import HAS_OWN_NETWORK
 
 NUMBERS = "".join(f"{n}\n" for n in range(1, 41))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def private():
-    """No server is at localhost:8080 in the network of the tests."""
-    yield
-    _private.stop()
+    """No server is at localhost:8080 in the network of the tests. Without a network of our own, another default makes sure of that."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not HAS_OWN_NETWORK:
+            for module in (_private, _web):
+                patch.setattr(module, "DEFAULT_URL", "http://localhost:1")
+        yield
+        directory = _private._server.directory
+        _private.stop()
+        assert not os.path.exists(directory)
 
 
 @pytest.fixture

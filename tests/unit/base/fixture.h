@@ -25,6 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../long.h"
+
 #include "base/mem.h"
 
 #define NOBODY 65534

@@ -190,7 +190,7 @@ static int remove_while_swapping(void *arg)
     CHECK(mkdirat(w.fd, "outside", 0755) == 0);
     put_file(w.fd, "outside/precious", "keep");
     CHECK(pthread_create(&thread, NULL, swap_for_ever, &w) == 0);
-    for (int i = 0; i < (fast ? 20000 : 200) && whole; i++)
+    for (int i = 0; i < (fast ? (int) full_or_share(20000, 5000) : 200) && whole; i++)
         whole = remove_and_look(w.fd);
     atomic_store(&w.stop, true);
     pthread_join(thread, NULL);

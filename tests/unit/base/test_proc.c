@@ -498,9 +498,9 @@ static void waiting_has_a_limit_and_signals_arrive(void **state)
     assert_int_equal(proc_wait_timeout(&proc, 0, &status), -ETIMEDOUT);
     assert_int_equal(proc_wait_timeout(&proc, 60, &status), -ETIMEDOUT);
     took_ms = (clock_now_ns() - begin) / CLOCK_NS_PER_MS;
-    assert_in_range(took_ms, 60, 5000);
+    assert_in_range(took_ms, 60, 60000);
     assert_int_equal(proc_signal(&proc, SIGKILL), 0);
-    assert_int_equal(proc_wait_timeout(&proc, 10000, &status), 0);
+    assert_int_equal(proc_wait_timeout(&proc, 60000, &status), 0);
     assert_int_equal(proc_exit_code(status), 128 + SIGKILL);
     assert_int_equal(proc_wait(&proc, &again), 0);
     assert_int_equal(again, status);
@@ -528,7 +528,7 @@ static void a_tied_child_dies_with_its_parent(void **state)
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     assert_int_equal(in_child(spawn_and_vanish, &ends[1]), 0);
     close(ends[1]);
-    alarm(20);
+    alarm(120);
     assert_true(fd_read_full(ends[0], bytes, sizeof(bytes)) <= 1);
     alarm(0);
     close(ends[0]);
@@ -596,7 +596,7 @@ static void *spawn_many(void *arg)
         struct proc proc = PROC_NONE;
         int status = 0;
 
-        if (proc_spawn(&spec, &proc, NULL) < 0 || proc_wait_timeout(&proc, 30000, &status) < 0 || proc_exit_code(status) != 42)
+        if (proc_spawn(&spec, &proc, NULL) < 0 || proc_wait_timeout(&proc, 120000, &status) < 0 || proc_exit_code(status) != 42)
             atomic_fetch_add(&team->wrong, 1);
         proc_done(&proc);
     }

@@ -48,7 +48,7 @@ static int take(const struct listener *listener)
 {
     int fd = -1;
 
-    for (int i = 0; i < 5000 && fd < 0; i++) {
+    for (int i = 0; i < 60000 && fd < 0; i++) {
         fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             usleep(1000);

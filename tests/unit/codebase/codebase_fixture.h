@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "../long.h"
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"

@@ -450,7 +450,7 @@ static void every_history_is_as_the_model_says(void **state)
     autodone(buf) struct buf counters = BUF_EMPTY;
     const char *seed_text = getenv("CODEBASE_TEST_SEED"), *steps_text = getenv("CODEBASE_TEST_STEPS");
     unsigned seed = seed_text ? (unsigned) atoi(seed_text) : (unsigned) clock_wall_ns();
-    int steps = steps_text ? atoi(steps_text) : 3000, crashes = 0, undone = 0;
+    int steps = steps_text ? atoi(steps_text) : (int) full_or_share(3000, 600), crashes = 0, undone = 0;
 
     print_message("CODEBASE_TEST_SEED=%u\n", seed);
     srand(seed);
@@ -506,7 +506,8 @@ static void every_history_is_as_the_model_says(void **state)
     }
     print_message("%d steps, %d of them killed, %d undone, version %llu\n", steps, crashes, undone,
                   (unsigned long long) version_now(w));
-    assert_true(crashes > steps / 10);
+    assert_true(crashes >
+                steps / (runs_long() ? 10 : 25)); /* by chance: about an eighth of many steps, of a few sometimes fewer */
     assert_true(undone > 0);
     assert_ok(codebases_recover(w->all, e_));
     assert_int_equal(names_in(w, "stage"), 0);

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <sys/mount.h>
 
+#include "../own_namespace.h"
+
 #include "base/covered.h"
 
 static void an_upload_tells_size_and_hashes(void **state)
@@ -196,21 +198,12 @@ static void no_race_leads_through_a_symlink(void **state)
 /* In a child with a mount of its own. 77: the kernel does not let us. */
 static int on_a_small_disk(struct world *w, int (*body)(struct world *w))
 {
-    autofree char *uid_map = xprintf("0 %u 1", getuid());
     int status;
     pid_t pid = fork();
 
     assert_true(pid >= 0);
     if (pid == 0) {
-        if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0) {
-            if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-                _exit(77);
-            autofd int fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
-            if (fd < 0 || write(fd, uid_map, strlen(uid_map)) < 0)
-                _exit(77);
-        }
-        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-            mount("tmpfs", w->root, "tmpfs", 0, "size=1m,nr_inodes=60") < 0)
+        if (!own_namespace_enter() || mount("tmpfs", w->root, "tmpfs", 0, "size=1m,nr_inodes=60") < 0)
             _exit(77);
         covered_exit(body(w));
     }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -74,6 +75,7 @@ struct fake_engine {
     size_t reply_len, repeats;
     bool hangs; /* says nothing, and keeps the connection */
     int delay_ms;
+    int asked_fd; /* an eventfd that counts the requests that came; -1: requests are not counted */
     int held_fd;
     char request[8192];
 };
@@ -87,6 +89,8 @@ static inline void *fake_engine_serve(void *cookie)
         ssize_t n = recv(fd, fake->request, sizeof(fake->request) - 1, 0);
 
         fake->request[n > 0 ? n : 0] = '\0';
+        if (fake->asked_fd >= 0)
+            eventfd_write(fake->asked_fd, 1);
         if (fake->hangs) {
             fake->held_fd = fd;
             continue;
@@ -107,7 +111,7 @@ static inline void fake_engine_start(struct fake_engine *fake, const char *reply
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-    *fake = (struct fake_engine){ .reply = reply, .reply_len = len, .held_fd = -1 };
+    *fake = (struct fake_engine){ .reply = reply, .reply_len = len, .held_fd = -1, .asked_fd = -1 };
     strcpy(fake->dir, "/tmp/af-engine-XXXXXX");
     assert_non_null(mkdtemp(fake->dir));
     snprintf(fake->path, sizeof(fake->path), "%s/sock", fake->dir);

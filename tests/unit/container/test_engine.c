@@ -1,9 +1,5 @@
 #include "container_fixture.h"
 
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <time.h>
-
 static int ask_at(const char *path, int stop_fd, const struct engine_question *question, struct engine_answer *answer,
                   struct err *err)
 {
@@ -13,7 +9,7 @@ static int ask_at(const char *path, int stop_fd, const struct engine_question *q
     return engine_ask(engine, question, answer, err);
 }
 
-static const struct engine_question get = { .method = "GET", .path = "/info", .timeout_ms = 20000 };
+static const struct engine_question get = { .method = "GET", .path = "/info", .timeout_ms = 60000 };
 
 static void an_answer_is_kept_with_its_status(void **state)
 {
@@ -35,7 +31,7 @@ static void an_answer_is_kept_with_its_status(void **state)
 static void a_body_is_sent_as_json(void **state)
 {
     static const char reply[] = "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}";
-    const struct engine_question post = { .method = "POST", .path = "/x?y=1", .body = "{\"a\":1}", .timeout_ms = 20000 };
+    const struct engine_question post = { .method = "POST", .path = "/x?y=1", .body = "{\"a\":1}", .timeout_ms = 60000 };
     autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
     struct fake_engine fake;
 
@@ -113,7 +109,7 @@ static void pieces_are_handed_on_and_may_be_refused(void **state)
     static const char bad[] = "HTTP/1.1 500 No\r\nContent-Length: 4\r\n\r\nabcd";
     size_t seen = 0;
     const struct engine_question question = {
-        .method = "POST", .path = "/", .silence_ms = 20000, .piece = count_pieces, .cookie = &seen
+        .method = "POST", .path = "/", .silence_ms = 60000, .piece = count_pieces, .cookie = &seen
     };
     autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
     struct fake_engine fake;
@@ -132,27 +128,24 @@ static void pieces_are_handed_on_and_may_be_refused(void **state)
     fake_engine_stop(&fake);
 }
 
-/* Readable after a while. */
-static int stop_in(int ms)
+/* Readable as soon as the engine has been asked. */
+static int stop_when_asked(struct fake_engine *fake)
 {
-    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    const struct itimerspec when = { .it_value.tv_nsec = ms * 1000000L };
-
-    assert_true(fd >= 0);
-    assert_int_equal(timerfd_settime(fd, 0, &when, NULL), 0);
-    return fd;
+    fake->asked_fd = eventfd(0, EFD_CLOEXEC);
+    assert_true(fake->asked_fd >= 0);
+    return fake->asked_fd;
 }
 
 static void being_told_to_stop_ends_it(void **state)
 {
     autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
-    autofd int stop_fd = stop_in(50);
     struct fake_engine fake;
     struct err err = ERR_NONE;
 
     (void) state;
     fake_engine_start(&fake, "", 0);
     fake.hangs = true;
+    autofd int stop_fd = stop_when_asked(&fake);
     assert_int_equal(ask_at(fake.path, stop_fd, &get, &answer, &err), -ECANCELED);
     fake_engine_stop(&fake);
 }
@@ -166,7 +159,7 @@ static void told_to_stop_before_it_asks_nothing(void **state)
     struct fake_engine fake;
 
     (void) state;
-    question.finish_ms = 20000;
+    question.finish_ms = 60000;
     fake_engine_start(&fake, reply, sizeof(reply) - 1);
     assert_int_equal(ask_at(fake.path, stop_fd, &question, &answer, NULL), -ECANCELED);
     fake_engine_stop(&fake);
@@ -178,20 +171,21 @@ static void what_makes_something_is_waited_for(void **state)
     static const char reply[] = "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}";
     struct engine_question question = get;
     autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
-    autofd int first_fd = stop_in(20), second_fd = -1;
+    autofd int first_fd = -1, second_fd = -1;
     struct fake_engine fake;
 
     (void) state;
-    question.finish_ms = 20000;
+    question.finish_ms = 60000;
     fake_engine_start(&fake, reply, sizeof(reply) - 1);
     fake.delay_ms = 300;
+    first_fd = stop_when_asked(&fake);
     assert_int_equal(ask_at(fake.path, first_fd, &question, &answer, NULL), 0);
     assert_int_equal(answer.status, 201);
     fake_engine_stop(&fake);
     question.finish_ms = 100;
-    second_fd = stop_in(20);
     fake_engine_start(&fake, "", 0);
     fake.hangs = true;
+    second_fd = stop_when_asked(&fake);
     assert_int_equal(ask_at(fake.path, second_fd, &question, &answer, NULL), -ECANCELED);
     fake_engine_stop(&fake);
 }

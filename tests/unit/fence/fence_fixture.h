@@ -10,13 +10,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../leftover.h"
+#include "../long.h"
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -52,9 +55,25 @@ static inline bool is_there(struct fixture *x, const char *path)
     return faccessat(x->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+static const char *fixture_top = "/tmp";
+
+/* For programs that make or sync thousands of files: from now on those are in memory, so that nobody waits for a disk. Root has a file system
+ * of its own for them. */
+static inline void use_memory(void)
+{
+#ifdef AGENTFENSE_COVERAGE /* whose counters may lie beneath it */
+    return;
+#endif
+    if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
+        (void) !mount("none", "/tmp", "tmpfs", 0, "mode=1777");
+    else if (access("/dev/shm", W_OK) == 0)
+        fixture_top = "/dev/shm";
+}
+
 static inline void fixture_init(struct fixture *x)
 {
-    *x = (struct fixture){ .dir = "/tmp/test-fence-XXXXXX" };
+    *x = (struct fixture){ 0 };
+    snprintf(x->dir, sizeof(x->dir), "%s/test-fence-XXXXXX", fixture_top);
     assert_non_null(mkdtemp(x->dir));
     leftover_add(x->dir);
     x->fd = open(x->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

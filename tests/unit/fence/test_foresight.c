@@ -36,7 +36,7 @@ static struct seen list(struct fixture *x, const char *path)
     return seen;
 }
 
-static void open_tree(struct fixture *x)
+static void open_on_tree(struct fixture *x)
 {
     fixture_init(x);
     for (int d = 0; d < 3; d++) {
@@ -58,7 +58,7 @@ static void files_have_attributes_once_somebody_asks_for_one(void **state)
     struct seen seen;
 
     (void) state;
-    open_tree(&x);
+    open_on_tree(&x);
     seen = list(&x, "");
     assert_int_equal(seen.dirs_with, 3);
     seen = list(&x, "d0");
@@ -78,7 +78,7 @@ static void now_and_then_one_is_tried_without(void **state)
     unsigned without = 0;
 
     (void) state;
-    open_tree(&x);
+    open_on_tree(&x);
     list(&x, "d0");
     assert_non_null(walk(&x, "d0/f0", NULL));
     for (int i = 0; i < FORESIGHT_LISTINGS; i++)
@@ -99,7 +99,7 @@ static void what_is_known_is_listed_without(void **state)
     struct seen seen;
 
     (void) state;
-    open_tree(&x);
+    open_on_tree(&x);
     x.fence->foresight = FORESIGHT_LISTINGS;
     assert_non_null(walk(&x, "d0/f0", NULL));
     assert_int_equal(write_text(&x, walk(&x, "d0/f1", NULL), "T", 0), 1);

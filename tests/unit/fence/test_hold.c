@@ -18,7 +18,7 @@ static int try_release(struct fixture *x, const char *const *paths, int replace_
 
     for (; paths[count]; count++)
         drops[count] = (struct fence_drop){ paths[count], replace_fd };
-    assert_int_equal(fence_hold(x->fence, 1000, &hold, err), 0);
+    assert_int_equal(fence_hold(x->fence, 60000, &hold, err), 0);
     return fence_release(hold, drops, count, err);
 }
 
@@ -343,7 +343,7 @@ static void more_paths_than_are_synced_one_by_one(void **state)
         make_file(&x, "d", paths[i] + 3, "n");
         drops[i] = (struct fence_drop){ paths[i], -1 };
     }
-    assert_int_equal(fence_hold(x.fence, 1000, &hold, &err), 0);
+    assert_int_equal(fence_hold(x.fence, 60000, &hold, &err), 0);
     assert_int_equal(fence_release(hold, drops, COUNT, &err), 0);
     assert_int_equal(delta_entries(&x), 0);
     assert_null(walk(&x, "d/n1", NULL));
@@ -642,7 +642,7 @@ static void assert_same(tree_state a, tree_state b, unsigned seed, const char *w
 static void any_tree_is_what_it_was_but_for_what_was_dropped(void **state)
 {
     (void) state;
-    for (unsigned seed = 1; seed <= 80; seed++) {
+    for (unsigned seed = 1; seed <= full_or_share(80, 20); seed++) {
         unsigned dice = seed;
         struct fixture x;
         tree_state before, base, expected, after;
@@ -713,5 +713,7 @@ int main(void)
         cmocka_unit_test(whoever_is_killed_is_finished_at_the_next_mount),
         cmocka_unit_test(any_tree_is_what_it_was_but_for_what_was_dropped),
     };
+
+    use_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

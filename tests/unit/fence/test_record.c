@@ -371,5 +371,6 @@ int main(void)
         cmocka_unit_test(nobody_can_know_which_paths_are_the_same_by_hash),
     };
 
+    use_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

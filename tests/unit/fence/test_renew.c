@@ -275,7 +275,8 @@ static void whoever_finds_a_passage_keeps_it(void **state)
         pthread_barrier_wait(&teller.both);
         int r = op_lookup(x->fence, &nobody, crypt, name, &answer);
         pthread_barrier_wait(&teller.both);
-        lost += r != 0 || !answer.inode || inode_has(answer.inode, INODE_DEAD) || answer.st.st_nlink == 0;
+        lost += r != 0 || !answer.inode || inode_has(answer.inode, INODE_DEAD) || answer.st.st_nlink == 0 ||
+                answer.inode->node != answer.inode->ino;
     }
     pthread_join(thread, NULL);
     pthread_barrier_destroy(&teller.both);

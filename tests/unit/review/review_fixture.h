@@ -4,23 +4,11 @@
 #include "../fence/fence_fixture.h"
 
 #include <dirent.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include "base/path.h"
 #include "review/approve.h"
 #include "review/edit.h"
-
-/* For tests with thousands of worlds: in memory, where we may, so that nobody waits for a disk. Called before there are any. */
-static inline void use_memory(void)
-{
-#ifdef AGENTFENSE_COVERAGE /* whose counters may lie beneath it */
-    return;
-#endif
-    if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
-        (void) !mount("none", "/tmp", "tmpfs", 0, "mode=1777");
-}
 
 /* For tests of what is written, where anything that is there is meant. */
 static const struct acceptance let_in_all = { 0 };

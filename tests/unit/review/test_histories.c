@@ -24,6 +24,7 @@
 #define SLOTS 6
 #define TOUCHING 2 /* the first ones */
 #define HISTORIES 2000
+#define HISTORIES_SHARE 200
 
 static const char *const paths[] = { "a", "b", "c", "dir/d", "dir/e", "dir/sub/f", "n1", "n2", "dir/n3", "new/n4" };
 
@@ -845,7 +846,8 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
 static void the_project_is_what_a_plain_model_says(void **state)
 {
     struct history totals = { 0 };
-    uint64_t count = number_from("AGENTFENSE_HISTORIES", HISTORIES), seed = number_from("AGENTFENSE_SEED", 1);
+    uint64_t count = number_from("AGENTFENSE_HISTORIES", full_or_share(HISTORIES, HISTORIES_SHARE)),
+             seed = number_from("AGENTFENSE_SEED", 1);
 
     (void) state;
     for (uint64_t i = 0; i < count; i++)

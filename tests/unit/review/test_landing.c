@@ -1,7 +1,7 @@
 /*
  * An approval that is killed, or finds the disk full, at every single call that changes something, or no descriptor at every single one that
  * opens something: afterwards the project is as before or as after, whole, and the next run goes on. The calls are counted where they are
- * made, so no point can be forgotten.
+ * made, so no point can be forgotten; with AGENTFENSE_LONG=1 each has its turn, otherwise every seventh.
  */
 #include "review/approve.h"
 
@@ -128,6 +128,12 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 
 WRAP_OPEN(open64, (const char *a, int b, mode_t c), (a, b, c))
 WRAP_OPEN(openat64, (int a, const char *b, int c, mode_t d), (a, b, c, d))
+
+/* Every call, or every seventh. */
+static long step(void)
+{
+    return full_or_share(1, 7);
+}
 
 /* ---- what the project is ---- */
 
@@ -294,7 +300,7 @@ static void killed_at_any_call_it_is_old_or_new(void **state)
 
     (void) state;
     learn(&o);
-    for (long at = 1;; at++) {
+    for (long at = 1;; at += step()) {
         void *inner = NULL;
         struct err err = ERR_NONE;
         world_setup(&inner);
@@ -313,7 +319,7 @@ static void killed_at_any_call_it_is_old_or_new(void **state)
             break;
     }
     print_message("killed at %ld calls\n", killed);
-    assert_true(killed > 100);
+    assert_true(killed * step() > 100);
     free(o.old);
     free(o.new);
 }
@@ -326,7 +332,7 @@ static void in_trouble(enum trouble trouble)
     long refused = 0, done = 0;
 
     learn(&o);
-    for (long at = 1;; at++) {
+    for (long at = 1;; at += step()) {
         void *inner = NULL;
         struct err err = ERR_NONE;
         world_setup(&inner);
@@ -352,7 +358,7 @@ static void in_trouble(enum trouble trouble)
             break;
     }
     print_message("refused at %ld calls, done in spite of it at %ld\n", refused, done);
-    assert_true(refused > 20);
+    assert_true(refused * step() > 20);
     free(o.old);
     free(o.new);
 }
@@ -390,7 +396,7 @@ static void assert_saved(const char *path)
     long refused = 0, done = 0;
 
     learn(&o);
-    for (long at = 1;; at++) {
+    for (long at = 1;; at += step()) {
         void *inner = NULL;
         struct err err = ERR_NONE;
         world_setup(&inner);
@@ -417,7 +423,7 @@ static void assert_saved(const char *path)
             break;
     }
     print_message("%s: refused at %ld calls, done at %ld\n", path, refused, done);
-    assert_true(refused > 20 && done > 5);
+    assert_true(refused * step() > 20 && done * step() > 5);
     free(o.old);
     free(o.new);
 }
@@ -451,7 +457,7 @@ static void an_undo_killed_at_any_call_is_done_or_not(void **state)
 
     (void) state;
     learn(&o);
-    for (long at = 1;; at++) {
+    for (long at = 1;; at += step()) {
         void *inner = NULL;
         world_setup(&inner);
         struct world *w = inner;
@@ -466,7 +472,7 @@ static void an_undo_killed_at_any_call_is_done_or_not(void **state)
         }
     }
     print_message("killed at %ld calls\n", killed);
-    assert_true(killed > 100);
+    assert_true(killed * step() > 100);
     free(o.old);
     free(o.new);
 }
@@ -478,7 +484,7 @@ static void an_undo_without_descriptors_is_done_or_not(void **state)
 
     (void) state;
     learn(&o);
-    for (long at = 1;; at++) {
+    for (long at = 1;; at += step()) {
         void *inner = NULL;
         world_setup(&inner);
         struct world *w = inner;
@@ -494,7 +500,7 @@ static void an_undo_without_descriptors_is_done_or_not(void **state)
             break;
     }
     print_message("refused at %ld calls\n", refused);
-    assert_true(refused > 100);
+    assert_true(refused * step() > 100);
     free(o.old);
     free(o.new);
 }

@@ -261,7 +261,7 @@ static void assert_patch_makes_the_same(struct world *w)
 static void git_makes_of_a_patch_what_the_agent_made(void **state)
 {
     (void) state;
-    for (uint32_t round = 0; round < (getenv("AGENTFENSE_LONG") ? 300u : 25u); round++) {
+    for (uint32_t round = 0; round < full_or_share(300, 25); round++) {
         void *inner = NULL;
         seed = 1000 + round;
         assert_int_equal(world_setup(&inner), 0);
@@ -353,5 +353,6 @@ int main(void)
         world_test(a_large_file_is_a_binary_patch),
     };
 
+    use_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

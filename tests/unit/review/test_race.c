@@ -157,7 +157,7 @@ static void nothing_outside_is_read_whatever_is_swapped(void **state)
 {
     struct world *w = *state;
     struct racer racer = { .w = w };
-    size_t attempts = getenv("AGENTFENSE_LONG") ? 100000 : 10000, shown = 0, failed = 0;
+    size_t attempts = full_or_share(100000, 2000), shown = 0, failed = 0;
     pthread_t thread;
 
     set_up(w);

@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../long.h"
+
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -25,6 +27,9 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/runtime_spec.h"
+
+/* For what happens soon, on however busy a machine; a test that waits as long has failed. */
+#define WAIT_MS 60000
 
 struct scratch {
     char path[64];

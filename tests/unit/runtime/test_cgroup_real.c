@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -11,6 +12,8 @@
 #include "base/proc.h"
 #include "runtime/cgroup.h"
 #include "runtime/cgroup_watch.h"
+
+#define STILL_MS 100 /* in which a process that runs would be seen to */
 
 struct real {
     struct cgroup_tree *tree;
@@ -70,6 +73,7 @@ static pid_t child_in(struct real *real, void (*work)(void))
     assert_int_equal(pipe(go), 0);
     pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(go[1]);
         if (read(go[0], &byte, 1) >= 0)
             work();
@@ -90,14 +94,22 @@ static void eat(void)
         bytes[i] = 1;
 }
 
+/* Thirty that stay for as long as their parent does. */
 static void multiply(void)
 {
     for (int i = 0; i < 30; i++)
         if (fork() == 0) {
-            poll(NULL, 0, 300);
-            _exit(0);
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                pause();
         }
-    poll(NULL, 0, 300);
+}
+
+static void multiply_and_stay(void)
+{
+    multiply();
+    for (;;)
+        pause();
 }
 
 static volatile unsigned *counter; /* shared with the children */
@@ -110,12 +122,28 @@ static void count_up(void)
     }
 }
 
-static bool counts(void)
+/* Within `ms`: an answer of true comes as soon as it is known. */
+static bool counts_within(int ms)
 {
+    int64_t deadline_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS;
     unsigned before = *counter;
 
-    poll(NULL, 0, 100);
+    while (*counter == before && clock_now_ns() < deadline_ns)
+        poll(NULL, 0, 1);
     return *counter != before;
+}
+
+/* The watch may wake its reader before the count has grown. */
+static void wait_for_hit(struct cgroup_watch *watch, const uint64_t *count, struct cgroup_hits *hits)
+{
+    int64_t deadline_ns = clock_now_ns() + WAIT_MS * CLOCK_NS_PER_MS;
+
+    while (*count == 0 && clock_now_ns() < deadline_ns) {
+        struct pollfd p = { cgroup_watch_fd(watch), POLLIN, 0 };
+
+        assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+        cgroup_watch_read(watch, hits);
+    }
 }
 
 static void a_memory_hog_is_ended_and_told(void **state)
@@ -132,12 +160,7 @@ static void a_memory_hog_is_ended_and_told(void **state)
     pid_t pid = child_in(real, eat);
     waitpid(pid, &status, 0);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    for (int i = 0; i < 20 && hits.memory_kills == 0; i++) {
-        struct pollfd p = { cgroup_watch_fd(watch), POLLIN, 0 };
-
-        assert_int_equal(poll(&p, 1, 1000), 1);
-        cgroup_watch_read(watch, &hits);
-    }
+    wait_for_hit(watch, &hits.memory_kills, &hits);
     assert_int_equal(hits.memory_kills, 1);
 }
 
@@ -154,9 +177,7 @@ static void too_many_processes_are_refused_and_told(void **state)
     assert_int_equal(cgroup_watch_new(real->cgroup, &watch, NULL), 0);
     pid_t pid = child_in(real, multiply);
     waitpid(pid, &status, 0);
-    struct pollfd p = { cgroup_watch_fd(watch), POLLIN, 0 };
-    assert_int_equal(poll(&p, 1, 2000), 1);
-    cgroup_watch_read(watch, &hits);
+    wait_for_hit(watch, &hits.pids_refused, &hits);
     assert_true(hits.pids_refused >= 1);
 }
 
@@ -169,11 +190,11 @@ static void a_frozen_process_stands_still(void **state)
     need(real, CGROUP_FREEZER);
     make(real, &none, 0);
     pid_t pid = child_in(real, count_up);
-    assert_true(counts());
+    assert_true(counts_within(WAIT_MS));
     assert_int_equal(cgroup_freeze(real->cgroup, true), 0);
-    assert_false(counts());
+    assert_false(counts_within(STILL_MS));
     assert_int_equal(cgroup_freeze(real->cgroup, false), 0);
-    assert_true(counts());
+    assert_true(counts_within(WAIT_MS));
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
@@ -186,7 +207,7 @@ static void killing_takes_all_even_the_frozen(void **state)
 
     need(real, CGROUP_FREEZER);
     make(real, &none, 0);
-    pid_t pids[] = { child_in(real, count_up), child_in(real, count_up), child_in(real, multiply) };
+    pid_t pids[] = { child_in(real, count_up), child_in(real, count_up), child_in(real, multiply_and_stay) };
     assert_int_equal(cgroup_freeze(real->cgroup, true), 0);
     assert_int_equal(cgroup_kill(real->cgroup), 0);
     for (size_t i = 0; i < ARRAY_LEN(pids); i++) {
@@ -228,7 +249,7 @@ static void v2_freezes_and_kills_at_one_stroke(void **state)
     assert_int_equal(real->cgroup->dirs[0].version, 2);
     pid_t pid = child_in(real, count_up);
     assert_int_equal(cgroup_freeze(real->cgroup, true), 0);
-    assert_false(counts());
+    assert_false(counts_within(STILL_MS));
     assert_int_equal(cgroup_kill(real->cgroup), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
@@ -254,7 +275,7 @@ static void a_v2_cgroup_is_emptied_into_its_leaf(void **state)
     assert_non_null(strstr(text.data, "/" CGROUP_LEAF "\n"));
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    for (int i = 0; i < 100 && rmdir(leaf) < 0; i++)
+    for (int i = 0; i < WAIT_MS / 10 && rmdir(leaf) < 0; i++)
         poll(NULL, 0, 10);
 }
 

@@ -1,10 +1,35 @@
 #include "runtime_fixture.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "runtime/identity.h"
+
+/* Users of this process alone: identity_take() passes over one that has processes, also those of another test. */
+static uid_t first_user(void)
+{
+    return 2010000000 + 4 * (uid_t) getpid();
+}
+
+static int open_lock(const struct scratch *scratch, uid_t user, int flags)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "%u", user);
+    return openat(scratch->fd, name, flags | O_CLOEXEC, 0600);
+}
+
+static off_t note_size(const struct scratch *scratch, uid_t user)
+{
+    autofd int fd = open_lock(scratch, user, O_RDONLY);
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    return st.st_size;
+}
 
 static void every_holder_gets_another_user(void **state)
 {
@@ -15,18 +40,18 @@ static void every_holder_gets_another_user(void **state)
     if (!identity_is_host_root())
         skip();
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(identity_take(scratch->fd, 1879100000, 4, &taken[i], &err), 0);
-        assert_in_range(taken[i].uid, 1879100000, 1879100003);
+        assert_int_equal(identity_take(scratch->fd, first_user(), 4, &taken[i], &err), 0);
+        assert_in_range(taken[i].uid, first_user(), first_user() + 3);
         assert_int_equal(taken[i].uid, taken[i].gid);
         for (size_t k = 0; k < i; k++)
             assert_int_not_equal(taken[i].uid, taken[k].uid);
     }
     struct identity fifth;
-    assert_int_equal(identity_take(scratch->fd, 1879100000, 4, &fifth, &err), -EUSERS);
+    assert_int_equal(identity_take(scratch->fd, first_user(), 4, &fifth, &err), -EUSERS);
     assert_int_equal(err.code, ERR_RESOURCE_EXHAUSTED);
     uid_t freed = taken[2].uid;
     identity_done(&taken[2]);
-    assert_int_equal(identity_take(scratch->fd, 1879100000, 4, &fifth, &err), 0);
+    assert_int_equal(identity_take(scratch->fd, first_user(), 4, &fifth, &err), 0);
     assert_int_equal(fifth.uid, freed);
     identity_done(&fifth);
     for (size_t i = 0; i < 4; i++)
@@ -37,6 +62,7 @@ static void a_user_with_processes_is_passed_over(void **state)
 {
     struct scratch *scratch = *state;
     struct identity identity;
+    uid_t user = first_user();
     int ready[2], status;
     char byte;
     pid_t pid;
@@ -46,10 +72,11 @@ static void a_user_with_processes_is_passed_over(void **state)
     assert_int_equal(pipe(ready), 0);
     pid = fork();
     if (pid == 0) {
-        char *const argv[] = { (char *) "sleep", (char *) "30", NULL };
+        char *const argv[] = { (char *) "sleep", (char *) "600", NULL };
 
-        if (setresgid(1879100010, 1879100010, 1879100010) < 0 || setresuid(1879100010, 1879100010, 1879100010) < 0)
+        if (setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0)
             _exit(1);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* another user has to ask for it anew */
         fcntl(ready[1], F_SETFD, FD_CLOEXEC);
         execv("/bin/sleep", argv);
         _exit(1);
@@ -58,13 +85,13 @@ static void a_user_with_processes_is_passed_over(void **state)
     assert_int_equal(read(ready[0], &byte, 1), 0);
     close(ready[0]);
     /* The last holder was killed: it has not taken back what it noted. */
-    int lock = openat(scratch->fd, "1879100010", O_WRONLY | O_CREAT, 0600);
+    int lock = open_lock(scratch, user, O_WRONLY | O_CREAT);
     assert_int_equal(write(lock, "1", 1), 1);
     close(lock);
-    assert_int_equal(identity_take(scratch->fd, 1879100010, 1, &identity, NULL), -EUSERS);
+    assert_int_equal(identity_take(scratch->fd, user, 1, &identity, NULL), -EUSERS);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
-    assert_int_equal(identity_take(scratch->fd, 1879100010, 1, &identity, NULL), 0);
+    assert_int_equal(identity_take(scratch->fd, user, 1, &identity, NULL), 0);
     identity_done(&identity);
 }
 
@@ -72,7 +99,7 @@ static void a_killed_holder_leaves_a_note_and_a_kind_one_none(void **state)
 {
     struct scratch *scratch = *state;
     struct identity identity;
-    struct stat st;
+    uid_t user = first_user();
     int status;
     pid_t pid;
 
@@ -80,21 +107,20 @@ static void a_killed_holder_leaves_a_note_and_a_kind_one_none(void **state)
         skip();
     pid = fork();
     if (pid == 0)
-        _exit(identity_take(scratch->fd, 1879100020, 1, &identity, NULL) == 0 ? 0 : 1);
+        _exit(identity_take(scratch->fd, user, 1, &identity, NULL) == 0 ? 0 : 1);
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
-    assert_int_equal(fstatat(scratch->fd, "1879100020", &st, 0), 0);
-    assert_true(st.st_size > 0);
-    assert_int_equal(identity_take(scratch->fd, 1879100020, 1, &identity, NULL), 0);
+    assert_true(note_size(scratch, user) > 0);
+    assert_int_equal(identity_take(scratch->fd, user, 1, &identity, NULL), 0);
     identity_done(&identity);
-    assert_int_equal(fstatat(scratch->fd, "1879100020", &st, 0), 0);
-    assert_int_equal(st.st_size, 0);
+    assert_int_equal(note_size(scratch, user), 0);
 }
 
 static void the_lock_ends_with_its_holder(void **state)
 {
     struct scratch *scratch = *state;
     struct identity identity;
+    uid_t user = first_user();
     int status;
     pid_t pid;
 
@@ -102,10 +128,10 @@ static void the_lock_ends_with_its_holder(void **state)
         skip();
     pid = fork();
     if (pid == 0)
-        _exit(identity_take(scratch->fd, 1879100020, 1, &identity, NULL) == 0 ? 0 : 1);
+        _exit(identity_take(scratch->fd, user, 1, &identity, NULL) == 0 ? 0 : 1);
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
-    assert_int_equal(identity_take(scratch->fd, 1879100020, 1, &identity, NULL), 0);
+    assert_int_equal(identity_take(scratch->fd, user, 1, &identity, NULL), 0);
     identity_done(&identity);
 }
 

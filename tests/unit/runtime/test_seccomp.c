@@ -316,7 +316,7 @@ static int outcome(const struct call *call)
     long r;
 
     if (pid == 0) {
-        alarm(10);
+        alarm(60);
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &fprog) < 0)
             _exit(255);
         r = syscall(call->nr, a[0], a[1], a[2], a[3], a[4], a[5]);

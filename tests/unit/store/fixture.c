@@ -3,10 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "store/db.h"
+
+const struct store_options patient = { .busy_timeout_ms = 60000, .statement_timeout_ms = 60000, .patience_ms = 60000 };
 
 bool on_postgres(void)
 {
@@ -19,7 +23,7 @@ struct db *open_raw(struct fixture *x)
     struct err problem = ERR_NONE;
     struct db *db = NULL;
 
-    config = (struct db_config){ .address = x->url, .shown = x->url, .busy_timeout_ms = 5000, .statement_timeout_ms = 10000 };
+    config = (struct db_config){ .address = x->url, .shown = x->url, .busy_timeout_ms = 60000, .statement_timeout_ms = 60000 };
     if ((on_postgres() ? &db_postgres : &db_sqlite)->connect(&config, DB_WRITER, &db, &problem) < 0)
         fail_msg("%s", problem.text);
     return db;
@@ -51,17 +55,18 @@ int fixture_setup(void **state)
     x->url = on_postgres() ? xdup(getenv("AGENTFENSE_TEST_POSTGRES")) : xprintf("%s/metadata.db", x->dir);
     *state = x;
     forget_all(x);
-    must(store_open(x->url, NULL, &x->store, err));
+    must(store_open(x->url, &patient, &x->store, err));
     return 0;
 }
 
 int fixture_teardown(void **state)
 {
     struct fixture *x = *state;
+    autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r;
 
     store_close(x->store);
-    r = file_remove_tree(AT_FDCWD, x->dir + 1); /* beneath the root: the working directory is set to it */
+    r = file_remove_tree(root, x->dir + 1);
     free(x->url);
     free(x);
     return r;
@@ -71,7 +76,7 @@ void reopen(struct fixture *x)
 {
     store_close(x->store);
     x->store = NULL;
-    must(store_open(x->url, NULL, &x->store, err));
+    must(store_open(x->url, &patient, &x->store, err));
 }
 
 static char *new_id(const char *prefix)

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../long.h"
+
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/codebase_row.h"
@@ -27,6 +29,9 @@ struct fixture {
     char *url; /* owned */
     struct store *store;
 };
+
+/* For stores whose calls must not fail, on however busy a machine. */
+extern const struct store_options patient;
 
 bool on_postgres(void);
 

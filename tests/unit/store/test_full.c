@@ -2,13 +2,14 @@
 #include "fixture.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "../own_namespace.h"
 
 #include "base/fd.h"
 #include "store/db.h"
@@ -72,13 +73,6 @@ static void insert_one(struct store *store, struct told *told)
 }
 
 /* ---- a file system ---- */
-
-static bool enter_namespace(void)
-{
-    if (unshare(CLONE_NEWNS) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-        return false;
-    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
-}
 
 static void a_full_file_system_loses_nothing_and_passes(void **state)
 {
@@ -177,7 +171,7 @@ int main(void)
         return TEST_SKIPPED;
     }
     failed = chdir("/") < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
-    if (enter_namespace())
+    if (own_namespace_enter())
         failed += cmocka_run_group_tests(with_mounts, NULL, NULL);
     else
         printf("skipped: a_full_file_system_loses_nothing_and_passes: nothing can be mounted here\n");

@@ -205,7 +205,7 @@ static void several_may_open_it_at_once(void **state)
     autoptr(store) other = NULL;
     autofree char *value = NULL;
 
-    must(store_open(x->url, NULL, &other, err));
+    must(store_open(x->url, &patient, &other, err));
     must(meta_set(x->store, "a", "1", err));
     must(meta_get(other, "a", &value, err));
     assert_string_equal(value, "1");

@@ -266,7 +266,7 @@ static void *open_and_write(void *arg)
     struct err problem = ERR_NONE;
 
     pthread_barrier_wait(&crew->start);
-    judge(crew, store_open(crew->x->url, NULL, &store, &problem), &problem, ERR_OK);
+    judge(crew, store_open(crew->x->url, &patient, &store, &problem), &problem, ERR_OK);
     for (int i = 0; store && i < 10; i++) {
         autodone(codebase_row) struct codebase_row row = some_codebase("ann", i);
         judge(crew, codebase_row_insert(store, &row, &problem), &problem, ERR_OK);

@@ -2,6 +2,8 @@
 
 #include "fixture.h"
 
+#include <sys/prctl.h>
+
 struct sink {
     struct reactor reactor;
     struct tap tap;
@@ -148,11 +150,14 @@ static void a_writer_that_never_stops_keeps_nobody(void **state)
 
     if (pid == 0) {
         char bytes[4096] = { 0 };
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         while (write(sink->write_fd, bytes, sizeof(bytes)) > 0)
             ;
         _exit(0);
     }
-    usleep(20000);
+    struct pollfd written = { .fd = sink->tap.fd, .events = POLLIN };
+    assert_int_equal(poll(&written, 1, 60000), 1);
     tap_drain(&sink->tap);
     tap_empty(&sink->tap);
     assert_true(sink->len > 0 && sink->len <= 64ul * TAP_CHUNK);

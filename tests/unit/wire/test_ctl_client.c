@@ -57,7 +57,7 @@ static void an_answer_is_found_among_other_replies(void **state)
     say(p->b, &error, -1);
     say_ok(p->b, 8, "");
     say(p->b, &status, -1);
-    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 60000, &err), 0);
     assert_int_equal(got.type, CTL_REPLY_STATUS);
     assert_true(got.status.pid == 9 && err.code == ERR_OK);
     assert_int_equal(frame_receive(p->b, other, sizeof(other), FRAME_NOWAIT, &frame), 0);
@@ -108,7 +108,7 @@ static void a_sync_brings_its_version(void **state)
 
     say_hello(p->b);
     say(p->b, &synced, -1);
-    assert_int_equal(ctl_client_sync(p->a, 5, "exec-1", &got, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_sync(p->a, 5, "exec-1", &got, buf, 60000, &err), 0);
     assert_true(got.version == 12 && got.change_count == 9 && got.conflict_count == 1);
     path = ctl_paths_next(&got.changes, path);
     assert_string_equal(path, "/a");
@@ -121,7 +121,7 @@ static void a_sync_brings_its_version(void **state)
     assert_string_equal(request.sync.by, "exec-1");
     /* Of a sandbox without a codebase. */
     say_ok(p->b, 6, "");
-    assert_int_equal(ctl_client_sync(p->a, 6, NULL, &got, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_sync(p->a, 6, NULL, &got, buf, 60000, &err), 0);
     assert_true(got.version == 0 && !ctl_paths_next(&got.changes, NULL));
 }
 
@@ -139,12 +139,12 @@ static void word_of_too_many_changes_is_word_of_all(void **state)
     for (size_t i = 0; i < count_of(many); i++)
         many[i] = long_path;
     say_ok(p->b, 5, "");
-    assert_int_equal(ctl_client_base_changed(p->a, 5, some, 2, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_base_changed(p->a, 5, some, 2, buf, 60000, &err), 0);
     hear(p, &request);
     assert_int_equal(request.base_changed.count, 2);
     assert_string_equal(ctl_paths_next(&request.base_changed, ctl_paths_next(&request.base_changed, NULL)), "/b/c");
     say_ok(p->b, 6, "");
-    assert_int_equal(ctl_client_base_changed(p->a, 6, many, count_of(many), buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_base_changed(p->a, 6, many, count_of(many), buf, 60000, &err), 0);
     hear(p, &request);
     assert_true(request.type == CTL_REQUEST_BASE_CHANGED && request.base_changed.count == 0);
 }
@@ -159,7 +159,7 @@ static void an_error_is_told_as_the_supervisor_put_it(void **state)
     struct err err = ERR_NONE;
 
     say(p->b, &error, -1);
-    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 1000, &err), -EREMOTEIO);
+    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 60000, &err), -EREMOTEIO);
     assert_int_equal(err.code, ERR_ALREADY_EXISTS);
     assert_string_equal(err.text, "100%s taken");
     assert_true(got.tag == 99);
@@ -174,7 +174,7 @@ static void a_supervisor_of_another_release_is_recognised(void **state)
     struct err err = ERR_NONE;
 
     say(p->b, &hello, -1);
-    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 1000, &err), -EPROTONOSUPPORT);
+    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 60000, &err), -EPROTONOSUPPORT);
     assert_int_equal(err.code, ERR_FAILED_PRECONDITION);
     assert_non_null(strstr(err.text, "another release"));
 }
@@ -226,10 +226,10 @@ static void the_end_of_the_connection_is_told(void **state)
     say_hello(p->b);
     close(p->b);
     p->b = -1;
-    assert_int_equal(ctl_client_receive(p->a, buf, 1000, &frame, &got), 0);
+    assert_int_equal(ctl_client_receive(p->a, buf, 60000, &frame, &got), 0);
     assert_int_equal(got.type, CTL_REPLY_HELLO);
-    assert_int_equal(ctl_client_receive(p->a, buf, 1000, &frame, &got), -ECONNRESET);
-    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 1000, &err), -ECONNRESET);
+    assert_int_equal(ctl_client_receive(p->a, buf, 60000, &frame, &got), -ECONNRESET);
+    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 60000, &err), -ECONNRESET);
     assert_int_equal(err.code, ERR_UNAVAILABLE);
     assert_string_equal(err.text, "the sandbox's supervisor has hung up");
 }
@@ -243,9 +243,9 @@ static void what_is_no_reply_is_refused(void **state)
     struct err err = ERR_NONE;
 
     frame_send(p->b, &request, FRAME_NOWAIT);
-    assert_int_equal(ctl_client_receive(p->a, buf, 1000, &frame, &got), -EPROTO);
+    assert_int_equal(ctl_client_receive(p->a, buf, 60000, &frame, &got), -EPROTO);
     send_raw(p->b, "x", 1, 0, -1);
-    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 1000, &err), -EPROTO);
+    assert_int_equal(ctl_client_call(p->a, &ask_status, -1, &got, buf, 60000, &err), -EPROTO);
     assert_int_equal(err.code, ERR_INTERNAL);
     assert_true(err.text[0] != '\0');
 }
@@ -262,7 +262,7 @@ static void a_request_that_cannot_be_made_is_not_sent(void **state)
     for (size_t i = 0; i < count_of(bad); i++) {
         struct err err = ERR_NONE;
 
-        assert_int_equal(ctl_client_call(p->a, &bad[i], -1, &got, buf, 1000, &err), -EINVAL);
+        assert_int_equal(ctl_client_call(p->a, &bad[i], -1, &got, buf, 60000, &err), -EINVAL);
         assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
     }
     assert_int_equal(frame_receive(p->b, other, sizeof(other), FRAME_NOWAIT, &frame), -EAGAIN);
@@ -289,7 +289,7 @@ static void the_terminal_comes_with_its_frame(void **state)
     struct frame frame;
 
     say(p->b, &started, 0);
-    assert_int_equal(ctl_client_receive(p->a, buf, 1000, &frame, &got), 0);
+    assert_int_equal(ctl_client_receive(p->a, buf, 60000, &frame, &got), 0);
     assert_true(frame.fd_count == 1 && frame.fds[0] > 2);
     frame_close_fds(&frame);
 }
@@ -356,7 +356,7 @@ static void the_socket_is_found_at_the_end_of_a_long_path(void **state)
     assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     say_hello(served);
     say_ok(served, 7, "");
-    assert_int_equal(ctl_client_call(fd, &ask_status, -1, &got, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_call(fd, &ask_status, -1, &got, buf, 60000, &err), 0);
 }
 
 static void refused(const struct place *place, int expected, enum err_code code, const char *text)

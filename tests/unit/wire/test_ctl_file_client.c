@@ -37,10 +37,10 @@ static void a_hold_is_asked_for_filled_and_released(void **state)
 
     for (uint64_t tag = 1; tag <= 4; tag++)
         say_ok(p->b, tag);
-    assert_int_equal(ctl_client_hold(p->a, 1, 100, 2000, buf, 1000, &err), 0);
-    assert_int_equal(ctl_client_drop(p->a, 2, paths, 2, buf, 1000, &err), 0);
-    assert_int_equal(ctl_client_replace(p->a, 3, "/r", p->a, buf, 1000, &err), 0);
-    assert_int_equal(ctl_client_release(p->a, 4, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_hold(p->a, 1, 100, 2000, buf, 60000, &err), 0);
+    assert_int_equal(ctl_client_drop(p->a, 2, paths, 2, buf, 60000, &err), 0);
+    assert_int_equal(ctl_client_replace(p->a, 3, "/r", p->a, buf, 60000, &err), 0);
+    assert_int_equal(ctl_client_release(p->a, 4, buf, 60000, &err), 0);
     hear(p->b, &request, &frame);
     assert_int_equal(request.hold.limit_ms, 2000);
     hear(p->b, &request, &frame);
@@ -71,14 +71,14 @@ static void more_paths_than_a_message_holds_are_several(void **state)
         paths[i] = long_path;
     for (int i = 0; i < 4; i++)
         say_ok(p->b, 1);
-    assert_int_equal(ctl_client_drop(p->a, 1, paths, COUNT, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_drop(p->a, 1, paths, COUNT, buf, 60000, &err), 0);
     while (heard < COUNT) {
         hear(p->b, &request, &frame);
         heard += request.drop.paths.count;
     }
     assert_int_equal(heard, COUNT);
     paths[1] = "";
-    assert_int_equal(ctl_client_drop(p->a, 1, paths, 2, buf, 1000, &err), -EINVAL);
+    assert_int_equal(ctl_client_drop(p->a, 1, paths, 2, buf, 60000, &err), -EINVAL);
 }
 
 static void a_file_and_its_pipe_come_together(void **state)
@@ -99,11 +99,11 @@ static void a_file_and_its_pipe_come_together(void **state)
     say_ok(p->b, 5);
     close(ends[0]);
     close(ends[1]);
-    assert_int_equal(ctl_client_file_read(p->a, 5, "x", 0, 0, &got, &from, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_file_read(p->a, 5, "x", 0, 0, &got, &from, buf, 60000, &err), 0);
     assert_int_equal(got.size, 3);
     assert_int_equal(read(from, text, 4), 3);
     assert_string_equal(text, "abc");
-    assert_int_equal(ctl_client_await(p->a, 5, &reply, buf, 1000, &err), 0);
+    assert_int_equal(ctl_client_await(p->a, 5, &reply, buf, 60000, &err), 0);
     assert_int_equal(reply.type, CTL_REPLY_OK);
     close(from);
 }
@@ -120,24 +120,24 @@ static void answers_of_another_kind_are_refused_and_their_descriptors_closed(voi
 
     close(before);
     say(p->b, &file, -1); /* without its pipe */
-    assert_int_equal(ctl_client_file_read(p->a, 1, "x", 0, 0, &got, &fd, buf, 1000, &err), -EPROTO);
+    assert_int_equal(ctl_client_file_read(p->a, 1, "x", 0, 0, &got, &fd, buf, 60000, &err), -EPROTO);
     say(p->b, &file, p->a); /* with one that nobody wants */
-    assert_int_equal(ctl_client_file_stat(p->a, 1, "x", &got, buf, 1000, &err), -EPROTO);
+    assert_int_equal(ctl_client_file_stat(p->a, 1, "x", &got, buf, 60000, &err), -EPROTO);
     say(p->b, &file, -1);
-    assert_int_equal(ctl_client_file_list(p->a, 1, ".", NULL, &names, buf, 1000, &err), -EPROTO);
+    assert_int_equal(ctl_client_file_list(p->a, 1, ".", NULL, &names, buf, 60000, &err), -EPROTO);
     say(p->b, &listing, -1);
-    assert_int_equal(ctl_client_file_mkdir(p->a, 1, "x", 0, 0755, buf, 1000, &err), -EPROTO);
+    assert_int_equal(ctl_client_file_mkdir(p->a, 1, "x", 0, 0755, buf, 60000, &err), -EPROTO);
     say_ok(p->b, 1);
-    assert_int_equal(ctl_client_file_stat(p->a, 1, "x", &got, buf, 1000, &err), -EPROTO);
+    assert_int_equal(ctl_client_file_stat(p->a, 1, "x", &got, buf, 60000, &err), -EPROTO);
     assert_int_equal(fd, -1);
     int after = dup(0);
     assert_int_equal(before, after);
     close(after);
     /* What was never sent. */
-    assert_int_equal(ctl_client_file_stat(p->a, 1, "", &got, buf, 1000, &err), -EINVAL);
-    assert_int_equal(ctl_client_file_remove(p->a, 1, "x", CTL_FILE_PARENTS, buf, 1000, &err), -EINVAL);
-    assert_int_equal(ctl_client_file_write(p->a, 1, "x", 0, 04755, 1, p->a, buf, 1000, &err), -EINVAL);
-    assert_int_equal(ctl_client_hold(p->a, 1, 1, 0, buf, 1000, &err), -EINVAL);
+    assert_int_equal(ctl_client_file_stat(p->a, 1, "", &got, buf, 60000, &err), -EINVAL);
+    assert_int_equal(ctl_client_file_remove(p->a, 1, "x", CTL_FILE_PARENTS, buf, 60000, &err), -EINVAL);
+    assert_int_equal(ctl_client_file_write(p->a, 1, "x", 0, 04755, 1, p->a, buf, 60000, &err), -EINVAL);
+    assert_int_equal(ctl_client_hold(p->a, 1, 1, 0, buf, 60000, &err), -EINVAL);
 }
 
 static void a_listing_is_in_order_and_each_name_comes_once(void **state)
