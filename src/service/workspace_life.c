@@ -48,6 +48,9 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
         r = launch(&service->home, ward->id, LAUNCH_DETACHED, &wait, &launched, err);
     if (r < 0)
         return r;
+    /* A supervisor that was killed can hold its lock until just before the new one takes it. Its mount was then taken for one in use. */
+    if (workspace_wants_host_mount(row))
+        host_mount_hide(dir_fd);
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->account_id, "", false);
     r = watch_add(service, ward, steal_fd(&launched.ctl_fd), 0, err);
     if (r == 0)

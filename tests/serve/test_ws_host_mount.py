@@ -1,15 +1,25 @@
 """Where a client of the host finds a workspace's files: at a mount that it asked for, or nowhere."""
 
+import fcntl
 import os
 import pathlib
+import shutil
 import signal
+import threading
 
 import pytest
-from server import eventually
+from conftest import PROGRAMS
+from server import OTHER_USER, eventually
 from workspace import Workspace
 
 FORBIDS_B = [{"pattern": "/**", "permission": "write"}, {"pattern": "/b.txt", "permission": "read"}, {"pattern": "/.env", "permission": "none"}]
 FILES = {"a.txt": "a\n", "b.txt": "b\n", ".env": "KEY=1\n"}
+LATE_SUPERVISOR = """#!/bin/sh
+for dir; do :; done
+touch {place}/is-waiting
+flock "$dir/lock" true
+exec {real} "$@"
+"""
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes mounts on the host")
 
 
@@ -26,7 +36,7 @@ def mounted(server):
 
 def start_ordinary(make):
     """That of an ordinary user, which root calls with a token."""
-    server = make(user=65534).start()
+    server = make(user=OTHER_USER).start()
     server.own_token = server.token("create", "--owner", "tester", "--admin")
     return server
 
@@ -144,6 +154,39 @@ def test_a_server_that_was_killed_finds_the_mount_again(make):
     server.start()
     found = box.ok("GET", "")
     assert found["mergedDir"] == merged and found["mountHealth"]["healthy"] is True and mounted(server) == [merged]
+    box.remove()
+
+
+@needs_root
+def test_a_supervisor_that_dies_slowly_leaves_no_mount_to_its_successor(make, tmp_path):
+    """Its lock is free only when the next supervisor wants it: too late for whoever looks for dead mounts before a start."""
+    programs = tmp_path / "programs"
+    shutil.copytree(PROGRAMS, programs)
+    server = make()
+    server.programs = programs
+    server.start()
+    box = Workspace(server, hostMount=True)
+    merged = pathlib.Path(box.ok("GET", "")["mergedDir"])
+    [pid] = server.supervisors().values()
+    server.kill()
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not server.supervisors())
+    (programs / "agentfense-supervisor").rename(programs / "real")
+    (programs / "agentfense-supervisor").write_text(LATE_SUPERVISOR.format(place=tmp_path, real=PROGRAMS / "agentfense-supervisor"))
+    (programs / "agentfense-supervisor").chmod(0o755)
+    lock = os.open(merged.parent / "lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def die():
+        eventually((tmp_path / "is-waiting").exists)
+        os.close(lock)
+
+    dying = threading.Thread(target=die)
+    dying.start()
+    server.start()
+    dying.join()
+    assert eventually(lambda: box.ok("GET", "").get("mergedDir")) == str(merged)
+    assert mounted(server) == [str(merged)] and (merged / "README").read_text() == "read me\n"
     box.remove()
 
 
