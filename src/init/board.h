@@ -6,6 +6,9 @@
  *
  * ENDED is set before the main process is waited for: until then its pid cannot be another's. REPORTED and GONE are set after
  * EXITED and GONE (or SPAWN_FAILED) went out, so that init knows what to say for a keeper that was killed.
+ *
+ * A signal for a command in STARTING would hit nothing, so init leaves it in `signal` and the keeper sends it once the command runs. Both take it
+ * out by an exchange after they have seen or set the state, so exactly one of them sends it.
  */
 #pragma once
 
@@ -22,4 +25,5 @@ enum board_state {
 struct board {
     _Atomic int state;    /* of enum board_state */
     _Atomic int main_pid; /* 0 while STARTING */
+    _Atomic int signal;   /* left for the keeper; 0: none */
 };

@@ -31,6 +31,7 @@ struct exec *exec_add(struct exec_table *table, uint64_t id)
         table->used++;
     table->execs[i] = (struct exec){ .id = id, .board = table->boards + i };
     atomic_store(&table->execs[i].board->main_pid, 0);
+    atomic_store(&table->execs[i].board->signal, 0);
     atomic_store(&table->execs[i].board->state, BOARD_STARTING);
     table->count++;
     return &table->execs[i];

@@ -66,6 +66,16 @@ static void signal_main(const struct exec *exec, int signal)
         kill(pid, signal);
 }
 
+/* True: the command has no process yet, and its keeper will send the signal (board.h). */
+static bool leave_to_keeper(const struct exec *exec, int signal)
+{
+    if (exec->orphaned || exec_state(exec) != BOARD_STARTING)
+        return false;
+    atomic_store(&exec->board->signal, signal);
+    /* The keeper may have looked just before. Then the signal is still there, and ours to send. */
+    return exec_state(exec) == BOARD_STARTING || atomic_exchange(&exec->board->signal, 0) == 0;
+}
+
 void hunt_begin(struct exec *exec)
 {
     if (exec->hunted)
@@ -78,16 +88,21 @@ void hunt_begin(struct exec *exec)
 
 void hunt_kill(const struct hunt *hunt, struct exec *exec, const struct init_request *request)
 {
-    struct quarry quarry = { .hunt = hunt, .main_pid = exec_main_pid(exec), .since_ticks = request->kill.since_ticks };
+    struct quarry quarry = { .hunt = hunt, .since_ticks = request->kill.since_ticks };
     enum init_kill_scope scope = request->kill.scope;
     int signal = request->kill.signal;
 
+    if (scope == INIT_KILL_TREE && signal == SIGKILL) {
+        hunt_begin(exec);
+        return;
+    }
+    if (scope != INIT_KILL_BELOW && leave_to_keeper(exec, signal))
+        return;
+    quarry.main_pid = exec_main_pid(exec);
     if (scope == INIT_KILL_BELOW)
-        quarry.spared = exec_main_pid(exec);
+        quarry.spared = quarry.main_pid;
     if (scope == INIT_KILL_MAIN)
         signal_main(exec, signal);
-    else if (scope == INIT_KILL_TREE && signal == SIGKILL)
-        hunt_begin(exec);
     else if (scope == INIT_KILL_TREE || quarry.spared > 0)
         signal_tree(&quarry, exec, signal, SWEEP_TOGETHER);
 }

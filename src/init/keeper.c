@@ -69,6 +69,15 @@ static void borrow_fds(const struct keeper *k, struct child *child)
         child->fds[child->fd_count++] = k->frame->fds[i];
 }
 
+/* The one that init could not send yet (board.h). The command leads its group, which nobody can have left in so short a time. */
+static void send_early_signal(const struct keeper *k, pid_t pid)
+{
+    int signal = atomic_exchange(&k->board->signal, 0);
+
+    if (signal != 0)
+        kill(-pid, signal);
+}
+
 static void report_started(const struct keeper *k, pid_t pid, const struct tty *tty)
 {
     struct init_report spawned = { .type = INIT_REPORT_SPAWNED, .spawned = { .pid = (uint32_t) pid } };
@@ -76,6 +85,7 @@ static void report_started(const struct keeper *k, pid_t pid, const struct tty *
 
     atomic_store(&k->board->main_pid, pid);
     set_state(k, BOARD_RUNNING);
+    send_early_signal(k, pid);
     report(k, &spawned, -1);
     if (tty->master >= 0)
         report(k, &pty, tty->master);

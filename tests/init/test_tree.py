@@ -335,3 +335,12 @@ def test_idle_costs_nothing(every):
     assert ticks() - before <= 1
     every.kill(run)
     every.finish(run)
+
+
+@pytest.mark.parametrize("scope", [TREE, MAIN])
+def test_a_signal_to_a_command_that_is_still_being_started_is_not_lost(every, scope):
+    for number in [signal.SIGINT, signal.SIGTERM] * 5:
+        run = every.spawn(["/bin/sleep", "600"], stdin=b"")
+        every.kill(run, number, scope)
+        every.finish(run)
+        assert run.code == -number
