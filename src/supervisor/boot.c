@@ -130,6 +130,16 @@ static void fail_running(struct sandbox *sandbox, struct err *err)
     sandbox_fail(sandbox, err);
 }
 
+/* It never ran. Its last reports may not have been read yet: runtime_explain() looks for the failure alone. */
+static void fail_starting(struct sandbox *sandbox)
+{
+    struct err err = ERR_NONE;
+
+    boot_take_limits(sandbox);
+    runtime_explain(sandbox->process, &err);
+    sandbox_fail(sandbox, &err);
+}
+
 static void on_process_end(uint32_t events, void *cookie)
 {
     struct sandbox *sandbox = cookie;
@@ -142,8 +152,7 @@ static void on_process_end(uint32_t events, void *cookie)
         fail_running(sandbox, &err);
         return;
     }
-    runtime_explain(sandbox->process, &err);
-    sandbox_fail(sandbox, &err);
+    fail_starting(sandbox);
 }
 
 /* What bwrap and init complain of; read so that they never wait for us. */
@@ -204,17 +213,12 @@ static void on_link(int r, void *cookie)
         fail_running(sandbox, &err);
         return;
     }
-    runtime_explain(sandbox->process, &err);
-    sandbox_fail(sandbox, &err);
+    fail_starting(sandbox);
 }
 
 static void at_boot_timeout(void *cookie)
 {
-    struct sandbox *sandbox = cookie;
-    struct err err = ERR_NONE;
-
-    runtime_explain(sandbox->process, &err);
-    sandbox_fail(sandbox, &err);
+    fail_starting(cookie);
 }
 
 /* Points into the sandbox's spec. `mounts` and `env` have room. */
