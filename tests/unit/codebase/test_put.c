@@ -137,6 +137,21 @@ static void the_quota_counts_what_was_replaced(void **state)
     assert_absent(w, "f");
 }
 
+/* An upload without end must not fill the disk before its commit is weighed. */
+static void an_upload_is_refused_as_soon_as_it_outgrows_the_quota(void **state)
+{
+    struct world *w = *state;
+    autoptr(codebase_put) put = NULL;
+    struct err err = ERR_NONE;
+
+    w->options.quota_bytes = 10;
+    world_reopen(w);
+    assert_ok(codebase_put_begin(w->cb, "f", 0644, "tester", &put, e_));
+    assert_ok(codebase_put_write(put, "1234567890", 10, e_));
+    assert_int_equal(codebase_put_write(put, "1", 1, &err), -EDQUOT);
+    assert_int_equal(err.code, ERR_RESOURCE_EXHAUSTED);
+}
+
 /* ---- a directory that is swapped with a symlink all the time ---- */
 
 struct swapping {
@@ -276,6 +291,7 @@ int main(void)
         world_test(paths_are_cleaned_and_those_that_lead_out_refused),
         world_test(something_of_another_kind_in_the_way_is_an_error),
         world_test(the_quota_counts_what_was_replaced),
+        world_test(an_upload_is_refused_as_soon_as_it_outgrows_the_quota),
         world_test(no_race_leads_through_a_symlink),
         world_test(a_full_disk_refuses_and_changes_nothing),
     };
