@@ -2,10 +2,12 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+LOADED_RUNS ?= 5
+LOADED_TOGETHER ?= 1
 RUN_TESTS = tools/run-tests $(BUILD)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build build-all run test test-quick test-long test-docker pjdfstest xfstests soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff \
+.PHONY: help setup build build-all run test test-quick test-long test-loaded test-docker pjdfstest xfstests soak coverage san fmt lint fuzz bench bench-fs bench-exec bench-serve bench-diff \
 	bench-policy bench-scale install clean
 
 help: ## this list
@@ -36,6 +38,9 @@ test-quick: build-all ## the C tests and one way through each program: for every
 
 test-long: build-all ## all tests, those with large counts in full: a thousand mounts, hundreds of kills, 100,000 races (about an hour)
 	@AGENTFENSE_LONG=1 $(RUN_TESTS) --timeout-multiplier 10
+
+test-loaded: build-all ## all tests LOADED_RUNS times (5) on a busy machine, LOADED_TOGETHER (1) at a time, to find flakes (hours)
+	@tools/test-loaded $(BUILD) $(LOADED_RUNS) $(LOADED_TOGETHER)
 
 test-docker: build-all ## all tests of sandboxes in containers, also the slow ones
 	@AGENTFENSE_LONG=1 AGENTFENSE_DOCKER_ALL=1 $(RUN_TESTS) --suite docker --timeout-multiplier 10
