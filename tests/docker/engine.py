@@ -102,8 +102,9 @@ class Engine:
 
     def launch(self, network):
         with open(self.dir / "log", "ab") as log:
+            # What containerd writes about itself when it is slow to end stays with us.
             self.daemon = subprocess.Popen(self.words(network), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                           start_new_session=True, preexec_fn=self.preexec)
+                                           env={**os.environ, "TMPDIR": str(self.dir)}, start_new_session=True, preexec_fn=self.preexec)
         until = time.monotonic() + WAIT
         while not self.answers():
             if self.daemon.poll() is not None:
