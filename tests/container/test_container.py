@@ -194,9 +194,10 @@ def test_an_engine_that_does_not_answer_keeps_nobody_from_stopping(make, tmp_pat
         silent.listen(8)
         box = make("x", engine=tmp_path / "sock").launch()
         box.owner.greet()
-        silent.accept()[0].recv(1)  # it was asked
-        box.process.terminate()
-        assert box.wait() == 0
+        with silent.accept()[0] as asked:  # hanging up would be an answer
+            asked.recv(1)
+            box.process.terminate()
+            assert box.wait() == 0
     assert not box.mounts()
 
 
