@@ -4,18 +4,21 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/library.h"
 #include "base/mem.h"
 
 #define OLDEST_VERSION 3037000    /* STRICT tables; RETURNING is older */
 #define APPLICATION_ID 0x41464e53 /* "AFNS", in the file's header */
-#define LOG_SIZE_KEPT (16 << 20)  /* of the write-ahead log, after a burst */
+#define WAL_PAUSE_MS 10
+#define LOG_SIZE_KEPT (16 << 20) /* of the write-ahead log, after a burst */
 
 /* Of pages, per connection. SQLite's own default is eight times as much and fills with use; a reader's is empty again after whatever
  * somebody else wrote, so there it is memory for nothing. */
@@ -64,6 +67,7 @@ struct sqlite {
     struct db db;
     sqlite3 *handle;   /* owned */
     const char *shown; /* borrowed from the config */
+    int busy_timeout_ms;
 };
 
 static void load(void)
@@ -340,6 +344,7 @@ static int set_up(struct sqlite *s, const struct db_config *config, enum db_role
                 "PRAGMA cache_size=-%d;",
                 LOG_SIZE_KEPT, role == DB_READER ? "ON" : "OFF", role == DB_READER ? READER_CACHE_KIB : WRITER_CACHE_KIB);
 
+    s->busy_timeout_ms = config->busy_timeout_ms;
     lib.sqlite3_busy_timeout(s->handle, config->busy_timeout_ms);
     lib.sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     /* Until it has been looked at, closing it must not copy a log into a file that may be damaged. */
@@ -440,12 +445,30 @@ static int take_mode(const struct db_value *columns, size_t count, void *cookie)
     return 0;
 }
 
+/* Two connections that change the mode of a new file at once would wait for each other, so SQLite refuses one of them without its busy timeout. */
+static int set_wal_mode(struct db *db, bool *ret_is_wal, struct err *err)
+{
+    int64_t until_ns = clock_now_ns() + of(db)->busy_timeout_ms * CLOCK_NS_PER_MS;
+
+    for (;;) {
+        struct err problem = ERR_NONE;
+        int r = db_run(db, "PRAGMA journal_mode=WAL", DB_NO_VALUES, take_mode, ret_is_wal, &problem);
+
+        if (r != -EBUSY || clock_now_ns() > until_ns) {
+            if (r < 0 && err)
+                *err = problem;
+            return r;
+        }
+        poll(NULL, 0, WAL_PAUSE_MS);
+    }
+}
+
 static int sqlite_settle(struct db *db, struct err *err)
 {
     autofree char *text = xprintf("PRAGMA application_id=%d", APPLICATION_ID);
     int64_t id = 0;
     bool is_wal = false;
-    int r = db_run(db, "PRAGMA journal_mode=WAL", DB_NO_VALUES, take_mode, &is_wal, err);
+    int r = set_wal_mode(db, &is_wal, err);
 
     if (r < 0)
         return r;
