@@ -15,8 +15,8 @@
 #define SYS_pidfd_open 434
 #endif
 
-/* Sweeps that find nobody before a keeper is given up; in steps, how long a hunt hurries. */
-#define EMPTY_MAX 16
+/* Steps before a keeper that is stopped again and again is given up; steps during which a hunt hurries. */
+#define STOPPED_STEPS_MAX 16
 #define STEPS_MAX 100
 
 /* Which processes of an exec a signal is for. */
@@ -115,11 +115,35 @@ static int64_t pause_ms(uint32_t step_count)
     return (int64_t) 1 << (step_count < 6 ? step_count : 6);
 }
 
-/* Somebody with our uid may stop a keeper, and again as soon as we let it go on. One that has nobody left and nevertheless
- * stands still is given up; init then speaks for it. */
+struct living {
+    const struct hunt *hunt;
+    size_t count;
+};
+
+static enum sweep_verdict count_living(pid_t pid, void *cookie)
+{
+    struct living *living = cookie;
+
+    if (!sweep_is_ended(living->hunt->proc_fd, pid))
+        living->count++;
+    return SWEEP_PASS_OVER;
+}
+
+/* A stopped keeper waits for nobody, so all that was killed below it is still there, ended. */
+static bool has_living(const struct hunt *hunt, const struct exec *exec)
+{
+    struct living living = { .hunt = hunt };
+
+    sweep_below(hunt->proc_fd, exec->keeper, 0, SWEEP_TOGETHER, count_living, &living);
+    return living.count > 0;
+}
+
+/* A process with our uid may stop a keeper, and stop it again before SIGCONT lets it run. When everything below such a keeper has
+ * ended, init kills the keeper and reports the end itself. */
 static void free_keeper(const struct hunt *hunt, const struct exec *exec)
 {
-    if (exec->hunt_empty_count > EMPTY_MAX && hunt->proc_fd >= 0 && sweep_is_stopped(hunt->proc_fd, exec->keeper))
+    if (exec->hunt_step_count > STOPPED_STEPS_MAX && hunt->proc_fd >= 0 && sweep_is_stopped(hunt->proc_fd, exec->keeper) &&
+        !has_living(hunt, exec))
         kill(exec->keeper, SIGKILL);
     else
         kill(exec->keeper, SIGCONT);

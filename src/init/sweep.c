@@ -166,6 +166,14 @@ bool sweep_is_stopped(int proc_fd, pid_t pid)
     return state && *state == 'T';
 }
 
+bool sweep_is_ended(int proc_fd, pid_t pid)
+{
+    char text[STAT_ROOM];
+    const char *state = read_stat(proc_fd, pid, text);
+
+    return !state || *state == 'Z' || *state == 'X';
+}
+
 uint64_t sweep_start_ticks(int proc_fd, pid_t pid)
 {
     char text[STAT_ROOM];

@@ -36,5 +36,8 @@ int sweep_below(int proc_fd, pid_t root, int signal, enum sweep_order order, swe
 /* Whether a process is stopped by a signal. */
 bool sweep_is_stopped(int proc_fd, pid_t pid);
 
+/* Whether a process has ended, waited for or not. A process whose main thread alone has ended counts as ended too. */
+bool sweep_is_ended(int proc_fd, pid_t pid);
+
 /* When a process started, in clock ticks since boot; 0 when that cannot be seen. */
 uint64_t sweep_start_ticks(int proc_fd, pid_t pid);
