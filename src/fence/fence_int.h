@@ -66,8 +66,6 @@ enum {
     INODE_BLIND = 256,      /* a directory of a live base that is not watched (blind.h) */
     INODE_STALE = 512,      /* the kernel may have old pages: they go before anything new is told */
     INODE_PATROLLED = 1024, /* the patrol comes by */
-    INODE_DIRECT = 2048,    /* whoever made it still writes it, past the page cache: see direct.h */
-    INODE_SEEN = 4096,      /* and meanwhile pages of it came to be there */
     INODE_MANY = 16384,     /* a file of the base that had several names when it was looked up: see hidden_link.h */
     INODE_BARE = 8192,      /* a directory whose files were listed without attributes: see foresight.h */
     INODE_UNLISTED = 32768, /* a dead directory that the kernel has not heard of: `node` is another's by now */

@@ -7,7 +7,6 @@
 #include "fence/blind.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
-#include "fence/direct.h"
 #include "fence/extent.h"
 #include "fence/fence_int.h"
 #include "fence/guard.h"
@@ -54,7 +53,6 @@ ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, 
     struct handle *h;
     ssize_t n = guard_inode(f, NEED_READ, inode, who);
 
-    direct_note_seen(inode);
     if (n == 0 && f->is_live)
         blind_will_serve(f, inode);
     if (n == 0)

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "fence/direct.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
 #include "fence/notify.h"
@@ -227,37 +226,6 @@ static void on_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
     reply_entry(req, f, r, &answer);
 }
 
-/* What does not suit direct.h costs a RELEASE for nothing; but "not implemented" would be the answer for all. With the passthrough data
- * path it is: files are opened by OPEN there. */
-static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
-{
-    struct entry_answer answer = { 0 };
-    struct fuse_entry_param e;
-
-    if (fence_of(req)->passthrough) {
-        fuse_reply_err(req, ENOSYS);
-        return;
-    }
-    BEGIN(req);
-    int r = op_mknod(f, &who, inode_of(f, parent), name, S_IFREG | (mode & 07777), &answer);
-    if (r == 0 && direct_suits(fi->flags)) {
-        direct_begin(answer.inode);
-        fi->direct_io = 1;
-        fi->fh = 1;
-    }
-    END();
-    if (r < 0) {
-        fuse_reply_err(req, -r);
-        return;
-    }
-    fi->keep_cache = !fi->direct_io;
-    fill_entry(f, &answer, &e);
-    if (fuse_reply_create(req, &e, fi) == -ENOENT) {
-        direct_end(answer.inode);
-        inode_forget(f, answer.inode, 1);
-    }
-}
-
 static void on_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
     struct entry_answer answer = { 0 };
@@ -349,10 +317,9 @@ static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 {
     struct fence *f = fence_of(req);
 
+    (void) fi;
     if (f->passthrough)
         op_release(f, inode_of(f, ino));
-    if (fi->fh)
-        direct_end(inode_of(f, ino));
     fuse_reply_err(req, 0);
 }
 
@@ -411,28 +378,12 @@ static ssize_t write_bytes(int fd, size_t size, off_t offset, void *cookie)
     return (ssize_t) done;
 }
 
-/* Waits for readers whose pages are on their way, so somebody else must be able to answer them; a crowd of such writers at a time has
- * its pages dropped a moment later. */
-static void drop_stale(struct fence *f, struct inode *inode)
-{
-    if (session_step_aside(f->session)) {
-        notify_pages(f, inode);
-        session_step_back(f->session);
-    } else {
-        invalidate_soon(f, inode);
-    }
-}
-
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset, struct fuse_file_info *fi)
 {
+    (void) fi;
     BEGIN(req);
-    struct inode *inode = inode_of(f, ino);
-    if (!fi->fh)
-        direct_note_seen(inode);
-    ssize_t n = op_write(f, &who, inode, size, offset, write_bytes, (void *) (uintptr_t) bytes);
+    ssize_t n = op_write(f, &who, inode_of(f, ino), size, offset, write_bytes, (void *) (uintptr_t) bytes);
     END();
-    if (n > 0 && fi->fh && direct_take_seen(inode))
-        drop_stale(f, inode);
     if (n < 0)
         fuse_reply_err(req, (int) -n);
     else
@@ -614,7 +565,6 @@ const struct fuse_lowlevel_ops reply_ops = {
     .access = on_access,
     .readlink = on_readlink,
     .mknod = on_mknod,
-    .create = on_create,
     .mkdir = on_mkdir,
     .symlink = on_symlink,
     .link = on_link,

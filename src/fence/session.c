@@ -215,8 +215,6 @@ static bool serve(struct worker *w, size_t len)
     if (now - atomic_exchange(&s->last_ns, now) > SESSION_ACTIVE_NS / 2)
         call_watcher(s);
     count_crowd(w, head);
-    if (w->crowd > CROWD_LEAST)
-        crowd_join(&s->crowd, head->pid, now);
     if (!leads || s->passes_all || takes_long(s, head) ||
         (w->crowd > CROWD_LEAST && atomic_load(&s->serving) + 1 < s->serving_most)) {
         follow_end(&s->follow, &w->pursuit);
@@ -353,7 +351,6 @@ void session_free(struct session *s)
 {
     if (!s)
         return;
-    crowd_disperse(&s->crowd, INT64_MAX);
     if (s->fuse)
         fuse_session_destroy(s->fuse);
     /* libfuse closes the descriptor it was given. */

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "fence/crowd.h"
 #include "fence/follow.h"
 #include "fence/session.h"
 
@@ -49,7 +48,6 @@ struct session {
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
     struct follow follow;
-    struct crowd crowd;
     _Atomic int unheard;         /* workers who read, or have read a FORGET and are not done with it */
     _Atomic int writing_back;    /* workers who have read a page that is written back, and are not done with it */
     _Atomic uint64_t background; /* requests read that the kernel may have sent without anybody waiting */

@@ -47,7 +47,6 @@ bool session_take_lead(struct worker *w)
     while (!atomic_load(&s->stopping) && s->has_leader && !leader_is_stuck(s)) {
         if (wait_turn(s))
             return false;
-        crowd_disperse(&s->crowd, clock_now_ns());
     }
     if (atomic_load(&s->stopping))
         return false;

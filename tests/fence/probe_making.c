@@ -1,10 +1,11 @@
 /*
  * One thread makes files and fills them, as a program does that only writes; others read them meanwhile, by descriptor and
- * by mapping. What a write has acknowledged every later read must find.
+ * by mapping. What a write has acknowledged every later read must find, and what a read returns must have been written: a reader
+ * that follows the file to its end must not see zeros there.
  *
  *     probe_making FILES WRITES READERS
  *
- * Prints how many reads were made and how many of them found something older; ends with 0 in either case.
+ * Prints how many reads were made and how many of them found something older, or zeros; ends with 0 in either case.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,11 +43,28 @@ static void check(const uint64_t *first, const uint64_t *piece, long index, long
         atomic_fetch_add(&stale, 1);
 }
 
+/* Reads to the end of the file, as far as there are pieces behind those that were acknowledged. No word of any piece is zero. */
+static void check_end(int fd, long least)
+{
+    uint64_t end[16 * PIECE / 8];
+    ssize_t n = pread(fd, end, sizeof(end), least * PIECE);
+
+    if (n < 0)
+        die("reading");
+    atomic_fetch_add(&reads, 1);
+    for (ssize_t i = 0; i < n / 8; i++)
+        if (end[i] == 0) {
+            atomic_fetch_add(&stale, 1);
+            return;
+        }
+}
+
 static void look(int fd, const char *map, long least, unsigned *seed)
 {
     long index = least > 1 ? 1 + rand_r(seed) % (least - 1) : 0;
     uint64_t first[PIECE / 8], piece[PIECE / 8];
 
+    check_end(fd, least);
     if (index == 0)
         return;
     if (pread(fd, first, PIECE, 0) != PIECE || pread(fd, piece, PIECE, index * PIECE) != PIECE)
@@ -99,8 +117,10 @@ static int begin_file(int number)
 static void fill_file(int fd, long writes)
 {
     for (long i = 0; i < writes; i++) {
-        uint64_t piece[PIECE / 8] = { (uint64_t) i + 1 };
+        uint64_t piece[PIECE / 8];
 
+        for (int word = 0; word < PIECE / 8; word++)
+            piece[word] = (uint64_t) i + 1;
         if (pwrite(fd, piece, PIECE, i * PIECE) != PIECE || pwrite(fd, piece, PIECE, 0) != PIECE)
             die("writing");
         atomic_store(&written, i + 1);

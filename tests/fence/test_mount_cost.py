@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -143,14 +142,13 @@ def policies(pid):
     return found
 
 
-def test_threads_that_ask_at_once_are_as_before_afterwards(dirs):
-    """They take turns meanwhile, which nobody else should notice. Stopped, they are there and ask no more."""
+def test_threads_that_ask_at_once_keep_their_scheduling(dirs):
+    """Twenty threads at once are a load for which the fence moves threads of its own; it must not touch theirs."""
     t = Tree(dirs / "base")
     for i in range(200):
         t.file(f"tree/d{i % 10}/f{i}", f"{i}\n" * 10)
     with Fence(dirs) as f, background([tools_dir() / "probe_hammer", "600", "20"], f.mnt, stdout=subprocess.DEVNULL) as child:
-        assert wait_until(lambda: os.SCHED_BATCH in policies(child.pid), step=0.0005)
-        assert os.sched_getscheduler(child.pid) == os.SCHED_OTHER
-        child.send_signal(signal.SIGSTOP)
-        assert wait_until(lambda: set(policies(child.pid)) == {os.SCHED_OTHER}), policies(child.pid)
-        assert len(policies(child.pid)) == 20 and child.poll() is None
+        assert wait_until(lambda: len(policies(child.pid)) == 20)
+        seen = [policies(child.pid) for _ in range(500)]
+        assert child.poll() is None and max(map(len, seen)) == 20
+        assert {policy for found in seen for policy in found} == {os.SCHED_OTHER}

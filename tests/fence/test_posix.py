@@ -183,7 +183,7 @@ def test_eight_threads_hammer_one_tree(work, fence, served):
 @pytest.mark.threads
 @pytest.mark.parametrize("served", ["as-it-comes", "side-by-side"])
 def test_a_file_is_read_while_it_is_made(fence, served):
-    """The maker writes past the page cache, the readers read from it: what a write has acknowledged they must all see."""
+    """What a write has acknowledged all readers must see, and a reader that follows the file to its end sees no zeros there."""
     f = fence(env={"AGENTFENSE_FAULT": served})
     ran = f.run([tools_dir() / "probe_making", "20" if LONG else "4", "1000", "3"], timeout=300)
     assert ran.code == 0, ran.out + ran.err

@@ -5,8 +5,6 @@
 
 #include <linux/fs.h>
 
-#include "fence/direct.h"
-
 static const char *const all[] = { "/**=write", NULL };
 
 static void writing_copies_up_and_leaves_the_base(void **state)
@@ -266,43 +264,6 @@ static void a_write_may_meet_the_removal_of_its_file(void **state)
     fixture_done(&x);
 }
 
-static void only_what_a_descriptor_can_do_without_is_written_past_the_page_cache(void **state)
-{
-    (void) state;
-    assert_true(direct_suits(O_WRONLY | O_CREAT | O_EXCL | O_TRUNC));
-    assert_false(direct_suits(O_RDWR | O_CREAT));
-    assert_false(direct_suits(O_RDONLY | O_CREAT));
-    assert_false(direct_suits(O_WRONLY | O_CREAT | O_APPEND));
-    assert_false(direct_suits(O_WRONLY | O_CREAT | O_SYNC));
-    assert_false(direct_suits(O_WRONLY | O_CREAT | O_DSYNC));
-    assert_false(direct_suits(O_WRONLY | O_CREAT | O_DIRECT));
-}
-
-/* Without which a reader would keep pages from before the write, on kernels that do not drop them. */
-static void what_was_read_is_stale_after_the_maker_wrote(void **state)
-{
-    struct entry_answer answer;
-    struct fixture x;
-
-    (void) state;
-    fixture_init(&x);
-    fixture_open(&x, all, 0);
-    assert_int_equal(op_mknod(x.fence, &nobody, x.fence->root, "f", S_IFREG | 0644, &answer), 0);
-    direct_begin(answer.inode);
-    assert_int_equal(write_text(&x, answer.inode, "one", 0), 3);
-    assert_false(direct_take_seen(answer.inode));
-    assert_content(&x, answer.inode, "one");
-    assert_int_equal(write_text(&x, answer.inode, "two", 0), 3);
-    assert_true(direct_take_seen(answer.inode));
-    assert_int_equal(write_text(&x, answer.inode, "six", 0), 3);
-    assert_false(direct_take_seen(answer.inode));
-    assert_content(&x, answer.inode, "six");
-    direct_end(answer.inode);
-    assert_content(&x, answer.inode, "six");
-    assert_false(direct_take_seen(answer.inode));
-    fixture_done(&x);
-}
-
 static void a_passage_appears_for_what_is_visible_in_it(void **state)
 {
     struct fixture x;
@@ -338,8 +299,6 @@ int main(void)
         cmocka_unit_test(rename_flags_mean_what_they_say),
         cmocka_unit_test(a_file_without_a_name_lives_while_it_is_known),
         cmocka_unit_test(a_write_may_meet_the_removal_of_its_file),
-        cmocka_unit_test(only_what_a_descriptor_can_do_without_is_written_past_the_page_cache),
-        cmocka_unit_test(what_was_read_is_stale_after_the_maker_wrote),
         cmocka_unit_test(a_passage_appears_for_what_is_visible_in_it),
     };
 
