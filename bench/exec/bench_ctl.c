@@ -2,7 +2,7 @@
  * What bench_exec.py measures from within one small process, so that no interpreter is in the figures:
  *
  *     bench-ctl make DIR NAME BASE [IMAGE ENGINE]
- *                                       makes the directory of a sandbox over BASE, as home_create() would
+ *                                       makes the directory of a sandbox over BASE, as state_dir_create() would
  *     bench-ctl rounds DIR COUNT        a plain fork and exec of /bin/true, an exec of it in the running sandbox DIR, and the
  *                                       builtin ":" in a session there, in turn; prints the three times of each round in us
  *     bench-ctl first COMMAND...        starts it; prints the time to its first byte of output and to its end, in us

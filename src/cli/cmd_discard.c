@@ -10,7 +10,7 @@
 #include "cli/verb.h"
 #include "cli/workspace_help.h"
 #include "review/approve.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 #include "wire/ctl_client.h"
 
 static const char help[] =
@@ -33,12 +33,12 @@ struct discard_options {
 };
 
 /* An apply that was killed is finished or taken back first: nobody could later. Who holds the lock is told by who removes. */
-static int clean_up(const struct home *home, const char *name, int dir_fd, struct err *err)
+static int clean_up(const struct state_dir *state_dir, const char *name, int dir_fd, struct err *err)
 {
-    autofree char *delta_path = home_path(home, name, "delta");
+    autofree char *delta_path = state_dir_path(state_dir, name, "delta");
     autofd int lock = -1;
 
-    return home_lock(dir_fd, &lock) < 0 ? 0 : approve_tidy(delta_path, err);
+    return sandbox_dir_lock(dir_fd, &lock) < 0 ? 0 : approve_tidy(delta_path, err);
 }
 
 /* Asks its supervisor to end, and waits until it has. One that is not running any more is fine. */
@@ -59,7 +59,7 @@ static int stop(const char *name, int dir_fd, struct err *err)
         r = ctl_client_send(fd, &frame, STOP_WAIT_MS, err);
     if (r < 0 && r != -ENOENT && r != -ECONNREFUSED)
         return err_wrap(err, r, "stopping sandbox '%s'", name);
-    while (home_is_running(dir_fd)) {
+    while (sandbox_dir_is_running(dir_fd)) {
         if (clock_now_ns() > until_ns)
             return err_set(err, ERR_DEADLINE_EXCEEDED, -ETIMEDOUT, "sandbox '%s' was asked to stop, and is still running",
                            name);
@@ -80,30 +80,31 @@ static int refuse(const char *wanted, int r, struct err *err)
 }
 
 /* Its spec is not read: a damaged sandbox can be discarded too. */
-static int discard_one(struct home *home, const char *wanted, bool stops, char ret_name[SANDBOX_NAME_MAX], struct err *err)
+static int discard_one(struct state_dir *state_dir, const char *wanted, bool stops, char ret_name[SANDBOX_NAME_MAX],
+                       struct err *err)
 {
     autofd int dir_fd = -1;
-    int r = home_find(home, wanted, ret_name, &dir_fd, err);
+    int r = state_dir_find(state_dir, wanted, ret_name, &dir_fd, err);
 
     if (r == -ENOENT)
         return refuse(wanted, r, err);
     if (r == -ENOTDIR)
-        return home_remove(home, ret_name, err);
+        return state_dir_remove(state_dir, ret_name, err);
     if (r < 0)
         return r;
-    if (!stops && home_is_running(dir_fd))
+    if (!stops && sandbox_dir_is_running(dir_fd))
         return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
                        "sandbox '%s' is running; 'agentfense discard --stop %s' ends what runs in it, and discards it",
                        ret_name, ret_name);
     if (stops)
         r = stop(ret_name, dir_fd, err);
     if (r == 0)
-        r = clean_up(home, ret_name, dir_fd, err);
-    return r < 0 ? r : home_remove(home, ret_name, err);
+        r = clean_up(state_dir, ret_name, dir_fd, err);
+    return r < 0 ? r : state_dir_remove(state_dir, ret_name, err);
 }
 
 /* All are tried. The first failure is the answer, each is told. */
-static int discard_all(struct home *home, const struct local_call *call)
+static int discard_all(struct state_dir *state_dir, const struct local_call *call)
 {
     const struct discard_options *o = call->own;
     json_t *discarded = json_array();
@@ -112,7 +113,7 @@ static int discard_all(struct home *home, const struct local_call *call)
     for (int i = 0; i < call->word_count; i++) {
         char name[SANDBOX_NAME_MAX];
         struct err err = ERR_NONE;
-        if (discard_one(home, call->words[i], o->stops, name, &err) < 0) {
+        if (discard_one(state_dir, call->words[i], o->stops, name, &err) < 0) {
             int failed = output_error("discard", &err);
             code = code ? code : failed;
             continue;
@@ -130,12 +131,12 @@ static int discard_all(struct home *home, const struct local_call *call)
 
 static int run_discard(const struct local_call *call, struct err *err)
 {
-    autodone(home) struct home home = HOME_NONE;
-    int r = home_open(false, &home, err);
+    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
+    int r = state_dir_open(false, &state_dir, err);
 
     if (r == -ENOENT) /* no directory for sandboxes yet: there are none */
         return refuse(call->words[0], r, err);
-    return r < 0 ? r : discard_all(&home, call);
+    return r < 0 ? r : discard_all(&state_dir, call);
 }
 
 static int take(void *own, int option, struct err *err)

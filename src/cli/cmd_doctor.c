@@ -7,7 +7,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "runtime/doctor.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 #include "wire/driver_trial.h"
 
 static const char help[] =
@@ -84,12 +84,12 @@ static void print_text(const struct doctor *doctor)
 /* Where a trial may be made: beside the sandboxes if there are any yet, for it is their file system that counts. */
 static const char *trial_place(char out[PATH_MAX])
 {
-    autodone(home) struct home home = HOME_NONE;
+    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
     struct err ignored = ERR_NONE;
 
-    if (home_open(false, &home, &ignored) < 0)
+    if (state_dir_open(false, &state_dir, &ignored) < 0)
         return "/tmp";
-    snprintf(out, PATH_MAX, "%s", home.path);
+    snprintf(out, PATH_MAX, "%s", state_dir.path);
     return out;
 }
 

@@ -11,8 +11,8 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "review/edit.h"
-#include "service/home.h"
-#include "service/limit_report.h"
+#include "sandbox/limit_report.h"
+#include "sandbox/state_dir.h"
 
 static const char help[] =
     "usage: agentfense ls [--json] [-q]\n"
@@ -47,7 +47,7 @@ struct row {
 };
 
 struct listing {
-    const struct home *home;
+    const struct state_dir *state_dir;
     bool is_json, only_names;
     struct row *rows; /* owned */
     size_t count, cap;
@@ -56,10 +56,11 @@ struct listing {
 static void count_changes(const struct listing *l, int dir_fd, struct row *row)
 {
     autodone(edit_list) struct edit_list edits = EDIT_LIST_EMPTY;
-    autofree char *delta_path = home_path(l->home, row->name, "delta");
+    autofree char *delta_path = state_dir_path(l->state_dir, row->name, "delta");
     struct err err = ERR_NONE;
 
-    row->has_changes = faccessat(dir_fd, "delta/meta/format", F_OK, AT_SYMLINK_NOFOLLOW) < 0 && !home_has_changes(dir_fd);
+    row->has_changes =
+        faccessat(dir_fd, "delta/meta/format", F_OK, AT_SYMLINK_NOFOLLOW) < 0 && !sandbox_dir_has_changes(dir_fd);
     if (row->has_changes) /* nothing was written in it yet */
         return;
     if (edit_list_load(delta_path, NULL, 0, &edits, &err) == 0) {
@@ -82,7 +83,7 @@ static int on_sandbox(const char *name, int dir_fd, void *cookie)
     *row = (struct row){ .name = xdup(name) };
     if (l->only_names)
         return 0;
-    row->is_running = dir_fd >= 0 && home_is_running(dir_fd);
+    row->is_running = dir_fd >= 0 && sandbox_dir_is_running(dir_fd);
     if (dir_fd < 0 ? err_errno(&err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, &err)) {
         row->broken = xdup(err.text);
         return 0;
@@ -182,12 +183,12 @@ static void print(const struct listing *l)
 static int run_ls(const struct local_call *call, struct err *err)
 {
     const struct ls_options *o = call->own;
-    autodone(home) struct home home = HOME_NONE;
-    struct listing l = { .home = &home, .is_json = call->is_json, .only_names = o->only_names };
-    int r = home_open(false, &home, err);
+    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
+    struct listing l = { .state_dir = &state_dir, .is_json = call->is_json, .only_names = o->only_names };
+    int r = state_dir_open(false, &state_dir, err);
 
     if (r == 0)
-        r = home_each_name(&home, on_sandbox, &l, err);
+        r = state_dir_each_name(&state_dir, on_sandbox, &l, err);
     if (r == -ENOENT) /* nobody has made one yet */
         r = 0;
     if (r == 0)

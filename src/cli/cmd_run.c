@@ -20,8 +20,8 @@
 #include "policy/lint.h"
 #include "review/edit.h"
 #include "runtime/runtime_spec.h"
-#include "service/home.h"
-#include "service/launch.h"
+#include "sandbox/launch.h"
+#include "sandbox/state_dir.h"
 
 /* What a sandbox changed, as 'agentfense diff' will show it. */
 struct tally {
@@ -93,10 +93,10 @@ static void print_summary(const char *name, const struct tally *tally, bool kept
 }
 
 /* A sandbox in which nothing changed is of no more use. */
-static int conclude(struct home *home, const char *name, const struct run_options *o, const struct ctl_finished *result,
-                    int code)
+static int conclude(struct state_dir *state_dir, const char *name, const struct run_options *o,
+                    const struct ctl_finished *result, int code)
 {
-    autofree char *delta = home_path(home, name, "delta");
+    autofree char *delta = state_dir_path(state_dir, name, "delta");
     struct tally tally = { 0 };
     struct err err = ERR_NONE;
     int r = take_tally(delta, &tally, &err);
@@ -110,7 +110,7 @@ static int conclude(struct home *home, const char *name, const struct run_option
         return EXIT_OURS;
     }
     bool keeps = !o->removes && (o->in || tally.has_others || tally.added + tally.modified + tally.deleted > 0);
-    if (!keeps && home_remove(home, name, &err) < 0)
+    if (!keeps && state_dir_remove(state_dir, name, &err) < 0)
         fprintf(stderr, "agentfense: sandbox '%s' is left behind: %s\n", name, err.text);
     if (o->is_json)
         print_json(name, &tally, result, code, keeps);
@@ -194,7 +194,7 @@ static char *resolve_missing(const char *path)
 /* Before the first step of ours that would make something in the directory. */
 static int check_home(const struct run_options *o, struct err *err)
 {
-    autofree char *home = home_find_path(err);
+    autofree char *home = state_dir_find_path(err);
     size_t len = strlen(o->spec->base_path);
 
     if (!home)
@@ -260,16 +260,16 @@ static int prepare(struct run_options *o, struct err *err)
 }
 
 /* The sandbox's directory is there when it returns, and `name` is its name. */
-static int make_sandbox(struct run_options *o, struct home *home, char name[SANDBOX_NAME_MAX], struct err *err)
+static int make_sandbox(struct run_options *o, struct state_dir *state_dir, char name[SANDBOX_NAME_MAX], struct err *err)
 {
     autofd int dir_fd = -1;
     int r;
 
     if (o->in)
-        return home_find(home, o->in, name, &dir_fd, err);
+        return state_dir_find(state_dir, o->in, name, &dir_fd, err);
     o->spec->is_live = true;
     o->spec->created_ns = (uint64_t) clock_wall_ns();
-    r = home_create(home, o->spec, false, &dir_fd, err);
+    r = state_dir_create(state_dir, o->spec, false, &dir_fd, err);
     if (r == 0)
         snprintf(name, SANDBOX_NAME_MAX, "%s", o->spec->name);
     return r;
@@ -348,8 +348,8 @@ static void tell_step(const char *text, void *cookie)
 }
 
 /* A sandbox that never ran is not left behind. */
-static int start_sandbox(struct run_options *o, struct home *home, const char *name, int signal_fd, struct launch *ret,
-                         struct err *err)
+static int start_sandbox(struct run_options *o, struct state_dir *state_dir, const char *name, int signal_fd,
+                         struct launch *ret, struct err *err)
 {
     struct err ignored = ERR_NONE;
     bool may_be_container = o->in || strcmp(o->spec->runtime, "docker") == 0;
@@ -357,10 +357,10 @@ static int start_sandbox(struct run_options *o, struct home *home, const char *n
                                 .cancel_fd = signal_fd,
                                 .on_step = tell_step,
                                 .cookie = o };
-    int r = launch(home, name, LAUNCH_OWNED, &wait, ret, err);
+    int r = launch(state_dir, name, LAUNCH_OWNED, &wait, ret, err);
 
     if (r < 0 && !o->in)
-        home_remove(home, name, &ignored);
+        state_dir_remove(state_dir, name, &ignored);
     return r;
 }
 
@@ -373,7 +373,7 @@ static void show_late(const struct ctl_reply *reply, void *cookie)
 
 static int run_sandbox(struct run_options *o, struct err *err)
 {
-    autodone(home) struct home home = HOME_NONE;
+    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
     autodone(launch) struct launch sandbox = LAUNCH_NONE;
     autofd int signal_fd = -1;
     char name[SANDBOX_NAME_MAX];
@@ -385,12 +385,12 @@ static int run_sandbox(struct run_options *o, struct err *err)
     if (!o->in)
         r = prepare(o, err);
     if (r == 0)
-        r = home_open(true, &home, err);
+        r = state_dir_open(true, &state_dir, err);
     if (r == 0)
-        r = make_sandbox(o, &home, name, err);
+        r = make_sandbox(o, &state_dir, name, err);
     if (r < 0)
         return r;
-    r = start_sandbox(o, &home, name, signal_fd, &sandbox, err);
+    r = start_sandbox(o, &state_dir, name, signal_fd, &sandbox, err);
     if (r == -EINTR)
         return interrupted(signal_fd);
     if (r < 0)
@@ -400,7 +400,7 @@ static int run_sandbox(struct run_options *o, struct err *err)
         snprintf(result.text, sizeof(result.text), "%s", err->text);
     int code = exit_code(o, &result);
     launch_stop(&sandbox, 0, show_late, o);
-    return conclude(&home, name, o, &result, code);
+    return conclude(&state_dir, name, o, &result, code);
 }
 
 static int run(int argc, char **argv)

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/uuid.h"
 #include "cli/verb.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 
 /* Those that take a value in the next word. */
 static bool takes_value(const char *option)
@@ -43,28 +43,28 @@ static const char *next_word(struct words *words)
 }
 
 /* 0, or why not: -ENOENT when there is none. */
-static int find(const struct home *home, const char *word)
+static int find(const struct state_dir *state_dir, const char *word)
 {
     char name[SANDBOX_NAME_MAX];
     struct err ignored = ERR_NONE;
-    int dir_fd = -1, r = home_find(home, word, name, &dir_fd, &ignored);
+    int dir_fd = -1, r = state_dir_find(state_dir, word, name, &dir_fd, &ignored);
 
     cleanup_fd(&dir_fd);
     return r;
 }
 
 /* Some verbs take many names: where one of them is a sandbox of ours, the others were meant to be. */
-static bool is_among_ours(const struct home *home, struct words words)
+static bool is_among_ours(const struct state_dir *state_dir, struct words words)
 {
     for (const char *word; (word = next_word(&words));)
-        if (*word && !strchr(word, '/') && find(home, word) != -ENOENT)
+        if (*word && !strchr(word, '/') && find(state_dir, word) != -ENOENT)
             return true;
     return false;
 }
 
 bool verb_is_of_workspace(int argc, char **argv)
 {
-    autodone(home) struct home home = HOME_NONE;
+    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
     struct words rest = { .argc = argc, .argv = argv, .at = 1 };
     const char *word = next_word(&rest);
     struct words all = rest;
@@ -76,13 +76,13 @@ bool verb_is_of_workspace(int argc, char **argv)
         more++;
     if (all.wants_help || !word || !*word)
         return false;
-    r = home_open(false, &home, &ignored);
+    r = state_dir_open(false, &state_dir, &ignored);
     if (uuid_may_begin(word))
-        return r < 0 || find(&home, word) < 0;
+        return r < 0 || find(&state_dir, word) < 0;
     /* A name. What is wrong with our own state, or with the word, is ours to say. */
     if (strchr(word, '/') || (r < 0 && r != -ENOENT))
         return false;
     if (strcmp(argv[0], "discard") == 0 && more == 0)
         return false; /* of a workspace paths are discarded, and there is none */
-    return r == -ENOENT || (find(&home, word) == -ENOENT && !is_among_ours(&home, rest));
+    return r == -ENOENT || (find(&state_dir, word) == -ENOENT && !is_among_ours(&state_dir, rest));
 }

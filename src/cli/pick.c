@@ -9,12 +9,12 @@
 
 static int find(const char *name, struct pick *pick, struct err *err)
 {
-    int r = home_open(false, &pick->home, err);
+    int r = state_dir_open(false, &pick->state_dir, err);
 
     /* No directory for sandboxes yet: there are none. */
     if (r == -ENOENT && sandbox_name_is_valid(name))
         return err_set(err, ERR_NOT_FOUND, r, "there is no sandbox '%s'; 'agentfense ls' lists them", name);
-    return r < 0 ? r : home_find(&pick->home, name, pick->name, &pick->dir_fd, err);
+    return r < 0 ? r : state_dir_find(&pick->state_dir, name, pick->name, &pick->dir_fd, err);
 }
 
 int pick_open(const char *name, struct pick *ret, struct err *err)
@@ -27,7 +27,7 @@ int pick_open(const char *name, struct pick *ret, struct err *err)
     r = sandbox_spec_load(pick.dir_fd, &pick.spec, err);
     if (r < 0)
         return err_wrap(err, r, "sandbox '%s'", pick.name);
-    pick.delta_path = home_path(&pick.home, pick.name, "delta");
+    pick.delta_path = state_dir_path(&pick.state_dir, pick.name, "delta");
     pick.has_delta = faccessat(pick.dir_fd, "delta/meta/format", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     *ret = pick;
     pick = PICK_NONE;
@@ -36,7 +36,7 @@ int pick_open(const char *name, struct pick *ret, struct err *err)
 
 void pick_done(struct pick *pick)
 {
-    home_done(&pick->home);
+    state_dir_done(&pick->state_dir);
     cleanup_fd(&pick->dir_fd);
     sandbox_spec_free(pick->spec);
     free(pick->delta_path);
@@ -45,7 +45,7 @@ void pick_done(struct pick *pick)
 
 int pick_lock(const struct pick *pick, int *ret_lock_fd, struct err *err)
 {
-    int r = home_lock(pick->dir_fd, ret_lock_fd);
+    int r = sandbox_dir_lock(pick->dir_fd, ret_lock_fd);
 
     if (r == -EBUSY)
         return err_set(err, ERR_FAILED_PRECONDITION, r,
@@ -59,7 +59,7 @@ void pick_settle(const struct pick *pick)
     autofd int lock = -1;
 
     /* Who has the sandbox has this to do as well. */
-    if (pick->has_delta && home_lock(pick->dir_fd, &lock) == 0)
+    if (pick->has_delta && sandbox_dir_lock(pick->dir_fd, &lock) == 0)
         approve_recover(pick->delta_path, false, NULL);
 }
 

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 
 #include "review/edit.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 
 struct pick {
-    struct home home;
+    struct state_dir state_dir;
     char name[SANDBOX_NAME_MAX];
     int dir_fd;                /* owned */
     struct sandbox_spec *spec; /* owned */
@@ -17,7 +17,7 @@ struct pick {
     bool has_delta;            /* one that never started has none */
 };
 
-#define PICK_NONE ((struct pick){ .home = HOME_NONE, .dir_fd = -1 })
+#define PICK_NONE ((struct pick){ .state_dir = STATE_DIR_NONE, .dir_fd = -1 })
 
 int pick_open(const char *name, struct pick *ret, struct err *err);
 void pick_done(struct pick *pick);

@@ -13,7 +13,7 @@
 #include "cli/cpus_text.h"
 #include "cli/env_text.h"
 #include "runtime/runtime_spec.h"
-#include "service/engine_path.h"
+#include "sandbox/engine_path.h"
 
 const char run_options_help[] =
     "usage: agentfense run [options] [DIR] -- COMMAND [ARGUMENT...]\n\n"

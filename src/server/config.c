@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "sandbox/engine_path.h"
+#include "sandbox/state_dir.h"
 #include "server/config_file.h"
 #include "server/setting.h"
-#include "service/engine_path.h"
-#include "service/home.h"
 #include "wire/sandbox_spec.h"
 
 /* A file that is being read. */
@@ -35,7 +35,7 @@ void config_done(struct config *config)
 
 static int set_places(struct config *config, struct err *err)
 {
-    autofree char *home = home_find_path(err);
+    autofree char *home = state_dir_find_path(err);
 
     if (!home)
         return -EINVAL;

@@ -68,12 +68,12 @@ static int greet(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
 {
     enum ctl_state state = CTL_STATE_RUNNING;
     autofd int fd = -1;
-    int r = home_is_running(dir_fd) ? ctl_client_connect(dir_fd, &fd, err) : refuse_gone(err);
+    int r = sandbox_dir_is_running(dir_fd) ? ctl_client_connect(dir_fd, &fd, err) : refuse_gone(err);
 
     if (r == 0)
         r = greeting_await(fd, timeout_ms, &state, err);
     if (r < 0)
-        return home_is_running(dir_fd) ? -EBUSY : -ENOTCONN;
+        return sandbox_dir_is_running(dir_fd) ? -EBUSY : -ENOTCONN;
     if (state != CTL_STATE_RUNNING)
         return refuse_gone(err);
     *ret_fd = steal_fd(&fd);
@@ -86,12 +86,12 @@ static int take(struct service *service, struct ward *ward, const struct adoptio
     struct proc nobody = PROC_NONE;
     autofd int dir_fd = -1;
     autofd int fd = -1;
-    int r = home_find(&service->home, ward->id, name, &dir_fd, err);
+    int r = state_dir_find(&service->state_dir, ward->id, name, &dir_fd, err);
 
     if (r == 0)
         r = greet(dir_fd, timeout_ms, &fd, err);
     if (r == -ENOTCONN)
-        home_unmount_leftover(dir_fd);
+        sandbox_dir_unmount_leftover(dir_fd);
     if (r < 0)
         return r;
     ward_set_running(ward, &nobody, steal_fd(&dir_fd), as->owner, as->codebase_id, as->syncs);
@@ -223,7 +223,7 @@ static bool is_plain(const struct round *round, const struct sandbox_row *row)
     autoptr(ward) running = ward_find_running(&round->service->wards, row->id);
 
     if (row->status == SANDBOX_STATUS_ERROR)
-        return !home_lives(&round->service->home, row->id);
+        return !state_dir_is_running(&round->service->state_dir, row->id);
     return running && row->status == SANDBOX_STATUS_RUNNING;
 }
 

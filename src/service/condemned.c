@@ -26,8 +26,8 @@ int condemned_add(struct service *service, const char *codebase_id, struct err *
     int r;
 
     name_of(codebase_id, name);
-    r = file_replace(service->home.fd, name, "", 0, 0600);
-    return r < 0 ? err_errno(err, r, "writing '%s/%s'", service->home.path, name) : 0;
+    r = file_replace(service->state_dir.fd, name, "", 0, 0600);
+    return r < 0 ? err_errno(err, r, "writing '%s/%s'", service->state_dir.path, name) : 0;
 }
 
 bool condemned_has(const struct service *service, const char *codebase_id)
@@ -36,7 +36,7 @@ bool condemned_has(const struct service *service, const char *codebase_id)
     struct stat st;
 
     name_of(codebase_id, name);
-    return fstatat(service->home.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return fstatat(service->state_dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 void condemned_remove(struct service *service, const char *codebase_id)
@@ -44,15 +44,15 @@ void condemned_remove(struct service *service, const char *codebase_id)
     char name[NAME_BYTES];
 
     name_of(codebase_id, name);
-    unlinkat(service->home.fd, name, 0);
+    unlinkat(service->state_dir.fd, name, 0);
 }
 
 void condemned_forget_all(struct service *service)
 {
-    autodirectory dir = directory_open(service->home.fd);
+    autodirectory dir = directory_open(service->state_dir.fd);
 
     for (const struct dirent *d; (d = directory_next(dir));) {
         if (strncmp(d->d_name, PREFIX, strlen(PREFIX)) == 0)
-            unlinkat(service->home.fd, d->d_name, 0);
+            unlinkat(service->state_dir.fd, d->d_name, 0);
     }
 }

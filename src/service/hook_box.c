@@ -14,9 +14,9 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/copy_delta.h"
+#include "sandbox/launch.h"
 #include "service/exec.h"
 #include "service/greeting.h"
-#include "service/launch.h"
 #include "service/profiles.h"
 #include "wire/ctl_client.h"
 
@@ -81,12 +81,12 @@ int hook_box_make(struct service *service, const struct workspace_row *row, int 
     id_new(HOOK_BOX_PREFIX, name);
     r = make_spec(service, row, workspace_dir_fd, name, &spec, err);
     if (r == 0)
-        r = home_create(&service->home, spec, false, &ret->dir_fd, err);
+        r = state_dir_create(&service->state_dir, spec, false, &ret->dir_fd, err);
     if (r < 0)
         return r;
     ret->service = service;
     memcpy(ret->name, name, sizeof(name));
-    ret->staged_path = home_path(&service->home, name, STAGED);
+    ret->staged_path = state_dir_path(&service->state_dir, name, STAGED);
     fault("hook_box_made");
     return 0;
 }
@@ -97,7 +97,7 @@ void hook_box_done(struct hook_box *box)
 
     cleanup_fd(&box->dir_fd);
     free(box->staged_path);
-    if (*box->name && home_remove(&box->service->home, box->name, &err) < 0)
+    if (*box->name && state_dir_remove(&box->service->state_dir, box->name, &err) < 0)
         log_warn("what hooks ran in stays until the next start", LOG_STR("name", box->name), LOG_STR("error", err.text));
     *box = HOOK_BOX_NONE;
 }
@@ -111,9 +111,9 @@ static int sweep_one(const char *name, int dir_fd, void *cookie)
 
     if (!id_is_valid(HOOK_BOX_PREFIX, name))
         return 0;
-    for (int i = 0; i < SWEEP_TRIES && home_is_running(dir_fd); i++)
+    for (int i = 0; i < SWEEP_TRIES && sandbox_dir_is_running(dir_fd); i++)
         usleep(SWEEP_WAIT_US);
-    r = home_remove(&service->home, name, &err);
+    r = state_dir_remove(&service->state_dir, name, &err);
     if (r < 0 && r != -ENOENT)
         log_warn("what hooks ran in could not be removed", LOG_STR("name", name), LOG_STR("error", err.text));
     return 0;
@@ -123,7 +123,7 @@ void hook_boxes_sweep(struct service *service)
 {
     struct err err = ERR_NONE;
 
-    if (home_each(&service->home, sweep_one, service, &err) < 0)
+    if (state_dir_each(&service->state_dir, sweep_one, service, &err) < 0)
         log_warn("what hooks ran in is not looked for", LOG_STR("error", err.text));
 }
 
@@ -260,7 +260,7 @@ static int run(struct hook_box *box, const struct hook_call *call, struct tail *
     int r = lay_out(box, err);
 
     if (r == 0)
-        r = launch(&box->service->home, box->name, LAUNCH_OWNED, &wait, &launched, err);
+        r = launch(&box->service->state_dir, box->name, LAUNCH_OWNED, &wait, &launched, err);
     if (r == 0)
         r = run_command(box, call, tail, &result, err);
     launch_stop(&launched, 0, NULL, NULL);

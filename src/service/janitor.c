@@ -42,7 +42,7 @@ static bool has_changes(struct service *service, const char *id)
     struct err ignored = ERR_NONE;
     autofd int dir_fd = -1;
 
-    return home_find(&service->home, id, name, &dir_fd, &ignored) < 0 || home_has_changes(dir_fd);
+    return state_dir_find(&service->state_dir, id, name, &dir_fd, &ignored) < 0 || sandbox_dir_has_changes(dir_fd);
 }
 
 static void retire(struct service *service, struct sandbox_row *row, int64_t now)

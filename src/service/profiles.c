@@ -112,16 +112,16 @@ static int read_json(const struct service *service, const char *file, json_t **r
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     json_error_t wrong;
-    int r = file_read(service->home.fd, file, FILE_BYTES_MAX, &text);
+    int r = file_read(service->state_dir.fd, file, FILE_BYTES_MAX, &text);
 
     *ret = NULL;
     if (r == -ENOENT)
         return 0;
     if (r < 0)
-        return err_errno(err, r, "reading '%s/%s'", service->home.path, file);
+        return err_errno(err, r, "reading '%s/%s'", service->state_dir.path, file);
     *ret = json_loadb(text.data ? text.data : "", text.len, JSON_REJECT_DUPLICATES, &wrong);
     if (!*ret)
-        return err_set(err, ERR_DATA_LOSS, -EBADMSG, "'%s/%s' is malformed at line %d: %s", service->home.path, file,
+        return err_set(err, ERR_DATA_LOSS, -EBADMSG, "'%s/%s' is malformed at line %d: %s", service->state_dir.path, file,
                        wrong.line, wrong.text);
     return 0;
 }
@@ -130,11 +130,11 @@ static int read_json(const struct service *service, const char *file, json_t **r
 static int write_json(const struct service *service, const char *file, json_t *value, struct err *err)
 {
     char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
-    int r = text ? file_replace(service->home.fd, file, text, strlen(text), 0600) : -ENOMEM;
+    int r = text ? file_replace(service->state_dir.fd, file, text, strlen(text), 0600) : -ENOMEM;
 
     free(text);
     json_decref(value);
-    return r < 0 ? err_errno(err, r, "writing '%s/%s'", service->home.path, file) : 0;
+    return r < 0 ? err_errno(err, r, "writing '%s/%s'", service->state_dir.path, file) : 0;
 }
 
 /* With the lock held. */
@@ -159,7 +159,7 @@ static int load_profiles(const struct service *service, struct profile_list *ret
     json_decref(array);
     if (r < 0) {
         profile_list_done(&list);
-        return err_wrap(err, r, "'%s/%s'", service->home.path, PROFILES_FILE);
+        return err_wrap(err, r, "'%s/%s'", service->state_dir.path, PROFILES_FILE);
     }
     *ret = list;
     return 0;
@@ -358,7 +358,7 @@ int execution_config_get(struct service *service, struct execution_config *ret, 
         (json_unpack(file, "{s:o, s:o, s:s}", "defaultResourceLimits", &defaults, "maxResourceLimits", &most,
                      "defaultIsolationProfile", &profile) < 0 ||
          limits_of_json(defaults, &config.defaults) < 0 || limits_of_json(most, &config.maxima) < 0))
-        r = err_set(err, ERR_DATA_LOSS, -EBADMSG, "'%s/%s' is malformed", service->home.path, EXECUTION_FILE);
+        r = err_set(err, ERR_DATA_LOSS, -EBADMSG, "'%s/%s' is malformed", service->state_dir.path, EXECUTION_FILE);
     if (r == 0) {
         config.default_profile = xdup(profile);
         *ret = config;

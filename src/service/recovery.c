@@ -55,14 +55,14 @@ static bool was_used(struct service *service, const char *name)
     struct err ignored = ERR_NONE;
     autofd int dir_fd = -1;
 
-    return home_find(&service->home, name, found, &dir_fd, &ignored) == 0 &&
-           (home_is_running(dir_fd) || home_has_changes(dir_fd));
+    return state_dir_find(&service->state_dir, name, found, &dir_fd, &ignored) == 0 &&
+           (sandbox_dir_is_running(dir_fd) || sandbox_dir_has_changes(dir_fd));
 }
 
 static int sweep_sandboxes(struct service *service, struct err *err)
 {
     struct names names = { 0 };
-    int r = home_each(&service->home, collect_directory, &names, err);
+    int r = state_dir_each(&service->state_dir, collect_directory, &names, err);
 
     for (size_t i = 0; r >= 0 && i < names.count; i++) {
         struct sandbox_row row = { 0 };
@@ -74,7 +74,7 @@ static int sweep_sandboxes(struct service *service, struct err *err)
             err->code = ERR_OK;
             if (was_used(service, names.items[i]))
                 log_warn("a sandbox is not in the database; it is left alone", LOG_STR("sandbox_id", names.items[i]));
-            else if (home_remove(&service->home, names.items[i], err) < 0)
+            else if (state_dir_remove(&service->state_dir, names.items[i], err) < 0)
                 log_warn("a sandbox that nobody knows could not be removed", LOG_STR("name", names.items[i]),
                          LOG_STR("error", err->text));
         }

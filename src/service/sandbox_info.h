@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "policy/rule.h"
-#include "service/limit_report.h"
+#include "sandbox/limit_report.h"
 
 /* What it is at, numbered as the API numbers it. */
 enum sandbox_phase {

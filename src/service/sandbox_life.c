@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "sandbox/launch.h"
 #include "service/events.h"
 #include "service/janitor.h"
-#include "service/launch.h"
 #include "service/life.h"
 #include "service/row_info.h"
 #include "service/sandboxes.h"
@@ -68,7 +68,7 @@ static int open_dir(struct service *service, const char *id, int *ret_fd, struct
 {
     char name[SANDBOX_NAME_MAX];
 
-    return home_find(&service->home, id, name, ret_fd, err);
+    return state_dir_find(&service->state_dir, id, name, ret_fd, err);
 }
 
 /* The engine is the host's: where it is now, not where it was when the sandbox was made. */
@@ -115,7 +115,7 @@ static int boot(struct service *service, struct ward *ward, struct sandbox_row *
     if (r == 0)
         r = settle(service, row->codebase_id, err);
     if (r == 0)
-        r = launch(&service->home, row->id, LAUNCH_DETACHED, &wait, &launched, err);
+        r = launch(&service->state_dir, row->id, LAUNCH_DETACHED, &wait, &launched, err);
     ward_set_step(ward, NULL);
     if (r < 0)
         return r;
@@ -241,7 +241,7 @@ void life_end(struct service *service, struct ward *ward)
         ask_to_stop(fd, GRACE_MS);
     }
     ward_end_running(ward);
-    home_unmount_ended(&service->home, ward->id);
+    state_dir_unmount_ended(&service->state_dir, ward->id);
     err = ERR_NONE;
     if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0) {
         log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id),
@@ -283,7 +283,7 @@ int life_destroy(struct service *service, struct ward *ward, struct sandbox_row 
     if (r < 0)
         return r;
     life_end(service, ward);
-    r = home_remove(&service->home, row->id, err);
+    r = state_dir_remove(&service->state_dir, row->id, err);
     if (r < 0 && r != -ENOENT)
         return err_wrap(err, r, "failed to destroy sandbox");
     r = sandbox_row_delete(service->store, row->id, err);

@@ -61,7 +61,7 @@ static void check_files(struct service *service, const struct sandbox_row *row, 
     struct err err = ERR_NONE, ignored = ERR_NONE;
     bool is_at_rest = row->status == SANDBOX_STATUS_PENDING || row->status == SANDBOX_STATUS_STOPPED;
 
-    if (!is_at_rest || strcmp(row->host_id, service->host_id) != 0 || home_check(&service->home, row->id, &err) == 0)
+    if (!is_at_rest || strcmp(row->host_id, service->host_id) != 0 || state_dir_check(&service->state_dir, row->id, &err) == 0)
         return;
     /* Or it was removed since the row was read. */
     if (sandbox_row_get(service->store, row->id, &now, &ignored) == 0 && now.status == row->status)
@@ -101,7 +101,7 @@ int sandboxes_get(struct service *service, const struct caller *caller, const ch
     if (r == 0)
         r = make_info(service, &row, ret, err);
     if (r == 0 && row.status == SANDBOX_STATUS_RUNNING && strcmp(row.host_id, service->host_id) == 0)
-        limit_report_find(&service->home, row.id, &(*ret)->held);
+        limit_report_find(&service->state_dir, row.id, &(*ret)->held);
     return r;
 }
 

@@ -228,7 +228,7 @@ static int keep(struct service *service, struct draft *draft, struct err *err)
 {
     struct err ignored = ERR_NONE;
     autofd int dir_fd = -1;
-    int r = home_create(&service->home, draft->spec, true, &dir_fd, err);
+    int r = state_dir_create(&service->state_dir, draft->spec, true, &dir_fd, err);
 
     if (r < 0)
         return r;
@@ -236,7 +236,7 @@ static int keep(struct service *service, struct draft *draft, struct err *err)
     if (r == -EINPROGRESS)
         return r; /* nobody knows whether the row is there: the next start finds out */
     if (r < 0)
-        home_remove(&service->home, draft->row.id, &ignored);
+        state_dir_remove(&service->state_dir, draft->row.id, &ignored);
     if (r == -EDQUOT)
         return err_because(err, r, "TOO_MANY_SANDBOXES");
     return r == -ENOENT ? refuse_codebase(err) : r;

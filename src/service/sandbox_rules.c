@@ -127,7 +127,7 @@ static int keep_in_spec(struct service *service, const char *id, const struct ru
     autodone(buf) struct buf bytes = BUF_EMPTY;
     char name[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
-    int r = home_find(&service->home, id, name, &dir_fd, err);
+    int r = state_dir_find(&service->state_dir, id, name, &dir_fd, err);
 
     if (r == 0)
         r = sandbox_spec_load(dir_fd, &spec, err);

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "service/engine_path.h"
+#include "sandbox/engine_path.h"
 #include "service/events.h"
 #include "service/hook_box.h"
 #include "service/janitor.h"
@@ -64,7 +64,7 @@ static int find_host_id(struct service *service, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     char id[ID_TEXT_MAX];
-    int r = file_read(service->home.fd, HOST_ID_FILE, ID_TEXT_MAX, &text);
+    int r = file_read(service->state_dir.fd, HOST_ID_FILE, ID_TEXT_MAX, &text);
 
     if (r == 0 && id_is_valid(HOST_ID_PREFIX, text.data)) {
         service->host_id = xdup(text.data);
@@ -72,13 +72,14 @@ static int find_host_id(struct service *service, struct err *err)
     }
     if (r == 0)
         return err_set(err, ERR_FAILED_PRECONDITION, -EBADMSG,
-                       "'%s/%s' is no id of a host; remove it only if no database is shared", service->home.path, HOST_ID_FILE);
+                       "'%s/%s' is no id of a host; remove it only if no database is shared", service->state_dir.path,
+                       HOST_ID_FILE);
     if (r != -ENOENT)
-        return err_errno(err, r, "reading '%s/%s'", service->home.path, HOST_ID_FILE);
+        return err_errno(err, r, "reading '%s/%s'", service->state_dir.path, HOST_ID_FILE);
     id_new(HOST_ID_PREFIX, id);
-    r = file_replace(service->home.fd, HOST_ID_FILE, id, strlen(id), 0600);
+    r = file_replace(service->state_dir.fd, HOST_ID_FILE, id, strlen(id), 0600);
     if (r < 0)
-        return err_errno(err, r, "writing '%s/%s'", service->home.path, HOST_ID_FILE);
+        return err_errno(err, r, "writing '%s/%s'", service->state_dir.path, HOST_ID_FILE);
     service->host_id = xdup(id);
     return 0;
 }
@@ -86,12 +87,13 @@ static int find_host_id(struct service *service, struct err *err)
 /* Two servers would take each other's sandboxes for what a dead one left. */
 static int take_lock(struct service *service, struct err *err)
 {
-    service->lock_fd = openat(service->home.fd, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    service->lock_fd = openat(service->state_dir.fd, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (service->lock_fd < 0)
-        return err_errno(err, -errno, "opening '%s/%s'", service->home.path, LOCK_FILE);
+        return err_errno(err, -errno, "opening '%s/%s'", service->state_dir.path, LOCK_FILE);
     if (flock(service->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
-    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "another server serves the sandboxes in '%s'", service->home.path);
+    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "another server serves the sandboxes in '%s'",
+                   service->state_dir.path);
 }
 
 static int open_all(struct service *service, struct err *err)
@@ -102,7 +104,7 @@ static int open_all(struct service *service, struct err *err)
         .keep_versions = options->versions_kept,
         .keep_ns = options->versions_age_ns,
     };
-    int r = home_open_at(options->mount_path, &service->home, err);
+    int r = state_dir_open_at(options->mount_path, &service->state_dir, err);
 
     if (r == 0)
         r = take_lock(service, err);
@@ -130,7 +132,7 @@ int service_new(const struct service_options *options, struct service **ret, str
     autoptr(service) service = xnew(struct service);
     int r;
 
-    service->home = HOME_NONE;
+    service->state_dir = STATE_DIR_NONE;
     service->lock_fd = -1;
     wards_init(&service->wards);
     pthread_mutex_init(&service->workspace_drivers.lock, NULL);
@@ -192,7 +194,7 @@ void service_free(struct service *service)
     pthread_mutex_destroy(&service->workspace_drivers.lock);
     codebases_close(service->codebases);
     store_close(service->store);
-    home_done(&service->home);
+    state_dir_done(&service->state_dir);
     cleanup_fd(&service->lock_fd);
     free(service->host_id);
     free_options(&service->options);

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "codebase/codebase.h"
+#include "sandbox/state_dir.h"
 #include "service/caller.h"
-#include "service/home.h"
 #include "service/hook.h"
 #include "service/service.h"
 #include "service/ward.h"
@@ -26,7 +26,7 @@ struct service {
     struct service_options options; /* its strings owned */
     struct store *store;
     struct codebases *codebases;
-    struct home home;
+    struct state_dir state_dir;
     int lock_fd; /* owned: one server for one directory of sandboxes */
     char *host_id;
     struct wards wards;

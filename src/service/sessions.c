@@ -256,7 +256,7 @@ static int reconcile_one(struct service *service, const struct session_row *row,
         return r == -ENOENT ? 0 : r;
     /* One in ERROR may have a supervisor that only does not answer, and its shells with it. */
     if (sandbox.status == SANDBOX_STATUS_ERROR)
-        r = !home_lives(&service->home, row->sandbox_id);
+        r = !state_dir_is_running(&service->state_dir, row->sandbox_id);
     else
         r = alive & SANDBOX_STATUS_BIT((unsigned) sandbox.status) ? has_ended(service, row, err) : 1;
     if (r > 0)

@@ -18,12 +18,12 @@
 
 static int open_kept(struct service *service)
 {
-    return path_open_beneath(service->home.fd, DIRECTORY, O_RDONLY | O_DIRECTORY, 0);
+    return path_open_beneath(service->state_dir.fd, DIRECTORY, O_RDONLY | O_DIRECTORY, 0);
 }
 
 int workspace_contributions_open(struct service *service, int *ret_fd, struct err *err)
 {
-    int r = path_mkdirs_beneath(service->home.fd, DIRECTORY, 0700);
+    int r = path_mkdirs_beneath(service->state_dir.fd, DIRECTORY, 0700);
 
     if (r == 0)
         r = open_kept(service);

@@ -20,7 +20,7 @@ void workspace_driver_try(struct service *service, const char *name, struct driv
 
     pthread_mutex_lock(&drivers->lock);
     if (!drivers->tried_ns || now - drivers->tried_ns > FRESH_NS) {
-        driver_trial_run(service->home.path, drivers->trials);
+        driver_trial_run(service->state_dir.path, drivers->trials);
         drivers->tried_ns = now;
     }
     *ret = drivers->trials[driver_trial_index(name)];
@@ -75,14 +75,14 @@ int workspace_driver_prefer(struct service *service, const char *name, struct er
 
     if (!find(name) && strcmp(name, "auto") != 0)
         return err_refuse(err, -EINVAL, name, "is no driver that this server has");
-    r = file_replace(service->home.fd, PREFERENCE, name, strlen(name), 0600);
+    r = file_replace(service->state_dir.fd, PREFERENCE, name, strlen(name), 0600);
     return r < 0 ? err_errno(err, r, "keeping the preferred driver") : 0;
 }
 
 void workspace_driver_preferred(struct service *service, char ret[WORKSPACE_DRIVER_MAX])
 {
     autodone(buf) struct buf text = BUF_EMPTY;
-    int r = file_read(service->home.fd, PREFERENCE, WORKSPACE_DRIVER_MAX - 1, &text);
+    int r = file_read(service->state_dir.fd, PREFERENCE, WORKSPACE_DRIVER_MAX - 1, &text);
     bool is_one = r == 0 && text.data && (find(text.data) || strcmp(text.data, "auto") == 0);
 
     memcpy(ret, WORKSPACE_DRIVER, sizeof(WORKSPACE_DRIVER));

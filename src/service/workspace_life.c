@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "fence/delta.h"
+#include "sandbox/host_mount.h"
+#include "sandbox/launch.h"
 #include "service/adoption.h"
-#include "service/host_mount.h"
-#include "service/launch.h"
 #include "service/life.h"
 #include "service/watch.h"
 #include "service/workspace_review_int.h"
@@ -27,7 +27,7 @@ static int show_on_host(struct service *service, const struct ward *ward, const 
 
     if (!workspace_wants_host_mount(row))
         return 0;
-    r = home_find(&service->home, ward->id, name, &dir_fd, err);
+    r = state_dir_find(&service->state_dir, ward->id, name, &dir_fd, err);
     if (r < 0 || host_mount_is_shown(dir_fd))
         return r;
     /* It writes its state file after it has told that it runs, and before it answers. */
@@ -42,10 +42,10 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
     struct launch_wait wait = { .within_ms = LAUNCH_MS, .cancel_fd = cancel_fd, .base_fd = base_fd };
     char name[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
-    int r = home_find(&service->home, ward->id, name, &dir_fd, err);
+    int r = state_dir_find(&service->state_dir, ward->id, name, &dir_fd, err);
 
     if (r == 0)
-        r = launch(&service->home, ward->id, LAUNCH_DETACHED, &wait, &launched, err);
+        r = launch(&service->state_dir, ward->id, LAUNCH_DETACHED, &wait, &launched, err);
     if (r < 0)
         return r;
     /* A supervisor that was killed can hold its lock until just before the new one takes it. Its mount was then taken for one in use. */
@@ -266,7 +266,7 @@ void workspace_ended(struct service *service, struct ward *ward, const char *rea
 
     if (!workspace_id_of_name(ward->id, id))
         return;
-    home_unmount_ended(&service->home, ward->id);
+    state_dir_unmount_ended(&service->state_dir, ward->id);
     r = workspace_row_get(service->store, id, &row, &err);
     if (r == 0)
         r = workspace_step(service, &row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, reason, &err);
@@ -293,7 +293,7 @@ static void undo_creation(struct service *service, struct ward *ward, struct wor
     struct err err = ERR_NONE;
 
     workspace_end_stray(service, ward, row);
-    home_remove(&service->home, ward->id, &err);
+    state_dir_remove(&service->state_dir, ward->id, &err);
     err = ERR_NONE;
     if (workspace_row_move(service->store, &move, &err) < 0)
         log_warn("a half-made sandbox could not be taken back", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
@@ -343,7 +343,7 @@ static int end_if_stray(const char *name, int dir_fd, void *cookie)
     autodone(workspace_row) struct workspace_row row = { 0 };
     char id[UUID_TEXT_MAX];
 
-    if (!workspace_id_of_name(name, id) || !home_is_running(dir_fd) ||
+    if (!workspace_id_of_name(name, id) || !sandbox_dir_is_running(dir_fd) ||
         workspace_row_get(service->store, id, &row, &(struct err){ 0 }) < 0 || row.status == WORKSPACE_STATUS_ACTIVE)
         return 0;
     struct ward *ward = ward_get(&service->wards, name);
@@ -362,7 +362,7 @@ int workspaces_recover(struct service *service, struct err *err)
     for (size_t i = 0; r == 0 && i < rows.count; i++)
         recover_one(service, &rows.rows[i]);
     if (r == 0)
-        r = home_each(&service->home, end_if_stray, service, err);
+        r = state_dir_each(&service->state_dir, end_if_stray, service, err);
     if (r == 0)
         workspaces_recover_reviews(service);
     if (r == 0)

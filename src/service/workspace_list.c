@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "fence/copy_delta.h"
+#include "sandbox/host_mount.h"
 #include "service/events.h"
-#include "service/host_mount.h"
 #include "service/workspace_int.h"
 #include "wire/ctl_client.h"
 
@@ -56,7 +56,7 @@ char *workspaces_host_path(const struct service *service, const struct workspace
     if (strcmp(row->driver, "copy") == 0)
         return workspaces_path(service, row->id, COPY_DELTA_WORKSPACE);
     workspace_name(row->id, name);
-    if (!workspace_wants_host_mount(row) || home_find(&service->home, name, found, &dir_fd, &(struct err){ 0 }) < 0 ||
+    if (!workspace_wants_host_mount(row) || state_dir_find(&service->state_dir, name, found, &dir_fd, &(struct err){ 0 }) < 0 ||
         !host_mount_is_shown(dir_fd))
         return NULL;
     return workspaces_path(service, row->id, HOST_MOUNT_DIR);
@@ -104,7 +104,7 @@ int workspaces_check_files(struct service *service, const struct workspace_row *
     if (row->status != WORKSPACE_STATUS_STOPPED || strcmp(row->host_id, service->host_id) != 0)
         return 0;
     workspace_name(row->id, name);
-    r = home_check(&service->home, name, err);
+    r = state_dir_check(&service->state_dir, name, err);
     /* Or it was removed since the row was read. */
     if (r < 0 && (workspace_row_get(service->store, row->id, &now, &ignored) < 0 || now.status != row->status))
         r = 0;
@@ -158,7 +158,7 @@ void workspaces_limits(struct service *service, const struct workspace_row *row,
     char name[WORKSPACE_NAME_MAX];
 
     workspace_name(row->id, name);
-    limit_report_find(&service->home, name, ret);
+    limit_report_find(&service->state_dir, name, ret);
 }
 
 /* ---- how large ---- */
@@ -186,7 +186,7 @@ int workspaces_measure(struct service *service, struct workspace_row *row, struc
     int r;
 
     workspace_name(row->id, name);
-    r = home_find(&service->home, name, found, &dir_fd, err);
+    r = state_dir_find(&service->state_dir, name, found, &dir_fd, err);
     if (r == 0)
         r = file_walk(dir_fd, "delta/data", add_size, &size, err);
     if (r == -ENOENT)
@@ -272,7 +272,7 @@ char *workspaces_path(const struct service *service, const char *id, const char 
     char name[WORKSPACE_NAME_MAX];
 
     workspace_name(id, name);
-    return home_path(&service->home, name, file);
+    return state_dir_path(&service->state_dir, name, file);
 }
 
 int workspaces_count(struct service *service, const struct caller *caller, struct workspace_count ret[WORKSPACE_STATUS_COUNT],

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/mem.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 #include "service/service_int.h"
 #include "service/workspace_reach.h"
 #include "service/workspace_run_int.h"
@@ -57,7 +57,7 @@ int workspace_log_open(struct service *service, const struct caller *caller, con
 int workspace_log_refresh(struct workspace_log *log)
 {
     struct process_record record;
-    bool lives = home_is_running(log->sandbox_fd);
+    bool lives = sandbox_dir_is_running(log->sandbox_fd);
     int r = process_record_load(log->dir_fd, log->process.record.name, &record);
 
     if (r < 0)

@@ -189,7 +189,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
         .scope_path = request->scope_path,
         .reserved = request->reserved_paths,
         .no_lock = request->no_lock,
-        .state_path = service->home.path,
+        .state_path = service->state_dir.path,
     };
     char id[UUID_TEXT_MAX], head[GIT_HEAD_MAX];
     const char *driver = NULL;
@@ -289,7 +289,7 @@ static int build(struct service *service, struct ward *ward, struct workspace_ro
     int r = make_spec(service, row, &spec, err);
 
     if (r == 0)
-        r = home_create(&service->home, spec, true, &dir_fd, err);
+        r = state_dir_create(&service->state_dir, spec, true, &dir_fd, err);
     fault("workspace_dir_made");
     if (r == 0)
         r = workspace_boot(service, ward, row, scope_fd, cancel_fd, err);
@@ -317,7 +317,8 @@ static void take_back(struct service *service, struct ward *ward, struct workspa
     workspace_row_move(service->store, &move, &ignored);
     ignored = ERR_NONE;
     /* A supervisor that has not quite ended yet may hold it. */
-    if (fault_is("workspace-held") || (home_remove(&service->home, name, &ignored) < 0 && ignored.code != ERR_NOT_FOUND))
+    if (fault_is("workspace-held") ||
+        (state_dir_remove(&service->state_dir, name, &ignored) < 0 && ignored.code != ERR_NOT_FOUND))
         janitor_doubt(service);
 }
 

@@ -80,7 +80,7 @@ void workspaces_check_path(struct service *service, const struct caller *caller,
         refuse(ret, "the path is no directory");
     else if (*root && !ret->is_within)
         refuse(ret, "the path is not within the project root");
-    else if (path_is_beneath(shown, service->home.path) || path_is_beneath(service->home.path, shown))
+    else if (path_is_beneath(shown, service->state_dir.path) || path_is_beneath(service->state_dir.path, shown))
         refuse(ret, "the path holds the server's own state, or is within it");
     ret->is_valid = !*ret->error;
 }

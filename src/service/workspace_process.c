@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 #include "service/service_int.h"
 #include "service/workspace_reach.h"
 #include "service/workspace_run_int.h"
@@ -168,7 +168,7 @@ static int list_in(int sandbox_fd, struct process_info_list *ret, struct err *er
 {
     autodone(process_record_list) struct process_record_list records = { 0 };
     autofd int dir_fd = process_dir_open(sandbox_fd, false);
-    bool lives = home_is_running(sandbox_fd);
+    bool lives = sandbox_dir_is_running(sandbox_fd);
     int r = dir_fd == -ENOENT ? 0 : dir_fd < 0 ? dir_fd : process_record_list_load(dir_fd, &records);
 
     if (r < 0)

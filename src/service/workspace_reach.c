@@ -42,7 +42,7 @@ int workspace_reach_dir(struct service *service, const struct caller *caller, co
 
     if (r < 0)
         return r;
-    fd = openat(service->home.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(service->state_dir.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening the directory of sandbox %s", id);
     *ret_fd = fd;

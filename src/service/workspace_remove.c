@@ -48,7 +48,7 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
 int workspace_purge(struct service *service, struct ward *ward, const char *id, struct err *err)
 {
     struct err left = ERR_NONE;
-    int r = home_remove(&service->home, ward->id, &left);
+    int r = state_dir_remove(&service->state_dir, ward->id, &left);
 
     if (r < 0 && left.code == ERR_NOT_FOUND)
         return 0;
@@ -105,12 +105,12 @@ static int sweep_one(const char *name, int dir_fd, void *cookie)
     int r = workspace_row_get(service->store, id, &row, &err);
     bool is_trash = r == 0 && row.status == WORKSPACE_STATUS_DELETED && service->options.workspace_trash_ns > 0;
     bool is_over = r == 0 ? row.status == WORKSPACE_STATUS_DELETED || row.status == WORKSPACE_STATUS_ERROR
-                          : r == -ENOENT && !home_has_changes(dir_fd);
+                          : r == -ENOENT && !sandbox_dir_has_changes(dir_fd);
     /* The janitor knows when. */
-    if (!is_over || is_trash || home_is_running(dir_fd))
+    if (!is_over || is_trash || sandbox_dir_is_running(dir_fd))
         return 0;
     err = ERR_NONE;
-    if (home_remove(&service->home, name, &err) < 0) {
+    if (state_dir_remove(&service->state_dir, name, &err) < 0) {
         log_warn("files of a deleted sandbox could not be removed", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
         if (err_is_passing(&err) || err.code == ERR_FAILED_PRECONDITION)
             janitor_doubt(service);
@@ -122,6 +122,6 @@ void workspaces_sweep(struct service *service)
 {
     struct err err = ERR_NONE;
 
-    if (home_each(&service->home, sweep_one, service, &err) < 0)
+    if (state_dir_each(&service->state_dir, sweep_one, service, &err) < 0)
         log_warn("files of deleted sandboxes are not looked for", LOG_STR("error", err.text));
 }

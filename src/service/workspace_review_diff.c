@@ -79,7 +79,7 @@ int workspaces_diff(struct service *service, const struct caller *caller, const 
 static int note_locked(struct service *service, const char *name, const struct seen *shown, struct err *err)
 {
     autodone(seen) struct seen seen = { 0 };
-    autofd int dir_fd = openat(service->home.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    autofd int dir_fd = openat(service->state_dir.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     size_t known;
     int r;
 

@@ -430,6 +430,6 @@ void workspaces_recover_reviews(struct service *service)
 {
     struct err err = ERR_NONE;
 
-    if (home_each(&service->home, recover_one, service, &err) < 0)
+    if (state_dir_each(&service->state_dir, recover_one, service, &err) < 0)
         log_warn("approvals that were cut short are not looked at", LOG_STR("error", err.text));
 }

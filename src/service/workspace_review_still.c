@@ -68,7 +68,7 @@ int still_begin(struct service *service, const struct caller *caller, const char
         return r;
     ret->delta_path = workspaces_path(service, id, "delta");
     ret->prefix = workspace_prefix(&ret->row);
-    ret->dir_fd = openat(service->home.sandboxes_fd, ret->ward->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    ret->dir_fd = openat(service->state_dir.sandboxes_fd, ret->ward->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (ret->dir_fd < 0 && errno != ENOENT)
         return err_errno(err, -errno, "opening the changes of sandbox %s", id);
     if (ret->dir_fd < 0)

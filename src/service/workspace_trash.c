@@ -1,7 +1,7 @@
 /*
  * Workspaces that come back, and what keeps them from growing for ever. One that was deleted keeps its directory for a while, and nothing but its row says that it is deleted: so
  * deleting and restoring are each one write to the database, and a kill leaves the one or the other. Removing the directory is a
- * rename first (home_remove()), so what has the workspace's name is whole.
+ * rename first (state_dir_remove()), so what has the workspace's name is whole.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ int64_t workspaces_trash_until(const struct service *service, const struct works
 
     workspace_name(row->id, name);
     if (row->status != WORKSPACE_STATUS_DELETED || service->options.workspace_trash_ns <= 0 ||
-        faccessat(service->home.sandboxes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        faccessat(service->state_dir.sandboxes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     return row->deleted_ns + service->options.workspace_trash_ns;
 }
@@ -144,7 +144,7 @@ static int purge(struct emptying *e, const char *id, struct err *err)
 
     if (r < 0)
         return r;
-    r = row.status == WORKSPACE_STATUS_DELETED ? home_remove(&e->service->home, ward->id, err) : -ESTALE;
+    r = row.status == WORKSPACE_STATUS_DELETED ? state_dir_remove(&e->service->state_dir, ward->id, err) : -ESTALE;
     workspace_release(ward);
     fault("workspace_purged");
     return r;
@@ -186,5 +186,5 @@ int workspaces_empty_trash(struct service *service, const struct caller *caller,
     struct emptying e = { service, caller, wish, ret, clock_wall_ns() };
 
     *ret = (struct workspace_trash){ 0 };
-    return home_each(&service->home, look_at, &e, err);
+    return state_dir_each(&service->state_dir, look_at, &e, err);
 }

@@ -1,7 +1,7 @@
 /*
  * Workspaces: sandboxes over a live directory, whose changes are reviewed. The use cases of their life; reviewing is in others.
  *
- * A workspace is a row (store/workspace_row.h), and a sandbox's directory in the home, named workspace_name(). While it is active, its
+ * A workspace is a row (store/workspace_row.h), and a sandbox's directory in the state directory, named workspace_name(). While it is active, its
  * supervisor runs, and there is a ward of that name: commands.h and sessions.h take the name for a sandbox's id. What the row says is
  * durable before anybody is told; what a killed server left half done is finished or taken back at the next start.
  */
@@ -14,9 +14,9 @@
 
 #include "base/err.h"
 #include "policy/rule.h"
+#include "sandbox/limit_report.h"
 #include "service/behavior.h"
 #include "service/caller.h"
-#include "service/limit_report.h"
 #include "service/workspace_driver.h"
 #include "store/workspace_row.h"
 

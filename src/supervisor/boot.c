@@ -28,7 +28,7 @@
 #include "supervisor/state_file.h"
 #include "supervisor/sync.h"
 
-/* Less than whoever starts us waits (service/launch.h), and enough where hundreds are started at once. */
+/* Less than whoever starts us waits (sandbox/launch.h), and enough where hundreds are started at once. */
 #define HELLO_MS 50000
 #define LIMIT_MS 200
 

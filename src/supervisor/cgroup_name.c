@@ -9,28 +9,28 @@
 
 /* Of the directory itself too: containers that share a cgroup tree have the same paths for different homes. Nobody gains by a collision: both
  * homes are root's or the same user's. */
-static uint32_t mark_of(const char *home_path)
+static uint32_t mark_of(const char *state_dir_path)
 {
-    uint64_t hash = hash_text(home_path);
+    uint64_t hash = hash_text(state_dir_path);
     struct stat st;
 
-    if (stat(home_path, &st) == 0) {
+    if (stat(state_dir_path, &st) == 0) {
         hash = hash_add(hash, &st.st_dev, sizeof(st.st_dev));
         hash = hash_add(hash, &st.st_ino, sizeof(st.st_ino));
     }
     return (uint32_t) (hash ^ hash >> 32);
 }
 
-void cgroup_name_make(const char *home_path, const char *sandbox, char out[CGROUP_NAME_MAX])
+void cgroup_name_make(const char *state_dir_path, const char *sandbox, char out[CGROUP_NAME_MAX])
 {
-    snprintf(out, CGROUP_NAME_MAX, "%08x-%s", mark_of(home_path), sandbox);
+    snprintf(out, CGROUP_NAME_MAX, "%08x-%s", mark_of(state_dir_path), sandbox);
 }
 
-const char *cgroup_name_sandbox(const char *home_path, const char *name)
+const char *cgroup_name_sandbox(const char *state_dir_path, const char *name)
 {
     char mark[CGROUP_NAME_MAX];
 
-    cgroup_name_make(home_path, "", mark);
+    cgroup_name_make(state_dir_path, "", mark);
     if (strncmp(name, mark, CGROUP_NAME_MARK) != 0 || !sandbox_name_is_valid(name + CGROUP_NAME_MARK))
         return NULL;
     return name + CGROUP_NAME_MARK;

@@ -12,8 +12,8 @@
 #define CGROUP_NAME_MARK 9 /* characters */
 #define CGROUP_NAME_MAX (CGROUP_NAME_MARK + SANDBOX_NAME_MAX)
 
-/* `home_path` is the directory in which the sandboxes' directories are. */
-void cgroup_name_make(const char *home_path, const char *sandbox, char out[CGROUP_NAME_MAX]);
+/* `state_dir_path` is the directory in which the sandboxes' directories are. */
+void cgroup_name_make(const char *state_dir_path, const char *sandbox, char out[CGROUP_NAME_MAX]);
 
 /* The sandbox's name in it when it is one of this home's, NULL otherwise. */
-const char *cgroup_name_sandbox(const char *home_path, const char *name);
+const char *cgroup_name_sandbox(const char *state_dir_path, const char *name);

@@ -26,7 +26,7 @@ static int replace(int dir_fd, const char *text, size_t len)
     return r;
 }
 
-/* Without `reason` it is enforced. service/limit_report.h reads it. */
+/* Without `reason` it is enforced. sandbox/limit_report.h reads it. */
 static void add_limit(struct buf *text, const char *name, uint64_t value, bool is_asked, const char *reason)
 {
     if (value)

@@ -9,7 +9,7 @@
  *     <dir>/ctl      the supervisor's socket: see ctl_proto.h
  *     <dir>/state    what the supervisor last said of itself, as lines "key value"
  *     <dir>/mnt      where the fence is mounted: in the supervisor's own mount namespace, when that is not root's; or on the host, for
- *                    a container, or at a client's wish (service/host_mount.h). Root has it only while something is mounted there
+ *                    a container, or at a client's wish (sandbox/host_mount.h). Root has it only while something is mounted there
  *     <dir>/container  of a container: what is bound into it
  *     <dir>/log      what the supervisor logged
  *

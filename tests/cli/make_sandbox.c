@@ -4,11 +4,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 
 int main(int argc, char **argv)
 {
-    autodone(home) struct home home = HOME_NONE;
+    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
     autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
     autofd int fd = -1;
     struct err err = ERR_NONE;
@@ -20,11 +20,11 @@ int main(int argc, char **argv)
     spec->runtime = xdup("mock");
     spec->hostname = xdup("");
     spec->created_ns = (uint64_t) clock_wall_ns();
-    if (home_open(true, &home, &err) < 0 || home_create(&home, spec, true, &fd, &err) < 0) {
+    if (state_dir_open(true, &state_dir, &err) < 0 || state_dir_create(&state_dir, spec, true, &fd, &err) < 0) {
         fprintf(stderr, "make-sandbox: %s\n", err.text);
         return 1;
     }
-    autofree char *path = home_path(&home, spec->name, "");
+    autofree char *path = state_dir_path(&state_dir, spec->name, "");
     puts(path);
     return 0;
 }

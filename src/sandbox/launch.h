@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/proc.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 #include "wire/ctl_proto.h"
 
 enum launch_kind {
@@ -38,8 +38,8 @@ struct launch_wait {
 };
 
 /* The sandbox runs when it returns 0. Otherwise the error is the supervisor's own, and nothing is left running. */
-int launch(const struct home *home, const char *name, enum launch_kind kind, const struct launch_wait *wait, struct launch *ret,
-           struct err *err);
+int launch(const struct state_dir *state_dir, const char *name, enum launch_kind kind, const struct launch_wait *wait,
+           struct launch *ret, struct err *err);
 
 /* What still comes while it stops: events of the last moments, states. */
 typedef void (*launch_reply_fn)(const struct ctl_reply *reply, void *cookie);

@@ -1,4 +1,4 @@
-#include "service/limit_report.h"
+#include "sandbox/limit_report.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 
 #define STATE_BYTES_MAX 65536
 
@@ -37,7 +37,7 @@ void limit_report_read(int sandbox_dir_fd, struct limit_report *ret)
     autofd int fd = path_open_beneath(sandbox_dir_fd, "state", O_RDONLY | O_NONBLOCK, 0);
 
     ret->count = 0;
-    if (fd < 0 || !home_is_running(sandbox_dir_fd) || fd_read_all(fd, STATE_BYTES_MAX, &text) < 0)
+    if (fd < 0 || !sandbox_dir_is_running(sandbox_dir_fd) || fd_read_all(fd, STATE_BYTES_MAX, &text) < 0)
         return;
     buf_add_char(&text, '\0');
     for (const char *line = text.data; *line && ret->count < LIMIT_REPORT_MAX; line += *line == '\n') {
@@ -48,13 +48,13 @@ void limit_report_read(int sandbox_dir_fd, struct limit_report *ret)
     }
 }
 
-void limit_report_find(const struct home *home, const char *name, struct limit_report *ret)
+void limit_report_find(const struct state_dir *state_dir, const char *name, struct limit_report *ret)
 {
     char found[SANDBOX_NAME_MAX];
     struct err ignored = ERR_NONE;
     autofd int dir_fd = -1;
 
     ret->count = 0;
-    if (home_find(home, name, found, &dir_fd, &ignored) == 0)
+    if (state_dir_find(state_dir, name, found, &dir_fd, &ignored) == 0)
         limit_report_read(dir_fd, ret);
 }

@@ -1,4 +1,4 @@
-/* Making a sandbox in a home: its name, and how it comes to be there whole. */
+/* Making a sandbox: its name, and how its directory comes to be there whole. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "service/home_int.h"
+#include "sandbox/state_dir_int.h"
 
 #define NAME_TRIES 16
 #define SUFFIX_LETTERS 4
@@ -56,51 +56,51 @@ static char *make_name(const char *base_path)
 }
 
 /* What a crash left under a temporary name. One that is still being made, or removed, is locked, except in its first moments. */
-static void sweep_one(struct home *home, const char *temp)
+static void sweep_one(struct state_dir *state_dir, const char *temp)
 {
-    autofd int fd = path_open_beneath(home->sandboxes_fd, temp, O_PATH | O_DIRECTORY, 0), lock = -1;
+    autofd int fd = path_open_beneath(state_dir->sandboxes_fd, temp, O_PATH | O_DIRECTORY, 0), lock = -1;
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0 || clock_wall_ns() / CLOCK_NS_PER_SEC - st.st_mtime < SWEEP_AFTER_SEC)
         return;
-    if (home_lock(fd, &lock) == 0)
-        file_remove_tree(home->sandboxes_fd, temp);
+    if (sandbox_dir_lock(fd, &lock) == 0)
+        file_remove_tree(state_dir->sandboxes_fd, temp);
 }
 
-static void sweep(struct home *home)
+static void sweep(struct state_dir *state_dir)
 {
-    autodirectory dir = directory_open(home->sandboxes_fd);
+    autodirectory dir = directory_open(state_dir->sandboxes_fd);
 
     for (const struct dirent *d; (d = directory_next(dir));) {
         if (id_is_valid(FILE_TEMP_PREFIX, d->d_name))
-            sweep_one(home, d->d_name);
+            sweep_one(state_dir, d->d_name);
     }
 }
 
-static int make_temp(struct home *home, char temp[ID_TEXT_MAX], int *ret_dir_fd, int *ret_lock_fd)
+static int make_temp(struct state_dir *state_dir, char temp[ID_TEXT_MAX], int *ret_dir_fd, int *ret_lock_fd)
 {
     int r;
 
     id_new(FILE_TEMP_PREFIX, temp);
-    if (mkdirat(home->sandboxes_fd, temp, 0700) < 0)
+    if (mkdirat(state_dir->sandboxes_fd, temp, 0700) < 0)
         return -errno;
-    r = path_open_beneath(home->sandboxes_fd, temp, O_RDONLY | O_DIRECTORY, 0);
+    r = path_open_beneath(state_dir->sandboxes_fd, temp, O_RDONLY | O_DIRECTORY, 0);
     if (r < 0)
         return r;
     *ret_dir_fd = r;
-    return home_lock(*ret_dir_fd, ret_lock_fd);
+    return sandbox_dir_lock(*ret_dir_fd, ret_lock_fd);
 }
 
 /* A sandbox that is there is never empty, so a plain rename() does not replace one. */
-static int take_name(struct home *home, const char *temp, int dir_fd, const struct sandbox_spec *spec, bool lasts,
+static int take_name(struct state_dir *state_dir, const char *temp, int dir_fd, const struct sandbox_spec *spec, bool lasts,
                      struct err *err)
 {
     int r = sandbox_spec_store(dir_fd, spec, lasts, err);
 
     if (r < 0)
         return r;
-    if (renameat(home->sandboxes_fd, temp, home->sandboxes_fd, spec->name) == 0)
-        r = lasts ? file_fsync_dir(home->sandboxes_fd) : 0;
+    if (renameat(state_dir->sandboxes_fd, temp, state_dir->sandboxes_fd, spec->name) == 0)
+        r = lasts ? file_fsync_dir(state_dir->sandboxes_fd) : 0;
     else
         r = errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
     if (r == -EEXIST)
@@ -108,7 +108,7 @@ static int take_name(struct home *home, const char *temp, int dir_fd, const stru
     return r < 0 ? err_errno(err, r, "naming sandbox '%s'", spec->name) : 0;
 }
 
-static int take_new_name(struct home *home, const char *temp, int dir_fd, struct sandbox_spec *spec, bool lasts,
+static int take_new_name(struct state_dir *state_dir, const char *temp, int dir_fd, struct sandbox_spec *spec, bool lasts,
                          struct err *err)
 {
     int r = -EEXIST;
@@ -116,7 +116,7 @@ static int take_new_name(struct home *home, const char *temp, int dir_fd, struct
     for (int i = 0; i < NAME_TRIES && r == -EEXIST; i++) {
         free(spec->name);
         spec->name = make_name(spec->base_path ? spec->base_path : "");
-        r = take_name(home, temp, dir_fd, spec, lasts, err);
+        r = take_name(state_dir, temp, dir_fd, spec, lasts, err);
     }
     if (r < 0) {
         free(spec->name);
@@ -125,24 +125,24 @@ static int take_new_name(struct home *home, const char *temp, int dir_fd, struct
     return r;
 }
 
-int home_create(struct home *home, struct sandbox_spec *spec, bool lasts, int *ret_dir_fd, struct err *err)
+int state_dir_create(struct state_dir *state_dir, struct sandbox_spec *spec, bool lasts, int *ret_dir_fd, struct err *err)
 {
     char temp[ID_TEXT_MAX];
     autofd int dir_fd = -1, lock = -1;
     int r;
 
     if (spec->name && !sandbox_name_is_valid(spec->name))
-        return home_refuse_name(spec->name, err);
-    sweep(home);
-    r = make_temp(home, temp, &dir_fd, &lock);
+        return state_dir_refuse_name(spec->name, err);
+    sweep(state_dir);
+    r = make_temp(state_dir, temp, &dir_fd, &lock);
     if (r < 0)
-        err_errno(err, r, "making a sandbox in '%s/sandboxes'", home->path);
+        err_errno(err, r, "making a sandbox in '%s/sandboxes'", state_dir->path);
     else if (spec->name)
-        r = take_name(home, temp, dir_fd, spec, lasts, err);
+        r = take_name(state_dir, temp, dir_fd, spec, lasts, err);
     else
-        r = take_new_name(home, temp, dir_fd, spec, lasts, err);
+        r = take_new_name(state_dir, temp, dir_fd, spec, lasts, err);
     if (r < 0) {
-        file_remove_tree(home->sandboxes_fd, temp);
+        file_remove_tree(state_dir->sandboxes_fd, temp);
         return r;
     }
     *ret_dir_fd = steal_fd(&dir_fd);

@@ -1,25 +1,22 @@
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/directory.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "service/home_int.h"
-#include "service/host_mount.h"
+#include "sandbox/host_mount.h"
+#include "sandbox/state_dir_int.h"
 
-#define LOCK_TRIES 10 /* 2 ms apart */
 #define NAMES_TOLD 8
 
 /* ---- where it is ---- */
@@ -35,7 +32,7 @@ static char *take_absolute(const char *variable, const char *value, const char *
     return NULL;
 }
 
-char *home_find_path(struct err *err)
+char *state_dir_find_path(struct err *err)
 {
     const char *state = getenv("AGENTFENSE_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME"), *user = getenv("HOME");
 
@@ -84,26 +81,26 @@ static int check_private(int fd, const char *path, struct err *err)
     return 0;
 }
 
-static int open_root(struct home *home, bool create, struct err *err)
+static int open_root(struct state_dir *state_dir, bool create, struct err *err)
 {
-    int r = create ? make_with_parents(home->path) : 0;
+    int r = create ? make_with_parents(state_dir->path) : 0;
 
     if (r < 0)
-        return err_errno(err, r, "making state directory '%s'", home->path);
-    home->fd = open(home->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (home->fd < 0)
-        return err_errno(err, -errno, "opening state directory '%s'", home->path);
-    return check_private(home->fd, home->path, err);
+        return err_errno(err, r, "making state directory '%s'", state_dir->path);
+    state_dir->fd = open(state_dir->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (state_dir->fd < 0)
+        return err_errno(err, -errno, "opening state directory '%s'", state_dir->path);
+    return check_private(state_dir->fd, state_dir->path, err);
 }
 
-static int open_part(struct home *home, const char *name, bool create, int *ret_fd, struct err *err)
+static int open_part(struct state_dir *state_dir, const char *name, bool create, int *ret_fd, struct err *err)
 {
-    autofree char *path = xprintf("%s/%s", home->path, name);
-    int r = create ? path_mkdirs_beneath(home->fd, name, 0700) : 0, fd;
+    autofree char *path = xprintf("%s/%s", state_dir->path, name);
+    int r = create ? path_mkdirs_beneath(state_dir->fd, name, 0700) : 0, fd;
 
     if (r < 0)
         return err_errno(err, r, "making '%s'", path);
-    fd = path_open_beneath(home->fd, name, O_RDONLY | O_DIRECTORY, 0);
+    fd = path_open_beneath(state_dir->fd, name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return err_errno(err, fd, "opening '%s'", path);
     *ret_fd = fd;
@@ -111,105 +108,65 @@ static int open_part(struct home *home, const char *name, bool create, int *ret_
 }
 
 /* Takes the path. */
-static int open_home(char *path, bool create, struct home *ret, struct err *err)
+static int open_state_dir(char *path, bool create, struct state_dir *ret, struct err *err)
 {
-    autodone(home) struct home home = HOME_NONE;
+    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
     int r;
 
-    home.path = path;
-    r = open_root(&home, create, err);
+    state_dir.path = path;
+    r = open_root(&state_dir, create, err);
     if (r == 0)
-        r = open_part(&home, "sandboxes", create, &home.sandboxes_fd, err);
+        r = open_part(&state_dir, "sandboxes", create, &state_dir.sandboxes_fd, err);
     if (r == 0)
-        r = open_part(&home, "uids", create, &home.locks_fd, err);
+        r = open_part(&state_dir, "uids", create, &state_dir.locks_fd, err);
     /* Only who starts a sandbox needs it, and makes it: sandboxes can be listed and reviewed without. */
-    if (r == -ENOENT && !create && home.sandboxes_fd >= 0)
+    if (r == -ENOENT && !create && state_dir.sandboxes_fd >= 0)
         r = 0;
     if (r < 0)
         return r;
-    *ret = home;
-    home = HOME_NONE;
+    *ret = state_dir;
+    state_dir = STATE_DIR_NONE;
     return 0;
 }
 
-int home_open(bool create, struct home *ret, struct err *err)
+int state_dir_open(bool create, struct state_dir *ret, struct err *err)
 {
-    char *path = home_find_path(err);
+    char *path = state_dir_find_path(err);
 
-    return path ? open_home(path, create, ret, err) : -EINVAL;
+    return path ? open_state_dir(path, create, ret, err) : -EINVAL;
 }
 
-int home_open_at(const char *path, struct home *ret, struct err *err)
+int state_dir_open_at(const char *path, struct state_dir *ret, struct err *err)
 {
-    return open_home(xdup(path), true, ret, err);
+    return open_state_dir(xdup(path), true, ret, err);
 }
 
-void home_done(struct home *home)
+void state_dir_done(struct state_dir *state_dir)
 {
-    free(home->path);
-    cleanup_fd(&home->fd);
-    cleanup_fd(&home->sandboxes_fd);
-    cleanup_fd(&home->locks_fd);
-    *home = HOME_NONE;
+    free(state_dir->path);
+    cleanup_fd(&state_dir->fd);
+    cleanup_fd(&state_dir->sandboxes_fd);
+    cleanup_fd(&state_dir->locks_fd);
+    *state_dir = STATE_DIR_NONE;
 }
 
-char *home_path(const struct home *home, const char *name, const char *file)
+char *state_dir_path(const struct state_dir *state_dir, const char *name, const char *file)
 {
-    return xprintf("%s/sandboxes/%s/%s", home->path, name, file);
+    return xprintf("%s/sandboxes/%s/%s", state_dir->path, name, file);
 }
 
-/* ---- who lives ---- */
-
-int home_lock(int sandbox_dir_fd, int *ret_fd)
-{
-    autofd int fd = path_open_beneath(sandbox_dir_fd, "lock", O_RDWR | O_CREAT | O_NONBLOCK, 0600);
-
-    if (fd < 0)
-        return fd;
-    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
-        if (errno != EWOULDBLOCK || i == LOCK_TRIES)
-            return errno == EWOULDBLOCK ? -EBUSY : -errno;
-        nanosleep(&(struct timespec){ .tv_nsec = 2 * CLOCK_NS_PER_MS }, NULL);
-    }
-    *ret_fd = steal_fd(&fd);
-    return 0;
-}
-
-static bool is_locked(int dirfd, const char *relpath)
-{
-    autofd int fd = path_open_beneath(dirfd, relpath, O_RDONLY | O_NONBLOCK, 0);
-
-    /* What cannot be looked at counts as alive: the other mistake would remove a sandbox under its supervisor. */
-    if (fd < 0)
-        return fd != -ENOENT;
-    return flock(fd, LOCK_SH | LOCK_NB) < 0;
-}
-
-/* Directories that were made for a rule are in there as well: they keep a sandbox longer than it would have to be. */
-bool home_has_changes(int sandbox_dir_fd)
-{
-    autodirectory dir = directory_take(path_open_beneath(sandbox_dir_fd, "delta/data", O_RDONLY | O_DIRECTORY, 0));
-
-    return dir ? directory_next(dir) != NULL : errno != ENOENT;
-}
-
-bool home_is_running(int sandbox_dir_fd)
-{
-    return is_locked(sandbox_dir_fd, "lock");
-}
-
-bool home_lives(const struct home *home, const char *name)
+bool state_dir_is_running(const struct state_dir *state_dir, const char *name)
 {
     char found[SANDBOX_NAME_MAX];
     struct err ignored = ERR_NONE;
     autofd int dir_fd = -1;
 
-    return home_find(home, name, found, &dir_fd, &ignored) == 0 && home_is_running(dir_fd);
+    return state_dir_find(state_dir, name, found, &dir_fd, &ignored) == 0 && sandbox_dir_is_running(dir_fd);
 }
 
 /* ---- finding and removing ---- */
 
-int home_refuse_name(const char *name, struct err *err)
+int state_dir_refuse_name(const char *name, struct err *err)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
@@ -219,9 +176,9 @@ int home_refuse_name(const char *name, struct err *err)
 }
 
 /* A link is no directory either, whichever of both the kernel calls it. */
-static int open_sandbox(const struct home *home, const char *name)
+static int open_sandbox(const struct state_dir *state_dir, const char *name)
 {
-    int fd = path_open_beneath(home->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    int fd = path_open_beneath(state_dir->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
 
     return fd == -ELOOP ? -ENOTDIR : fd;
 }
@@ -237,11 +194,11 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int list(const struct home *home, struct dirent ***ret_names, struct err *err)
+static int list(const struct state_dir *state_dir, struct dirent ***ret_names, struct err *err)
 {
-    int count = scandirat(home->sandboxes_fd, ".", ret_names, is_sandbox, by_name);
+    int count = scandirat(state_dir->sandboxes_fd, ".", ret_names, is_sandbox, by_name);
 
-    return count < 0 ? err_errno(err, -errno, "reading '%s/sandboxes'", home->path) : count;
+    return count < 0 ? err_errno(err, -errno, "reading '%s/sandboxes'", state_dir->path) : count;
 }
 
 static void names_free(struct dirent **names, int count)
@@ -251,13 +208,13 @@ static void names_free(struct dirent **names, int count)
     free(names);
 }
 
-static int each(const struct home *home, bool wants_all, home_fn fn, void *cookie, struct err *err)
+static int each(const struct state_dir *state_dir, bool wants_all, state_dir_fn fn, void *cookie, struct err *err)
 {
     struct dirent **names = NULL;
-    int count = list(home, &names, err), r = count < 0 ? count : 0;
+    int count = list(state_dir, &names, err), r = count < 0 ? count : 0;
 
     for (int i = 0; i < count && r == 0; i++) {
-        autofd int fd = open_sandbox(home, names[i]->d_name);
+        autofd int fd = open_sandbox(state_dir, names[i]->d_name);
         if (fd >= 0 || (wants_all && fd != -ENOENT)) /* otherwise it went meanwhile, or is none */
             r = fn(names[i]->d_name, fd, cookie);
     }
@@ -265,20 +222,20 @@ static int each(const struct home *home, bool wants_all, home_fn fn, void *cooki
     return r;
 }
 
-int home_each(const struct home *home, home_fn fn, void *cookie, struct err *err)
+int state_dir_each(const struct state_dir *state_dir, state_dir_fn fn, void *cookie, struct err *err)
 {
-    return each(home, false, fn, cookie, err);
+    return each(state_dir, false, fn, cookie, err);
 }
 
-int home_each_name(const struct home *home, home_fn fn, void *cookie, struct err *err)
+int state_dir_each_name(const struct state_dir *state_dir, state_dir_fn fn, void *cookie, struct err *err)
 {
-    return each(home, true, fn, cookie, err);
+    return each(state_dir, true, fn, cookie, err);
 }
 
-int home_check(const struct home *home, const char *name, struct err *err)
+int state_dir_check(const struct state_dir *state_dir, const char *name, struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
-    autofd int dir_fd = open_sandbox(home, name);
+    autofd int dir_fd = open_sandbox(state_dir, name);
 
     return dir_fd < 0 ? err_errno(err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, err);
 }
@@ -302,7 +259,7 @@ static const char *match_prefix(struct dirent **names, int count, const char *pr
     return *ret_matches == 1 ? found : NULL;
 }
 
-static int find_name(const struct home *home, const char *name, char ret_name[SANDBOX_NAME_MAX], struct err *err)
+static int find_name(const struct state_dir *state_dir, const char *name, char ret_name[SANDBOX_NAME_MAX], struct err *err)
 {
     autodone(buf) struct buf all = BUF_EMPTY;
     struct dirent **names = NULL;
@@ -310,11 +267,11 @@ static int find_name(const struct home *home, const char *name, char ret_name[SA
     const char *found;
     int matches, count, r = 0;
 
-    if (fstatat(home->sandboxes_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (fstatat(state_dir->sandboxes_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         memcpy(ret_name, name, strlen(name) + 1);
         return 0;
     }
-    count = list(home, &names, err);
+    count = list(state_dir, &names, err);
     if (count < 0)
         return count;
     found = match_prefix(names, count, name, &matches, &all);
@@ -328,17 +285,18 @@ static int find_name(const struct home *home, const char *name, char ret_name[SA
     return r;
 }
 
-int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_NAME_MAX], int *ret_dir_fd, struct err *err)
+int state_dir_find(const struct state_dir *state_dir, const char *name, char ret_name[SANDBOX_NAME_MAX], int *ret_dir_fd,
+                   struct err *err)
 {
     char found[SANDBOX_NAME_MAX];
     int r, fd;
 
     if (!sandbox_name_is_valid(name))
-        return home_refuse_name(name, err);
-    r = find_name(home, name, found, err);
+        return state_dir_refuse_name(name, err);
+    r = find_name(state_dir, name, found, err);
     if (r < 0)
         return r;
-    fd = open_sandbox(home, found);
+    fd = open_sandbox(state_dir, found);
     memcpy(ret_name, found, sizeof(found));
     if (fd < 0)
         return err_errno(err, fd, "opening sandbox '%s'", found);
@@ -346,24 +304,16 @@ int home_find(const struct home *home, const char *name, char ret_name[SANDBOX_N
     return 0;
 }
 
-void home_unmount_leftover(int sandbox_dir_fd)
+void state_dir_unmount_ended(const struct state_dir *state_dir, const char *name)
 {
-    autofd int lock = -1;
-
-    if (home_lock(sandbox_dir_fd, &lock) == 0)
-        host_mount_hide(sandbox_dir_fd);
-}
-
-void home_unmount_ended(const struct home *home, const char *name)
-{
-    autofd int dir_fd = path_open_beneath(home->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    autofd int dir_fd = path_open_beneath(state_dir->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
 
     if (dir_fd >= 0)
-        home_unmount_leftover(dir_fd);
+        sandbox_dir_unmount_leftover(dir_fd);
 }
 
 /* Under a temporary name from the first step: what has a sandbox's name is whole. */
-static int remove_locked(struct home *home, const char *name, int dir_fd)
+static int remove_locked(struct state_dir *state_dir, const char *name, int dir_fd)
 {
     char temp[ID_TEXT_MAX];
     int r;
@@ -375,31 +325,31 @@ static int remove_locked(struct home *home, const char *name, int dir_fd)
     if (unlinkat(dir_fd, HOST_MOUNT_DIR, AT_REMOVEDIR) < 0 && errno != ENOENT)
         return -errno;
     id_new(FILE_TEMP_PREFIX, temp);
-    if (renameat(home->sandboxes_fd, name, home->sandboxes_fd, temp) < 0)
+    if (renameat(state_dir->sandboxes_fd, name, state_dir->sandboxes_fd, temp) < 0)
         return -errno;
-    r = file_remove_tree(home->sandboxes_fd, temp);
-    return r == 0 ? file_fsync_dir(home->sandboxes_fd) : r;
+    r = file_remove_tree(state_dir->sandboxes_fd, temp);
+    return r == 0 ? file_fsync_dir(state_dir->sandboxes_fd) : r;
 }
 
-int home_remove(struct home *home, const char *name, struct err *err)
+int state_dir_remove(struct state_dir *state_dir, const char *name, struct err *err)
 {
     autofd int dir_fd = -1, lock = -1;
     int r;
 
     if (!sandbox_name_is_valid(name))
-        return home_refuse_name(name, err);
-    dir_fd = open_sandbox(home, name);
-    if (dir_fd == -ENOTDIR && unlinkat(home->sandboxes_fd, name, 0) == 0)
+        return state_dir_refuse_name(name, err);
+    dir_fd = open_sandbox(state_dir, name);
+    if (dir_fd == -ENOTDIR && unlinkat(state_dir->sandboxes_fd, name, 0) == 0)
         return 0;
     if (dir_fd < 0)
         return dir_fd == -ENOENT
                    ? err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' lists them", name)
                    : err_errno(err, dir_fd, "opening sandbox '%s'", name);
-    r = home_lock(dir_fd, &lock);
-    if (r == 0 && is_locked(dir_fd, "delta/meta/lock"))
+    r = sandbox_dir_lock(dir_fd, &lock);
+    if (r == 0 && sandbox_dir_delta_is_locked(dir_fd))
         r = -EBUSY;
     if (r == 0)
-        r = remove_locked(home, name, dir_fd);
+        r = remove_locked(state_dir, name, dir_fd);
     if (r == -EBUSY)
         return err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox '%s' is running; stop it first", name);
     return r < 0 ? err_errno(err, r, "removing sandbox '%s'", name) : 0;

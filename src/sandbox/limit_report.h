@@ -11,7 +11,7 @@
 
 #define LIMIT_REPORT_MAX 16
 
-struct home;
+struct state_dir;
 
 struct limit_in_force {
     char name[16];
@@ -28,4 +28,4 @@ struct limit_report {
 /* None of one that does not run, or whose supervisor is of a release that did not tell. */
 void limit_report_read(int sandbox_dir_fd, struct limit_report *ret);
 /* The same by name. */
-void limit_report_find(const struct home *home, const char *name, struct limit_report *ret);
+void limit_report_find(const struct state_dir *state_dir, const char *name, struct limit_report *ret);

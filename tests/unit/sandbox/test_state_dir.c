@@ -1,4 +1,4 @@
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@
 struct fixture {
     char dir[64];
     char *state; /* owned: the state directory, not made yet */
-    struct home home;
+    struct state_dir state_dir;
 };
 
 static int setup(void **state)
@@ -38,7 +38,7 @@ static int setup(void **state)
     if (!mkdtemp(x->dir))
         return -1;
     x->state = xprintf("%s/a/b/state", x->dir);
-    x->home = HOME_NONE;
+    x->state_dir = STATE_DIR_NONE;
     setenv("AGENTFENSE_STATE_DIR", x->state, 1);
     *state = x;
     return 0;
@@ -49,7 +49,7 @@ static int teardown(void **state)
     struct fixture *x = *state;
     int r;
 
-    home_done(&x->home);
+    state_dir_done(&x->state_dir);
     r = file_remove_tree(AT_FDCWD, x->dir + 1); /* beneath the root: the working directory is set to it */
     free(x->state);
     free(x);
@@ -71,7 +71,7 @@ static void open_it(struct fixture *x)
 {
     struct err err = ERR_NONE;
 
-    if (home_open(true, &x->home, &err) < 0)
+    if (state_dir_open(true, &x->state_dir, &err) < 0)
         fail_msg("%s", err.text);
 }
 
@@ -79,7 +79,7 @@ static int make(struct fixture *x, const char *name, int *ret_fd, struct err *er
 {
     autoptr(sandbox_spec) spec = spec_of(name, "/srv/shop");
 
-    return home_create(&x->home, spec, true, ret_fd, err);
+    return state_dir_create(&x->state_dir, spec, true, ret_fd, err);
 }
 
 static void must_make(struct fixture *x, const char *name)
@@ -113,7 +113,7 @@ static void assert_names(struct fixture *x, const char *expected)
     autodone(buf) struct buf all = BUF_EMPTY;
     struct err err = ERR_NONE;
 
-    assert_int_equal(home_each(&x->home, count_name, &all, &err), 0);
+    assert_int_equal(state_dir_each(&x->state_dir, count_name, &all, &err), 0);
     assert_string_equal(all.data ? all.data : "", expected);
 }
 
@@ -121,7 +121,7 @@ static void assert_names(struct fixture *x, const char *expected)
 static int count_entries(struct fixture *x)
 {
     struct dirent **names = NULL;
-    int count = scandirat(x->home.sandboxes_fd, ".", &names, NULL, alphasort);
+    int count = scandirat(x->state_dir.sandboxes_fd, ".", &names, NULL, alphasort);
 
     for (int i = 0; i < count; i++)
         free(names[i]);
@@ -137,16 +137,16 @@ static void it_is_made_when_it_is_needed_and_closed_to_others(void **state)
     struct err err = ERR_NONE;
     autofree char *sandboxes = xprintf("%s/sandboxes", x->state), *uids = xprintf("%s/uids", x->state);
 
-    assert_int_equal(home_open(false, &x->home, &err), -ENOENT);
+    assert_int_equal(state_dir_open(false, &x->state_dir, &err), -ENOENT);
     assert_int_equal(access(x->state, F_OK), -1);
     umask(0);
     open_it(x);
     assert_int_equal(mode_of(x->state), 0700);
     assert_int_equal(mode_of(sandboxes), 0700);
     assert_int_equal(mode_of(uids), 0700);
-    home_done(&x->home);
-    assert_int_equal(home_open(false, &x->home, &err), 0);
-    assert_string_equal(x->home.path, x->state);
+    state_dir_done(&x->state_dir);
+    assert_int_equal(state_dir_open(false, &x->state_dir, &err), 0);
+    assert_string_equal(x->state_dir.path, x->state);
 }
 
 static void one_that_others_can_write_is_refused_with_the_remedy(void **state)
@@ -155,13 +155,13 @@ static void one_that_others_can_write_is_refused_with_the_remedy(void **state)
     struct err err = ERR_NONE;
 
     open_it(x);
-    home_done(&x->home);
+    state_dir_done(&x->state_dir);
     assert_int_equal(chmod(x->state, 0770), 0);
-    assert_int_equal(home_open(true, &x->home, &err), -EPERM);
+    assert_int_equal(state_dir_open(true, &x->state_dir, &err), -EPERM);
     assert_non_null(strstr(err.text, x->state));
     assert_non_null(strstr(err.text, "chmod go-w"));
     assert_int_equal(chmod(x->state, 0755), 0);
-    assert_int_equal(home_open(true, &x->home, &err), 0);
+    assert_int_equal(state_dir_open(true, &x->state_dir, &err), 0);
 }
 
 static void sandboxes_that_others_can_write_are_refused(void **state)
@@ -171,9 +171,9 @@ static void sandboxes_that_others_can_write_are_refused(void **state)
     autofree char *sandboxes = xprintf("%s/sandboxes", x->state);
 
     open_it(x);
-    home_done(&x->home);
+    state_dir_done(&x->state_dir);
     assert_int_equal(chmod(sandboxes, 0702), 0);
-    assert_int_equal(home_open(true, &x->home, &err), -EPERM);
+    assert_int_equal(state_dir_open(true, &x->state_dir, &err), -EPERM);
     assert_int_equal(chmod(sandboxes, 0700), 0);
 }
 
@@ -185,9 +185,9 @@ static void one_of_another_owner_is_refused(void **state)
     if (geteuid() != 0)
         skip();
     open_it(x);
-    home_done(&x->home);
+    state_dir_done(&x->state_dir);
     assert_int_equal(chown(x->state, 65534, 65534), 0);
-    assert_int_equal(home_open(true, &x->home, &err), -EPERM);
+    assert_int_equal(state_dir_open(true, &x->state_dir, &err), -EPERM);
     assert_non_null(strstr(err.text, "65534"));
     assert_non_null(strstr(err.text, "AGENTFENSE_STATE_DIR"));
 }
@@ -201,13 +201,13 @@ static void a_link_in_its_place_is_not_followed(void **state)
     assert_int_equal(mkdir(real, 0700), 0);
     assert_int_equal(symlink(real, link), 0);
     setenv("AGENTFENSE_STATE_DIR", link, 1);
-    assert_true(home_open(true, &x->home, &err) < 0);
+    assert_true(state_dir_open(true, &x->state_dir, &err) < 0);
     assert_int_equal(rmdir(real), 0); /* nothing was made in it */
     assert_int_equal(mkdir(real, 0700), 0);
     autofree char *sandboxes = xprintf("%s/sandboxes", real);
     assert_int_equal(symlink("/tmp", sandboxes), 0);
     setenv("AGENTFENSE_STATE_DIR", real, 1);
-    assert_true(home_open(true, &x->home, &err) < 0);
+    assert_true(state_dir_open(true, &x->state_dir, &err) < 0);
 }
 
 static void a_relative_place_is_refused(void **state)
@@ -216,7 +216,7 @@ static void a_relative_place_is_refused(void **state)
     struct err err = ERR_NONE;
 
     setenv("AGENTFENSE_STATE_DIR", "state", 1);
-    assert_int_equal(home_open(true, &x->home, &err), -EINVAL);
+    assert_int_equal(state_dir_open(true, &x->state_dir, &err), -EINVAL);
     assert_non_null(strstr(err.text, "'state'"));
 }
 
@@ -229,11 +229,12 @@ static int find_home_of_user(void *arg)
     unsetenv("AGENTFENSE_STATE_DIR");
     unsetenv("XDG_STATE_HOME");
     setenv("HOME", x->dir, 1);
-    if (setresuid(65534, 65534, 65534) < 0 || home_open(true, &x->home, &err) < 0 || strcmp(x->home.path, expected) != 0)
+    if (setresuid(65534, 65534, 65534) < 0 || state_dir_open(true, &x->state_dir, &err) < 0 ||
+        strcmp(x->state_dir.path, expected) != 0)
         return 1;
-    home_done(&x->home);
+    state_dir_done(&x->state_dir);
     setenv("XDG_STATE_HOME", xdg, 1);
-    return home_open(true, &x->home, &err) < 0 || strncmp(x->home.path, xdg, strlen(xdg)) != 0;
+    return state_dir_open(true, &x->state_dir, &err) < 0 || strncmp(x->state_dir.path, xdg, strlen(xdg)) != 0;
 }
 
 static void a_user_has_one_below_home(void **state)
@@ -271,7 +272,7 @@ static void a_sandbox_has_its_parts(void **state)
     assert_int_equal(sandbox_spec_load(fd, &spec, &err), 0);
     assert_string_equal(spec->name, "shop");
     assert_string_equal(spec->base_path, "/srv/shop");
-    assert_false(home_is_running(fd));
+    assert_false(sandbox_dir_is_running(fd));
     assert_names(x, "shop ");
 }
 
@@ -302,8 +303,8 @@ static void unsafe_names_are_refused(void **state)
         int fd = -1;
         assert_int_equal(make(x, names[i], &fd, &err), -EINVAL);
         assert_null(strchr(err.text, '\033'));
-        assert_int_equal(home_find(&x->home, names[i], found, &fd, &err), -EINVAL);
-        assert_int_equal(home_remove(&x->home, names[i], &err), -EINVAL);
+        assert_int_equal(state_dir_find(&x->state_dir, names[i], found, &fd, &err), -EINVAL);
+        assert_int_equal(state_dir_remove(&x->state_dir, names[i], &err), -EINVAL);
         assert_int_equal(fd, -1);
     }
     assert_names(x, "");
@@ -323,7 +324,7 @@ static void names_are_made_of_the_base(void **state)
         autofd int fd = -1;
         autoptr(sandbox_spec) spec = spec_of(NULL, bases[i][0]);
         autoptr(sandbox_spec) loaded = NULL;
-        assert_int_equal(home_create(&x->home, spec, true, &fd, &err), 0);
+        assert_int_equal(state_dir_create(&x->state_dir, spec, true, &fd, &err), 0);
         assert_non_null(spec->name);
         assert_int_equal(strncmp(spec->name, bases[i][1], strlen(bases[i][1])), 0);
         assert_int_equal(strlen(spec->name), strlen(bases[i][1]) + 4);
@@ -334,7 +335,7 @@ static void names_are_made_of_the_base(void **state)
     autofd int fd = -1;
     autofree char *base = xprintf("/srv/%0200d", 0);
     autoptr(sandbox_spec) spec = spec_of(NULL, base);
-    assert_int_equal(home_create(&x->home, spec, true, &fd, &err), 0);
+    assert_int_equal(state_dir_create(&x->state_dir, spec, true, &fd, &err), 0);
     assert_int_equal(strlen(spec->name), SANDBOX_NAME_MAX - 1);
 }
 
@@ -349,13 +350,13 @@ static void a_unique_beginning_finds_it(void **state)
     must_make(x, "shop-one");
     must_make(x, "shop-two");
     must_make(x, "shop");
-    assert_int_equal(home_find(&x->home, "shop-o", found, &a, &err), 0);
+    assert_int_equal(state_dir_find(&x->state_dir, "shop-o", found, &a, &err), 0);
     assert_string_equal(found, "shop-one");
-    assert_int_equal(home_find(&x->home, "shop", found, &b, &err), 0);
+    assert_int_equal(state_dir_find(&x->state_dir, "shop", found, &b, &err), 0);
     assert_string_equal(found, "shop");
-    assert_int_equal(home_find(&x->home, "shop-", found, &c, &err), -EINVAL);
+    assert_int_equal(state_dir_find(&x->state_dir, "shop-", found, &c, &err), -EINVAL);
     assert_non_null(strstr(err.text, "shop-one, shop-two"));
-    assert_int_equal(home_find(&x->home, "blog", found, &c, &err), -ENOENT);
+    assert_int_equal(state_dir_find(&x->state_dir, "blog", found, &c, &err), -ENOENT);
     assert_non_null(strstr(err.text, "'blog'"));
     assert_names(x, "shop shop-one shop-two ");
 }
@@ -393,18 +394,18 @@ static void it_runs_while_its_lock_is_held(void **state)
     open_it(x);
     assert_int_equal(make(x, "shop", &fd, &err), 0);
     pid = hold_lock(fd);
-    assert_true(home_is_running(fd));
-    assert_int_equal(home_lock(fd, &lock), -EBUSY);
-    assert_int_equal(home_remove(&x->home, "shop", &err), -EBUSY);
+    assert_true(sandbox_dir_is_running(fd));
+    assert_int_equal(sandbox_dir_lock(fd, &lock), -EBUSY);
+    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), -EBUSY);
     assert_non_null(strstr(err.text, "'shop' is running"));
     assert_names(x, "shop ");
     assert_int_equal(faccessat(fd, "spec", F_OK, 0), 0);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_false(home_is_running(fd));
-    assert_false(home_is_running(fd)); /* asking leaves no lock behind */
-    assert_int_equal(home_lock(fd, &lock), 0);
-    assert_true(home_is_running(fd));
+    assert_false(sandbox_dir_is_running(fd));
+    assert_false(sandbox_dir_is_running(fd)); /* asking leaves no lock behind */
+    assert_int_equal(sandbox_dir_lock(fd, &lock), 0);
+    assert_true(sandbox_dir_is_running(fd));
 }
 
 static void removing_takes_all_of_it(void **state)
@@ -418,10 +419,10 @@ static void removing_takes_all_of_it(void **state)
     assert_int_equal(make(x, "shop", &fd, &err), 0);
     assert_int_equal(mkdirat(fd, "delta", 0700), 0);
     assert_int_equal(mkdirat(fd, "delta/data", 0), 0);
-    assert_int_equal(home_remove(&x->home, "shop", &err), 0);
+    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), 0);
     assert_names(x, "other ");
     assert_int_equal(count_entries(x), 1);
-    assert_int_equal(home_remove(&x->home, "shop", &err), -ENOENT);
+    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), -ENOENT);
 }
 
 /* As of a container's supervisor that was killed. */
@@ -438,7 +439,7 @@ static void a_mount_that_was_left_behind_does_not_keep_it(void **state)
     snprintf(path, sizeof(path), "/proc/self/fd/%d/mnt", fd);
     if (mount("left", path, "tmpfs", 0, "size=4k") < 0)
         skip();
-    assert_int_equal(home_remove(&x->home, "shop", &err), 0);
+    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), 0);
     assert_names(x, "");
     assert_int_equal(count_entries(x), 0);
 }
@@ -455,7 +456,7 @@ static void one_whose_delta_is_in_use_is_not_removed(void **state)
     assert_int_equal(mkdirat(fd, "delta/meta", 0700), 0);
     lock = openat(fd, "delta/meta/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
-    assert_int_equal(home_remove(&x->home, "shop", &err), -EBUSY);
+    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), -EBUSY);
     assert_int_equal(faccessat(fd, "spec", F_OK, 0), 0);
 }
 
@@ -467,14 +468,14 @@ static void what_a_crash_left_is_swept_later(void **state)
 
     open_it(x);
     for (size_t i = 0; i < ARRAY_LEN(left); i++) {
-        assert_int_equal(mkdirat(x->home.sandboxes_fd, left[i], 0700), 0);
+        assert_int_equal(mkdirat(x->state_dir.sandboxes_fd, left[i], 0700), 0);
         if (i != 1) /* the second was made a moment ago */
-            assert_int_equal(utimensat(x->home.sandboxes_fd, left[i], long_ago, 0), 0);
+            assert_int_equal(utimensat(x->state_dir.sandboxes_fd, left[i], long_ago, 0), 0);
     }
     must_make(x, "shop");
-    assert_int_equal(faccessat(x->home.sandboxes_fd, left[0], F_OK, 0), -1);
-    assert_int_equal(faccessat(x->home.sandboxes_fd, left[1], F_OK, 0), 0);
-    assert_int_equal(faccessat(x->home.sandboxes_fd, left[2], F_OK, 0), 0);
+    assert_int_equal(faccessat(x->state_dir.sandboxes_fd, left[0], F_OK, 0), -1);
+    assert_int_equal(faccessat(x->state_dir.sandboxes_fd, left[1], F_OK, 0), 0);
+    assert_int_equal(faccessat(x->state_dir.sandboxes_fd, left[2], F_OK, 0), 0);
     assert_names(x, "shop ");
 }
 
@@ -486,14 +487,14 @@ static void a_link_under_a_name_is_no_sandbox(void **state)
     autofd int fd = -1;
 
     open_it(x);
-    assert_int_equal(symlinkat("../uids", x->home.sandboxes_fd, "evil"), 0);
+    assert_int_equal(symlinkat("../uids", x->state_dir.sandboxes_fd, "evil"), 0);
     assert_names(x, "");
-    assert_int_equal(home_find(&x->home, "evil", found, &fd, &err), -ENOTDIR);
+    assert_int_equal(state_dir_find(&x->state_dir, "evil", found, &fd, &err), -ENOTDIR);
     assert_string_equal(found, "evil");
-    assert_int_equal(home_check(&x->home, "evil", &err), -ENOTDIR);
+    assert_int_equal(state_dir_check(&x->state_dir, "evil", &err), -ENOTDIR);
     assert_int_equal(make(x, "evil", &fd, &err), -EEXIST);
-    assert_int_equal(home_remove(&x->home, "evil", &err), 0);
-    assert_int_equal(faccessat(x->home.fd, "uids", F_OK, 0), 0);
+    assert_int_equal(state_dir_remove(&x->state_dir, "evil", &err), 0);
+    assert_int_equal(faccessat(x->state_dir.fd, "uids", F_OK, 0), 0);
     assert_int_equal(make(x, "evil", &fd, &err), 0);
 }
 

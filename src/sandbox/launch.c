@@ -1,4 +1,4 @@
-#include "service/launch.h"
+#include "sandbox/launch.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -81,11 +81,11 @@ static int spawn(const char *program, const char *dir, enum launch_kind kind, in
     return proc_spawn(&spec, &ret->supervisor, err);
 }
 
-int launch(const struct home *home, const char *name, enum launch_kind kind, const struct launch_wait *wait, struct launch *ret,
-           struct err *err)
+int launch(const struct state_dir *state_dir, const char *name, enum launch_kind kind, const struct launch_wait *wait,
+           struct launch *ret, struct err *err)
 {
     autofree char *program = NULL;
-    autofree char *spec_path = home_path(home, name, "");
+    autofree char *spec_path = state_dir_path(state_dir, name, "");
     int pair[2];
     int r = program_find("agentfense-supervisor", &program, err);
 

@@ -1,4 +1,4 @@
-#include "service/host_mount.h"
+#include "sandbox/host_mount.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "service/home.h"
+#include "sandbox/state_dir.h"
 
 #define STATE_BYTES_MAX 65536
 #define MOUNTS_MAX 16
@@ -107,7 +107,7 @@ static int show_from(const struct supervisor_state *state, int dir_fd, struct er
     int r = theirs < 0 ? theirs : ours < 0 ? ours : 0;
 
     /* Alive now, so it was its own number that we looked up. */
-    if (r == 0 && !home_is_running(dir_fd))
+    if (r == 0 && !sandbox_dir_is_running(dir_fd))
         r = -ESRCH;
     if (r == 0 && mkdirat(dir_fd, HOST_MOUNT_DIR, 0500) < 0 && errno != EEXIST)
         r = -errno;

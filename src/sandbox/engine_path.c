@@ -1,4 +1,4 @@
-#include "service/engine_path.h"
+#include "sandbox/engine_path.h"
 
 #include <errno.h>
 #include <stdlib.h>

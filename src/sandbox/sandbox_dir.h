@@ -1,0 +1,25 @@
+/*
+ * The directory of one sandbox (wire/sandbox_spec.h lists what is in it): who has it, and what is left in it. All functions take the open
+ * directory.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* A supervisor holds <dir>/lock by an exclusive flock(2) as long as it lives: the kernel lets go of it however it dies, and a child
+ * that inherited the descriptor keeps it. Whoever changes or removes a sandbox at rest holds it likewise. Somebody who only asks whether
+ * it is held takes it shared for a moment, so this tries for some milliseconds before it returns -EBUSY. */
+int sandbox_dir_lock(int dir_fd, int *ret_fd);
+
+/* Whether its supervisor lives. */
+bool sandbox_dir_is_running(int dir_fd);
+
+/* Whether its delta is mounted, or read for a review. */
+bool sandbox_dir_delta_is_locked(int dir_fd);
+
+/* Whether its delta holds anything. What cannot be looked at counts as something. */
+bool sandbox_dir_has_changes(int dir_fd);
+
+/* Unmounts from the host what a sandbox that has ended left mounted: a container's supervisor that was killed leaves it, and host_mount.h.
+ * Nothing to do while its supervisor lives. */
+void sandbox_dir_unmount_leftover(int dir_fd);
