@@ -108,42 +108,107 @@ int approve_recover(const char *delta_path, bool is_held, struct err *err)
     return approve_locks_take(delta_path, is_held, &locks, err);
 }
 
-static int on_record(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+/* ---- records ---- */
+
+/* -ENOENT: nothing was ever approved. */
+static int open_records_of(const char *delta_path)
 {
+    autofd int fd = open(delta_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 ? -errno : path_open_beneath(fd, "meta/approvals", O_RDONLY | O_DIRECTORY, 0);
+}
+
+struct unfinished {
+    bool has_steps, has_follow_up; /* something is left to do in the project; for the caller */
+};
+
+static int on_unfinished(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+{
+    struct unfinished *ret = cookie;
+
     (void) id;
     (void) time_ns;
-    *(bool *) cookie |= state != LANDING_NOTED;
+    ret->has_follow_up |= state == LANDING_FOLLOW_UP;
+    ret->has_steps |= state != LANDING_FOLLOW_UP && state != LANDING_NOTED;
     return 0;
 }
 
-static int has_unfinished(const char *delta_path, struct err *err)
+static int find_unfinished(const char *delta_path, struct unfinished *ret, struct err *err)
 {
-    autofd int fd = open(delta_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    autofd int records_fd = fd < 0 ? -errno : path_open_beneath(fd, "meta/approvals", O_RDONLY | O_DIRECTORY, 0);
-    bool has = false;
-    int r = records_fd < 0 ? records_fd : landing_each_unfinished(records_fd, on_record, &has);
+    autofd int records_fd = open_records_of(delta_path);
+    int r = records_fd < 0 ? records_fd : landing_each_unfinished(records_fd, on_unfinished, ret);
 
-    if (r == -ENOENT)
-        return 0;
-    return r < 0 ? err_errno(err, r, "reading the records of approvals") : has;
+    return r < 0 && r != -ENOENT ? err_errno(err, r, "reading the records of approvals") : 0;
+}
+
+int approve_has_unfinished(const char *delta_path, struct err *err)
+{
+    struct unfinished found = { false, false };
+    int r = find_unfinished(delta_path, &found, err);
+
+    return r < 0 ? r : found.has_steps || found.has_follow_up;
+}
+
+struct follow_ups {
+    int records_fd;
+    approve_follow_up_fn fn;
+    void *cookie;
+    struct err *err;
+};
+
+static int on_follow_up(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+{
+    const struct follow_ups *all = cookie;
+    autodone(landing_record) struct landing_record record = LANDING_RECORD_NONE;
+    int r = state == LANDING_FOLLOW_UP ? landing_read(all->records_fd, id, &record) : 0;
+
+    (void) time_ns;
+    if (r < 0)
+        return err_errno(all->err, r, "reading the record of approval '%s'", id);
+    return state == LANDING_FOLLOW_UP ? all->fn(id, &record, all->cookie, all->err) : 0;
+}
+
+int approve_each_follow_up(const char *delta_path, approve_follow_up_fn fn, void *cookie, struct err *err)
+{
+    autofd int records_fd = open_records_of(delta_path);
+    struct err why = ERR_NONE;
+    struct follow_ups all = { records_fd, fn, cookie, &why };
+    int r = records_fd < 0 ? records_fd : landing_each_unfinished(records_fd, on_follow_up, &all);
+
+    if (r >= 0 || r == -ENOENT)
+        return r < 0 ? 0 : r;
+    if (why.code == ERR_OK)
+        return err_errno(err, r, "reading the records of approvals");
+    *err = why;
+    return r;
+}
+
+int approve_close(const char *delta_path, const char *id, struct err *err)
+{
+    autofd int records_fd = open_records_of(delta_path);
+    int r = records_fd < 0 ? records_fd : landing_close(records_fd, id);
+
+    return r < 0 ? err_errno(err, r, "closing the record of approval '%s'", id) : 0;
 }
 
 int approve_was_done(const char *delta_path, const char *id, struct err *err)
 {
-    autofd int fd = open(delta_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    autofd int records_fd = fd < 0 ? -errno : path_open_beneath(fd, "meta/approvals", O_RDONLY | O_DIRECTORY, 0);
-    enum landing_state state = LANDING_STAGING;
-    int r = records_fd < 0 ? records_fd : landing_look(records_fd, id, &state);
+    autodone(landing_record) struct landing_record record = LANDING_RECORD_NONE;
+    autofd int records_fd = open_records_of(delta_path);
+    int r = records_fd < 0 ? records_fd : landing_read(records_fd, id, &record);
 
-    if (r == -ENOENT)
-        return 0;
-    return r < 0 ? err_errno(err, r, "reading the record of approval '%s'", id)
-                 : state == LANDING_DONE || state == LANDING_NOTED;
+    if (r < 0)
+        return r == -ENOENT ? 0 : err_errno(err, r, "reading the record of approval '%s'", id);
+    return record.state == LANDING_DONE || record.state == LANDING_FOLLOW_UP || record.state == LANDING_NOTED;
 }
 
 int approve_tidy(const char *delta_path, struct err *err)
 {
-    int r = has_unfinished(delta_path, err);
+    struct unfinished found = { false, false };
+    int r = find_unfinished(delta_path, &found, err);
+
+    if (r == 0)
+        r = found.has_steps;
 
     if (r > 0)
         r = approve_recover(delta_path, false, err);
@@ -333,7 +398,8 @@ static int land(struct approval *a, struct err *err)
         return r;
     write_notes(a, &notes, &back);
     write_drops(a->out, &drops);
-    r = landing_commit(a->landing, &notes, &back, &drops, err);
+    const struct landing_texts texts = { &notes, &back, &drops, a->options->follow_up };
+    r = landing_commit(a->landing, &texts, err);
     if (r < 0)
         return r;
     memcpy(a->out->id, landing_id(a->landing), sizeof(a->out->id));
@@ -345,7 +411,7 @@ static int land(struct approval *a, struct err *err)
 static int perform(struct approval *a, struct err *err)
 {
     struct landing_site site = approve_site(a->locks);
-    int r = landing_new(&site, a->options->id, NULL, &a->landing, err);
+    int r = landing_new(&site, NULL, &a->landing, err);
 
     if (r < 0)
         return r;

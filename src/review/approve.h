@@ -39,7 +39,7 @@ struct approve_options {
     bool is_dropping;          /* the caller will drop what was taken whole: no copy of it is kept as ground */
     const char *rehearse_path; /* of a dry run: where a delta is made of what would be written (rehearsal.h); NULL: nowhere */
     const struct approve_forecast *forecast; /* NULL: of none */
-    const char *id; /* what its record shall be called, by which it can be told later whether it was done; NULL: whatever */
+    const struct buf *follow_up;             /* what the caller owes when all is written (landing.h); NULL or empty: nothing */
 };
 
 enum approve_outcome {
@@ -95,6 +95,18 @@ int approve_recover(const char *delta_path, bool is_held, struct err *err);
 /* The same for a delta that is about to be removed, by which nothing in the project may become half done for ever. Success also if
  * nothing can be done: the project has gone, or the record of an approval cannot be read. */
 int approve_tidy(const char *delta_path, struct err *err);
+
+/* ---- follow-ups ---- */
+
+/* Whether approve_recover() or a follow-up has something to do: 1, 0 or -errno. Costs a look at one directory. */
+int approve_has_unfinished(const char *delta_path, struct err *err);
+
+/* Calls `fn` for each approval or undo whose follow-up is owed, the oldest first. A nonzero answer ends it and is returned. */
+typedef int (*approve_follow_up_fn)(const char *id, const struct landing_record *record, void *cookie, struct err *err);
+int approve_each_follow_up(const char *delta_path, approve_follow_up_fn fn, void *cookie, struct err *err);
+
+/* The follow-up of this one is done. */
+int approve_close(const char *delta_path, const char *id, struct err *err);
 
 /* Whether there is a record of that id, of something that was done: 1, 0 or -errno. After approve_recover() that is for good. */
 int approve_was_done(const char *delta_path, const char *id, struct err *err);

@@ -32,7 +32,7 @@ static int make_record(struct landing *l, struct err *err)
     return r < 0 ? err_errno(err, r, "making a record of what is about to be written") : 0;
 }
 
-int landing_new(const struct landing_site *site, const char *id, const char *undoes, struct landing **ret, struct err *err)
+int landing_new(const struct landing_site *site, const char *undoes, struct landing **ret, struct err *err)
 {
     autoptr(landing) l = xnew(struct landing);
     int r;
@@ -41,10 +41,7 @@ int landing_new(const struct landing_site *site, const char *id, const char *und
     l->record_fd = -1;
     l->log = STEP_LOG_EMPTY;
     l->log.time_ns = clock_wall_ns();
-    if (id)
-        snprintf(l->id, sizeof(l->id), "%s", id);
-    else
-        id_new(LANDING_ID_PREFIX, l->id);
+    id_new(LANDING_ID_PREFIX, l->id);
     if (undoes)
         snprintf(l->log.undoes, sizeof(l->log.undoes), "%s", undoes);
     r = make_record(l, err);
@@ -303,14 +300,15 @@ static void withdraw(struct landing *l)
     l->log.state = LANDING_STAGING;
 }
 
-int landing_commit(struct landing *l, const struct buf *notes, const struct buf *back, const struct buf *drops, struct err *err)
+int landing_commit(struct landing *l, const struct landing_texts *texts, struct err *err)
 {
     int r;
 
     add_steps(l);
-    take_text(&l->log.notes, notes);
-    take_text(&l->log.back, back);
-    take_text(&l->log.drops, drops);
+    take_text(&l->log.notes, texts->notes);
+    take_text(&l->log.back, texts->back);
+    take_text(&l->log.drops, texts->drops);
+    take_text(&l->log.follow_up, texts->follow_up);
     l->log.state = LANDING_INTENT;
     r = step_log_write(l->record_fd, &l->log);
     if (r < 0) {
@@ -334,7 +332,8 @@ int landing_settle_log(const struct landing_site *site, int record_fd, struct st
         r = site->note(log->notes.data, log->notes.len, site->cookie);
     fault("landing-noted");
     if (r == 0)
-        r = step_log_mark(record_fd, log, LANDING_NOTED);
+        r = step_log_mark(record_fd, log, log->follow_up.len > 0 ? LANDING_FOLLOW_UP : LANDING_NOTED);
+    fault("landing-follow-up");
     return r < 0 ? err_errno(err, r, "tidying up after all was written") : 0;
 }
 
@@ -342,7 +341,7 @@ int landing_settle(struct landing *l, struct err *err)
 {
     int r = landing_settle_log(&l->site, l->record_fd, &l->log, err);
 
-    if (r == 0)
+    if (r == 0 && l->log.state == LANDING_NOTED)
         landing_shelve(l->site.records_fd, l->id);
     return r;
 }

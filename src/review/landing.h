@@ -6,6 +6,7 @@
  *     landing_stage    every new file beside its place, and a copy of everything that goes, all of it on disk
  *     landing_commit   the journal, on disk; then renames; then the journal says that it is done
  *     landing_settle   what was moved aside goes, and the caller's notes are taken down
+ *     landing_close    the caller has done its follow-up, if it left one
  *
  * The journal on disk is the moment at which it happens. Killed before, the project is as it was, and landing_recover() removes what was
  * staged; killed after, landing_recover() finishes. A step that cannot be made, because somebody changed the file since it was
@@ -14,10 +15,15 @@
  * Nothing is reached through a symlink. A directory that is new comes into its place whole, by one rename. Modes lose set-user-ID,
  * set-group-ID and the sticky bit. As root, files keep the owner they had, and new ones get that of the directory they come into.
  *
+ * A follow-up is work that the caller owes when all is written, outside the project: rows in a database, say. The text that describes it
+ * is opaque here, and is written with the journal, before the moment of commit. After a kill whoever can read it finds it by
+ * landing_each_unfinished() and landing_read(), does the work, which must bear being done twice, and calls landing_close().
+ *
  * The record stays, as what an undo needs. It knows nothing of deltas: the notes are the caller's text.
  */
 #pragma once
 
+#include "base/id.h"
 #include "review/image.h"
 
 #define LANDING_ID_PREFIX "ap_"
@@ -47,8 +53,8 @@ struct landing_site {
     void *cookie;
 };
 
-/* `id`: what its record shall be called, which none is yet; NULL: one is made up. `undoes` is the id of the record it takes back, or NULL. */
-int landing_new(const struct landing_site *site, const char *id, const char *undoes, struct landing **ret, struct err *err);
+/* `undoes` is the id of the record it takes back, or NULL. */
+int landing_new(const struct landing_site *site, const char *undoes, struct landing **ret, struct err *err);
 
 /* Removes what was staged and not committed. */
 void landing_free(struct landing *landing);
@@ -65,10 +71,18 @@ int landing_stage(struct landing *landing, struct err *err);
 /* What was staged for a wish: its times and number are those it will have in its place. st_mode 0: nothing. */
 const struct stat *landing_staged(const struct landing *landing, size_t wish);
 
-/* `notes`: the text to be taken down when it is done; `back`: when it is taken back, now or by an undo; `drops`: strings ended by NUL, the caller's. After a
- * failure (-ESTALE: somebody changed a file meanwhile) the project is as it was, unless the text says what could not be taken back. */
-int landing_commit(struct landing *landing, const struct buf *notes, const struct buf *back, const struct buf *drops,
-                   struct err *err);
+#define LANDING_FOLLOW_UP_MAX ((size_t) 512 << 20)
+
+/* Texts of the caller's that the record keeps, all borrowed; NULL: none. */
+struct landing_texts {
+    const struct buf *notes;     /* taken down when it is done */
+    const struct buf *back;      /* taken down when it is taken back, now or by an undo */
+    const struct buf *drops;     /* strings ended by NUL */
+    const struct buf *follow_up; /* empty: none is owed. Longer than LANDING_FOLLOW_UP_MAX: -EFBIG */
+};
+
+/* After a failure (-ESTALE: somebody changed a file meanwhile) the project is as it was, unless the text says what could not be taken back. */
+int landing_commit(struct landing *landing, const struct landing_texts *texts, struct err *err);
 
 int landing_settle(struct landing *landing, struct err *err);
 
@@ -78,7 +92,8 @@ enum landing_state {
     LANDING_STAGING,
     LANDING_INTENT,
     LANDING_DONE,
-    LANDING_NOTED, /* all is said and done */
+    LANDING_FOLLOW_UP, /* all is written and noted; the caller's follow-up is owed */
+    LANDING_NOTED,     /* finished */
     LANDING_TAKEN_BACK,
     LANDING_GIVEN_UP, /* to be taken back, of which something is left to do */
 };
@@ -94,9 +109,24 @@ int landing_each(int records_fd, landing_each_fn fn, void *cookie);
 /* Those of which something may be left to do; how many others there are, and what they have changed, costs nothing. */
 int landing_each_unfinished(int records_fd, landing_each_fn fn, void *cookie);
 
+/* What the record of a finished or half finished one says, for its follow-up: of `undoes` the id, or "". */
+struct landing_record {
+    enum landing_state state;
+    char undoes[ID_TEXT_MAX];
+    struct buf drops, follow_up;
+};
+
+#define LANDING_RECORD_NONE ((struct landing_record){ .undoes = "" })
+
+/* -ENOENT: there is none. */
+int landing_read(int records_fd, const char *id, struct landing_record *ret);
+void landing_record_done(struct landing_record *record);
+
+/* The follow-up is done. Does nothing to one that owes none. */
+int landing_close(int records_fd, const char *id);
+
 /* A record's directory. Those of which nothing is left to do are in one of their own, `done`. -ENOENT: there is none. */
 int landing_open(int records_fd, const char *id);
-int landing_look(int records_fd, const char *id, enum landing_state *ret);
 
 /* Puts it where those are of which something is left to do, for who is about to remove it: cut short, that is finished by landing_recover(). */
 int landing_bring_back(int records_fd, const char *id);

@@ -44,7 +44,7 @@ struct step_log {
     const char *name; /* of its file in the record, a literal; see step_log_mark() */
     int64_t time_ns;
     char undoes[ID_TEXT_MAX];
-    struct buf notes, back, drops;
+    struct buf notes, back, drops, follow_up;
     struct step *steps; /* owned */
     size_t count, cap;
 };
@@ -131,7 +131,10 @@ int step_log_read(int record_fd, struct step_log *ret);
 /* What has become of it, durably, and without a need for room. */
 int step_log_mark(int record_fd, struct step_log *log, enum landing_state state);
 
-/* All is said and done. Told by its name alone. */
+/* Its follow-up is done. */
+int step_log_close(int record_fd);
+
+/* Finished. Told by its name alone. */
 bool step_log_is_noted(int record_fd);
 
 /* Whatever its name. */

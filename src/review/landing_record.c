@@ -44,15 +44,35 @@ int landing_open(int records_fd, const char *id)
     return fd == -ENOENT ? path_open_beneath(records_fd, place, O_RDONLY | O_DIRECTORY, 0) : fd;
 }
 
-int landing_look(int records_fd, const char *id, enum landing_state *ret)
+void landing_record_done(struct landing_record *record)
+{
+    buf_done(&record->drops);
+    buf_done(&record->follow_up);
+    *record = LANDING_RECORD_NONE;
+}
+
+int landing_read(int records_fd, const char *id, struct landing_record *ret)
 {
     struct step_log log = STEP_LOG_EMPTY;
     autofd int fd = landing_open(records_fd, id);
     int r = fd < 0 ? fd : step_log_read(fd, &log);
 
-    if (r == 0)
-        *ret = log.state;
+    if (r < 0)
+        return r;
+    *ret = (struct landing_record){ .state = log.state, .drops = log.drops, .follow_up = log.follow_up };
+    memcpy(ret->undoes, log.undoes, sizeof(ret->undoes));
+    log.drops = log.follow_up = BUF_EMPTY;
     step_log_done(&log);
+    return 0;
+}
+
+int landing_close(int records_fd, const char *id)
+{
+    autofd int fd = path_open_beneath(records_fd, id, O_RDONLY | O_DIRECTORY, 0);
+    int r = fd == -ENOENT ? 0 : fd < 0 ? fd : step_log_close(fd);
+
+    if (r == 0)
+        landing_shelve(records_fd, id);
     return r;
 }
 
@@ -180,7 +200,7 @@ static int on_recover(const char *id, int64_t time_ns, enum landing_state state,
     int r = fd;
 
     (void) time_ns;
-    if (state == LANDING_NOTED)
+    if (state == LANDING_NOTED || state == LANDING_FOLLOW_UP)
         return 0;
     if (fd >= 0)
         r = step_log_read(fd, &log);

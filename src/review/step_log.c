@@ -11,12 +11,14 @@
 #include "base/mem.h"
 #include "review/landing_int.h"
 
-#define FORMAT "agentfense-landing-1"
+#define FORMAT "agentfense-landing-2"
+#define FORMAT_FIRST "agentfense-landing-1" /* which has no follow-up */
 #define LOG_MAX ((size_t) 1 << 30)
 
 static const char *const state_names[] = {
-    [LANDING_STAGING] = "staging", [LANDING_INTENT] = "intent",         [LANDING_DONE] = "done",
-    [LANDING_NOTED] = "noted",     [LANDING_TAKEN_BACK] = "taken-back", [LANDING_GIVEN_UP] = "given-up",
+    [LANDING_STAGING] = "staging",     [LANDING_INTENT] = "intent", [LANDING_DONE] = "done",
+    [LANDING_FOLLOW_UP] = "follow-up", [LANDING_NOTED] = "noted",   [LANDING_TAKEN_BACK] = "taken-back",
+    [LANDING_GIVEN_UP] = "given-up",
 };
 
 static const char *const kind_names[] = {
@@ -51,6 +53,7 @@ void step_log_done(struct step_log *log)
     buf_done(&log->notes);
     buf_done(&log->back);
     buf_done(&log->drops);
+    buf_done(&log->follow_up);
     *log = STEP_LOG_EMPTY;
 }
 
@@ -96,6 +99,7 @@ int step_log_write(int record_fd, struct step_log *log)
     put_bytes(&out, &log->notes);
     put_bytes(&out, &log->back);
     put_bytes(&out, &log->drops);
+    put_bytes(&out, &log->follow_up);
     put_number(&out, (int64_t) log->count);
     for (size_t i = 0; i < log->count; i++) {
         const struct step *step = &log->steps[i];
@@ -108,6 +112,9 @@ int step_log_write(int record_fd, struct step_log *log)
         put(&out, step->kept);
     }
     put(&out, "end");
+    /* What could not be read again is not begun. */
+    if (log->follow_up.len > LANDING_FOLLOW_UP_MAX || out.len > LOG_MAX)
+        return -EFBIG;
     return file_replace(record_fd, STEP_LOG_NAME, out.data, out.len, 0600);
 }
 
@@ -212,13 +219,18 @@ static void get_step(struct log_scan *s, struct step_log *log)
 
 static bool parse(struct log_scan *s, struct step_log *log)
 {
-    s->is_bad |= strcmp(get(s), FORMAT) != 0;
+    const char *format = get(s);
+    bool is_first = strcmp(format, FORMAT_FIRST) == 0;
+
+    s->is_bad |= !is_first && strcmp(format, FORMAT) != 0;
     log->state = (enum landing_state) get_name(s, state_names, ARRAY_LEN(state_names));
     log->time_ns = get_number(s);
     get_short(s, log->undoes, sizeof(log->undoes));
     get_bytes(s, &log->notes);
     get_bytes(s, &log->back);
     get_bytes(s, &log->drops);
+    if (!is_first)
+        get_bytes(s, &log->follow_up);
     int64_t count = get_number(s);
     for (int64_t i = 0; i < count && !s->is_bad; i++)
         get_step(s, log);
@@ -229,7 +241,8 @@ static bool parse(struct log_scan *s, struct step_log *log)
 /* What it has come to is told by its name as well: a disk that is full lets a file be renamed, but not written anew. */
 static const char *const names[] = {
     [LANDING_STAGING] = STEP_LOG_NAME, [LANDING_INTENT] = STEP_LOG_NAME, [LANDING_DONE] = "done",
-    [LANDING_NOTED] = "noted",         [LANDING_TAKEN_BACK] = "back",    [LANDING_GIVEN_UP] = "given-up",
+    [LANDING_FOLLOW_UP] = "follow-up", [LANDING_NOTED] = "noted",        [LANDING_TAKEN_BACK] = "back",
+    [LANDING_GIVEN_UP] = "given-up",
 };
 
 int step_log_mark(int record_fd, struct step_log *log, enum landing_state state)
@@ -244,8 +257,8 @@ int step_log_mark(int record_fd, struct step_log *log, enum landing_state state)
 /* The newest name first: it is the one of most records. */
 static int read_any(int record_fd, struct buf *text, enum landing_state *ret_state)
 {
-    static const enum landing_state order[] = { LANDING_NOTED, LANDING_INTENT, LANDING_DONE, LANDING_GIVEN_UP,
-                                                LANDING_TAKEN_BACK };
+    static const enum landing_state order[] = { LANDING_NOTED,     LANDING_INTENT,   LANDING_DONE,
+                                                LANDING_FOLLOW_UP, LANDING_GIVEN_UP, LANDING_TAKEN_BACK };
     int r = -ENOENT;
 
     for (size_t i = 0; i < ARRAY_LEN(order) && r == -ENOENT; i++) {
@@ -274,6 +287,13 @@ int step_log_read(int record_fd, struct step_log *ret)
         log.state = state;
     *ret = log;
     return 0;
+}
+
+int step_log_close(int record_fd)
+{
+    if (renameat(record_fd, names[LANDING_FOLLOW_UP], record_fd, names[LANDING_NOTED]) < 0)
+        return errno == ENOENT && step_log_is_noted(record_fd) ? 0 : -errno;
+    return file_fsync_dir(record_fd);
 }
 
 bool step_log_is_noted(int record_fd)

@@ -179,19 +179,20 @@ static void add_wishes(struct undoing *u, struct landing *landing)
     }
 }
 
-static int land(struct undoing *u, const char *id, const char *new_id, struct err *err)
+static int land(struct undoing *u, const char *id, const struct buf *follow_up, struct err *err)
 {
     autoptr(landing) landing = NULL;
     struct err later = ERR_NONE;
     struct landing_site site = approve_site(u->locks);
-    int r = landing_new(&site, new_id, id, &landing, err);
+    const struct landing_texts texts = { .notes = &u->log.back, .back = &u->log.notes, .follow_up = follow_up };
+    int r = landing_new(&site, id, &landing, err);
 
     if (r < 0)
         return r;
     add_wishes(u, landing);
     r = landing_stage(landing, err);
     if (r == 0)
-        r = landing_commit(landing, &u->log.back, &u->log.notes, NULL, err);
+        r = landing_commit(landing, &texts, err);
     if (r < 0)
         return r;
     u->out->done_count = u->count;
@@ -214,7 +215,7 @@ static int on_entry(const char *id, int64_t time_ns, enum landing_state state, v
     struct step_log log = STEP_LOG_EMPTY;
     autofd int fd = landing_open(list->records_fd, id);
 
-    if (state != LANDING_DONE && state != LANDING_NOTED)
+    if (state != LANDING_DONE && state != LANDING_FOLLOW_UP && state != LANDING_NOTED)
         return 0;
     int r = fd < 0 ? fd : step_log_read(fd, &log);
     if (r < 0)
@@ -297,7 +298,7 @@ int undo_run(const char *delta_path, const char *id, const struct undo_options *
     if (r == 0 && ret->moved_count > 0)
         r = 1;
     if (r == 0 && !options->is_dry)
-        r = land(&u, id, options->id, err);
+        r = land(&u, id, options->follow_up, err);
     undoing_done(&u);
     return r;
 }

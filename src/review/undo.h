@@ -22,7 +22,7 @@ struct undo {
 struct undo_options {
     bool is_held; /* as in struct approve_options */
     bool is_dry;
-    const char *id; /* of the new record, as there */
+    const struct buf *follow_up; /* as there */
 };
 
 /* 0: done, or it would be. 1: the project has moved on, nothing was written. No such record, or one that was undone already:

@@ -202,7 +202,7 @@ void workspace_commit_approved(struct still *still, const struct workspace_appro
     while (row_ids[row_count])
         row_count++;
     if (r == 0)
-        r = load_pending(still, *approved->approve.id ? approved->approve.id : WORKSPACE_APPROVAL_NONE, row_count, &plan, &err);
+        r = load_pending(still, approved->approve.id, row_count, &plan, &err);
     if (r == 0)
         r = carry_out(service, &plan, &attribution, message.data, message.data, &made, &err);
     memcpy(approved->commit_hash, made.hash, sizeof(made.hash));

@@ -9,8 +9,8 @@
  * changes stay on disk until it is collected; one that decides about some of them holds the sandbox still, and its processes live
  * on. (A driver that cannot be held is stopped, and started again afterwards.)
  *
- * Killed at any moment, the project is as before or as after; what was to be written down of it is written down by the next server,
- * from a record that is there before the first step (workspace_review_record.c).
+ * Killed at any moment, the project is as before or as after. What an approval owes then, such as rows of provenance, is in the record of its
+ * landing, and is done by the next one who takes the workspace (workspace_review_record.c).
  */
 #pragma once
 

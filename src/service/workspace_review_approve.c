@@ -157,7 +157,7 @@ static int run(struct approving *a, bool is_dry, struct err *err)
         .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
         .is_forced = a->request->is_forced,
         .is_dry = is_dry,
-        .id = a->landing_id,
+        .follow_up = &a->follow_up,
         .is_held = still_is_locked(a->still),
         .is_dropping = !a->ends && still_can_drop(a->still),
         .rehearse_path = is_dry && !a->was_tried ? a->box.staged_path : NULL,
@@ -237,33 +237,27 @@ static int land_unsaid(struct approving *a, const struct err *why)
 /* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
 static int land(struct approving *a, char ***ret_ids, struct err *err)
 {
-    struct review_record record = { .kind = "approve",
-                                    .actor = a->request->actor,
-                                    .is_automatic = a->request->is_automatic,
-                                    .ends = a->ends,
-                                    .drops = !a->ends };
+    const struct review_follow_up what = { a->request->actor, a->request->is_automatic, a->ends };
+    const char *approval_id = a->out->approve.id;
     struct err later = ERR_NONE;
     int r = calm(a, err);
 
-    if (r == 0)
-        r = review_record_begin(a->still, &record, a->out, err);
     if (r < 0)
         return r;
-    a->landing_id = record.id;
+    review_follow_up_write(a->still, &what, a->out, &a->follow_up);
     r = run(a, false, err);
-    a->landing_id = NULL;
-    if (r < 0) {
-        review_record_forget(a->still);
+    if (r < 0)
         return r;
-    }
     a->out->applied_ns = clock_wall_ns();
-    const char *approval_id = *a->out->approve.id ? a->out->approve.id : WORKSPACE_APPROVAL_NONE;
     if (!a->ends)
         r = still_release_taken(a->still, &a->out->approve, &later);
     if (r < 0)
         return land_half(a, approval_id, &later, ret_ids);
-    r = review_record_finish(a->still, approval_id, ret_ids, &later);
-    return r < 0 ? land_unsaid(a, &later) : 0;
+    if (*approval_id)
+        return review_record_finish(a->still, approval_id, ret_ids, &later) < 0 ? land_unsaid(a, &later) : 0;
+    /* The project has it all already: nothing landed, and there is no record. */
+    workspaces_totals(a->still->service)->patches++;
+    return a->ends ? review_end(a->still, err) : 0;
 }
 
 static void tell(struct approving *a)
@@ -418,6 +412,7 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
     approving_decision_done(&a.decision);
     hook_list_done(&a.hooks);
     hook_box_done(&a.box);
+    buf_done(&a.follow_up);
     if (still.row.id) {
         workspace_row_done(&ret->row);
         ret->row = still.row;

@@ -277,24 +277,18 @@ static int find_approval(const char *delta_path, const char *id, struct workspac
 
 static int undo(struct still *still, bool is_dry, const char *actor, struct workspace_undone *ret, struct err *err)
 {
-    struct review_record record = { .kind = "undo", .actor = actor, .undoes = ret->undoes };
-    struct undo_options options = { .is_dry = is_dry };
+    autodone(buf) struct buf follow_up = BUF_EMPTY;
+    struct undo_options options = { .is_dry = is_dry, .follow_up = &follow_up };
     struct err later = ERR_NONE;
     int r = still_hold(still, err);
 
     options.is_held = still_is_locked(still);
-    if (r == 0 && !is_dry)
-        r = review_record_begin(still, &record, NULL, err);
     if (r < 0)
         return r;
-    options.id = *record.id ? record.id : NULL;
+    review_follow_up_write(still, &(struct review_follow_up){ .actor = actor }, NULL, &follow_up);
     r = undo_run(still->delta_path, ret->undoes, &options, &ret->undo, err);
-    if (is_dry)
+    if (is_dry || r != 0)
         return r;
-    if (r != 0) {
-        review_record_forget(still);
-        return r;
-    }
     if (review_record_finish(still, ret->undo.id, NULL, &later) < 0) {
         /* Undone it is. Whoever finishes the rest tells of it. */
         snprintf(ret->note, sizeof(ret->note), "all is undone, but that could not be noted yet, which is tried again: %s",

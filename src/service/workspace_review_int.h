@@ -159,7 +159,7 @@ struct approving {
     struct chosen chosen;
     struct approving_decision decision;
     bool ends;              /* nothing is left afterwards */
-    const char *landing_id; /* borrowed: of the record it will have; NULL: whatever */
+    struct buf follow_up;   /* what the landing owes (workspace_review_record.c) */
     bool is_unsaid;         /* it has landed, and that could not be noted */
     struct hook_list hooks; /* that are to be run; none: it lands as it is */
     struct hook_box box;
@@ -185,33 +185,28 @@ json_t *workspace_hooks_brief(const struct hook_results *results);
 /* "3 changes WHAT; nothing was applied". */
 int approving_refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what);
 
-/* ---- the record of what is being done (workspace_review_record.c) ---- */
+/* ---- what a landing owes (workspace_review_record.c) ---- */
 
-struct review_record {
-    const char *kind;  /* "approve", "undo" */
+struct review_follow_up {
     const char *actor; /* who they say that they are, or what decided; "" */
     bool is_automatic;
-    const char *undoes;
-    bool ends;            /* the workspace is approved afterwards */
-    bool drops;           /* what was taken whole leaves the delta */
-    char id[ID_TEXT_MAX]; /* review_record_begin() says what its own record shall be called */
+    bool ends; /* the workspace is approved afterwards */
 };
 
-/* Durable before anything is written to the project. `approved` says what will be, by a dry run. */
-int review_record_begin(struct still *still, struct review_record *record, const struct workspace_approved *approved,
-                        struct err *err);
-/* The id in rows of what was approved and was there already, so that there is no record of it. */
-#define WORKSPACE_APPROVAL_NONE "none"
+/* The text that goes into the record of the landing. `approved` says what will be written, by a dry run; NULL: it is an undo. */
+void review_follow_up_write(const struct still *still, const struct review_follow_up *what,
+                            const struct workspace_approved *approved, struct buf *out);
 
-/* It came to nothing. */
-void review_record_forget(struct still *still);
-/* It is done: rows of provenance, the status, and the record goes. `ret_ids`, if not NULL, are those of the rows, ended by NULL; free all. */
+/* It has landed: rows of provenance, the status, and the record is closed. `ret_ids`, if not NULL, are those of the rows, ended by NULL; free
+ * all. */
 int review_record_finish(struct still *still, const char *approval_id, char ***ret_ids, struct err *err);
-/* The same as far as rows go: the rest of it is left to whoever looks at the workspace next, and so the record stays. */
+/* Only the rows: the rest is left to whoever takes the workspace next, and so the record stays open. */
 int review_record_note(struct still *still, const char *approval_id, char ***ret_ids, struct err *err);
-/* What a killed server left; with the lock. */
+/* It is stopped and approved from now on. */
+int review_end(struct still *still, struct err *err);
 /* What was to be finished could not be: it is tried again soon, unless `why` is for good. */
 void review_record_left(const struct still *still, const struct err *why);
+/* Finishes what a killed server left; with the lock. */
 void review_record_recover(struct still *still);
 /* At the start. */
 void workspaces_recover_reviews(struct service *service);

@@ -1,16 +1,17 @@
 /*
- * What is being done to a project, so that a kill loses neither the change nor what is known of it.
+ * What an approval or an undo owes when the project is written: rows of provenance, the status, an event. It is described by the follow-up in the
+ * record of the landing (review/landing.h), which is the only journal:
  *
- *     1. `deciding` beside the delta, durable: what will be applied, by whom, and which record of review/ was the last before it
- *     2. the landing (review/landing.h), which is all or nothing by its own journal
- *     3. what was taken whole leaves the delta
- *     4. rows of provenance, the status
- *     5. `deciding` goes
+ *     1. the landing, with the follow-up in its journal, is all or nothing
+ *     2. what was taken whole leaves the delta
+ *     3. rows of provenance, the status
+ *     4. the record is closed
  *
- * Whoever finds `deciding` looks for a record of review/ that is younger than the one it names. If there is one, the landing came to pass, and
- * 3 to 5 are done, again or for the first time; each of them may be repeated. If there is none, it never happened.
+ * Whoever takes the sandbox next (still_begin()) finishes what a kill cut short: landings first, then 2 to 4 of each record that is not closed,
+ * the oldest first. Each of these steps may be repeated.
  *
- * The file is a row of "key\0value\0". Paths are any bytes.
+ * The text of a follow-up: FORMAT, then "key\0value\0"... up to "end\0\0". Paths are any bytes. The first edition kept the same pairs, with
+ * the id of the landing, in the file `deciding` beside the delta.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +32,8 @@
 #include "service/workspace_review_int.h"
 #include "store/applied_change_row.h"
 
-#define RECORD_FILE "deciding"
-#define RECORD_BYTES_MAX ((size_t) 512 << 20)
+#define FORMAT "agentfense-follow-up-1"
+#define FIRST_EDITION_FILE "deciding"
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
 
 /* A database that takes nothing now does not make the decision undone: then it is in the log. */
@@ -79,59 +80,47 @@ static void put_rows(struct buf *out, const struct workspace_approved *approved)
     }
 }
 
-int review_record_begin(struct still *still, struct review_record *record, const struct workspace_approved *approved,
-                        struct err *err)
+void review_follow_up_write(const struct still *still, const struct review_follow_up *what,
+                            const struct workspace_approved *approved, struct buf *out)
 {
-    autodone(buf) struct buf text = BUF_EMPTY;
     autofree char *by = caller_name(still->caller);
 
-    id_new(LANDING_ID_PREFIX, record->id);
-    put(&text, "kind", record->kind);
-    put(&text, "id", record->id);
-    put(&text, "actor", record->actor);
-    put(&text, "by", by);
-    put(&text, "automatic", record->is_automatic ? "1" : "");
-    put(&text, "undoes", record->undoes ? record->undoes : "");
-    put(&text, "ends", record->ends ? "1" : "");
+    buf_add(out, FORMAT, sizeof(FORMAT));
+    put(out, "actor", what->actor);
+    put(out, "by", by);
+    put(out, "automatic", what->is_automatic ? "1" : "");
+    put(out, "ends", what->ends ? "1" : "");
     if (approved)
-        put_rows(&text, approved);
-    for (size_t i = 0; approved && record->drops && i < approved->approve.drop_count; i++)
-        put(&text, "drop", approved->approve.drops[i]);
-    put(&text, "end", "");
-    int r = file_replace(still->dir_fd, RECORD_FILE, text.data, text.len, 0600);
-    if (r < 0)
-        return err_errno(err, r, "writing down what is to be done; nothing was changed");
-    fault("review_recorded");
-    return 0;
-}
-
-void review_record_forget(struct still *still)
-{
-    unlinkat(still->dir_fd, RECORD_FILE, 0);
+        put_rows(out, approved);
+    put(out, "end", "");
 }
 
 /* ---- reading ---- */
 
 struct known {
-    struct buf text;
-    const char *kind, *id, *actor, *by, *undoes; /* borrowed from the text */
+    const char *id, *actor, *by, *undoes; /* borrowed */
     bool ends, is_automatic, is_whole;
     const char **rows, **drops; /* owned arrays, borrowed items */
     size_t row_count, row_cap, drop_count, drop_cap;
 };
 
+#define KNOWN_NONE ((struct known){ .id = "", .actor = "", .by = "", .undoes = "" })
+
 static void known_done(struct known *known)
 {
-    buf_done(&known->text);
     free(known->rows);
     free(known->drops);
 }
 
-static void take(struct known *known, const char *key, const char *value)
+static void known_add_drop(struct known *known, const char *path)
 {
-    if (strcmp(key, "kind") == 0) {
-        known->kind = value;
-    } else if (strcmp(key, "id") == 0) {
+    vec_room(&known->drops, &known->drop_cap, known->drop_count);
+    known->drops[known->drop_count++] = path;
+}
+
+static void known_take(struct known *known, const char *key, const char *value)
+{
+    if (strcmp(key, "id") == 0) {
         known->id = value;
     } else if (strcmp(key, "actor") == 0) {
         known->actor = value;
@@ -149,34 +138,39 @@ static void take(struct known *known, const char *key, const char *value)
         vec_room(&known->rows, &known->row_cap, known->row_count);
         known->rows[known->row_count++] = value;
     } else if (strcmp(key, "drop") == 0) {
-        vec_room(&known->drops, &known->drop_cap, known->drop_count);
-        known->drops[known->drop_count++] = value;
+        known_add_drop(known, value);
     }
 }
 
-/* -ENOENT: there is none. */
-static int load(struct still *still, struct known *ret, struct err *err)
+/* From `at` on. The buffer ends with a NUL that is not counted. */
+static void known_parse(const struct buf *text, size_t at, struct known *known)
 {
-    int r = file_read(still->dir_fd, RECORD_FILE, RECORD_BYTES_MAX, &ret->text);
-
-    if (r < 0)
-        return r == -ENOENT ? r : err_errno(err, r, "reading what was being done");
-    ret->kind = ret->id = ret->actor = ret->by = ret->undoes = "";
-    for (size_t at = 0; at < ret->text.len;) {
-        const char *key = ret->text.data + at;
-        at += strnlen(key, ret->text.len - at) + 1;
-        if (at >= ret->text.len)
-            break;
-        const char *value = ret->text.data + at;
-        size_t len = strnlen(value, ret->text.len - at);
-        if (at + len >= ret->text.len)
-            break;
-        take(ret, key, value);
+    while (at < text->len) {
+        const char *key = text->data + at;
+        at += strnlen(key, text->len - at) + 1;
+        if (at >= text->len)
+            return;
+        const char *value = text->data + at;
+        size_t len = strnlen(value, text->len - at);
+        if (at + len >= text->len)
+            return;
+        known_take(known, key, value);
         at += len + 1;
     }
-    return ret->is_whole && id_is_valid(LANDING_ID_PREFIX, ret->id)
-               ? 0
-               : err_set(err, ERR_DATA_LOSS, -EBADMSG, "what was being done is not readable any more");
+}
+
+/* Borrows from both. */
+static int known_read(const char *id, const struct landing_record *record, struct known *known, struct err *err)
+{
+    const struct buf *text = &record->follow_up;
+
+    if (text->len >= sizeof(FORMAT) && memcmp(text->data, FORMAT, sizeof(FORMAT)) == 0)
+        known_parse(text, sizeof(FORMAT), known);
+    known->id = id;
+    known->undoes = record->undoes;
+    for (size_t at = 0; at < record->drops.len; at += strlen(record->drops.data + at) + 1)
+        known_add_drop(known, record->drops.data + at);
+    return known->is_whole ? 0 : err_set(err, ERR_DATA_LOSS, -EBADMSG, "what approval '%s' still owes is not readable", id);
 }
 
 /* ---- provenance ---- */
@@ -197,7 +191,7 @@ static char *as_text(char *path)
 }
 
 /* The path in the sandbox, borrowed from the line; NULL: the line is none of ours. */
-static const char *make_row(const struct still *still, const struct known *known, const char *approval_id, const char *line,
+static const char *make_row(const struct still *still, const struct known *known, const char *line,
                             struct applied_change_row *ret)
 {
     const struct workspace_row *box = &still->row;
@@ -208,12 +202,12 @@ static const char *make_row(const struct still *still, const struct known *known
 
     if (sscanf(line, "%15s %llu %o %64s %n", kind, &size, &mode, hash, &at) < 4 || at == 0)
         return NULL;
-    autofree char *name = xprintf("%s:%s", approval_id, line + at);
+    autofree char *name = xprintf("%s:%s", known->id, line + at);
     if (file_id_make(box->id, name, id) < 0)
         return NULL;
     *ret = (struct applied_change_row){
         .id = xdup(id),
-        .approval_id = xdup(approval_id),
+        .approval_id = xdup(known->id),
         .workspace_id = xdup(box->id),
         .account_id = xdup(box->account_id),
         .host_id = xdup(box->host_id),
@@ -236,20 +230,19 @@ static const char *make_row(const struct still *still, const struct known *known
     return line + at;
 }
 
-static int insert_rows(struct still *still, const struct known *known, const char *approval_id, char ***ret_ids,
-                       struct err *err)
+static int insert_rows(struct still *still, const struct known *known, char ***ret_ids, struct err *err)
 {
     struct applied_change_rows rows = { .rows = xalloc((known->row_count + 1) * sizeof(*rows.rows)) };
     autofree const char **paths = xalloc((known->row_count + 1) * sizeof(*paths));
     int r = 0;
 
     for (size_t i = 0; i < known->row_count; i++) {
-        const char *path = make_row(still, known, approval_id, known->rows[i], &rows.rows[rows.count]);
+        const char *path = make_row(still, known, known->rows[i], &rows.rows[rows.count]);
         if (path)
             paths[rows.count++] = path;
     }
     /* Before the rows: whoever finds one finds this. */
-    workspace_contributions_keep(still, approval_id, rows.rows, paths, rows.count);
+    workspace_contributions_keep(still, known->id, rows.rows, paths, rows.count);
     if (rows.count > 0)
         r = applied_change_row_insert(still->service->store, rows.rows, rows.count, err);
     if (r == 0 && ret_ids) {
@@ -263,7 +256,7 @@ static int insert_rows(struct still *still, const struct known *known, const cha
 
 /* ---- finishing ---- */
 
-static int end_workspace(struct still *still, struct err *err)
+int review_end(struct still *still, struct err *err)
 {
     int r = still_halt(still, err);
 
@@ -288,39 +281,63 @@ static int reopen_workspace(struct still *still, struct err *err)
     return 0;
 }
 
-static int finish(struct still *still, const struct known *known, const char *approval_id, char ***ret_ids, struct err *err)
+static int do_owed(struct still *still, const struct known *known, char ***ret_ids, struct err *err)
 {
-    int r = insert_rows(still, known, approval_id, ret_ids, err);
+    int r = insert_rows(still, known, ret_ids, err);
 
     if (r == 0 && *known->undoes)
         r = applied_change_row_undo(still->service->store, known->undoes, clock_wall_ns(), err);
     fault("review_noted");
     if (r >= 0 && known->ends)
-        r = end_workspace(still, err);
+        r = review_end(still, err);
     else if (r >= 0 && *known->undoes && still->row.status == WORKSPACE_STATUS_APPROVED)
         r = reopen_workspace(still, err);
-    if (r < 0)
-        return r; /* the record stays, and with it the intention */
-    review_record_forget(still);
-    if (strcmp(known->kind, "approve") == 0)
+    fault("review_ended");
+    if (r >= 0 && !*known->undoes)
         workspaces_totals(still->service)->patches++;
-    return 0;
+    return r < 0 ? r : 0;
+}
+
+struct finishing {
+    struct still *still;
+    const char *id; /* of the landing that was just made */
+    bool only_rows, is_found;
+    char ***ret_ids;
+};
+
+/* One that is older comes first: an undo of it, say, would find none of its rows. */
+static int finish_this(const char *id, const struct landing_record *record, void *cookie, struct err *err)
+{
+    struct finishing *f = cookie;
+    autodone(known) struct known known = KNOWN_NONE;
+    int r = 0;
+
+    if (strcmp(id, f->id) != 0 && !f->is_found)
+        return err_set(err, ERR_UNAVAILABLE, -EAGAIN, "approval '%s' before it could not be noted yet", id);
+    if (f->is_found)
+        return 0;
+    f->is_found = true;
+    r = known_read(id, record, &known, err);
+    if (r == 0)
+        r = f->only_rows ? insert_rows(f->still, &known, f->ret_ids, err) : do_owed(f->still, &known, f->ret_ids, err);
+    return r == 0 && !f->only_rows ? approve_close(f->still->delta_path, id, err) : r;
+}
+
+static int finish_landing(struct finishing *f, struct err *err)
+{
+    int r = approve_each_follow_up(f->still->delta_path, finish_this, f, err);
+
+    return r < 0 || f->is_found ? r : err_set(err, ERR_UNAVAILABLE, -EAGAIN, "tidying up after it is not over yet");
 }
 
 int review_record_finish(struct still *still, const char *approval_id, char ***ret_ids, struct err *err)
 {
-    autodone(known) struct known known = { .text = BUF_EMPTY };
-    int r = load(still, &known, err);
-
-    return r < 0 ? r : finish(still, &known, approval_id, ret_ids, err);
+    return finish_landing(&(struct finishing){ .still = still, .id = approval_id, .ret_ids = ret_ids }, err);
 }
 
 int review_record_note(struct still *still, const char *approval_id, char ***ret_ids, struct err *err)
 {
-    autodone(known) struct known known = { .text = BUF_EMPTY };
-    int r = load(still, &known, err);
-
-    return r < 0 ? r : insert_rows(still, &known, approval_id, ret_ids, err);
+    return finish_landing(&(struct finishing){ .still = still, .id = approval_id, .only_rows = true, .ret_ids = ret_ids }, err);
 }
 
 /* ---- after a kill ---- */
@@ -354,38 +371,90 @@ static int drop_again(struct still *still, const struct known *known, struct err
     return release_again(still, drops, count, err);
 }
 
-static int recover(struct still *still, const struct known *known, struct err *err)
+static int do_owed_after_kill(struct still *still, const struct known *known, struct err *err)
 {
-    const char *id = known->id;
     int r = still_try(still, err);
 
-    if (r == 0)
-        r = approve_recover(still->delta_path, still_is_locked(still), err);
-    if (r == 0)
-        r = approve_was_done(still->delta_path, id, err);
-    if (r < 0)
-        return r;
-    if (r == 0) {
-        review_record_forget(still);
-        return 0;
-    }
-    r = drop_again(still, known, err);
-    if (r == 0)
-        r = finish(still, known, id, NULL, err);
-    if (r < 0)
-        return r;
-    json_t *details = json_pack("{s:s, s:b}", "approvalId", id, "recovered", 1);
+    if (r == 0 && !known->ends)
+        r = drop_again(still, known, err);
+    return r < 0 ? r : do_owed(still, known, NULL, err);
+}
+
+/* By whoever decided it, not by whoever comes first now. */
+static void tell_recovered(struct still *still, const struct known *known)
+{
+    json_t *details = json_pack("{s:s, s:b}", "approvalId", known->id, "recovered", 1);
+
     if (known->is_automatic)
         json_object_set_new(details, "automatic", json_true());
-    /* By whoever decided it, not by whoever comes first now. */
     review_tell(still->service, &(struct caller){ .owner = strcmp(known->by, CALLER_SYSTEM) == 0 ? "" : known->by },
                 &still->row,
                 *known->undoes ? "workspace_undone"
                 : known->ends  ? "workspace_approved"
                                : "workspace_partial_approved",
                 known->actor, details);
-    log_info("what was being applied is applied", LOG_STR("sandbox_id", still->row.id), LOG_STR("approval_id", id));
-    return 0;
+    log_info("what was being applied is applied", LOG_STR("sandbox_id", still->row.id), LOG_STR("approval_id", known->id));
+}
+
+static int recover_follow_up(const char *id, const struct landing_record *record, void *cookie, struct err *err)
+{
+    struct still *still = cookie;
+    autodone(known) struct known known = KNOWN_NONE;
+    int r = known_read(id, record, &known, err);
+
+    if (r == 0)
+        r = do_owed_after_kill(still, &known, err);
+    /* What cannot be read now cannot be read later either: that was reported. */
+    if (r == -EBADMSG)
+        review_record_left(still, err);
+    if (r == 0 || r == -EBADMSG)
+        r = approve_close(still->delta_path, id, err);
+    if (r == 0 && known.is_whole)
+        tell_recovered(still, &known);
+    return r;
+}
+
+static int recover_landings(struct still *still, struct err *err)
+{
+    int r = approve_has_unfinished(still->delta_path, err);
+
+    if (r <= 0)
+        return r;
+    r = still_try(still, err);
+    if (r == 0)
+        r = approve_recover(still->delta_path, still_is_locked(still), err);
+    return r < 0 ? r : approve_each_follow_up(still->delta_path, recover_follow_up, still, err);
+}
+
+/* What a server of the first edition was doing when it was killed. Its landings owe nothing by themselves. */
+static int recover_first_edition(struct still *still, struct err *err)
+{
+    autodone(known) struct known known = KNOWN_NONE;
+    autodone(buf) struct buf text = BUF_EMPTY;
+    int r = file_read(still->dir_fd, FIRST_EDITION_FILE, LANDING_FOLLOW_UP_MAX, &text);
+
+    if (r < 0)
+        return r == -ENOENT ? 0 : err_errno(err, r, "reading what was being done");
+    known_parse(&text, 0, &known);
+    if (!known.is_whole || !id_is_valid(LANDING_ID_PREFIX, known.id)) {
+        err_set(err, ERR_DATA_LOSS, -EBADMSG, "what was being done is not readable any more");
+        review_record_left(still, err);
+        *err = ERR_NONE;
+    } else {
+        r = still_try(still, err);
+        if (r == 0)
+            r = approve_recover(still->delta_path, still_is_locked(still), err);
+        if (r == 0)
+            r = approve_was_done(still->delta_path, known.id, err);
+        bool was_done = r > 0;
+        if (was_done)
+            r = do_owed_after_kill(still, &known, err);
+        if (r < 0)
+            return r;
+        if (was_done)
+            tell_recovered(still, &known);
+    }
+    return unlinkat(still->dir_fd, FIRST_EDITION_FILE, 0) < 0 ? err_errno(err, -errno, "removing what was done") : 0;
 }
 
 void review_record_left(const struct still *still, const struct err *why)
@@ -397,16 +466,11 @@ void review_record_left(const struct still *still, const struct err *why)
 
 void review_record_recover(struct still *still)
 {
-    autodone(known) struct known known = { .text = BUF_EMPTY };
     struct err err = ERR_NONE;
-    int r = load(still, &known, &err);
+    int r = recover_first_edition(still, &err);
 
-    if (r == -ENOENT)
-        return;
     if (r == 0)
-        r = recover(still, &known, &err);
-    if (r == -EBADMSG)
-        review_record_forget(still);
+        r = recover_landings(still, &err);
     if (r < 0)
         review_record_left(still, &err);
 }
@@ -419,8 +483,12 @@ static int recover_one(const char *name, int dir_fd, void *cookie)
     struct err err = ERR_NONE;
     char id[UUID_TEXT_MAX];
 
-    if (!workspace_id_of_name(name, id) || faccessat(dir_fd, RECORD_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+    if (!workspace_id_of_name(name, id))
         return 0;
+    autofree char *delta_path = workspaces_path(service, id, "delta");
+    if (faccessat(dir_fd, FIRST_EDITION_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && approve_has_unfinished(delta_path, &err) == 0)
+        return 0;
+    err = ERR_NONE;
     if (still_begin(service, &system, id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "recovered", &still, &err) < 0)
         log_warn("what was being applied is not looked at", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
     return 0;

@@ -18,7 +18,7 @@ from workspace import may_lack
 
 IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
 ROUNDS = {"fence": 300 if IS_LONG else 8, "overlayfs": 100 if IS_LONG else 3, "copy": 100 if IS_LONG else 3}
-FAULTS = ("review_recorded", "approve-grounds-kept", "review_noted")
+FAULTS = ("approve-grounds-kept", "landing-intent", "landing-landed", "landing-noted", "landing-follow-up", "review_noted", "review_ended")
 COUNT = 12
 
 
@@ -133,15 +133,16 @@ def cut_short(server):
         box.http("POST", "/approve", {})
     server.process.wait()
     assert leftovers(box)
-    (record,) = server.state.rglob("deciding")
-    record.unlink()
     server.environment = environment
-    server.start()
     return box
 
 
 def test_who_is_deleted_leaves_nothing_in_the_project(make):
-    box = cut_short(make())
+    server = make()
+    box = cut_short(server)
+    with locked(box.project):
+        server.start()
+        assert leftovers(box)
     assert box.http("DELETE", "")[0] in (200, 204)
     assert not leftovers(box) and contents(box) == OLD
 
@@ -158,8 +159,10 @@ def locked(path):
 
 @pytest.mark.parametrize("query", ("", "?purge=true"))
 def test_who_cannot_be_tidied_up_after_is_not_deleted(make, query):
-    box = cut_short(make())
+    server = make()
+    box = cut_short(server)
     with locked(box.project):
+        server.start()
         status, answer = box.http("DELETE", query)
         assert status == 409 and "project" in answer["error"], answer
         assert box.state() == "stopped"
@@ -174,8 +177,10 @@ def test_who_has_nothing_to_tidy_up_is_deleted_whoever_writes_to_its_project(mak
 
 
 def test_who_has_lost_its_project_is_deleted(make):
-    box = cut_short(make())
+    server = make()
+    box = cut_short(server)
     shutil.rmtree(box.project)
+    server.start()
     assert box.http("DELETE", "?purge=true")[0] in (200, 204)
 
 
@@ -274,6 +279,64 @@ def test_an_approval_goes_on_in_the_next_server(make):
     if not reached:
         pytest.skip("this build has no faults")
     assert reached == list(FAULTS)
+
+
+def as_the_first_edition_had_it(server):
+    """What was being done was in a file beside the delta, and the landing's journal had no follow-up."""
+    (journal,) = server.state.rglob("meta/approvals/ap_*/journal")
+    left = journal.read_bytes()
+    kept = []
+
+    def take(length):
+        nonlocal left
+        kept.append(left[:length])
+        left = left[length:]
+        return kept[-1]
+
+    def take_text():
+        return take(left.index(b"\0") + 1)[:-1]
+
+    assert take_text() == b"agentfense-landing-2"
+    kept[:] = [b"agentfense-landing-1\0"]
+    for _ in ("state", "time", "undoes"):
+        take_text()
+    for _ in ("notes", "back", "drops"):
+        take(int(take_text()))
+    before = b"".join(kept)
+    form, follow_up = take(int(take_text())).split(b"\0", 1)
+    assert form == b"agentfense-follow-up-1"
+    journal.write_bytes(before + left)
+    (journal.parents[4] / "deciding").write_bytes(b"kind\0approve\0id\0" + journal.parent.name.encode() + b"\0" + follow_up)
+
+
+@pytest.mark.parametrize("point", ["landing-intent", "landing-landed"])
+def test_what_a_server_of_the_first_edition_left_is_finished(make, point):
+    server = make()
+    environment = server.environment
+    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": point}
+    box = make_changed(server.start())
+    with pytest.raises((OSError, json.JSONDecodeError)):
+        box.http("POST", "/approve", {})
+    server.process.wait()
+    server.environment = environment
+    as_the_first_edition_had_it(server)
+    server.start()
+    assert contents(box) == NEW and box.state() == "approved"
+    assert server.http("GET", f"/api/v1/pending?projectRoot={box.project}")[1]["totalFiles"] == COUNT + 2
+    assert not list(server.state.rglob("deciding"))
+    box.remove()
+
+
+def test_what_a_server_of_the_first_edition_left_and_nobody_can_read_is_put_away(make):
+    server = make().start()
+    box = make_changed(server)
+    server.kill()
+    (delta,) = server.state.rglob("delta")
+    (delta.parent / "deciding").write_bytes(b"kind\0appr")
+    server.start()
+    assert not list(server.state.rglob("deciding")) and contents(box) == OLD
+    assert box.approve()["status"] == "approved" and contents(box) == NEW
+    box.remove()
 
 
 def test_without_descriptors_nobody_is_told_what_is_not_so(make, tmp_path):

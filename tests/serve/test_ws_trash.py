@@ -186,7 +186,7 @@ def test_an_undo_beside_another_leaves_it_approved(box):
     assert box.ok("POST", "/restore")["status"] == "stopped" and changed(box) == CHANGES
 
 
-@pytest.mark.parametrize("point", ["review_recorded", "landing-landed", "review_noted"])
+@pytest.mark.parametrize("point", ["landing-staged", "landing-intent", "landing-landed", "landing-follow-up", "review_noted", "review_ended"])
 def test_a_kill_while_it_is_undone_leaves_one_or_the_other(make, point):
     server = make().start()
     box = Review(server, FILES)

@@ -207,9 +207,46 @@ static void set_up(struct world *w)
     base_put(w, "both", "one\n2\n3\n4\n5\n6\n7\n8\n9\n");
 }
 
+#define OWED "row\0of\0something"
+
 static int approve_all(struct world *w, struct approve *approve, struct err *err)
 {
-    return approve_run(w->delta, &decided_all, &(struct approve_options){ 0 }, approve, err);
+    const struct buf owed = { .data = (char *) (uintptr_t) OWED, .len = sizeof(OWED) };
+
+    return approve_run(w->delta, &decided_all, &(struct approve_options){ .follow_up = &owed }, approve, err);
+}
+
+static int on_owed(const char *id, const struct landing_record *record, void *cookie, struct err *err)
+{
+    char *ret_id = cookie;
+
+    (void) err;
+    assert_int_equal(*ret_id, 0);
+    assert_int_equal(record->follow_up.len, sizeof(OWED));
+    assert_memory_equal(record->follow_up.data, OWED, sizeof(OWED));
+    snprintf(ret_id, ID_TEXT_MAX, "%s", id);
+    return 0;
+}
+
+/* Whoever looks after a kill finds what is owed for what was written, once, until it is closed. */
+static void pay(struct world *w, bool is_owed, long at)
+{
+    struct err err = ERR_NONE;
+    char id[ID_TEXT_MAX] = "", again[ID_TEXT_MAX] = "";
+
+    assert_int_equal(approve_recover(w->delta, false, &err), 0);
+    assert_int_equal(approve_each_follow_up(w->delta, on_owed, id, &err), 0);
+    if (is_owed != (*id != 0))
+        fail_msg("at call %ld a follow-up is %s", at, *id ? "there, and nothing was written" : "lost");
+    if (!is_owed)
+        return;
+    assert_int_equal(approve_has_unfinished(w->delta, &err), 1);
+    assert_int_equal(approve_close(w->delta, id, &err), 0);
+    assert_int_equal(approve_close(w->delta, id, &err), 0);
+    assert_int_equal(approve_each_follow_up(w->delta, on_owed, again, &err), 0);
+    assert_string_equal(again, "");
+    assert_int_equal(approve_has_unfinished(w->delta, &err), 0);
+    assert_int_equal(approve_was_done(w->delta, id, &err), 1);
 }
 
 struct outcomes {
@@ -312,6 +349,8 @@ static void killed_at_any_call_it_is_old_or_new(void **state)
         if (approve_recover(w->delta, false, &err) < 0)
             fail_msg("at call %ld: %s", at, err.text);
         assert_one_of(w, &o, at);
+        autofree char *later = look(w);
+        pay(w, strcmp(later, o.new) == 0, at);
         finish(w, &o, at);
         world_teardown(&inner);
         killed += r == -SIGKILL;
@@ -349,6 +388,7 @@ static void in_trouble(enum trouble trouble)
         autofree char *later = look(w);
         if (strcmp(later, expected) != 0)
             fail_msg("at call %ld, answered %d, the project becomes\n%s\nand not\n%s", at, r, later, expected);
+        pay(w, r != 1, at);
         assert_tidy(w);
         finish(w, &o, at);
         world_teardown(&inner);
