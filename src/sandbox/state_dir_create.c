@@ -95,17 +95,18 @@ static int make_temp(struct state_dir *state_dir, char temp[ID_TEXT_MAX], int *r
 static int take_name(struct state_dir *state_dir, const char *temp, int dir_fd, const struct sandbox_spec *spec, bool lasts,
                      struct err *err)
 {
+    const char *name = sandbox_spec_dir_name(spec);
     int r = sandbox_spec_store(dir_fd, spec, lasts, err);
 
     if (r < 0)
         return r;
-    if (renameat(state_dir->sandboxes_fd, temp, state_dir->sandboxes_fd, spec->name) == 0)
+    if (renameat(state_dir->sandboxes_fd, temp, state_dir->sandboxes_fd, name) == 0)
         r = lasts ? file_fsync_dir(state_dir->sandboxes_fd) : 0;
     else
         r = errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
     if (r == -EEXIST)
-        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a sandbox '%s' already; choose another name", spec->name);
-    return r < 0 ? err_errno(err, r, "naming sandbox '%s'", spec->name) : 0;
+        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a sandbox '%s' already; choose another name", name);
+    return r < 0 ? err_errno(err, r, "naming sandbox '%s'", name) : 0;
 }
 
 static int take_new_name(struct state_dir *state_dir, const char *temp, int dir_fd, struct sandbox_spec *spec, bool lasts,
@@ -131,13 +132,15 @@ int state_dir_create(struct state_dir *state_dir, struct sandbox_spec *spec, boo
     autofd int dir_fd = -1, lock = -1;
     int r;
 
+    if (!spec->id && spec->name && sandbox_id_is_valid(spec->name))
+        spec->id = steal_ptr(&spec->name);
     if (spec->name && !sandbox_name_is_valid(spec->name))
         return state_dir_refuse_name(spec->name, err);
     sweep(state_dir);
     r = make_temp(state_dir, temp, &dir_fd, &lock);
     if (r < 0)
         err_errno(err, r, "making a sandbox in '%s/sandboxes'", state_dir->path);
-    else if (spec->name)
+    else if (spec->id || spec->name)
         r = take_name(state_dir, temp, dir_fd, spec, lasts, err);
     else
         r = take_new_name(state_dir, temp, dir_fd, spec, lasts, err);

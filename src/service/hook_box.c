@@ -59,9 +59,11 @@ static int make_spec(struct service *service, const struct workspace_row *row, i
     if (strcmp(driver, WORKSPACE_DRIVER) != 0 && strcmp(row->driver, driver) != 0)
         return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
                        "hooks need the driver fence or overlayfs, and this host has neither");
+    free(spec->id);
     free(spec->name);
     free(spec->driver);
-    spec->name = xdup(name);
+    spec->id = xdup(name);
+    spec->name = NULL;
     spec->driver = xdup(driver);
     spec->net = SANDBOX_NET_NONE;
     spec->created_ns = (uint64_t) clock_wall_ns();

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -212,7 +213,7 @@ static void say_hello(struct client *client)
     struct ctl_reply reply = { .type = CTL_REPLY_HELLO,
                                .hello = { .version = CTL_PROTO_VERSION, .state = client->sandbox->state } };
 
-    memcpy(reply.hello.name, client->sandbox->spec->name, strlen(client->sandbox->spec->name) + 1);
+    snprintf(reply.hello.name, sizeof(reply.hello.name), "%s", sandbox_spec_dir_name(client->sandbox->spec));
     client_reply(client, &reply, -1);
 }
 

@@ -56,7 +56,7 @@ int keeper_open(const struct sandbox_spec *spec, struct keeper **ret, struct err
     if (!spec->codebase_path || spec->codebase_path[0] == '\0')
         return 0;
     keeper = xnew(struct keeper);
-    keeper->name = xdup(spec->name);
+    keeper->name = xdup(sandbox_spec_dir_name(spec));
     r = open_codebase(spec, &keeper->codebase, err);
     if (r == 0)
         r = check_base(keeper, spec->base_path, err);

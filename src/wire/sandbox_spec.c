@@ -4,10 +4,14 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "wire/sandbox_spec_int.h"
 
 #define SPEC_FILE "spec"
+#define WORKSPACE_ID_PREFIX "ws_"
+#define WORKSPACE_ID_DIGITS 32
+#define HOOK_BOX_ID_PREFIX "hook_"
 
 void sandbox_rules_free(struct sandbox_rule *rules, size_t count)
 {
@@ -26,10 +30,18 @@ void sandbox_spec_free(struct sandbox_spec *spec)
     }
     for (size_t i = 0; i < spec->env_count; i++)
         free(spec->env[i]);
+    for (size_t i = 0; i < spec->reserved_count; i++)
+        free(spec->reserved_paths[i]);
     sandbox_rules_free(spec->rules, spec->rule_count);
     free(spec->mounts);
     free(spec->env);
+    free(spec->reserved_paths);
+    free(spec->id);
     free(spec->name);
+    free(spec->owner);
+    free(spec->codebase_id);
+    free(spec->project_root);
+    free(spec->preset);
     free(spec->base_path);
     free(spec->codebase_path);
     free(spec->runtime);
@@ -60,6 +72,12 @@ void sandbox_spec_add_env(struct sandbox_spec *spec, const char *assignment)
     spec->env[spec->env_count++] = xdup(assignment);
 }
 
+void sandbox_spec_add_reserved(struct sandbox_spec *spec, const char *path)
+{
+    spec->reserved_paths = xgrow(spec->reserved_paths, spec->reserved_count + 1, sizeof(*spec->reserved_paths));
+    spec->reserved_paths[spec->reserved_count++] = xdup(path);
+}
+
 /* Not isalnum(), which asks the locale. */
 static bool is_name_char(char c)
 {
@@ -76,6 +94,20 @@ bool sandbox_name_is_valid(const char *name)
         if (len + 1 >= SANDBOX_NAME_MAX || !is_name_char(name[len]))
             return false;
     return len > 0;
+}
+
+bool sandbox_id_is_valid(const char *id)
+{
+    size_t len = strlen(WORKSPACE_ID_PREFIX);
+
+    if (strncmp(id, WORKSPACE_ID_PREFIX, len) == 0)
+        return strspn(id + len, "0123456789abcdef") == WORKSPACE_ID_DIGITS && strlen(id) == len + WORKSPACE_ID_DIGITS;
+    return id_is_valid(SANDBOX_ID_PREFIX, id) || id_is_valid(HOOK_BOX_ID_PREFIX, id);
+}
+
+const char *sandbox_spec_dir_name(const struct sandbox_spec *spec)
+{
+    return spec->id && *spec->id ? spec->id : spec->name;
 }
 
 bool sandbox_image_is_valid(const char *image)
@@ -105,6 +137,38 @@ static int check_path(const char *what, const char *path, struct err *err)
     return path && path[0] == '/' ? 0 : refuse(err, what, path, "is not an absolute path");
 }
 
+static bool is_set(const char *text)
+{
+    return text && *text;
+}
+
+/* Without an id its name is its directory's. */
+static int check_names(const struct sandbox_spec *spec, struct err *err)
+{
+    if (is_set(spec->id) && !sandbox_id_is_valid(spec->id))
+        return refuse(err, "id", spec->id, "is not the id of a sandbox");
+    if ((!is_set(spec->id) || is_set(spec->name)) && (!spec->name || !sandbox_name_is_valid(spec->name)))
+        return refuse(err, "name", spec->name, "is not 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _");
+    if (is_set(spec->codebase_id) && !sandbox_name_is_valid(spec->codebase_id))
+        return refuse(err, "codebase", spec->codebase_id, "is not the id of a codebase");
+    if (is_set(spec->preset) && !sandbox_name_is_valid(spec->preset))
+        return refuse(err, "preset", spec->preset, "is not the name of a preset");
+    return 0;
+}
+
+static int check_paths(const struct sandbox_spec *spec, struct err *err)
+{
+    int r = check_path("base", spec->base_path, err);
+
+    if (r == 0 && is_set(spec->codebase_path))
+        r = check_path("codebase", spec->codebase_path, err);
+    if (r == 0 && is_set(spec->project_root))
+        r = check_path("project", spec->project_root, err);
+    for (size_t i = 0; r == 0 && i < spec->reserved_count; i++)
+        r = check_path("reserved path", spec->reserved_paths[i], err);
+    return r;
+}
+
 static int check_mounts(const struct sandbox_spec *spec, struct err *err)
 {
     for (size_t i = 0; i < spec->mount_count; i++) {
@@ -132,11 +196,11 @@ static int check_container(const struct sandbox_spec *spec, struct err *err)
 
     if (spec->net == SANDBOX_NET_BRIDGE && !is_container)
         return err_invalid(err, "the network 'bridge' is for containers; this sandbox is none");
-    if (spec->engine && spec->engine[0] != '\0' && check_path("engine", spec->engine, err) < 0)
+    if (is_set(spec->engine) && check_path("engine", spec->engine, err) < 0)
         return -EINVAL;
-    if (spec->oci_runtime && spec->oci_runtime[0] != '\0' && !sandbox_name_is_valid(spec->oci_runtime))
+    if (is_set(spec->oci_runtime) && !sandbox_name_is_valid(spec->oci_runtime))
         return refuse(err, "OCI runtime", spec->oci_runtime, "is no name");
-    if ((is_container || (spec->image && spec->image[0] != '\0')) && (!spec->image || !sandbox_image_is_valid(spec->image)))
+    if ((is_container || is_set(spec->image)) && (!spec->image || !sandbox_image_is_valid(spec->image)))
         return refuse(err, "image", spec->image, "is no name of an image");
     return 0;
 }
@@ -151,13 +215,10 @@ int sandbox_rules_check(const struct sandbox_rule *rules, size_t count, struct e
 
 int sandbox_spec_check(const struct sandbox_spec *spec, struct err *err)
 {
-    int r;
+    int r = check_names(spec, err);
 
-    if (!spec->name || !sandbox_name_is_valid(spec->name))
-        return refuse(err, "name", spec->name, "is not 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _");
-    r = check_path("base", spec->base_path, err);
-    if (r == 0 && spec->codebase_path && spec->codebase_path[0] != '\0')
-        r = check_path("codebase", spec->codebase_path, err);
+    if (r == 0)
+        r = check_paths(spec, err);
     if (r == 0)
         r = sandbox_rules_check(spec->rules, spec->rule_count, err);
     if (r == 0)

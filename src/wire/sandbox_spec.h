@@ -27,6 +27,8 @@
 
 #define SANDBOX_SPEC_BYTES_MAX (16u << 20)
 #define SANDBOX_NAME_MAX 64 /* with its NUL */
+#define SANDBOX_ID_PREFIX "sb_"
+#define SANDBOX_ID_MAX 36 /* with its NUL: "ws_" and 32 digits are the longest */
 
 #define SANDBOX_IMAGE_MAX 256 /* with its NUL */
 
@@ -48,8 +50,17 @@ struct sandbox_mount {
 
 /* All owned. Zero means none, or the default. */
 struct sandbox_spec {
-    char *name;
-    char *base_path;
+    char *id;              /* what its directory is called; "" in a spec of a release before ids: then that is its name */
+    char *name;            /* what people call it; may be "" where there is an id */
+    char *owner;           /* whom it belongs to, as the server knows owners; "": the administrator, and nobody else sees it */
+    char *base_path;       /* the directory whose files it shows: that of a codebase, or any */
+    char *codebase_id;     /* "": the base is a directory */
+    char *project_root;    /* of a directory: the project that it lies in; "": it is the project */
+    char **reserved_paths; /* of a directory: absolute paths that no other sandbox may have meanwhile; none: the base */
+    size_t reserved_count;
+    bool no_lock;        /* reserves nothing */
+    char *preset;        /* that its rules began with; "": none, or not known */
+    bool syncs;          /* changes go into the base after each command */
     char *codebase_path; /* the codebase that changes are synced to, whose files are the base; "": none is */
     uint64_t codebase_quota_bytes, codebase_keep_versions, codebase_keep_ns; /* as in codebase/codebase.h */
     char *runtime;                                                           /* "bwrap", "docker" or "mock" */
@@ -83,9 +94,16 @@ DEFINE_AUTOPTR(sandbox_spec, sandbox_spec_free);
 void sandbox_spec_add_rule(struct sandbox_spec *spec, const char *pattern, uint8_t type, uint8_t level, int32_t priority);
 void sandbox_spec_add_mount(struct sandbox_spec *spec, const char *src, const char *dst, bool read_only);
 void sandbox_spec_add_env(struct sandbox_spec *spec, const char *assignment);
+void sandbox_spec_add_reserved(struct sandbox_spec *spec, const char *path);
 
-/* Whether it may name a sandbox and its directory: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot or a dash. */
+/* Whether it may name a sandbox: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot or a dash. An id is such a text too. */
 bool sandbox_name_is_valid(const char *name);
+
+/* Whether it is an id: "sb_" and 16 lower-case hex digits, "ws_" and 32 of one that was a workspace, "hook_" and 16 of what hooks run in. */
+bool sandbox_id_is_valid(const char *id);
+
+/* What its directory is called: the id, or the name in a spec of a release before ids. */
+const char *sandbox_spec_dir_name(const struct sandbox_spec *spec);
 
 /* Whether an engine could be asked for it: 1 to 255 of [A-Za-z0-9._/:@-], beginning with a letter or digit. */
 bool sandbox_image_is_valid(const char *image);
@@ -93,7 +111,7 @@ bool sandbox_image_is_valid(const char *image);
 /* `out` is emptied first. */
 void sandbox_spec_encode(const struct sandbox_spec *spec, struct buf *out);
 
-/* -EBADMSG for whatever is no spec, or not a whole one, or of another version, or has an empty or relative path, a name that is
+/* -EBADMSG for whatever is no spec, or not a whole one, or of a later version, or has an empty or relative path, an id or a name that is
  * not valid, a pattern without text, an environment that is not NAME=value, or a container without an image. Rules are not judged beyond that. */
 int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret, struct err *err);
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/id.h"
 #include "base/mem.h"
 #include "wire/reader.h"
 #include "wire/sandbox_spec_int.h"
@@ -21,16 +22,18 @@
  *                      u64 quota_bytes, u64 quota_inodes, u64 memory_bytes, u32 cpu_quota_us, u32 cpu_shares, u32 pids,
  *                      u64 tmp_bytes; since version 2: codebase_path, u64 codebase_quota_bytes, u64 codebase_keep_versions,
  *                      u64 codebase_keep_ns; since version 3: image, engine, oci_runtime, u8 read_only_root, u8 no_pull;
- *                      since version 4: driver;
+ *                      since version 4: driver; since version 5: id, owner, codebase_id, project_root, preset, u8 no_lock, u8 syncs,
+ *                      u32 count of reserved paths, each a string;
  *                      rules
  *                      u32 count of mounts, each: src, dst, u8 read_only
  *                      u32 count of the environment, each a string
  *
  * The checksum is against a disk, not against an enemy: a byte that turned over in a pattern would otherwise be another rule.
  */
-#define VERSION 4
+#define VERSION 5
 #define HEADER_LEN 18
 #define MAGIC_LEN 4
+#define CODEBASE_ID_PREFIX "cb_"
 
 enum kind { KIND_SPEC = 1, KIND_RULES = 2 };
 
@@ -98,6 +101,16 @@ static void put_fixed(struct buf *out, const struct sandbox_spec *spec)
     put_number(out, spec->read_only_root, 1);
     put_number(out, spec->no_pull, 1);
     put_string(out, spec->driver);
+    put_string(out, spec->id);
+    put_string(out, spec->owner);
+    put_string(out, spec->codebase_id);
+    put_string(out, spec->project_root);
+    put_string(out, spec->preset);
+    put_number(out, spec->no_lock, 1);
+    put_number(out, spec->syncs, 1);
+    put_number(out, spec->reserved_count, 4);
+    for (size_t i = 0; i < spec->reserved_count; i++)
+        put_string(out, spec->reserved_paths[i]);
 }
 
 static void put_mounts(struct buf *out, const struct sandbox_spec *spec)
@@ -263,6 +276,54 @@ static void read_container(struct reader *r, uint8_t version, struct sandbox_spe
     spec->driver = xdup(version < 4 ? "" : read_string(r));
 }
 
+/* The files of a codebase are <codebases>/<id>/files. */
+static char *codebase_of_base(const char *base_path)
+{
+    const char *end = strrchr(base_path, '/'), *at = end;
+
+    if (!end || strcmp(end, "/files") != 0)
+        return xdup("");
+    while (at > base_path && at[-1] != '/')
+        at--;
+    autofree char *id = xdupn(at, (size_t) (end - at));
+    return xdup(id_is_valid(CODEBASE_ID_PREFIX, id) ? id : "");
+}
+
+/* Before version 5 a sandbox had one name: that of its directory, which was an id where a server had made it. */
+static void derive_identity(struct sandbox_spec *spec)
+{
+    bool has_id = sandbox_id_is_valid(spec->name);
+
+    spec->id = has_id ? steal_ptr(&spec->name) : xdup("");
+    if (has_id)
+        spec->name = xdup("");
+    spec->owner = xdup("");
+    spec->codebase_id = spec->is_live ? xdup("") : codebase_of_base(spec->base_path);
+    spec->project_root = xdup("");
+    spec->preset = xdup("");
+    spec->syncs = *spec->codebase_path != '\0';
+}
+
+static void read_identity(struct reader *r, struct sandbox_spec *spec)
+{
+    uint32_t count;
+
+    spec->id = xdup(read_string(r));
+    spec->owner = xdup(read_string(r));
+    spec->codebase_id = xdup(read_string(r));
+    spec->project_root = xdup(read_string(r));
+    spec->preset = xdup(read_string(r));
+    spec->no_lock = read_bool(r);
+    spec->syncs = read_bool(r);
+    count = reader_u32(r);
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        const char *path = read_string(r);
+
+        if (!r->failed)
+            sandbox_spec_add_reserved(spec, path);
+    }
+}
+
 static void read_fixed(struct reader *r, uint8_t version, struct sandbox_spec *spec)
 {
     uint8_t net;
@@ -287,6 +348,10 @@ static void read_fixed(struct reader *r, uint8_t version, struct sandbox_spec *s
     spec->tmp_bytes = reader_u64(r);
     read_codebase(r, version, spec);
     read_container(r, version, spec);
+    if (version < 5)
+        derive_identity(spec);
+    else
+        read_identity(r, spec);
 }
 
 static void read_mounts(struct reader *r, struct sandbox_spec *spec)

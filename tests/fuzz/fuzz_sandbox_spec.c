@@ -17,14 +17,14 @@ static void put_number(struct buf *out, uint64_t value, size_t len)
         buf_add_char(out, (char) (value >> (8 * i)));
 }
 
-static void put_file(struct buf *out, enum kind kind, const uint8_t *body, size_t len)
+static void put_file(struct buf *out, enum kind kind, uint8_t version, const uint8_t *body, size_t len)
 {
     uint64_t sum = 0xcbf29ce484222325u;
 
     for (size_t i = 0; i < len; i++)
         sum = (sum ^ body[i]) * 0x100000001b3u;
     buf_add_str(out, "AFSB");
-    put_number(out, 3, 1);
+    put_number(out, version, 1);
     put_number(out, kind, 1);
     put_number(out, len, 4);
     put_number(out, sum, 8);
@@ -48,7 +48,7 @@ static void check_spec(const void *bytes, size_t len)
         require_refusal(r, &err);
         return;
     }
-    require(sandbox_name_is_valid(spec->name) && spec->base_path[0] == '/');
+    require(sandbox_name_is_valid(sandbox_spec_dir_name(spec)) && spec->base_path[0] == '/');
     sandbox_spec_encode(spec, &again);
     /* An earlier format is written as the current one. */
     if (((const char *) bytes)[4] == again.data[4])
@@ -80,11 +80,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     check_spec(data, size);
     check_rules(data, size);
-    put_file(&file, KIND_SPEC, data, size);
-    require(file.len == size + HEADER_LEN);
-    check_spec(file.data, file.len);
-    buf_clear(&file);
-    put_file(&file, KIND_RULES, data, size);
-    check_rules(file.data, file.len);
+    for (uint8_t version = 3; version <= 5; version += 2) {
+        buf_clear(&file);
+        put_file(&file, KIND_SPEC, version, data, size);
+        require(file.len == size + HEADER_LEN);
+        check_spec(file.data, file.len);
+        buf_clear(&file);
+        put_file(&file, KIND_RULES, version, data, size);
+        check_rules(file.data, file.len);
+    }
     return 0;
 }

@@ -11,7 +11,14 @@ static struct sandbox_spec *full_spec(void)
 {
     struct sandbox_spec *spec = xnew(struct sandbox_spec);
 
-    *spec = (struct sandbox_spec){ .name = xdup("shop-1"),
+    *spec = (struct sandbox_spec){ .id = xdup("sb_0123456789abcdef"),
+                                   .name = xdup("shop-1"),
+                                   .owner = xdup("alice@example.org"),
+                                   .codebase_id = xdup("cb_1"),
+                                   .project_root = xdup("/srv"),
+                                   .preset = xdup("development"),
+                                   .no_lock = true,
+                                   .syncs = true,
                                    .base_path = xdup("/srv/shop"),
                                    .codebase_path = xdup("/srv/codebases/cb_1"),
                                    .codebase_quota_bytes = 7,
@@ -42,6 +49,8 @@ static struct sandbox_spec *full_spec(void)
     sandbox_spec_add_mount(spec, "/cache", "/home/agent/.cache", false);
     sandbox_spec_add_env(spec, "LANG=C");
     sandbox_spec_add_env(spec, "EMPTY=");
+    sandbox_spec_add_reserved(spec, "/srv/shop/src");
+    sandbox_spec_add_reserved(spec, "/srv/shop/doc");
     return spec;
 }
 
@@ -55,7 +64,14 @@ static void every_field_survives_the_way(void **state)
     (void) state;
     sandbox_spec_encode(spec, &bytes);
     assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, &err), 0);
+    assert_string_equal(got->id, "sb_0123456789abcdef");
     assert_string_equal(got->name, "shop-1");
+    assert_string_equal(got->owner, "alice@example.org");
+    assert_string_equal(got->codebase_id, "cb_1");
+    assert_string_equal(got->project_root, "/srv");
+    assert_string_equal(got->preset, "development");
+    assert_true(got->no_lock && got->syncs && got->reserved_count == 2);
+    assert_string_equal(got->reserved_paths[1], "/srv/shop/doc");
     assert_string_equal(got->base_path, "/srv/shop");
     assert_string_equal(got->codebase_path, "/srv/codebases/cb_1");
     assert_true(got->codebase_quota_bytes == 7 && got->codebase_keep_versions == 8 && got->codebase_keep_ns == 9);
@@ -95,6 +111,8 @@ static void what_is_not_set_is_empty_or_zero(void **state)
     buf_add_str(&bytes, "what was there before");
     sandbox_spec_encode(spec, &bytes);
     assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, NULL), 0);
+    assert_true(!*got->id && !*got->owner && !*got->codebase_id && !*got->project_root && !*got->preset);
+    assert_true(!got->no_lock && !got->syncs && got->reserved_count == 0);
     assert_string_equal(got->runtime, "");
     assert_string_equal(got->hostname, "");
     assert_string_equal(got->image, "");
@@ -254,8 +272,18 @@ static void what_makes_no_sense_is_neither_written_nor_read(void **state)
     refused_as(with(&spec->name, spec, "../x"), "name '../x' " NAME_RULE);
     spec = full_spec();
     refused_as(with(&spec->name, spec, "a\nb"), "name 'a\\nb' " NAME_RULE);
-    spec = full_spec();
+    spec = with(&spec->id, full_spec(), "");
     refused_as(with(&spec->name, spec, NULL), "name is empty");
+    spec = full_spec();
+    refused_as(with(&spec->id, spec, "sb_0123456789ABCDEF"), "id 'sb_0123456789ABCDEF' is not the id of a sandbox");
+    spec = full_spec();
+    refused_as(with(&spec->codebase_id, spec, "../x"), "codebase '../x' is not the id of a codebase");
+    spec = full_spec();
+    refused_as(with(&spec->preset, spec, "a b"), "preset 'a b' is not the name of a preset");
+    spec = full_spec();
+    refused_as(with(&spec->project_root, spec, "srv"), "project 'srv' is not an absolute path");
+    spec = full_spec();
+    refused_as(with(&spec->reserved_paths[0], spec, ""), "reserved path is empty");
     spec = full_spec();
     refused_as(with(&spec->base_path, spec, "srv/shop"), "base 'srv/shop' is not an absolute path");
     spec = full_spec();
@@ -354,13 +382,92 @@ static void a_later_format_is_recognised(void **state)
 
     (void) state;
     sandbox_spec_encode(spec, &bytes);
-    bytes.data[4] = 5;
+    bytes.data[4] = 6;
     assert_int_equal(sandbox_spec_decode(bytes.data, bytes.len, &got, &err), -EBADMSG);
     assert_int_equal(err.code, ERR_FAILED_PRECONDITION);
-    assert_string_equal(err.text, "format 5 is unknown to this version, which reads up to 4");
+    assert_string_equal(err.text, "format 6 is unknown to this version, which reads up to 5");
 }
 
-/* What a version writes lies between what both write: taken out again, it is a file of the version before. */
+/* What a version adds lies between what both write: taken out again, it is a file of the version before. */
+static void take_out(struct buf *bytes, const void *added, size_t added_len, size_t len, uint8_t version)
+{
+    char *at = memmem(bytes->data, bytes->len, added, added_len);
+
+    assert_non_null(at);
+    memmove(at, at + len, bytes->len - len - (size_t) (at - bytes->data));
+    bytes->len -= len;
+    bytes->data[4] = (char) version;
+    set_header(bytes);
+}
+
+static const char identity[] =
+    "sb_0123456789abcdef\0alice@example.org\0cb_1\0/srv\0development\0\1\1\2\0\0\0/srv/shop/src\0/srv/shop/doc";
+
+static void decode_version_4(struct sandbox_spec *spec, struct sandbox_spec **ret)
+{
+    autodone(buf) struct buf bytes = BUF_EMPTY;
+    struct err err = ERR_NONE;
+
+    sandbox_spec_encode(spec, &bytes);
+    take_out(&bytes, identity, sizeof(identity), sizeof(identity), 4);
+    if (sandbox_spec_decode(bytes.data, bytes.len, ret, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+/* Version 4 knew one name, which was that of the directory. */
+static void a_spec_without_an_id_has_what_can_be_told(void **state)
+{
+    autoptr(sandbox_spec) spec = full_spec();
+    autoptr(sandbox_spec) named = NULL;
+    autoptr(sandbox_spec) served = NULL;
+    autoptr(sandbox_spec) workspace = NULL;
+
+    (void) state;
+    decode_version_4(spec, &named);
+    assert_string_equal(named->id, "");
+    assert_string_equal(named->name, "shop-1");
+    assert_string_equal(sandbox_spec_dir_name(named), "shop-1");
+    assert_true(named->syncs && !named->no_lock && named->reserved_count == 0 && !*named->owner && !*named->codebase_id);
+    assert_true(named->rule_count == 2 && named->env_count == 2);
+
+    spec->is_live = false;
+    with(&spec->name, spec, "sb_00000000000000ff");
+    with(&spec->base_path, spec, "/srv/codebases/cb_0123456789abcdef/files");
+    with(&spec->codebase_path, spec, "");
+    decode_version_4(spec, &served);
+    assert_string_equal(served->id, "sb_00000000000000ff");
+    assert_string_equal(served->name, "");
+    assert_string_equal(served->codebase_id, "cb_0123456789abcdef");
+    assert_false(served->syncs);
+
+    spec->is_live = true;
+    with(&spec->name, spec, "ws_0123456789abcdef0123456789abcdef");
+    decode_version_4(spec, &workspace);
+    assert_string_equal(sandbox_spec_dir_name(workspace), "ws_0123456789abcdef0123456789abcdef");
+    assert_string_equal(workspace->codebase_id, "");
+}
+
+static void ids_of_sandboxes(void **state)
+{
+    static const char *const good[] = { "sb_0123456789abcdef", "ws_0123456789abcdef0123456789abcdef", "hook_0123456789abcdef" };
+    static const char *const bad[] = { "",
+                                       "sb_",
+                                       "sb_0123456789abcde",
+                                       "sb_0123456789abcdef0",
+                                       "sb_0123456789abcdeF",
+                                       "ws_0123456789abcdef",
+                                       "ws_0123456789abcdef0123456789abcdef0",
+                                       "cb_0123456789abcdef",
+                                       "shop",
+                                       "/sb_0123456789abcdef" };
+
+    (void) state;
+    for (size_t i = 0; i < count_of(good); i++)
+        assert_true(sandbox_id_is_valid(good[i]) && sandbox_name_is_valid(good[i]) && strlen(good[i]) < SANDBOX_ID_MAX);
+    for (size_t i = 0; i < count_of(bad); i++)
+        assert_false(sandbox_id_is_valid(bad[i]));
+}
+
 static void earlier_formats_are_read(void **state)
 {
     static const char container[] = "debian:12\0/run/docker.sock\0runsc\0\1\1copy";
@@ -368,29 +475,20 @@ static void earlier_formats_are_read(void **state)
     autoptr(sandbox_spec) spec = full_spec();
     autoptr(sandbox_spec) second = NULL;
     autoptr(sandbox_spec) first = NULL;
-    autodone(buf) struct buf bytes = BUF_EMPTY, old = BUF_EMPTY;
-    size_t len = sizeof(container), at;
+    autodone(buf) struct buf old = BUF_EMPTY;
 
     (void) state;
     with(&spec->runtime, spec, "bwrap");
-    sandbox_spec_encode(spec, &bytes);
-    at = (size_t) ((char *) memmem(bytes.data, bytes.len, container, len) - bytes.data);
-    buf_add(&old, bytes.data, at);
-    buf_add(&old, bytes.data + at + len, bytes.len - at - len);
-    old.data[4] = 2;
-    set_header(&old);
+    sandbox_spec_encode(spec, &old);
+    take_out(&old, identity, sizeof(identity), sizeof(identity), 4);
+    take_out(&old, container, sizeof(container), sizeof(container), 2);
     assert_int_equal(sandbox_spec_decode(old.data, old.len, &second, NULL), 0);
     assert_true(second->image[0] == '\0' && second->engine[0] == '\0' && second->oci_runtime[0] == '\0');
     assert_string_equal(second->driver, "");
     assert_true(!second->read_only_root && !second->no_pull && second->net == SANDBOX_NET_HOST);
     assert_true(second->codebase_keep_ns == 9 && second->rule_count == 2 && second->env_count == 2);
 
-    at = (size_t) ((char *) memmem(old.data, old.len, codebase, sizeof(codebase)) - old.data);
-    len = sizeof(codebase) + 24;
-    memmove(old.data + at, old.data + at + len, old.len - at - len);
-    old.len -= len;
-    old.data[4] = 1;
-    set_header(&old);
+    take_out(&old, codebase, sizeof(codebase), sizeof(codebase) + 24, 1);
     assert_int_equal(sandbox_spec_decode(old.data, old.len, &first, NULL), 0);
     assert_true(first->codebase_path[0] == '\0' && first->tmp_bytes == 6 && first->rule_count == 2 && first->env_count == 2);
 }
@@ -478,6 +576,8 @@ int main(void)
         cmocka_unit_test(bad_rules_leave_those_that_are_there),
         cmocka_unit_test(a_later_format_is_recognised),
         cmocka_unit_test(earlier_formats_are_read),
+        cmocka_unit_test(a_spec_without_an_id_has_what_can_be_told),
+        cmocka_unit_test(ids_of_sandboxes),
         cmocka_unit_test(names_of_images),
         cmocka_unit_test(a_spec_is_stored_and_loaded),
         cmocka_unit_test(a_spec_too_large_is_not_stored),
