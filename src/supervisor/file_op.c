@@ -329,6 +329,24 @@ int file_op_remove(int root, const char *path, uint32_t flags)
     return r < 0 ? r : remove_name(dir, name, flags & CTL_FILE_RECURSIVE, 0);
 }
 
+int file_op_rename(int root, const char *path, const char *new_path, uint32_t flags)
+{
+    autofd int from = -1, to = -1;
+    const char *name = NULL, *new_name = NULL;
+    struct stat st;
+    int r = open_parent(root, path, &from, &name);
+
+    if (r == 0 && fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+        r = -errno;
+    if (r == 0 && flags & CTL_FILE_PARENTS)
+        r = make_parents(root, new_path);
+    if (r == 0)
+        r = open_parent(root, new_path, &to, &new_name);
+    if (r < 0)
+        return r;
+    return renameat2(from, name, to, new_name, flags & CTL_FILE_EXCLUSIVE ? RENAME_NOREPLACE : 0) < 0 ? -errno : 0;
+}
+
 /* A regular file is always ready, which poll() says. */
 static int wait_for(int fd, short events, int cancel_fd)
 {

@@ -38,6 +38,8 @@ int file_op_create(int root, const char *path, uint32_t flags, mode_t mode, uint
 
 int file_op_mkdir(int root, const char *path, uint32_t flags, mode_t mode);
 int file_op_remove(int root, const char *path, uint32_t flags);
+/* As rename(2); -EEXIST with CTL_FILE_EXCLUSIVE. Nothing is made when there is nothing at `path`. */
+int file_op_rename(int root, const char *path, const char *new_path, uint32_t flags);
 
 /* Up to `size` bytes; pipes at either end are waited for until `cancel_fd` is readable: -ECANCELED. How many there were. */
 int64_t file_op_copy(int from, int to, uint64_t size, int cancel_fd);

@@ -163,6 +163,8 @@ static int perform(struct file_job *job, int root, int content)
         return file_op_mkdir(root, job->path, request->flags, (mode_t) request->mode);
     case CTL_FILE_REMOVE:
         return file_op_remove(root, job->path, request->flags);
+    case CTL_FILE_RENAME:
+        return file_op_rename(root, job->path, job->after, request->flags);
     }
     return -EINVAL;
 }
@@ -193,13 +195,17 @@ static int run(struct file_job *job)
 
 static void *work(void *cookie)
 {
-    static const char *const names[] = { "", "looking at", "listing", "reading", "writing", "making directory", "removing" };
+    static const char *const names[] = { "",        "looking at",       "listing",  "reading",
+                                         "writing", "making directory", "removing", "renaming" };
     struct file_job *job = cookie;
     struct file_ops *ops = job->sandbox->file_ops;
 
     job->r = run(job);
     if (job->r == -EBADMSG)
         err_set(&job->err, ERR_ABORTED, job->r, "the content was not as long as it was said to be");
+    else if (job->r == -EXDEV && job->request.op == CTL_FILE_RENAME)
+        err_set(&job->err, ERR_FAILED_PRECONDITION, job->r,
+                "renaming '%.256s': not everything in this directory may move; copy what is to be elsewhere", job->path);
     else if (job->r < 0)
         err_errno(&job->err, job->r, "%s '%.256s'", names[job->request.op], job->path);
     job->has_ended = true;

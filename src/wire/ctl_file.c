@@ -18,6 +18,7 @@ static uint32_t flags_of(enum ctl_file_op op)
 {
     switch (op) {
     case CTL_FILE_WRITE:
+    case CTL_FILE_RENAME:
         return CTL_FILE_PARENTS | CTL_FILE_EXCLUSIVE;
     case CTL_FILE_MKDIR:
         return CTL_FILE_PARENTS;
@@ -28,18 +29,26 @@ static uint32_t flags_of(enum ctl_file_op op)
     }
 }
 
+static bool after_is_valid(const struct ctl_file_request *m)
+{
+    if (!m->after)
+        return false;
+    if (m->op == CTL_FILE_RENAME)
+        return *m->after && strnlen(m->after, CTL_PATH_MAX) < CTL_PATH_MAX;
+    return strnlen(m->after, NAME_MAX + 1) <= (m->op == CTL_FILE_LIST ? NAME_MAX : 0);
+}
+
 /* A field that an operation has no use for is zero. */
 bool ctl_file_request_is_valid(const struct ctl_file_request *m)
 {
     bool makes = m->op == CTL_FILE_WRITE || m->op == CTL_FILE_MKDIR;
 
-    if (m->op < CTL_FILE_STAT || m->op > CTL_FILE_REMOVE || (m->flags & ~flags_of(m->op)) || m->mode > (makes ? 0777u : 0u))
+    if (m->op < CTL_FILE_STAT || m->op > CTL_FILE_RENAME || (m->flags & ~flags_of(m->op)) || m->mode > (makes ? 0777u : 0u))
         return false;
     if (m->offset > (m->op == CTL_FILE_READ ? CTL_FILE_SIZE_MAX : 0) ||
         m->size > (m->op == CTL_FILE_READ || m->op == CTL_FILE_WRITE ? CTL_FILE_SIZE_MAX : 0))
         return false;
-    return m->path && *m->path && strnlen(m->path, CTL_PATH_MAX) < CTL_PATH_MAX && m->after &&
-           strnlen(m->after, NAME_MAX + 1) <= (m->op == CTL_FILE_LIST ? NAME_MAX : 0);
+    return m->path && *m->path && strnlen(m->path, CTL_PATH_MAX) < CTL_PATH_MAX && after_is_valid(m);
 }
 
 void ctl_write_file_request(struct writer *w, const struct ctl_file_request *m)
@@ -61,7 +70,7 @@ void ctl_read_file_request(struct reader *r, struct ctl_file_request *m)
     m->offset = reader_u64(r);
     m->size = reader_u64(r);
     m->path = reader_string(r, CTL_PATH_MAX);
-    m->after = reader_string(r, NAME_MAX + 1);
+    m->after = reader_string(r, CTL_PATH_MAX);
 }
 
 bool ctl_file_is_valid(const struct ctl_file *m, bool is_entry)

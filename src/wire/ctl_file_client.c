@@ -159,3 +159,13 @@ int ctl_client_file_remove(int fd, uint64_t tag, const char *path, uint32_t flag
     request.file.flags = flags;
     return call_ok(fd, &request, -1, buf, timeout_ms, err);
 }
+
+int ctl_client_file_rename(int fd, uint64_t tag, const char *path, const char *new_path, uint32_t flags, void *buf,
+                           int timeout_ms, struct err *err)
+{
+    struct ctl_request request = ask(tag, CTL_FILE_RENAME, path);
+
+    request.file.after = new_path;
+    request.file.flags = flags;
+    return call_ok(fd, &request, -1, buf, timeout_ms, err);
+}

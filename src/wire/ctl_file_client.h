@@ -45,3 +45,6 @@ int ctl_client_file_write(int fd, uint64_t tag, const char *path, uint32_t flags
 int ctl_client_file_mkdir(int fd, uint64_t tag, const char *path, uint32_t flags, uint32_t mode, void *buf, int timeout_ms,
                           struct err *err);
 int ctl_client_file_remove(int fd, uint64_t tag, const char *path, uint32_t flags, void *buf, int timeout_ms, struct err *err);
+/* CTL_FILE_EXCLUSIVE: whatever is at `new_path` stays, and that is ERR_ALREADY_EXISTS. */
+int ctl_client_file_rename(int fd, uint64_t tag, const char *path, const char *new_path, uint32_t flags, void *buf,
+                           int timeout_ms, struct err *err);

@@ -102,12 +102,13 @@ enum ctl_file_op {
         4, /* the frame's one descriptor is a pipe or a regular file with `size` bytes; the file is made, or emptied first */
     CTL_FILE_MKDIR = 5,
     CTL_FILE_REMOVE = 6,
+    CTL_FILE_RENAME = 7, /* `after` is the new path. A supervisor of an earlier release hangs up */
 };
 
 enum ctl_file_flag {
-    CTL_FILE_PARENTS = 1 << 0,   /* WRITE, MKDIR: directories above are made; MKDIR of one that is there is no error */
+    CTL_FILE_PARENTS = 1 << 0,   /* WRITE, MKDIR, RENAME: directories above are made; MKDIR of one that is there is no error */
     CTL_FILE_RECURSIVE = 1 << 1, /* REMOVE: with all that is in it */
-    CTL_FILE_EXCLUSIVE = 1 << 2, /* WRITE: must not be there */
+    CTL_FILE_EXCLUSIVE = 1 << 2, /* WRITE, RENAME: must not be there */
     CTL_FILE_ALL = (1 << 3) - 1,
 };
 
@@ -181,7 +182,7 @@ struct ctl_file_request {
     uint32_t mode;         /* WRITE, MKDIR: of what is made; permission bits */
     uint64_t offset, size; /* READ: a range, size 0: to the end; WRITE: exactly so many bytes come, offset 0 */
     const char *path;      /* borrowed; relative to the workspace, "." is itself; not empty */
-    const char *after;     /* LIST: the last name of the page before, or "" */
+    const char *after;     /* LIST: the last name of the page before, or ""; RENAME: the new path */
 };
 
 struct ctl_request {

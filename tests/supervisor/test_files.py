@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ctl import (ABORTED, ALREADY_EXISTS, ERROR, EXCLUSIVE, FAILED_PRECONDITION, FILE, FILE_REPLY, INVALID_ARGUMENT, LIST, LISTING, MKDIR,
-                 NOBODY, NOT_FOUND, OK, PARENTS, PERMISSION_DENIED, READ, RECURSIVE, REMOVE, RESOURCE_EXHAUSTED, STAT, WRITE, eventually, frame)
+                 NOBODY, NOT_FOUND, OK, PARENTS, PERMISSION_DENIED, READ, RECURSIVE, REMOVE, RENAME, RESOURCE_EXHAUSTED, STAT, WRITE, eventually, frame)
 
 RULES = (("/**", "write"), ("/view/**", "view"), ("/read/**", "read"), ("**/secret*", "none"))
 FILES = {"f": "file\n", "view/v": "v\n", "read/r": "r\n", "secret.txt": "hidden\n", "dir/secret/x": "x", "dir/y": "y"}
@@ -121,6 +121,26 @@ def test_directories(box, client):
     for path in (".", "..", "a/..", "/", "../x", "/etc/passwd", "f/"):
         assert client.file(REMOVE, path, RECURSIVE).kind == ERROR, path
     assert client.file(STAT, "f").kind == FILE_REPLY
+
+
+def test_renaming(box, client):
+    assert client.file(RENAME, "f", PARENTS, after="new/place/g").kind == OK
+    assert client.read_file("new/place/g") == b"file\n" and code(client.file(STAT, "f")) == NOT_FOUND
+    assert client.write_file("h", b"h").kind == OK
+    assert code(client.file(RENAME, "h", EXCLUSIVE, after="new/place/g")) == ALREADY_EXISTS
+    assert client.read_file("new/place/g") == b"file\n"
+    assert client.file(RENAME, "h", after="new/place/g").kind == OK and client.read_file("new/place/g") == b"h"
+    assert client.file(RENAME, "new", after="moved").kind == OK and client.read_file("moved/place/g") == b"h"
+    assert code(client.file(RENAME, "nothing", PARENTS, after="made/for/nothing")) == NOT_FOUND
+    assert code(client.file(STAT, "made")) == NOT_FOUND
+    for source, target in (("read/r", "r"), ("view/v", "v"), ("moved/place/g", "read/g")):
+        assert code(client.file(RENAME, source, after=target)) == PERMISSION_DENIED, source
+    assert code(client.file(RENAME, "secret.txt", after="seen")) == NOT_FOUND
+    assert code(client.file(RENAME, "moved/place/g", after="no/such/place")) == NOT_FOUND
+    reply = client.file(RENAME, "dir", after="other")  # with what is hidden in it
+    assert code(reply) == FAILED_PRECONDITION and "copy" in reply.text
+    for source, target in (("/etc", "x"), ("moved", "/tmp/x"), ("moved", "../x"), ("../x", "y"), (".", "x"), ("moved", ".")):
+        assert getattr(client.file(RENAME, source, after=target), "kind", None) == ERROR, (source, target)
 
 
 def test_many_names_come_in_pages(box, client):

@@ -32,6 +32,7 @@ static const struct ctl_request requests[] = {
       .tag = 13,
       .file = { .op = CTL_FILE_MKDIR, .flags = 1, .mode = 0777, .path = "a", .after = "" } },
     { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_REMOVE, .flags = 2, .path = "a", .after = "" } },
+    { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_RENAME, .flags = 5, .path = "a", .after = "b/c" } },
     { .type = CTL_REQUEST_END, .tag = 10, .end = { .name = "pr_0123456789abcdef", .grace_ms = UINT32_MAX } },
     { .type = CTL_REQUEST_INPUT, .tag = 11, .input = { .len = 3, .bytes = "a\0b" } },
 };
@@ -340,7 +341,7 @@ static void bad_requests_are_not_encoded(void **state)
         { .type = CTL_REQUEST_DROP, .tag = 1, .drop = { .paths = { 2, 6, "/a\0/b" }, .replaces = 1 } },
         { .type = CTL_REQUEST_DROP, .tag = 1, .drop = { .paths = { 1, 3, "/a" }, .replaces = 2 } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = 0, .path = "a", .after = "" } },
-        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = 7, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = 8, .path = "a", .after = "" } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_STAT, .path = "", .after = "" } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_STAT, .path = "a", .after = "b" } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_STAT, .mode = 1, .path = "a", .after = "" } },
@@ -349,6 +350,8 @@ static void bad_requests_are_not_encoded(void **state)
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_WRITE, .mode = 01777, .path = "a", .after = "" } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_WRITE, .flags = 2, .path = "a", .after = "" } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_REMOVE, .flags = 1, .path = "a", .after = "" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_RENAME, .flags = 2, .path = "a", .after = "b" } },
+        { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_RENAME, .path = "a", .after = "" } },
         { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1, .len = 2, .bytes = "/a" } }, /* no NUL */
         { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1, .len = 6, .bytes = "/a\0/b" } },
         { .type = CTL_REQUEST_BASE_CHANGED,
