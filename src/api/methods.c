@@ -3,10 +3,12 @@
 #include "api/handlers.h"
 #include "base/mem.h"
 #include <sandbox/v1/codebase.pb-c.h>
+#include <sandbox/v1/file.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 
 #define SANDBOXES "sandbox.v1.SandboxService"
 #define CODEBASES "sandbox.v1.CodebaseService"
+#define FILES "sandbox.v1.FileService"
 
 /* Messages by the names that protoc-c gives them. */
 #define MESSAGES(in, out) .request = &sandbox__v1__##in##__descriptor, .response = &sandbox__v1__##out##__descriptor
@@ -197,6 +199,59 @@ static const struct method methods[] = {
       .run = handle_restore_version,
       .routes = { { "POST", "/v1/codebases/{codebase_id}/versions/{version}/restore", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
       .summary = "Makes a codebase, or a path in it, what it was." },
+    { .service = FILES,
+      .name = "StatFile",
+      MESSAGES(stat_file_request, file_stat),
+      .run = handle_stat_file,
+      .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/stat", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Shows what a path of a running sandbox is." },
+    { .service = FILES,
+      .name = "ListDirectory",
+      MESSAGES(list_directory_request, list_directory_response),
+      .run = handle_list_directory,
+      .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/files", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Lists a directory of a running sandbox." },
+    { .service = FILES,
+      .name = "ReadFile",
+      .flags = METHOD_SERVER_STREAMS,
+      MESSAGES(read_file_request, read_file_chunk),
+      .run = handle_read_file,
+      .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/files/{path=**}", METHOD_BODY_NONE, METHOD_ANSWER_BYTES } },
+      .summary = "Gets a file of a running sandbox, or a part of it." },
+    { .service = FILES,
+      .name = "WriteFile",
+      .flags = METHOD_CLIENT_STREAMS,
+      MESSAGES(write_file_chunk, write_file_result),
+      .run = handle_write_file,
+      .routes = { { "PUT", "/v1/sandboxes/{sandbox_id}/files/{path=**}", METHOD_BODY_BYTES, METHOD_ANSWER_JSON },
+                  { "POST", "/v1/sandboxes/{sandbox_id}/files", METHOD_BODY_BYTES, METHOD_ANSWER_JSON } },
+      .summary = "Puts a file into a running sandbox, whole or not at all." },
+    { .service = FILES,
+      .name = "MakeDirectory",
+      MESSAGES(make_directory_request, file_stat),
+      .run = handle_make_directory,
+      .routes = { { "POST", "/v1/sandboxes/{sandbox_id}/mkdir", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Makes a directory in a running sandbox, and those above it." },
+    { .service = FILES,
+      .name = "RemoveFile",
+      MESSAGES(remove_file_request, empty),
+      .run = handle_remove_file,
+      .routes = { { "DELETE", "/v1/sandboxes/{sandbox_id}/files/{path=**}", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Removes a file or directory of a running sandbox." },
+    { .service = FILES,
+      .name = "RenameFile",
+      MESSAGES(rename_file_request, file_stat),
+      .run = handle_rename_file,
+      .routes = { { "POST", "/v1/sandboxes/{sandbox_id}/rename", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Gives a file or directory of a running sandbox another path." },
+    { .service = FILES,
+      .name = "SearchFiles",
+      .flags = METHOD_LASTS,
+      MESSAGES(search_files_request, search_files_response),
+      .run = handle_search_files,
+      .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/search", METHOD_BODY_NONE, METHOD_ANSWER_JSON },
+                  { "POST", "/v1/sandboxes/{sandbox_id}/search", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Searches names, or lines of text, in a running sandbox." },
 };
 
 const struct method *api_methods(size_t *ret_count)

@@ -22,7 +22,10 @@ int request_admit(struct call *call, void *cookie, struct request *ret, struct e
     *ret = (struct request){
         .call = call,
         .service = api->service,
-        .caller = { .owner = call->owner, .is_admin = call->is_admin, .cancel_fd = call_cancel_fd(call) },
+        .caller = { .owner = call->owner,
+                    .is_admin = call->is_admin,
+                    .cancel_fd = call_cancel_fd(call),
+                    .allowed_roots = (const char *const *) call->allowed_roots },
     };
     ret->caller.has_uid = peer_uid(call->peer, &ret->caller.uid) == 0;
     return 0;
@@ -36,7 +39,7 @@ void request_free(ProtobufCMessage **message)
 
 int request_end(struct call *call, int r, const struct err *err)
 {
-    if (r < 0 && err->reason)
+    if (r < 0 && err->reason && (!call->reason || strcmp(call->reason, err->reason) != 0))
         call_set_reason(call, err->reason);
     return r;
 }
@@ -66,6 +69,12 @@ int request_serve(struct call *call, void *cookie, request_fn fn, struct err *er
 int request_need(const char *value, const char *name, struct err *err)
 {
     return value && *value ? 0 : err_invalid(err, "%s is required", name);
+}
+
+int request_take_sandbox(const char *given, struct sandbox_name *ret, struct err *err)
+{
+    ret->text = uuid_parse(given, ret->uuid) == 0 ? ret->uuid : given;
+    return request_need(given, "sandbox_id", err);
 }
 
 /* ---- parts of requests ---- */

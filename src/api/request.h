@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "api/api.h"
+#include "base/uuid.h"
 #include "call/call.h"
 #include "policy/rule.h"
 #include "service/caller.h"
@@ -30,11 +31,21 @@ int request_serve(struct call *call, void *cookie, request_fn fn, struct err *er
 void request_free(ProtobufCMessage **message);
 #define autorequest __attribute__((cleanup(request_free))) ProtobufCMessage *
 
-/* Why a call failed, for programs, goes from `err` to the call. Returns `r`. request_serve() does it. */
+/* Why a call failed, for programs, goes from `err` to the call; details of the same reason that are there stay. Returns `r`. request_serve()
+ * does it. */
 int request_end(struct call *call, int r, const struct err *err);
 
 /* "<name> is required". */
 int request_need(const char *value, const char *name, struct err *err);
+
+/* What a request calls a sandbox, as the service takes it: a UUID in any of its spellings as we write it, anything else as it is. */
+struct sandbox_name {
+    const char *text; /* borrowed from the request, or of `uuid` */
+    char uuid[UUID_TEXT_MAX];
+};
+
+/* "sandbox_id is required". */
+int request_take_sandbox(const char *given, struct sandbox_name *ret, struct err *err);
 
 /* ---- parts of requests ---- */
 

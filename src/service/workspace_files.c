@@ -1,6 +1,7 @@
 #include "service/workspace_files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "service/ward.h"
-#include "service/workspaces.h"
+#include "service/workspace_reach.h"
 #include "wire/ctl_file_client.h"
 
 #define TAG 1
@@ -51,7 +52,7 @@ static void asking_done(struct asking *asking)
 }
 
 /* ".." is refused as text: what it would mean in a tree with links is nobody's guess. */
-static int clean_path(struct asking *asking, const char *path, struct err *err)
+static int clean_path(const char *path, struct buf *clean, const char **ret, struct err *err)
 {
     const char *end = path + strlen(path);
     struct path_component component;
@@ -62,11 +63,11 @@ static int clean_path(struct asking *asking, const char *path, struct err *err)
             return -EINVAL;
         }
     }
-    if (strlen(path) >= CTL_PATH_MAX || path_clean(*path ? path : "/", *path ? strlen(path) : 1, &asking->clean) < 0) {
+    if (strlen(path) >= CTL_PATH_MAX || path_clean(*path ? path : "/", *path ? strlen(path) : 1, clean) < 0) {
         err_refuse(err, -EINVAL, path, "is no path");
         return -EINVAL;
     }
-    asking->path = asking->clean.data[1] ? asking->clean.data + 1 : ".";
+    *ret = clean->data[1] ? clean->data + 1 : ".";
     return 0;
 }
 
@@ -76,9 +77,9 @@ static int begin(struct service *service, const struct caller *caller, const cha
     int r;
 
     *ret = (struct asking){ .fd = -1 };
-    r = clean_path(ret, path, err);
+    r = clean_path(path, &ret->clean, &ret->path, err);
     if (r == 0)
-        r = workspaces_find_ward(service, caller, id, &ret->ward, err);
+        r = workspace_reach_ward(service, caller, id, &ret->ward, err);
     if (r == 0)
         r = ward_take_fd(ret->ward, &ret->fd, err);
     ret->payload = r == 0 ? malloc(FRAME_PAYLOAD_MAX) : NULL;
@@ -131,19 +132,20 @@ static int add_page(struct workspace_file_list *list, const struct ctl_listing *
     return 0;
 }
 
-int workspace_file_list(struct service *service, const struct caller *caller, const char *id, const char *path,
-                        struct workspace_file_list *ret, struct err *err)
+int workspace_file_list_page(struct service *service, const struct caller *caller, const char *id, const char *path,
+                             const char *after, size_t max, struct workspace_file_list *ret, bool *ret_has_more,
+                             struct err *err)
 {
     autodone(workspace_file_list) struct workspace_file_list list = { 0 };
     autodone(asking) struct asking asking = { .fd = -1 };
     struct ctl_listing listing = { .has_more = true };
     int r = begin(service, caller, id, path, &asking, err);
 
-    while (r == 0 && listing.has_more) {
-        const char *after = list.count ? list.items[list.count - 1].name : "";
+    while (r == 0 && listing.has_more && (max == 0 || list.count < max)) {
+        const char *last = list.count ? list.items[list.count - 1].name : after;
         size_t before = list.count;
 
-        r = ctl_client_file_list(asking.fd, TAG, asking.path, after, &listing, asking.payload, ASK_MS, err);
+        r = ctl_client_file_list(asking.fd, TAG, asking.path, last, &listing, asking.payload, ASK_MS, err);
         if (r == 0)
             r = add_page(&list, &listing, err);
         if (r == 0 && list.count == before)
@@ -153,9 +155,22 @@ int workspace_file_list(struct service *service, const struct caller *caller, co
         finish(&asking, r);
     if (r < 0)
         return r;
+    *ret_has_more = listing.has_more;
+    while (max > 0 && list.count > max) {
+        workspace_file_done(&list.items[--list.count]);
+        *ret_has_more = true;
+    }
     *ret = list;
     list = (struct workspace_file_list){ 0 };
     return 0;
+}
+
+int workspace_file_list(struct service *service, const struct caller *caller, const char *id, const char *path,
+                        struct workspace_file_list *ret, struct err *err)
+{
+    bool has_more;
+
+    return workspace_file_list_page(service, caller, id, path, "", 0, ret, &has_more, err);
 }
 
 static int pass_on(int pipe_fd, workspace_file_fn fn, void *cookie, struct err *err)
@@ -177,8 +192,9 @@ static int pass_on(int pipe_fd, workspace_file_fn fn, void *cookie, struct err *
     }
 }
 
-int workspace_file_read(struct service *service, const struct caller *caller, const char *id, const char *path,
-                        workspace_file_begin_fn begin_fn, workspace_file_fn fn, void *cookie, struct err *err)
+int workspace_file_read_part(struct service *service, const struct caller *caller, const char *id, const char *path,
+                             uint64_t offset, uint64_t size, workspace_file_begin_fn begin_fn, workspace_file_fn fn,
+                             void *cookie, struct err *err)
 {
     autodone(asking) struct asking asking = { .fd = -1 };
     struct workspace_file told = { 0 };
@@ -189,7 +205,7 @@ int workspace_file_read(struct service *service, const struct caller *caller, co
 
     if (r < 0)
         return r;
-    r = ctl_client_file_read(asking.fd, TAG, asking.path, 0, 0, &file, &pipe_fd, asking.payload, ASK_MS, err);
+    r = ctl_client_file_read(asking.fd, TAG, asking.path, offset, size, &file, &pipe_fd, asking.payload, ASK_MS, err);
     if (r < 0)
         return finish(&asking, r);
     told = make_file(&file);
@@ -199,6 +215,31 @@ int workspace_file_read(struct service *service, const struct caller *caller, co
     if (r < 0)
         return r;
     return finish(&asking, ctl_client_await(asking.fd, TAG, &reply, asking.payload, ASK_MS, err));
+}
+
+int workspace_file_read(struct service *service, const struct caller *caller, const char *id, const char *path,
+                        workspace_file_begin_fn begin_fn, workspace_file_fn fn, void *cookie, struct err *err)
+{
+    return workspace_file_read_part(service, caller, id, path, 0, 0, begin_fn, fn, cookie, err);
+}
+
+int workspace_file_put(struct service *service, const struct caller *caller, const char *id, const char *path,
+                       const struct workspace_file_content *content, bool *ret_is_new, struct err *err)
+{
+    autodone(asking) struct asking asking = { .fd = -1 };
+    uint32_t flags = CTL_FILE_PARENTS | (content->is_exclusive ? CTL_FILE_EXCLUSIVE : 0);
+    struct ctl_file file;
+    int r = begin(service, caller, id, path, &asking, err);
+
+    if (r < 0)
+        return r;
+    r = ctl_client_file_stat(asking.fd, TAG, asking.path, &file, asking.payload, ASK_MS, err);
+    if (r < 0 && (r != -EREMOTEIO || err->code != ERR_NOT_FOUND))
+        return finish(&asking, r);
+    *ret_is_new = r < 0;
+    *err = ERR_NONE;
+    return finish(&asking, ctl_client_file_write(asking.fd, TAG, asking.path, flags, content->mode, content->size_bytes,
+                                                 content->fd, asking.payload, ASK_MS, err));
 }
 
 /* A memory file: a descriptor of ours goes there, and nothing else of ours. */
@@ -215,20 +256,47 @@ static int make_content(const void *bytes, size_t len)
 int workspace_file_write(struct service *service, const struct caller *caller, const char *id, const char *path, uint32_t mode,
                          const void *bytes, size_t len, bool *ret_is_new, struct err *err)
 {
-    autodone(asking) struct asking asking = { .fd = -1 };
-    autofd int content_fd = make_content(bytes, len);
-    struct ctl_file file;
-    int r = content_fd < 0 ? err_errno(err, content_fd, "keeping the content") : begin(service, caller, id, path, &asking, err);
+    autofd int fd = make_content(bytes, len);
+    const struct workspace_file_content content = { .fd = fd, .size_bytes = len, .mode = mode };
 
+    return fd < 0 ? err_errno(err, fd, "keeping the content")
+                  : workspace_file_put(service, caller, id, path, &content, ret_is_new, err);
+}
+
+int workspace_file_spool(struct service *service, const struct caller *caller, const char *id, int *ret_fd, struct err *err)
+{
+    autoptr(ward) ward = NULL;
+    autofd int dir_fd = -1;
+    int r = workspace_reach_ward(service, caller, id, &ward, err);
+
+    if (r == 0)
+        r = workspace_reach_dir(service, caller, id, &dir_fd, err);
     if (r < 0)
         return r;
-    r = ctl_client_file_stat(asking.fd, TAG, asking.path, &file, asking.payload, ASK_MS, err);
-    if (r < 0 && (r != -EREMOTEIO || err->code != ERR_NOT_FOUND))
-        return finish(&asking, r);
-    *ret_is_new = r < 0;
-    *err = ERR_NONE;
-    return finish(&asking, ctl_client_file_write(asking.fd, TAG, asking.path, CTL_FILE_PARENTS, mode, len, content_fd,
-                                                 asking.payload, ASK_MS, err));
+    *ret_fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return *ret_fd < 0 ? err_errno(err, -errno, "keeping the content") : 0;
+}
+
+int workspace_file_rename(struct service *service, const struct caller *caller, const char *id, const char *path,
+                          const char *new_path, bool replaces, struct err *err)
+{
+    autodone(asking) struct asking asking = { .fd = -1 };
+    autodone(buf) struct buf clean = BUF_EMPTY;
+    const char *to = NULL;
+    int r = clean_path(new_path, &clean, &to, err);
+
+    if (r == 0)
+        r = begin(service, caller, id, path, &asking, err);
+    if (r < 0)
+        return r;
+    if (strcmp(asking.path, ".") == 0 || strcmp(to, ".") == 0)
+        return err_invalid(err, "the root of a sandbox has no other name");
+    r = finish(&asking,
+               ctl_client_file_rename(asking.fd, TAG, asking.path, to, CTL_FILE_PARENTS | (replaces ? 0 : CTL_FILE_EXCLUSIVE),
+                                      asking.payload, ASK_MS, err));
+    if (r == -ECONNRESET)
+        err_set(err, ERR_UNAVAILABLE, r, "the sandbox was started by an earlier release; stop and start it to rename files");
+    return r;
 }
 
 int workspace_file_mkdir(struct service *service, const struct caller *caller, const char *id, const char *path,

@@ -47,6 +47,10 @@ int workspace_file_stat(struct service *service, const struct caller *caller, co
                         struct workspace_file *ret, struct err *err);
 int workspace_file_list(struct service *service, const struct caller *caller, const char *id, const char *path,
                         struct workspace_file_list *ret, struct err *err);
+/* Names behind `after` ("": from the beginning), at most `max` (0: all). */
+int workspace_file_list_page(struct service *service, const struct caller *caller, const char *id, const char *path,
+                             const char *after, size_t max, struct workspace_file_list *ret, bool *ret_has_more,
+                             struct err *err);
 
 /* Content in pieces. A negative answer ends it, and is returned. */
 typedef int (*workspace_file_fn)(const void *bytes, size_t len, void *cookie);
@@ -55,11 +59,33 @@ typedef int (*workspace_file_begin_fn)(const struct workspace_file *file, void *
 int workspace_file_read(struct service *service, const struct caller *caller, const char *id, const char *path,
                         workspace_file_begin_fn begin, workspace_file_fn fn, void *cookie, struct err *err);
 
+/* From `offset` on, at most `size` bytes of it; 0: to the end. */
+int workspace_file_read_part(struct service *service, const struct caller *caller, const char *id, const char *path,
+                             uint64_t offset, uint64_t size, workspace_file_begin_fn begin, workspace_file_fn fn, void *cookie,
+                             struct err *err);
+
 /* Directories above are made. Before all of it is there the sandbox sees nothing of it. `ret_is_new`: there was none. */
 int workspace_file_write(struct service *service, const struct caller *caller, const char *id, const char *path, uint32_t mode,
                          const void *bytes, size_t len, bool *ret_is_new, struct err *err);
+
+/* Content that is gathered in a file without a name, on the disk of the sandbox; the file is the caller's. */
+int workspace_file_spool(struct service *service, const struct caller *caller, const char *id, int *ret_fd, struct err *err);
+
+struct workspace_file_content {
+    int fd; /* borrowed; a regular file with exactly so many bytes */
+    uint64_t size_bytes;
+    uint32_t mode;     /* of a new file */
+    bool is_exclusive; /* there must be none: ERR_ALREADY_EXISTS */
+};
+
+int workspace_file_put(struct service *service, const struct caller *caller, const char *id, const char *path,
+                       const struct workspace_file_content *content, bool *ret_is_new, struct err *err);
 int workspace_file_mkdir(struct service *service, const struct caller *caller, const char *id, const char *path,
                          struct err *err);
 /* -ENOENT when it is not there. */
 int workspace_file_remove(struct service *service, const struct caller *caller, const char *id, const char *path,
                           bool recursive, struct err *err);
+/* Directories above `new_path` are made. Without `replaces`, ERR_ALREADY_EXISTS when something is there. ERR_FAILED_PRECONDITION: a directory
+ * of the base, not all of which may move. */
+int workspace_file_rename(struct service *service, const struct caller *caller, const char *id, const char *path,
+                          const char *new_path, bool replaces, struct err *err);

@@ -8,9 +8,8 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPIES = {
     "sdk/python/LICENSE": "LICENSE",
-    "sdk/python/agentfense/_proto/codebase.proto": "proto/sandbox/v1/codebase.proto",
-    "sdk/python/agentfense/_proto/sandbox.proto": "proto/sandbox/v1/sandbox.proto",
     "sdk/python/agentfense/_proto/status.proto": "proto/google/rpc/status.proto",
+    **{f"sdk/python/agentfense/_proto/{path.name}": f"proto/sandbox/v1/{path.name}" for path in (ROOT / "proto/sandbox/v1").glob("*.proto")},
 }
 
 

@@ -34,7 +34,7 @@ def make_stubs():
     """Messages as Python's protobuf knows them, made from the files that the server is made from."""
     place = tempfile.mkdtemp(prefix="af-serve-stubs-")
     atexit.register(shutil.rmtree, place)
-    protos = ["sandbox/v1/sandbox.proto", "sandbox/v1/codebase.proto", "google/rpc/status.proto", "grpc/health/v1/health.proto",
+    protos = [*sorted(str(path.relative_to(ROOT / "proto")) for path in (ROOT / "proto/sandbox/v1").glob("*.proto")), "google/rpc/status.proto", "grpc/health/v1/health.proto",
               "grpc/reflection/v1alpha/reflection.proto"]
     subprocess.run([os.environ.get("PROTOC", "protoc"), f"--proto_path={ROOT / 'proto'}", f"--python_out={place}", *protos],
                    check=True)

@@ -12,51 +12,42 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+import typing
 import urllib.parse
 
 import grpc
-from sandbox.v1 import codebase_pb2, sandbox_pb2
+from google.protobuf import descriptor_pb2
+from sandbox.v1 import codebase_pb2, file_pb2, sandbox_pb2
 
 WAIT = 120  # seconds, for what takes far less; only a server that hangs needs them
 OTHER_USER = 2_000_000_000 + os.getpid()  # an ordinary one that nobody else on this machine is
 LEVELS = {"none": 1, "view": 2, "read": 3, "write": 4}
 WRITE_ALL = (("**/*", "write"),)
 
-SANDBOX_METHODS = {
-    "CreateSandbox": ("CreateSandboxRequest", "Sandbox"),
-    "GetSandbox": ("GetSandboxRequest", "Sandbox"),
-    "ListSandboxes": ("ListSandboxesRequest", "ListSandboxesResponse"),
-    "StartSandbox": ("StartSandboxRequest", "Sandbox"),
-    "StopSandbox": ("StopSandboxRequest", "Sandbox"),
-    "DestroySandbox": ("DestroySandboxRequest", "Empty"),
-    "Exec": ("ExecRequest", "ExecResult"),
-    "ExecStream": ("ExecRequest", "ExecOutput"),
-    "CreateSession": ("CreateSessionRequest", "Session"),
-    "GetSession": ("GetSessionRequest", "Session"),
-    "ListSessions": ("ListSessionsRequest", "ListSessionsResponse"),
-    "DestroySession": ("DestroySessionRequest", "Empty"),
-    "SessionExec": ("SessionExecRequest", "ExecResult"),
-    "SessionExecStream": ("SessionExecRequest", "ExecOutput"),
-    "UpdatePermissions": ("UpdatePermissionsRequest", "Sandbox"),
-    "ExplainPermission": ("ExplainPermissionRequest", "ExplainPermissionResponse"),
-    "ListEvents": ("ListEventsRequest", "ListEventsResponse"),
-}
-CODEBASE_METHODS = {
-    "CreateCodebase": ("CreateCodebaseRequest", "Codebase"),
-    "GetCodebase": ("GetCodebaseRequest", "Codebase"),
-    "ListCodebases": ("ListCodebasesRequest", "ListCodebasesResponse"),
-    "DeleteCodebase": ("DeleteCodebaseRequest", "Empty"),
-    "UploadFiles": ("UploadChunk", "UploadResult"),
-    "DownloadFile": ("DownloadFileRequest", "FileChunk"),
-    "ListFiles": ("ListFilesRequest", "ListFilesResponse"),
-    "DeleteFile": ("DeleteFileRequest", "Codebase"),
-    "UploadArchive": ("ArchiveChunk", "UploadArchiveResult"),
-    "DownloadArchive": ("DownloadArchiveRequest", "FileChunk"),
-    "ListVersions": ("ListVersionsRequest", "ListVersionsResponse"),
-    "RestoreVersion": ("RestoreVersionRequest", "Version"),
-}
-KINDS = {"ExecStream": "unary_stream", "SessionExecStream": "unary_stream", "DownloadFile": "unary_stream",
-         "DownloadArchive": "unary_stream", "UploadFiles": "stream_unary", "UploadArchive": "stream_unary"}
+
+class Method(typing.NamedTuple):
+    path: str  # "/sandbox.v1.SandboxService/Exec"
+    kind: str  # "unary_stream"
+    request: type
+    answer: type
+
+
+def read_methods(*modules):
+    """Every method of the API by its name, as the .proto files have it."""
+    found = {}
+    for module in modules:
+        file = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+        for service in file.service:
+            described = module.DESCRIPTOR.services_by_name[service.name].methods_by_name
+            for one in service.method:
+                assert one.name not in found, "clients find methods by their names alone"
+                kind = f"{'stream' if one.client_streaming else 'unary'}_{'stream' if one.server_streaming else 'unary'}"
+                found[one.name] = Method(f"/{file.package}.{service.name}/{one.name}", kind, described[one.name].input_type._concrete_class,
+                                         described[one.name].output_type._concrete_class)
+    return found
+
+
+METHODS = read_methods(sandbox_pb2, codebase_pb2, file_pb2)
 
 
 def eventually(condition, timeout=WAIT):
@@ -79,19 +70,16 @@ class Client:
 
     def __init__(self, channel, metadata=()):
         self.channel, self.metadata = channel, metadata
-        for service, methods, module in (("SandboxService", SANDBOX_METHODS, sandbox_pb2),
-                                         ("CodebaseService", CODEBASE_METHODS, codebase_pb2)):
-            for name, (request, answer) in methods.items():
-                self.add(service, name, getattr(module, request), getattr(module, answer, None) or getattr(sandbox_pb2, answer))
+        for name, method in METHODS.items():
+            self.add(name, method)
 
-    def add(self, service, name, request, answer):
-        kind = KINDS.get(name, "unary_unary")
-        call = getattr(self.channel, kind)(f"/sandbox.v1.{service}/{name}", request_serializer=request.SerializeToString,
-                                           response_deserializer=answer.FromString)
+    def add(self, name, method):
+        call = getattr(self.channel, method.kind)(method.path, request_serializer=method.request.SerializeToString,
+                                                  response_deserializer=method.answer.FromString)
         snake = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
         def invoke(*stream, call_timeout=WAIT, **fields):
-            value = iter(stream[0]) if stream else request(**fields)
+            value = iter(stream[0]) if stream else method.request(**fields)
             return call(value, timeout=call_timeout, metadata=self.metadata)
 
         setattr(self, snake, invoke)

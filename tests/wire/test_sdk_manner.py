@@ -5,18 +5,16 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from sandbox.v1 import codebase_pb2 as cb
 from sandbox.v1 import sandbox_pb2 as sb
-from server import CODEBASE_METHODS, KINDS, SANDBOX_METHODS, Server
+from server import METHODS, Server
 
 GLOB, BWRAP, DOCKER = 1, 1, 2
 
 
 class Stub:
     def __init__(self, channel):
-        for service, methods, module in (("SandboxService", SANDBOX_METHODS, sb), ("CodebaseService", CODEBASE_METHODS, cb)):
-            for name, (request, answer) in methods.items():
-                make = getattr(channel, KINDS.get(name, "unary_unary"))
-                setattr(self, name, make(f"/sandbox.v1.{service}/{name}", getattr(module, request).SerializeToString,
-                                         (getattr(module, answer, None) or getattr(sb, answer)).FromString))
+        for name, method in METHODS.items():
+            make = getattr(channel, method.kind)
+            setattr(self, name, make(method.path, method.request.SerializeToString, method.answer.FromString))
 
 
 @pytest.fixture(scope="module")

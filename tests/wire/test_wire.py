@@ -12,7 +12,7 @@ import rpc_status_pb2
 from google.protobuf.duration_pb2 import Duration
 from sandbox.v1 import codebase_pb2 as cb
 from sandbox.v1 import sandbox_pb2 as sb
-from server import CODEBASE_METHODS, KINDS, SANDBOX_METHODS, eventually, rules
+from server import METHODS, eventually, rules
 
 MIB = 1 << 20
 SILENT = 3 if os.environ.get("AGENTFENSE_LONG") == "1" else 1  # seconds, in which five pings come
@@ -26,9 +26,8 @@ class Api:
         self.speaker, self.channel = speaker, channel
 
     def begin(self, name, *requests, **options):
-        service = "SandboxService" if name in SANDBOX_METHODS else "CodebaseService"
-        kind = KINDS.get(name, "unary_unary")
-        return self.speaker.start(self.channel, f"/sandbox.v1.{service}/{name}", kind, [r.SerializeToString() for r in requests], **options)
+        method = METHODS[name]
+        return self.speaker.start(self.channel, method.path, method.kind, [r.SerializeToString() for r in requests], **options)
 
     def end(self, name, *requests, **options):
         return self.begin(name, *requests, **options).wait()
@@ -37,10 +36,8 @@ class Api:
         """The answer, or the list of answers."""
         ended = self.end(name, *requests, **options)
         assert ended.code == 0, (name, ended)
-        module = sb if name in SANDBOX_METHODS else cb
-        answer = (SANDBOX_METHODS if module is sb else CODEBASE_METHODS)[name][1]
-        messages = [(getattr(module, answer, None) or getattr(sb, answer)).FromString(data) for data in ended.answers]
-        return messages if KINDS.get(name, "").endswith("_stream") else messages[0]
+        messages = [METHODS[name].answer.FromString(data) for data in ended.answers]
+        return messages if METHODS[name].kind.endswith("_stream") else messages[0]
 
     def codebase(self):
         return self("CreateCodebase", cb.CreateCodebaseRequest(name="wire", owner_id="tester")).id
@@ -123,7 +120,7 @@ def test_every_method(api):
     assert call("StopSandbox", sb.StopSandboxRequest(sandbox_id=box)).status == 3
     call("DestroySandbox", sb.DestroySandboxRequest(sandbox_id=box))
     call("DeleteCodebase", cb.DeleteCodebaseRequest(codebase_id=codebase))
-    assert called == set(SANDBOX_METHODS) | set(CODEBASE_METHODS)
+    assert called == {name for name, method in METHODS.items() if "/sandbox.v1.SandboxService/" in method.path or "Codebase" in method.path}
 
 
 @pytest.mark.parametrize(("name", "wanted", "code", "message", "reason"), [

@@ -17,6 +17,7 @@ _FILES = (
     ("google/rpc/status.proto", "status.proto"),
     ("sandbox/v1/sandbox.proto", "sandbox.proto"),
     ("sandbox/v1/codebase.proto", "codebase.proto"),
+    ("sandbox/v1/file.proto", "file.proto"),
 )
 _TOKEN = re.compile(r'//[^\n]*|\s+|("[^"\n]*"|[\w.]+|[{}()<>=;,])')
 _factory_module: Any = message_factory  # what it has depends on the version
