@@ -99,8 +99,7 @@ Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info)
     message->started_at = make_timestamp(info->started_ns);
     message->stopped_at = make_timestamp(info->stopped_ns);
     message->expires_at = make_timestamp(info->expires_ns);
-    if (info->runtime == SANDBOX_RUNTIME_BWRAP || info->runtime == SANDBOX_RUNTIME_DOCKER)
-        message->runtime = (Sandbox__V1__RuntimeType) info->runtime;
+    message->runtime = (Sandbox__V1__RuntimeType) info->runtime;
     message->image = text(info->image);
     if (has_limits(&info->limits))
         message->resources = make_limits(&info->limits);

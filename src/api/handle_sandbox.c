@@ -42,8 +42,6 @@ static int create(const struct request *request, const void *message, ProtobufCM
         r = take_duration(in->expires_in, "expires_in", &wanted.expires_in_ns, err);
     if (r == 0)
         r = take_limits(in->resources, &wanted.limits, err);
-    if (r == 0 && (in->runtime < 0 || in->runtime > SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER))
-        r = err_invalid(err, "runtime %d is not known", (int) in->runtime);
     if (r == 0 && (in->sync_on_completion < 0 || in->sync_on_completion > SANDBOX__V1__SYNC_MODE__SYNC_MODE_OFF))
         r = err_invalid(err, "sync_on_completion %d is not known", (int) in->sync_on_completion);
     if (r < 0)
@@ -57,7 +55,7 @@ static int create(const struct request *request, const void *message, ProtobufCM
     wanted.rules = &rules;
     wanted.labels = &labels;
     wanted.env = &env;
-    wanted.runtime = (enum sandbox_runtime) in->runtime;
+    wanted.runtime = (int) in->runtime;
     wanted.image = in->image;
     wanted.network = in->network;
     wanted.sync = (enum sandbox_sync) in->sync_on_completion;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/client_verbs.h"
 #include "cli/verb.h"
+#include "wire/runtime_type.h"
 
 /*
  * The scripts know nothing of verbs and options: they ask 'agentfense help' and 'agentfense VERB --help', so what they offer is what this program
@@ -34,7 +35,7 @@ static const char help[] = "usage: agentfense completion bash|zsh|fish\n\n"
     "    fi\n"                                                                                                                 \
     "    case $before in\n"                                                                                                    \
     "    --preset) agentfense policy presets | sed 's/ .*//'; return ;;\n"                                                     \
-    "    --runtime) printf '%s\\n' bwrap docker; return ;;\n"                                                                  \
+    "    --runtime) printf '%s\\n'" RUNTIME_TYPE_NAMES_OFFERED "; return ;;\n"                                                 \
     "    esac\n"                                                                                                               \
     "    case $current in\n"                                                                                                   \
     "    -*)\n"                                                                                                                \

@@ -11,6 +11,7 @@
 #include "cli/setting_options.h"
 #include "cli/start_watch.h"
 #include "cli/workspace_help.h"
+#include "wire/runtime_type.h"
 #include <sandbox/v1/codebase.pb-c.h>
 
 static const char help[] =
@@ -86,7 +87,7 @@ struct create_options {
     Google__Protobuf__Duration expires;
     bool has_limits, has_expires, starts;
     const char *net, *image;
-    Sandbox__V1__RuntimeType runtime;
+    const struct runtime_type *runtime; /* NULL: as the server is configured */
     Sandbox__V1__SyncMode sync;
 };
 
@@ -118,20 +119,10 @@ static int take_limit(struct create_options *o, int option, const char *argument
     }
 }
 
-static int take_runtime(struct create_options *o, const char *argument, struct err *err)
-{
-    if (strcmp(argument, "bwrap") == 0)
-        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_BWRAP;
-    else if (strcmp(argument, "docker") == 0)
-        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER;
-    else
-        return err_invalid(err, "--runtime '%s' is neither bwrap nor docker", argument);
-    return 0;
-}
-
 static int take(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct create_options *o = call->own;
+    int r;
 
     if (policy_options_take(&o->policy, option, argument))
         return 0;
@@ -154,7 +145,8 @@ static int take(struct api_call *call, int option, const char *argument, struct 
                    ? 0
                    : err_invalid(err, "--net '%s' is none of none, host and bridge", argument);
     case OPT_RUNTIME:
-        return take_runtime(o, argument, err);
+        r = runtime_type_parse(argument, &o->runtime, err);
+        return r < 0 ? err_wrap(err, r, "--runtime") : 0;
     case OPT_IMAGE:
         o->image = argument;
         return 0;
@@ -176,10 +168,10 @@ static int check(struct api_call *call, struct err *err)
 
     if (!o->policy.preset && o->policy.file_count == 0 && o->policy.short_count == 0)
         o->policy.preset = "development";
-    if (o->image && o->runtime == SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_BWRAP)
+    if (o->image && o->runtime && !o->runtime->needs_image)
         return err_invalid(err, "--image is for containers: --runtime docker");
-    if (o->image)
-        o->runtime = SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER;
+    if (o->image && !o->runtime)
+        o->runtime = runtime_type_default(true);
     return rule_messages_load(&o->policy, &o->rules, err);
 }
 
@@ -197,7 +189,7 @@ static void fill(struct create_options *o, Sandbox__V1__CreateSandboxRequest *re
     request->expires_in = o->has_expires ? &o->expires : NULL;
     request->network = o->net ? (char *) o->net : empty;
     request->sync_on_completion = o->sync;
-    request->runtime = o->runtime;
+    request->runtime = o->runtime ? (Sandbox__V1__RuntimeType) o->runtime->api_number : 0;
     request->image = o->image ? (char *) o->image : empty;
     if (o->has_limits) {
         Sandbox__V1__ResourceLimits given = o->limits;

@@ -352,7 +352,7 @@ static int start_sandbox(struct run_options *o, struct state_dir *state_dir, con
                          struct launch *ret, struct err *err)
 {
     struct err ignored = ERR_NONE;
-    bool may_be_container = o->in || strcmp(o->spec->runtime, "docker") == 0;
+    bool may_be_container = o->in || sandbox_spec_is_container(o->spec);
     struct launch_wait wait = { .within_ms = may_be_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS,
                                 .cancel_fd = signal_fd,
                                 .on_step = tell_step,

@@ -14,6 +14,7 @@
 #include "cli/env_text.h"
 #include "runtime/runtime_spec.h"
 #include "sandbox/engine_path.h"
+#include "wire/runtime_type.h"
 
 const char run_options_help[] =
     "usage: agentfense run [options] [DIR] -- COMMAND [ARGUMENT...]\n\n"
@@ -170,10 +171,13 @@ static int parse_net(const char *text, enum sandbox_net *ret, struct err *err)
 
 static int parse_runtime(struct sandbox_spec *spec, const char *text, struct err *err)
 {
-    if (strcmp(text, "bwrap") != 0 && strcmp(text, "docker") != 0)
-        return err_invalid(err, "--runtime '%s' is neither bwrap nor docker", text);
+    const struct runtime_type *type;
+    int r = runtime_type_parse(text, &type, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "--runtime");
     free(spec->runtime);
-    spec->runtime = xdup(text);
+    spec->runtime = xdup(type->name);
     return 0;
 }
 
@@ -189,10 +193,11 @@ static int parse_image(struct sandbox_spec *spec, const char *text, struct err *
 /* What of it is for containers, and what a container must have. */
 static int settle_runtime(struct sandbox_spec *spec, struct err *err)
 {
-    bool is_container = spec->runtime ? strcmp(spec->runtime, "docker") == 0 : spec->image != NULL;
+    bool is_container;
 
     if (!spec->runtime)
-        spec->runtime = xdup(is_container ? "docker" : "bwrap");
+        spec->runtime = xdup(runtime_type_default(spec->image)->name);
+    is_container = sandbox_spec_is_container(spec);
     if (!is_container && spec->image)
         return err_invalid(err, "--image is for containers: --runtime docker");
     if (!is_container && spec->net == SANDBOX_NET_BRIDGE)

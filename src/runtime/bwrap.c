@@ -322,8 +322,6 @@ static void on_free(struct runtime *runtime)
 }
 
 static const struct runtime_ops ops = {
-    .name = "bwrap",
-    .mount_scope = RUNTIME_MOUNT_PRIVATE,
     .start = on_start,
     .kill = on_kill,
     .signal_init = signal_init,
@@ -331,20 +329,21 @@ static const struct runtime_ops ops = {
     .free = on_free,
 };
 
-int bwrap_runtime_new(const struct bwrap_probe *probe, struct runtime **ret, struct err *err)
+struct runtime *bwrap_runtime_of_probe(const struct bwrap_probe *probe)
 {
     struct bwrap_runtime *self = xnew(struct bwrap_runtime);
-    int r = 0;
 
     self->runtime.ops = &ops;
-    if (probe)
-        self->probe = *probe;
-    else
-        r = bwrap_probe_file(NULL, &self->probe, err);
-    if (r < 0) {
-        on_free(&self->runtime);
-        return r;
-    }
-    *ret = &self->runtime;
-    return 0;
+    self->probe = *probe;
+    return &self->runtime;
+}
+
+int bwrap_runtime_new(struct runtime **ret, struct err *err)
+{
+    struct bwrap_probe probe;
+    int r = bwrap_probe_file(NULL, &probe, err);
+
+    if (r == 0)
+        *ret = bwrap_runtime_of_probe(&probe);
+    return r;
 }

@@ -8,5 +8,8 @@
 #include "runtime/bwrap_probe.h"
 #include "runtime/runtime.h"
 
-/* `probe` is copied; NULL: the host's bubblewrap is looked at (bwrap_probe_file). */
-int bwrap_runtime_new(const struct bwrap_probe *probe, struct runtime **ret, struct err *err);
+/* With the host's bubblewrap (bwrap_probe_file). */
+int bwrap_runtime_new(struct runtime **ret, struct err *err);
+
+/* With another one, or as if it were another. `probe` is copied. */
+struct runtime *bwrap_runtime_of_probe(const struct bwrap_probe *probe);

@@ -205,8 +205,6 @@ static void on_free(struct runtime *runtime)
 }
 
 static const struct runtime_ops ops = {
-    .name = "docker",
-    .mount_scope = RUNTIME_MOUNT_HOST_VISIBLE,
     .start = on_start,
     .kill = on_kill,
     .signal_init = signal_init,

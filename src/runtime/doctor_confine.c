@@ -140,7 +140,7 @@ static void report_version(const struct doctor_view *view, const struct bwrap_pr
 /* A whole sandbox over an empty directory, in which `true` takes the place of init. */
 static int start_one(const struct bwrap_probe *probe, const char *dir, struct err *err)
 {
-    autoptr(runtime) runtime = NULL;
+    autoptr(runtime) runtime = bwrap_runtime_of_probe(probe);
     autoptr(runtime_process) process = NULL;
     struct runtime_spec spec = RUNTIME_SPEC_NONE;
     char id[ID_TEXT_MAX];
@@ -152,7 +152,8 @@ static int start_one(const struct bwrap_probe *probe, const char *dir, struct er
     spec.init_path = "/bin/true";
     spec.uid = trial_uid();
     spec.gid = identity_is_host_root() ? trial_uid() : getegid();
-    if ((r = bwrap_runtime_new(probe, &runtime, err)) < 0 || (r = runtime_start(runtime, &spec, &process, err)) < 0)
+    r = runtime_start(runtime, &spec, &process, err);
+    if (r < 0)
         return r;
     r = proc_wait_timeout(&process->proc, TRY_MS, &status);
     if (r < 0)

@@ -104,8 +104,6 @@ static void on_free(struct runtime *runtime)
 }
 
 static const struct runtime_ops ops = {
-    .name = "mock",
-    .mount_scope = RUNTIME_MOUNT_PRIVATE,
     .start = on_start,
     .kill = on_kill,
     .signal_init = signal_init,
@@ -114,12 +112,14 @@ static const struct runtime_ops ops = {
     .free = on_free,
 };
 
-struct runtime *mock_runtime_new(void)
+int mock_runtime_new(struct runtime **ret, struct err *err)
 {
     struct mock_runtime *self = xnew(struct mock_runtime);
 
+    (void) err;
     self->runtime.ops = &ops;
-    return &self->runtime;
+    *ret = &self->runtime;
+    return 0;
 }
 
 void mock_fail_next(struct runtime *runtime, int r, const char *text)

@@ -6,7 +6,7 @@
 
 #include "runtime/runtime.h"
 
-struct runtime *mock_runtime_new(void);
+int mock_runtime_new(struct runtime **ret, struct err *err);
 
 /* The next start fails with this errno (negative) and text, once. */
 void mock_fail_next(struct runtime *runtime, int r, const char *text);

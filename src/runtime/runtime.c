@@ -8,10 +8,31 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "wire/runtime_type.h"
 
 #define END_WAIT_MS 10000
 #define EXPLAIN_WAIT_MS 1000
 #define OUTPUT_MAX_BYTES 600
+
+#define RUNTIME_DECLARE(type_name, ...) int type_name##_runtime_new(struct runtime **ret, struct err *err);
+#define RUNTIME_CONSTRUCTOR(type_name, ...) { #type_name, type_name##_runtime_new },
+
+RUNTIME_TYPES(RUNTIME_DECLARE)
+
+static const struct {
+    const char *name;
+    int (*new)(struct runtime **ret, struct err *err);
+} constructors[] = { RUNTIME_TYPES(RUNTIME_CONSTRUCTOR) };
+
+int runtime_new(const char *name, struct runtime **ret, struct err *err)
+{
+    const struct runtime_type *type;
+
+    for (size_t i = 0; i < ARRAY_LEN(constructors); i++)
+        if (strcmp(constructors[i].name, name) == 0)
+            return constructors[i].new(ret, err);
+    return err_wrap(err, runtime_type_parse(name, &type, err), "runtime");
+}
 
 void runtime_free(struct runtime *runtime)
 {

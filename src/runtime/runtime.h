@@ -20,12 +20,6 @@
 #include "runtime/cgroup_watch.h"
 #include "runtime/runtime_spec.h"
 
-/* Where the workspace has to be mounted for the sandbox to see it. */
-enum runtime_mount_scope {
-    RUNTIME_MOUNT_PRIVATE,      /* our own mount namespace is enough: nothing is left on the host, whoever is killed */
-    RUNTIME_MOUNT_HOST_VISIBLE, /* another program does the mounting and must see it */
-};
-
 enum runtime_event_kind { RUNTIME_EVENT_MEMORY, RUNTIME_EVENT_PIDS, RUNTIME_EVENT_PROGRESS };
 
 /* A limit was run into: the data of `resource_limit_exceeded`. Or PROGRESS: what a start that takes its time is at. */
@@ -56,8 +50,6 @@ struct runtime_process {
 };
 
 struct runtime_ops {
-    const char *name;
-    enum runtime_mount_scope mount_scope;
     int (*start)(struct runtime *runtime, const struct runtime_spec *spec, struct runtime_process *process, struct err *err);
     int (*kill)(struct runtime_process *process); /* at once, all of it; does not wait */
     int (*signal_init)(struct runtime_process *process, int signal);
@@ -72,6 +64,8 @@ struct runtime {
     const struct runtime_ops *ops;
 };
 
+/* The one of this name in wire/runtime_type.h. ERR_INVALID_ARGUMENT: there is none. */
+int runtime_new(const char *name, struct runtime **ret, struct err *err);
 void runtime_free(struct runtime *runtime);
 DEFINE_AUTOPTR(runtime, runtime_free);
 

@@ -1,21 +1,16 @@
 #include "server/config_service.h"
 
-#include <string.h>
-
-static enum sandbox_runtime runtime_of(const char *name)
-{
-    if (strcmp(name, "docker") == 0)
-        return SANDBOX_RUNTIME_DOCKER;
-    return strcmp(name, "mock") == 0 ? SANDBOX_RUNTIME_MOCK : SANDBOX_RUNTIME_BWRAP;
-}
+#include "wire/runtime_type.h"
 
 struct service_options config_service(const struct config *config)
 {
+    const struct runtime_type *runtime = runtime_type_find(config->runtime);
+
     return (struct service_options){
         .codebase_path = config->codebase_path,
         .mount_path = config->mount_path,
         .db_url = config->db_path,
-        .runtime = runtime_of(config->runtime),
+        .runtime = runtime ? runtime->api_number : 0,
         .default_timeout_ns = config->default_timeout_ns,
         .max_timeout_ns = config->max_timeout_ns,
         .session_idle_ns = config->session_idle_ns,

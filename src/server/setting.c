@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/size.h"
+#include "wire/runtime_type.h"
 
 #define AT(member) offsetof(struct config, member)
 
@@ -36,7 +37,8 @@ const struct setting settings[] = {
       "directory of the sandboxes and their changes" },
     { "storage.db_path", SETTING_TEXT, AT(db_path), NULL, "db-path", NULL,
       "file of the SQLite database, or postgres://... of another" },
-    { "runtime.type", SETTING_TEXT, AT(runtime), "bwrap", "runtime", "bwrap docker mock", "how sandboxes are confined" },
+    { "runtime.type", SETTING_TEXT, AT(runtime), RUNTIME_TYPE_DEFAULT, "runtime", RUNTIME_TYPE_NAMES,
+      "how sandboxes are confined" },
     { "runtime.bwrap_path", SETTING_TEXT, AT(bwrap_path), "bwrap", NULL, NULL, "the program" },
     { "runtime.default_timeout", SETTING_SPAN, AT(default_timeout_ns), "30s", NULL, NULL, "of a command that does not say" },
     { "runtime.max_timeout", SETTING_SPAN, AT(max_timeout_ns), "10m", NULL, NULL, "of any command; 0 for none" },

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "wire/runtime_type.h"
 #include "wire/sandbox_spec.h"
 
 void rules_encode(const struct rule_list *rules, struct buf *out)
@@ -61,7 +62,7 @@ int row_info_make(const struct sandbox_row *row, struct sandbox_info **ret, stru
     for (size_t i = 0; i < row->labels.count; i++)
         pair_list_add(&info->labels, row->labels.items[i].key, row->labels.items[i].value);
     info->phase = row_info_phase(row->status);
-    info->runtime = (enum sandbox_runtime) row->runtime;
+    info->runtime = runtime_type_is_offered(row->runtime) ? row->runtime : 0;
     info->sync = row->sync_on_completion ? SANDBOX_SYNC_ON : SANDBOX_SYNC_OFF;
     info->limits = (struct sandbox_limits){
         .memory_bytes = row->memory_bytes,

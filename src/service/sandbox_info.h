@@ -19,13 +19,6 @@ enum sandbox_phase {
     SANDBOX_ERROR = 4,
 };
 
-enum sandbox_runtime {
-    SANDBOX_RUNTIME_UNSPECIFIED = 0,
-    SANDBOX_RUNTIME_BWRAP = 1,
-    SANDBOX_RUNTIME_DOCKER = 2,
-    SANDBOX_RUNTIME_MOCK = 100, /* for tests; told as unspecified */
-};
-
 enum sandbox_sync { SANDBOX_SYNC_DEFAULT = 0, SANDBOX_SYNC_ON = 1, SANDBOX_SYNC_OFF = 2 };
 
 struct pair {
@@ -53,7 +46,7 @@ struct sandbox_info {
     struct rule_list rules; /* as they were given */
     struct pair_list labels;
     enum sandbox_phase phase;
-    enum sandbox_runtime runtime;
+    int runtime; /* numbered as in the API (wire/runtime_type.h); 0: the API has no number for it */
     enum sandbox_sync sync;
     struct sandbox_limits limits;
     int64_t created_ns, started_ns, stopped_ns, expires_ns;

@@ -21,6 +21,7 @@
 #include "service/watch.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
+#include "wire/runtime_type.h"
 
 #define GRACE_MS 2000
 #define STOP_MS 30000
@@ -78,7 +79,7 @@ static int renew_engine(struct service *service, const struct sandbox_row *row, 
     autoptr(sandbox_spec) spec = NULL;
     int r;
 
-    if (row->runtime != SANDBOX_RUNTIME_DOCKER)
+    if (!runtime_type_of_number(row->runtime)->needs_image)
         return 0;
     r = sandbox_spec_load(dir_fd, &spec, err);
     if (r < 0 || (strcmp(spec->engine, ours->engine) == 0 && strcmp(spec->oci_runtime, ours->oci_runtime) == 0 &&
@@ -103,7 +104,7 @@ static void on_step(const char *text, void *cookie)
 static int boot(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
-    bool is_container = row->runtime == SANDBOX_RUNTIME_DOCKER;
+    bool is_container = runtime_type_of_number(row->runtime)->needs_image;
     struct launch_wait wait = {
         .within_ms = is_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS, .cancel_fd = cancel_fd, .on_step = on_step, .cookie = ward
     };

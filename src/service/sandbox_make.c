@@ -16,6 +16,7 @@
 #include "service/sandboxes.h"
 #include "service/service_int.h"
 #include "store/codebase_row.h"
+#include "wire/runtime_type.h"
 
 #define LABEL_BYTES_MAX 1024
 #define ENV_COUNT_MAX 256
@@ -67,9 +68,14 @@ static int check_env(const struct pair_list *env, struct err *err)
     return 0;
 }
 
+static const struct runtime_type *runtime_of(const struct service *service, const struct sandbox_request *request)
+{
+    return runtime_type_of_number(request->runtime ? request->runtime : service->options.runtime);
+}
+
 static bool is_container(const struct service *service, const struct sandbox_request *request)
 {
-    return (request->runtime ? request->runtime : service->options.runtime) == SANDBOX_RUNTIME_DOCKER;
+    return runtime_of(service, request)->needs_image;
 }
 
 static int refuse_network(const char *what, const char *key, struct err *err)
@@ -109,6 +115,8 @@ static int check(const struct service *service, const struct sandbox_request *re
 {
     int r = check_labels(request->labels, err);
 
+    if (r == 0 && !runtime_type_is_offered(request->runtime))
+        r = err_invalid(err, "runtime %d is not known", request->runtime);
     if (r == 0)
         r = check_env(request->env, err);
     if (r == 0)
@@ -142,18 +150,6 @@ static void fill_limits(const struct service *service, struct draft *draft)
     spec->quota_inodes = (uint64_t) (own->disk_inodes ? own->disk_inodes : ours->disk_inodes);
 }
 
-static const char *runtime_name(int runtime)
-{
-    switch (runtime) {
-    case SANDBOX_RUNTIME_DOCKER:
-        return "docker";
-    case SANDBOX_RUNTIME_MOCK:
-        return "mock";
-    default:
-        return "bwrap";
-    }
-}
-
 static void fill_container(const struct service *service, struct draft *draft)
 {
     const struct container_options *ours = &service->options.container;
@@ -185,7 +181,7 @@ static void fill(struct service *service, struct draft *draft)
     rules_encode(&draft->rules, &row->rules);
     for (size_t i = 0; i < request->labels->count; i++)
         label_list_add(&row->labels, request->labels->items[i].key, request->labels->items[i].value);
-    row->runtime = (int) (request->runtime ? request->runtime : service->options.runtime);
+    row->runtime = runtime_of(service, request)->api_number;
     row->image = xdup(*request->image || !is_container(service, request) ? request->image : service->options.container.image);
     row->network = xdup(*request->network                ? request->network
                         : is_container(service, request) ? service->options.container.network
@@ -204,7 +200,7 @@ static void fill(struct service *service, struct draft *draft)
     } else {
         spec->codebase_path = xdup("");
     }
-    spec->runtime = xdup(runtime_name(row->runtime));
+    spec->runtime = xdup(runtime_of(service, request)->name);
     spec->hostname = xdup("");
     spec->own_cgroup = false;
     spec->net = strcmp(row->network, "host") == 0     ? SANDBOX_NET_HOST
@@ -256,8 +252,8 @@ static void tell(struct service *service, const struct draft *draft)
                                          .sandbox_id = draft->row.id,
                                          .codebase_id = draft->row.codebase_id,
                                          .owner = draft->row.owner_id,
-                                         .payload = json_pack("{s:s, s:s, s:o}", "runtime", runtime_name(draft->row.runtime),
-                                                              "network", draft->row.network, "permissions", rules) });
+                                         .payload = json_pack("{s:s, s:s, s:o}", "runtime", draft->spec->runtime, "network",
+                                                              draft->row.network, "permissions", rules) });
 }
 
 static int make(struct service *service, const struct caller *caller, struct draft *draft, struct sandbox_info **ret,

@@ -24,7 +24,7 @@ struct sandbox_request {
     const struct pair_list *labels;
     const struct pair_list *env;
     int64_t expires_in_ns; /* 0: the server's default; negative is refused */
-    enum sandbox_runtime runtime;
+    int runtime;           /* numbered as in the API; 0: the server's default */
     const char *image;
     const char *network; /* "", "none", "bridge", "host" */
     enum sandbox_sync sync;

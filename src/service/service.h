@@ -29,7 +29,7 @@ struct container_options {
 /* Borrowed for service_new(). 0 and NULL: none, or no bound. */
 struct service_options {
     const char *codebase_path, *mount_path, *db_url;
-    enum sandbox_runtime runtime;
+    int runtime; /* numbered as in the API (wire/runtime_type.h) */
     int64_t default_timeout_ns, max_timeout_ns, session_idle_ns;
     uint64_t max_output_bytes;
     int64_t default_expiration_ns, cleanup_interval_ns, retention_ns;

@@ -19,6 +19,7 @@
 #include "service/row_info.h"
 #include "service/workspace_int.h"
 #include "service/workspace_scope.h"
+#include "wire/runtime_type.h"
 
 #define DEFAULT_PRESET "development"
 
@@ -246,6 +247,7 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
 {
     autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
     const struct sandbox_limits *limits = &service->options.limits;
+    const struct runtime_type *runtime = runtime_type_of_number(service->options.runtime);
     autodone(profile) struct profile profile = { 0 };
     autofree char *profile_id = workspace_profile(row);
     char name[WORKSPACE_NAME_MAX];
@@ -255,7 +257,8 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
     spec->name = xdup(name);
     spec->base_path = xdup(row->scope_path);
     spec->codebase_path = xdup("");
-    spec->runtime = xdup(service->options.runtime == SANDBOX_RUNTIME_MOCK ? "mock" : "bwrap");
+    /* Over a live directory it is no container. */
+    spec->runtime = xdup((runtime->needs_image ? runtime_type_default(false) : runtime)->name);
     spec->hostname = xdup("");
     spec->is_live = true;
     spec->own_cgroup = true;

@@ -12,10 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/program.h"
-#include "runtime/bwrap.h"
 #include "runtime/cgroup.h"
-#include "runtime/docker.h"
-#include "runtime/mock.h"
 #include "supervisor/boot_fence.h"
 #include "supervisor/boot_place.h"
 #include "supervisor/file_ops.h"
@@ -31,18 +28,6 @@
 /* Less than whoever starts us waits (sandbox/launch.h), and enough where hundreds are started at once. */
 #define HELLO_MS 50000
 #define LIMIT_MS 200
-
-static int choose_runtime(struct sandbox *sandbox, struct err *err)
-{
-    if (strcmp(sandbox->spec->runtime, "bwrap") == 0)
-        return bwrap_runtime_new(NULL, &sandbox->runtime, err);
-    if (boot_is_host_visible(sandbox))
-        return docker_runtime_new(&sandbox->runtime, err);
-    if (strcmp(sandbox->spec->runtime, "mock") != 0)
-        return err_invalid(err, "unknown runtime '%s'; there are bwrap and docker", sandbox->spec->runtime);
-    sandbox->runtime = mock_runtime_new();
-    return 0;
-}
 
 static void name_cgroup(struct sandbox *sandbox)
 {
@@ -106,7 +91,7 @@ void boot_take_limits(struct sandbox *sandbox)
 
 void boot_await_limits(struct sandbox *sandbox)
 {
-    bool is_counted_elsewhere = boot_is_host_visible(sandbox) && sandbox->spec->memory_bytes;
+    bool is_counted_elsewhere = sandbox_spec_is_container(sandbox->spec) && sandbox->spec->memory_bytes;
     struct pollfd news = { .fd = sandbox->process && is_counted_elsewhere ? runtime_event_fd(sandbox->process) : -1,
                            .events = POLLIN };
 
@@ -124,7 +109,7 @@ static void on_limit(uint32_t events, void *cookie)
 /* It ran, and does not any more. Why a container ended nobody here can say; what to do about it can be said. */
 static void fail_running(struct sandbox *sandbox, struct err *err)
 {
-    if (boot_is_host_visible(sandbox))
+    if (sandbox_spec_is_container(sandbox->spec))
         err_wrap(err, -ECHILD,
                  "the container ended: its engine was stopped, or somebody removed it; its changes are kept, start it again");
     sandbox_fail(sandbox, err);
@@ -291,7 +276,7 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct boot_f
         return r;
     name_cgroup(sandbox);
     fill_spec(sandbox, mounts, env, &spec);
-    if (boot_is_host_visible(sandbox))
+    if (sandbox_spec_is_container(sandbox->spec))
         fill_container(sandbox, &container, &spec);
     if (spec.container || is_open_to_all(init_path) || sandbox->identity.uid == geteuid()) {
         spec.init_path = init_path;
@@ -323,7 +308,7 @@ static int start_both(struct sandbox *sandbox, int init_socket, struct err *err)
 
     if (r < 0)
         return r;
-    r = choose_runtime(sandbox, err);
+    r = runtime_new(sandbox->spec->runtime, &sandbox->runtime, err);
     if (r == 0)
         r = start_runtime(sandbox, init_socket, &fence, err);
     boot_fence_await(&fence, &ignored);

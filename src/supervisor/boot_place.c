@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "supervisor/leftovers.h"
 #include "supervisor/namespace.h"
 #include "supervisor/sandbox.h"
+#include "wire/runtime_type.h"
 
 /* Root's sandboxes lock their uids in one place for the whole host, whatever state directories there are. And bwrap, which
  * runs as the sandbox's user, must have a way to the fence, which no state directory of root's is: every supervisor mounts its
@@ -21,9 +21,11 @@
 #define RUN_MOUNT_POINT RUN_DIR "/mnt"
 
 /* A container's engine makes its mounts from those of the host, so that is where the fence has to be. */
-bool boot_is_host_visible(const struct sandbox *sandbox)
+static bool is_host_visible(const struct sandbox *sandbox)
 {
-    return strcmp(sandbox->spec->runtime, "docker") == 0;
+    const struct runtime_type *type = runtime_type_find(sandbox->spec->runtime);
+
+    return type && type->mount_scope == RUNTIME_MOUNT_HOST_VISIBLE;
 }
 
 int boot_open_base(struct sandbox *sandbox, int inherited_fd, struct err *err)
@@ -59,7 +61,7 @@ static int enter_with_base(struct sandbox *sandbox, struct err *err)
 /* The host's mounts are root's to make. And without another user to run commands as, they would run as us. */
 int boot_enter_namespace(struct sandbox *sandbox, struct err *err)
 {
-    if (!boot_is_host_visible(sandbox))
+    if (!is_host_visible(sandbox))
         return enter_with_base(sandbox, err);
     if (!identity_is_host_root())
         return err_set(
@@ -104,7 +106,9 @@ int boot_take_identity(struct sandbox *sandbox, struct err *err)
 /* The sandbox's whole root is made on it, with the fence inside. Where that cannot be, there is the fence alone. */
 static void open_stage(struct sandbox *sandbox)
 {
-    if (strcmp(sandbox->spec->runtime, "bwrap") != 0)
+    const struct runtime_type *type = runtime_type_find(sandbox->spec->runtime);
+
+    if (!type || !type->is_staged)
         return;
     if (stage_open(sandbox->mount_point, sandbox->identity.uid, sandbox->identity.gid) < 0)
         return;
@@ -127,7 +131,7 @@ int boot_choose_mount_point(struct sandbox *sandbox, struct err *err)
 {
     autofd int fd = -1;
 
-    if (boot_is_host_visible(sandbox)) {
+    if (is_host_visible(sandbox)) {
         if (mkdirat(sandbox->dir_fd, "mnt", 0700) < 0 && errno != EEXIST)
             return err_errno(err, -errno, "making a mount point");
         leftovers_unmount(sandbox->dir_path);

@@ -4,17 +4,12 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/err.h"
 
 struct sandbox;
 
 /* sandbox->identity. */
 int boot_take_identity(struct sandbox *sandbox, struct err *err);
-
-/* Whether the fence has to be mounted on the host, for whoever confines the sandbox to see it. */
-bool boot_is_host_visible(const struct sandbox *sandbox);
 
 /* sandbox->base_fd: `inherited_fd`, which is taken, or -1 and it is opened by its name. Whether it is the directory that the delta was made
  * over is checked by who opens the delta (fence/delta.h), for every driver. */

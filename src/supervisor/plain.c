@@ -44,7 +44,7 @@ static int check(const struct sandbox *sandbox, struct err *err)
         return r;
     if (strcmp(spec->driver, "overlayfs") != 0 && strcmp(spec->driver, "copy") != 0)
         return err_invalid(err, "unknown driver '%s'; there are fence, overlayfs and copy", spec->driver);
-    if (strcmp(spec->runtime, "docker") == 0)
+    if (sandbox_spec_is_container(spec))
         return err_invalid(err, "the driver %s does not go with containers; use fence", spec->driver);
     if (!rule_list_forbids_nothing(&rules))
         return err_invalid(err, "the driver %s checks nothing, but these rules forbid something; use fence", spec->driver);

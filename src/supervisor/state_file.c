@@ -58,7 +58,8 @@ static void add_limits(struct buf *text, const struct sandbox *sandbox)
         add_limit(text, "memory", held->memory_bytes, spec->memory_bytes, NULL);
     else
         add_limit(text, "memory", limit_default_memory(), false,
-                  boot_is_host_visible(sandbox) ? "the memory of a container is its engine's" : "no cgroup for memory is ours");
+                  sandbox_spec_is_container(spec) ? "the memory of a container is its engine's"
+                                                  : "no cgroup for memory is ours");
     add_limit(text, "cpu_quota", held->cpu_quota_us, true, NULL);
     add_limit(text, "cpu_shares", held->cpu_shares, true, NULL);
     add_limit(text, "pids", held->pids ? held->pids : RUNTIME_PIDS_DEFAULT, spec->pids,

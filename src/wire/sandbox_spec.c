@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "wire/runtime_type.h"
 #include "wire/sandbox_spec_int.h"
 
 #define SPEC_FILE "spec"
@@ -190,9 +191,16 @@ static int check_env(const struct sandbox_spec *spec, struct err *err)
     return 0;
 }
 
+bool sandbox_spec_is_container(const struct sandbox_spec *spec)
+{
+    const struct runtime_type *type = spec->runtime ? runtime_type_find(spec->runtime) : NULL;
+
+    return type && type->needs_image;
+}
+
 static int check_container(const struct sandbox_spec *spec, struct err *err)
 {
-    bool is_container = spec->runtime && strcmp(spec->runtime, "docker") == 0;
+    bool is_container = sandbox_spec_is_container(spec);
 
     if (spec->net == SANDBOX_NET_BRIDGE && !is_container)
         return err_invalid(err, "the network 'bridge' is for containers; this sandbox is none");

@@ -63,7 +63,7 @@ struct sandbox_spec {
     bool syncs;          /* changes go into the base after each command */
     char *codebase_path; /* the codebase that changes are synced to, whose files are the base; "": none is */
     uint64_t codebase_quota_bytes, codebase_keep_versions, codebase_keep_ns; /* as in codebase/codebase.h */
-    char *runtime;                                                           /* "bwrap", "docker" or "mock" */
+    char *runtime;                                                           /* its name: runtime_type.h */
     char *driver;                                                            /* "fence", "overlayfs" or "copy"; "": fence */
     char *hostname;                                                          /* "": the default */
     bool is_live;                                                            /* the base is edited meanwhile */
@@ -75,7 +75,7 @@ struct sandbox_spec {
     uint32_t cpu_quota_us, cpu_shares, pids;
     uint64_t tmp_bytes;
     /* Of a container; without meaning elsewhere. */
-    char *image;         /* never empty for "docker" */
+    char *image;         /* never empty */
     char *engine;        /* path of the engine's socket; "": the usual one */
     char *oci_runtime;   /* as the engine knows it, "runsc"; "": the engine's default */
     bool read_only_root; /* nothing can be written but the workspace, /tmp and HOME */
@@ -107,6 +107,9 @@ const char *sandbox_spec_dir_name(const struct sandbox_spec *spec);
 
 /* Whether an engine could be asked for it: 1 to 255 of [A-Za-z0-9._/:@-], beginning with a letter or digit. */
 bool sandbox_image_is_valid(const char *image);
+
+/* Whether its runtime makes it a container of an engine. */
+bool sandbox_spec_is_container(const struct sandbox_spec *spec);
 
 /* `out` is emptied first. */
 void sandbox_spec_encode(const struct sandbox_spec *spec, struct buf *out);

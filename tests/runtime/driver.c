@@ -340,8 +340,7 @@ static int with_runtime(struct options *options, const char *script)
         probe.has_disable_userns = false;
     if (options->spec.stage && open_stage(&options->spec, &err) < 0)
         return fail(&err);
-    if (bwrap_runtime_new(&probe, &runtime, &err) < 0)
-        return fail(&err);
+    runtime = bwrap_runtime_of_probe(&probe);
     return options->times ? measure(runtime, options, script) : run(runtime, options, script, false);
 }
 

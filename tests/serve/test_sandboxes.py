@@ -163,6 +163,12 @@ def test_docker_is_accepted_and_told_when_it_starts(make, tmp_path):
     assert now.status == 4 and reason in now.status_reason
 
 
+@pytest.mark.parametrize("number", [3, 100, -1])
+def test_only_a_runtime_of_the_api_can_be_asked_for(client, number):
+    refused(CODE.INVALID_ARGUMENT, f"runtime {number} is not known", client.create_sandbox, codebase_id=client.codebase(),
+            runtime=number)
+
+
 def test_limits_are_echoed_and_hold(client):
     limits = sandbox_pb2.ResourceLimits(disk_bytes=1 << 20)
     sandbox = client.sandbox(client.codebase(), resources=limits)

@@ -7,6 +7,7 @@
 
 #include "runtime/bwrap.h"
 #include "runtime/mock.h"
+#include "wire/runtime_type.h"
 
 static struct runtime_spec mock_spec(const struct scratch *scratch, const char *const *argv)
 {
@@ -16,6 +17,15 @@ static struct runtime_spec mock_spec(const struct scratch *scratch, const char *
     spec.init_path = "/bin/sh";
     spec.init_argv = argv;
     return spec;
+}
+
+static struct runtime *new_mock(void)
+{
+    struct runtime *runtime;
+    struct err err = ERR_NONE;
+
+    assert_int_equal(mock_runtime_new(&runtime, &err), 0);
+    return runtime;
 }
 
 static struct runtime_process *started(struct runtime *runtime, const struct runtime_spec *spec)
@@ -40,12 +50,11 @@ static void init_has_its_socket_and_the_workspace(void **state)
 {
     const char *const argv[] = { "-c", "pwd >&3", NULL };
     struct scratch *scratch = *state;
-    autoptr(runtime) runtime = mock_runtime_new();
+    autoptr(runtime) runtime = new_mock();
     struct runtime_spec spec = mock_spec(scratch, argv);
     char text[128] = "";
     int pair[2], status;
 
-    assert_int_equal(runtime->ops->mount_scope, RUNTIME_MOUNT_PRIVATE);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     spec.init_socket = pair[1];
     autoptr(runtime_process) process = started(runtime, &spec);
@@ -62,7 +71,7 @@ static void init_has_its_socket_and_the_workspace(void **state)
 static void a_bad_spec_never_reaches_the_implementation(void **state)
 {
     struct scratch *scratch = *state;
-    autoptr(runtime) runtime = mock_runtime_new();
+    autoptr(runtime) runtime = new_mock();
     struct runtime_spec spec = mock_spec(scratch, NULL);
     struct runtime_process *process = NULL;
     struct err err = ERR_NONE;
@@ -77,7 +86,7 @@ static void a_failure_can_be_arranged_once(void **state)
 {
     const char *const argv[] = { "-c", "exit 0", NULL };
     struct scratch *scratch = *state;
-    autoptr(runtime) runtime = mock_runtime_new();
+    autoptr(runtime) runtime = new_mock();
     struct runtime_spec spec = mock_spec(scratch, argv);
     struct runtime_process *process = NULL;
     struct err err = ERR_NONE;
@@ -94,7 +103,7 @@ static void stopping_asks_first_and_then_kills(void **state)
     const char *const polite[] = { "-c", "trap 'exit 7' TERM; echo ready >&2; while :; do sleep 0.05; done", NULL };
     const char *const deaf[] = { "-c", "trap '' TERM; echo ready >&2; while :; do sleep 1; done", NULL };
     struct scratch *scratch = *state;
-    autoptr(runtime) runtime = mock_runtime_new();
+    autoptr(runtime) runtime = new_mock();
     struct runtime_spec spec = mock_spec(scratch, polite);
     int status;
     char byte;
@@ -118,7 +127,7 @@ static void events_come_one_by_one(void **state)
     const char *const argv[] = { "-c", "sleep 30", NULL };
     const struct runtime_event event = { RUNTIME_EVENT_MEMORY, 2, 64, NULL };
     struct scratch *scratch = *state;
-    autoptr(runtime) runtime = mock_runtime_new();
+    autoptr(runtime) runtime = new_mock();
     struct runtime_spec spec = mock_spec(scratch, argv);
     autoptr(runtime_process) process = started(runtime, &spec);
     struct runtime_event got;
@@ -137,7 +146,7 @@ static void an_early_end_is_explained(void **state)
     const char *const loud[] = { "-c", "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", NULL };
     const char *const silent[] = { "-c", "exit 9", NULL };
     struct scratch *scratch = *state;
-    autoptr(runtime) runtime = mock_runtime_new();
+    autoptr(runtime) runtime = new_mock();
     struct runtime_spec spec = mock_spec(scratch, loud);
     struct err err = ERR_NONE;
 
@@ -157,15 +166,42 @@ static void a_missing_bwrap_is_one_clear_line(void **state)
 {
     struct bwrap_probe probe = { .path = "/no/such/bwrap", .has_size = true };
     struct scratch *scratch = *state;
-    autoptr(runtime) runtime = NULL;
+    autoptr(runtime) runtime = bwrap_runtime_of_probe(&probe);
     struct runtime_process *process = NULL;
     struct runtime_spec spec = plain_spec();
     struct err err = ERR_NONE;
 
     spec.workspace = scratch->path;
-    assert_int_equal(bwrap_runtime_new(&probe, &runtime, &err), 0);
     assert_int_equal(runtime_start(runtime, &spec, &process, &err), -ENOENT);
     assert_non_null(strstr(err.text, "/no/such/bwrap"));
+}
+
+/* Which of them can be made depends on what is installed here. */
+static void each_runtime_has_a_constructor(void **state)
+{
+    autofree char *names = xdup(RUNTIME_TYPE_NAMES);
+    char *rest;
+
+    (void) state;
+    for (char *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+        autoptr(runtime) runtime = NULL;
+        struct err err = ERR_NONE;
+        int r = runtime_new(name, &runtime, &err);
+
+        assert_int_equal(r == 0, runtime != NULL);
+        assert_int_not_equal(r, -EINVAL);
+    }
+}
+
+static void an_unknown_runtime_is_refused_with_those_there_are(void **state)
+{
+    struct runtime *runtime;
+    struct err err = ERR_NONE;
+
+    (void) state;
+    assert_int_equal(runtime_new("chroot", &runtime, &err), -EINVAL);
+    assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
+    assert_string_equal(err.text, "runtime: 'chroot' is not one of: bwrap docker");
 }
 
 int main(void)
@@ -178,6 +214,8 @@ int main(void)
         scratch_test(events_come_one_by_one),
         scratch_test(an_early_end_is_explained),
         scratch_test(a_missing_bwrap_is_one_clear_line),
+        cmocka_unit_test(each_runtime_has_a_constructor),
+        cmocka_unit_test(an_unknown_runtime_is_refused_with_those_there_are),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
