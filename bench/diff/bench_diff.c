@@ -22,8 +22,8 @@
 #include "fence/inode.h"
 #include "fence/ops.h"
 #include "policy/ruleset.h"
-#include "review/crew.h"
 #include "review/file_diff.h"
+#include "review/parallel.h"
 #include "review/patch.h"
 
 static const struct caller nobody = { 0 };
@@ -119,7 +119,7 @@ static int look(const char *what, const char *delta, struct err *err)
     if (strcmp(what, "patch") == 0)
         return patch_write(&set, NULL, 0, to_stdout, NULL, NULL, err);
     if (strcmp(what, "show") == 0)
-        r = crew_run(set.count, show_one, &set, err);
+        r = parallel_run(set.count, show_one, &set, err);
     else
         r = change_set_measure(&set, NULL, 0, err);
     if (r == 0)

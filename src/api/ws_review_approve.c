@@ -123,7 +123,7 @@ static json_t *file_of(const struct workspace_approved *approved, size_t i)
 {
     const struct file_change *change = &approved->set.items[i];
     const struct approve_file *file = approved->files[i];
-    struct acceptance_verdict verdict = decision_judge_acceptance(&approved->acceptance, change);
+    struct acceptance_verdict verdict = decision_check_acceptance(&approved->acceptance, change);
     json_t *one = json_pack("{s:s, s:s}", "status", workspace_verdict_name(approved->verdicts[i]), "changeType",
                             file_change_kind_name(change->kind));
     size_t prefix_len = strlen(change->path) - strlen(change->scope_path);

@@ -255,9 +255,9 @@ static json_t *file_of(const struct applied_change_row *row, const struct commit
     };
     json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "filePath", row->file_path, "relativePath", row->relative_path,
                             "changeType", row->change_type, "sandboxId", row->workspace_id, "sandboxOwner", row->owner,
-                            "status", names[view->standing]);
+                            "status", names[view->status]);
 
-    if (view->standing == COMMIT_BLOCKED)
+    if (view->status == COMMIT_BLOCKED)
         ws_set_text(one, "reason", view->reason);
     ws_set_time(one, "appliedAt", row->applied_ns);
     return one;
@@ -268,7 +268,7 @@ static json_t *files_of(const struct workspace_commit_plan *plan, bool only_bloc
     json_t *files = json_array();
 
     for (size_t i = 0; plan->views && i < plan->rows.count; i++)
-        if (plan->latest[i] == i && (!only_blocked || plan->views[i].standing == COMMIT_BLOCKED))
+        if (plan->latest[i] == i && (!only_blocked || plan->views[i].status == COMMIT_BLOCKED))
             json_array_append_new(files, file_of(&plan->rows.rows[i], &plan->views[i]));
     return files;
 }

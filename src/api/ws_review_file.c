@@ -100,7 +100,7 @@ static void set_target(json_t *object, const char *key, const char *target)
 
 static void set_acceptance(json_t *object, const struct ws_review_file *about, const struct file_change *change)
 {
-    struct acceptance_verdict verdict = decision_judge_acceptance(about->acceptance, change);
+    struct acceptance_verdict verdict = decision_check_acceptance(about->acceptance, change);
     json_t *answer = json_pack("{s:s}", "status", acceptance_status_name(verdict.status));
 
     ws_set_text(answer, "reason", verdict.reason);
@@ -141,13 +141,13 @@ static void set_rename(json_t *object, const struct file_change *change)
 /* False: it could not be read. */
 static bool add_hash(struct buf *out, const struct file_change *change)
 {
-    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
+    char hash[CHANGE_HASH_TEXT_MAX], drift[CHANGE_HASH_TEXT_MAX];
 
     if (!change->is_hashed)
         return false;
     change_hash_text(change->hash, hash);
-    standing_text(&change->standing, standing);
-    buf_addf(out, "%s%s%s", hash, *standing ? "-" : "", standing);
+    drift_text(&change->drift, drift);
+    buf_addf(out, "%s%s%s", hash, *drift ? "-" : "", drift);
     return true;
 }
 

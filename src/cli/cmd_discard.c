@@ -38,7 +38,7 @@ static int clean_up(const struct state_dir *state_dir, const char *name, int dir
     autofree char *delta_path = state_dir_path(state_dir, name, "delta");
     autofd int lock = -1;
 
-    return sandbox_dir_lock(dir_fd, &lock) < 0 ? 0 : approve_tidy(delta_path, err);
+    return sandbox_dir_lock(dir_fd, &lock) < 0 ? 0 : approve_recover_before_delete(delta_path, err);
 }
 
 /* Asks its supervisor to end, and waits until it has. One that is not running any more is fine. */

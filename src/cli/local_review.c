@@ -232,9 +232,9 @@ static void add_answers(struct local_review *review)
         if (change->is_dir || !change->is_hashed)
             continue;
         change_hash_text(change->hash, text->hash);
-        standing_text(&change->standing, text->standing);
+        drift_text(&change->drift, text->drift);
         review->expected[review->shown.count++] =
-            (struct expectation){ file->path, text->hash, file->hunk_id_count > 0 ? text->standing : NULL };
+            (struct expectation){ file->path, text->hash, file->hunk_id_count > 0 ? text->drift : NULL };
     }
     expectation_sort(review->expected, review->shown.count);
     review->shown.items = review->expected;

@@ -27,7 +27,7 @@ struct local_review {
 };
 
 struct local_review_text {
-    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
+    char hash[CHANGE_HASH_TEXT_MAX], drift[CHANGE_HASH_TEXT_MAX];
 };
 
 /* What the options say. */

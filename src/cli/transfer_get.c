@@ -222,7 +222,7 @@ static int lay_out(struct api_call *call, int fd, int dirfd, const char *path, b
     r = extract_filtered(fd, dirfd, &limits, &scan, &counts, err);
     if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
         r = err_errno(err, -errno, "a temporary file");
-    struct extract_filter take = git_filter_take(&filter);
+    struct extract_filter take = git_filter_apply(&filter);
     if (r == 0)
         r = extract_filtered(fd, dirfd, &limits, &take, &counts, err);
     print_names(call->verb->name, "left out, because git may run it", &filter.left_out, filter.left_out_count,

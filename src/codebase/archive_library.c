@@ -13,7 +13,7 @@ static struct {
     struct archive_library functions;
 } state = { .once = PTHREAD_ONCE_INIT };
 
-static void load(void)
+static void load_archive_library(void)
 {
     const struct library_symbol symbols[] = {
 #define X(name) { #name, &state.functions.name },
@@ -26,7 +26,7 @@ static void load(void)
 
 const struct archive_library *archive_library_get(struct err *err)
 {
-    pthread_once(&state.once, load);
+    pthread_once(&state.once, load_archive_library);
     if (state.r == 0)
         return &state.functions;
     err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "%s", state.err.text);

@@ -154,7 +154,7 @@ int codebase_files_fd(const struct codebase *cb)
 }
 
 /* The lock on its directory tells recovery that somebody is at work on it. -EAGAIN: recovery was faster. */
-static int furnish(int root_fd, const char *name, int *ret_dir)
+static int make_directories(int root_fd, const char *name, int *ret_dir)
 {
     static const char *const parts[] = { "files", "versions", "stage" };
     struct codebase_meta meta = CODEBASE_META_NEW;
@@ -183,14 +183,14 @@ static int furnish(int root_fd, const char *name, int *ret_dir)
 }
 
 /* Made under another name and renamed, so that nobody ever opens half of one. */
-static int make(struct codebases *all, const char *id)
+static int make_codebase(struct codebases *all, const char *id)
 {
     char name[ID_TEXT_MAX];
     autofd int dir = -1;
     int r;
 
     id_new(CODEBASE_NEW_PREFIX, name);
-    r = furnish(all->fd, name, &dir);
+    r = make_directories(all->fd, name, &dir);
     codebase_step("codebase-furnished");
     if (r >= 0 && renameat2(all->fd, name, all->fd, id, RENAME_NOREPLACE) < 0)
         r = -errno;
@@ -209,7 +209,7 @@ int codebase_create(struct codebases *all, const char *id, struct codebase **ret
         return r;
     r = -EAGAIN;
     for (int i = 0; i < MAKE_TRIES && r == -EAGAIN; i++)
-        r = make(all, id);
+        r = make_codebase(all, id);
     if (r == -EEXIST)
         return err_set(err, ERR_ALREADY_EXISTS, r, "the codebase '%s' is there already", id);
     if (r < 0)

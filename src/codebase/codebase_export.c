@@ -35,7 +35,7 @@ static la_ssize_t on_write(struct archive *archive, void *cookie, const void *by
     return x->failure < 0 ? -1 : (la_ssize_t) len;
 }
 
-static int failed(struct export_run *x)
+static int export_failure(struct export_run *x)
 {
     return x->failure < 0 ? x->failure : -EIO;
 }
@@ -60,7 +60,7 @@ static int write_header(struct export_run *x, const struct codebase_file *file, 
         lib->archive_entry_set_symlink(x->entry, target);
     /* A warning is about a name that is no UTF-8: it is written as the bytes that it is. */
     r = lib->archive_write_header(x->archive, x->entry);
-    return r == ARCHIVE_OK || r == ARCHIVE_WARN ? 0 : failed(x);
+    return r == ARCHIVE_OK || r == ARCHIVE_WARN ? 0 : export_failure(x);
 }
 
 static int write_file(struct export_run *x, const struct codebase_file *file)
@@ -82,7 +82,7 @@ static int write_file(struct export_run *x, const struct codebase_file *file)
         if (n < 0)
             return (int) n;
         if (x->lib->archive_write_data(x->archive, chunk, (size_t) n) != n)
-            return failed(x);
+            return export_failure(x);
     }
     return r;
 }
@@ -157,7 +157,7 @@ int codebase_export(struct codebase *cb, const char *path, enum codebase_export_
     if (r >= 0)
         r = codebase_list(cb, &options, on_file, &x, err);
     if (r >= 0 && x.lib->archive_write_close(x.archive) != ARCHIVE_OK)
-        r = err_errno(err, failed(&x), "finishing an archive");
+        r = err_errno(err, export_failure(&x), "finishing an archive");
     if (x.archive)
         x.lib->archive_write_free(x.archive);
     x.lib->archive_entry_free(x.entry);

@@ -24,13 +24,13 @@ static int open_file(int dirfd, const char *relpath, const char *path, int *ret_
     if (fd == -ENOENT || fd == -ENOTDIR)
         return not_found(path, err);
     if (fd == -ELOOP)
-        return tree_path_refuse(err, ERR_FAILED_PRECONDITION, fd, path, "is or leads through a symbolic link");
+        return tree_path_reject(err, ERR_FAILED_PRECONDITION, fd, path, "is or leads through a symbolic link");
     if (fd < 0)
         return tree_path_errno(err, fd, "opening", path);
     if (fstat(fd, ret_st) < 0)
         return tree_path_errno(err, -errno, "opening", path);
     if (!S_ISREG(ret_st->st_mode))
-        return tree_path_refuse(err, ERR_FAILED_PRECONDITION, S_ISDIR(ret_st->st_mode) ? -EISDIR : -EINVAL, path,
+        return tree_path_reject(err, ERR_FAILED_PRECONDITION, S_ISDIR(ret_st->st_mode) ? -EISDIR : -EINVAL, path,
                                 S_ISDIR(ret_st->st_mode) ? "is a directory" : "is no regular file");
     *ret_fd = steal_fd(&fd);
     return 0;

@@ -31,7 +31,7 @@ struct codebase_import {
     int result;
 };
 
-static void *unpack(void *cookie)
+static void *unpacker_thread(void *cookie)
 {
     struct codebase_import *import = cookie;
 
@@ -41,7 +41,7 @@ static void *unpack(void *cookie)
     return NULL;
 }
 
-static void join(struct codebase_import *import)
+static void join_unpacker(struct codebase_import *import)
 {
     cleanup_fd(&import->in_fd);
     import->in_fd = -1;
@@ -54,7 +54,7 @@ void codebase_import_free(struct codebase_import *import)
 {
     if (!import)
         return;
-    join(import);
+    join_unpacker(import);
     cleanup_fd(&import->thread_fd);
     cleanup_fd(&import->tree_fd);
     codebase_txn_free(import->txn);
@@ -72,7 +72,7 @@ static struct extract_limits limits_of(const struct codebase *cb, const struct c
     return limits;
 }
 
-static int start(struct codebase_import *import)
+static int start_unpacker(struct codebase_import *import)
 {
     int pair[2];
 
@@ -85,7 +85,7 @@ static int start(struct codebase_import *import)
         return -errno;
     import->in_fd = pair[0];
     import->thread_fd = pair[1];
-    int r = -pthread_create(&import->thread, NULL, unpack, import);
+    int r = -pthread_create(&import->thread, NULL, unpacker_thread, import);
     import->is_running = r == 0;
     return r;
 }
@@ -102,7 +102,7 @@ int codebase_import_begin(struct codebase *cb, const struct codebase_import_opti
     r = txn_new(cb, options->is_replacing ? TXN_EXACT : TXN_STRICT, options->by, "archive", &import->txn, err);
     if (r < 0)
         return r;
-    r = start(import);
+    r = start_unpacker(import);
     if (r < 0)
         return err_errno(err, r, "beginning to unpack an archive");
     *ret = steal_ptr(&import);
@@ -111,7 +111,7 @@ int codebase_import_begin(struct codebase *cb, const struct codebase_import_opti
 
 static int result_of(struct codebase_import *import, struct err *err)
 {
-    join(import);
+    join_unpacker(import);
     if (import->result < 0 && err)
         *err = import->err;
     return import->result;
@@ -171,7 +171,7 @@ static int each_in(int dirfd, const char *relpath, int (*fn)(struct codebase_imp
 }
 
 /* A directory that is not there yet comes into its place whole, by one rename; only one that is there is gone through. */
-static int lay_over(struct codebase_import *import, const char *path)
+static int merge_tree(struct codebase_import *import, const char *path)
 {
     struct codebase_txn *txn = import->txn;
     enum tree_kind there = TREE_NONE, kind;
@@ -190,12 +190,12 @@ static int lay_over(struct codebase_import *import, const char *path)
             return r;
     }
     if (kind == TREE_DIR && there == TREE_DIR)
-        return each_in(import->tree_fd, path, lay_over, import);
+        return each_in(import->tree_fd, path, merge_tree, import);
     unsigned number = txn_next_object(txn);
     object_name('n', number, object);
     if (renameat(parent, name, txn->stage.fd, object) < 0)
         return -errno;
-    txn_wish_put(txn, path, number, kind);
+    txn_request_put(txn, path, number, kind);
     if (import->is_replacing)
         path_map_add(&import->laid, path);
     return 0;
@@ -205,14 +205,14 @@ static int lay_over(struct codebase_import *import, const char *path)
 static int remove_others(struct codebase_import *import, const char *path)
 {
     if (!path_map_find(&import->laid, path, strlen(path)))
-        txn_wish_remove(import->txn, path);
+        txn_request_remove(import->txn, path);
     return 0;
 }
 
 static int form_wishes(struct codebase_import *import)
 {
     struct codebase_txn *txn = import->txn;
-    int r = each_in(import->tree_fd, "", lay_over, import);
+    int r = each_in(import->tree_fd, "", merge_tree, import);
 
     if (r >= 0 && import->is_replacing)
         r = each_in(txn->cb->files_fd, "", remove_others, import);

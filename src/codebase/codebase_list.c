@@ -13,7 +13,7 @@
 /* Names of a directory that are held at once. Larger directories are read several times, each time for the next names in order. */
 #define BATCH 16384
 
-struct listing {
+struct codebase_listing {
     codebase_file_fn fn;
     void *cookie;
     bool is_recursive;
@@ -37,7 +37,7 @@ static void batch_done(struct batch *b)
     free(b->names);
 }
 
-static void swap(char **a, char **b)
+static void swap_names(char **a, char **b)
 {
     char *c = *a;
 
@@ -56,7 +56,7 @@ static void sift_down(struct batch *b, size_t i)
             largest = right;
         if (largest == i)
             return;
-        swap(&b->names[i], &b->names[largest]);
+        swap_names(&b->names[i], &b->names[largest]);
         i = largest;
     }
 }
@@ -107,9 +107,9 @@ static int read_batch(int dirfd, const char *from, bool is_inclusive, struct bat
 
 /* ---- walking ---- */
 
-static int list_dir(struct listing *l, int dirfd, const char *after);
+static int list_dir(struct codebase_listing *l, int dirfd, const char *after);
 
-static int tell(struct listing *l, const char *name, const struct stat *st)
+static int report_file(struct codebase_listing *l, const char *name, const struct stat *st)
 {
     static const enum codebase_file_kind kinds[] = {
         [TREE_FILE] = CODEBASE_FILE, [TREE_LINK] = CODEBASE_SYMLINK, [TREE_DIR] = CODEBASE_DIRECTORY
@@ -127,7 +127,7 @@ static int tell(struct listing *l, const char *name, const struct stat *st)
     return l->fn(&file, l->cookie);
 }
 
-static int list_name(struct listing *l, int dirfd, const char *name, bool is_told, const char *after)
+static int list_name(struct codebase_listing *l, int dirfd, const char *name, bool is_told, const char *after)
 {
     size_t len = l->path.len;
     autofd int fd = -1;
@@ -142,7 +142,7 @@ static int list_name(struct listing *l, int dirfd, const char *name, bool is_tol
         buf_add_char(&l->path, '/');
     buf_add_str(&l->path, name);
     if (!is_told)
-        r = tell(l, name, &st);
+        r = report_file(l, name, &st);
     if (r == 0 && l->is_recursive && S_ISDIR(st.st_mode) && l->depth < TREE_DEPTH_MAX) {
         fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
         l->depth++;
@@ -155,7 +155,7 @@ static int list_name(struct listing *l, int dirfd, const char *name, bool is_tol
 }
 
 /* `after` is what is left of the path to go on behind, from this directory; NULL: from its beginning. */
-static int list_dir(struct listing *l, int dirfd, const char *after)
+static int list_dir(struct codebase_listing *l, int dirfd, const char *after)
 {
     const char *slash = after ? strchr(after, '/') : NULL;
     autofree char *from = after ? xdupn(after, slash ? (size_t) (slash - after) : strlen(after)) : NULL;
@@ -187,11 +187,11 @@ static int open_dir(struct codebase *cb, const char *path, int *ret_fd, struct e
     int fd = path_open_beneath(cb->files_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0);
 
     if (fd == -ELOOP)
-        return tree_path_refuse(err, ERR_FAILED_PRECONDITION, fd, path, "leads through a symbolic link");
+        return tree_path_reject(err, ERR_FAILED_PRECONDITION, fd, path, "leads through a symbolic link");
     if (fd == -ENOTDIR)
-        return tree_path_refuse(err, ERR_FAILED_PRECONDITION, fd, path, "is not a directory");
+        return tree_path_reject(err, ERR_FAILED_PRECONDITION, fd, path, "is not a directory");
     if (fd == -ENOENT)
-        return tree_path_refuse(err, ERR_NOT_FOUND, fd, path, "is not there");
+        return tree_path_reject(err, ERR_NOT_FOUND, fd, path, "is not there");
     if (fd < 0)
         return tree_path_errno(err, fd, "listing", path);
     *ret_fd = fd;
@@ -201,7 +201,7 @@ static int open_dir(struct codebase *cb, const char *path, int *ret_fd, struct e
 int codebase_list(struct codebase *cb, const struct codebase_list_options *options, codebase_file_fn fn, void *cookie,
                   struct err *err)
 {
-    struct listing l = { .fn = fn, .cookie = cookie, .is_recursive = options->is_recursive };
+    struct codebase_listing l = { .fn = fn, .cookie = cookie, .is_recursive = options->is_recursive };
     const char *path = options->path ? options->path : "", *after = NULL;
     autodone(buf) struct buf clean = BUF_EMPTY, clean_after = BUF_EMPTY;
     autofd int fd = -1;

@@ -35,7 +35,7 @@ void codebase_put_free(struct codebase_put *put)
 }
 
 /* What is there now: 0 for nothing. Whatever makes the upload impossible is better said before it is sent. The commit checks again. */
-static int look_at_target(struct codebase *cb, const char *path, mode_t *ret_mode, struct err *err)
+static int check_target(struct codebase *cb, const char *path, mode_t *ret_mode, struct err *err)
 {
     autofd int fd = path_open_beneath(cb->files_fd, path, O_PATH, 0);
     struct stat st = { 0 };
@@ -44,15 +44,15 @@ static int look_at_target(struct codebase *cb, const char *path, mode_t *ret_mod
     if (fd == -ENOENT)
         return 0;
     if (fd == -ELOOP)
-        return tree_path_refuse(err, ERR_FAILED_PRECONDITION, fd, path, "leads through a symbolic link");
+        return tree_path_reject(err, ERR_FAILED_PRECONDITION, fd, path, "leads through a symbolic link");
     if (fd == -ENOTDIR)
-        return tree_path_refuse(err, ERR_FAILED_PRECONDITION, fd, path, "leads through a file");
+        return tree_path_reject(err, ERR_FAILED_PRECONDITION, fd, path, "leads through a file");
     if (fd < 0)
         return tree_path_errno(err, fd, "looking at", path);
     if (fstat(fd, &st) < 0)
         return tree_path_errno(err, -errno, "looking at", path);
     if (S_ISDIR(st.st_mode))
-        return tree_path_refuse(err, ERR_FAILED_PRECONDITION, -EISDIR, path, "is a directory");
+        return tree_path_reject(err, ERR_FAILED_PRECONDITION, -EISDIR, path, "is a directory");
     *ret_mode = S_ISREG(st.st_mode) ? st.st_mode : 0;
     return 0;
 }
@@ -71,7 +71,7 @@ int codebase_put_begin(struct codebase *cb, const char *path, int mode, const ch
     sha256_init(&put->sha256);
     r = tree_path_clean_entry(path, strlen(path), &put->path, err);
     if (r >= 0)
-        r = look_at_target(cb, put->path.data, &there, err);
+        r = check_target(cb, put->path.data, &there, err);
     if (r >= 0)
         r = txn_new(cb, TXN_STRICT, by, "upload", &put->txn, err);
     if (r < 0)
@@ -92,7 +92,7 @@ int codebase_put_write(struct codebase_put *put, const void *bytes, size_t len, 
 
     /* The commit weighs the quota exactly; this keeps an endless upload from filling the disk. */
     if (quota && (len > quota || put->size_bytes > quota - len))
-        return tree_path_refuse(err, ERR_RESOURCE_EXHAUSTED, -EDQUOT, put->path.data, "is larger than a codebase may be");
+        return tree_path_reject(err, ERR_RESOURCE_EXHAUSTED, -EDQUOT, put->path.data, "is larger than a codebase may be");
     r = fd_write_full(put->fd, bytes, len);
     if (r < 0)
         return tree_path_errno(err, r, "writing", put->path.data);
@@ -108,7 +108,7 @@ static void hex_of(const uint8_t *bytes, size_t len, char *out)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-static void digest(struct codebase_put *put, struct codebase_put_result *ret)
+static void finish_digests(struct codebase_put *put, struct codebase_put_result *ret)
 {
     uint8_t md5[MD5_DIGEST_SIZE], sha256[SHA256_DIGEST_SIZE];
 
@@ -119,12 +119,12 @@ static void digest(struct codebase_put *put, struct codebase_put_result *ret)
     ret->size_bytes = put->size_bytes;
 }
 
-static int give_mode(struct codebase_put *put, struct err *err)
+static int set_mode(struct codebase_put *put, struct err *err)
 {
     mode_t mode = (mode_t) put->mode & 0777, there;
 
     if (put->mode == CODEBASE_PUT_SAME_MODE) {
-        int r = look_at_target(put->txn->cb, put->path.data, &there, err);
+        int r = check_target(put->txn->cb, put->path.data, &there, err);
 
         if (r < 0)
             return r;
@@ -138,14 +138,14 @@ int codebase_put_commit(struct codebase_put *put, struct codebase_put_result *re
 {
     struct codebase_commit commit = CODEBASE_COMMIT_NONE;
     struct codebase_put_result result = { 0 };
-    int r = give_mode(put, err);
+    int r = set_mode(put, err);
 
     if (r < 0)
         return r;
-    digest(put, &result);
+    finish_digests(put, &result);
     cleanup_fd(&put->fd);
     put->fd = -1;
-    txn_wish_put(put->txn, put->path.data, put->object, TREE_FILE)->sha256 = xdup(result.sha256);
+    txn_request_put(put->txn, put->path.data, put->object, TREE_FILE)->sha256 = xdup(result.sha256);
     r = txn_finish(put->txn, &commit, err);
     if (r < 0)
         return r;

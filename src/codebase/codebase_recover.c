@@ -32,13 +32,13 @@ int codebase_delete(struct codebases *all, const char *id, struct err *err)
 
 /* ---- recovery ---- */
 
-struct recovery {
+struct codebase_recovery {
     struct codebases *all;
     struct err *err;
     int first;
 };
 
-static void note_failure(struct recovery *rec, int r, const struct err *why)
+static void note_failure(struct codebase_recovery *rec, int r, const struct err *why)
 {
     if (r >= 0 || rec->first < 0)
         return;
@@ -65,7 +65,7 @@ static int recover_one(struct codebases *all, const char *id, struct err *err)
 
 static int recover_name(const char *name, void *cookie)
 {
-    struct recovery *rec = cookie;
+    struct codebase_recovery *rec = cookie;
     struct err err = ERR_NONE;
     int r = 0;
 
@@ -81,7 +81,7 @@ static int recover_name(const char *name, void *cookie)
 
 int codebases_recover(struct codebases *all, struct err *err)
 {
-    struct recovery rec = { .all = all, .err = err };
+    struct codebase_recovery rec = { .all = all, .err = err };
     int r = tree_each_name(all->fd, recover_name, &rec);
 
     if (r < 0)

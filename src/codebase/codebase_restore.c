@@ -55,7 +55,7 @@ static bool is_known(const struct restoring *r, const char *path)
     return false;
 }
 
-static void take_entry(struct restoring *r, uint64_t version, const struct manifest_entry *e)
+static void add_want(struct restoring *r, uint64_t version, const struct manifest_entry *e)
 {
     char old[OBJECT_NAME_MAX];
     const char *path = e->path, *rest = "";
@@ -87,7 +87,7 @@ static int find_wants(struct restoring *r, uint64_t version, uint64_t newest)
             return e;
         for (size_t i = 0; i < m.count; i++)
             if (m.entries[i].op != MANIFEST_LOST)
-                take_entry(r, n, &m.entries[i]);
+                add_want(r, n, &m.entries[i]);
     }
     return 0;
 }
@@ -134,7 +134,7 @@ static const struct want *find_root(const struct restoring *r, const char *path)
     return NULL;
 }
 
-static int lay_out_top(struct restoring *r, struct want *want)
+static int stage_top(struct restoring *r, struct want *want)
 {
     struct codebase_txn *txn = r->txn;
     char object[OBJECT_NAME_MAX];
@@ -146,7 +146,7 @@ static int lay_out_top(struct restoring *r, struct want *want)
     if (e < 0)
         return e;
     if (e == 1) {
-        txn_wish_remove(txn, want->path);
+        txn_request_remove(txn, want->path);
         return 0;
     }
     want->root = txn_next_object(txn);
@@ -155,11 +155,11 @@ static int lay_out_top(struct restoring *r, struct want *want)
     e = stage_copy(from, name, txn->stage.fd, object);
     if (e < 0 || fstatat(txn->stage.fd, object, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return e < 0 ? e : -errno;
-    txn_wish_put(txn, want->path, want->root, tree_kind_of(st.st_mode));
+    txn_request_put(txn, want->path, want->root, tree_kind_of(st.st_mode));
     return 0;
 }
 
-static int lay_out_beneath(struct restoring *r, const struct want *root, struct want *want)
+static int stage_beneath(struct restoring *r, const struct want *root, struct want *want)
 {
     struct codebase_txn *txn = r->txn;
     char object[OBJECT_NAME_MAX];
@@ -183,7 +183,7 @@ static int lay_out_beneath(struct restoring *r, const struct want *root, struct 
     return stage_copy(from, name, parent, target);
 }
 
-static int lay_out(struct restoring *r)
+static int stage_wants(struct restoring *r)
 {
     if (r->count)
         qsort(r->wants, r->count, sizeof(*r->wants), by_path);
@@ -191,7 +191,7 @@ static int lay_out(struct restoring *r)
         path_map_find(&r->paths, r->wants[i].path, strlen(r->wants[i].path))->index = i;
     for (size_t i = 0; i < r->count; i++) {
         const struct want *root = find_root(r, r->wants[i].path);
-        int e = root ? lay_out_beneath(r, root, &r->wants[i]) : lay_out_top(r, &r->wants[i]);
+        int e = root ? stage_beneath(r, root, &r->wants[i]) : stage_top(r, &r->wants[i]);
 
         if (e < 0)
             return e;
@@ -220,7 +220,7 @@ int codebase_restore(struct codebase *cb, uint64_t version, const char *path, co
     struct restoring restoring = { .txn = txn, .scope = clean.data };
     r = find_wants(&restoring, version, meta.version);
     if (r >= 0)
-        r = lay_out(&restoring);
+        r = stage_wants(&restoring);
     restoring_done(&restoring);
     if (r < 0)
         return err_errno(err, r, "restoring version %" PRIu64, version);

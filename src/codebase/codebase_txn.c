@@ -53,12 +53,12 @@ void codebase_txn_free(struct codebase_txn *txn)
 {
     if (!txn)
         return;
-    for (size_t i = 0; i < txn->wish_count; i++) {
-        free(txn->wishes[i].path);
-        free(txn->wishes[i].sha256);
-        free(txn->wishes[i].source);
+    for (size_t i = 0; i < txn->request_count; i++) {
+        free(txn->requests[i].path);
+        free(txn->requests[i].sha256);
+        free(txn->requests[i].source);
     }
-    free(txn->wishes);
+    free(txn->requests);
     manifest_done(&txn->manifest);
     stage_done(&txn->stage);
     free(txn);
@@ -82,31 +82,31 @@ unsigned txn_next_object(struct codebase_txn *txn)
     return txn->objects++;
 }
 
-static struct txn_wish *add_wish(struct codebase_txn *txn, const char *path)
+static struct txn_request *add_request(struct codebase_txn *txn, const char *path)
 {
-    vec_room(&txn->wishes, &txn->wish_cap, txn->wish_count);
-    txn->wishes[txn->wish_count] = (struct txn_wish){ .path = xdup(path), .when_ns = clock_wall_ns() };
-    return &txn->wishes[txn->wish_count++];
+    vec_room(&txn->requests, &txn->request_cap, txn->request_count);
+    txn->requests[txn->request_count] = (struct txn_request){ .path = xdup(path), .when_ns = clock_wall_ns() };
+    return &txn->requests[txn->request_count++];
 }
 
-struct txn_wish *txn_wish_put(struct codebase_txn *txn, const char *path, unsigned object, enum tree_kind kind)
+struct txn_request *txn_request_put(struct codebase_txn *txn, const char *path, unsigned object, enum tree_kind kind)
 {
-    struct txn_wish *wish = add_wish(txn, path);
+    struct txn_request *request = add_request(txn, path);
 
-    wish->op = WISH_PUT;
-    wish->object = object;
-    wish->kind = kind;
+    request->op = TXN_REQUEST_PUT;
+    request->object = object;
+    request->kind = kind;
     txn->staged_count++;
-    return wish;
+    return request;
 }
 
-struct txn_wish *txn_wish_remove(struct codebase_txn *txn, const char *path)
+struct txn_request *txn_request_remove(struct codebase_txn *txn, const char *path)
 {
-    struct txn_wish *wish = add_wish(txn, path);
+    struct txn_request *request = add_request(txn, path);
 
-    wish->op = WISH_REMOVE;
-    wish->object = txn_next_object(txn);
-    return wish;
+    request->op = TXN_REQUEST_REMOVE;
+    request->object = txn_next_object(txn);
+    return request;
 }
 
 static int clean_change(const struct codebase_change *change, struct buf *out, struct err *err)
@@ -114,10 +114,10 @@ static int clean_change(const struct codebase_change *change, struct buf *out, s
     return tree_path_clean_entry(change->path, strlen(change->path), out, err);
 }
 
-static void tell_when(struct txn_wish *wish, const struct codebase_change *change)
+static void set_request_time(struct txn_request *request, const struct codebase_change *change)
 {
-    wish->when_ns = change->when_ns;
-    wish->seen = change->seen;
+    request->when_ns = change->when_ns;
+    request->seen = change->seen;
 }
 
 /* The path by which recovery, which may be another process, finds the file again. */
@@ -135,7 +135,7 @@ static char *source_path(int dirfd, const char *name)
 }
 
 /* A second name where possible. A file that has several already is copied: one of the others would stay behind in the delta. */
-static int take(struct codebase_txn *txn, int dirfd, const char *name, const struct stat *st, const char *object)
+static int stage_source(struct codebase_txn *txn, int dirfd, const char *name, const struct stat *st, const char *object)
 {
     if (S_ISREG(st->st_mode) && st->st_nlink == 1 && linkat(dirfd, name, txn->stage.fd, object, 0) == 0)
         return stage_tame(txn->stage.fd, object, st);
@@ -149,7 +149,7 @@ int codebase_txn_put(struct codebase_txn *txn, const struct codebase_change *cha
     autofree char *source = NULL;
     char object[OBJECT_NAME_MAX];
     unsigned number = txn_next_object(txn);
-    struct txn_wish *wish;
+    struct txn_request *request;
     struct stat st;
     int r = clean_change(change, &path, err);
 
@@ -163,14 +163,14 @@ int codebase_txn_put(struct codebase_txn *txn, const struct codebase_change *cha
     if (!source)
         return tree_path_errno(err, -ENOENT, "finding the source of", path.data);
     object_name('n', number, object);
-    r = take(txn, source_dirfd, source_name, &st, object);
+    r = stage_source(txn, source_dirfd, source_name, &st, object);
     if (r < 0)
         return tree_path_errno(err, r, "taking the new", path.data);
-    wish = txn_wish_put(txn, path.data, number, tree_kind_of(st.st_mode));
-    tell_when(wish, change);
-    wish->source = steal_ptr(&source);
-    wish->src_ino = st.st_ino;
-    wish->src_mtime_ns = stat_mtime_ns(&st);
+    request = txn_request_put(txn, path.data, number, tree_kind_of(st.st_mode));
+    set_request_time(request, change);
+    request->source = steal_ptr(&source);
+    request->src_ino = st.st_ino;
+    request->src_mtime_ns = stat_mtime_ns(&st);
     return 0;
 }
 
@@ -191,7 +191,7 @@ static int put_made(struct codebase_txn *txn, const struct codebase_change *chan
         r = fchmodat(txn->stage.fd, object, (mode & 0777) | 0700, 0);
     if (r < 0)
         return tree_path_errno(err, -errno, "making the new", path.data);
-    tell_when(txn_wish_put(txn, path.data, number, target ? TREE_LINK : TREE_DIR), change);
+    set_request_time(txn_request_put(txn, path.data, number, target ? TREE_LINK : TREE_DIR), change);
     return 0;
 }
 
@@ -214,7 +214,7 @@ int codebase_txn_remove(struct codebase_txn *txn, const struct codebase_change *
 
     if (r < 0)
         return r;
-    tell_when(txn_wish_remove(txn, path.data), change);
+    set_request_time(txn_request_remove(txn, path.data), change);
     return 0;
 }
 
@@ -224,12 +224,12 @@ int codebase_txn_remove(struct codebase_txn *txn, const struct codebase_change *
  * next sync finds them the same again. */
 static void drop_the_same(struct codebase_txn *txn)
 {
-    for (size_t i = 0; i < txn->wish_count; i++)
-        if (txn->wishes[i].source)
-            (void) steps_remove_source(txn->wishes[i].source, txn->wishes[i].src_ino, txn->wishes[i].src_mtime_ns);
+    for (size_t i = 0; i < txn->request_count; i++)
+        if (txn->requests[i].source)
+            (void) steps_remove_source(txn->requests[i].source, txn->requests[i].src_ino, txn->requests[i].src_mtime_ns);
 }
 
-static void tell_changes(const struct manifest *m, struct codebase_commit *commit)
+static void report_changes(const struct manifest *m, struct codebase_commit *commit)
 {
     for (size_t i = 0; i < m->count; i++) {
         const struct manifest_entry *e = &m->entries[i];
@@ -254,7 +254,7 @@ static int plan_and_commit(struct codebase_txn *txn, struct codebase_meta *meta,
     if (r < 0)
         return r;
     drop_the_same(txn);
-    tell_changes(&txn->manifest, commit);
+    report_changes(&txn->manifest, commit);
     commit->version = meta->version;
     commit->size_bytes = meta->size_bytes;
     commit->file_count = meta->file_count;

@@ -9,7 +9,7 @@
 #include "codebase/tree_path.h"
 #include "codebase/txn_int.h"
 
-static int load(struct codebase *cb, uint64_t version, struct manifest *ret, struct err *err)
+static int load_version(struct codebase *cb, uint64_t version, struct manifest *ret, struct err *err)
 {
     autofd int fd = settle_open_version(cb, version);
     int r = fd < 0 ? fd : manifest_read(fd, ret);
@@ -43,7 +43,7 @@ int codebase_versions(struct codebase *cb, codebase_version_fn fn, void *cookie,
     for (uint64_t n = info.version; r == 0 && n > info.oldest_version; n--) {
         autodone(manifest) struct manifest m = MANIFEST_EMPTY;
 
-        r = load(cb, n, &m, err);
+        r = load_version(cb, n, &m, err);
         if (r == -ENOENT) /* trimmed meanwhile, and all older ones with it */
             return 0;
         if (r < 0)
@@ -57,7 +57,7 @@ int codebase_versions(struct codebase *cb, codebase_version_fn fn, void *cookie,
 int codebase_version_entries(struct codebase *cb, uint64_t version, codebase_version_entry_fn fn, void *cookie, struct err *err)
 {
     autodone(manifest) struct manifest m = MANIFEST_EMPTY;
-    int r = load(cb, version, &m, err);
+    int r = load_version(cb, version, &m, err);
 
     for (size_t i = 0; r == 0 && i < m.count; i++) {
         const struct manifest_entry *e = &m.entries[i];
@@ -98,13 +98,13 @@ static int put_loser(struct codebase_txn *txn, uint64_t version, const char *pat
     char letter, from[OBJECT_NAME_MAX], to[OBJECT_NAME_MAX];
     const struct manifest_entry *e;
     autofd int fd = -1;
-    int r = load(txn->cb, version, &m, err);
+    int r = load_version(txn->cb, version, &m, err);
 
     if (r < 0)
         return r;
     e = find_loser(&m, path, &letter);
     if (!e)
-        return tree_path_refuse(err, ERR_NOT_FOUND, -ENOENT, path, "lost nothing in that version");
+        return tree_path_reject(err, ERR_NOT_FOUND, -ENOENT, path, "lost nothing in that version");
     fd = settle_open_version(txn->cb, version);
     unsigned object = txn_next_object(txn);
     object_name(letter, e->object, from);
@@ -112,7 +112,7 @@ static int put_loser(struct codebase_txn *txn, uint64_t version, const char *pat
     r = fd < 0 ? fd : stage_copy(fd, from, txn->stage.fd, to);
     if (r < 0)
         return tree_path_errno(err, r, "copying", path);
-    txn_wish_put(txn, path, object, letter == 'n' ? e->new_kind : e->old_kind);
+    txn_request_put(txn, path, object, letter == 'n' ? e->new_kind : e->old_kind);
     r = stage_sync(&txn->stage, txn->staged_count);
     return r < 0 ? tree_path_errno(err, r, "copying", path) : 0;
 }

@@ -29,13 +29,13 @@ struct extraction {
     struct err *err;
 };
 
-static int refuse(struct extraction *x, const char *why)
+static int reject_entry(struct extraction *x, const char *why)
 {
-    return tree_path_refuse(x->err, ERR_INVALID_ARGUMENT, -EINVAL, x->path.len ? x->path.data : "?", why);
+    return tree_path_reject(x->err, ERR_INVALID_ARGUMENT, -EINVAL, x->path.len ? x->path.data : "?", why);
 }
 
 /* libarchive's words may quote the archive. */
-static int unreadable(struct extraction *x)
+static int report_unreadable(struct extraction *x)
 {
     const char *why = x->lib->archive_error_string(x->archive);
     autodone(buf) struct buf shown = BUF_EMPTY;
@@ -54,7 +54,7 @@ static int io_error(struct extraction *x, int r)
 /* ---- names ---- */
 
 /* Cleaning would make "/etc/x" and "a/../../x" harmless, but an archive that holds such names was not made by a friend. */
-static int take_name(struct extraction *x, const char *name)
+static int accept_name(struct extraction *x, const char *name)
 {
     struct path_component c;
 
@@ -75,7 +75,7 @@ static int make_way(struct extraction *x, const char *path)
     int r = path_mkdirs_beneath(x->root_fd, path, 0755);
 
     if (r == -ELOOP || r == -ENOTDIR)
-        return refuse(x, "leads through something that is no directory");
+        return reject_entry(x, "leads through something that is no directory");
     return r < 0 ? io_error(x, r) : 0;
 }
 
@@ -108,7 +108,7 @@ static int clear_name(struct extraction *x, int parent, const char *name)
 {
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
         return 0;
-    return errno == EISDIR || errno == EPERM ? refuse(x, "is both a directory and something else") : io_error(x, -errno);
+    return errno == EISDIR || errno == EPERM ? reject_entry(x, "is both a directory and something else") : io_error(x, -errno);
 }
 
 /* ---- entries ---- */
@@ -134,7 +134,7 @@ static int write_blocks(struct extraction *x, int fd)
         uint64_t stop;
 
         if (offset < 0 || __builtin_add_overflow((uint64_t) offset, (uint64_t) len, &stop) || stop > INT64_MAX)
-            return refuse(x, "has an impossible length");
+            return reject_entry(x, "has an impossible length");
         if (stop > end) {
             r = count_bytes(x, stop - end);
             if (r < 0)
@@ -146,7 +146,7 @@ static int write_blocks(struct extraction *x, int fd)
             return io_error(x, r);
     }
     if (r != ARCHIVE_EOF)
-        return unreadable(x);
+        return report_unreadable(x);
     return ftruncate(fd, (off_t) end) < 0 ? io_error(x, -errno) : 0;
 }
 
@@ -161,11 +161,11 @@ static int write_rewritten(struct extraction *x, int fd)
 
     while ((r = x->lib->archive_read_data_block(x->archive, &bytes, &len, &offset)) == ARCHIVE_OK) {
         if (offset < 0 || (uint64_t) offset != text.len || len > EXTRACT_REWRITE_MAX - text.len)
-            return refuse(x, "is too large, or has holes, and would have to be changed");
+            return reject_entry(x, "is too large, or has holes, and would have to be changed");
         buf_add(&text, bytes, len);
     }
     if (r != ARCHIVE_EOF)
-        return unreadable(x);
+        return report_unreadable(x);
     x->filter->rewrite(x->path.data, &text, x->filter->cookie);
     r = count_bytes(x, text.len);
     if (r == 0)
@@ -216,7 +216,7 @@ static int unpack_link(struct extraction *x, struct archive_entry *entry)
     int parent, r;
 
     if (!target || !*target || strlen(target) >= PATH_MAX)
-        return refuse(x, "is a symbolic link without a usable target");
+        return reject_entry(x, "is a symbolic link without a usable target");
     r = count_bytes(x, strlen(target));
     parent = r < 0 ? r : open_parent(x, &name);
     if (parent < 0)
@@ -239,7 +239,7 @@ static int unpack_hard_link(struct extraction *x, const char *target)
         return r;
     r = path_open_parent_beneath(x->root_fd, path.data, &from, &from_name);
     if (r < 0 || fstatat(from, from_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-        return refuse(x, "is a hard link to no file of the archive");
+        return reject_entry(x, "is a hard link to no file of the archive");
     if (strcmp(path.data, x->path.data) == 0)
         return 0;
     r = count_bytes(x, (uint64_t) st.st_size);
@@ -253,28 +253,28 @@ static int unpack_hard_link(struct extraction *x, const char *target)
     return r < 0 ? io_error(x, r) : 0;
 }
 
-static enum extract_verdict judge_entry(struct extraction *x, struct archive_entry *entry)
+static enum extract_verdict decide_entry(struct extraction *x, struct archive_entry *entry)
 {
     const char *target = x->lib->archive_entry_symlink(entry);
     mode_t type = x->lib->archive_entry_filetype(entry);
 
     if (!x->filter)
-        return EXTRACT_TAKE;
+        return EXTRACT_KEEP;
     /* A hard link is a file. */
     type = type == AE_IFLNK ? S_IFLNK : type == AE_IFDIR ? S_IFDIR : S_IFREG;
-    return x->filter->judge(x->path.data, type, target ? target : "", x->filter->cookie);
+    return x->filter->decide(x->path.data, type, target ? target : "", x->filter->cookie);
 }
 
 static int unpack_entry(struct extraction *x, struct archive_entry *entry)
 {
     const char *hard_link = x->lib->archive_entry_hardlink(entry);
-    int r = take_name(x, x->lib->archive_entry_pathname(entry));
+    int r = accept_name(x, x->lib->archive_entry_pathname(entry));
 
     if (r < 0)
         return r;
     if (x->path.len == 0) /* "./", the directory that was packed */
-        return x->lib->archive_entry_filetype(entry) == AE_IFDIR ? 0 : refuse(x, "names the root, which is a directory");
-    enum extract_verdict verdict = judge_entry(x, entry);
+        return x->lib->archive_entry_filetype(entry) == AE_IFDIR ? 0 : reject_entry(x, "names the root, which is a directory");
+    enum extract_verdict verdict = decide_entry(x, entry);
     if (verdict == EXTRACT_SKIP || (verdict == EXTRACT_REWRITE && hard_link))
         return 0;
     if (hard_link)
@@ -287,7 +287,7 @@ static int unpack_entry(struct extraction *x, struct archive_entry *entry)
     case AE_IFDIR:
         return make_way(x, x->path.data);
     default:
-        return refuse(x, "is a device, a pipe or a socket");
+        return reject_entry(x, "is a device, a pipe or a socket");
     }
 }
 
@@ -304,13 +304,13 @@ static int unpack_all(struct extraction *x)
         if (r < 0)
             return r;
     }
-    return r == ARCHIVE_EOF ? 0 : unreadable(x);
+    return r == ARCHIVE_EOF ? 0 : report_unreadable(x);
 }
 
 /* ---- the archive ---- */
 
-static int extract(int fd, const void *bytes, size_t len, int to_dirfd, const struct extract_limits *limits,
-                   const struct extract_filter *filter, struct extract_counts *ret, struct err *err)
+static int extract_archive(int fd, const void *bytes, size_t len, int to_dirfd, const struct extract_limits *limits,
+                           const struct extract_filter *filter, struct extract_counts *ret, struct err *err)
 {
     struct extraction x = { .root_fd = to_dirfd, .limits = *limits, .parent_fd = -1, .filter = filter, .err = err };
     int r;
@@ -325,7 +325,7 @@ static int extract(int fd, const void *bytes, size_t len, int to_dirfd, const st
     x.lib->archive_read_support_filter_zstd(x.archive);
     x.lib->archive_read_support_format_tar(x.archive);
     r = bytes ? x.lib->archive_read_open_memory(x.archive, bytes, len) : x.lib->archive_read_open_fd(x.archive, fd, BLOCK);
-    r = r == ARCHIVE_OK ? unpack_all(&x) : unreadable(&x);
+    r = r == ARCHIVE_OK ? unpack_all(&x) : report_unreadable(&x);
     x.lib->archive_read_free(x.archive);
     cleanup_fd(&x.parent_fd);
     buf_done(&x.path);
@@ -337,17 +337,17 @@ static int extract(int fd, const void *bytes, size_t len, int to_dirfd, const st
 
 int extract_run(int archive_fd, int to_dirfd, const struct extract_limits *limits, struct extract_counts *ret, struct err *err)
 {
-    return extract(archive_fd, NULL, 0, to_dirfd, limits, NULL, ret, err);
+    return extract_archive(archive_fd, NULL, 0, to_dirfd, limits, NULL, ret, err);
 }
 
 int extract_bytes(const void *bytes, size_t len, int to_dirfd, const struct extract_limits *limits, struct extract_counts *ret,
                   struct err *err)
 {
-    return extract(-1, bytes, len, to_dirfd, limits, NULL, ret, err);
+    return extract_archive(-1, bytes, len, to_dirfd, limits, NULL, ret, err);
 }
 
 int extract_filtered(int archive_fd, int to_dirfd, const struct extract_limits *limits, const struct extract_filter *filter,
                      struct extract_counts *ret, struct err *err)
 {
-    return extract(archive_fd, NULL, 0, to_dirfd, limits, filter, ret, err);
+    return extract_archive(archive_fd, NULL, 0, to_dirfd, limits, filter, ret, err);
 }

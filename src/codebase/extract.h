@@ -21,7 +21,7 @@ struct extract_counts {
 };
 
 enum extract_verdict {
-    EXTRACT_TAKE,
+    EXTRACT_KEEP,
     EXTRACT_SKIP,
     EXTRACT_REWRITE, /* of a regular file: with other bytes */
 };
@@ -30,7 +30,7 @@ enum extract_verdict {
 
 /* What is not to be laid out as it is. `path` is clean; `type` is S_IFREG, S_IFLNK or S_IFDIR; `target` is that of a link. */
 struct extract_filter {
-    enum extract_verdict (*judge)(const char *path, mode_t type, const char *target, void *cookie);
+    enum extract_verdict (*decide)(const char *path, mode_t type, const char *target, void *cookie);
     void (*rewrite)(const char *path, struct buf *bytes, void *cookie);
     void *cookie;
 };

@@ -48,7 +48,7 @@ static bool is_named(const struct path_component *c, const char *name)
     return strlen(name) == c->len && strncasecmp(c->name, name, c->len) == 0;
 }
 
-static char *lower(const char *text, size_t len)
+static char *lowercase_copy(const char *text, size_t len)
 {
     char *copy = xdupn(text, len);
 
@@ -94,7 +94,7 @@ static void note_marks(struct git_filter *filter, const char *path, bool is_dir)
                 continue;
             vec_room(&filter->directories, &filter->cap, filter->count);
             filter->directories[filter->count++] =
-                (struct git_filter_directory){ lower(path, (size_t) (c.name - path)), marks[i].mark };
+                (struct git_filter_directory){ lowercase_copy(path, (size_t) (c.name - path)), marks[i].mark };
         }
     }
 }
@@ -142,7 +142,8 @@ static bool is_mark_of_repository(const struct git_filter *filter, const char *p
             mark |= is_named(&c, marks[i].name) ? marks[i].mark : 0;
         if (!mark || filter->count == 0)
             continue;
-        autofree char *directory = xdupn(path, (size_t) (c.name - path)), *key_path = lower(path, (size_t) (c.name - path));
+        autofree char *directory = xdupn(path, (size_t) (c.name - path)),
+                      *key_path = lowercase_copy(path, (size_t) (c.name - path));
         struct git_filter_directory key = { .path = key_path };
         const struct git_filter_directory *made = bsearch(&key, filter->directories, filter->count, sizeof(key), by_path);
         found = made ? made->marks : 0;
@@ -183,15 +184,15 @@ static const char *rest_in_git(const char *path)
 }
 
 /* Also without `modules`, the repositories of submodules, and `worktrees`: each has a configuration and hooks of its own. */
-static enum extract_verdict judge_in_git(const char *rest, mode_t type)
+static enum extract_verdict decide_in_git(const char *rest, mode_t type)
 {
     if (S_ISDIR(type))
-        return is_history(rest) || !*rest || strncmp(rest, "info", 5) == 0 ? EXTRACT_TAKE : EXTRACT_SKIP;
+        return is_history(rest) || !*rest || strncmp(rest, "info", 5) == 0 ? EXTRACT_KEEP : EXTRACT_SKIP;
     if (!S_ISREG(type))
         return EXTRACT_SKIP;
     if (strcmp(rest, "config") == 0)
         return EXTRACT_REWRITE;
-    return is_history(rest) ? EXTRACT_TAKE : EXTRACT_SKIP;
+    return is_history(rest) ? EXTRACT_KEEP : EXTRACT_SKIP;
 }
 
 /* ---- links ---- */
@@ -227,20 +228,20 @@ static enum extract_verdict scan_entry(const char *path, mode_t type, const char
     return EXTRACT_SKIP;
 }
 
-static enum extract_verdict judge_entry(const char *path, mode_t type, const char *target, void *cookie)
+static enum extract_verdict decide_entry(const char *path, mode_t type, const char *target, void *cookie)
 {
     struct git_filter *filter = cookie;
     autofree char *full = xprintf("%s%s%s", filter->path, *filter->path ? "/" : "", path);
     const char *rest = rest_in_git(full);
-    enum extract_verdict verdict = EXTRACT_TAKE;
+    enum extract_verdict verdict = EXTRACT_KEEP;
 
     if (rest)
-        verdict = judge_in_git(rest, type);
+        verdict = decide_in_git(rest, type);
     else if (is_mark_of_repository(filter, path))
         verdict = EXTRACT_SKIP;
     if (verdict == EXTRACT_SKIP && !S_ISDIR(type))
         name_one(&filter->left_out, &filter->left_out_count, path, "");
-    if (verdict == EXTRACT_TAKE && S_ISLNK(type) && leads_out(path, target))
+    if (verdict == EXTRACT_KEEP && S_ISLNK(type) && leads_out(path, target))
         name_one(&filter->links, &filter->link_count, path, "");
     return verdict;
 }
@@ -264,13 +265,13 @@ static void rewrite_entry(const char *path, struct buf *bytes, void *cookie)
 
 struct extract_filter git_filter_scan(struct git_filter *filter)
 {
-    return (struct extract_filter){ .judge = scan_entry, .cookie = filter };
+    return (struct extract_filter){ .decide = scan_entry, .cookie = filter };
 }
 
-struct extract_filter git_filter_take(struct git_filter *filter)
+struct extract_filter git_filter_apply(struct git_filter *filter)
 {
     sort_marks(filter);
-    return (struct extract_filter){ .judge = judge_entry, .rewrite = rewrite_entry, .cookie = filter };
+    return (struct extract_filter){ .decide = decide_entry, .rewrite = rewrite_entry, .cookie = filter };
 }
 
 /* ---- configuration ---- */
@@ -370,14 +371,14 @@ static bool is_kept(const char *section, const char *key, const char *value)
 }
 
 /* Only lines of the plainest form are understood: what is quoted, escaped or goes on in the next line is dropped. */
-static void take_key(const char *line, const char *end, const struct buf *section, struct buf *header, struct buf *out,
-                     struct buf *dropped)
+static void filter_key(const char *line, const char *end, const struct buf *section, struct buf *header, struct buf *out,
+                       struct buf *dropped)
 {
     size_t len = 0;
 
     while (line + len < end && (isalnum((unsigned char) line[len]) || line[len] == '-'))
         len++;
-    autofree char *key = lower(line, len);
+    autofree char *key = lowercase_copy(line, len);
     const char *at = skip_blanks(line + len, end);
     bool has_value = at < end && *at == '=';
     const char *begin = has_value ? skip_blanks(at + 1, end) : end;
@@ -413,7 +414,7 @@ void git_filter_config(const char *text, size_t len, struct buf *out, struct buf
         else if (at < last && *at == '[')
             read_section(at, last, &section, &header);
         else if (at < last && *at != '#' && *at != ';')
-            take_key(at, last, &section, &header, out, dropped);
+            filter_key(at, last, &section, &header, out, dropped);
         line = stop + 1;
     }
 }

@@ -31,7 +31,7 @@ void git_filter_done(struct git_filter *filter);
 
 /* Two filters: the first takes nothing and only looks, the second takes what may be taken. */
 struct extract_filter git_filter_scan(struct git_filter *filter);
-struct extract_filter git_filter_take(struct git_filter *filter);
+struct extract_filter git_filter_apply(struct git_filter *filter);
 
 /* The keys of a git configuration that start no program and lead nowhere; the others are added to `dropped`, separated by spaces. */
 void git_filter_config(const char *text, size_t len, struct buf *out, struct buf *dropped);

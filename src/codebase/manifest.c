@@ -91,7 +91,7 @@ void manifest_format(const struct manifest *m, struct buf *out)
 /* ---- reading ---- */
 
 /* A line and how far it is read. Any step that fails leaves `bad`, and the rest then do nothing. */
-struct line {
+struct manifest_line {
     const char *at, *end;
     bool bad;
 };
@@ -99,7 +99,7 @@ struct line {
 static struct field {
     const char *data;
     size_t len;
-} take_field(struct line *l)
+} take_field(struct manifest_line *l)
 {
     struct field field = { .data = l->at };
     const char *space = memchr(l->at, ' ', (size_t) (l->end - l->at));
@@ -112,7 +112,7 @@ static struct field {
     return field;
 }
 
-static char take_letter(struct line *l, const char *allowed)
+static char parse_letter(struct manifest_line *l, const char *allowed)
 {
     struct field f = take_field(l);
 
@@ -124,7 +124,7 @@ static char take_letter(struct line *l, const char *allowed)
 }
 
 /* Plain digits, a minus first where allowed, no zeros in front. */
-static int64_t take_number(struct line *l, bool may_be_negative, uint64_t max)
+static int64_t parse_number(struct manifest_line *l, bool may_be_negative, uint64_t max)
 {
     struct field f = take_field(l);
     size_t i = may_be_negative && f.len > 1 && f.data[0] == '-';
@@ -155,7 +155,7 @@ static int hex_digit(char c)
 }
 
 /* A word that add_word() wrote: NULL for "-". To be freed. */
-static char *take_word(struct line *l, size_t max)
+static char *parse_word(struct manifest_line *l, size_t max)
 {
     struct field f = take_field(l);
     autodone(buf) struct buf out = BUF_EMPTY;
@@ -191,7 +191,7 @@ static bool kind_of_letter(char c, enum tree_kind *ret)
     return false;
 }
 
-static void take_kinds(struct line *l, struct manifest_entry *e)
+static void parse_kinds(struct manifest_line *l, struct manifest_entry *e)
 {
     struct field f = take_field(l);
 
@@ -227,43 +227,43 @@ static bool entry_is_sane(const struct manifest_entry *e)
     return false;
 }
 
-static bool take_entry(struct line *l, struct manifest_entry *e)
+static bool parse_entry(struct manifest_line *l, struct manifest_entry *e)
 {
-    e->op = (enum manifest_op) take_letter(l, "+-!");
-    e->object = (unsigned) take_number(l, false, INT32_MAX);
-    take_kinds(l, e);
-    e->is_conflict = take_letter(l, ".c") == 'c';
-    e->when_ns = take_number(l, true, INT64_MAX);
-    e->new_bytes = (uint64_t) take_number(l, false, NUMBER_MAX);
-    e->new_files = (uint64_t) take_number(l, false, NUMBER_MAX);
-    e->old_bytes = (uint64_t) take_number(l, false, NUMBER_MAX);
-    e->old_files = (uint64_t) take_number(l, false, NUMBER_MAX);
-    e->path = take_word(l, TREE_PATH_MAX);
-    e->sha256 = take_word(l, 64);
-    e->src_ino = (uint64_t) take_number(l, false, INT64_MAX);
-    e->src_mtime_ns = take_number(l, true, INT64_MAX);
-    e->source = take_word(l, SOURCE_MAX);
+    e->op = (enum manifest_op) parse_letter(l, "+-!");
+    e->object = (unsigned) parse_number(l, false, INT32_MAX);
+    parse_kinds(l, e);
+    e->is_conflict = parse_letter(l, ".c") == 'c';
+    e->when_ns = parse_number(l, true, INT64_MAX);
+    e->new_bytes = (uint64_t) parse_number(l, false, NUMBER_MAX);
+    e->new_files = (uint64_t) parse_number(l, false, NUMBER_MAX);
+    e->old_bytes = (uint64_t) parse_number(l, false, NUMBER_MAX);
+    e->old_files = (uint64_t) parse_number(l, false, NUMBER_MAX);
+    e->path = parse_word(l, TREE_PATH_MAX);
+    e->sha256 = parse_word(l, 64);
+    e->src_ino = (uint64_t) parse_number(l, false, INT64_MAX);
+    e->src_mtime_ns = parse_number(l, true, INT64_MAX);
+    e->source = parse_word(l, SOURCE_MAX);
     return !l->bad && l->at == l->end && entry_is_sane(e);
 }
 
-static bool next_line(const char **cursor, const char *end, struct line *ret)
+static bool next_line(const char **cursor, const char *end, struct manifest_line *ret)
 {
     const char *newline = memchr(*cursor, '\n', (size_t) (end - *cursor));
 
     if (!newline)
         return false;
-    *ret = (struct line){ .at = *cursor, .end = newline };
+    *ret = (struct manifest_line){ .at = *cursor, .end = newline };
     *cursor = newline + 1;
     return true;
 }
 
-static bool line_is(const struct line *l, const char *text)
+static bool line_is(const struct manifest_line *l, const char *text)
 {
     return (size_t) (l->end - l->at) == strlen(text) && memcmp(l->at, text, strlen(text)) == 0;
 }
 
 /* Takes the word from the front of the line, if it is there. */
-static bool line_begins(struct line *l, const char *word)
+static bool line_begins(struct manifest_line *l, const char *word)
 {
     size_t len = strlen(word);
 
@@ -273,14 +273,14 @@ static bool line_begins(struct line *l, const char *word)
     return true;
 }
 
-static bool take_head(struct line *l, struct manifest *m)
+static bool parse_head(struct manifest_line *l, struct manifest *m)
 {
     if (!line_begins(l, "version "))
         return false;
-    m->version = (uint64_t) take_number(l, false, NUMBER_MAX);
-    m->time_ns = take_number(l, true, INT64_MAX);
-    m->by = take_word(l, MANIFEST_TEXT_MAX);
-    m->reason = take_word(l, MANIFEST_TEXT_MAX);
+    m->version = (uint64_t) parse_number(l, false, NUMBER_MAX);
+    m->time_ns = parse_number(l, true, INT64_MAX);
+    m->by = parse_word(l, MANIFEST_TEXT_MAX);
+    m->reason = parse_word(l, MANIFEST_TEXT_MAX);
     return !l->bad && l->at == l->end && m->version > 0;
 }
 
@@ -288,20 +288,20 @@ int manifest_parse(const char *bytes, size_t len, struct manifest *ret)
 {
     autodone(manifest) struct manifest m = MANIFEST_EMPTY;
     const char *at = bytes, *end = bytes + len;
-    struct line l;
+    struct manifest_line l;
 
     if (len > MANIFEST_SIZE_MAX || !next_line(&at, end, &l) || !line_is(&l, HEAD) || !next_line(&at, end, &l) ||
-        !take_head(&l, &m))
+        !parse_head(&l, &m))
         return -EBADMSG;
     while (next_line(&at, end, &l)) {
         if (line_begins(&l, "end ")) {
-            if (at != end || take_number(&l, false, NUMBER_MAX) != (int64_t) m.count || l.bad || l.at != l.end)
+            if (at != end || parse_number(&l, false, NUMBER_MAX) != (int64_t) m.count || l.bad || l.at != l.end)
                 return -EBADMSG;
             *ret = m;
             m = MANIFEST_EMPTY;
             return 0;
         }
-        if (!take_entry(&l, manifest_add(&m)))
+        if (!parse_entry(&l, manifest_add(&m)))
             return -EBADMSG;
     }
     return -EBADMSG;
@@ -339,7 +339,7 @@ int64_t manifest_last_ns(const struct manifest *m)
 }
 
 /* Never below zero, whatever a manifest claims. */
-static uint64_t less(uint64_t from, uint64_t what)
+static uint64_t subtract_to_zero(uint64_t from, uint64_t what)
 {
     return from > what ? from - what : 0;
 }
@@ -351,8 +351,8 @@ void manifest_count(const struct manifest *m, struct codebase_meta *meta)
 
         if (e->op == MANIFEST_LOST)
             continue;
-        meta->size_bytes = less(meta->size_bytes + e->new_bytes, e->old_bytes);
-        meta->file_count = less(meta->file_count + e->new_files, e->old_files);
+        meta->size_bytes = subtract_to_zero(meta->size_bytes + e->new_bytes, e->old_bytes);
+        meta->file_count = subtract_to_zero(meta->file_count + e->new_files, e->old_files);
     }
     meta->undo_bytes += manifest_undo_bytes(m);
 }

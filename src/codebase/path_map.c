@@ -23,7 +23,7 @@ static size_t hash_of(const char *path, size_t len)
     return (size_t) (h ^ (h >> 32));
 }
 
-static struct path_slot *probe(const struct path_map *map, const char *path, size_t len)
+static struct path_slot *probe_slot(const struct path_map *map, const char *path, size_t len)
 {
     size_t mask = map->cap - 1;
 
@@ -37,12 +37,12 @@ static struct path_slot *probe(const struct path_map *map, const char *path, siz
 
 struct path_slot *path_map_find(const struct path_map *map, const char *path, size_t len)
 {
-    struct path_slot *slot = map->cap ? probe(map, path, len) : NULL;
+    struct path_slot *slot = map->cap ? probe_slot(map, path, len) : NULL;
 
     return slot && slot->path ? slot : NULL;
 }
 
-static void grow(struct path_map *map)
+static void grow_slots(struct path_map *map)
 {
     struct path_map larger = { .cap = map->cap ? map->cap * 2 : 64, .count = map->count };
 
@@ -50,7 +50,7 @@ static void grow(struct path_map *map)
     memset(larger.slots, 0, larger.cap * sizeof(*larger.slots));
     for (size_t i = 0; i < map->cap; i++)
         if (map->slots[i].path)
-            *probe(&larger, map->slots[i].path, strlen(map->slots[i].path)) = map->slots[i];
+            *probe_slot(&larger, map->slots[i].path, strlen(map->slots[i].path)) = map->slots[i];
     free(map->slots);
     *map = larger;
 }
@@ -60,8 +60,8 @@ struct path_slot *path_map_add(struct path_map *map, const char *path)
     struct path_slot *slot;
 
     if ((map->count + 1) * 2 > map->cap)
-        grow(map);
-    slot = probe(map, path, strlen(path));
+        grow_slots(map);
+    slot = probe_slot(map, path, strlen(path));
     if (!slot->path) {
         *slot = (struct path_slot){ .path = xdup(path) };
         map->count++;

@@ -32,14 +32,14 @@ int settle_open_version(struct codebase *cb, uint64_t version)
 
 /* ---- counting anew ---- */
 
-struct range {
+struct version_range {
     uint64_t from;           /* older ones are trimmed, though perhaps not gone yet */
     uint64_t oldest, newest; /* 0: none */
 };
 
 static int note_version(const struct file_entry *e, void *cookie)
 {
-    struct range *range = cookie;
+    struct version_range *range = cookie;
     uint64_t n = 0;
 
     for (const char *c = e->name; *c; c++) {
@@ -56,7 +56,7 @@ static int note_version(const struct file_entry *e, void *cookie)
     return FILE_WALK_SKIP;
 }
 
-static int add_layers(struct codebase *cb, const struct range *range, struct codebase_meta *meta)
+static int add_layers(struct codebase *cb, const struct version_range *range, struct codebase_meta *meta)
 {
     for (uint64_t n = range->oldest; n && n <= range->newest; n++) {
         autodone(manifest) struct manifest m = MANIFEST_EMPTY;
@@ -74,7 +74,7 @@ static int add_layers(struct codebase *cb, const struct range *range, struct cod
 int settle_recount(struct codebase *cb, uint64_t oldest, struct codebase_meta *ret)
 {
     struct codebase_meta meta = CODEBASE_META_NEW;
-    struct range range = { .from = oldest };
+    struct version_range range = { .from = oldest };
     struct tree_count files;
     int r = file_walk(cb->versions_fd, ".", note_version, &range, NULL);
 
@@ -95,7 +95,7 @@ int settle_recount(struct codebase *cb, uint64_t oldest, struct codebase_meta *r
 /* ---- finishing ---- */
 
 /* 1: done, 0: there is no such version. */
-static int finish(struct codebase *cb, uint64_t version, struct codebase_meta *meta)
+static int finish_version(struct codebase *cb, uint64_t version, struct codebase_meta *meta)
 {
     autodone(manifest) struct manifest m = MANIFEST_EMPTY;
     autofd int fd = settle_open_version(cb, version);
@@ -116,7 +116,7 @@ static int finish(struct codebase *cb, uint64_t version, struct codebase_meta *m
 }
 
 /* Without counters nobody knows which versions were performed: all are, from the oldest, and then all is counted. */
-static int rebuild(struct codebase *cb, struct codebase_meta *ret)
+static int rebuild_meta(struct codebase *cb, struct codebase_meta *ret)
 {
     struct codebase_meta ignored = CODEBASE_META_NEW, counted;
     int r = settle_recount(cb, 1, &counted);
@@ -125,7 +125,7 @@ static int rebuild(struct codebase *cb, struct codebase_meta *ret)
         return r;
     log_warn("counting a codebase anew", LOG_STR("codebase", cb->id));
     for (uint64_t n = counted.oldest; n <= counted.version && r >= 0; n++)
-        r = finish(cb, n, &ignored);
+        r = finish_version(cb, n, &ignored);
     if (r >= 0)
         r = settle_recount(cb, 1, ret);
     return r < 0 ? r : codebase_meta_write(cb->dir_fd, ret);
@@ -146,13 +146,13 @@ int settle(struct codebase *cb, struct codebase_meta *ret_meta)
     int r = codebase_meta_read(cb->dir_fd, &meta);
 
     if (r == -EBADMSG || r == -ENOENT)
-        return rebuild(cb, ret_meta);
+        return rebuild_meta(cb, ret_meta);
     if (r < 0)
         return r;
-    while ((r = finish(cb, meta.version + 1, &meta)) > 0)
+    while ((r = finish_version(cb, meta.version + 1, &meta)) > 0)
         is_new = true;
     if (r >= 0 && !has_its_layers(cb, &meta))
-        return rebuild(cb, ret_meta);
+        return rebuild_meta(cb, ret_meta);
     if (r >= 0 && is_new)
         r = codebase_meta_write(cb->dir_fd, &meta);
     if (r < 0)
@@ -199,7 +199,7 @@ static int write_manifest(struct stage *stage, const struct manifest *m)
 }
 
 /* Nobody was told of the version yet, so it may still go back to the stage. */
-static int take_back(struct stage *stage, const struct manifest *m, const char *name)
+static int roll_back_version(struct stage *stage, const struct manifest *m, const char *name)
 {
     struct codebase *cb = stage->cb;
     int r = steps_undo(cb, stage->fd, m);
@@ -211,7 +211,7 @@ static int take_back(struct stage *stage, const struct manifest *m, const char *
     return r;
 }
 
-static int publish(struct stage *stage, struct manifest *m, struct codebase_meta *meta)
+static int publish_version(struct stage *stage, struct manifest *m, struct codebase_meta *meta)
 {
     struct codebase *cb = stage->cb;
     char name[VERSION_NAME_MAX];
@@ -226,7 +226,7 @@ static int publish(struct stage *stage, struct manifest *m, struct codebase_meta
     if (r >= 0)
         r = steps_perform(cb, stage->fd, m);
     if (r < 0)
-        return take_back(stage, m, name) < 0 ? -EINPROGRESS : r;
+        return roll_back_version(stage, m, name) < 0 ? -EINPROGRESS : r;
     if (steps_drop_sources(cb, stage->fd, m) < 0)
         return -EINPROGRESS;
     manifest_count(m, meta);
@@ -254,7 +254,7 @@ int settle_commit(struct stage *stage, struct manifest *m, struct codebase_meta 
     r = write_manifest(stage, m);
     codebase_step("codebase-manifest-synced");
     if (r >= 0)
-        r = publish(stage, m, meta);
+        r = publish_version(stage, m, meta);
     if (r == -EINPROGRESS)
         return err_set(err, ERR_INTERNAL, r, "version %" PRIu64 " could be neither finished nor undone yet", m->version);
     return r < 0 ? err_errno(err, r, "making version %" PRIu64, m->version) : 0;

@@ -86,14 +86,14 @@ int stage_collect_one(int dirfd, const char *name)
     return file_remove_tree(dirfd, name);
 }
 
-struct collection {
+struct stage_collection {
     struct codebase *cb;
     int first; /* failure */
 };
 
 static int collect_name(const char *name, void *cookie)
 {
-    struct collection *c = cookie;
+    struct stage_collection *c = cookie;
     int r = stage_collect_one(c->cb->stage_fd, name);
 
     if (r < 0 && c->first == 0)
@@ -103,7 +103,7 @@ static int collect_name(const char *name, void *cookie)
 
 int stage_collect(struct codebase *cb)
 {
-    struct collection c = { .cb = cb };
+    struct stage_collection c = { .cb = cb };
     int r = tree_each_name(cb->stage_fd, collect_name, &c);
 
     return r < 0 ? r : c.first;

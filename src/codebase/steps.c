@@ -47,7 +47,7 @@ static int is_there(int dirfd, const char *name, ino_t *ret_ino)
     return 1;
 }
 
-static int move(int from_dirfd, const char *from, int to_dirfd, const char *to)
+static int rename_noreplace(int from_dirfd, const char *from, int to_dirfd, const char *to)
 {
     return renameat2(from_dirfd, from, to_dirfd, to, RENAME_NOREPLACE) < 0 ? -errno : 0;
 }
@@ -57,7 +57,7 @@ static int keep_old(int parent, const char *name, int version_fd, const char *ol
 {
     if (may_link && linkat(parent, name, version_fd, old, 0) == 0)
         return 0;
-    return move(parent, name, version_fd, old);
+    return rename_noreplace(parent, name, version_fd, old);
 }
 
 static int perform_put(struct walker *w, int version_fd, const struct manifest_entry *e)
@@ -100,7 +100,7 @@ static int perform_remove(struct walker *w, int version_fd, const struct manifes
     parent = parent_of(w, e->path, &name);
     if (parent < 0)
         return parent;
-    r = move(parent, name, version_fd, old);
+    r = rename_noreplace(parent, name, version_fd, old);
     codebase_step("codebase-removed");
     return r;
 }
@@ -131,7 +131,7 @@ int steps_remove_source(const char *source, uint64_t ino, int64_t mtime_ns)
 
 /* A file in `files` that has another name in a delta would change when the agent writes there. Where that name could not be
  * removed, the codebase gets a file of its own. */
-static int part_from_source(struct walker *w, int version_fd, const struct manifest_entry *e)
+static int remove_source_of(struct walker *w, int version_fd, const struct manifest_entry *e)
 {
     char copy[OBJECT_NAME_MAX];
     const char *name;
@@ -171,7 +171,7 @@ int steps_drop_sources(struct codebase *cb, int version_fd, const struct manifes
         int r = steps_remove_source(e->source, e->src_ino, e->src_mtime_ns);
         if (r < 0)
             log_warn("a synced file stays in its delta", LOG_STR("source", e->source), LOG_ERRNO("reason", r));
-        r = part_from_source(&w, version_fd, e);
+        r = remove_source_of(&w, version_fd, e);
         if (r < 0 && first == 0)
             first = r;
     }
@@ -213,7 +213,7 @@ static int undo_entry(struct walker *w, int version_fd, const struct manifest_en
     if (parent < 0)
         return parent == -ENOENT ? 0 : parent; /* its directory was never made */
     if (e->op == MANIFEST_PUT && is_there(version_fd, new, NULL) == 0) {
-        r = move(parent, name, version_fd, new);
+        r = rename_noreplace(parent, name, version_fd, new);
         if (r < 0)
             return r;
     }
@@ -226,7 +226,7 @@ static int undo_entry(struct walker *w, int version_fd, const struct manifest_en
     /* Linked only: rename() does nothing between two names of one file. */
     if (r == 1 && kept == present)
         return unlinkat(version_fd, old, 0) < 0 ? -errno : 0;
-    return move(version_fd, old, parent, name);
+    return rename_noreplace(version_fd, old, parent, name);
 }
 
 int steps_undo(struct codebase *cb, int version_fd, const struct manifest *m)

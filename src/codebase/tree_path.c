@@ -74,7 +74,7 @@ int tree_path_errno(struct err *err, int r, const char *what, const char *path)
     return err_errno(err, r, "%s '%s'", what, shown.data ? shown.data : "");
 }
 
-int tree_path_refuse(struct err *err, enum err_code code, int r, const char *path, const char *why)
+int tree_path_reject(struct err *err, enum err_code code, int r, const char *path, const char *why)
 {
     err_refuse(err, r, path, why);
     if (err)

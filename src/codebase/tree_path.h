@@ -24,4 +24,4 @@ bool tree_path_is_in(const char *dir, const char *path);
 
 /* Errors about a path, which is a stranger's: shown escaped, and not all of it. "<what> '<path>': <strerror>" and "'<path>' <why>". */
 int tree_path_errno(struct err *err, int r, const char *what, const char *path);
-int tree_path_refuse(struct err *err, enum err_code code, int r, const char *path, const char *why);
+int tree_path_reject(struct err *err, enum err_code code, int r, const char *path, const char *why);

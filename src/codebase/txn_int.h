@@ -13,8 +13,8 @@ enum txn_manner {
     TXN_EXACT,  /* what is asked for replaces whatever is there */
 };
 
-struct txn_wish {
-    enum { WISH_PUT, WISH_REMOVE } op;
+struct txn_request {
+    enum { TXN_REQUEST_PUT, TXN_REQUEST_REMOVE } op;
     char *path;          /* owned */
     unsigned object;     /* of a put: staged as n<object> */
     enum tree_kind kind; /* of a put */
@@ -29,8 +29,8 @@ struct codebase_txn {
     struct codebase *cb; /* borrowed */
     enum txn_manner manner;
     struct stage stage;
-    struct txn_wish *wishes;
-    size_t wish_count, wish_cap;
+    struct txn_request *requests;
+    size_t request_count, request_cap;
     unsigned objects;    /* how many numbers are given away */
     size_t staged_count; /* files and directories staged, for stage_sync() */
     struct manifest manifest;
@@ -43,8 +43,8 @@ int txn_new(struct codebase *cb, enum txn_manner manner, const char *by, const c
 unsigned txn_next_object(struct codebase_txn *txn);
 
 /* The path must be clean. Valid until the next wish. */
-struct txn_wish *txn_wish_put(struct codebase_txn *txn, const char *path, unsigned object, enum tree_kind kind);
-struct txn_wish *txn_wish_remove(struct codebase_txn *txn, const char *path);
+struct txn_request *txn_request_put(struct codebase_txn *txn, const char *path, unsigned object, enum tree_kind kind);
+struct txn_request *txn_request_remove(struct codebase_txn *txn, const char *path);
 
 /* Sync, lock, plan, commit. */
 int txn_finish(struct codebase_txn *txn, struct codebase_commit *ret, struct err *err);
@@ -58,7 +58,7 @@ int txn_plan(struct codebase_txn *txn, const struct codebase_meta *meta, struct 
 /* ---- judging ---- */
 
 /* When each path was last changed, from the manifests that are kept; read when the first doubt comes up. */
-struct txn_judge {
+struct txn_resolver {
     struct codebase *cb;
     const struct codebase_meta *meta;
     bool is_loaded;
@@ -66,7 +66,7 @@ struct txn_judge {
     struct path_map trees; /* the same for what changed everything beneath */
 };
 
-void txn_judge_done(struct txn_judge *judge);
+void txn_resolver_done(struct txn_resolver *resolver);
 
 enum txn_verdict {
     VERDICT_FREE,     /* nobody else has changed it */
@@ -76,8 +76,8 @@ enum txn_verdict {
 };
 
 /* `st`: what is at the path now, NULL: nothing. `ret_other_ns` is when it was changed, for a conflict. */
-int txn_judge_wish(struct txn_judge *judge, const struct codebase_txn *txn, const struct txn_wish *wish, const struct stat *st,
-                   enum txn_verdict *ret, int64_t *ret_other_ns);
+int txn_resolver_decide(struct txn_resolver *resolver, const struct codebase_txn *txn, const struct txn_request *request,
+                        const struct stat *st, enum txn_verdict *ret, int64_t *ret_other_ns);
 
 /* When the path was last changed by a version. */
-int txn_judge_last_change(struct txn_judge *judge, const char *path, const struct stat *st, int64_t *ret_ns);
+int txn_resolver_last_change(struct txn_resolver *resolver, const char *path, const struct stat *st, int64_t *ret_ns);

@@ -9,10 +9,10 @@
 #include "codebase/txn_int.h"
 
 /* What the tree will be when the entries so far are performed, as far as it differs from `files`. */
-struct plan {
+struct txn_planner {
     struct codebase_txn *txn;
     struct codebase_commit *commit;
-    struct txn_judge judge;
+    struct txn_resolver resolver;
     struct path_map paths;   /* path -> kind it will have; `index` of the entry that made it so, plus one */
     struct path_map parents; /* directories that get something */
     bool has_moved_dirs;     /* some entry puts or removes a directory: paths beneath are not what is on disk */
@@ -21,18 +21,18 @@ struct plan {
 };
 
 /* What is at a path, as the plan stands. */
-struct sight {
+struct planned_path {
     enum tree_kind kind;
     bool is_on_disk; /* `st` holds */
     struct stat st;
     const struct manifest_entry *by; /* the entry of the plan that put it, or NULL */
 };
 
-static int on_disk(struct plan *p, const char *path, struct sight *ret)
+static int on_disk(struct txn_planner *p, const char *path, struct planned_path *ret)
 {
     autofd int fd = path_open_beneath(p->txn->cb->files_fd, path, O_PATH, 0);
 
-    *ret = (struct sight){ 0 };
+    *ret = (struct planned_path){ 0 };
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
         return 0;
     if (fd < 0)
@@ -45,7 +45,7 @@ static int on_disk(struct plan *p, const char *path, struct sight *ret)
 }
 
 /* Whether the plan moves away or newly makes a directory above. */
-static bool is_under_moved(struct plan *p, const char *path)
+static bool is_under_moved(struct txn_planner *p, const char *path)
 {
     if (!p->has_moved_dirs)
         return false;
@@ -55,11 +55,11 @@ static bool is_under_moved(struct plan *p, const char *path)
     return false;
 }
 
-static int look(struct plan *p, const char *path, struct sight *ret)
+static int look_up_path(struct txn_planner *p, const char *path, struct planned_path *ret)
 {
     struct path_slot *slot = path_map_find(&p->paths, path, strlen(path));
 
-    *ret = (struct sight){ 0 };
+    *ret = (struct planned_path){ 0 };
     if (slot) {
         ret->kind = (enum tree_kind) slot->value;
         ret->by = slot->index ? &p->txn->manifest.entries[slot->index - 1] : NULL;
@@ -68,7 +68,7 @@ static int look(struct plan *p, const char *path, struct sight *ret)
     return is_under_moved(p, path) ? 0 : on_disk(p, path, ret);
 }
 
-static void foresee(struct plan *p, const char *path, enum tree_kind kind, bool is_dir_moved)
+static void note_planned_path(struct txn_planner *p, const char *path, enum tree_kind kind, bool is_dir_moved)
 {
     struct path_slot *slot = path_map_add(&p->paths, path);
     const char *slash = strrchr(path, '/');
@@ -88,25 +88,26 @@ static void foresee(struct plan *p, const char *path, enum tree_kind kind, bool 
 
 /* ---- entries ---- */
 
-static int count_old(struct plan *p, const char *path, const struct sight *sight, struct manifest_entry *e)
+static int count_old(struct txn_planner *p, const char *path, const struct planned_path *there, struct manifest_entry *e)
 {
     struct tree_count count = { 0 };
     int r = 0;
 
-    e->old_kind = sight->kind;
+    e->old_kind = there->kind;
     /* A sync removes only directories that are empty by then: what is in it now has entries of its own. */
-    if (sight->is_on_disk && !(sight->kind == TREE_DIR && p->txn->manner == TXN_SYNC))
+    if (there->is_on_disk && !(there->kind == TREE_DIR && p->txn->manner == TXN_SYNC))
         r = tree_count_at(p->txn->cb->files_fd, path, &count);
-    else if (sight->by) {
-        count.bytes = sight->by->new_bytes;
-        count.files = sight->by->new_files;
+    else if (there->by) {
+        count.bytes = there->by->new_bytes;
+        count.files = there->by->new_files;
     }
     e->old_bytes = count.bytes;
     e->old_files = count.files;
     return r;
 }
 
-static struct manifest_entry *add_entry(struct plan *p, enum manifest_op op, const char *path, unsigned object, int64_t when_ns)
+static struct manifest_entry *add_entry(struct txn_planner *p, enum manifest_op op, const char *path, unsigned object,
+                                        int64_t when_ns)
 {
     struct manifest_entry *e = manifest_add(&p->txn->manifest);
 
@@ -117,11 +118,11 @@ static struct manifest_entry *add_entry(struct plan *p, enum manifest_op op, con
     return e;
 }
 
-static int add_removal(struct plan *p, const char *path, unsigned object, int64_t when_ns, bool is_conflict,
-                       const struct sight *sight)
+static int add_removal(struct txn_planner *p, const char *path, unsigned object, int64_t when_ns, bool is_conflict,
+                       const struct planned_path *there)
 {
     struct manifest_entry old = { 0 }, *e;
-    int r = count_old(p, path, sight, &old);
+    int r = count_old(p, path, there, &old);
 
     if (r < 0)
         return r;
@@ -130,41 +131,42 @@ static int add_removal(struct plan *p, const char *path, unsigned object, int64_
     e->old_bytes = old.old_bytes;
     e->old_files = old.old_files;
     e->is_conflict = is_conflict;
-    foresee(p, path, TREE_NONE, sight->kind == TREE_DIR);
+    note_planned_path(p, path, TREE_NONE, there->kind == TREE_DIR);
     return 0;
 }
 
-static int add_put(struct plan *p, enum manifest_op op, struct txn_wish *wish, bool is_conflict, const struct sight *sight)
+static int add_put(struct txn_planner *p, enum manifest_op op, struct txn_request *request, bool is_conflict,
+                   const struct planned_path *there)
 {
     struct manifest_entry old = { 0 }, *e;
     struct tree_count count = { 0 };
     char object[OBJECT_NAME_MAX];
     int r;
 
-    object_name('n', wish->object, object);
+    object_name('n', request->object, object);
     r = tree_count_at(p->txn->stage.fd, object, &count);
     if (r >= 0 && op == MANIFEST_PUT)
-        r = count_old(p, wish->path, sight, &old);
+        r = count_old(p, request->path, there, &old);
     if (r < 0)
         return r;
-    e = add_entry(p, op, wish->path, wish->object, wish->when_ns);
-    e->new_kind = wish->kind;
+    e = add_entry(p, op, request->path, request->object, request->when_ns);
+    e->new_kind = request->kind;
     e->new_bytes = count.bytes;
     e->new_files = count.files;
     e->old_kind = old.old_kind;
     e->old_bytes = old.old_bytes;
     e->old_files = old.old_files;
     e->is_conflict = is_conflict;
-    e->sha256 = steal_ptr(&wish->sha256);
-    e->source = steal_ptr(&wish->source);
-    e->src_ino = wish->src_ino;
-    e->src_mtime_ns = wish->src_mtime_ns;
+    e->sha256 = steal_ptr(&request->sha256);
+    e->source = steal_ptr(&request->source);
+    e->src_ino = request->src_ino;
+    e->src_mtime_ns = request->src_mtime_ns;
     if (op == MANIFEST_PUT)
-        foresee(p, wish->path, wish->kind, wish->kind == TREE_DIR || sight->kind == TREE_DIR);
+        note_planned_path(p, request->path, request->kind, request->kind == TREE_DIR || there->kind == TREE_DIR);
     return 0;
 }
 
-static void tell_conflict(struct plan *p, const char *path, bool has_lost, int64_t when_ns, int64_t other_ns)
+static void report_conflict(struct txn_planner *p, const char *path, bool has_lost, int64_t when_ns, int64_t other_ns)
 {
     struct codebase_commit *c = p->commit;
 
@@ -174,82 +176,82 @@ static void tell_conflict(struct plan *p, const char *path, bool has_lost, int64
 }
 
 /* Kept for whoever wants it back; a removal that lost leaves nothing but its note. */
-static int lose(struct plan *p, struct txn_wish *wish, int64_t other_ns)
+static int plan_loser(struct txn_planner *p, struct txn_request *request, int64_t other_ns)
 {
-    struct sight nothing = { 0 };
+    struct planned_path nothing = { 0 };
 
-    tell_conflict(p, wish->path, true, wish->when_ns, other_ns);
-    if (wish->op == WISH_PUT)
-        return add_put(p, MANIFEST_LOST, wish, true, &nothing);
-    add_entry(p, MANIFEST_LOST, wish->path, wish->object, wish->when_ns)->is_conflict = true;
+    report_conflict(p, request->path, true, request->when_ns, other_ns);
+    if (request->op == TXN_REQUEST_PUT)
+        return add_put(p, MANIFEST_LOST, request, true, &nothing);
+    add_entry(p, MANIFEST_LOST, request->path, request->object, request->when_ns)->is_conflict = true;
     return 0;
 }
 
 /* The object would only lie about in the version. */
-static int forgo(struct plan *p, const struct txn_wish *wish)
+static int discard_object(struct txn_planner *p, const struct txn_request *request)
 {
     char object[OBJECT_NAME_MAX];
 
-    if (wish->op == WISH_REMOVE)
+    if (request->op == TXN_REQUEST_REMOVE)
         return 0;
-    object_name('n', wish->object, object);
-    return unlinkat(p->txn->stage.fd, object, wish->kind == TREE_DIR ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
+    object_name('n', request->object, object);
+    return unlinkat(p->txn->stage.fd, object, request->kind == TREE_DIR ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
 }
 
 /* ---- directories above ---- */
 
-static int make_dir(struct plan *p, const char *path, int64_t when_ns)
+static int make_dir(struct txn_planner *p, const char *path, int64_t when_ns)
 {
-    struct txn_wish wish = { .op = WISH_PUT, .path = (char *) path, .kind = TREE_DIR, .when_ns = when_ns };
-    struct sight nothing = { 0 };
+    struct txn_request request = { .op = TXN_REQUEST_PUT, .path = (char *) path, .kind = TREE_DIR, .when_ns = when_ns };
+    struct planned_path nothing = { 0 };
     char object[OBJECT_NAME_MAX];
 
-    wish.object = txn_next_object(p->txn);
-    object_name('n', wish.object, object);
+    request.object = txn_next_object(p->txn);
+    object_name('n', request.object, object);
     if (mkdirat(p->txn->stage.fd, object, 0755) < 0 || fchmodat(p->txn->stage.fd, object, 0755, 0) < 0)
         return -errno;
-    return add_put(p, MANIFEST_PUT, &wish, false, &nothing);
+    return add_put(p, MANIFEST_PUT, &request, false, &nothing);
 }
 
 /* Something that is no directory stands where one is needed. 1: the wish loses against it. */
-static int clear_way(struct plan *p, const char *dir, const struct txn_wish *wish, const struct sight *sight,
-                     int64_t *ret_other)
+static int clear_way(struct txn_planner *p, const char *dir, const struct txn_request *request,
+                     const struct planned_path *there, int64_t *ret_other)
 {
     int r;
 
     if (p->txn->manner != TXN_SYNC)
-        return tree_path_refuse(p->err, ERR_FAILED_PRECONDITION, -ENOTDIR, dir, "is not a directory");
-    r = txn_judge_last_change(&p->judge, dir, sight->is_on_disk ? &sight->st : NULL, ret_other);
-    if (r < 0 || wish->when_ns < *ret_other)
+        return tree_path_reject(p->err, ERR_FAILED_PRECONDITION, -ENOTDIR, dir, "is not a directory");
+    r = txn_resolver_last_change(&p->resolver, dir, there->is_on_disk ? &there->st : NULL, ret_other);
+    if (r < 0 || request->when_ns < *ret_other)
         return r < 0 ? r : 1;
-    tell_conflict(p, dir, false, wish->when_ns, *ret_other);
-    r = add_removal(p, dir, txn_next_object(p->txn), wish->when_ns, true, sight);
-    return r < 0 ? r : make_dir(p, dir, wish->when_ns);
+    report_conflict(p, dir, false, request->when_ns, *ret_other);
+    r = add_removal(p, dir, txn_next_object(p->txn), request->when_ns, true, there);
+    return r < 0 ? r : make_dir(p, dir, request->when_ns);
 }
 
-static int need_dir(struct plan *p, const char *dir, const struct txn_wish *wish, int64_t *ret_other)
+static int require_dir(struct txn_planner *p, const char *dir, const struct txn_request *request, int64_t *ret_other)
 {
-    struct sight sight;
-    int r = look(p, dir, &sight);
+    struct planned_path there;
+    int r = look_up_path(p, dir, &there);
 
-    if (r < 0 || sight.kind == TREE_DIR)
+    if (r < 0 || there.kind == TREE_DIR)
         return r;
-    return sight.kind == TREE_NONE ? make_dir(p, dir, wish->when_ns) : clear_way(p, dir, wish, &sight, ret_other);
+    return there.kind == TREE_NONE ? make_dir(p, dir, request->when_ns) : clear_way(p, dir, request, &there, ret_other);
 }
 
 /* 1: the wish loses. */
-static int need_parents(struct plan *p, const struct txn_wish *wish, int64_t *ret_other)
+static int require_parents(struct txn_planner *p, const struct txn_request *request, int64_t *ret_other)
 {
-    const char *last = strrchr(wish->path, '/');
-    autofree char *parent = last ? xdupn(wish->path, (size_t) (last - wish->path)) : NULL;
+    const char *last = strrchr(request->path, '/');
+    autofree char *parent = last ? xdupn(request->path, (size_t) (last - request->path)) : NULL;
     int r = 0;
 
     if (!parent || (p->last_parent && strcmp(parent, p->last_parent) == 0))
         return 0;
-    for (const char *slash = strchr(wish->path, '/'); slash && r == 0; slash = strchr(slash + 1, '/')) {
-        autofree char *dir = xdupn(wish->path, (size_t) (slash - wish->path));
+    for (const char *slash = strchr(request->path, '/'); slash && r == 0; slash = strchr(slash + 1, '/')) {
+        autofree char *dir = xdupn(request->path, (size_t) (slash - request->path));
 
-        r = need_dir(p, dir, wish, ret_other);
+        r = require_dir(p, dir, request, ret_other);
     }
     if (r == 0) {
         free(p->last_parent);
@@ -260,63 +262,63 @@ static int need_parents(struct plan *p, const struct txn_wish *wish, int64_t *re
 
 /* ---- wishes ---- */
 
-static int refuse_kind(struct plan *p, const char *path, enum tree_kind there)
+static int reject_kind(struct txn_planner *p, const char *path, enum tree_kind there)
 {
     if (there == TREE_DIR)
-        return tree_path_refuse(p->err, ERR_FAILED_PRECONDITION, -EISDIR, path, "is a directory");
-    return tree_path_refuse(p->err, ERR_FAILED_PRECONDITION, -ENOTDIR, path, "is not a directory");
+        return tree_path_reject(p->err, ERR_FAILED_PRECONDITION, -EISDIR, path, "is a directory");
+    return tree_path_reject(p->err, ERR_FAILED_PRECONDITION, -ENOTDIR, path, "is not a directory");
 }
 
-static int put_over(struct plan *p, struct txn_wish *wish, const struct sight *sight)
+static int put_over(struct txn_planner *p, struct txn_request *request, const struct planned_path *there)
 {
     enum txn_verdict verdict = VERDICT_FREE;
     int64_t other = 0;
     int r;
 
-    if (p->txn->manner != TXN_SYNC || sight->by)
-        return add_put(p, MANIFEST_PUT, wish, false, sight);
-    r = txn_judge_wish(&p->judge, p->txn, wish, sight->is_on_disk ? &sight->st : NULL, &verdict, &other);
+    if (p->txn->manner != TXN_SYNC || there->by)
+        return add_put(p, MANIFEST_PUT, request, false, there);
+    r = txn_resolver_decide(&p->resolver, p->txn, request, there->is_on_disk ? &there->st : NULL, &verdict, &other);
     if (r < 0)
         return r;
     if (verdict == VERDICT_THE_SAME)
-        return forgo(p, wish);
+        return discard_object(p, request);
     if (verdict == VERDICT_LOSES)
-        return lose(p, wish, other);
+        return plan_loser(p, request, other);
     if (verdict == VERDICT_WINS)
-        tell_conflict(p, wish->path, false, wish->when_ns, other);
-    return add_put(p, MANIFEST_PUT, wish, verdict == VERDICT_WINS, sight);
+        report_conflict(p, request->path, false, request->when_ns, other);
+    return add_put(p, MANIFEST_PUT, request, verdict == VERDICT_WINS, there);
 }
 
-static int plan_put(struct plan *p, struct txn_wish *wish)
+static int plan_put(struct txn_planner *p, struct txn_request *request)
 {
-    struct sight sight;
+    struct planned_path there;
     int64_t other = 0;
-    int r = need_parents(p, wish, &other);
+    int r = require_parents(p, request, &other);
 
     if (r != 0)
-        return r < 0 ? r : lose(p, wish, other);
-    r = look(p, wish->path, &sight);
+        return r < 0 ? r : plan_loser(p, request, other);
+    r = look_up_path(p, request->path, &there);
     if (r < 0)
         return r;
     if (p->txn->manner == TXN_EXACT)
-        return put_over(p, wish, &sight);
-    if (sight.kind == TREE_DIR && wish->kind == TREE_DIR)
-        return forgo(p, wish);
-    if (p->txn->manner == TXN_STRICT && sight.kind != TREE_NONE && (sight.kind == TREE_DIR) != (wish->kind == TREE_DIR))
-        return refuse_kind(p, wish->path, sight.kind);
+        return put_over(p, request, &there);
+    if (there.kind == TREE_DIR && request->kind == TREE_DIR)
+        return discard_object(p, request);
+    if (p->txn->manner == TXN_STRICT && there.kind != TREE_NONE && (there.kind == TREE_DIR) != (request->kind == TREE_DIR))
+        return reject_kind(p, request->path, there.kind);
     /* A directory that the changer replaced by a file, but that holds something it could not see. */
-    if (sight.kind == TREE_DIR)
-        return lose(p, wish, 0);
-    return put_over(p, wish, &sight);
+    if (there.kind == TREE_DIR)
+        return plan_loser(p, request, 0);
+    return put_over(p, request, &there);
 }
 
 /* Whether everything in the directory will be gone. */
-static int is_emptied(struct plan *p, const char *path, const struct sight *sight)
+static int is_emptied(struct txn_planner *p, const char *path, const struct planned_path *there)
 {
     autodone(buf) struct buf child = BUF_EMPTY;
     bool is_empty = true;
 
-    if (path_map_find(&p->parents, path, strlen(path)) || !sight->is_on_disk)
+    if (path_map_find(&p->parents, path, strlen(path)) || !there->is_on_disk)
         return 0;
     autodirectory dir = directory_take(path_open_beneath(p->txn->cb->files_fd, path, O_RDONLY | O_DIRECTORY, 0));
     if (!dir)
@@ -330,46 +332,46 @@ static int is_emptied(struct plan *p, const char *path, const struct sight *sigh
     return is_empty;
 }
 
-static int plan_remove(struct plan *p, struct txn_wish *wish)
+static int plan_remove(struct txn_planner *p, struct txn_request *request)
 {
     enum txn_verdict verdict = VERDICT_FREE;
-    struct sight sight;
+    struct planned_path there;
     int64_t other = 0;
-    int r = look(p, wish->path, &sight);
+    int r = look_up_path(p, request->path, &there);
 
-    if (r < 0 || sight.kind == TREE_NONE)
+    if (r < 0 || there.kind == TREE_NONE)
         return r;
-    if (p->txn->manner == TXN_SYNC && sight.kind == TREE_DIR) {
-        r = is_emptied(p, wish->path, &sight);
+    if (p->txn->manner == TXN_SYNC && there.kind == TREE_DIR) {
+        r = is_emptied(p, request->path, &there);
         if (r <= 0)
             return r;
-    } else if (p->txn->manner == TXN_SYNC && sight.is_on_disk) {
-        r = txn_judge_wish(&p->judge, p->txn, wish, &sight.st, &verdict, &other);
+    } else if (p->txn->manner == TXN_SYNC && there.is_on_disk) {
+        r = txn_resolver_decide(&p->resolver, p->txn, request, &there.st, &verdict, &other);
         if (r < 0)
             return r;
     }
     if (verdict == VERDICT_LOSES)
-        return lose(p, wish, other);
+        return plan_loser(p, request, other);
     if (verdict == VERDICT_WINS)
-        tell_conflict(p, wish->path, false, wish->when_ns, other);
-    return add_removal(p, wish->path, wish->object, wish->when_ns, verdict == VERDICT_WINS, &sight);
+        report_conflict(p, request->path, false, request->when_ns, other);
+    return add_removal(p, request->path, request->object, request->when_ns, verdict == VERDICT_WINS, &there);
 }
 
 int txn_plan(struct codebase_txn *txn, const struct codebase_meta *meta, struct codebase_commit *commit, struct err *err)
 {
-    struct plan p = { .txn = txn, .commit = commit, .judge = { .cb = txn->cb, .meta = meta }, .err = err };
+    struct txn_planner p = { .txn = txn, .commit = commit, .resolver = { .cb = txn->cb, .meta = meta }, .err = err };
     struct err none = ERR_NONE;
     int r = 0;
 
     if (!err)
         p.err = &none;
-    for (size_t i = 0; i < txn->wish_count && r >= 0; i++) {
+    for (size_t i = 0; i < txn->request_count && r >= 0; i++) {
         p.err->code = ERR_OK;
-        r = txn->wishes[i].op == WISH_PUT ? plan_put(&p, &txn->wishes[i]) : plan_remove(&p, &txn->wishes[i]);
+        r = txn->requests[i].op == TXN_REQUEST_PUT ? plan_put(&p, &txn->requests[i]) : plan_remove(&p, &txn->requests[i]);
         if (r < 0 && p.err->code == ERR_OK)
-            tree_path_errno(p.err, r, "changing", txn->wishes[i].path);
+            tree_path_errno(p.err, r, "changing", txn->requests[i].path);
     }
-    txn_judge_done(&p.judge);
+    txn_resolver_done(&p.resolver);
     path_map_done(&p.paths);
     path_map_done(&p.parents);
     free(p.last_parent);

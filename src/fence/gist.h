@@ -4,7 +4,7 @@
  *
  * Nothing stays that was said of a path before it last left the delta: what was approved over and over is told once. Of the rest, lines
  * stay if they say what a base file was (they are told once), or what somebody decided; of the others, for each path that is there,
- * the first and the last of a kind. review/diary.c reads the same from them.
+ * the first and the last of a kind. review/change_log_index.c reads the same from them.
  */
 #pragma once
 

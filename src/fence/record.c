@@ -25,7 +25,7 @@
 /*
  * What was told lately, so that a program that goes round in circles does not fill the disk with saying so: the same kind of change of
  * the same path by the same exec is told once, until another exec changes the path, the path leaves the delta, or somebody else writes
- * into the diary. Whoever reads it (review/diary.c) learns nothing from the second. A path that is not here any more is told again.
+ * into the diary. Whoever reads it (review/change_log_index.c) learns nothing from the second. A path that is not here any more is told again.
  */
 enum {
     TOLD_MADE = 1,

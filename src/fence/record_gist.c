@@ -20,7 +20,7 @@
  * Reading all of a diary and looking for every path in it takes a while, so it is done beside the work, of what was there at the time. What is
  * told meanwhile follows in the new file, under the lock, in the moment in which that takes the place of the old one.
  *
- * Others append to the diary, too, when what the sandbox did is applied (review/diary.c). They lock the file while they do, as we do, and
+ * Others append to the diary, too, when what the sandbox did is applied (review/change_log_index.c). They lock the file while they do, as we do, and
  * make sure that it is the one that has the name.
  */
 struct gisting {

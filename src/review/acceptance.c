@@ -62,7 +62,7 @@ int acceptance_add_glob(struct acceptance_criteria *criteria, const char *text)
     return glob.is_bad;
 }
 
-static void lower(char *text)
+static void lowercase_text(char *text)
 {
     for (; *text; text++) {
         if (*text >= 'A' && *text <= 'Z')
@@ -77,7 +77,7 @@ int acceptance_add_extension(struct acceptance_criteria *criteria, const char *e
     if (criteria->extension_count == ACCEPTANCE_GLOBS_MAX)
         return -E2BIG;
     text = xprintf("%s%s", extension[0] == '.' ? "" : ".", extension);
-    lower(text);
+    lowercase_text(text);
     vec_room(&criteria->extensions, &criteria->extension_cap, criteria->extension_count);
     criteria->extensions[criteria->extension_count++] = text;
     return 0;
@@ -130,7 +130,7 @@ static const char *meets_extension(const struct acceptance_criteria *criteria, c
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash + 1 : path, '.');
     autofree char *extension = xdup(dot ? dot : "");
 
-    lower(extension);
+    lowercase_text(extension);
     for (size_t i = 0; i < criteria->extension_count; i++) {
         if (strcmp(criteria->extensions[i], extension) == 0)
             return criteria->extensions[i];
@@ -143,7 +143,7 @@ static bool is_empty(const struct acceptance_criteria *criteria)
     return criteria->glob_count == 0 && criteria->extension_count == 0;
 }
 
-static bool meets(const struct acceptance_criteria *criteria, const char *path, const char **ret_rule)
+static bool meets_criteria(const struct acceptance_criteria *criteria, const char *path, const char **ret_rule)
 {
     const char *glob = meets_glob(criteria, path), *extension = meets_extension(criteria, path);
 
@@ -153,17 +153,17 @@ static bool meets(const struct acceptance_criteria *criteria, const char *path, 
     return true;
 }
 
-struct acceptance_verdict acceptance_judge(const struct acceptance *acceptance, const char *project_path, bool is_binary)
+struct acceptance_verdict acceptance_check(const struct acceptance *acceptance, const char *project_path, bool is_binary)
 {
     const char *rule = NULL;
 
     if (acceptance->ignores_binary && is_binary)
         return (struct acceptance_verdict){ ACCEPTANCE_BINARY_IGNORED, "binary files are ignored", NULL };
-    if (!is_empty(&acceptance->deny) && meets(&acceptance->deny, project_path, &rule))
+    if (!is_empty(&acceptance->deny) && meets_criteria(&acceptance->deny, project_path, &rule))
         return (struct acceptance_verdict){ ACCEPTANCE_DENIED, "matches what is denied", rule };
     if (is_empty(&acceptance->allow))
         return (struct acceptance_verdict){ ACCEPTANCE_ACCEPTED, NULL, NULL };
-    if (meets(&acceptance->allow, project_path, &rule))
+    if (meets_criteria(&acceptance->allow, project_path, &rule))
         return (struct acceptance_verdict){ ACCEPTANCE_ACCEPTED, "matches what is allowed", rule };
     return (struct acceptance_verdict){ ACCEPTANCE_IGNORED, "matches nothing that is allowed", NULL };
 }

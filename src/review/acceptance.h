@@ -49,7 +49,7 @@ struct acceptance_verdict {
 int acceptance_add_glob(struct acceptance_criteria *criteria, const char *glob);
 int acceptance_add_extension(struct acceptance_criteria *criteria, const char *extension);
 
-struct acceptance_verdict acceptance_judge(const struct acceptance *acceptance, const char *project_path, bool is_binary);
+struct acceptance_verdict acceptance_check(const struct acceptance *acceptance, const char *project_path, bool is_binary);
 
 /* As the API has it: "accepted", "denied", "ignored", "binary_ignored". */
 const char *acceptance_status_name(enum acceptance_status status);

@@ -8,13 +8,13 @@
 #include "base/path.h"
 #include "review/edit.h"
 
-struct known {
+struct known_path {
     const char *text;
     enum acknowledge reason;
 };
 
 /* Names, wherever they are; one with a slash is a name in that directory. */
-static const struct known names[] = {
+static const struct known_path names[] = {
     { ".gitmodules", ACKNOWLEDGE_GIT },
     { ".pre-commit-config.yaml", ACKNOWLEDGE_HOOK },
     { ".pre-commit-config.yml", ACKNOWLEDGE_HOOK },
@@ -106,7 +106,7 @@ static const struct known names[] = {
 };
 
 /* Directories, wherever they are: all that is in them. */
-static const struct known directories[] = {
+static const struct known_path directories[] = {
     { ".husky", ACKNOWLEDGE_HOOK },
     { ".githooks", ACKNOWLEDGE_HOOK },
     { ".lefthook", ACKNOWLEDGE_HOOK },

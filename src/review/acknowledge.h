@@ -3,7 +3,7 @@
  * somebody commits, opens an editor, enters the directory, pushes, installs packages, logs in. And links that lead out, and what
  * git would take for a repository.
  *
- * These functions judge a path and a link's target alone, in letters of either case, as some file systems have it; judge.h judges a
+ * These functions judge a path and a link's target alone, in letters of either case, as some file systems have it; acknowledge_check.h judges a
  * change. Sources, tests and Makefiles are not among them: they run when somebody runs them, and that is what the review is for.
  */
 #pragma once

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "review/approve_int.h"
-#include "review/rehearsal.h"
+#include "review/staged_tree.h"
 
 const char *approve_outcome_name(enum approve_outcome outcome)
 {
@@ -70,17 +70,17 @@ static int open_records(struct approve_locks *locks, struct err *err)
     return r < 0 ? err_errno(err, r, "opening the records of approvals") : 0;
 }
 
-static int note(const char *notes, size_t len, void *cookie)
+static int append_notes(const char *notes, size_t len, void *cookie)
 {
-    return diary_append(*(int *) cookie, notes, len);
+    return change_log_index_append(*(int *) cookie, notes, len);
 }
 
-struct landing_site approve_site(struct approve_locks *locks)
+struct apply_txn_site approve_txn_site(struct approve_locks *locks)
 {
-    return (struct landing_site){ locks->base_fd, locks->records_fd, note, &locks->delta.meta_fd };
+    return (struct apply_txn_site){ locks->base_fd, locks->records_fd, append_notes, &locks->delta.meta_fd };
 }
 
-int approve_locks_take(const char *delta_path, bool is_held, struct approve_locks *ret, struct err *err)
+int approve_locks_acquire(const char *delta_path, bool is_held, struct approve_locks *ret, struct err *err)
 {
     struct approve_locks *locks = ret;
     /* This needs the delta for itself, so it comes first. */
@@ -97,15 +97,15 @@ int approve_locks_take(const char *delta_path, bool is_held, struct approve_lock
         r = open_records(locks, err);
     if (r < 0)
         return r;
-    struct landing_site site = approve_site(locks);
-    return landing_recover(&site, err);
+    struct apply_txn_site site = approve_txn_site(locks);
+    return apply_txn_recover(&site, err);
 }
 
 int approve_recover(const char *delta_path, bool is_held, struct err *err)
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
 
-    return approve_locks_take(delta_path, is_held, &locks, err);
+    return approve_locks_acquire(delta_path, is_held, &locks, err);
 }
 
 /* ---- records ---- */
@@ -122,21 +122,21 @@ struct unfinished {
     bool has_steps, has_follow_up; /* something is left to do in the project; for the caller */
 };
 
-static int on_unfinished(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+static int on_unfinished(const char *id, int64_t time_ns, enum apply_txn_state state, void *cookie)
 {
     struct unfinished *ret = cookie;
 
     (void) id;
     (void) time_ns;
-    ret->has_follow_up |= state == LANDING_FOLLOW_UP;
-    ret->has_steps |= state != LANDING_FOLLOW_UP && state != LANDING_NOTED;
+    ret->has_follow_up |= state == APPLY_TXN_FOLLOW_UP;
+    ret->has_steps |= state != APPLY_TXN_FOLLOW_UP && state != APPLY_TXN_FINISHED;
     return 0;
 }
 
 static int find_unfinished(const char *delta_path, struct unfinished *ret, struct err *err)
 {
     autofd int records_fd = open_records_of(delta_path);
-    int r = records_fd < 0 ? records_fd : landing_each_unfinished(records_fd, on_unfinished, ret);
+    int r = records_fd < 0 ? records_fd : apply_txn_each_unfinished(records_fd, on_unfinished, ret);
 
     return r < 0 && r != -ENOENT ? err_errno(err, r, "reading the records of approvals") : 0;
 }
@@ -156,16 +156,16 @@ struct follow_ups {
     struct err *err;
 };
 
-static int on_follow_up(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+static int on_follow_up(const char *id, int64_t time_ns, enum apply_txn_state state, void *cookie)
 {
     const struct follow_ups *all = cookie;
-    autodone(landing_record) struct landing_record record = LANDING_RECORD_NONE;
-    int r = state == LANDING_FOLLOW_UP ? landing_read(all->records_fd, id, &record) : 0;
+    autodone(apply_txn_record) struct apply_txn_record record = APPLY_TXN_RECORD_NONE;
+    int r = state == APPLY_TXN_FOLLOW_UP ? apply_txn_read(all->records_fd, id, &record) : 0;
 
     (void) time_ns;
     if (r < 0)
         return err_errno(all->err, r, "reading the record of approval '%s'", id);
-    return state == LANDING_FOLLOW_UP ? all->fn(id, &record, all->cookie, all->err) : 0;
+    return state == APPLY_TXN_FOLLOW_UP ? all->fn(id, &record, all->cookie, all->err) : 0;
 }
 
 int approve_each_follow_up(const char *delta_path, approve_follow_up_fn fn, void *cookie, struct err *err)
@@ -173,7 +173,7 @@ int approve_each_follow_up(const char *delta_path, approve_follow_up_fn fn, void
     autofd int records_fd = open_records_of(delta_path);
     struct err why = ERR_NONE;
     struct follow_ups all = { records_fd, fn, cookie, &why };
-    int r = records_fd < 0 ? records_fd : landing_each_unfinished(records_fd, on_follow_up, &all);
+    int r = records_fd < 0 ? records_fd : apply_txn_each_unfinished(records_fd, on_follow_up, &all);
 
     if (r >= 0 || r == -ENOENT)
         return r < 0 ? 0 : r;
@@ -186,23 +186,23 @@ int approve_each_follow_up(const char *delta_path, approve_follow_up_fn fn, void
 int approve_close(const char *delta_path, const char *id, struct err *err)
 {
     autofd int records_fd = open_records_of(delta_path);
-    int r = records_fd < 0 ? records_fd : landing_close(records_fd, id);
+    int r = records_fd < 0 ? records_fd : apply_txn_close(records_fd, id);
 
     return r < 0 ? err_errno(err, r, "closing the record of approval '%s'", id) : 0;
 }
 
 int approve_was_done(const char *delta_path, const char *id, struct err *err)
 {
-    autodone(landing_record) struct landing_record record = LANDING_RECORD_NONE;
+    autodone(apply_txn_record) struct apply_txn_record record = APPLY_TXN_RECORD_NONE;
     autofd int records_fd = open_records_of(delta_path);
-    int r = records_fd < 0 ? records_fd : landing_read(records_fd, id, &record);
+    int r = records_fd < 0 ? records_fd : apply_txn_read(records_fd, id, &record);
 
     if (r < 0)
         return r == -ENOENT ? 0 : err_errno(err, r, "reading the record of approval '%s'", id);
-    return record.state == LANDING_DONE || record.state == LANDING_FOLLOW_UP || record.state == LANDING_NOTED;
+    return record.state == APPLY_TXN_DONE || record.state == APPLY_TXN_FOLLOW_UP || record.state == APPLY_TXN_FINISHED;
 }
 
-int approve_tidy(const char *delta_path, struct err *err)
+int approve_recover_before_delete(const char *delta_path, struct err *err)
 {
     struct unfinished found = { false, false };
     int r = find_unfinished(delta_path, &found, err);
@@ -224,8 +224,8 @@ struct approval {
     const struct approve_options *options;
     struct approve *out;
     struct approve_locks *locks;
-    struct taking *takings; /* owned; one for each edit */
-    struct landing *landing;
+    struct planned_change *plan; /* owned; one for each edit */
+    struct apply_txn *txn;
 };
 
 static int check_acceptance(struct approval *a, struct err *err)
@@ -257,7 +257,7 @@ static int check_acknowledged(struct approval *a, const char *delta_path, struct
         struct approve_file *file = &out->files[i];
         const struct file_change *change = change_set_find_scoped(&set, file->edit->path);
         if (!change) {
-            autofree char *shown = landing_quote(file->edit->path);
+            autofree char *shown = apply_txn_quote(file->edit->path);
             return err_set(err, ERR_ABORTED, -ESTALE, "%s is being changed; try again", shown);
         }
         file->acknowledge = decision_lacks(a->decision, change);
@@ -269,14 +269,14 @@ static int check_acknowledged(struct approval *a, const char *delta_path, struct
     return out->unacknowledged_count > 0;
 }
 
-static int judge_all(struct approval *a, struct err *err)
+static int plan_edits(struct approval *a, struct err *err)
 {
     struct approve *out = a->out;
 
-    a->takings = xalloc((out->edits.count + 1) * sizeof(*a->takings));
+    a->plan = xalloc((out->edits.count + 1) * sizeof(*a->plan));
     for (size_t i = 0; i < out->edits.count; i++) {
         struct approve_file *file = &out->files[i];
-        int r = taking_make(&out->edits, &out->edits.items[i], a->decision, a->options, file, &a->takings[i], err);
+        int r = planned_change_make(&out->edits, &out->edits.items[i], a->decision, a->options, file, &a->plan[i], err);
         if (r < 0)
             return r;
         out->conflict_count += file->outcome == APPROVE_CONFLICT;
@@ -302,7 +302,7 @@ static int check_decision(struct approval *a, const char *delta_path, struct err
     r = check_acceptance(a, err);
     if (r == 0)
         r = check_acknowledged(a, delta_path, err);
-    return r == 0 ? judge_all(a, err) : r;
+    return r == 0 ? plan_edits(a, err) : r;
 }
 
 /* A directory that is there stays in the delta: nothing of it shows, and dropping it would drop what is left in it. */
@@ -317,44 +317,44 @@ static void list_drops(struct approve *out)
     }
 }
 
-static void add_wishes(struct approval *a)
+static void add_changes(struct approval *a)
 {
     for (size_t i = 0; i < a->out->edits.count; i++) {
-        struct taking *taking = &a->takings[i];
+        struct planned_change *planned = &a->plan[i];
         const char *path = a->out->edits.items[i].path;
-        if (!taking->is_taken || !taking->has_wish)
+        if (!planned->is_taken || !planned->has_change)
             continue;
-        struct landing_wish wish = {
+        struct apply_txn_change change = {
             .path = path,
-            .now = taking->now,
-            .is_mode_only = taking->is_mode_only,
-            .was = taking->was,
+            .now = planned->now,
+            .is_mode_only = planned->is_mode_only,
+            .was = planned->was,
             .source_fd = a->out->edits.delta.data_fd,
             .source_path = path,
-            .bytes = taking->has_bytes ? &taking->bytes : NULL,
-            .hash = S_ISREG(taking->now) && !taking->is_mode_only ? taking->hash : NULL,
+            .bytes = planned->has_bytes ? &planned->bytes : NULL,
+            .hash = S_ISREG(planned->now) && !planned->is_mode_only ? planned->hash : NULL,
         };
-        taking->wish = landing_add(a->landing, &wish);
+        planned->change = apply_txn_add(a->txn, &change);
     }
 }
 
 /* Not synced: it counts only if it hashes to what the diary says of it. */
-static int keep_grounds(struct approval *a, struct err *err)
+static int keep_merge_bases(struct approval *a, struct err *err)
 {
     for (size_t i = 0; i < a->out->edits.count; i++) {
-        struct taking *taking = &a->takings[i];
+        struct planned_change *planned = &a->plan[i];
         char name[ID_TEXT_MAX];
-        if (!taking->is_taken || !taking->keeps_ground)
+        if (!planned->is_taken || !planned->keeps_merge_base)
             continue;
         id_new("kept-", name);
         autofree char *path = xprintf("pre/%s", name);
         int r = path_mkdirs_beneath(a->locks->delta.meta_fd, "pre", 0700);
         if (r == 0)
-            r = file_put(a->locks->delta.meta_fd, path, taking->ground_bytes.data ? taking->ground_bytes.data : "",
-                         taking->ground_bytes.len, 0600);
+            r = file_put(a->locks->delta.meta_fd, path, planned->merge_base_bytes.data ? planned->merge_base_bytes.data : "",
+                         planned->merge_base_bytes.len, 0600);
         if (r < 0)
             return err_errno(err, r, "keeping what the agent worked from; nothing was changed");
-        taking->ground.kept = xdup(name);
+        planned->merge_base.kept = xdup(name);
     }
     return 0;
 }
@@ -363,19 +363,19 @@ static int keep_grounds(struct approval *a, struct err *err)
 static void write_notes(struct approval *a, struct buf *notes, struct buf *back)
 {
     for (size_t i = 0; i < a->out->edits.count; i++) {
-        struct taking *taking = &a->takings[i];
+        struct planned_change *planned = &a->plan[i];
         const struct edit *edit = &a->out->edits.items[i];
-        if (!taking->is_taken || !edit_is_file(edit))
+        if (!planned->is_taken || !edit_is_file(edit))
             continue;
         if (S_ISDIR(edit->now))
-            taking->ground.base = DIARY_BASE_ABSENT;
-        if (taking->has_wish && S_ISLNK(edit->now)) {
-            struct timespec mtime = landing_staged(a->landing, taking->wish)->st_mtim;
-            taking->ground.mtime_ns = (int64_t) mtime.tv_sec * 1000000000LL + mtime.tv_nsec;
+            planned->merge_base.base = BASE_ENTRY_ABSENT;
+        if (planned->has_change && S_ISLNK(edit->now)) {
+            struct timespec mtime = apply_txn_staged(a->txn, planned->change)->st_mtim;
+            planned->merge_base.mtime_ns = (int64_t) mtime.tv_sec * 1000000000LL + mtime.tv_nsec;
         }
-        diary_add_line(notes, &taking->ground);
+        change_log_index_add_line(notes, &planned->merge_base);
         if (!S_ISDIR(edit->was.st_mode))
-            diary_add_line(back, &taking->before);
+            change_log_index_add_line(back, &planned->before);
     }
 }
 
@@ -385,38 +385,38 @@ static void write_drops(const struct approve *out, struct buf *drops)
         buf_add(drops, out->drops[i], strlen(out->drops[i]) + 1);
 }
 
-static int land(struct approval *a, struct err *err)
+static int stage_and_commit(struct approval *a, struct err *err)
 {
     autodone(buf) struct buf notes = BUF_EMPTY, back = BUF_EMPTY, drops = BUF_EMPTY;
     struct err later = ERR_NONE;
-    int r = landing_stage(a->landing, err);
+    int r = apply_txn_stage(a->txn, err);
 
     if (r == 0)
-        r = keep_grounds(a, err);
+        r = keep_merge_bases(a, err);
     fault("approve-grounds-kept");
     if (r < 0)
         return r;
     write_notes(a, &notes, &back);
     write_drops(a->out, &drops);
-    const struct landing_texts texts = { &notes, &back, &drops, a->options->follow_up };
-    r = landing_commit(a->landing, &texts, err);
+    const struct apply_txn_texts texts = { &notes, &back, &drops, a->options->follow_up };
+    r = apply_txn_commit(a->txn, &texts, err);
     if (r < 0)
         return r;
-    memcpy(a->out->id, landing_id(a->landing), sizeof(a->out->id));
+    memcpy(a->out->id, apply_txn_id(a->txn), sizeof(a->out->id));
     /* It is done. What cannot be tidied up now is when the records are opened the next time. */
-    landing_settle(a->landing, &later);
+    apply_txn_finish(a->txn, &later);
     return 0;
 }
 
-static int perform(struct approval *a, struct err *err)
+static int apply_planned(struct approval *a, struct err *err)
 {
-    struct landing_site site = approve_site(a->locks);
-    int r = landing_new(&site, NULL, &a->landing, err);
+    struct apply_txn_site site = approve_txn_site(a->locks);
+    int r = apply_txn_new(&site, NULL, &a->txn, err);
 
     if (r < 0)
         return r;
-    add_wishes(a);
-    return land(a, err);
+    add_changes(a);
+    return stage_and_commit(a, err);
 }
 
 static int by_text(const void *a, const void *b)
@@ -425,29 +425,29 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Where the bytes are: in the taking, in the project if they stay, otherwise in the delta. */
-static int foretell(const struct approval *a, size_t i)
+static int forecast_edit(const struct approval *a, size_t i)
 {
-    const struct taking *taking = &a->takings[i];
+    const struct planned_change *planned = &a->plan[i];
     const char *path = a->out->edits.items[i].path;
-    bool stays = taking->is_mode_only || !taking->has_wish;
+    bool stays = planned->is_mode_only || !planned->has_change;
     autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
-    int r = contribution_foresee(a->locks->base_fd, path, taking->now, stays ? a->locks->base_fd : a->out->edits.delta.data_fd,
-                                 taking->has_bytes ? &taking->bytes : NULL, &c);
+    int r = contribution_predict(a->locks->base_fd, path, planned->now, stays ? a->locks->base_fd : a->out->edits.delta.data_fd,
+                                 planned->has_bytes ? &planned->bytes : NULL, &c);
 
-    return r < 0 ? r : a->options->forecast->tell(path, &c, a->options->forecast->cookie);
+    return r < 0 ? r : a->options->forecast->report(path, &c, a->options->forecast->cookie);
 }
 
-static int foretell_all(const struct approval *a, struct err *err)
+static int forecast_edits(const struct approval *a, struct err *err)
 {
     const struct approve_forecast *asked = a->options->forecast;
 
     for (size_t i = 0; i < a->out->edits.count; i++) {
         const char *path = a->out->edits.items[i].path;
-        if (!a->takings[i].is_taken || !bsearch(&path, asked->paths, asked->count, sizeof(path), by_text))
+        if (!a->plan[i].is_taken || !bsearch(&path, asked->paths, asked->count, sizeof(path), by_text))
             continue;
-        int r = foretell(a, i);
+        int r = forecast_edit(a, i);
         if (r < 0) {
-            autofree char *shown = landing_quote(path);
+            autofree char *shown = apply_txn_quote(path);
             return err_errno(err, r, "reading what would be in %s", shown);
         }
     }
@@ -466,26 +466,26 @@ static int run_locked(struct approval *a, const char *delta_path, struct err *er
     if (r != 0)
         return r;
     list_drops(a->out);
-    rehearsal_digest(&a->out->edits, a->takings, a->out->digest);
+    staged_tree_digest(&a->out->edits, a->plan, a->out->digest);
     /* Under the locks: nobody who keeps to them comes between this and the landing, which checks every file once more. */
-    if (a->decision->hooks == DECISION_HOOKS_TRIED && memcmp(a->decision->tried, a->out->digest, IMAGE_HASH_BYTES) != 0)
+    if (a->decision->hooks == DECISION_HOOKS_TRIED && memcmp(a->decision->tried, a->out->digest, FILE_STATE_HASH_BYTES) != 0)
         return err_set(err, ERR_ABORTED, -ESTALE, "what would be written is not what was tried before; nothing was changed");
     if (a->options->is_dry && a->options->forecast)
-        r = foretell_all(a, err);
+        r = forecast_edits(a, err);
     if (r < 0)
         return r;
     if (a->options->is_dry)
-        return a->options->rehearse_path ? rehearsal_lay(a->options->rehearse_path, a->locks->delta.base_path,
-                                                         a->locks->base_fd, &a->out->edits, a->takings, err)
-                                         : 0;
-    return a->out->taken_count > 0 ? perform(a, err) : 0;
+        return a->options->staged_tree_path ? staged_tree_make(a->options->staged_tree_path, a->locks->delta.base_path,
+                                                               a->locks->base_fd, &a->out->edits, a->plan, err)
+                                            : 0;
+    return a->out->taken_count > 0 ? apply_planned(a, err) : 0;
 }
 
-static void give_ground(struct taking *taking, struct approve_file *file)
+static void move_merge_base(struct planned_change *planned, struct approve_file *file)
 {
-    file->ground = taking->ground_bytes;
-    taking->ground_bytes = BUF_EMPTY;
-    file->ground_mode = taking->ground.mode;
+    file->merge_base = planned->merge_base_bytes;
+    planned->merge_base_bytes = BUF_EMPTY;
+    file->merge_base_mode = planned->merge_base.mode;
 }
 
 int approve_run(const char *delta_path, const struct decision *decision, const struct approve_options *options,
@@ -496,16 +496,16 @@ int approve_run(const char *delta_path, const struct decision *decision, const s
     int r;
 
     *ret = APPROVE_NONE;
-    r = approve_locks_take(delta_path, options->is_held, &locks, err);
+    r = approve_locks_acquire(delta_path, options->is_held, &locks, err);
     if (r == 0)
         r = run_locked(&a, delta_path, err);
-    for (size_t i = 0; a.takings && i < ret->edits.count; i++) {
+    for (size_t i = 0; a.plan && i < ret->edits.count; i++) {
         if (ret->files[i].outcome == APPROVE_PARTLY)
-            give_ground(&a.takings[i], &ret->files[i]);
-        taking_done(&a.takings[i]);
+            move_merge_base(&a.plan[i], &ret->files[i]);
+        planned_change_done(&a.plan[i]);
     }
-    free(a.takings);
-    landing_free(a.landing);
+    free(a.plan);
+    apply_txn_free(a.txn);
     return r;
 }
 
@@ -513,7 +513,7 @@ void approve_done(struct approve *approve)
 {
     for (size_t i = 0; approve->files && i < approve->edits.count; i++) {
         threeway_done(&approve->files[i].merge);
-        buf_done(&approve->files[i].ground);
+        buf_done(&approve->files[i].merge_base);
     }
     for (size_t i = 0; i < approve->drop_count; i++)
         free(approve->drops[i]);

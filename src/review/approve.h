@@ -2,7 +2,7 @@
  * Writing what was reviewed of a delta into its base: all, files, or hunks of files, and the rest stays where it is.
  *
  * Each chosen edit must be covered by the decision (decision.h): accepted, acknowledged, shown, tried by the hooks. Then it is reconciled with
- * the project (reconcile.h). One edit that is refused, or one conflict, means that nothing is written. Then all of it lands as one transaction (landing.h), whose record is kept in
+ * the project (reconcile.h). One edit that is refused, or one conflict, means that nothing is written. Then all of it lands as one transaction (apply_txn.h), whose record is kept in
  * <delta>/meta/approvals/<id> and can be undone.
  *
  * A delta is not rewritten for what was taken from it. Its diary gets a line per path with the new ground, such that merging on it
@@ -14,9 +14,9 @@
 #pragma once
 
 #include "base/id.h"
+#include "review/apply_txn.h"
 #include "review/contribution.h"
 #include "review/decision.h"
-#include "review/landing.h"
 #include "review/reconcile.h"
 #include "review/selection.h"
 
@@ -27,7 +27,7 @@ typedef int (*approve_forecast_fn)(const char *path, struct contribution *contri
 struct approve_forecast {
     const char *const *paths; /* sorted */
     size_t count;
-    approve_forecast_fn tell;
+    approve_forecast_fn report;
     void *cookie;
 };
 
@@ -35,11 +35,12 @@ struct approve_options {
     const struct selection *selection; /* NULL: all */
     bool is_forced;                    /* conflicts are overridden, except for files the agent never saw */
     bool is_dry;                       /* the same answer, and nothing is written */
-    bool is_held;              /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
-    bool is_dropping;          /* the caller will drop what was taken whole: no copy of it is kept as ground */
-    const char *rehearse_path; /* of a dry run: where a delta is made of what would be written (rehearsal.h); NULL: nowhere */
+    bool is_held;     /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
+    bool is_dropping; /* the caller will drop what was taken whole: no copy of it is kept as ground */
+    const char
+        *staged_tree_path; /* of a dry run: where a delta is made of what would be written (staged_tree.h); NULL: nowhere */
     const struct approve_forecast *forecast; /* NULL: of none */
-    const struct buf *follow_up;             /* what the caller owes when all is written (landing.h); NULL or empty: nothing */
+    const struct buf *follow_up; /* what the caller owes when all is written (apply_txn.h); NULL or empty: nothing */
 };
 
 enum approve_outcome {
@@ -62,20 +63,20 @@ struct approve_file {
     struct threeway merge;          /* of a conflict in text: its hunks */
     size_t hunk_count, hunks_taken; /* where hunks were asked for */
     bool has_lost_hunk;             /* of APPROVE_STALE: a hunk that was named is not there any more */
-    struct buf ground;              /* of hunks: what the rest of them stands on from now on */
-    mode_t ground_mode;
+    struct buf merge_base;          /* of hunks: what the rest of them stands on from now on */
+    mode_t merge_base_mode;
 };
 
 struct approve {
     struct edit_list edits;     /* what was chosen */
     struct approve_file *files; /* owned; one for each edit */
     size_t conflict_count, stale_count, unshown_count, unacknowledged_count, unaccepted_count;
-    size_t lost_hunk_count;           /* of the stale: files that have other hunks than those that were named */
-    bool lacks_hooks;                 /* the project has hooks, and nobody ran them */
-    size_t taken_count;               /* WHOLE and PARTLY */
-    uint8_t digest[IMAGE_HASH_BYTES]; /* of all that is written, or would be; after 0 */
-    char id[ID_TEXT_MAX];             /* of the record; empty if nothing was written */
-    char **drops;                     /* owned: paths that can leave the delta, as fence/hold.h takes them: "/a/b" */
+    size_t lost_hunk_count;                /* of the stale: files that have other hunks than those that were named */
+    bool lacks_hooks;                      /* the project has hooks, and nobody ran them */
+    size_t taken_count;                    /* WHOLE and PARTLY */
+    uint8_t digest[FILE_STATE_HASH_BYTES]; /* of all that is written, or would be; after 0 */
+    char id[ID_TEXT_MAX];                  /* of the record; empty if nothing was written */
+    char **drops;                          /* owned: paths that can leave the delta, as fence/hold.h takes them: "/a/b" */
     size_t drop_count, drop_cap;
 };
 
@@ -94,7 +95,7 @@ int approve_recover(const char *delta_path, bool is_held, struct err *err);
 
 /* The same for a delta that is about to be removed, by which nothing in the project may become half done for ever. Success also if
  * nothing can be done: the project has gone, or the record of an approval cannot be read. */
-int approve_tidy(const char *delta_path, struct err *err);
+int approve_recover_before_delete(const char *delta_path, struct err *err);
 
 /* ---- follow-ups ---- */
 
@@ -102,7 +103,7 @@ int approve_tidy(const char *delta_path, struct err *err);
 int approve_has_unfinished(const char *delta_path, struct err *err);
 
 /* Calls `fn` for each approval or undo whose follow-up is owed, the oldest first. A nonzero answer ends it and is returned. */
-typedef int (*approve_follow_up_fn)(const char *id, const struct landing_record *record, void *cookie, struct err *err);
+typedef int (*approve_follow_up_fn)(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err);
 int approve_each_follow_up(const char *delta_path, approve_follow_up_fn fn, void *cookie, struct err *err);
 
 /* The follow-up of this one is done. */

@@ -82,7 +82,8 @@ static const struct attribution_word *find_word(const struct attribution_word *w
     return NULL;
 }
 
-static int fill(const char *template, const struct attribution_word *words, size_t count, struct buf *out, struct err *err)
+static int expand_template(const char *template, const struct attribution_word *words, size_t count, struct buf *out,
+                           struct err *err)
 {
     for (const char *open; (open = strstr(template, "{{.")); template = strstr(open, "}}") + 2) {
         const char *close = strstr(open, "}}");
@@ -102,7 +103,7 @@ int attribution_message(const struct attribution *a, const char *template, const
                         struct buf *out, struct err *err)
 {
     struct person other;
-    int r = fill(template && *template ? template : ATTRIBUTION_TEMPLATE, words, count, out, err);
+    int r = expand_template(template && *template ? template : ATTRIBUTION_TEMPLATE, words, count, out, err);
 
     if (r < 0)
         return r;

@@ -96,7 +96,7 @@ int binary_patch_add(struct buf *out, const void *was, size_t was_len, const voi
 
 /* ---- in pieces ---- */
 
-static void put(struct binary_patch_stream *stream, const uint8_t *bytes, size_t len)
+static void put_bytes(struct binary_patch_stream *stream, const uint8_t *bytes, size_t len)
 {
     while (len > 0) {
         size_t n = LINE_BYTES - stream->line_len < len ? LINE_BYTES - stream->line_len : len;
@@ -115,12 +115,12 @@ static void put_block(struct binary_patch_stream *stream, const uint8_t *bytes, 
 {
     uint8_t head[5] = { stream->left == len, (uint8_t) len, (uint8_t) (len >> 8), (uint8_t) ~len, (uint8_t) (~len >> 8) };
 
-    put(stream, head, sizeof(head));
-    put(stream, bytes, len);
+    put_bytes(stream, head, sizeof(head));
+    put_bytes(stream, bytes, len);
     stream->left -= len;
 }
 
-static void sum(struct binary_patch_stream *stream, const uint8_t *bytes, size_t len)
+static void update_adler(struct binary_patch_stream *stream, const uint8_t *bytes, size_t len)
 {
     while (len > 0) {
         size_t n = len < ADLER_RUN ? len : ADLER_RUN;
@@ -141,7 +141,7 @@ void binary_patch_begin(struct binary_patch_stream *stream, struct buf *out, uin
 
     *stream = (struct binary_patch_stream){ .out = out, .left = size_bytes, .a = 1 };
     buf_addf(out, "literal %" PRIu64 "\n", size_bytes);
-    put(stream, zlib_head, sizeof(zlib_head));
+    put_bytes(stream, zlib_head, sizeof(zlib_head));
     if (size_bytes == 0)
         put_block(stream, zlib_head, 0);
 }
@@ -150,7 +150,7 @@ void binary_patch_feed(struct binary_patch_stream *stream, const uint8_t *bytes,
 {
     if (len > stream->left)
         len = (size_t) stream->left;
-    sum(stream, bytes, len);
+    update_adler(stream, bytes, len);
     while (len > 0) {
         size_t n = len < BLOCK_MOST ? len : BLOCK_MOST;
         put_block(stream, bytes, n);
@@ -163,7 +163,7 @@ void binary_patch_end(struct binary_patch_stream *stream)
 {
     uint8_t adler[4] = { (uint8_t) (stream->b >> 8), (uint8_t) stream->b, (uint8_t) (stream->a >> 8), (uint8_t) stream->a };
 
-    put(stream, adler, sizeof(adler));
+    put_bytes(stream, adler, sizeof(adler));
     if (stream->line_len > 0)
         add_line(stream->out, stream->line, stream->line_len);
     stream->line_len = 0;

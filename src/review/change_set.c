@@ -8,9 +8,9 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "review/crew.h"
+#include "review/acknowledge_check.h"
 #include "review/file_diff.h"
-#include "review/judge.h"
+#include "review/parallel.h"
 #include "review/rename.h"
 
 const char *file_change_kind_name(enum file_change_kind kind)
@@ -54,17 +54,17 @@ static enum file_change_kind kind_of(const struct edit *edit)
 
 static char *read_target(int dirfd, const char *path, mode_t mode)
 {
-    autodone(side) struct side side = SIDE_NONE;
+    autodone(blob) struct blob blob = BLOB_NONE;
 
-    if (!S_ISLNK(mode) || side_read(dirfd, path, mode, 0, NULL, &side) < 0)
+    if (!S_ISLNK(mode) || blob_read(dirfd, path, mode, 0, NULL, &blob) < 0)
         return NULL;
-    return buf_dup_take(&side.bytes);
+    return buf_dup_take(&blob.bytes);
 }
 
-static void fill(const struct change_set *set, const struct judge *judge, struct file_change *change)
+static void fill_change(const struct change_set *set, const struct acknowledge_check *check, struct file_change *change)
 {
     const struct edit *edit = change->edit, *from = change->from ? change->from : edit;
-    const char *prefix = judge->prefix, *slash = *prefix ? "/" : "";
+    const char *prefix = check->prefix, *slash = *prefix ? "/" : "";
 
     change->kind = change->from ? FILE_CHANGE_RENAMED : kind_of(edit);
     change->path = xprintf("%s%s%s", prefix, slash, edit->path);
@@ -79,10 +79,10 @@ static void fill(const struct change_set *set, const struct judge *judge, struct
     change->new_target = read_target(set->edits.delta.data_fd, edit->path, change->new_mode);
     if (change->new_target)
         change->new_bytes = strlen(change->new_target);
-    change->acknowledge = judge_edit(judge, edit, change->from);
+    change->acknowledge = acknowledge_check_edit(check, edit, change->from);
 }
 
-static void pair(struct change_set *set, const struct judge *judge, const struct rename *renames)
+static void pair_renames(struct change_set *set, const struct acknowledge_check *check, const struct rename *renames)
 {
     const struct edit *edits = set->edits.items;
     autofree bool *is_taken_in = xalloc(set->edits.count + 1);
@@ -101,7 +101,7 @@ static void pair(struct change_set *set, const struct judge *judge, const struct
             change->from = &edits[renames[i].from];
             change->percent = renames[i].percent;
         }
-        fill(set, judge, change);
+        fill_change(set, check, change);
         set->count++;
     }
 }
@@ -118,22 +118,22 @@ int change_set_load(const char *delta_path, const struct change_set_options *opt
     struct change_set set = CHANGE_SET_EMPTY;
     autofree struct rename *renames = NULL;
     autodone(buf) struct buf prefix = BUF_EMPTY;
-    struct judge judge;
+    struct acknowledge_check check;
     int r = clean_prefix(options->prefix, &prefix, err);
 
     if (r == 0)
         r = edit_list_load(delta_path, NULL, 0, &set.edits, err);
     if (r < 0)
         return r;
-    r = judge_init(&judge, &set.edits, prefix.data + 1, err);
+    r = acknowledge_check_init(&check, &set.edits, prefix.data + 1, err);
     if (r < 0) {
         change_set_done(&set);
         return r;
     }
     if (!options->without_renames)
         renames = rename_find(&set.edits);
-    pair(&set, &judge, renames);
-    judge_done(&judge);
+    pair_renames(&set, &check, renames);
+    acknowledge_check_done(&check);
     *ret = set;
     return 0;
 }
@@ -204,15 +204,15 @@ size_t *change_set_page(const struct change_set *set, const struct change_set_qu
 
 /* ---- measuring ---- */
 
-struct task {
+struct measure_task {
     struct change_set *set;
     const size_t *places; /* borrowed; NULL: all */
     int (*fn)(const struct change_set *set, struct file_change *change, struct err *err);
 };
 
-static int on_task(size_t i, void *cookie, struct err *err)
+static int run_measure_task(size_t i, void *cookie, struct err *err)
 {
-    const struct task *task = cookie;
+    const struct measure_task *task = cookie;
 
     return task->fn(task->set, &task->set->items[task->places ? task->places[i] : i], err);
 }
@@ -229,13 +229,13 @@ static int hash_one(const struct change_set *set, struct file_change *change, st
 
 int change_set_measure(struct change_set *set, const size_t *places, size_t count, struct err *err)
 {
-    struct task task = { set, places, measure_one };
+    struct measure_task task = { set, places, measure_one };
 
-    return crew_run(places ? count : set->count, on_task, &task, err);
+    return parallel_run(places ? count : set->count, run_measure_task, &task, err);
 }
 
 /* Edit by edit, so that it is the same whether or not a deletion and an addition are shown as one. */
-static void mix(const struct change_set *set, struct sha256_ctx *sha)
+static void hash_edits(const struct change_set *set, struct sha256_ctx *sha)
 {
     static const char deleted[CHANGE_HASH_BYTES] = "deleted";
     const struct edit *edits = set->edits.items;
@@ -258,16 +258,16 @@ static void mix(const struct change_set *set, struct sha256_ctx *sha)
 }
 
 /* False: all of it stands where the agent found it. */
-static bool mix_standings(const struct change_set *set, struct sha256_ctx *sha)
+static bool hash_drifts(const struct change_set *set, struct sha256_ctx *sha)
 {
     bool is_noted = false;
 
     for (size_t i = 0; i < set->count; i++) {
         const struct file_change *change = &set->items[i];
-        if (!change->is_hashed || !change->standing.is_noted)
+        if (!change->is_hashed || !change->drift.is_noted)
             continue;
         sha256_update(sha, strlen(change->scope_path) + 1, (const uint8_t *) change->scope_path);
-        sha256_update(sha, sizeof(change->standing.hash), change->standing.hash);
+        sha256_update(sha, sizeof(change->drift.hash), change->drift.hash);
         is_noted = true;
     }
     return is_noted;
@@ -275,19 +275,19 @@ static bool mix_standings(const struct change_set *set, struct sha256_ctx *sha)
 
 int change_set_hash(struct change_set *set, char out[CHANGE_SET_HASH_MAX], struct err *err)
 {
-    struct task task = { set, NULL, hash_one };
+    struct measure_task task = { set, NULL, hash_one };
     uint8_t hash[CHANGE_HASH_BYTES];
     struct sha256_ctx sha;
-    int r = crew_run(set->count, on_task, &task, err);
+    int r = parallel_run(set->count, run_measure_task, &task, err);
 
     if (r < 0)
         return r;
     sha256_init(&sha);
-    mix(set, &sha);
+    hash_edits(set, &sha);
     sha256_digest(&sha, sizeof(hash), hash);
     change_hash_text(hash, out);
     sha256_init(&sha);
-    if (!mix_standings(set, &sha))
+    if (!hash_drifts(set, &sha))
         return 0;
     sha256_digest(&sha, sizeof(hash), hash);
     out[CHANGE_HASH_TEXT_MAX - 1] = '-';

@@ -10,9 +10,9 @@
 #pragma once
 
 #include "review/acknowledge.h"
+#include "review/drift.h"
 #include "review/edit.h"
 #include "review/reconcile.h"
-#include "review/standing.h"
 
 #define CHANGE_HASH_BYTES 32
 #define CHANGE_HASH_TEXT_MAX (2 * CHANGE_HASH_BYTES + 1)
@@ -45,7 +45,7 @@ struct file_change {
     size_t added, removed; /* lines */
     bool is_hashed;
     uint8_t hash[CHANGE_HASH_BYTES]; /* of what the agent has at `path`: kind, mode, bytes */
-    struct standing standing;        /* with the hash: what it is shown against */
+    struct drift drift;              /* with the hash: what it is shown against */
     int failure;                     /* a negative errno: it could not be read when it was last tried */
 
     /* By file_diff_make() and change_set_measure(): what an approval would make of it, and of a conflict why. */

@@ -7,34 +7,34 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "review/apply_txn.h"
 #include "review/commit_int.h"
 #include "review/confine.h"
-#include "review/landing.h"
 
 /* One path, before and after. */
-struct committed {
+struct commit_item {
     char *path;                /* owned; from the work tree's root */
     const git_index_entry *is; /* what is there now: `found`, or NULL for nothing */
     git_index_entry found;     /* borrows the path, as all of them */
     bool had_head, had_staged, is_staged_anew;
     git_index_entry head, staged; /* what HEAD and the project's index had */
-    enum commit_standing standing;
+    enum commit_status status;
     const char *reason;
     bool is_gone; /* the commit has nothing there */
     git_index_entry entry;
 };
 
-struct committing {
+struct commit_run {
     const struct commit_request *request;
     struct worktree wt;
-    bool is_dry;             /* no objects are written */
-    git_oid head, head_tree; /* zero: none yet */
-    git_index *index;        /* owned: ours, in memory */
-    git_index *project;      /* owned: the project's */
-    struct committed *items; /* owned */
+    bool is_dry;               /* no objects are written */
+    git_oid head, head_tree;   /* zero: none yet */
+    git_index *index;          /* owned: ours, in memory */
+    git_index *project;        /* owned: the project's */
+    struct commit_item *items; /* owned */
 };
 
-static void committing_done(struct committing *c)
+static void commit_run_done(struct commit_run *c)
 {
     for (size_t i = 0; c->items && i < c->request->path_count; i++)
         free(c->items[i].path);
@@ -48,7 +48,7 @@ static void committing_done(struct committing *c)
 
 /* ---- the index of our own ---- */
 
-static int read_head(struct committing *c, struct err *err)
+static int read_head(struct commit_run *c, struct err *err)
 {
     const struct libgit *git = c->wt.git;
     git_tree *tree = NULL;
@@ -67,14 +67,14 @@ static int read_head(struct committing *c, struct err *err)
 }
 
 /* A directory of a submodule is an entry of its own kind: nothing can be added below it. */
-static int check_submodules(struct committing *c, const char *path, struct err *err)
+static int check_submodules(struct commit_run *c, const char *path, struct err *err)
 {
     for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
         autofree char *above = xdupn(path, (size_t) (slash - path));
         const git_index_entry *entry = c->wt.git->git_index_get_bypath(c->index, above, 0);
         if (!entry || entry->mode != GIT_FILEMODE_COMMIT)
             continue;
-        autofree char *shown = landing_quote(path);
+        autofree char *shown = apply_txn_quote(path);
         return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "%s is in a submodule; commit it there", shown);
     }
     return 0;
@@ -88,79 +88,82 @@ static bool is_same_entry(const struct libgit *git, const git_index_entry *a, co
 }
 
 /* What git compares a file with before it reads it belongs only to an entry that has the file's content. */
-static git_index_entry make_entry(const struct committing *c, const struct committed *item, const struct fold_side *side)
+static git_index_entry make_entry(const struct commit_run *c, const struct commit_item *item,
+                                  const struct commit_merge_version *version)
 {
-    git_index_entry entry = { .path = item->path, .mode = side->mode, .id = side->id };
+    git_index_entry entry = { .path = item->path, .mode = version->mode, .id = version->id };
 
     return item->is && is_same_entry(c->wt.git, item->is, &entry) ? *item->is : entry;
 }
 
 /* One too large for us to have is in the directory, or HEAD has it. */
-static int write_side(struct committing *c, const struct committed *item, const struct fold_side *side, struct err *err)
+static int write_version(struct commit_run *c, const struct commit_item *item, const struct commit_merge_version *version,
+                         struct err *err)
 {
     git_index_entry again;
     git_oid id;
 
-    if (c->is_dry || !side->mode)
+    if (c->is_dry || !version->mode)
         return 0;
-    if (side->has_bytes)
-        return worktree_put(&c->wt, &side->bytes, false, &id, err);
-    if (item->is && c->wt.git->git_oid_cmp(&item->is->id, &side->id) == 0)
+    if (version->has_bytes)
+        return worktree_put(&c->wt, &version->bytes, false, &id, err);
+    if (item->is && c->wt.git->git_oid_cmp(&item->is->id, &version->id) == 0)
         return worktree_entry(&c->wt, item->path, false, &again, err) < 0 ? -EIO : 0;
     return 0;
 }
 
-static bool can_be_written(const struct committing *c, const struct committed *item, const struct fold_side *side)
+static bool can_be_written(const struct commit_run *c, const struct commit_item *item,
+                           const struct commit_merge_version *version)
 {
     const struct libgit *git = c->wt.git;
 
-    return !side->mode || side->has_bytes || (item->had_head && git->git_oid_cmp(&item->head.id, &side->id) == 0) ||
-           (item->is && git->git_oid_cmp(&item->is->id, &side->id) == 0);
+    return !version->mode || version->has_bytes || (item->had_head && git->git_oid_cmp(&item->head.id, &version->id) == 0) ||
+           (item->is && git->git_oid_cmp(&item->is->id, &version->id) == 0);
 }
 
 /* HEAD's version with what was approved. */
-static int take_parts(struct committing *c, size_t i, struct err *err)
+static int add_parts(struct commit_run *c, size_t i, struct err *err)
 {
     const git_index_entry *head = c->items[i].had_head ? &c->items[i].head : NULL;
-    autodone(fold_side) struct fold_side side = { 0 };
-    autodone(fold) struct fold fold = { 0 };
-    struct committed *item = &c->items[i];
+    autodone(commit_merge_version) struct commit_merge_version version = { 0 };
+    autodone(commit_merge) struct commit_merge merge = { 0 };
+    struct commit_item *item = &c->items[i];
     int r = 0;
 
     /* Whoever else was at it has settled it. */
     if (is_same_entry(c->wt.git, item->is, head))
         return 0;
-    r = fold_load(&c->wt, item->path, c->request->parts_fd, &c->request->parts[i], &fold, err);
+    r = commit_merge_load(&c->wt, item->path, c->request->parts_fd, &c->request->parts[i], &merge, err);
     if (r == 0)
-        r = fold_onto(&fold, head, &side, &item->reason, err);
+        r = commit_merge_onto(&merge, head, &version, &item->reason, err);
     if (r < 0)
         return r;
-    if (r == 0 && !can_be_written(c, item, &side)) {
+    if (r == 0 && !can_be_written(c, item, &version)) {
         item->reason = "is too large to be committed apart from what was changed in it since; commit it yourself";
         r = 1;
     }
-    item->standing = r == 1 ? COMMIT_BLOCKED : COMMIT_DIFFERS;
+    item->status = r == 1 ? COMMIT_BLOCKED : COMMIT_DIFFERS;
     if (r == 1)
         return 0;
-    item->is_gone = !side.mode;
-    item->entry = make_entry(c, item, &side);
+    item->is_gone = !version.mode;
+    item->entry = make_entry(c, item, &version);
     if (is_same_entry(c->wt.git, head, item->is_gone ? NULL : &item->entry))
-        item->standing = COMMIT_IN_HEAD;
-    return item->standing == COMMIT_DIFFERS ? write_side(c, item, &side, err) : 0;
+        item->status = COMMIT_IN_HEAD;
+    return item->status == COMMIT_DIFFERS ? write_version(c, item, &version, err) : 0;
 }
 
-static void take_whole(struct committing *c, struct committed *item)
+static void add_whole(struct commit_run *c, struct commit_item *item)
 {
     item->is_gone = !item->is;
     item->entry = item->found;
     if (!is_same_entry(c->wt.git, item->had_head ? &item->head : NULL, item->is))
-        item->standing = COMMIT_DIFFERS;
+        item->status = COMMIT_DIFFERS;
 }
 
-static int take_path(struct committing *c, size_t i, struct err *err)
+static int add_path(struct commit_run *c, size_t i, struct err *err)
 {
     const struct libgit *git = c->wt.git;
-    struct committed *item = &c->items[i];
+    struct commit_item *item = &c->items[i];
     int r = worktree_path(&c->wt, c->request->paths[i], &item->path, err);
 
     if (r == 0)
@@ -178,16 +181,16 @@ static int take_path(struct committing *c, size_t i, struct err *err)
     }
     r = 0;
     if (c->request->parts)
-        r = take_parts(c, i, err);
+        r = add_parts(c, i, err);
     else
-        take_whole(c, item);
-    if (r < 0 || item->standing != COMMIT_DIFFERS)
+        add_whole(c, item);
+    if (r < 0 || item->status != COMMIT_DIFFERS)
         return r;
     r = !item->is_gone ? git->git_index_add(c->index, &item->entry) : head ? git->git_index_remove(c->index, item->path, 0) : 0;
     return r < 0 ? libgit_failed(git, "adding to the commit", err) : 0;
 }
 
-static int prepare(struct committing *c, struct err *err)
+static int prepare_commit(struct commit_run *c, struct err *err)
 {
     int r = worktree_open(c->request->project_path, c->request->roots, &c->wt, err);
 
@@ -200,13 +203,13 @@ static int prepare(struct committing *c, struct err *err)
     r = read_head(c, err);
     c->items = xalloc((c->request->path_count + 1) * sizeof(*c->items));
     for (size_t i = 0; i < c->request->path_count && r == 0; i++)
-        r = take_path(c, i, err);
+        r = add_path(c, i, err);
     return r;
 }
 
 /* ---- the project's index ---- */
 
-static int open_project_index(struct committing *c, struct err *err)
+static int open_project_index(struct commit_run *c, struct err *err)
 {
     int r = c->wt.git->git_repository_index(&c->project, c->wt.repo);
 
@@ -216,35 +219,35 @@ static int open_project_index(struct committing *c, struct err *err)
 }
 
 /* What was staged keeps its place: it gets what was approved, or stays as it is. 1: it stays. */
-static int stage_parts(struct committing *c, size_t i, bool *is_gone, git_index_entry *entry, struct err *err)
+static int stage_parts(struct commit_run *c, size_t i, bool *is_gone, git_index_entry *entry, struct err *err)
 {
-    struct committed *item = &c->items[i];
+    struct commit_item *item = &c->items[i];
     const git_index_entry *staged = item->had_staged ? &item->staged : NULL;
-    autodone(fold_side) struct fold_side side = { 0 };
-    autodone(fold) struct fold fold = { 0 };
+    autodone(commit_merge_version) struct commit_merge_version version = { 0 };
+    autodone(commit_merge) struct commit_merge merge = { 0 };
     const char *reason;
     int r;
 
-    if (item->standing != COMMIT_DIFFERS)
+    if (item->status != COMMIT_DIFFERS)
         return 1;
     if (is_same_entry(c->wt.git, staged, item->had_head ? &item->head : NULL))
         return 0;
-    r = fold_load(&c->wt, item->path, c->request->parts_fd, &c->request->parts[i], &fold, err);
+    r = commit_merge_load(&c->wt, item->path, c->request->parts_fd, &c->request->parts[i], &merge, err);
     if (r == 0)
-        r = fold_onto(&fold, staged, &side, &reason, err);
-    if (r == 0 && !side.mode && staged) /* somebody's staged work, and the agent removed the file */
+        r = commit_merge_onto(&merge, staged, &version, &reason, err);
+    if (r == 0 && !version.mode && staged) /* somebody's staged work, and the agent removed the file */
         r = 1;
-    if (r != 0 || !can_be_written(c, item, &side))
+    if (r != 0 || !can_be_written(c, item, &version))
         return r < 0 ? r : 1;
-    *is_gone = !side.mode;
-    *entry = make_entry(c, item, &side);
-    return write_side(c, item, &side, err);
+    *is_gone = !version.mode;
+    *entry = make_entry(c, item, &version);
+    return write_version(c, item, &version, err);
 }
 
-static int stage_item(struct committing *c, size_t i, struct err *err)
+static int stage_item(struct commit_run *c, size_t i, struct err *err)
 {
     const struct libgit *git = c->wt.git;
-    struct committed *item = &c->items[i];
+    struct commit_item *item = &c->items[i];
     const git_index_entry *was = git->git_index_get_bypath(c->project, item->path, 0);
     git_index_entry entry = item->entry;
     bool is_gone = item->is_gone;
@@ -267,7 +270,7 @@ static int stage_item(struct committing *c, size_t i, struct err *err)
     return r < 0 ? libgit_failed(git, "staging", err) : 0;
 }
 
-static int stage_items(struct committing *c, struct err *err)
+static int stage_items(struct commit_run *c, struct err *err)
 {
     const struct libgit *git = c->wt.git;
     int r = 0;
@@ -283,12 +286,12 @@ static int stage_items(struct committing *c, struct err *err)
 }
 
 /* The branch did not move: what was staged is staged again. */
-static void unstage_items(struct committing *c)
+static void unstage_items(struct commit_run *c)
 {
     const struct libgit *git = c->wt.git;
 
     for (size_t i = 0; i < c->request->path_count; i++) {
-        struct committed *item = &c->items[i];
+        struct commit_item *item = &c->items[i];
         if (!item->is_staged_anew)
             continue;
         if (item->had_staged)
@@ -301,14 +304,14 @@ static void unstage_items(struct committing *c)
 
 /* ---- the commit ---- */
 
-static int sign(const struct libgit *git, const struct person *person, git_signature **ret, struct err *err)
+static int make_signature(const struct libgit *git, const struct person *person, git_signature **ret, struct err *err)
 {
     return git->git_signature_new(ret, person->name.data, person->mail.data, (git_time_t) time(NULL), 0) < 0
                ? libgit_failed(git, "naming the author", err)
                : 0;
 }
 
-static int write_commit(struct committing *c, const git_signature *author, const git_signature *committer, git_oid *ret,
+static int write_commit(struct commit_run *c, const git_signature *author, const git_signature *committer, git_oid *ret,
                         struct err *err)
 {
     const struct libgit *git = c->wt.git;
@@ -331,7 +334,7 @@ static int write_commit(struct committing *c, const git_signature *author, const
 }
 
 /* Where the new commit goes: the branch that HEAD names, or HEAD itself. */
-static int find_branch(struct committing *c, char *out, size_t cap, struct err *err)
+static int find_branch(struct commit_run *c, char *out, size_t cap, struct err *err)
 {
     const struct libgit *git = c->wt.git;
     git_reference *head = NULL;
@@ -346,7 +349,7 @@ static int find_branch(struct committing *c, char *out, size_t cap, struct err *
     return n < 0 || (size_t) n >= cap ? err_invalid(err, "the name of the branch is too long") : 0;
 }
 
-static int move_branch(struct committing *c, const char *branch, const git_oid *to, struct err *err)
+static int move_branch(struct commit_run *c, const char *branch, const git_oid *to, struct err *err)
 {
     const struct libgit *git = c->wt.git;
     git_reference *moved = NULL;
@@ -361,7 +364,7 @@ static int move_branch(struct committing *c, const char *branch, const git_oid *
     return r < 0 ? libgit_failed(git, "moving the branch", err) : 0;
 }
 
-static int commit_changed(struct committing *c, struct commit *ret, struct err *err)
+static int commit_changed(struct commit_run *c, struct commit *ret, struct err *err)
 {
     const struct libgit *git = c->wt.git;
     git_signature *author = NULL, *committer = NULL;
@@ -373,9 +376,9 @@ static int commit_changed(struct committing *c, struct commit *ret, struct err *
     attribution_committer(c->request->attribution, &of);
     r = find_branch(c, ret->branch, sizeof(ret->branch), err);
     if (r == 0)
-        r = sign(git, &by, &author, err);
+        r = make_signature(git, &by, &author, err);
     if (r == 0)
-        r = sign(git, &of, &committer, err);
+        r = make_signature(git, &of, &committer, err);
     if (r == 0 && git->git_repository_set_ident(c->wt.repo, of.name.data, of.mail.data) < 0)
         r = libgit_failed(git, "naming the committer", err);
     if (r == 0)
@@ -398,20 +401,20 @@ static int commit_changed(struct committing *c, struct commit *ret, struct err *
     return r;
 }
 
-static int count_changed(const struct committing *c, size_t *ret, struct err *err)
+static int count_changed(const struct commit_run *c, size_t *ret, struct err *err)
 {
-    const struct committed *first = NULL;
+    const struct commit_item *first = NULL;
     size_t blocked = 0;
 
     for (size_t i = 0; i < c->request->path_count; i++) {
-        const struct committed *item = &c->items[i];
-        *ret += item->standing == COMMIT_DIFFERS;
-        blocked += item->standing == COMMIT_BLOCKED;
-        first = !first && item->standing == COMMIT_BLOCKED ? item : first;
+        const struct commit_item *item = &c->items[i];
+        *ret += item->status == COMMIT_DIFFERS;
+        blocked += item->status == COMMIT_BLOCKED;
+        first = !first && item->status == COMMIT_BLOCKED ? item : first;
     }
     if (!first)
         return 0;
-    autofree char *shown = landing_quote(first->path), *more = xprintf(" (and %zu more files like it)", blocked - 1);
+    autofree char *shown = apply_txn_quote(first->path), *more = xprintf(" (and %zu more files like it)", blocked - 1);
     return err_because(err,
                        err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%s %s%s", shown, first->reason, blocked > 1 ? more : ""),
                        "FOREIGN_CHANGES");
@@ -422,15 +425,15 @@ static int count_changed(const struct committing *c, size_t *ret, struct err *er
 struct confined_call {
     const struct commit_request *request;
     struct commit *made;       /* of commit_make() */
-    struct commit_view *views; /* of commit_look() */
+    struct commit_view *views; /* of commit_preview() */
     char *hash;                /* of commit_head() */
 };
 
 static int make_confined(void *cookie, struct err *err)
 {
     const struct confined_call *call = cookie;
-    struct committing c = { .request = call->request, .wt = WORKTREE_NONE };
-    int r = prepare(&c, err);
+    struct commit_run c = { .request = call->request, .wt = WORKTREE_NONE };
+    int r = prepare_commit(&c, err);
 
     if (r == 0)
         r = open_project_index(&c, err);
@@ -438,19 +441,19 @@ static int make_confined(void *cookie, struct err *err)
         r = count_changed(&c, &call->made->changed_count, err);
     if (r == 0 && call->made->changed_count > 0)
         r = commit_changed(&c, call->made, err);
-    committing_done(&c);
+    commit_run_done(&c);
     return r;
 }
 
-static int look_confined(void *cookie, struct err *err)
+static int preview_confined(void *cookie, struct err *err)
 {
     const struct confined_call *call = cookie;
-    struct committing c = { .request = call->request, .wt = WORKTREE_NONE, .is_dry = true };
-    int r = prepare(&c, err);
+    struct commit_run c = { .request = call->request, .wt = WORKTREE_NONE, .is_dry = true };
+    int r = prepare_commit(&c, err);
 
     for (size_t i = 0; r == 0 && i < call->request->path_count; i++)
-        call->views[i] = (struct commit_view){ c.items[i].standing, c.items[i].reason };
-    committing_done(&c);
+        call->views[i] = (struct commit_view){ c.items[i].status, c.items[i].reason };
+    commit_run_done(&c);
     return r;
 }
 
@@ -493,9 +496,9 @@ int commit_make(const struct commit_request *request, struct commit *ret, struct
     return run_confined(make_confined, &(struct confined_call){ .request = request, .made = ret }, err);
 }
 
-int commit_look(const struct commit_request *request, struct commit_view *ret, struct err *err)
+int commit_preview(const struct commit_request *request, struct commit_view *ret, struct err *err)
 {
-    return run_confined(look_confined, &(struct confined_call){ .request = request, .views = ret }, err);
+    return run_confined(preview_confined, &(struct confined_call){ .request = request, .views = ret }, err);
 }
 
 bool commit_is_possible(const char *project_path, const char *const *roots)

@@ -10,7 +10,7 @@
  * file that needs one is refused), no signing.
  *
  * The repository, with all that it takes objects from, must be in the roots of whoever asks, if there are any; nothing else is reached on the
- * way (git_place.h, confine.h). As root, all is done with the rights of the project's owner, or where that is root, of the repository's.
+ * way (git_location.h, confine.h). As root, all is done with the rights of the project's owner, or where that is root, of the repository's.
  *
  * Refused, before anything is written: no repository, one without a work tree, one in the middle of a merge, rebase or the like, paths
  * in a submodule or in another repository below.
@@ -50,19 +50,19 @@ struct commit {
 /* -EEXIST, ERR_FAILED_PRECONDITION, FOREIGN_CHANGES: somebody else's lines cannot be told from what was approved. */
 int commit_make(const struct commit_request *request, struct commit *ret, struct err *err);
 
-enum commit_standing {
+enum commit_status {
     COMMIT_IN_HEAD, /* there is nothing to commit */
     COMMIT_DIFFERS,
     COMMIT_BLOCKED, /* `reason` says why */
 };
 
 struct commit_view {
-    enum commit_standing standing;
+    enum commit_status status;
     const char *reason; /* a literal, which goes after the path: "holds changes ..."; and what to do */
 };
 
 /* What a commit would do with each of the paths. For previews. */
-int commit_look(const struct commit_request *request, struct commit_view *ret, struct err *err);
+int commit_preview(const struct commit_request *request, struct commit_view *ret, struct err *err);
 
 /* Whether it is in a repository at all. */
 bool commit_is_possible(const char *project_path, const char *const *roots);

@@ -21,8 +21,8 @@ int worktree_open(const char *project_path, const char *const *roots, struct wor
 void worktree_done(struct worktree *worktree);
 
 /* Around what is ours and not the repository's. */
-void worktree_leave_rights(const struct worktree *worktree);
-void worktree_take_rights(const struct worktree *worktree);
+void worktree_restore_rights(const struct worktree *worktree);
+void worktree_assume_rights(const struct worktree *worktree);
 
 /* The path from the work tree's root; refused if it is none that belongs to this repository. */
 int worktree_path(const struct worktree *worktree, const char *path, char **ret, struct err *err);
@@ -40,33 +40,33 @@ int worktree_clean(const struct worktree *worktree, const char *repo_path, struc
 int worktree_put(const struct worktree *worktree, const struct buf *bytes, bool is_dry, git_oid *ret, struct err *err);
 int worktree_get(const struct worktree *worktree, const git_oid *id, struct buf *out, struct err *err);
 
-/* ---- fold.c: what was approved in a file, one after the other, on top of what git has of it ---- */
+/* ---- commit_merge.c: what was approved in a file, one after the other, on top of what git has of it ---- */
 
 /* One version of a file, as the repository keeps it. */
-struct fold_side {
+struct commit_merge_version {
     uint32_t mode; /* git's; 0: nothing */
     git_oid id;
     bool has_bytes;
     struct buf bytes;
 };
 
-struct fold_step {
-    struct fold_side before, after;
+struct commit_merge_step {
+    struct commit_merge_version before, after;
 };
 
-struct fold {
-    const struct worktree *wt; /* borrowed */
-    struct fold_step *steps;   /* owned; the oldest first */
+struct commit_merge {
+    const struct worktree *wt;       /* borrowed */
+    struct commit_merge_step *steps; /* owned; the oldest first */
     size_t count;
     const char *reason; /* a literal: they are not known, and nothing can be folded; NULL: they are */
 };
 
 /* `names` are those of contributions (contribution.h). */
-int fold_load(const struct worktree *wt, const char *repo_path, int parts_fd, const struct commit_parts *parts,
-              struct fold *ret, struct err *err);
-void fold_done(struct fold *fold);
+int commit_merge_load(const struct worktree *wt, const char *repo_path, int parts_fd, const struct commit_parts *parts,
+                      struct commit_merge *ret, struct err *err);
+void commit_merge_done(struct commit_merge *merge);
 
 /* Onto that, or onto nothing. 0: `ret` is what comes of it; 1: it cannot be told apart, and `ret_reason` says why, a literal. */
-int fold_onto(const struct fold *fold, const git_index_entry *onto, struct fold_side *ret, const char **ret_reason,
-              struct err *err);
-void fold_side_done(struct fold_side *side);
+int commit_merge_onto(const struct commit_merge *merge, const git_index_entry *onto, struct commit_merge_version *ret,
+                      const char **ret_reason, struct err *err);
+void commit_merge_version_done(struct commit_merge_version *version);

@@ -36,7 +36,7 @@ struct confined {
     int r;
 };
 
-static int allow(int ruleset, int dir_fd, uint64_t access)
+static int allow_directory(int ruleset, int dir_fd, uint64_t access)
 {
     struct landlock_path_beneath_attr rule = { .allowed_access = access, .parent_fd = dir_fd };
 
@@ -60,10 +60,10 @@ static int restrict_thread(const struct confine_bounds *bounds)
         autodone(root_dir) struct root_dir dir = ROOT_DIR_NONE;
 
         if (root_dir_open(*root, &dir) == 0)
-            r = allow(ruleset, dir.fd, all);
+            r = allow_directory(ruleset, dir.fd, all);
     }
     if (r == 0 && bounds->read_fd >= 0)
-        r = allow(ruleset, bounds->read_fd, ACCESS_READ);
+        r = allow_directory(ruleset, bounds->read_fd, ACCESS_READ);
     if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         r = -errno;
     if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
@@ -71,7 +71,7 @@ static int restrict_thread(const struct confine_bounds *bounds)
     return r;
 }
 
-static void *run(void *cookie)
+static void *run_confined_thread(void *cookie)
 {
     struct confined *c = cookie;
 
@@ -90,7 +90,7 @@ int confine_run(const struct confine_bounds *bounds, confine_fn fn, void *cookie
 {
     struct confined c = { .bounds = bounds, .fn = fn, .cookie = cookie, .err = err };
     pthread_t thread;
-    int r = pthread_create(&thread, NULL, run, &c);
+    int r = pthread_create(&thread, NULL, run_confined_thread, &c);
 
     if (r != 0)
         return err_errno(err, -r, "starting a thread");

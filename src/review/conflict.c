@@ -6,10 +6,10 @@
 
 static bool has_moved(const struct reconcile *re)
 {
-    return re->state != RECONCILE_CLEAN || (re->has_ground && !image_is_same(&re->ground, &re->project));
+    return re->state != RECONCILE_CLEAN || (re->has_merge_base && !file_state_equals(&re->merge_base, &re->project));
 }
 
-static int look_at(struct conflict_report *report, size_t i, struct err *err)
+static int check_edit(struct conflict_report *report, size_t i, struct err *err)
 {
     autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
     struct conflict_file *file = &report->files[i];
@@ -34,7 +34,7 @@ int conflict_report_make(const char *delta_path, const struct selection *selecti
 
     report.files = xalloc((report.edits.count + 1) * sizeof(*report.files));
     for (size_t i = 0; i < report.edits.count && r == 0; i++)
-        r = look_at(&report, i, err);
+        r = check_edit(&report, i, err);
     if (r < 0)
         return r;
     *ret = report;

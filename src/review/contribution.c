@@ -9,12 +9,12 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "review/image.h"
+#include "review/file_state.h"
 
 #define FORMAT "agentfense-contribution-1"
 #define FILE_MAX ((size_t) 32 << 20) /* two files as large as images are */
 
-static void side_done(struct contribution_side *side)
+static void contribution_side_done(struct contribution_side *side)
 {
     buf_done(&side->bytes);
     *side = (struct contribution_side){ 0 };
@@ -23,43 +23,43 @@ static void side_done(struct contribution_side *side)
 void contribution_done(struct contribution *c)
 {
     free(c->path);
-    side_done(&c->before);
-    side_done(&c->after);
+    contribution_side_done(&c->before);
+    contribution_side_done(&c->after);
     *c = CONTRIBUTION_NONE;
 }
 
 /* ---- on disk: strings ended by NUL, then the bytes of both sides ---- */
 
-static void put(struct buf *out, const char *text)
+static void put_text(struct buf *out, const char *text)
 {
     buf_add(out, text, strlen(text) + 1);
 }
 
-static void hash_of(const struct contribution_side *side, char out[2 * IMAGE_HASH_BYTES + 1])
+static void hash_of(const struct contribution_side *side, char out[2 * FILE_STATE_HASH_BYTES + 1])
 {
-    autodone(image) struct image image = IMAGE_NONE;
+    autodone(file_state) struct file_state state = FILE_STATE_NONE;
 
-    image_of_bytes(side->bytes.data ? side->bytes.data : "", side->bytes.len, 0600, &image);
-    for (size_t i = 0; i < IMAGE_HASH_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", image.hash[i]);
+    file_state_of_bytes(side->bytes.data ? side->bytes.data : "", side->bytes.len, 0600, &state);
+    for (size_t i = 0; i < FILE_STATE_HASH_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", state.hash[i]);
 }
 
 static void put_side(struct buf *out, const struct contribution_side *side)
 {
-    char hash[2 * IMAGE_HASH_BYTES + 1];
+    char hash[2 * FILE_STATE_HASH_BYTES + 1];
 
     hash_of(side, hash);
     autofree char *line = xprintf("%o %d %zu %s %s", (unsigned) side->mode, side->has_bytes, side->bytes.len, hash,
                                   *side->blob ? side->blob : "-");
-    put(out, line);
+    put_text(out, line);
 }
 
 int contribution_keep(int dir_fd, const char *name, const struct contribution *c)
 {
     autodone(buf) struct buf out = BUF_EMPTY;
 
-    put(&out, FORMAT);
-    put(&out, c->path);
+    put_text(&out, FORMAT);
+    put_text(&out, c->path);
     put_side(&out, &c->before);
     put_side(&out, &c->after);
     buf_add(&out, c->before.bytes.data ? c->before.bytes.data : "", c->before.bytes.len);
@@ -67,7 +67,7 @@ int contribution_keep(int dir_fd, const char *name, const struct contribution *c
     return file_put(dir_fd, name, out.data, out.len, 0600);
 }
 
-static const char *next(const struct buf *text, size_t *at)
+static const char *next_word(const struct buf *text, size_t *at)
 {
     const char *word = text->data + *at, *end = *at < text->len ? memchr(word, 0, text->len - *at) : NULL;
 
@@ -79,10 +79,10 @@ static const char *next(const struct buf *text, size_t *at)
 
 struct side_line {
     size_t len;
-    char hash[2 * IMAGE_HASH_BYTES + 1];
+    char hash[2 * FILE_STATE_HASH_BYTES + 1];
 };
 
-static bool take_line(const char *line, struct contribution_side *side, struct side_line *ret)
+static bool parse_line(const char *line, struct contribution_side *side, struct side_line *ret)
 {
     unsigned mode = 0;
     int has_bytes = 0;
@@ -96,9 +96,9 @@ static bool take_line(const char *line, struct contribution_side *side, struct s
     return true;
 }
 
-static bool take_bytes(const struct buf *text, size_t *at, const struct side_line *line, struct contribution_side *side)
+static bool parse_bytes(const struct buf *text, size_t *at, const struct side_line *line, struct contribution_side *side)
 {
-    char hash[2 * IMAGE_HASH_BYTES + 1];
+    char hash[2 * FILE_STATE_HASH_BYTES + 1];
 
     if (line->len > text->len - *at)
         return false;
@@ -118,12 +118,12 @@ int contribution_load(int dir_fd, const char *name, struct contribution *ret)
 
     if (r < 0)
         return r;
-    const char *format = next(&text, &at), *path = format ? next(&text, &at) : NULL;
+    const char *format = next_word(&text, &at), *path = format ? next_word(&text, &at) : NULL;
     if (!path || strcmp(format, FORMAT) != 0)
         return -EBADMSG;
     c.path = xdup(path);
-    if (!take_line(next(&text, &at), &c.before, &before) || !take_line(next(&text, &at), &c.after, &after) ||
-        !take_bytes(&text, &at, &before, &c.before) || !take_bytes(&text, &at, &after, &c.after) || at != text.len)
+    if (!parse_line(next_word(&text, &at), &c.before, &before) || !parse_line(next_word(&text, &at), &c.after, &after) ||
+        !parse_bytes(&text, &at, &before, &c.before) || !parse_bytes(&text, &at, &after, &c.after) || at != text.len)
         return -EBADMSG;
     *ret = contribution_steal(&c);
     return 0;

@@ -49,10 +49,10 @@ int contribution_sweep(int dir_fd, int64_t before_ns, struct err *err);
 
 /* What would be changed at a path of the project: `now` is the mode it would have, 0 for nothing; `bytes` its content, NULL: what `source_fd` has
  * there. `ret->path` is left to the caller. */
-int contribution_foresee(int project_fd, const char *path, mode_t now, int source_fd, const struct buf *bytes,
+int contribution_predict(int project_fd, const char *path, mode_t now, int source_fd, const struct buf *bytes,
                          struct contribution *ret);
 
-/* ---- from the record of a landing (landing.h), as long as the project has what landed ---- */
+/* ---- from the record of a landing (apply_txn.h), as long as the project has what landed ---- */
 
 struct contribution_source;
 

@@ -10,16 +10,16 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/delta.h"
+#include "review/apply_txn_int.h"
 #include "review/contribution.h"
-#include "review/landing_int.h"
 
 #define PIECE 65536
 
 struct contribution_source {
     struct delta_about delta;
     int base_fd, record_fd; /* owned; -1: there is no record */
-    struct step_log log;
-    const struct step **steps; /* owned array: of files, by path */
+    struct apply_journal journal;
+    const struct apply_step **steps; /* owned array: of files, by path */
     size_t count;
 };
 
@@ -28,7 +28,7 @@ void contribution_source_close(struct contribution_source *s)
     if (!s)
         return;
     free(s->steps);
-    step_log_done(&s->log);
+    apply_journal_done(&s->journal);
     cleanup_fd(&s->base_fd);
     cleanup_fd(&s->record_fd);
     delta_about_done(&s->delta);
@@ -37,7 +37,7 @@ void contribution_source_close(struct contribution_source *s)
 
 static int by_path(const void *a, const void *b)
 {
-    const struct step *x = *(const struct step *const *) a, *y = *(const struct step *const *) b;
+    const struct apply_step *x = *(const struct apply_step *const *) a, *y = *(const struct apply_step *const *) b;
 
     return strcmp(x->path, y->path);
 }
@@ -45,10 +45,10 @@ static int by_path(const void *a, const void *b)
 /* A file in the place of a directory has a step for each: the directory's says nothing of files. */
 static void sort_steps(struct contribution_source *s)
 {
-    s->steps = xalloc((s->log.count + 1) * sizeof(*s->steps));
-    for (size_t i = 0; i < s->log.count; i++)
-        if (s->log.steps[i].kind != STEP_RMDIR)
-            s->steps[s->count++] = &s->log.steps[i];
+    s->steps = xalloc((s->journal.count + 1) * sizeof(*s->steps));
+    for (size_t i = 0; i < s->journal.count; i++)
+        if (s->journal.steps[i].kind != APPLY_STEP_RMDIR)
+            s->steps[s->count++] = &s->journal.steps[i];
     if (s->count > 0)
         qsort(s->steps, s->count, sizeof(*s->steps), by_path);
 }
@@ -66,10 +66,10 @@ int contribution_source_open(const char *delta_path, const char *approval_id, st
     s->base_fd = delta_about_open_base(&s->delta, O_RDONLY, err);
     if (s->base_fd < 0)
         return s->base_fd;
-    if (id_is_valid(LANDING_ID_PREFIX, approval_id)) {
+    if (id_is_valid(APPLY_TXN_ID_PREFIX, approval_id)) {
         autofd int records = path_open_beneath(s->delta.meta_fd, "approvals", O_RDONLY | O_DIRECTORY, 0);
-        s->record_fd = records < 0 ? records : landing_open(records, approval_id);
-        r = s->record_fd < 0 ? s->record_fd : step_log_read(s->record_fd, &s->log);
+        s->record_fd = records < 0 ? records : apply_txn_open(records, approval_id);
+        r = s->record_fd < 0 ? s->record_fd : apply_journal_read(s->record_fd, &s->journal);
     }
     if (r < 0)
         return err_errno(err, r, "reading the record of '%s'", approval_id);
@@ -78,10 +78,10 @@ int contribution_source_open(const char *delta_path, const char *approval_id, st
     return 0;
 }
 
-static const struct step *find_step(const struct contribution_source *s, const char *path)
+static const struct apply_step *find_step(const struct contribution_source *s, const char *path)
 {
-    struct step wanted = { .path = (char *) (uintptr_t) path };
-    const struct step *key = &wanted, **found = NULL;
+    struct apply_step wanted = { .path = (char *) (uintptr_t) path };
+    const struct apply_step *key = &wanted, **found = NULL;
 
     if (s->count > 0)
         found = bsearch(&key, s->steps, s->count, sizeof(*s->steps), by_path);
@@ -119,55 +119,55 @@ static int name_blob(int dir_fd, const char *path, char out[CONTRIBUTION_BLOB_MA
     return 0;
 }
 
-/* Of `image`, which was read from there; its bytes are taken. */
-static int fill_side(int dir_fd, const char *path, struct image *image, mode_t mode, struct contribution_side *ret)
+/* Of `state`, which was read from there; its bytes are taken. */
+static int fill_side(int dir_fd, const char *path, struct file_state *state, mode_t mode, struct contribution_side *ret)
 {
-    if (!S_ISREG(image->st.st_mode) && !S_ISLNK(image->st.st_mode))
+    if (!S_ISREG(state->st.st_mode) && !S_ISLNK(state->st.st_mode))
         return 0;
-    ret->mode = (image->st.st_mode & S_IFMT) | (mode & 0777);
-    ret->has_bytes = image->has_bytes;
-    ret->bytes = image->bytes;
-    image->bytes = BUF_EMPTY;
-    return image->has_bytes ? 0 : name_blob(dir_fd, path, ret->blob);
+    ret->mode = (state->st.st_mode & S_IFMT) | (mode & 0777);
+    ret->has_bytes = state->has_bytes;
+    ret->bytes = state->bytes;
+    state->bytes = BUF_EMPTY;
+    return state->has_bytes ? 0 : name_blob(dir_fd, path, ret->blob);
 }
 
-static int read_before(const struct contribution_source *s, const struct step *step, struct contribution_side *ret)
+static int read_before(const struct contribution_source *s, const struct apply_step *step, struct contribution_side *ret)
 {
-    autodone(image) struct image image = IMAGE_NONE;
+    autodone(file_state) struct file_state state = FILE_STATE_NONE;
     autofree char *kept = xprintf("kept/%s", step->kept);
     int r;
 
     if (!S_ISREG(step->was.mode) && !S_ISLNK(step->was.mode))
         return 0;
-    r = *step->kept ? image_read(s->record_fd, kept, &image) : -ESTALE;
-    return r < 0 ? r : fill_side(s->record_fd, kept, &image, step->was.mode, ret);
+    r = *step->kept ? file_state_read(s->record_fd, kept, &state) : -ESTALE;
+    return r < 0 ? r : fill_side(s->record_fd, kept, &state, step->was.mode, ret);
 }
 
-static bool has_landed(const struct step *step, const struct image *image)
+static bool has_landed(const struct apply_step *step, const struct file_state *state)
 {
-    char hash[2 * IMAGE_HASH_BYTES + 1];
+    char hash[2 * FILE_STATE_HASH_BYTES + 1];
 
-    if ((image->st.st_mode ^ step->now.mode) & S_IFMT)
+    if ((state->st.st_mode ^ step->now.mode) & S_IFMT)
         return false;
-    if (!S_ISREG(image->st.st_mode) || !*step->hash)
-        return S_ISDIR(image->st.st_mode) || step_file_is(&step->now, &image->st);
-    for (size_t i = 0; i < IMAGE_HASH_BYTES; i++)
-        snprintf(hash + 2 * i, 3, "%02x", image->hash[i]);
+    if (!S_ISREG(state->st.st_mode) || !*step->hash)
+        return S_ISDIR(state->st.st_mode) || apply_step_file_matches(&step->now, &state->st);
+    for (size_t i = 0; i < FILE_STATE_HASH_BYTES; i++)
+        snprintf(hash + 2 * i, 3, "%02x", state->hash[i]);
     return strcmp(hash, step->hash) == 0;
 }
 
-static int read_after(const struct contribution_source *s, const struct step *step, const char *path,
+static int read_after(const struct contribution_source *s, const struct apply_step *step, const char *path,
                       struct contribution_side *ret)
 {
-    autodone(image) struct image image = IMAGE_NONE;
+    autodone(file_state) struct file_state state = FILE_STATE_NONE;
     int r;
 
-    if (step && step->kind == STEP_REMOVE)
+    if (step && step->kind == APPLY_STEP_REMOVE)
         return 0;
-    r = image_read(s->base_fd, path, &image);
-    if (r == 0 && step && step->kind != STEP_MODE && !has_landed(step, &image))
+    r = file_state_read(s->base_fd, path, &state);
+    if (r == 0 && step && step->kind != APPLY_STEP_MODE && !has_landed(step, &state))
         r = -ESTALE;
-    return r < 0 ? r : fill_side(s->base_fd, path, &image, step ? step->now.mode : image.st.st_mode, ret);
+    return r < 0 ? r : fill_side(s->base_fd, path, &state, step ? step->now.mode : state.st.st_mode, ret);
 }
 
 static void same_again(const struct contribution_side *side, mode_t mode, struct contribution_side *ret)
@@ -181,10 +181,10 @@ static void same_again(const struct contribution_side *side, mode_t mode, struct
 int contribution_source_read(const struct contribution_source *s, const char *path, struct contribution *ret)
 {
     autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
-    const struct step *step = find_step(s, path);
+    const struct apply_step *step = find_step(s, path);
     int r = read_after(s, step, path, &c.after);
 
-    if (r == 0 && step && step->kind != STEP_MODE)
+    if (r == 0 && step && step->kind != APPLY_STEP_MODE)
         r = read_before(s, step, &c.before);
     else if (r == 0)
         same_again(&c.after, step ? step->was.mode : c.after.mode, &c.before);
@@ -194,31 +194,31 @@ int contribution_source_read(const struct contribution_source *s, const char *pa
     return 0;
 }
 
-static int foresee_after(const char *path, mode_t now, int source_fd, const struct buf *bytes, struct contribution_side *ret)
+static int predict_after(const char *path, mode_t now, int source_fd, const struct buf *bytes, struct contribution_side *ret)
 {
-    autodone(image) struct image image = IMAGE_NONE;
+    autodone(file_state) struct file_state state = FILE_STATE_NONE;
     int r = 0;
 
     if (!S_ISREG(now) && !S_ISLNK(now))
         return 0;
     if (bytes)
-        image_of_bytes(bytes->data ? bytes->data : "", bytes->len, now, &image);
+        file_state_of_bytes(bytes->data ? bytes->data : "", bytes->len, now, &state);
     else
-        r = image_read(source_fd, path, &image);
-    return r < 0 ? r : fill_side(source_fd, path, &image, now, ret);
+        r = file_state_read(source_fd, path, &state);
+    return r < 0 ? r : fill_side(source_fd, path, &state, now, ret);
 }
 
-int contribution_foresee(int project_fd, const char *path, mode_t now, int source_fd, const struct buf *bytes,
+int contribution_predict(int project_fd, const char *path, mode_t now, int source_fd, const struct buf *bytes,
                          struct contribution *ret)
 {
     autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
-    autodone(image) struct image image = IMAGE_NONE;
-    int r = image_read(project_fd, path, &image);
+    autodone(file_state) struct file_state state = FILE_STATE_NONE;
+    int r = file_state_read(project_fd, path, &state);
 
     if (r == 0)
-        r = fill_side(project_fd, path, &image, image.st.st_mode, &c.before);
+        r = fill_side(project_fd, path, &state, state.st.st_mode, &c.before);
     if (r == 0)
-        r = foresee_after(path, now, source_fd, bytes, &c.after);
+        r = predict_after(path, now, source_fd, bytes, &c.after);
     if (r < 0)
         return r;
     *ret = contribution_steal(&c);

@@ -13,13 +13,13 @@
 
 /* ---- acceptance ---- */
 
-struct acceptance_verdict decision_judge_acceptance(const struct acceptance *acceptance, const struct file_change *change)
+struct acceptance_verdict decision_check_acceptance(const struct acceptance *acceptance, const struct file_change *change)
 {
-    struct acceptance_verdict verdict = acceptance_judge(acceptance, change->path, change->is_binary), old;
+    struct acceptance_verdict verdict = acceptance_check(acceptance, change->path, change->is_binary), old;
 
     if (verdict.status == ACCEPTANCE_DENIED || !change->old_path)
         return verdict;
-    old = acceptance_judge(acceptance, change->old_path, change->is_binary);
+    old = acceptance_check(acceptance, change->old_path, change->is_binary);
     return verdict.status == ACCEPTANCE_ACCEPTED || old.status == ACCEPTANCE_DENIED ? old : verdict;
 }
 
@@ -39,7 +39,7 @@ int decision_accepts(const struct decision *decision, const struct edit_list *li
     if (r < 0)
         return r;
     autofree char *path = xprintf("%s%s%s", prefix, *prefix ? "/" : "", edit->path);
-    return acceptance_judge(acceptance, path, change.is_binary).status == ACCEPTANCE_ACCEPTED;
+    return acceptance_check(acceptance, path, change.is_binary).status == ACCEPTANCE_ACCEPTED;
 }
 
 /* ---- acknowledgement ---- */
@@ -79,14 +79,14 @@ static const struct expectation *expectation_find(const struct expectation_list 
 static bool stands_as_shown(const struct edit_list *list, const struct edit *edit, const struct reconcile *re,
                             const struct expectation *item)
 {
-    struct standing standing = STANDING_STILL;
+    struct drift drift = DRIFT_NONE;
     char text[CHANGE_HASH_TEXT_MAX];
 
-    if (!item->standing)
+    if (!item->drift)
         return true;
-    standing_of_image(list, edit, &re->project, &standing);
-    standing_text(&standing, text);
-    return strcasecmp(text, item->standing) == 0;
+    drift_of_file_state(list, edit, &re->project, &drift);
+    drift_text(&drift, text);
+    return strcasecmp(text, item->drift) == 0;
 }
 
 int decision_has_shown(const struct decision *decision, const struct edit_list *list, const struct edit *edit,

@@ -23,7 +23,7 @@ struct expectation {
     const char *path; /* from the root of the base */
     const char *hash; /* of the change, in hex (struct file_change); "": it is deleted, as half of a rename */
     const char *
-        standing; /* where hunks are chosen: how it stood to the project then, in hex or "" (standing.h); NULL: however it stands. Other
+        drift; /* where hunks are chosen: how it stood to the project then, in hex or "" (drift.h); NULL: however it stands. Other
                              hunks are shown of the same file of the agent's when the project moves on */
 };
 
@@ -53,7 +53,7 @@ struct decision {
     size_t acknowledged_count;
     const struct expectation_list *shown; /* NULL: nothing was */
     enum decision_hooks hooks;
-    const uint8_t *tried; /* IMAGE_HASH_BYTES */
+    const uint8_t *tried; /* FILE_STATE_HASH_BYTES */
 };
 
 /* ---- what approve_run() asks ---- */
@@ -81,4 +81,4 @@ int decision_lacks_hooks(const struct decision *decision, int base_fd);
 /* ---- for callers ---- */
 
 /* Of both paths of a rename the one that is let in less: it takes the file away from where it was. */
-struct acceptance_verdict decision_judge_acceptance(const struct acceptance *acceptance, const struct file_change *change);
+struct acceptance_verdict decision_check_acceptance(const struct acceptance *acceptance, const struct file_change *change);

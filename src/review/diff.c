@@ -8,7 +8,7 @@
 #include "review/diff_text.h"
 #include "review/file_diff.h"
 
-struct making {
+struct diff_writer {
     const struct edit_list *list;
     const struct edit *edit;
     bool is_exact;
@@ -17,7 +17,7 @@ struct making {
 
 /* ---- hunks ---- */
 
-static void add_hunks(struct making *m, const struct hunk_list *list)
+static void add_hunks(struct diff_writer *m, const struct hunk_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         const struct hunk *hunk = &list->items[i];
@@ -31,7 +31,7 @@ static void add_hunks(struct making *m, const struct hunk_list *list)
     }
 }
 
-static void add_head(struct making *m, const struct side *old, const struct side *new)
+static void add_head(struct diff_writer *m, const struct blob *old, const struct blob *new)
 {
     struct buf *out = &m->out.text;
 
@@ -52,7 +52,7 @@ static void add_head(struct making *m, const struct side *old, const struct side
         diff_text_add_finer_mode(out, old->mode, new->mode);
 }
 
-static void add_names(struct making *m, const struct side *old, const struct side *new, const char *before_old,
+static void add_names(struct diff_writer *m, const struct blob *old, const struct blob *new, const char *before_old,
                       const char *between, const char *after)
 {
     struct buf *out = &m->out.text;
@@ -70,7 +70,7 @@ static void add_names(struct making *m, const struct side *old, const struct sid
     buf_add_str(out, after);
 }
 
-static int tell_sizes(struct making *m, const struct side *old, const struct side *new)
+static int write_sizes(struct diff_writer *m, const struct blob *old, const struct blob *new)
 {
     m->out.is_too_large = true;
     add_names(m, old, new, "Files ", " and ", " are too large to show");
@@ -79,8 +79,8 @@ static int tell_sizes(struct making *m, const struct side *old, const struct sid
 }
 
 /* `made` are the hunks, if they are known. */
-static int compare(struct making *m, const struct side *old, const struct side *new, const struct hunk_list *made,
-                   struct err *err)
+static int write_diff(struct diff_writer *m, const struct blob *old, const struct blob *new, const struct hunk_list *made,
+                      struct err *err)
 {
     autodone(hunk_list) struct hunk_list own = HUNK_LIST_EMPTY;
     const struct hunk_list *list = made && made->count > 0 ? made : &own;
@@ -88,10 +88,10 @@ static int compare(struct making *m, const struct side *old, const struct side *
 
     add_head(m, old, new);
     if (list == &own && (old->is_too_large || new->is_too_large))
-        return tell_sizes(m, old, new);
-    if (side_equals(old, new))
+        return write_sizes(m, old, new);
+    if (blob_equals(old, new))
         return 0;
-    if (side_is_binary(old) || side_is_binary(new)) {
+    if (blob_is_binary(old) || blob_is_binary(new)) {
         m->out.is_binary = true;
         add_names(m, old, new, "Binary files ", " and ", " differ\n");
         return 0;
@@ -99,7 +99,7 @@ static int compare(struct making *m, const struct side *old, const struct side *
     if (list == &own)
         r = hunk_list_make(old->bytes.data, old->bytes.len, new->bytes.data, new->bytes.len, &own, err);
     if (r == -EFBIG) /* too many lines */
-        return tell_sizes(m, old, new);
+        return write_sizes(m, old, new);
     if (r < 0)
         return r;
     add_names(m, old, new, "--- ", "\n+++ ", "\n");
@@ -108,7 +108,7 @@ static int compare(struct making *m, const struct side *old, const struct side *
 }
 
 /* The mode alone: no content is read for that. */
-static void compare_modes(struct making *m, const struct side *old, const struct side *new)
+static void compare_modes(struct diff_writer *m, const struct blob *old, const struct blob *new)
 {
     if (!m->is_exact || strcmp(diff_text_mode(old->mode), diff_text_mode(new->mode)) != 0)
         add_head(m, old, new);
@@ -116,7 +116,7 @@ static void compare_modes(struct making *m, const struct side *old, const struct
         diff_text_add_finer_mode(&m->out.text, old->mode, new->mode);
 }
 
-static int failed(const struct edit *edit, int r, struct err *err)
+static int report_read_failure(const struct edit *edit, int r, struct err *err)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
@@ -125,20 +125,20 @@ static int failed(const struct edit *edit, int r, struct err *err)
 }
 
 /* Nothing that `git apply` would take: an approval refuses it, too. What leads from another text than the project's does not apply anyway. */
-static bool is_withheld(const struct making *m, const struct file_diff *diff)
+static bool is_withheld(const struct diff_writer *m, const struct file_diff *diff)
 {
     return m->is_exact && m->out.state == RECONCILE_CONFLICT && !(diff->is_aside && diff->hunks.count > 0);
 }
 
-static void tell_conflict(struct making *m)
+static void write_conflict(struct diff_writer *m)
 {
     if (m->out.state == RECONCILE_CONFLICT)
         buf_addf(&m->out.text, "# in conflict: it %s\n", m->out.reason);
 }
 
-static void withhold(struct making *m, const struct file_diff *diff)
+static void write_withheld(struct diff_writer *m, const struct file_diff *diff)
 {
-    const struct side there = { .mode = S_IFREG | 0644 };
+    const struct blob there = { .mode = S_IFREG | 0644 };
 
     m->out.is_binary = true;
     add_head(m, diff->was.mode ? &diff->was : &there, diff->now.mode ? &diff->now : &there);
@@ -146,27 +146,27 @@ static void withhold(struct making *m, const struct file_diff *diff)
 }
 
 /* A file that became a link is one file deleted and another added, as git has it. */
-static int make(struct making *m, struct err *err)
+static int diff_edit(struct diff_writer *m, struct err *err)
 {
     const struct change_set set = { .edits = *m->list };
     struct file_change change = { .edit = m->edit, .path = m->edit->path };
     autodone(file_diff) struct file_diff diff = FILE_DIFF_NONE;
-    const struct side nothing = SIDE_NONE;
+    const struct blob nothing = BLOB_NONE;
     int r = file_diff_make(&set, &change, &diff, err);
 
     if (r < 0 || change.failure)
-        return r < 0 ? r : failed(m->edit, change.failure, err);
+        return r < 0 ? r : report_read_failure(m->edit, change.failure, err);
     m->out.state = change.state;
     m->out.reason = change.reason;
-    tell_conflict(m);
+    write_conflict(m);
     if (is_withheld(m, &diff)) {
-        withhold(m, &diff);
+        write_withheld(m, &diff);
         return 0;
     }
     if (!diff.is_retyped)
-        return diff.was.mode || diff.now.mode ? compare(m, &diff.was, &diff.now, &diff.hunks, err) : 0;
-    r = compare(m, &diff.was, &nothing, NULL, err);
-    return r == 0 ? compare(m, &nothing, &diff.now, NULL, err) : r;
+        return diff.was.mode || diff.now.mode ? write_diff(m, &diff.was, &diff.now, &diff.hunks, err) : 0;
+    r = write_diff(m, &diff.was, &nothing, NULL, err);
+    return r == 0 ? write_diff(m, &nothing, &diff.now, NULL, err) : r;
 }
 
 /* Git knows no directories. */
@@ -177,14 +177,14 @@ static mode_t file_mode(mode_t mode)
 
 int diff_make(const struct edit_list *list, const struct edit *edit, bool is_exact, struct diff *ret, struct err *err)
 {
-    struct making m = { list, edit, is_exact, DIFF_NONE };
+    struct diff_writer m = { list, edit, is_exact, DIFF_NONE };
     mode_t was = file_mode(edit->was.st_mode), now = file_mode(edit->now);
     int r = 0;
 
     if (edit->kind != CHANGE_MODE)
-        r = make(&m, err);
+        r = diff_edit(&m, err);
     else if (was && now)
-        compare_modes(&m, &(struct side){ .mode = was }, &(struct side){ .mode = now });
+        compare_modes(&m, &(struct blob){ .mode = was }, &(struct blob){ .mode = now });
     if (r < 0) {
         diff_done(&m.out);
         return r;

@@ -10,16 +10,16 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/whiteout.h"
-#include "review/landing.h"
+#include "review/apply_txn.h"
 
-struct plan {
+struct discard_planner {
     const char *delta_path;
     struct discard *out;
     struct path_set dropped; /* as out's `drops` */
 };
 
 /* Itself, or something above it; not because something in it was. */
-static bool is_meant(const struct plan *plan, const char *path)
+static bool is_meant(const struct discard_planner *plan, const char *path)
 {
     const struct path_set *chosen = &plan->out->edits.chosen;
     autofree char *absolute = xprintf("/%s", path);
@@ -43,7 +43,7 @@ static bool is_in_delta(const struct edit_list *list, const char *path)
 }
 
 /* Drops take all beneath with them. */
-static bool is_covered(const struct plan *plan, const char *path)
+static bool is_covered(const struct discard_planner *plan, const char *path)
 {
     autofree char *absolute = xprintf("/%s", path);
 
@@ -64,7 +64,7 @@ static char *find_cover(const struct edit_list *list, const char *path)
 }
 
 /* 1, 0, or -errno. What was loaded are those that were chosen: here it is about the others. */
-static int all_is_meant(const struct plan *plan, const char *dir, struct err *err)
+static int all_is_meant(const struct discard_planner *plan, const char *dir, struct err *err)
 {
     autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
     const char *paths[] = { dir };
@@ -79,7 +79,7 @@ static int all_is_meant(const struct plan *plan, const char *dir, struct err *er
     return 1;
 }
 
-static void put_drop(struct plan *plan, const char *path)
+static void put_drop(struct discard_planner *plan, const char *path)
 {
     struct discard *out = plan->out;
 
@@ -89,9 +89,9 @@ static void put_drop(struct plan *plan, const char *path)
 }
 
 /* What a directory that the agent made anew has hidden comes back with that directory: as a whole, or not at all. */
-static int add_cover(struct plan *plan, const struct edit *edit, struct err *err)
+static int add_cover(struct discard_planner *plan, const struct edit *edit, struct err *err)
 {
-    autofree char *dir = find_cover(&plan->out->edits, edit->path), *shown = landing_quote(edit->path);
+    autofree char *dir = find_cover(&plan->out->edits, edit->path), *shown = apply_txn_quote(edit->path);
     int r = dir ? all_is_meant(plan, dir, err) : 0;
 
     if (r < 0)
@@ -100,13 +100,13 @@ static int add_cover(struct plan *plan, const struct edit *edit, struct err *err
         put_drop(plan, dir);
         return 0;
     }
-    autofree char *shown_dir = landing_quote(dir ? dir : "");
+    autofree char *shown_dir = apply_txn_quote(dir ? dir : "");
     return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL,
                    "%s went with its directory%s%s, which comes back as a whole; discard that", shown, dir ? " " : "",
                    dir ? shown_dir : "");
 }
 
-static int add_drop(struct plan *plan, const struct edit *edit, struct err *err)
+static int add_drop(struct discard_planner *plan, const struct edit *edit, struct err *err)
 {
     if (is_covered(plan, edit->path))
         return 0;
@@ -119,7 +119,7 @@ static int add_drop(struct plan *plan, const struct edit *edit, struct err *err)
 int discard_plan(const char *delta_path, const struct selection *selection, struct discard *ret, struct err *err)
 {
     autodone(discard) struct discard out = DISCARD_NONE;
-    struct plan plan = { .delta_path = delta_path, .out = &out };
+    struct discard_planner plan = { .delta_path = delta_path, .out = &out };
     int r = selection_load(selection, delta_path, &out.edits, err);
 
     for (size_t i = 0; i < out.edits.count && r == 0; i++) {

@@ -84,10 +84,10 @@ static void add_deleted(struct edit_list *list, const char *path, const struct s
 /* Somebody saw the agent remove it; or nothing was hidden from the agent, and it was there before. */
 static bool has_witness(const struct edit_list *list, const char *path, const struct stat *was)
 {
-    const struct diary_page *page = diary_find(&list->diary, path);
+    const struct base_entry *entry = change_log_index_find(&list->log_index, path);
 
-    if (page)
-        return page->was_removed;
+    if (entry)
+        return entry->was_removed;
     return list->delta.is_unwitnessed &&
            (int64_t) was->st_ctim.tv_sec * CLOCK_NS_PER_SEC + was->st_ctim.tv_nsec <= list->delta.made_ns;
 }
@@ -116,7 +116,7 @@ static int on_deleted(const struct file_entry *entry, void *cookie)
     return FILE_WALK_ON;
 }
 
-static int expand(struct edit_list *list, const char *path)
+static int walk_deleted(struct edit_list *list, const char *path)
 {
     struct expansion x = { list, path };
     struct err err = ERR_NONE;
@@ -144,12 +144,12 @@ static int has_marker(const struct edit_list *list, const char *path)
 /* That it is deleted was approved, and what is there now came later: a driver that cannot drop its marker has it still. */
 static bool is_settled(const struct edit_list *list, const char *path)
 {
-    const struct diary_page *page = list->delta.is_unwitnessed ? diary_find(&list->diary, path) : NULL;
+    const struct base_entry *entry = list->delta.is_unwitnessed ? change_log_index_find(&list->log_index, path) : NULL;
 
-    return page && page->base == DIARY_BASE_ABSENT;
+    return entry && entry->base == BASE_ENTRY_ABSENT;
 }
 
-static int take_deleted(struct edit_list *list, const char *path)
+static int add_deleted_path(struct edit_list *list, const char *path)
 {
     struct stat was;
     int r = look_at_base(list, path, &was);
@@ -162,7 +162,7 @@ static int take_deleted(struct edit_list *list, const char *path)
     }
     if (S_ISDIR(was.st_mode)) {
         add_deleted(list, path, &was);
-        return expand(list, path);
+        return walk_deleted(list, path);
     }
     r = has_marker(list, path);
     if (r < 0)
@@ -176,19 +176,19 @@ static int take_deleted(struct edit_list *list, const char *path)
 
 /* ---- changed files ---- */
 
-static int is_as_it_was_copied(const struct edit_list *list, const char *path, const struct diary_page *page, uint64_t size)
+static int is_as_it_was_copied(const struct edit_list *list, const char *path, const struct base_entry *entry, uint64_t size)
 {
     autofd int fd = -1;
-    uint8_t hash[DIARY_HASH_BYTES];
+    uint8_t hash[CHANGE_LOG_INDEX_HASH_BYTES];
     int r;
 
-    if (!page->has_hash || page->size_bytes != size)
+    if (!entry->has_hash || entry->size_bytes != size)
         return 0;
     fd = path_open_beneath(list->delta.data_fd, path, O_RDONLY | O_NONBLOCK, 0);
-    r = fd < 0 ? fd : diary_hash(fd, hash);
+    r = fd < 0 ? fd : change_log_index_hash(fd, hash);
     if (r < 0)
         return path_is_absent(r) ? 0 : r;
-    return memcmp(hash, page->hash, sizeof(hash)) == 0;
+    return memcmp(hash, entry->hash, sizeof(hash)) == 0;
 }
 
 mode_t edit_new_mode(mode_t mode)
@@ -199,26 +199,26 @@ mode_t edit_new_mode(mode_t mode)
 }
 
 /* What was new when it was approved has got less than the agent gave it, and that is no move. */
-bool edit_mode_has_moved(const struct edit *edit, mode_t ground, mode_t project)
+bool edit_mode_has_moved(const struct edit *edit, mode_t merge_base, mode_t project)
 {
-    mode_t landed = edit_new_mode(S_IFREG | (ground & 0777));
+    mode_t landed = edit_new_mode(S_IFREG | (merge_base & 0777));
 
-    if (!S_ISREG(edit->now) || !S_ISREG(project) || !((edit->now ^ project) & 0777) || !((ground ^ project) & 0777))
+    if (!S_ISREG(edit->now) || !S_ISREG(project) || !((edit->now ^ project) & 0777) || !((merge_base ^ project) & 0777))
         return false;
-    return !(ground & 0777 & ~landed) || (project & 0777 & ~landed) || ((project ^ landed) & 0700);
+    return !(merge_base & 0777 & ~landed) || (project & 0777 & ~landed) || ((project ^ landed) & 0700);
 }
 
 /* Takes out what is the base's doing, not the agent's. 0 when nothing is left. */
 static int is_the_agents(const struct edit_list *list, struct edit *edit)
 {
-    const struct diary_page *page = diary_find(&list->diary, edit->path);
+    const struct base_entry *entry = change_log_index_find(&list->log_index, edit->path);
     int r;
 
-    if (!page || page->base != DIARY_BASE_PRESENT || !S_ISREG(edit->now) || !S_ISREG(edit->was.st_mode))
+    if (!entry || entry->base != BASE_ENTRY_PRESENT || !S_ISREG(edit->now) || !S_ISREG(edit->was.st_mode))
         return 1;
-    if ((page->mode & 0777) == (edit->now & 0777))
+    if ((entry->mode & 0777) == (edit->now & 0777))
         edit->now = S_IFREG | (edit->was.st_mode & 0777);
-    r = edit->kind == CHANGE_MODIFIED ? is_as_it_was_copied(list, edit->path, page, edit->now_bytes) : 0;
+    r = edit->kind == CHANGE_MODIFIED ? is_as_it_was_copied(list, edit->path, entry, edit->now_bytes) : 0;
     if (r < 0)
         return r;
     if (r > 0) {
@@ -228,7 +228,7 @@ static int is_the_agents(const struct edit_list *list, struct edit *edit)
     return edit->kind != CHANGE_MODE || ((edit->now ^ edit->was.st_mode) & 0777);
 }
 
-static int take_present(struct edit_list *list, const struct change *change)
+static int add_present_path(struct edit_list *list, const struct change *change)
 {
     struct edit edit = {
         .kind = change->kind, .path = (char *) (uintptr_t) change->path, .now = change->mode, .now_bytes = change->size_bytes
@@ -249,7 +249,7 @@ static int take_present(struct edit_list *list, const struct change *change)
         return 0;
     if ((edit.was.st_mode ^ edit.now) & S_IFMT)
         edit.now = edit_new_mode(edit.now);
-    r = S_ISDIR(edit.was.st_mode) && !S_ISDIR(edit.now) ? expand(list, change->path) : 0;
+    r = S_ISDIR(edit.was.st_mode) && !S_ISDIR(edit.now) ? walk_deleted(list, change->path) : 0;
     if (r < 0)
         return r;
     r = is_the_agents(list, &edit);
@@ -272,7 +272,7 @@ static int on_change(const struct change *change, void *cookie)
         list->deep_count++;
         return 0;
     }
-    return change->kind == CHANGE_DELETED ? take_deleted(list, change->path) : take_present(list, change);
+    return change->kind == CHANGE_DELETED ? add_deleted_path(list, change->path) : add_present_path(list, change);
 }
 
 /* ---- loading ---- */
@@ -340,7 +340,7 @@ static void keep_directories(struct edit_list *list)
     list->count = kept;
 }
 
-static void finish(struct edit_list *list, const char *const *paths)
+static void finish_list(struct edit_list *list, const char *const *paths)
 {
     size_t first = SIZE_MAX;
 
@@ -356,7 +356,8 @@ static void finish(struct edit_list *list, const char *const *paths)
     list->unmatched = first < SIZE_MAX ? paths[first] : NULL;
 }
 
-static int load(struct edit_list *list, const char *delta_path, const char *const *paths, size_t path_count, struct err *err)
+static int load_list(struct edit_list *list, const char *delta_path, const char *const *paths, size_t path_count,
+                     struct err *err)
 {
     int r = change_settle(delta_path, err);
 
@@ -365,20 +366,20 @@ static int load(struct edit_list *list, const char *delta_path, const char *cons
     if (r == 0)
         r = open_base(list, err);
     if (r == 0)
-        r = diary_load(list->delta.meta_fd, &list->diary, err);
+        r = change_log_index_load(list->delta.meta_fd, &list->log_index, err);
     if (r == 0)
         r = clean_all(list, paths, path_count, err);
     if (r == 0)
         r = change_each(delta_path, on_change, list, err);
     if (r == 0)
-        finish(list, paths);
+        finish_list(list, paths);
     return r;
 }
 
 int edit_list_load(const char *delta_path, const char *const *paths, size_t path_count, struct edit_list *ret, struct err *err)
 {
     autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
-    int r = load(&list, delta_path, paths, path_count, err);
+    int r = load_list(&list, delta_path, paths, path_count, err);
 
     if (r < 0)
         return r;
@@ -396,7 +397,7 @@ void edit_list_done(struct edit_list *list)
     free(list->items);
     free(list->unseen);
     path_set_done(&list->chosen);
-    diary_done(&list->diary);
+    change_log_index_done(&list->log_index);
     delta_about_done(&list->delta);
     cleanup_fd(&list->base_fd);
     *list = EDIT_LIST_EMPTY;

@@ -18,7 +18,7 @@
 #include "base/path_set.h"
 #include "fence/change.h"
 #include "fence/delta.h"
-#include "review/diary.h"
+#include "review/change_log_index.h"
 
 struct edit {
     enum change_kind kind;
@@ -38,7 +38,7 @@ struct edit_list {
     size_t count, cap;
     size_t text_bytes;      /* of the paths */
     struct path_set chosen; /* the paths that were asked for; those that name a change are marked. Empty: all changes */
-    struct diary diary;
+    struct change_log_index log_index;
     struct delta_about delta;
     int base_fd;   /* owned */
     char **unseen; /* owned, like its elements: files in deleted directories that stay */
@@ -61,8 +61,8 @@ int edit_list_clean(const struct edit_list *list, const char *path, struct buf *
 /* Of a mode in a sandbox what a new file or directory gets of it: 0644 or 0755, or less where it was closed to the group or to others. */
 mode_t edit_new_mode(mode_t mode);
 
-/* Whether the project gave the file another mode since it had `ground`, and the agent yet another. */
-bool edit_mode_has_moved(const struct edit *edit, mode_t ground, mode_t project);
+/* Whether the project gave the file another mode since it had `merge_base`, and the agent yet another. */
+bool edit_mode_has_moved(const struct edit *edit, mode_t merge_base, mode_t project);
 
 /* Whether it is about a file or a link, before or after: about more than a directory. */
 bool edit_is_file(const struct edit *edit);

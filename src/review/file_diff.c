@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/path.h"
-#include "review/middle.h"
+#include "review/diff_range.h"
 
 /* Reasons to go on without this file. Others, such as no more descriptors, end the whole. */
 static bool is_its_own(int r)
@@ -53,7 +53,7 @@ static void end_hash(struct file_change *change, struct sha256_ctx *sha)
 
 /* ---- reading ---- */
 
-static int read_now(const struct change_set *set, struct file_change *change, uint64_t max, struct side *ret)
+static int read_now(const struct change_set *set, struct file_change *change, uint64_t max, struct blob *ret)
 {
     const struct edit *edit = change->edit;
     struct sha256_ctx sha;
@@ -61,7 +61,7 @@ static int read_now(const struct change_set *set, struct file_change *change, ui
 
     begin_hash(change, &sha);
     if (edit->kind != CHANGE_MODE)
-        r = side_read(set->edits.delta.data_fd, edit->path, file_mode(edit->now), max, &sha, ret);
+        r = blob_read(set->edits.delta.data_fd, edit->path, file_mode(edit->now), max, &sha, ret);
     if (r == 0)
         end_hash(change, &sha);
     return r;
@@ -73,16 +73,16 @@ static const struct edit *old_edit(const struct file_change *change)
     return change->from ? change->from : change->edit;
 }
 
-static int read_was(const struct change_set *set, const struct file_change *change, struct side *ret)
+static int read_was(const struct change_set *set, const struct file_change *change, struct blob *ret)
 {
     const struct edit *edit = old_edit(change);
 
     if (edit->kind == CHANGE_MODE)
         return 0;
-    return side_read(set->edits.base_fd, edit->path, file_mode(edit->was.st_mode), FILE_DIFF_MAX, NULL, ret);
+    return blob_read(set->edits.base_fd, edit->path, file_mode(edit->was.st_mode), FILE_DIFF_MAX, NULL, ret);
 }
 
-static int failed(struct file_change *change, int r, struct err *err)
+static int set_failure(struct file_change *change, int r, struct err *err)
 {
     change->is_hashed = false;
     change->failure = r;
@@ -96,72 +96,73 @@ static int failed(struct file_change *change, int r, struct err *err)
 /* ---- standing ---- */
 
 /* Of a rename both places count. */
-static void join(struct standing *standing, const struct standing *other)
+static void join_drifts(struct drift *drift, const struct drift *other)
 {
     struct sha256_ctx sha;
 
     if (!other->is_noted)
         return;
     sha256_init(&sha);
-    sha256_update(&sha, sizeof(standing->hash), standing->hash);
+    sha256_update(&sha, sizeof(drift->hash), drift->hash);
     sha256_update(&sha, sizeof(other->hash), other->hash);
-    sha256_digest(&sha, sizeof(standing->hash), standing->hash);
-    standing->has_moved |= other->has_moved;
-    standing->is_noted = true;
+    sha256_digest(&sha, sizeof(drift->hash), drift->hash);
+    drift->has_moved |= other->has_moved;
+    drift->is_noted = true;
 }
 
 /* `was` is NULL if it was not read. */
-static int find_standing(const struct change_set *set, struct file_change *change, const struct side *was)
+static int find_drift(const struct change_set *set, struct file_change *change, const struct blob *was)
 {
-    struct standing old = STANDING_STILL;
-    int r = was && !change->from ? standing_of_side(&set->edits, change->edit, was, &change->standing)
-                                 : standing_look(&set->edits, change->edit, &change->standing);
+    struct drift old = DRIFT_NONE;
+    int r = was && !change->from ? drift_of_blob(&set->edits, change->edit, was, &change->drift)
+                                 : drift_detect(&set->edits, change->edit, &change->drift);
 
     if (r < 0 || !change->from)
         return r;
-    r = was ? standing_of_side(&set->edits, change->from, was, &old) : standing_look(&set->edits, change->from, &old);
+    r = was ? drift_of_blob(&set->edits, change->from, was, &old) : drift_detect(&set->edits, change->from, &old);
     if (r == 0)
-        join(&change->standing, &old);
+        join_drifts(&change->drift, &old);
     return r;
 }
 
 /* ---- what an approval would make of it ---- */
 
-static void show(struct side *side, const struct image *image)
+static void show_bytes(struct blob *blob, const struct file_state *state)
 {
-    buf_clear(&side->bytes);
-    buf_add(&side->bytes, image->bytes.data ? image->bytes.data : "", image->bytes.len);
-    side->size_bytes = image->bytes.len;
-    side->is_too_large = false;
+    buf_clear(&blob->bytes);
+    buf_add(&blob->bytes, state->bytes.data ? state->bytes.data : "", state->bytes.len);
+    blob->size_bytes = state->bytes.len;
+    blob->is_too_large = false;
 }
 
 /* The agent's bytes once more, as they were reconciled. */
-static void hash_again(struct file_change *change, const struct image *agent)
+static void hash_again(struct file_change *change, const struct file_state *agent)
 {
     struct sha256_ctx sha;
 
     begin_hash(change, &sha);
-    side_hash(agent->st.st_mode, &agent->bytes, &sha);
+    blob_hash(agent->st.st_mode, &agent->bytes, &sha);
     end_hash(change, &sha);
 }
 
 static void show_reconciled(struct file_change *change, const struct reconcile *re, struct file_diff *diff)
 {
-    bool has_old = re->has_ground && re->ground.has_bytes && S_ISREG(re->ground.st.st_mode) && S_ISREG(diff->was.mode);
+    bool has_old =
+        re->has_merge_base && re->merge_base.has_bytes && S_ISREG(re->merge_base.st.st_mode) && S_ISREG(diff->was.mode);
 
     if (re->agent.has_bytes && diff->now.mode) {
         hash_again(change, &re->agent);
-        show(&diff->now, re->state == RECONCILE_CONFLICT ? &re->agent : &re->result);
+        show_bytes(&diff->now, re->state == RECONCILE_CONFLICT ? &re->agent : &re->result);
     }
     if (re->state == RECONCILE_CONFLICT && has_old) {
-        diff->is_aside = !image_is_same(&re->ground, &re->project);
-        show(&diff->was, &re->ground);
+        diff->is_aside = !file_state_equals(&re->merge_base, &re->project);
+        show_bytes(&diff->was, &re->merge_base);
     } else if (re->state != RECONCILE_CONFLICT && re->project.has_bytes && diff->was.mode)
-        show(&diff->was, &re->project);
+        show_bytes(&diff->was, &re->project);
 }
 
 /* Read anew, all three: what was read before was only to find that the project has moved on. */
-static int meet(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
+static int show_with_project(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
 {
     autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
     int r = reconcile_make(&set->edits, change->edit, THREEWAY_NONE, &re, err);
@@ -181,7 +182,7 @@ static int meet(const struct change_set *set, struct file_change *change, struct
     change->state = re.state;
     change->reason = re.reason;
     if (!change->from)
-        standing_of_image(&set->edits, change->edit, &re.project, &change->standing);
+        drift_of_file_state(&set->edits, change->edit, &re.project, &change->drift);
     if (change->edit->kind != CHANGE_MODE)
         show_reconciled(change, &re, diff);
     return 0;
@@ -197,15 +198,15 @@ static int read_sides(const struct change_set *set, struct file_change *change, 
     if (r == 0)
         r = read_was(set, change, &diff->was);
     if (r == 0)
-        r = find_standing(set, change, &diff->was);
-    if (r == 0 && change->standing.has_moved)
-        r = meet(set, change, diff, &why);
+        r = find_drift(set, change, &diff->was);
+    if (r == 0 && change->drift.has_moved)
+        r = show_with_project(set, change, diff, &why);
     if (r < 0 && !is_its_own(r) && *why.text) {
         *err = why;
         return r;
     }
     if (r < 0) {
-        failed(change, r, err);
+        set_failure(change, r, err);
         return is_its_own(r) ? 1 : r;
     }
     change->failure = 0;
@@ -219,11 +220,11 @@ static int read_sides(const struct change_set *set, struct file_change *change, 
 
 /* ---- comparing ---- */
 
-static size_t lines_of(const struct side *side)
+static size_t lines_of(const struct blob *blob)
 {
-    size_t lines = side->bytes.len > 0 && side->bytes.data[side->bytes.len - 1] != '\n';
+    size_t lines = blob->bytes.len > 0 && blob->bytes.data[blob->bytes.len - 1] != '\n';
 
-    for (const char *at = side->bytes.data, *end = at + side->bytes.len; side->bytes.len > 0 && at < end; lines++) {
+    for (const char *at = blob->bytes.data, *end = at + blob->bytes.len; blob->bytes.len > 0 && at < end; lines++) {
         at = memchr(at, '\n', (size_t) (end - at));
         if (!at)
             break;
@@ -245,20 +246,20 @@ static void count_lines(struct file_change *change, const struct file_diff *diff
     }
 }
 
-static int compare(struct file_change *change, struct file_diff *diff, bool with_hunks, struct err *err)
+static int compare_sides(struct file_change *change, struct file_diff *diff, bool with_hunks, struct err *err)
 {
     const struct buf *was = &diff->was.bytes, *now = &diff->now.bytes;
     int r = 0;
 
     change->added = change->removed = 0;
-    change->is_binary = !is_link(diff) && (side_is_binary(&diff->was) || side_is_binary(&diff->now));
+    change->is_binary = !is_link(diff) && (blob_is_binary(&diff->was) || blob_is_binary(&diff->now));
     change->is_too_large = diff->was.is_too_large || diff->now.is_too_large;
     change->is_whole_only = false;
     change->is_measured = true;
     if (change->is_binary || change->is_too_large)
         return 0;
     if (is_link(diff) || (!with_hunks && (was->len == 0 || now->len == 0))) {
-        if (side_equals(&diff->was, &diff->now) && !diff->is_retyped)
+        if (blob_equals(&diff->was, &diff->now) && !diff->is_retyped)
             return 0;
         change->added = lines_of(&diff->now);
         change->removed = lines_of(&diff->was);
@@ -275,7 +276,7 @@ static int compare(struct file_change *change, struct file_diff *diff, bool with
 
 /* ---- large texts ---- */
 
-static bool may_have_middle(const struct file_change *change, const struct file_diff *diff)
+static bool may_have_diff_range(const struct file_change *change, const struct file_diff *diff)
 {
     return change->is_too_large && !change->is_binary && !change->from && change->state == RECONCILE_CLEAN &&
            S_ISREG(diff->was.mode) && S_ISREG(diff->now.mode);
@@ -292,35 +293,35 @@ static int open_file(int dirfd, const char *path)
 }
 
 /* 1: it stays too large. */
-static int find_middle(const struct change_set *set, struct file_change *change, struct hunk_list *ret, struct err *err)
+static int find_diff_range(const struct change_set *set, struct file_change *change, struct hunk_list *ret, struct err *err)
 {
-    autodone(middle) struct middle middle = MIDDLE_NONE;
+    autodone(diff_range) struct diff_range range = DIFF_RANGE_NONE;
     autofd int was = open_file(set->edits.base_fd, change->edit->path),
                now = open_file(set->edits.delta.data_fd, change->edit->path);
     struct sha256_ctx sha;
-    int r = was < 0 ? was : now < 0 ? now : middle_find(was, now, FILE_DIFF_MAX, &middle);
+    int r = was < 0 ? was : now < 0 ? now : diff_range_find(was, now, FILE_DIFF_MAX, &range);
 
     if (r == 0)
-        r = hunk_list_make(middle.was.data, middle.was.len, middle.now.data, middle.now.len, ret, err);
+        r = hunk_list_make(range.was.data, range.was.len, range.now.data, range.now.len, ret, err);
     if (r == 0)
-        r = hunk_list_shift(ret, middle.lines_before);
+        r = hunk_list_shift(ret, range.lines_before);
     if (r != 0)
         return r == -EFBIG ? 1 : r;
     begin_hash(change, &sha);
-    r = middle_hash(&middle, was, &sha);
+    r = diff_range_hash(&range, was, &sha);
     if (r == 0)
         end_hash(change, &sha);
-    change->old_bytes = middle.was_size;
-    change->new_bytes = middle.now_size;
+    change->old_bytes = range.was_size;
+    change->new_bytes = range.now_size;
     return r;
 }
 
-static int compare_middle(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
+static int compare_diff_range(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
 {
-    int r = find_middle(set, change, &diff->hunks, err);
+    int r = find_diff_range(set, change, &diff->hunks, err);
 
     if (r < 0 && is_its_own(r)) {
-        failed(change, r, err);
+        set_failure(change, r, err);
         return 1;
     }
     if (r != 0) {
@@ -333,16 +334,16 @@ static int compare_middle(const struct change_set *set, struct file_change *chan
     return 0;
 }
 
-static int make(const struct change_set *set, struct file_change *change, bool with_hunks, struct file_diff *ret,
-                struct err *err)
+static int diff_change(const struct change_set *set, struct file_change *change, bool with_hunks, struct file_diff *ret,
+                       struct err *err)
 {
     struct file_diff diff = FILE_DIFF_NONE;
     int r = read_sides(set, change, &diff, err);
 
     if (r == 0)
-        r = compare(change, &diff, with_hunks, err);
-    if (r == 0 && with_hunks && may_have_middle(change, &diff))
-        r = compare_middle(set, change, &diff, err);
+        r = compare_sides(change, &diff, with_hunks, err);
+    if (r == 0 && with_hunks && may_have_diff_range(change, &diff))
+        r = compare_diff_range(set, change, &diff, err);
     if (r != 0) {
         file_diff_done(&diff);
         return r < 0 ? r : 0;
@@ -354,7 +355,7 @@ static int make(const struct change_set *set, struct file_change *change, bool w
 int file_diff_make(const struct change_set *set, struct file_change *change, struct file_diff *ret, struct err *err)
 {
     struct file_diff diff = FILE_DIFF_NONE;
-    int r = make(set, change, true, &diff, err);
+    int r = diff_change(set, change, true, &diff, err);
 
     if (r == 0)
         *ret = diff;
@@ -365,24 +366,24 @@ int file_diff_measure(const struct change_set *set, struct file_change *change, 
 {
     autodone(file_diff) struct file_diff diff = FILE_DIFF_NONE;
 
-    return make(set, change, false, &diff, err);
+    return diff_change(set, change, false, &diff, err);
 }
 
 int file_diff_hash(const struct change_set *set, struct file_change *change, struct err *err)
 {
-    autodone(side) struct side now = SIDE_NONE;
+    autodone(blob) struct blob now = BLOB_NONE;
     int r = read_now(set, change, 0, &now);
 
     change->failure = 0;
     if (r == 0)
-        r = find_standing(set, change, NULL);
-    return r < 0 ? failed(change, r, err) : 0;
+        r = find_drift(set, change, NULL);
+    return r < 0 ? set_failure(change, r, err) : 0;
 }
 
 void file_diff_done(struct file_diff *diff)
 {
-    side_done(&diff->was);
-    side_done(&diff->now);
+    blob_done(&diff->was);
+    blob_done(&diff->now);
     hunk_list_done(&diff->hunks);
     *diff = FILE_DIFF_NONE;
 }

@@ -10,14 +10,14 @@
  */
 #pragma once
 
+#include "review/blob.h"
 #include "review/change_set.h"
 #include "review/hunk.h"
-#include "review/side.h"
 
-#define FILE_DIFF_MAX ((uint64_t) 8 << 20) /* of larger ones only where they differ, if that is no more (middle.h) */
+#define FILE_DIFF_MAX ((uint64_t) 8 << 20) /* of larger ones only where they differ, if that is no more (diff_range.h) */
 
 struct file_diff {
-    struct side was, now;   /* SIDE_NONE also for a directory, and when only the mode changes */
+    struct blob was, now;   /* BLOB_NONE also for a directory, and when only the mode changes */
     bool is_retyped;        /* a file became a link, or a link a file: no hunks */
     bool is_aside;          /* of a conflict: `was` is what the agent worked from, and not what the project has */
     struct hunk_list hunks; /* none for links, binary files and what is too large */

@@ -10,14 +10,14 @@
 #include "review/libgit.h"
 #include "review/line_distance.h"
 
-struct digest {
+struct hunk_digest {
     uint8_t bytes[SHA256_DIGEST_SIZE];
     size_t index; /* of its hunk */
 };
 
-struct making {
+struct hunk_maker {
     struct hunk_list list;
-    struct digest *digests; /* owned; one for each hunk */
+    struct hunk_digest *digests; /* owned; one for each hunk */
     size_t digest_cap;
     struct sha256_ctx sha; /* of the hunk whose lines are coming */
 };
@@ -26,7 +26,7 @@ struct making {
 
 static int by_digest(const void *a, const void *b)
 {
-    const struct digest *x = a, *y = b;
+    const struct hunk_digest *x = a, *y = b;
     int order = memcmp(x->bytes, y->bytes, sizeof(x->bytes));
 
     if (order != 0)
@@ -34,7 +34,7 @@ static int by_digest(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static void write_id(const struct digest *digest, size_t occurrence, char out[HUNK_ID_LEN + 1])
+static void write_id(const struct hunk_digest *digest, size_t occurrence, char out[HUNK_ID_LEN + 1])
 {
     static const char hex[] = "0123456789abcdef";
     uint8_t number[8], id[HUNK_ID_LEN / 2];
@@ -54,7 +54,7 @@ static void write_id(const struct digest *digest, size_t occurrence, char out[HU
 }
 
 /* Sorted, so that a text made of a hundred thousand equal hunks costs no more than another. */
-static void give_ids(struct making *m)
+static void assign_ids(struct hunk_maker *m)
 {
     size_t occurrence = 0;
 
@@ -62,17 +62,17 @@ static void give_ids(struct making *m)
         return;
     qsort(m->digests, m->list.count, sizeof(*m->digests), by_digest);
     for (size_t i = 0; i < m->list.count; i++) {
-        const struct digest *d = &m->digests[i];
+        const struct hunk_digest *d = &m->digests[i];
         occurrence = i > 0 && memcmp(d->bytes, d[-1].bytes, sizeof(d->bytes)) == 0 ? occurrence + 1 : 0;
         write_id(d, occurrence, m->list.items[d->index].id);
     }
 }
 
-static void end_hunk(struct making *m)
+static void end_hunk(struct hunk_maker *m)
 {
     if (m->list.count == 0)
         return;
-    struct digest *d = &m->digests[m->list.count - 1];
+    struct hunk_digest *d = &m->digests[m->list.count - 1];
     sha256_digest(&m->sha, sizeof(d->bytes), d->bytes);
     d->index = m->list.count - 1;
 }
@@ -96,7 +96,7 @@ static char *header_text(const struct hunk *h)
 
 static int on_hunk(const git_diff_delta *delta, const git_diff_hunk *h, void *cookie)
 {
-    struct making *m = cookie;
+    struct hunk_maker *m = cookie;
 
     (void) delta;
     end_hunk(m);
@@ -116,7 +116,7 @@ static int on_hunk(const git_diff_delta *delta, const git_diff_hunk *h, void *co
 
 static int on_line(const git_diff_delta *delta, const git_diff_hunk *h, const git_diff_line *line, void *cookie)
 {
-    struct making *m = cookie;
+    struct hunk_maker *m = cookie;
     struct hunk *hunk = &m->list.items[m->list.count - 1];
     bool is_change = line->origin == GIT_DIFF_LINE_ADDITION || line->origin == GIT_DIFF_LINE_DELETION;
 
@@ -166,8 +166,8 @@ static bool is_too_large(const char *text, size_t len)
     return lines > HUNK_LINES_MAX;
 }
 
-static int compare(const char *was, size_t was_len, const char *now, size_t now_len, git_diff_hunk_cb hunk_fn,
-                   git_diff_line_cb line_fn, void *cookie, struct err *err)
+static int compare_texts(const char *was, size_t was_len, const char *now, size_t now_len, git_diff_hunk_cb hunk_fn,
+                         git_diff_line_cb line_fn, void *cookie, struct err *err)
 {
     const struct libgit *git;
     git_diff_options options;
@@ -187,13 +187,13 @@ static int compare(const char *was, size_t was_len, const char *now, size_t now_
 
 int hunk_list_make(const void *was, size_t was_len, const void *now, size_t now_len, struct hunk_list *ret, struct err *err)
 {
-    struct making m = { .list = HUNK_LIST_EMPTY };
+    struct hunk_maker m = { .list = HUNK_LIST_EMPTY };
     /* libgit2 takes NULL for a file that is not there. */
-    int r = compare(was_len ? was : "", was_len, now_len ? now : "", now_len, on_hunk, on_line, &m, err);
+    int r = compare_texts(was_len ? was : "", was_len, now_len ? now : "", now_len, on_hunk, on_line, &m, err);
 
     if (r == 0) {
         end_hunk(&m);
-        give_ids(&m);
+        assign_ids(&m);
         *ret = m.list;
     } else {
         hunk_list_done(&m.list);
@@ -206,7 +206,7 @@ int hunk_count_lines(const void *was, size_t was_len, const void *now, size_t no
                      struct err *err)
 {
     struct line_count count = { 0 };
-    int r = compare(was_len ? was : "", was_len, now_len ? now : "", now_len, NULL, on_counted_line, &count, err);
+    int r = compare_texts(was_len ? was : "", was_len, now_len ? now : "", now_len, NULL, on_counted_line, &count, err);
 
     if (r < 0)
         return r;
@@ -243,7 +243,7 @@ static size_t lines_before(uint32_t start, uint32_t lines)
     return lines > 0 ? (size_t) start - 1 : start;
 }
 
-static bool take_hunk(struct line_reader *was, struct line_reader *now, const struct hunk *hunk, bool is_chosen,
+static bool copy_hunk(struct line_reader *was, struct line_reader *now, const struct hunk *hunk, bool is_chosen,
                       struct buf *out)
 {
     size_t old_before = lines_before(hunk->old_start, hunk->old_lines), new_before;
@@ -278,7 +278,7 @@ int hunk_list_pick(const void *was, size_t was_len, const void *now, size_t now_
     autodone(buf) struct buf out = BUF_EMPTY;
 
     for (size_t i = 0; i < list->count; i++) {
-        if (!take_hunk(&old, &new, &list->items[i], chosen[i], &out))
+        if (!copy_hunk(&old, &new, &list->items[i], chosen[i], &out))
             return err_invalid(err, "hunk %zu is not of this text", i + 1);
     }
     buf_add(&out, old.at, (size_t) (old.end - old.at));

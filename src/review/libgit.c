@@ -17,7 +17,7 @@ static struct {
 
 /* A repository's own configuration is read, because it says how its files are kept; nobody else's is. Whose it is does not matter:
  * that check is there for programs which run what a repository names, and nothing here does. */
-static void forget_others(void)
+static void forget_other_configs(void)
 {
     static const int levels[] = { GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_GLOBAL, GIT_CONFIG_LEVEL_XDG,
                                   GIT_CONFIG_LEVEL_PROGRAMDATA };
@@ -27,7 +27,7 @@ static void forget_others(void)
     state.functions.git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0);
 }
 
-static void load(void)
+static void load_libgit(void)
 {
     const struct library_symbol symbols[] = {
 #define X(name) { #name, &state.functions.name },
@@ -39,12 +39,12 @@ static void load(void)
     if (state.r == 0 && state.functions.git_libgit2_init() < 0)
         state.r = err_set(&state.err, ERR_UNIMPLEMENTED, -ENOSYS, "%s does not start", LIBRARY);
     if (state.r == 0)
-        forget_others();
+        forget_other_configs();
 }
 
 int libgit_get(const struct libgit **ret, struct err *err)
 {
-    pthread_once(&state.once, load);
+    pthread_once(&state.once, load_libgit);
     if (state.r < 0)
         return err_set(err, ERR_UNIMPLEMENTED, -ENOSYS, "%s", state.err.text);
     *ret = &state.functions;

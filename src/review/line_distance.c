@@ -9,7 +9,7 @@
 
 #define STEPS_MOST ((uint64_t) 40 << 20)
 
-struct lines {
+struct hashed_lines {
     const uint64_t *hashes; /* borrowed */
     size_t count;
 };
@@ -39,7 +39,7 @@ static uint64_t *hash_lines(const char *text, size_t len, size_t count)
     return hashes;
 }
 
-static void trim(struct lines *a, struct lines *b)
+static void trim_equal_ends(struct hashed_lines *a, struct hashed_lines *b)
 {
     while (a->count > 0 && b->count > 0 && a->hashes[0] == b->hashes[0]) {
         a->hashes++;
@@ -60,7 +60,7 @@ static bool is_easy(size_t a, size_t b)
 }
 
 /* How far one gets on each diagonal with `d` lines added and removed, for growing `d`: Myers' greedy search, given up early. */
-static bool is_near(const struct lines *a, const struct lines *b)
+static bool is_near(const struct hashed_lines *a, const struct hashed_lines *b)
 {
     autofree int64_t *furthest = xalloc((2 * LINE_DISTANCE_MOST + 3) * sizeof(*furthest));
     int64_t *on = furthest + LINE_DISTANCE_MOST + 1, n = (int64_t) a->count, m = (int64_t) b->count;
@@ -85,13 +85,13 @@ static bool is_near(const struct lines *a, const struct lines *b)
 
 bool line_distance_is_small(const char *was, size_t was_len, const char *now, size_t now_len)
 {
-    struct lines a = { NULL, count_lines(was, was_len) }, b = { NULL, count_lines(now, now_len) };
+    struct hashed_lines a = { NULL, count_lines(was, was_len) }, b = { NULL, count_lines(now, now_len) };
 
     if (is_easy(a.count, b.count))
         return true;
     autofree uint64_t *a_hashes = hash_lines(was, was_len, a.count), *b_hashes = hash_lines(now, now_len, b.count);
     a.hashes = a_hashes;
     b.hashes = b_hashes;
-    trim(&a, &b);
+    trim_equal_ends(&a, &b);
     return is_easy(a.count, b.count) || is_near(&a, &b);
 }

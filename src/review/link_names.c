@@ -18,23 +18,23 @@
 
 #define HOPS_MAX 40 /* as many links as the kernel follows */
 
-struct link {
+struct searched_link {
     char *path;       /* owned; from root_path */
     bool is_followed; /* its target needs acknowledgement as a whole already */
 };
 
-struct search {
+struct link_search {
     const struct edit_list *edits;
     int root_fd, project_fd; /* borrowed; owned, or -1 */
     char *root_path;         /* owned; the project's root if that can be known, or the sandbox's */
     char *prefix;            /* owned; what paths from there lack to be those of the project: "" or with a slash at its end */
-    struct link *links;      /* owned */
+    struct searched_link *links; /* owned */
     size_t count, cap;
     struct link_names *names; /* borrowed; sorted */
     struct link_names found;  /* in this round, for the next one */
 };
 
-static void search_done(struct search *search)
+static void link_search_done(struct link_search *search)
 {
     link_names_done(&search->found);
     for (size_t i = 0; i < search->count; i++)
@@ -45,7 +45,7 @@ static void search_done(struct search *search)
     cleanup_fd(&search->project_fd);
 }
 
-static char *lower(const char *text)
+static char *lowercase_copy(const char *text)
 {
     char *copy = xdup(text);
 
@@ -56,25 +56,25 @@ static char *lower(const char *text)
 
 /* ---- the links there are ---- */
 
-static void add_link(struct search *search, const char *path)
+static void add_link(struct link_search *search, const char *path)
 {
     vec_room(&search->links, &search->cap, search->count);
-    search->links[search->count++] = (struct link){ .path = xdup(path) };
+    search->links[search->count++] = (struct searched_link){ .path = xdup(path) };
 }
 
-struct queue {
+struct directory_queue {
     char **items; /* owned, like its elements: directories */
     size_t count, cap;
 };
 
-static void queue_done(struct queue *queue)
+static void directory_queue_done(struct directory_queue *queue)
 {
     for (size_t i = 0; i < queue->count; i++)
         free(queue->items[i]);
     free(queue->items);
 }
 
-static void queue_add(struct queue *queue, const char *path)
+static void directory_queue_add(struct directory_queue *queue, const char *path)
 {
     if (queue->count >= LINK_NAMES_DIRECTORIES)
         return;
@@ -94,7 +94,7 @@ static unsigned char type_of(DIR *dir, const struct dirent *entry)
 }
 
 /* What cannot be read because there is no descriptor is an error: nobody must be asked less for that. */
-static int list_directory(struct search *search, struct queue *queue, const char *path)
+static int list_directory(struct link_search *search, struct directory_queue *queue, const char *path)
 {
     autodirectory dir = directory_take(path_open_beneath(search->root_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0));
 
@@ -110,14 +110,14 @@ static int list_directory(struct search *search, struct queue *queue, const char
         if (type == DT_LNK)
             add_link(search, child);
         else
-            queue_add(queue, child);
+            directory_queue_add(queue, child);
     }
     return 0;
 }
 
-static int find_links(struct search *search)
+static int find_links(struct link_search *search)
 {
-    autodone(queue) struct queue queue = { 0 };
+    autodone(directory_queue) struct directory_queue queue = { 0 };
     int r = 0;
 
     for (size_t i = 0; i < search->edits->count; i++) {
@@ -125,7 +125,7 @@ static int find_links(struct search *search)
         if (S_ISLNK(search->edits->items[i].now))
             add_link(search, path);
     }
-    queue_add(&queue, "");
+    directory_queue_add(&queue, "");
     for (size_t i = 0; r == 0 && i < queue.count; i++)
         r = list_directory(search, &queue, queue.items[i]);
     return r;
@@ -133,16 +133,16 @@ static int find_links(struct search *search)
 
 /* ---- where they lead ---- */
 
-static void add_region(struct search *search, const char *target, const char *name, enum acknowledge reason)
+static void add_region(struct link_search *search, const char *target, const char *name, enum acknowledge reason)
 {
     struct link_names *found = &search->found;
 
     vec_room(&found->regions, &found->cap, found->count);
-    found->regions[found->count++] = (struct link_region){ lower(target), name ? lower(name) : NULL, reason };
+    found->regions[found->count++] = (struct link_region){ lowercase_copy(target), name ? lowercase_copy(name) : NULL, reason };
 }
 
 /* The target of a link, or NULL: what the changes have in its place counts, if they count at all. */
-static char *read_link(const struct search *search, const char *path, bool is_changed)
+static char *read_link(const struct link_search *search, const char *path, bool is_changed)
 {
     char target[PATH_MAX];
     size_t scope_len = strlen(search->names->scope);
@@ -161,7 +161,7 @@ static char *read_link(const struct search *search, const char *path, bool is_ch
 }
 
 /* Behind root_path, NULL outside of it, "" for itself. */
-static const char *inside_root(const struct search *search, const struct buf *at)
+static const char *inside_root(const struct link_search *search, const struct buf *at)
 {
     size_t len = strlen(search->root_path);
 
@@ -172,7 +172,7 @@ static const char *inside_root(const struct search *search, const struct buf *at
     return at->data[len] ? at->data + len + 1 : "";
 }
 
-static void climb(struct buf *at)
+static void go_to_parent(struct buf *at)
 {
     at->len = (size_t) (strrchr(at->data, '/') - at->data);
     at->len += at->len == 0; /* the slash of "/" stays */
@@ -183,7 +183,8 @@ static void climb(struct buf *at)
  * Follows a link component by component, as the kernel would; outside of the project, where nothing changes, by the text alone. Each link on
  * the way is noted as well: whoever changes one of them changes where the first one leads.
  */
-static void follow_link(struct search *search, const char *path, bool is_changed, const char *name, enum acknowledge reason)
+static void follow_link(struct link_search *search, const char *path, bool is_changed, const char *name,
+                        enum acknowledge reason)
 {
     autodone(buf) struct buf at = BUF_EMPTY;
     autofree char *todo = xdup(path);
@@ -196,7 +197,7 @@ static void follow_link(struct search *search, const char *path, bool is_changed
         if (path_component_is(&c, "."))
             continue;
         if (path_component_is(&c, "..")) {
-            climb(&at);
+            go_to_parent(&at);
             continue;
         }
         buf_addf(&at, "%s%.*s", at.len > 1 ? "/" : "", (int) c.len, c.name);
@@ -208,7 +209,7 @@ static void follow_link(struct search *search, const char *path, bool is_changed
             return;
         if (hops > 1)
             add_region(search, inside, NULL, reason);
-        climb(&at);
+        go_to_parent(&at);
         if (*target == '/') {
             buf_clear(&at);
             buf_add_char(&at, '/');
@@ -239,7 +240,7 @@ static void region_done(struct link_region *region)
     free(region->name);
 }
 
-static void take_found(struct search *search)
+static void take_regions(struct link_search *search)
 {
     struct link_names *names = search->names, *found = &search->found;
     size_t kept = 0;
@@ -277,7 +278,7 @@ static size_t find_target(const struct link_names *names, const char *target, si
     return low;
 }
 
-static enum acknowledge judge_at(const struct link_names *names, const char *path, size_t len, bool is_link)
+static enum acknowledge check_at(const struct link_names *names, const char *path, size_t len, bool is_link)
 {
     bool is_all;
 
@@ -297,23 +298,23 @@ static enum acknowledge judge_at(const struct link_names *names, const char *pat
     return ACKNOWLEDGE_NOTHING;
 }
 
-static enum acknowledge judge_path(const struct link_names *names, const char *exact, bool is_link)
+static enum acknowledge check_path(const struct link_names *names, const char *exact, bool is_link)
 {
-    autofree char *path = names->count > 0 ? lower(exact) : NULL;
+    autofree char *path = names->count > 0 ? lowercase_copy(exact) : NULL;
     size_t len = path ? strlen(path) : 0;
-    enum acknowledge reason = path ? judge_at(names, path, len, is_link) : ACKNOWLEDGE_NOTHING;
+    enum acknowledge reason = path ? check_at(names, path, len, is_link) : ACKNOWLEDGE_NOTHING;
 
     while (reason == ACKNOWLEDGE_NOTHING && len > 0) {
         do
             len--;
         while (len > 0 && path[len] != '/');
-        reason = judge_at(names, path, len, is_link);
+        reason = check_at(names, path, len, is_link);
     }
     return reason;
 }
 
 /* A link whose name means something for some of what is in it has only its last component looked at (acknowledge.h). */
-static bool follow_named(struct search *search, struct link *link, bool is_first)
+static bool follow_named(struct link_search *search, struct searched_link *link, bool is_first)
 {
     autofree char *path = xprintf("%s%s", search->prefix, link->path);
     const char *slash = strrchr(path, '/'), *name = NULL;
@@ -323,7 +324,7 @@ static bool follow_named(struct search *search, struct link *link, bool is_first
     if (reason == ACKNOWLEDGE_NOTHING && is_first)
         reason = acknowledge_directory(path, &is_all);
     if (reason == ACKNOWLEDGE_NOTHING)
-        reason = judge_path(search->names, link->path, true);
+        reason = check_path(search->names, link->path, true);
     if (reason == ACKNOWLEDGE_NOTHING)
         return false;
     if (!is_all)
@@ -335,7 +336,7 @@ static bool follow_named(struct search *search, struct link *link, bool is_first
 }
 
 /* Again and again, because a link may lead to where others are, which get names of their own by that. */
-static void follow_all(struct search *search)
+static void follow_all(struct link_search *search)
 {
     bool has_more = true;
 
@@ -345,12 +346,12 @@ static void follow_all(struct search *search)
             if (!search->links[i].is_followed && follow_named(search, &search->links[i], round == 0))
                 has_more = true;
         }
-        take_found(search);
+        take_regions(search);
     }
 }
 
 /* The project's root is known by the sandbox's, if that ends in the prefix. */
-static int open_root(struct search *search, const char *prefix)
+static int open_root(struct link_search *search, const char *prefix)
 {
     const char *base = search->edits->delta.base_path;
     size_t len = strlen(base), prefix_len = strlen(prefix);
@@ -370,7 +371,7 @@ static int open_root(struct search *search, const char *prefix)
 
 int link_names_load(const struct edit_list *edits, const char *prefix, struct link_names *ret, struct err *err)
 {
-    autodone(search) struct search search = { .edits = edits, .names = ret, .root_fd = -1, .project_fd = -1 };
+    autodone(link_search) struct link_search search = { .edits = edits, .names = ret, .root_fd = -1, .project_fd = -1 };
     int r;
 
     *ret = LINK_NAMES_EMPTY;
@@ -394,9 +395,9 @@ void link_names_done(struct link_names *names)
     *names = LINK_NAMES_EMPTY;
 }
 
-enum acknowledge link_names_judge(const struct link_names *names, const char *scope_path, bool is_link)
+enum acknowledge link_names_check(const struct link_names *names, const char *scope_path, bool is_link)
 {
     autofree char *path = names->count > 0 ? xprintf("%s%s", names->scope, scope_path) : NULL;
 
-    return path ? judge_path(names, path, is_link) : ACKNOWLEDGE_NOTHING;
+    return path ? check_path(names, path, is_link) : ACKNOWLEDGE_NOTHING;
 }

@@ -32,4 +32,4 @@ int link_names_load(const struct edit_list *edits, const char *prefix, struct li
 void link_names_done(struct link_names *names);
 
 /* Of a file or link, by its other names; `scope_path` from the sandbox's root. */
-enum acknowledge link_names_judge(const struct link_names *names, const char *scope_path, bool is_link);
+enum acknowledge link_names_check(const struct link_names *names, const char *scope_path, bool is_link);

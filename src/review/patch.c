@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "review/binary_patch.h"
-#include "review/crew.h"
 #include "review/diff_text.h"
 #include "review/file_diff.h"
+#include "review/parallel.h"
 
 /* Changes whose texts are in memory at once, by their number and by the bytes of their files. */
 #define WINDOW 128
@@ -28,7 +28,7 @@ struct piece {
     bool is_large;
 };
 
-struct writing {
+struct patch_writer {
     struct change_set *set;
     const size_t *places; /* borrowed; NULL: all */
     size_t first;         /* of the window */
@@ -38,7 +38,7 @@ struct writing {
     void *cookie;
 };
 
-static struct file_change *change_at(const struct writing *w, size_t i)
+static struct file_change *change_at(const struct patch_writer *w, size_t i)
 {
     return &w->set->items[w->places ? w->places[i] : i];
 }
@@ -96,7 +96,7 @@ static void add_index(struct buf *out, const char *old_oid, const char *new_oid)
 
 /* ---- what is in memory ---- */
 
-static int add_binary(struct buf *out, const struct side *was, const struct side *now, struct err *err)
+static int add_binary(struct buf *out, const struct blob *was, const struct blob *now, struct err *err)
 {
     char old_oid[BINARY_PATCH_OID_MAX] = NO_OID, new_oid[BINARY_PATCH_OID_MAX] = NO_OID;
 
@@ -108,7 +108,7 @@ static int add_binary(struct buf *out, const struct side *was, const struct side
     return binary_patch_add(out, was->bytes.data, was->bytes.len, now->bytes.data, now->bytes.len, err);
 }
 
-static int add_text(struct buf *out, const struct file_change *change, const struct side *was, const struct side *now,
+static int add_text(struct buf *out, const struct file_change *change, const struct blob *was, const struct blob *now,
                     const struct hunk_list *made, struct err *err)
 {
     autodone(hunk_list) struct hunk_list own = HUNK_LIST_EMPTY;
@@ -133,16 +133,16 @@ static int add_text(struct buf *out, const struct file_change *change, const str
     return 0;
 }
 
-static int add_change(struct buf *out, const struct file_change *change, const struct side *was, const struct side *now,
+static int add_change(struct buf *out, const struct file_change *change, const struct blob *was, const struct blob *now,
                       const struct hunk_list *made, struct err *err)
 {
     add_head(out, change, was->mode, now->mode);
-    if (was->mode && now->mode && side_equals(was, now))
+    if (was->mode && now->mode && blob_equals(was, now))
         return 0;
     /* Of an empty file git wants to know nothing but its mode. */
     if (was->bytes.len == 0 && now->bytes.len == 0)
         return 0;
-    if ((S_ISREG(was->mode) && side_is_binary(was)) || (S_ISREG(now->mode) && side_is_binary(now)))
+    if ((S_ISREG(was->mode) && blob_is_binary(was)) || (S_ISREG(now->mode) && blob_is_binary(now)))
         return add_binary(out, was, now, err);
     return add_text(out, change, was, now, made, err);
 }
@@ -157,7 +157,7 @@ static int add_mode(struct buf *out, const struct file_change *change)
     return 0;
 }
 
-static int stale(const struct file_change *change, int r, struct err *err)
+static int report_stale(const struct file_change *change, int r, struct err *err)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
@@ -169,7 +169,7 @@ static int stale(const struct file_change *change, int r, struct err *err)
  * else the id of what is replaced is nobody's. */
 static int add_conflict(struct buf *out, const struct file_change *change, const struct file_diff *diff, struct err *err)
 {
-    const struct side *was = &diff->was, *now = &diff->now;
+    const struct blob *was = &diff->was, *now = &diff->now;
     char new_oid[BINARY_PATCH_OID_MAX] = NO_OID;
 
     if (diff->is_aside && diff->hunks.count > 0)
@@ -185,7 +185,7 @@ static int add_conflict(struct buf *out, const struct file_change *change, const
 static int make_piece(struct change_set *set, struct file_change *change, struct piece *piece, struct err *err)
 {
     autodone(file_diff) struct file_diff diff = FILE_DIFF_NONE;
-    const struct side nothing = SIDE_NONE;
+    const struct blob nothing = BLOB_NONE;
     int r;
 
     if (change->is_dir)
@@ -194,7 +194,7 @@ static int make_piece(struct change_set *set, struct file_change *change, struct
         return add_mode(&piece->text, change);
     r = file_diff_make(set, change, &diff, err);
     if (r < 0 || change->failure)
-        return r < 0 ? r : stale(change, change->failure, err);
+        return r < 0 ? r : report_stale(change, change->failure, err);
     piece->is_large = diff.was.is_too_large || diff.now.is_too_large;
     if (piece->is_large)
         return 0;
@@ -208,7 +208,7 @@ static int make_piece(struct change_set *set, struct file_change *change, struct
 
 /* ---- what is too large ---- */
 
-static int flush(struct writing *w, struct buf *text)
+static int flush_text(struct patch_writer *w, struct buf *text)
 {
     int r = text->len > 0 ? w->fn(text->data, text->len, w->cookie) : 0;
 
@@ -216,14 +216,14 @@ static int flush(struct writing *w, struct buf *text)
     return r;
 }
 
-struct reading {
+struct patch_source {
     int fd; /* borrowed */
     uint64_t size_bytes;
 };
 
 /* Git's id of the file; with a stream, its bytes go there as well. -ESTALE when there are less than when it was opened. */
-static int pass(struct writing *w, const struct reading *reading, struct binary_patch_stream *stream,
-                char oid[BINARY_PATCH_OID_MAX])
+static int hash_and_encode(struct patch_writer *w, const struct patch_source *source, struct binary_patch_stream *stream,
+                           char oid[BINARY_PATCH_OID_MAX])
 {
     autofree uint8_t *bytes = xalloc(PIECE);
     uint8_t digest[SHA1_DIGEST_SIZE];
@@ -232,18 +232,18 @@ static int pass(struct writing *w, const struct reading *reading, struct binary_
     int r = 0;
 
     sha1_init(&sha);
-    sha1_update(&sha, (size_t) snprintf(head, sizeof(head), "blob %llu", (unsigned long long) reading->size_bytes) + 1,
+    sha1_update(&sha, (size_t) snprintf(head, sizeof(head), "blob %llu", (unsigned long long) source->size_bytes) + 1,
                 (const uint8_t *) head);
-    for (uint64_t at = 0; at < reading->size_bytes && r == 0;) {
-        uint64_t left = reading->size_bytes - at;
-        ssize_t n = fd_pread_full(reading->fd, bytes, left < PIECE ? (size_t) left : PIECE, (off_t) at);
+    for (uint64_t at = 0; at < source->size_bytes && r == 0;) {
+        uint64_t left = source->size_bytes - at;
+        ssize_t n = fd_pread_full(source->fd, bytes, left < PIECE ? (size_t) left : PIECE, (off_t) at);
         if (n <= 0)
             return n < 0 ? (int) n : -ESTALE;
         sha1_update(&sha, (size_t) n, bytes);
         at += (uint64_t) n;
         if (stream) {
             binary_patch_feed(stream, bytes, (size_t) n);
-            r = flush(w, stream->out);
+            r = flush_text(w, stream->out);
         }
     }
     sha1_digest(&sha, sizeof(digest), digest);
@@ -253,22 +253,22 @@ static int pass(struct writing *w, const struct reading *reading, struct binary_
 }
 
 /* Twice read: git wants the id before the bytes. Another id the second time means that somebody wrote to it in between. */
-static int write_direction(struct writing *w, const struct reading *reading, const char *expected, struct buf *text)
+static int write_direction(struct patch_writer *w, const struct patch_source *source, const char *expected, struct buf *text)
 {
     struct binary_patch_stream stream;
     char oid[BINARY_PATCH_OID_MAX] = NO_OID;
     int r = 0;
 
-    binary_patch_begin(&stream, text, reading->size_bytes);
-    if (reading->fd >= 0)
-        r = pass(w, reading, &stream, oid);
+    binary_patch_begin(&stream, text, source->size_bytes);
+    if (source->fd >= 0)
+        r = hash_and_encode(w, source, &stream, oid);
     if (r == 0 && strcmp(oid, expected) != 0)
         r = -ESTALE;
     binary_patch_end(&stream);
     return r;
 }
 
-static int open_reading(int dirfd, const char *path, mode_t mode, struct reading *ret)
+static int open_source(int dirfd, const char *path, mode_t mode, struct patch_source *ret)
 {
     autofd int fd = -1;
     struct stat st;
@@ -280,21 +280,21 @@ static int open_reading(int dirfd, const char *path, mode_t mode, struct reading
         return fd;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return -ESTALE;
-    *ret = (struct reading){ steal_fd(&fd), (uint64_t) st.st_size };
+    *ret = (struct patch_source){ steal_fd(&fd), (uint64_t) st.st_size };
     return 0;
 }
 
 /* Of a conflict the id of what it replaces is nobody's, so that git refuses it as an approval would be refused. */
-static int write_large_part(struct writing *w, const struct file_change *change, mode_t old_mode, mode_t new_mode,
-                            const struct reading *was, const struct reading *now)
+static int write_large_part(struct patch_writer *w, const struct file_change *change, mode_t old_mode, mode_t new_mode,
+                            const struct patch_source *was, const struct patch_source *now)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     char old_oid[BINARY_PATCH_OID_MAX] = NO_OID, new_oid[BINARY_PATCH_OID_MAX] = NO_OID;
     bool is_conflict = change->state == RECONCILE_CONFLICT;
-    int r = was->fd < 0 || is_conflict ? 0 : pass(w, was, NULL, old_oid);
+    int r = was->fd < 0 || is_conflict ? 0 : hash_and_encode(w, was, NULL, old_oid);
 
     if (r == 0 && now->fd >= 0)
-        r = pass(w, now, NULL, new_oid);
+        r = hash_and_encode(w, now, NULL, new_oid);
     if (r < 0)
         return r;
     add_head(&text, change, old_mode, new_mode);
@@ -304,16 +304,16 @@ static int write_large_part(struct writing *w, const struct file_change *change,
         if (r == 0 && !is_conflict)
             r = write_direction(w, was, old_oid, &text);
     }
-    return r == 0 ? flush(w, &text) : r;
+    return r == 0 ? flush_text(w, &text) : r;
 }
 
 /* The one that is a link, of a large file that became one or was one. */
-static int write_link_part(struct writing *w, const struct file_change *change, mode_t old_mode, mode_t new_mode,
+static int write_link_part(struct patch_writer *w, const struct file_change *change, mode_t old_mode, mode_t new_mode,
                            struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     const char *target = old_mode ? change->old_target : change->new_target;
-    struct side link = { .mode = S_IFLNK }, nothing = SIDE_NONE;
+    struct blob link = { .mode = S_IFLNK }, nothing = BLOB_NONE;
     int r;
 
     (void) new_mode;
@@ -321,21 +321,21 @@ static int write_link_part(struct writing *w, const struct file_change *change, 
         return -ESTALE;
     buf_add_str(&link.bytes, target);
     r = add_change(&text, change, old_mode ? &link : &nothing, old_mode ? &nothing : &link, NULL, err);
-    side_done(&link);
-    return r == 0 ? flush(w, &text) : r;
+    blob_done(&link);
+    return r == 0 ? flush_text(w, &text) : r;
 }
 
-static int write_large(struct writing *w, const struct file_change *change, struct err *err)
+static int write_large(struct patch_writer *w, const struct file_change *change, struct err *err)
 {
     const struct edit_list *edits = &w->set->edits;
     const char *from = change->from ? change->from->path : change->edit->path;
     mode_t old_mode = is_file(change->old_mode) ? change->old_mode : 0,
            new_mode = is_file(change->new_mode) ? change->new_mode : 0;
-    struct reading was = { -1, 0 }, now = { -1, 0 }, nothing = { -1, 0 };
-    int r = open_reading(edits->base_fd, from, old_mode, &was);
+    struct patch_source was = { -1, 0 }, now = { -1, 0 }, nothing = { -1, 0 };
+    int r = open_source(edits->base_fd, from, old_mode, &was);
 
     if (r == 0)
-        r = open_reading(edits->delta.data_fd, change->edit->path, new_mode, &now);
+        r = open_source(edits->delta.data_fd, change->edit->path, new_mode, &now);
     if (r < 0 || !(S_ISLNK(old_mode) || S_ISLNK(new_mode))) {
         r = r < 0 ? r : write_large_part(w, change, old_mode, new_mode, &was, &now);
     } else if (S_ISLNK(old_mode)) {
@@ -347,26 +347,26 @@ static int write_large(struct writing *w, const struct file_change *change, stru
     }
     cleanup_fd(&was.fd);
     cleanup_fd(&now.fd);
-    return r == -ESTALE || r == -ENOENT || r == -ELOOP || r == -ENOTDIR || r == -EXDEV ? stale(change, r, err) : r;
+    return r == -ESTALE || r == -ENOENT || r == -ELOOP || r == -ENOTDIR || r == -EXDEV ? report_stale(change, r, err) : r;
 }
 
 /* ---- all of it ---- */
 
 static int on_piece(size_t i, void *cookie, struct err *err)
 {
-    struct writing *w = cookie;
+    struct patch_writer *w = cookie;
 
     return make_piece(w->set, change_at(w, w->first + i), &w->pieces[i], err);
 }
 
-static int write_window(struct writing *w, size_t count, struct err *err)
+static int write_window(struct patch_writer *w, size_t count, struct err *err)
 {
-    int r = crew_run(count, on_piece, w, err);
+    int r = parallel_run(count, on_piece, w, err);
 
     for (size_t i = 0; i < count; i++) {
         struct piece *piece = &w->pieces[i];
         if (r == 0)
-            r = piece->is_large ? write_large(w, change_at(w, w->first + i), err) : flush(w, &piece->text);
+            r = piece->is_large ? write_large(w, change_at(w, w->first + i), err) : flush_text(w, &piece->text);
         if (r == 0 && w->end)
             r = w->end(change_at(w, w->first + i), w->cookie);
         buf_done(&piece->text);
@@ -375,7 +375,7 @@ static int write_window(struct writing *w, size_t count, struct err *err)
     return r;
 }
 
-static size_t window_size(const struct writing *w, size_t count)
+static size_t window_size(const struct patch_writer *w, size_t count)
 {
     uint64_t bytes = 0;
     size_t n = 0;
@@ -390,10 +390,10 @@ static size_t window_size(const struct writing *w, size_t count)
 int patch_write(struct change_set *set, const size_t *places, size_t count, patch_fn fn, patch_end_fn end, void *cookie,
                 struct err *err)
 {
-    autofree struct writing *w = xnew(struct writing);
+    autofree struct patch_writer *w = xnew(struct patch_writer);
     int r = 0;
 
-    *w = (struct writing){ .set = set, .places = places, .fn = fn, .end = end, .cookie = cookie };
+    *w = (struct patch_writer){ .set = set, .places = places, .fn = fn, .end = end, .cookie = cookie };
     if (!places)
         count = set->count;
     while (w->first < count && r == 0) {

@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "review/apply_txn_int.h"
 #include "review/approve_int.h"
-#include "review/landing_int.h"
 
 #define APPROVALS "approvals"
 #define COPIES "pre"
@@ -20,9 +20,9 @@
 struct pruning {
     const struct prune_options *options;
     struct prune *out;
-    int meta_fd, records_fd; /* borrowed */
-    struct diary spoken;     /* pages whose copies are needed; not sorted, and more than one of a path */
-    char **names;            /* owned array, borrowed names: those copies, sorted */
+    int meta_fd, records_fd;           /* borrowed */
+    struct change_log_index mentioned; /* entries whose copies are needed; not sorted, and more than one of a path */
+    char **names;                      /* owned array, borrowed names: those copies, sorted */
     size_t count;
 };
 
@@ -47,44 +47,44 @@ static int forget_record(struct pruning *p, const char *id, int record_fd)
     file_walk(record_fd, ".", add_bytes, &p->out->bytes, &ignored);
     if (p->options->is_dry)
         return 0;
-    int r = landing_bring_back(p->records_fd, id);
+    int r = apply_txn_unarchive(p->records_fd, id);
     if (r == 0)
-        r = step_log_unlink(record_fd);
+        r = apply_journal_unlink(record_fd);
     fault("prune-record");
     return r < 0 ? r : file_remove_tree(p->records_fd, id);
 }
 
 /* What an undo of it would write down again. */
-static void listen(struct pruning *p, const struct buf *lines)
+static void note_undo_lines(struct pruning *p, const struct buf *lines)
 {
     for (size_t at = 0; at < lines->len;) {
         const char *end = memchr(lines->data + at, '\n', lines->len - at);
         size_t len = end ? (size_t) (end - lines->data) - at : lines->len - at;
 
-        diary_take_line(&p->spoken, lines->data + at, len);
+        change_log_index_parse_line(&p->mentioned, lines->data + at, len);
         at += len + 1;
     }
 }
 
-static int on_record(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+static int on_record(const char *id, int64_t time_ns, enum apply_txn_state state, void *cookie)
 {
     struct pruning *p = cookie;
-    struct step_log log = STEP_LOG_EMPTY;
-    autofd int fd = landing_open(p->records_fd, id);
+    struct apply_journal journal = APPLY_JOURNAL_EMPTY;
+    autofd int fd = apply_txn_open(p->records_fd, id);
 
     if (fd < 0)
         return fd;
-    if (state == LANDING_NOTED && time_ns < p->options->before_ns)
+    if (state == APPLY_TXN_FINISHED && time_ns < p->options->before_ns)
         return forget_record(p, id, fd);
-    int r = step_log_read(fd, &log);
+    int r = apply_journal_read(fd, &journal);
     if (r == 0) {
-        listen(p, &log.notes);
-        listen(p, &log.back);
+        note_undo_lines(p, &journal.notes);
+        note_undo_lines(p, &journal.back);
     }
-    step_log_done(&log);
+    apply_journal_done(&journal);
     /* Half forgotten: after a power cut it may be where others are of which nothing is left to do. */
     if (r == -ENOENT && !p->options->is_dry)
-        r = landing_bring_back(p->records_fd, id) < 0 ? r : file_remove_tree(p->records_fd, id);
+        r = apply_txn_unarchive(p->records_fd, id) < 0 ? r : file_remove_tree(p->records_fd, id);
     return r == -ENOENT ? 0 : r;
 }
 
@@ -95,11 +95,11 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-static void add_names(struct pruning *p, const struct diary *diary)
+static void add_names(struct pruning *p, const struct change_log_index *log_index)
 {
-    for (size_t i = 0; i < diary->count; i++)
-        if (diary->pages[i].kept)
-            p->names[p->count++] = diary->pages[i].kept;
+    for (size_t i = 0; i < log_index->count; i++)
+        if (log_index->entries[i].kept)
+            p->names[p->count++] = log_index->entries[i].kept;
 }
 
 static int on_copy(const struct file_entry *entry, void *cookie)
@@ -118,14 +118,14 @@ static int on_copy(const struct file_entry *entry, void *cookie)
 
 static int prune_copies(struct pruning *p, struct err *err)
 {
-    autodone(diary) struct diary diary = DIARY_EMPTY;
-    int r = diary_load(p->meta_fd, &diary, err);
+    autodone(change_log_index) struct change_log_index log_index = CHANGE_LOG_INDEX_EMPTY;
+    int r = change_log_index_load(p->meta_fd, &log_index, err);
 
     if (r < 0)
         return r;
-    p->names = xalloc((diary.count + p->spoken.count + 1) * sizeof(*p->names));
-    add_names(p, &diary);
-    add_names(p, &p->spoken);
+    p->names = xalloc((log_index.count + p->mentioned.count + 1) * sizeof(*p->names));
+    add_names(p, &log_index);
+    add_names(p, &p->mentioned);
     if (p->count > 0)
         qsort(p->names, p->count, sizeof(*p->names), by_text);
     r = file_walk(p->meta_fd, COPIES, on_copy, p, err);
@@ -138,49 +138,49 @@ static int prune_copies(struct pruning *p, struct err *err)
 int prune_run(const char *delta_path, const struct prune_options *options, struct prune *ret, struct err *err)
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
-    struct pruning p = { .options = options, .out = ret, .spoken = DIARY_EMPTY };
-    int r = approve_locks_take(delta_path, options->is_held, &locks, err);
+    struct pruning p = { .options = options, .out = ret, .mentioned = CHANGE_LOG_INDEX_EMPTY };
+    int r = approve_locks_acquire(delta_path, options->is_held, &locks, err);
 
     if (r < 0)
         return r;
     p.meta_fd = locks.delta.meta_fd;
     p.records_fd = locks.records_fd;
-    r = landing_each(p.records_fd, on_record, &p);
+    r = apply_txn_each(p.records_fd, on_record, &p);
     if (r < 0)
         err_errno(err, r, "forgetting old approvals");
     else
         r = prune_copies(&p, err);
-    diary_done(&p.spoken);
+    change_log_index_done(&p.mentioned);
     return r < 0 ? r : 0;
 }
 
-struct peeking {
+struct record_age_check {
     int64_t before_ns;
     bool has_work;
 };
 
-static int peek(const struct file_entry *entry, void *cookie)
+static int check_record_age(const struct file_entry *entry, void *cookie)
 {
-    struct peeking *peeking = cookie;
+    struct record_age_check *check = cookie;
 
     /* Where those are of which nothing is left to do. */
-    if (S_ISDIR(entry->st->st_mode) && !id_is_valid(LANDING_ID_PREFIX, entry->name))
+    if (S_ISDIR(entry->st->st_mode) && !id_is_valid(APPLY_TXN_ID_PREFIX, entry->name))
         return FILE_WALK_ON;
-    peeking->has_work = changed_ns(entry->st) < peeking->before_ns;
-    return peeking->has_work ? FILE_WALK_STOP : FILE_WALK_SKIP;
+    check->has_work = changed_ns(entry->st) < check->before_ns;
+    return check->has_work ? FILE_WALK_STOP : FILE_WALK_SKIP;
 }
 
 bool prune_has_work(const char *delta_path, int64_t before_ns)
 {
     struct delta_about delta = DELTA_ABOUT_NONE;
-    struct peeking peeking = { .before_ns = before_ns };
+    struct record_age_check check = { .before_ns = before_ns };
     struct err ignored = ERR_NONE;
 
     if (delta_about_open(delta_path, &delta, &ignored) < 0)
         return false;
-    file_walk(delta.meta_fd, APPROVALS, peek, &peeking, &ignored);
-    if (!peeking.has_work)
-        file_walk(delta.meta_fd, COPIES, peek, &peeking, &ignored);
+    file_walk(delta.meta_fd, APPROVALS, check_record_age, &check, &ignored);
+    if (!check.has_work)
+        file_walk(delta.meta_fd, COPIES, check_record_age, &check, &ignored);
     delta_about_done(&delta);
-    return peeking.has_work;
+    return check.has_work;
 }

@@ -2,7 +2,7 @@
  * Forgetting what nobody can undo any more: records of approvals that are older than the time for that, and copies of what the agent
  * worked from (meta/pre) that neither the diary nor a record that stays speaks of. What is left of a delta's changes loses nothing by it.
  *
- * A record's journal goes first: killed in between, what is left is no record, and the next one who looks removes it (landing_recover()).
+ * A record's journal goes first: killed in between, what is left is no record, and the next one who looks removes it (apply_txn_recover()).
  */
 #pragma once
 

@@ -38,30 +38,30 @@ const char *rebase_outcome_name(enum rebase_outcome outcome)
 /* ---- what becomes of an edit ---- */
 
 /* A mode that the agent left alone is none of its edits on the new ground either. */
-static mode_t ground_mode(const struct rebase *rb, const struct edit *edit, const struct reconcile *re)
+static mode_t merge_base_mode(const struct rebase *rb, const struct edit *edit, const struct reconcile *re)
 {
-    const struct diary_page *page = diary_find(&rb->edits.diary, edit->path);
-    bool is_left = page && page->base == DIARY_BASE_PRESENT && !((page->mode ^ re->agent.st.st_mode) & 0777);
+    const struct base_entry *entry = change_log_index_find(&rb->edits.log_index, edit->path);
+    bool is_left = entry && entry->base == BASE_ENTRY_PRESENT && !((entry->mode ^ re->agent.st.st_mode) & 0777);
 
-    return (is_left ? page->mode : re->project.st.st_mode) & 0777;
+    return (is_left ? entry->mode : re->project.st.st_mode) & 0777;
 }
 
 /* The project as it was reconciled, with a copy to merge on later. */
-static int note_ground(struct rebase *rb, const struct edit *edit, const struct reconcile *re, struct err *err)
+static int note_merge_base(struct rebase *rb, const struct edit *edit, const struct reconcile *re, struct err *err)
 {
-    const struct image *project = &re->project;
+    const struct file_state *project = &re->project;
     char name[ID_TEXT_MAX];
-    struct diary_page page = { .path = edit->path, .base = DIARY_BASE_ABSENT };
+    struct base_entry entry = { .path = edit->path, .base = BASE_ENTRY_ABSENT };
 
     if (project->st.st_mode && !S_ISDIR(project->st.st_mode)) {
-        page.base = DIARY_BASE_PRESENT;
-        page.size_bytes = (uint64_t) project->st.st_size;
-        page.mtime_ns = (int64_t) project->st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + project->st.st_mtim.tv_nsec;
-        page.mode = ground_mode(rb, edit, re);
-        page.has_hash = S_ISREG(project->st.st_mode);
-        memcpy(page.hash, project->hash, sizeof(page.hash));
+        entry.base = BASE_ENTRY_PRESENT;
+        entry.size_bytes = (uint64_t) project->st.st_size;
+        entry.mtime_ns = (int64_t) project->st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + project->st.st_mtim.tv_nsec;
+        entry.mode = merge_base_mode(rb, edit, re);
+        entry.has_hash = S_ISREG(project->st.st_mode);
+        memcpy(entry.hash, project->hash, sizeof(entry.hash));
     }
-    if (page.has_hash && !image_is_binary(project)) {
+    if (entry.has_hash && !file_state_is_binary(project)) {
         id_new("kept-", name);
         autofree char *path = xprintf("pre/%s", name);
         int r = path_mkdirs_beneath(rb->edits.delta.meta_fd, "pre", 0700);
@@ -70,9 +70,9 @@ static int note_ground(struct rebase *rb, const struct edit *edit, const struct 
                          0600);
         if (r < 0)
             return err_errno(err, r, "keeping what the agent works from");
-        page.kept = name;
+        entry.kept = name;
     }
-    diary_add_line(&rb->notes, &page);
+    change_log_index_add_line(&rb->notes, &entry);
     return 0;
 }
 
@@ -92,7 +92,7 @@ static int replace_text(struct rebase *rb, const struct edit *edit, const struct
 
     change->replace_fd = memfd_create("rebased", MFD_CLOEXEC);
     r = change->replace_fd < 0 ? -errno : fd_write_full(change->replace_fd, bytes->data ? bytes->data : "", bytes->len);
-    return r < 0 ? err_errno(err, r, "holding a merged text") : note_ground(rb, edit, re, err);
+    return r < 0 ? err_errno(err, r, "holding a merged text") : note_merge_base(rb, edit, re, err);
 }
 
 static int decide_conflict(struct rebase *rb, enum rebase_strategy strategy, struct reconcile *re, struct rebase_file *file,
@@ -112,10 +112,10 @@ static int decide_conflict(struct rebase *rb, enum rebase_strategy strategy, str
         return 0;
     }
     file->outcome = REBASE_KEPT;
-    return note_ground(rb, file->edit, re, err);
+    return note_merge_base(rb, file->edit, re, err);
 }
 
-static int decide(struct rebase *rb, enum rebase_strategy strategy, size_t i, struct err *err)
+static int decide_edit(struct rebase *rb, enum rebase_strategy strategy, size_t i, struct err *err)
 {
     static const enum threeway_favor favors[] = { THREEWAY_NONE, THREEWAY_NONE, THREEWAY_PROJECT, THREEWAY_AGENT };
     autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
@@ -146,7 +146,7 @@ int rebase_plan(const char *delta_path, const struct selection *selection, enum 
         return r;
     ret->files = xalloc((ret->edits.count + 1) * sizeof(*ret->files));
     for (size_t i = 0; i < ret->edits.count && r == 0; i++)
-        r = decide(ret, strategy, i, err);
+        r = decide_edit(ret, strategy, i, err);
     if (r < 0)
         rebase_done(ret);
     return r;
@@ -158,7 +158,7 @@ int rebase_finish(const struct rebase *rb, struct err *err)
 
     if (rb->notes.len == 0)
         return 0;
-    r = diary_append(rb->edits.delta.meta_fd, rb->notes.data, rb->notes.len);
+    r = change_log_index_append(rb->edits.delta.meta_fd, rb->notes.data, rb->notes.len);
     return r < 0 ? err_errno(err, r, "noting what the agent works from") : 0;
 }
 

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "review/edit.h"
-#include "review/image.h"
+#include "review/file_state.h"
 #include "review/threeway.h"
 
 enum reconcile_state {
@@ -22,12 +22,12 @@ enum reconcile_state {
 
 struct reconcile {
     enum reconcile_state state;
-    const char *reason; /* of a conflict: "has changed in the project meanwhile" */
-    bool is_hard;       /* nothing overrides it */
-    bool has_ground;    /* `ground` says something */
-    struct image ground, project, agent;
-    struct image result;   /* what the project gets when the edit lands; of a conflict, what it gets by force */
-    struct threeway merge; /* of a conflict in text: its hunks */
+    const char *reason;  /* of a conflict: "has changed in the project meanwhile" */
+    bool is_hard;        /* nothing overrides it */
+    bool has_merge_base; /* `merge_base` says something */
+    struct file_state merge_base, project, agent;
+    struct file_state result; /* what the project gets when the edit lands; of a conflict, what it gets by force */
+    struct threeway merge;    /* of a conflict in text: its hunks */
 };
 
 #define RECONCILE_EMPTY ((struct reconcile){ .reason = NULL })

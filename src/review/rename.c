@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "review/side.h"
+#include "review/blob.h"
 
 #define CHUNK 64 /* a line is cut into pieces of so many bytes, so that one without newlines has some too */
 
@@ -32,7 +32,7 @@ struct candidates {
     int dirfd; /* borrowed: where their files are */
 };
 
-struct search {
+struct rename_search {
     struct rename *out;
     struct candidates gone, come;
     uint64_t hashed_bytes, steps;
@@ -47,7 +47,7 @@ static void add_candidate(struct candidates *list, size_t i, const char *path, u
         (struct candidate){ .edit = i, .path = path, .name = slash ? slash + 1 : path, .size_bytes = size };
 }
 
-static void take(struct search *s, struct candidate *gone, struct candidate *come, unsigned percent)
+static void accept_rename(struct rename_search *s, struct candidate *gone, struct candidate *come, unsigned percent)
 {
     s->out[come->edit] = (struct rename){ gone->edit, percent };
     gone->is_taken = come->is_taken = true;
@@ -64,23 +64,23 @@ static int by_size(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-static void hash_candidate(struct search *s, const struct candidates *list, struct candidate *c)
+static void hash_candidate(struct rename_search *s, const struct candidates *list, struct candidate *c)
 {
-    autodone(side) struct side side = SIDE_NONE;
+    autodone(blob) struct blob blob = BLOB_NONE;
     struct sha256_ctx sha;
 
     if (c->is_hashed || c->size_bytes > RENAME_HASHED_MOST - s->hashed_bytes)
         return;
     s->hashed_bytes += c->size_bytes;
     sha256_init(&sha);
-    if (side_read(list->dirfd, c->path, S_IFREG, 0, &sha, &side) < 0)
+    if (blob_read(list->dirfd, c->path, S_IFREG, 0, &sha, &blob) < 0)
         return;
     sha256_digest(&sha, sizeof(c->hash), c->hash);
     c->is_hashed = true;
 }
 
 /* Only of sizes that are on both sides. */
-static void hash_all(struct search *s)
+static void hash_all(struct rename_search *s)
 {
     size_t i = 0, k = 0;
 
@@ -120,7 +120,7 @@ static int by_hash_and_name(const void *a, const void *b)
 }
 
 /* Both are sorted, so what is equal is met side by side. */
-static void match_equal(struct search *s, int (*compare)(const struct candidate *x, const struct candidate *y))
+static void match_equal(struct rename_search *s, int (*compare)(const struct candidate *x, const struct candidate *y))
 {
     size_t i = 0, k = 0;
 
@@ -136,7 +136,7 @@ static void match_equal(struct search *s, int (*compare)(const struct candidate 
         }
         int order = compare(gone, come);
         if (order == 0)
-            take(s, gone, come, 100);
+            accept_rename(s, gone, come, 100);
         else if (order < 0)
             i++;
         else
@@ -169,14 +169,14 @@ static size_t cut_chunk(const char *at, size_t len, struct chunk *ret)
 
 static void cut_chunks(const struct candidates *list, struct candidate *c)
 {
-    autodone(side) struct side side = SIDE_NONE;
+    autodone(blob) struct blob blob = BLOB_NONE;
     size_t cap = 0, kept = 0;
 
-    if (side_read(list->dirfd, c->path, S_IFREG, RENAME_SIMILAR_MOST, NULL, &side) < 0 || side.is_too_large)
+    if (blob_read(list->dirfd, c->path, S_IFREG, RENAME_SIMILAR_MOST, NULL, &blob) < 0 || blob.is_too_large)
         return;
-    for (size_t at = 0; at < side.bytes.len; c->chunk_count++) {
+    for (size_t at = 0; at < blob.bytes.len; c->chunk_count++) {
         vec_room(&c->chunks, &cap, c->chunk_count);
-        at += cut_chunk(side.bytes.data + at, side.bytes.len - at, &c->chunks[c->chunk_count]);
+        at += cut_chunk(blob.bytes.data + at, blob.bytes.len - at, &c->chunks[c->chunk_count]);
     }
     if (c->chunk_count == 0)
         return;
@@ -188,10 +188,10 @@ static void cut_chunks(const struct candidates *list, struct candidate *c)
             c->chunks[++kept] = c->chunks[i];
     }
     c->chunk_count = kept + 1;
-    c->size_bytes = side.bytes.len;
+    c->size_bytes = blob.bytes.len;
 }
 
-static unsigned similarity(struct search *s, const struct candidate *a, const struct candidate *b)
+static unsigned similarity_percent(struct rename_search *s, const struct candidate *a, const struct candidate *b)
 {
     uint64_t common = 0, larger = a->size_bytes > b->size_bytes ? a->size_bytes : b->size_bytes;
     uint64_t smaller = a->size_bytes + b->size_bytes - larger;
@@ -209,14 +209,14 @@ static unsigned similarity(struct search *s, const struct candidate *a, const st
     return (unsigned) (common * 100 / larger);
 }
 
-struct pair {
+struct rename_pair {
     struct candidate *gone, *come;
     unsigned percent;
 };
 
 static int by_likeness(const void *a, const void *b)
 {
-    const struct pair *x = a, *y = b;
+    const struct rename_pair *x = a, *y = b;
     int order;
 
     if (x->percent != y->percent)
@@ -245,9 +245,9 @@ static bool is_open(const struct candidates *list)
     return false;
 }
 
-static void match_similar(struct search *s)
+static void match_similar(struct rename_search *s)
 {
-    autofree struct pair *pairs = NULL;
+    autofree struct rename_pair *pairs = NULL;
     size_t count = 0, cap = 0;
     uint64_t bytes = 0;
 
@@ -259,24 +259,24 @@ static void match_similar(struct search *s)
         struct candidate *gone = &s->gone.items[i];
         for (size_t k = 0; k < s->come.count && gone->chunk_count > 0 && s->steps < RENAME_STEPS_MOST; k++, s->steps++) {
             struct candidate *come = &s->come.items[k];
-            unsigned percent = come->chunk_count > 0 ? similarity(s, gone, come) : 0;
+            unsigned percent = come->chunk_count > 0 ? similarity_percent(s, gone, come) : 0;
             if (percent < RENAME_LEAST)
                 continue;
             vec_room(&pairs, &cap, count);
-            pairs[count++] = (struct pair){ gone, come, percent < 100 ? percent : 99 };
+            pairs[count++] = (struct rename_pair){ gone, come, percent < 100 ? percent : 99 };
         }
     }
     if (count > 0)
         qsort(pairs, count, sizeof(*pairs), by_likeness);
     for (size_t i = 0; i < count; i++) {
         if (!pairs[i].gone->is_taken && !pairs[i].come->is_taken)
-            take(s, pairs[i].gone, pairs[i].come, pairs[i].percent);
+            accept_rename(s, pairs[i].gone, pairs[i].come, pairs[i].percent);
     }
 }
 
 /* ---- both ---- */
 
-static void collect(struct search *s, const struct edit_list *edits)
+static void collect_candidates(struct rename_search *s, const struct edit_list *edits)
 {
     for (size_t i = 0; i < edits->count; i++) {
         const struct edit *e = &edits->items[i];
@@ -287,7 +287,7 @@ static void collect(struct search *s, const struct edit_list *edits)
     }
 }
 
-static void sort(struct candidates *list, int (*compare)(const void *a, const void *b))
+static void sort_candidates(struct candidates *list, int (*compare)(const void *a, const void *b))
 {
     qsort(list->items, list->count, sizeof(*list->items), compare);
 }
@@ -301,18 +301,18 @@ static void candidates_done(struct candidates *list)
 
 struct rename *rename_find(const struct edit_list *edits)
 {
-    struct search s = { .gone.dirfd = edits->base_fd, .come.dirfd = edits->delta.data_fd };
+    struct rename_search s = { .gone.dirfd = edits->base_fd, .come.dirfd = edits->delta.data_fd };
 
     s.out = xalloc((edits->count + 1) * sizeof(*s.out));
     for (size_t i = 0; i < edits->count; i++)
         s.out[i].from = RENAME_NONE;
-    collect(&s, edits);
+    collect_candidates(&s, edits);
     if (s.gone.count > 0 && s.come.count > 0) {
-        sort(&s.gone, by_size);
-        sort(&s.come, by_size);
+        sort_candidates(&s.gone, by_size);
+        sort_candidates(&s.come, by_size);
         hash_all(&s);
-        sort(&s.gone, by_hash_and_name);
-        sort(&s.come, by_hash_and_name);
+        sort_candidates(&s.gone, by_hash_and_name);
+        sort_candidates(&s.come, by_hash_and_name);
         match_equal(&s, compare_hash_and_name);
         match_equal(&s, compare_hash);
         match_similar(&s);

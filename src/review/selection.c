@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/path_set.h"
-#include "review/landing.h"
+#include "review/apply_txn.h"
 
 static bool is_about_hunks(const struct selection_file *file)
 {
@@ -34,7 +34,7 @@ static int check_entries(const struct selection *selection, const struct edit_li
             return r;
         if (path_set_at(&list->chosen, path.data)->count == 1 && !path_set_above(&list->chosen, path.data))
             continue;
-        autofree char *shown = landing_quote(given);
+        autofree char *shown = apply_txn_quote(given);
         return err_invalid(err, "%s is named twice, as a whole and by hunks", shown);
     }
     return 0;
@@ -54,7 +54,7 @@ static int check_hunks(const struct selection *selection, const struct edit_list
         const struct selection_file *file = &selection->files[i];
         if (has_hunks[i] || !is_about_hunks(file))
             continue;
-        autofree char *shown = landing_quote(file->path);
+        autofree char *shown = apply_txn_quote(file->path);
         return err_invalid(err, "%s is no file that has hunks", shown);
     }
     return 0;
@@ -73,7 +73,7 @@ int selection_load(const struct selection *selection, const char *delta_path, st
     if (r < 0)
         return r;
     if (list.unmatched) {
-        autofree char *shown = landing_quote(list.unmatched);
+        autofree char *shown = apply_txn_quote(list.unmatched);
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "%s has no changes", shown);
     }
     r = check_hunks(selection, &list, err);
@@ -89,7 +89,7 @@ static int choose_ids(const struct selection_file *file, const struct hunk_list 
     for (size_t i = 0; i < file->hunk_id_count; i++) {
         const struct hunk *hunk = hunk_list_find(hunks, file->hunk_ids[i]);
         if (!hunk) {
-            autofree char *shown = landing_quote(file->path), *id = landing_quote(file->hunk_ids[i]);
+            autofree char *shown = apply_txn_quote(file->path), *id = apply_txn_quote(file->hunk_ids[i]);
             err_set(err, ERR_ABORTED, -ESTALE, "%s has no hunk %s; look at it again", shown, id);
             return err_because(err, -ESTALE, "HUNK_UNKNOWN");
         }

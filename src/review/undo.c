@@ -10,133 +10,133 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "review/apply_txn_int.h"
 #include "review/approve_int.h"
-#include "review/landing_int.h"
 
 /* What one path shall be again. */
 struct wish_back {
-    const struct step *step;
+    const struct apply_step *step;
     mode_t now;
     bool is_mode_only;
     struct stat was; /* what is there */
-    struct stat dress;
+    struct stat attrs;
     char *source; /* owned */
 };
 
-struct undoing {
+struct undo_apply {
     struct undo *out;
     struct approve_locks *locks;
     int record_fd; /* owned: of what is taken back */
-    struct step_log log;
+    struct apply_journal journal;
     struct wish_back *backs; /* owned */
     size_t count, cap;
 };
 
-static void undoing_done(struct undoing *u)
+static void undo_apply_done(struct undo_apply *u)
 {
     for (size_t i = 0; i < u->count; i++)
         free(u->backs[i].source);
     free(u->backs);
-    step_log_done(&u->log);
+    apply_journal_done(&u->journal);
     cleanup_fd(&u->record_fd);
 }
 
-static void tell_moved(struct undo *out, const char *path)
+static void add_moved(struct undo *out, const char *path)
 {
     vec_room(&out->moved, &out->moved_cap, out->moved_count);
     out->moved[out->moved_count++] = xdup(path);
 }
 
-static bool has_hash(const struct image *image, const char *hash)
+static bool has_hash(const struct file_state *state, const char *hash)
 {
-    char text[2 * IMAGE_HASH_BYTES + 1];
+    char text[2 * FILE_STATE_HASH_BYTES + 1];
 
-    for (size_t i = 0; i < IMAGE_HASH_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", image->hash[i]);
+    for (size_t i = 0; i < FILE_STATE_HASH_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", state->hash[i]);
     return strcmp(text, hash) == 0;
 }
 
 /* As it was written, by whoever. */
-static bool is_as_written(const struct step *step, const struct image *image)
+static bool is_as_written(const struct apply_step *step, const struct file_state *state)
 {
-    const struct stat *st = &image->st;
+    const struct stat *st = &state->st;
 
     if ((st->st_mode ^ step->now.mode) & S_IFMT)
         return false;
-    if (S_ISDIR(st->st_mode) || step_file_is(&step->now, st))
+    if (S_ISDIR(st->st_mode) || apply_step_file_matches(&step->now, st))
         return true;
-    return S_ISREG(st->st_mode) && !((st->st_mode ^ step->now.mode) & 0777) && *step->hash && has_hash(image, step->hash);
+    return S_ISREG(st->st_mode) && !((st->st_mode ^ step->now.mode) & 0777) && *step->hash && has_hash(state, step->hash);
 }
 
-static struct wish_back *add_back(struct undoing *u, const struct step *step, const struct stat *is)
+static struct wish_back *add_back(struct undo_apply *u, const struct apply_step *step, const struct stat *is)
 {
     vec_room(&u->backs, &u->cap, u->count);
     struct wish_back *back = &u->backs[u->count++];
     *back = (struct wish_back){ .step = step, .was = *is, .now = step->was.mode };
-    back->dress.st_uid = step->was.uid;
-    back->dress.st_gid = step->was.gid;
-    back->dress.st_mtim = clock_timespec_of_ns(step->was.mtime_ns);
+    back->attrs.st_uid = step->was.uid;
+    back->attrs.st_gid = step->was.gid;
+    back->attrs.st_mtim = clock_timespec_of_ns(step->was.mtime_ns);
     if (*step->kept)
         back->source = xprintf("kept/%s", step->kept);
     return back;
 }
 
 /* A directory came over a file, or the other way: then what was there has a step of its own, which the put is one with. */
-static bool is_removed_for_put(const struct undoing *u, const struct step *step)
+static bool is_removed_for_put(const struct undo_apply *u, const struct apply_step *step)
 {
-    for (size_t i = 0; i < u->log.count; i++) {
-        const struct step *other = &u->log.steps[i];
-        if (other->kind == STEP_PUT && other != step && strcmp(other->path, step->path) == 0)
+    for (size_t i = 0; i < u->journal.count; i++) {
+        const struct apply_step *other = &u->journal.steps[i];
+        if (other->kind == APPLY_STEP_PUT && other != step && strcmp(other->path, step->path) == 0)
             return true;
     }
     return false;
 }
 
-static const struct step *find_rmdir(const struct undoing *u, const char *path)
+static const struct apply_step *find_rmdir(const struct undo_apply *u, const char *path)
 {
-    for (size_t i = 0; i < u->log.count; i++) {
-        const struct step *step = &u->log.steps[i];
-        if (step->kind == STEP_RMDIR && strcmp(step->path, path) == 0)
+    for (size_t i = 0; i < u->journal.count; i++) {
+        const struct apply_step *step = &u->journal.steps[i];
+        if (step->kind == APPLY_STEP_RMDIR && strcmp(step->path, path) == 0)
             return step;
     }
     return NULL;
 }
 
-static void look_at_put(struct undoing *u, const struct step *step, const struct image *image)
+static void check_put(struct undo_apply *u, const struct apply_step *step, const struct file_state *state)
 {
-    const struct step *dir = step->was.mode ? NULL : find_rmdir(u, step->path);
+    const struct apply_step *dir = step->was.mode ? NULL : find_rmdir(u, step->path);
 
-    if (!image->st.st_mode && !step->was.mode && !dir) /* gone, as it was */
+    if (!state->st.st_mode && !step->was.mode && !dir) /* gone, as it was */
         return;
-    if (!is_as_written(step, image))
-        tell_moved(u->out, step->path);
+    if (!is_as_written(step, state))
+        add_moved(u->out, step->path);
     else
-        add_back(u, dir ? dir : step, &image->st);
+        add_back(u, dir ? dir : step, &state->st);
 }
 
-static int look_at_step(struct undoing *u, const struct step *step)
+static int check_step(struct undo_apply *u, const struct apply_step *step)
 {
-    autodone(image) struct image image = IMAGE_NONE;
-    int r = image_read(u->locks->base_fd, step->path, &image);
+    autodone(file_state) struct file_state state = FILE_STATE_NONE;
+    int r = file_state_read(u->locks->base_fd, step->path, &state);
 
     if (r < 0)
         return r;
-    if (step->kind == STEP_PUT || step->kind == STEP_PART) {
-        look_at_put(u, step, &image);
-    } else if (step->kind == STEP_MODE) {
-        if (((image.st.st_mode ^ step->now.mode) & (S_IFMT | 0777)))
-            tell_moved(u->out, step->path);
+    if (step->kind == APPLY_STEP_PUT || step->kind == APPLY_STEP_PART) {
+        check_put(u, step, &state);
+    } else if (step->kind == APPLY_STEP_MODE) {
+        if (((state.st.st_mode ^ step->now.mode) & (S_IFMT | 0777)))
+            add_moved(u->out, step->path);
         else
-            add_back(u, step, &image.st)->is_mode_only = true;
-    } else if (step->kind == STEP_RMDIR) {
-        if (!is_removed_for_put(u, step) && !image.st.st_mode)
-            add_back(u, step, &image.st);
-        else if (image.st.st_mode && !S_ISDIR(image.st.st_mode) && !is_removed_for_put(u, step))
-            tell_moved(u->out, step->path);
-    } else if (image.st.st_mode) {
-        tell_moved(u->out, step->path);
+            add_back(u, step, &state.st)->is_mode_only = true;
+    } else if (step->kind == APPLY_STEP_RMDIR) {
+        if (!is_removed_for_put(u, step) && !state.st.st_mode)
+            add_back(u, step, &state.st);
+        else if (state.st.st_mode && !S_ISDIR(state.st.st_mode) && !is_removed_for_put(u, step))
+            add_moved(u->out, step->path);
+    } else if (state.st.st_mode) {
+        add_moved(u->out, step->path);
     } else {
-        add_back(u, step, &image.st);
+        add_back(u, step, &state.st);
     }
     return 0;
 }
@@ -146,12 +146,12 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct wish_back *) a)->step->path, ((const struct wish_back *) b)->step->path);
 }
 
-static int look_at_all(struct undoing *u, struct err *err)
+static int check_all(struct undo_apply *u, struct err *err)
 {
-    for (size_t i = 0; i < u->log.count; i++) {
-        int r = look_at_step(u, &u->log.steps[i]);
+    for (size_t i = 0; i < u->journal.count; i++) {
+        int r = check_step(u, &u->journal.steps[i]);
         if (r < 0) {
-            autofree char *shown = landing_quote(u->log.steps[i].path);
+            autofree char *shown = apply_txn_quote(u->journal.steps[i].path);
             return err_errno(err, r, "reading %s", shown);
         }
     }
@@ -162,42 +162,42 @@ static int look_at_all(struct undoing *u, struct err *err)
 
 /* ---- the landing ---- */
 
-static void add_wishes(struct undoing *u, struct landing *landing)
+static void add_changes(struct undo_apply *u, struct apply_txn *txn)
 {
     for (size_t i = 0; i < u->count; i++) {
         const struct wish_back *back = &u->backs[i];
-        struct landing_wish wish = {
+        struct apply_txn_change change = {
             .path = back->step->path,
             .now = back->now,
             .is_mode_only = back->is_mode_only,
             .was = back->was,
             .source_fd = u->record_fd,
             .source_path = back->source,
-            .dress = back->now ? &back->dress : NULL,
+            .attrs = back->now ? &back->attrs : NULL,
         };
-        landing_add(landing, &wish);
+        apply_txn_add(txn, &change);
     }
 }
 
-static int land(struct undoing *u, const char *id, const struct buf *follow_up, struct err *err)
+static int apply_undo(struct undo_apply *u, const char *id, const struct buf *follow_up, struct err *err)
 {
-    autoptr(landing) landing = NULL;
+    autoptr(apply_txn) txn = NULL;
     struct err later = ERR_NONE;
-    struct landing_site site = approve_site(u->locks);
-    const struct landing_texts texts = { .notes = &u->log.back, .back = &u->log.notes, .follow_up = follow_up };
-    int r = landing_new(&site, id, &landing, err);
+    struct apply_txn_site site = approve_txn_site(u->locks);
+    const struct apply_txn_texts texts = { .notes = &u->journal.back, .back = &u->journal.notes, .follow_up = follow_up };
+    int r = apply_txn_new(&site, id, &txn, err);
 
     if (r < 0)
         return r;
-    add_wishes(u, landing);
-    r = landing_stage(landing, err);
+    add_changes(u, txn);
+    r = apply_txn_stage(txn, err);
     if (r == 0)
-        r = landing_commit(landing, &texts, err);
+        r = apply_txn_commit(txn, &texts, err);
     if (r < 0)
         return r;
     u->out->done_count = u->count;
-    memcpy(u->out->id, landing_id(landing), sizeof(u->out->id));
-    landing_settle(landing, &later);
+    memcpy(u->out->id, apply_txn_id(txn), sizeof(u->out->id));
+    apply_txn_finish(txn, &later);
     return 0;
 }
 
@@ -209,30 +209,30 @@ struct listing_entries {
     size_t count, cap;
 };
 
-static int on_entry(const char *id, int64_t time_ns, enum landing_state state, void *cookie)
+static int on_entry(const char *id, int64_t time_ns, enum apply_txn_state state, void *cookie)
 {
     struct listing_entries *list = cookie;
-    struct step_log log = STEP_LOG_EMPTY;
-    autofd int fd = landing_open(list->records_fd, id);
+    struct apply_journal journal = APPLY_JOURNAL_EMPTY;
+    autofd int fd = apply_txn_open(list->records_fd, id);
 
-    if (state != LANDING_DONE && state != LANDING_FOLLOW_UP && state != LANDING_NOTED)
+    if (state != APPLY_TXN_DONE && state != APPLY_TXN_FOLLOW_UP && state != APPLY_TXN_FINISHED)
         return 0;
-    int r = fd < 0 ? fd : step_log_read(fd, &log);
+    int r = fd < 0 ? fd : apply_journal_read(fd, &journal);
     if (r < 0)
         return r;
     vec_room(&list->items, &list->cap, list->count);
     struct undo_entry *entry = &list->items[list->count++];
-    *entry = (struct undo_entry){ .time_ns = time_ns, .path_count = log.count };
+    *entry = (struct undo_entry){ .time_ns = time_ns, .path_count = journal.count };
     snprintf(entry->id, sizeof(entry->id), "%s", id);
-    memcpy(entry->undoes, log.undoes, sizeof(entry->undoes));
-    step_log_done(&log);
+    memcpy(entry->undoes, journal.undoes, sizeof(entry->undoes));
+    apply_journal_done(&journal);
     return 0;
 }
 
 static int list_entries(int records_fd, struct undo_entry **ret, size_t *ret_count)
 {
     struct listing_entries list = { .records_fd = records_fd };
-    int r = landing_each(records_fd, on_entry, &list);
+    int r = apply_txn_each(records_fd, on_entry, &list);
 
     for (size_t i = 0; i < list.count; i++) {
         for (size_t k = 0; *list.items[i].undoes && k < list.count; k++)
@@ -263,7 +263,7 @@ int undo_list(const char *delta_path, struct undo_entry **ret, size_t *ret_count
     return r < 0 ? err_errno(err, r, "reading the records of approvals") : 0;
 }
 
-static int find_record(struct undoing *u, const char *id, struct err *err)
+static int find_record(struct undo_apply *u, const char *id, struct err *err)
 {
     autofree struct undo_entry *entries = NULL;
     const struct undo_entry *found = NULL;
@@ -277,29 +277,29 @@ static int find_record(struct undoing *u, const char *id, struct err *err)
     if (r == 0 && found->is_undone)
         return err_set(err, ERR_FAILED_PRECONDITION, -EALREADY, "approval '%s' was undone already", id);
     if (r == 0)
-        u->record_fd = landing_open(u->locks->records_fd, id);
+        u->record_fd = apply_txn_open(u->locks->records_fd, id);
     if (r == 0)
-        r = u->record_fd < 0 ? u->record_fd : step_log_read(u->record_fd, &u->log);
+        r = u->record_fd < 0 ? u->record_fd : apply_journal_read(u->record_fd, &u->journal);
     return r < 0 ? err_errno(err, r, "reading the record of approval '%s'", id) : 0;
 }
 
 int undo_run(const char *delta_path, const char *id, const struct undo_options *options, struct undo *ret, struct err *err)
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
-    struct undoing u = { .out = ret, .locks = &locks, .record_fd = -1 };
+    struct undo_apply u = { .out = ret, .locks = &locks, .record_fd = -1 };
     int r;
 
     *ret = UNDO_NONE;
-    r = approve_locks_take(delta_path, options->is_held, &locks, err);
+    r = approve_locks_acquire(delta_path, options->is_held, &locks, err);
     if (r == 0)
         r = find_record(&u, id, err);
     if (r == 0)
-        r = look_at_all(&u, err);
+        r = check_all(&u, err);
     if (r == 0 && ret->moved_count > 0)
         r = 1;
     if (r == 0 && !options->is_dry)
-        r = land(&u, id, options->follow_up, err);
-    undoing_done(&u);
+        r = apply_undo(&u, id, options->follow_up, err);
+    undo_apply_done(&u);
     return r;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Taking an approval back: the project gets what it had, from the copies that the record keeps (landing.h).
+ * Taking an approval back: the project gets what it had, from the copies that the record keeps (apply_txn.h).
  *
  * That is a landing of its own, with a record of its own: killed, it is finished or taken back, and it can be undone as well. If
  * something that the approval wrote is not any more as it wrote it, nothing is taken back, and the paths are told. The diary gets the grounds

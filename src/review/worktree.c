@@ -11,10 +11,10 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/root_dir.h"
+#include "review/apply_txn.h"
 #include "review/commit_int.h"
 #include "review/edit.h"
-#include "review/git_place.h"
-#include "review/landing.h"
+#include "review/git_location.h"
 
 #define BLOB_MAX ((size_t) 256 << 20)
 
@@ -41,7 +41,7 @@ static int use_rights_of(struct worktree *wt, int project_fd, int git_fd, struct
     return 0;
 }
 
-void worktree_leave_rights(const struct worktree *wt)
+void worktree_restore_rights(const struct worktree *wt)
 {
     if (!wt->has_changed_rights)
         return;
@@ -49,7 +49,7 @@ void worktree_leave_rights(const struct worktree *wt)
     setfsgid(wt->gid);
 }
 
-void worktree_take_rights(const struct worktree *wt)
+void worktree_assume_rights(const struct worktree *wt)
 {
     if (!wt->has_changed_rights)
         return;
@@ -61,23 +61,23 @@ void worktree_done(struct worktree *wt)
 {
     if (wt->repo)
         wt->git->git_repository_free(wt->repo);
-    worktree_leave_rights(wt);
+    worktree_restore_rights(wt);
     free(wt->prefix);
     cleanup_fd(&wt->root_fd);
     *wt = WORKTREE_NONE;
 }
 
-static int refuse(struct err *err, const char *project_path, const char *why)
+static int reject_repository(struct err *err, const char *project_path, const char *why)
 {
-    autofree char *shown = landing_quote(project_path);
+    autofree char *shown = apply_txn_quote(project_path);
 
     return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "%s %s", shown, why);
 }
 
 /* The same words, whatever is where the project leads. */
-static int refuse_outside(struct err *err, const char *project_path)
+static int reject_outside(struct err *err, const char *project_path)
 {
-    autofree char *shown = landing_quote(project_path);
+    autofree char *shown = apply_txn_quote(project_path);
 
     return err_because(err,
                        err_set(err, ERR_PERMISSION_DENIED, -EPERM,
@@ -92,15 +92,15 @@ static int find_prefix(struct worktree *wt, const char *project_path, int projec
     autodone(buf) struct buf clean = BUF_EMPTY;
 
     if (path_clean(workdir, strlen(workdir), &clean) < 0)
-        return refuse(err, project_path, "is in a repository whose work tree has no path");
+        return reject_repository(err, project_path, "is in a repository whose work tree has no path");
     wt->root_fd = root_dirs_reach(roots, clean.data, O_RDONLY | O_DIRECTORY);
     if (wt->root_fd == -EPERM && roots)
-        return refuse_outside(err, project_path);
+        return reject_outside(err, project_path);
     if (wt->root_fd < 0)
         return err_errno(err, wt->root_fd, "opening the work tree");
     autofree char *root = path_of_open(wt->root_fd), *project = path_of_open(project_fd);
     if (!root || !project || !path_is_beneath(root, project))
-        return refuse(err, project_path, "is not in the work tree of its repository");
+        return reject_repository(err, project_path, "is not in the work tree of its repository");
     const char *below = strcmp(root, "/") == 0 ? project : project + strlen(root);
     below += *below == '/';
     wt->prefix = *below ? xprintf("%s/", below) : xdup("");
@@ -115,46 +115,46 @@ static bool is_at(const char *path, int fd)
     return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-static int open_repository(struct worktree *wt, const char *project_path, const struct git_place *place, struct err *err)
+static int open_repository(struct worktree *wt, const char *project_path, const struct git_location *location, struct err *err)
 {
-    int r = wt->git->git_repository_open_ext(&wt->repo, place->top, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL);
+    int r = wt->git->git_repository_open_ext(&wt->repo, location->top, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL);
 
     if (r == GIT_ENOTFOUND) {
-        refuse(err, project_path, "is in no git repository");
+        reject_repository(err, project_path, "is in no git repository");
         return -ENOENT;
     }
     if (r < 0)
         return libgit_failed(wt->git, "opening the repository", err);
-    if (!is_at(wt->git->git_repository_path(wt->repo), place->git_fd) ||
-        !is_at(wt->git->git_repository_commondir(wt->repo), place->common_fd))
-        return refuse(err, project_path, "is in a repository that changes while it is looked at");
+    if (!is_at(wt->git->git_repository_path(wt->repo), location->git_fd) ||
+        !is_at(wt->git->git_repository_commondir(wt->repo), location->common_fd))
+        return reject_repository(err, project_path, "is in a repository that changes while it is looked at");
     if (wt->git->git_repository_is_bare(wt->repo))
-        return refuse(err, project_path, "is a repository without a work tree");
+        return reject_repository(err, project_path, "is a repository without a work tree");
     return 0;
 }
 
 int worktree_open(const char *project_path, const char *const *roots, struct worktree *ret, struct err *err)
 {
     autodone(worktree) struct worktree wt = WORKTREE_NONE;
-    autodone(git_place) struct git_place place = GIT_PLACE_NONE;
+    autodone(git_location) struct git_location location = GIT_LOCATION_NONE;
     autofd int project = -1;
     int r = libgit_get(&wt.git, err);
 
     if (r < 0)
         return r;
-    r = git_place_find(project_path, roots, &place);
+    r = git_location_find(project_path, roots, &location);
     if (r == -EPERM && roots)
-        return refuse_outside(err, project_path);
+        return reject_outside(err, project_path);
     if (r == -ENOENT) {
-        refuse(err, project_path, "is in no git repository");
+        reject_repository(err, project_path, "is in no git repository");
         return r;
     }
     project = r < 0 ? r : root_dirs_reach(roots, project_path, O_PATH | O_DIRECTORY);
     if (project < 0)
         return err_errno(err, project, "looking for the repository");
-    r = use_rights_of(&wt, project, place.git_fd, err);
+    r = use_rights_of(&wt, project, location.git_fd, err);
     if (r == 0)
-        r = open_repository(&wt, project_path, &place, err);
+        r = open_repository(&wt, project_path, &location, err);
     if (r == 0)
         r = find_prefix(&wt, project_path, project, roots, err);
     if (r < 0)
@@ -181,7 +181,7 @@ static bool is_foreign(const struct worktree *wt, const char *repo_path)
 int worktree_path(const struct worktree *wt, const char *path, char **ret, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
-    autofree char *shown = landing_quote(path);
+    autofree char *shown = apply_txn_quote(path);
 
     if (path_clean(path, strlen(path), &clean) < 0 || clean.len < 2)
         return err_invalid(err, "%s is no path in the project", shown);
@@ -228,7 +228,7 @@ static int check_filter(const struct worktree *wt, const char *repo_path, struct
         return libgit_failed(wt->git, "reading attributes", err);
     if (wt->git->git_attr_value(value) != GIT_ATTR_VALUE_STRING)
         return 0;
-    autofree char *shown = landing_quote(repo_path), *filter = landing_quote(value);
+    autofree char *shown = apply_txn_quote(repo_path), *filter = apply_txn_quote(value);
     return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
                    "%s needs the filter %s, a program that is not run here; commit it "
                    "yourself",
@@ -288,7 +288,7 @@ static int read_link(int fd, struct buf *out)
     return 0;
 }
 
-static void describe(git_index_entry *entry, const struct stat *st)
+static void fill_index_stat(git_index_entry *entry, const struct stat *st)
 {
     entry->ctime = (git_index_time){ (int32_t) st->st_ctim.tv_sec, (uint32_t) st->st_ctim.tv_nsec };
     entry->mtime = (git_index_time){ (int32_t) st->st_mtim.tv_sec, (uint32_t) st->st_mtim.tv_nsec };
@@ -320,11 +320,11 @@ int worktree_entry(const struct worktree *wt, const char *repo_path, bool is_dry
     else if (r == 0)
         r = read_link(fd, &bytes);
     if (r < 0) {
-        autofree char *shown = landing_quote(repo_path);
+        autofree char *shown = apply_txn_quote(repo_path);
         return err_errno(err, r, "reading %s", shown);
     }
     r = S_ISLNK(st.st_mode) ? 0 : worktree_clean(wt, repo_path, &bytes, err);
     *ret = (git_index_entry){ .path = repo_path };
-    describe(ret, &st);
+    fill_index_stat(ret, &st);
     return r < 0 ? r : worktree_put(wt, &bytes, is_dry, &ret->id, err);
 }

@@ -286,7 +286,7 @@ static int search_file(struct searching *s, const char *path, const struct ctl_f
 {
     struct file_search_match *ignored;
 
-    if (*s->search->glob && acceptance_judge(&s->names, path, false).status != ACCEPTANCE_ACCEPTED)
+    if (*s->search->glob && acceptance_check(&s->names, path, false).status != ACCEPTANCE_ACCEPTED)
         return 0;
     if (*s->needle)
         return file->kind == CTL_FILE_REGULAR ? search_content(s, path, file->size) : 0;

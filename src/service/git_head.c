@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "review/git_place.h"
+#include "review/git_location.h"
 
 #define FILE_MAX (4u << 20)
 #define REFS_MAX 5
@@ -58,10 +58,10 @@ static bool find_packed(int dir_fd, const char *ref, char ret[GIT_HEAD_MAX])
 
 bool git_head_read(const char *path, const char *const *roots, char ret[GIT_HEAD_MAX])
 {
-    autodone(git_place) struct git_place place = GIT_PLACE_NONE;
+    autodone(git_location) struct git_location location = GIT_LOCATION_NONE;
     autodone(buf) struct buf text = BUF_EMPTY;
 
-    if (git_place_find(path, roots, &place) < 0 || !read_text(place.git_fd, "HEAD", &text))
+    if (git_location_find(path, roots, &location) < 0 || !read_text(location.git_fd, "HEAD", &text))
         return false;
     for (int i = 0; i < REFS_MAX; i++) {
         if (take_hash(text.data, ret))
@@ -69,8 +69,8 @@ bool git_head_read(const char *path, const char *const *roots, char ret[GIT_HEAD
         if (strncmp(text.data, "ref: ", 5) != 0)
             return false;
         autofree char *ref = xdup(text.data + 5);
-        if (!read_text(place.git_fd, ref, &text) && !read_text(place.common_fd, ref, &text))
-            return find_packed(place.common_fd, ref, ret);
+        if (!read_text(location.git_fd, ref, &text) && !read_text(location.common_fd, ref, &text))
+            return find_packed(location.common_fd, ref, ret);
     }
     return false;
 }

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "review/apply_txn.h"
 #include "review/commit.h"
-#include "review/landing.h"
 #include "service/workspace_commit_int.h"
 #include "service/workspace_review_int.h"
 
@@ -35,15 +35,15 @@ static enum attribution_mode author_mode(const struct service *service)
 /* ---- committing ---- */
 
 /* All rows of a path go with its latest. */
-static int note(struct service *service, const struct workspace_commit_plan *plan, enum commit_standing standing,
-                const char *hash, const char *message, struct err *err)
+static int note(struct service *service, const struct workspace_commit_plan *plan, enum commit_status status, const char *hash,
+                const char *message, struct err *err)
 {
     autofree const char **ids = xalloc((plan->rows.count + 1) * sizeof(*ids));
     size_t count = 0;
     int r = 0;
 
     for (size_t i = 0; i < plan->rows.count; i++)
-        if (plan->views[plan->latest[i]].standing == standing)
+        if (plan->views[plan->latest[i]].status == status)
             ids[count++] = plan->rows.rows[i].id;
     if (count > 0)
         r = applied_change_row_commit(service->store, ids, count, hash, message, clock_wall_ns(), err);
@@ -63,9 +63,9 @@ static const char *owner_of(const struct workspace_commit_plan *plan)
 static int refuse_blocked(const struct workspace_commit_plan *plan, struct err *err)
 {
     for (size_t i = 0; i < plan->rows.count; i++) {
-        if (plan->latest[i] != i || plan->views[i].standing != COMMIT_BLOCKED)
+        if (plan->latest[i] != i || plan->views[i].status != COMMIT_BLOCKED)
             continue;
-        autofree char *shown = landing_quote(plan->rows.rows[i].relative_path);
+        autofree char *shown = apply_txn_quote(plan->rows.rows[i].relative_path);
         autofree char *more = xprintf(" (and %zu more files like it)", plan->blocked_count - 1);
         return err_because(err,
                            err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%s %s%s", shown, plan->views[i].reason,

@@ -8,8 +8,8 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "review/apply_txn.h"
 #include "review/contribution.h"
-#include "review/landing.h"
 #include "service/workspace_commit.h"
 #include "service/workspace_review_int.h"
 
@@ -97,7 +97,7 @@ static int look(const struct still *still, const struct commit_forecast *f, cons
 
     for (size_t i = 0; i < f->count; i++)
         paths[i] = f->files[i].path;
-    return commit_look(&request, ret, err);
+    return commit_preview(&request, ret, err);
 }
 
 /* A file that is as HEAD has it holds nothing of others. */
@@ -114,7 +114,7 @@ int commit_forecast_begin(struct still *still, const struct workspace_approved *
         return err_because(err, err_wrap(err, r, "nothing was applied, because it could not be committed"),
                            r == -EPERM && err->reason ? err->reason : "NO_REPOSITORY");
     for (size_t i = f->count; i-- > 0;)
-        if (views[i].standing == COMMIT_IN_HEAD || !has_plain_name(&f->files[i]))
+        if (views[i].status == COMMIT_IN_HEAD || !has_plain_name(&f->files[i]))
             drop(f, i);
     if (f->count == 0)
         return 0;
@@ -165,14 +165,14 @@ static int refuse(const struct commit_forecast *f, const struct commit_view *vie
     size_t count = 0, first = 0;
 
     for (size_t i = f->count; i-- > 0;) {
-        if (views[i].standing != COMMIT_BLOCKED)
+        if (views[i].status != COMMIT_BLOCKED)
             continue;
         count++;
         first = i;
     }
     if (count == 0)
         return 0;
-    autofree char *shown = landing_quote(f->files[first].path);
+    autofree char *shown = apply_txn_quote(f->files[first].path);
     autofree char *more = xprintf(" (and %zu more files like it)", count - 1);
     return err_because(err,
                        err_set(err, ERR_FAILED_PRECONDITION, -EEXIST,

@@ -74,7 +74,7 @@ int plan_paths_list(struct service *service, struct workspace_commit_plan *plan,
     for (size_t i = 0, n; r == 0 && i < count; i += n) {
         for (n = 1; i + n < count && strcmp(sorted[i]->relative_path, sorted[i + n]->relative_path) == 0;)
             n++;
-        if (!only_dirty || plan->views[sorted[i] - plan->rows.rows].standing == COMMIT_DIFFERS)
+        if (!only_dirty || plan->views[sorted[i] - plan->rows.rows].status == COMMIT_DIFFERS)
             add_path(ret, plan, sorted + i, n);
     }
     return r;
@@ -153,7 +153,7 @@ static void keep_wanted(struct workspace_commit_plan *plan, const struct workspa
 
 bool workspace_commit_plan_is_dirty(const struct workspace_commit_plan *plan, size_t i)
 {
-    return plan->latest[i] == i && plan->views[i].standing == COMMIT_DIFFERS;
+    return plan->latest[i] == i && plan->views[i].status == COMMIT_DIFFERS;
 }
 
 static void suggest(struct workspace_commit_plan *plan)
@@ -197,12 +197,12 @@ int workspace_commit_plan_look(struct service *service, struct workspace_commit_
     request.parts = paths.parts;
     request.parts_fd = paths.fd;
     if (r == 0 && paths.count > 0)
-        r = commit_look(&request, views, err);
+        r = commit_preview(&request, views, err);
     for (size_t i = 0; r == 0 && i < paths.count; i++) {
         plan->views[paths.places[i]] = views[i];
-        *(views[i].standing == COMMIT_DIFFERS   ? &plan->dirty_count
-          : views[i].standing == COMMIT_BLOCKED ? &plan->blocked_count
-                                                : &plan->clean_count) += 1;
+        *(views[i].status == COMMIT_DIFFERS   ? &plan->dirty_count
+          : views[i].status == COMMIT_BLOCKED ? &plan->blocked_count
+                                              : &plan->clean_count) += 1;
     }
     return r;
 }

@@ -28,7 +28,7 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
     life_end(service, ward);
     workspace_end_stray(service, ward, row);
     if (is_made)
-        r = approve_tidy(delta_path, err);
+        r = approve_recover_before_delete(delta_path, err);
     if (r < 0 && row->status == WORKSPACE_STATUS_ACTIVE)
         workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, "it could not be deleted", &left);
     if (r == 0)

@@ -160,7 +160,7 @@ static int run(struct approving *a, bool is_dry, struct err *err)
         .follow_up = &a->follow_up,
         .is_held = still_is_locked(a->still),
         .is_dropping = !a->ends && still_can_drop(a->still),
-        .rehearse_path = is_dry && !a->was_tried ? a->box.staged_path : NULL,
+        .staged_tree_path = is_dry && !a->was_tried ? a->box.staged_path : NULL,
     };
     int r;
 

@@ -44,7 +44,7 @@ struct tally {
 
 static void count_one(const struct workspace_diff *diff, const struct file_change *change, struct tally *tally)
 {
-    struct acceptance_verdict verdict = decision_judge_acceptance(&diff->acceptance, change);
+    struct acceptance_verdict verdict = decision_check_acceptance(&diff->acceptance, change);
 
     tally->unacknowledged += change->acknowledge != ACKNOWLEDGE_NOTHING;
     if (change->is_dir)

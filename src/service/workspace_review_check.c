@@ -51,7 +51,7 @@ static void skip_unaccepted(struct approving *a)
 
     for (size_t i = 0; a->chosen.is_all && !a->request->overrides_acceptance && i < out->set.count; i++) {
         const struct file_change *change = &out->set.items[i];
-        if (change->is_dir || decision_judge_acceptance(&out->acceptance, change).status == ACCEPTANCE_ACCEPTED)
+        if (change->is_dir || decision_check_acceptance(&out->acceptance, change).status == ACCEPTANCE_ACCEPTED)
             continue;
         out->verdicts[i] = WORKSPACE_VERDICT_SKIPPED;
         a->chosen.items[i] = CHOOSING_NOT;
@@ -144,8 +144,8 @@ static void expect(struct approving *a)
         const struct seen_one *shown = change->is_dir ? NULL : shown_of(a, i);
         if (!shown)
             continue;
-        const char *standing = a->chosen.items[i] == CHOOSING_HUNKS ? shown->standing : NULL;
-        decision->expected[decision->list.count++] = (struct expectation){ change->scope_path, shown->hash, standing };
+        const char *drift = a->chosen.items[i] == CHOOSING_HUNKS ? shown->drift : NULL;
+        decision->expected[decision->list.count++] = (struct expectation){ change->scope_path, shown->hash, drift };
         if (change->from)
             decision->expected[decision->list.count++] = (struct expectation){ change->from->path, "", NULL };
     }

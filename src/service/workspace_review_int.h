@@ -85,7 +85,7 @@ char *still_project_path(const char *prefix, const char *scope_path);
 struct seen_one {
     char *path; /* owned; from the sandbox's root */
     char hash[CHANGE_HASH_TEXT_MAX];
-    char standing[CHANGE_HASH_TEXT_MAX]; /* to the project then; "": where the agent found it */
+    char drift[CHANGE_HASH_TEXT_MAX]; /* to the project then; "": where the agent found it */
 };
 
 struct seen {
@@ -164,7 +164,7 @@ struct approving {
     struct hook_list hooks; /* that are to be run; none: it lands as it is */
     struct hook_box box;
     bool was_tried; /* by them, as: */
-    uint8_t tried[IMAGE_HASH_BYTES];
+    uint8_t tried[FILE_STATE_HASH_BYTES];
 };
 
 /* The changes, with their hashes. */

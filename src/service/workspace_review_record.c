@@ -1,6 +1,6 @@
 /*
  * What an approval or an undo owes when the project is written: rows of provenance, the status, an event. It is described by the follow-up in the
- * record of the landing (review/landing.h), which is the only journal:
+ * record of the landing (review/apply_txn.h), which is the only journal:
  *
  *     1. the landing, with the follow-up in its journal, is all or nothing
  *     2. what was taken whole leaves the delta
@@ -160,7 +160,7 @@ static void known_parse(const struct buf *text, size_t at, struct known *known)
 }
 
 /* Borrows from both. */
-static int known_read(const char *id, const struct landing_record *record, struct known *known, struct err *err)
+static int known_read(const char *id, const struct apply_txn_record *record, struct known *known, struct err *err)
 {
     const struct buf *text = &record->follow_up;
 
@@ -306,7 +306,7 @@ struct finishing {
 };
 
 /* One that is older comes first: an undo of it, say, would find none of its rows. */
-static int finish_this(const char *id, const struct landing_record *record, void *cookie, struct err *err)
+static int finish_this(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
 {
     struct finishing *f = cookie;
     autodone(known) struct known known = KNOWN_NONE;
@@ -396,7 +396,7 @@ static void tell_recovered(struct still *still, const struct known *known)
     log_info("what was being applied is applied", LOG_STR("sandbox_id", still->row.id), LOG_STR("approval_id", known->id));
 }
 
-static int recover_follow_up(const char *id, const struct landing_record *record, void *cookie, struct err *err)
+static int recover_follow_up(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
 {
     struct still *still = cookie;
     autodone(known) struct known known = KNOWN_NONE;
@@ -431,12 +431,12 @@ static int recover_first_edition(struct still *still, struct err *err)
 {
     autodone(known) struct known known = KNOWN_NONE;
     autodone(buf) struct buf text = BUF_EMPTY;
-    int r = file_read(still->dir_fd, FIRST_EDITION_FILE, LANDING_FOLLOW_UP_MAX, &text);
+    int r = file_read(still->dir_fd, FIRST_EDITION_FILE, APPLY_TXN_FOLLOW_UP_MAX, &text);
 
     if (r < 0)
         return r == -ENOENT ? 0 : err_errno(err, r, "reading what was being done");
     known_parse(&text, 0, &known);
-    if (!known.is_whole || !id_is_valid(LANDING_ID_PREFIX, known.id)) {
+    if (!known.is_whole || !id_is_valid(APPLY_TXN_ID_PREFIX, known.id)) {
         err_set(err, ERR_DATA_LOSS, -EBADMSG, "what was being done is not readable any more");
         review_record_left(still, err);
         *err = ERR_NONE;

@@ -51,7 +51,7 @@ static const char *parse(const char *line, size_t len, struct seen_one *ret)
         return line + HASH_LEN + 1;
     if (line[HASH_LEN] != '-' || len <= both || line[both - 1] != ' ')
         return NULL;
-    memcpy(ret->standing, line + HASH_LEN + 1, HASH_LEN);
+    memcpy(ret->drift, line + HASH_LEN + 1, HASH_LEN);
     return line + both;
 }
 
@@ -64,7 +64,7 @@ bool seen_parse(const char *text, struct seen_one *ret)
         return false;
     memcpy(ret->hash, text, HASH_LEN);
     if (len > HASH_LEN)
-        memcpy(ret->standing, text + HASH_LEN + 1, HASH_LEN);
+        memcpy(ret->drift, text + HASH_LEN + 1, HASH_LEN);
     return true;
 }
 
@@ -103,7 +103,7 @@ int seen_save(int dir_fd, const struct seen *seen, struct err *err)
     for (size_t i = 0; i < seen->count; i++) {
         if (strlen(seen->items[i].hash) != HASH_LEN)
             continue;
-        buf_addf(&text, "%s%s%s %s", seen->items[i].hash, *seen->items[i].standing ? "-" : "", seen->items[i].standing,
+        buf_addf(&text, "%s%s%s %s", seen->items[i].hash, *seen->items[i].drift ? "-" : "", seen->items[i].drift,
                  seen->items[i].path);
         buf_add(&text, "", 1);
     }
@@ -131,6 +131,6 @@ struct seen_one seen_as(const struct file_change *change)
     struct seen_one one = { 0 };
 
     seen_hash(change, one.hash);
-    standing_text(&change->standing, one.standing);
+    drift_text(&change->drift, one.drift);
     return one;
 }

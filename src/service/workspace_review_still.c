@@ -300,8 +300,9 @@ static int stand_on_parts(struct still *still, const struct approve *approve, st
     for (size_t i = 0; r == 0 && i < approve->edits.count; i++) {
         const struct approve_file *file = &approve->files[i];
         if (file->outcome == APPROVE_PARTLY)
-            r = copy_delta_stand_on(still->dir_fd, approve->edits.items[i].path, file->ground.data ? file->ground.data : "",
-                                    file->ground.len, file->ground_mode, err);
+            r = copy_delta_stand_on(still->dir_fd, approve->edits.items[i].path,
+                                    file->merge_base.data ? file->merge_base.data : "", file->merge_base.len,
+                                    file->merge_base_mode, err);
     }
     return r;
 }

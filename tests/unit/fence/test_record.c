@@ -199,7 +199,7 @@ static void what_comes_back_is_told_again(void **state)
     fixture_done(&x);
 }
 
-/* As those who apply changes do it (review/diary.c). */
+/* As those who apply changes do it (review/change_log_index.c). */
 static void say_in_between(struct fixture *x)
 {
     for (;;) {

@@ -14,7 +14,7 @@ static bool allows(const char *glob, const char *path)
     autodone(acceptance) struct acceptance a = { 0 };
 
     acceptance_add_glob(&a.allow, glob);
-    return acceptance_judge(&a, path, false).status == ACCEPTANCE_ACCEPTED;
+    return acceptance_check(&a, path, false).status == ACCEPTANCE_ACCEPTED;
 }
 
 static void a_glob_matches_by_segments(void **state)
@@ -61,16 +61,16 @@ static void a_glob_that_cannot_be_read_matches_nothing(void **state)
     (void) state;
     assert_int_equal(acceptance_add_glob(&a.allow, "src/[a"), 1);
     assert_int_equal(acceptance_add_glob(&a.deny, ""), 1);
-    assert_int_equal(acceptance_judge(&a, "src/a", false).status, ACCEPTANCE_IGNORED);
-    assert_int_equal(acceptance_judge(&a, "src/[a", false).status, ACCEPTANCE_IGNORED);
+    assert_int_equal(acceptance_check(&a, "src/a", false).status, ACCEPTANCE_IGNORED);
+    assert_int_equal(acceptance_check(&a, "src/[a", false).status, ACCEPTANCE_IGNORED);
     assert_int_equal(acceptance_add_glob(&a.allow, "src/*"), 0);
-    assert_int_equal(acceptance_judge(&a, "src/a", false).status, ACCEPTANCE_ACCEPTED);
+    assert_int_equal(acceptance_check(&a, "src/a", false).status, ACCEPTANCE_ACCEPTED);
 }
 
 static void nothing_said_accepts_all(void **state)
 {
     autodone(acceptance) struct acceptance a = { 0 };
-    struct acceptance_verdict verdict = acceptance_judge(&a, "any/thing", true);
+    struct acceptance_verdict verdict = acceptance_check(&a, "any/thing", true);
 
     (void) state;
     assert_int_equal(verdict.status, ACCEPTANCE_ACCEPTED);
@@ -86,13 +86,13 @@ static void denial_comes_first_and_names_its_rule(void **state)
     acceptance_add_glob(&a.allow, "src/**");
     acceptance_add_glob(&a.deny, "docs/**");
     acceptance_add_glob(&a.deny, "./src/secret/**");
-    verdict = acceptance_judge(&a, "src/secret/key", false);
+    verdict = acceptance_check(&a, "src/secret/key", false);
     assert_int_equal(verdict.status, ACCEPTANCE_DENIED);
     assert_string_equal(verdict.rule, "./src/secret/**");
-    verdict = acceptance_judge(&a, "src/x", false);
+    verdict = acceptance_check(&a, "src/x", false);
     assert_int_equal(verdict.status, ACCEPTANCE_ACCEPTED);
     assert_string_equal(verdict.rule, "src/**");
-    verdict = acceptance_judge(&a, "test/x", false);
+    verdict = acceptance_check(&a, "test/x", false);
     assert_int_equal(verdict.status, ACCEPTANCE_IGNORED);
     assert_null(verdict.rule);
     assert_non_null(verdict.reason);
@@ -106,14 +106,14 @@ static void globs_and_extensions_must_both_be_met(void **state)
     acceptance_add_glob(&a.allow, "src/**");
     acceptance_add_extension(&a.allow, "py");
     acceptance_add_extension(&a.allow, ".TS");
-    assert_int_equal(acceptance_judge(&a, "src/a.PY", false).status, ACCEPTANCE_ACCEPTED);
-    assert_int_equal(acceptance_judge(&a, "src/a.d.ts", false).status, ACCEPTANCE_ACCEPTED);
-    assert_int_equal(acceptance_judge(&a, "src/a.c", false).status, ACCEPTANCE_IGNORED);
-    assert_int_equal(acceptance_judge(&a, "src.py/a", false).status, ACCEPTANCE_IGNORED);
-    assert_int_equal(acceptance_judge(&a, "test/a.py", false).status, ACCEPTANCE_IGNORED);
+    assert_int_equal(acceptance_check(&a, "src/a.PY", false).status, ACCEPTANCE_ACCEPTED);
+    assert_int_equal(acceptance_check(&a, "src/a.d.ts", false).status, ACCEPTANCE_ACCEPTED);
+    assert_int_equal(acceptance_check(&a, "src/a.c", false).status, ACCEPTANCE_IGNORED);
+    assert_int_equal(acceptance_check(&a, "src.py/a", false).status, ACCEPTANCE_IGNORED);
+    assert_int_equal(acceptance_check(&a, "test/a.py", false).status, ACCEPTANCE_IGNORED);
     acceptance_add_extension(&a.deny, ".env");
-    assert_int_equal(acceptance_judge(&a, ".env", false).status, ACCEPTANCE_DENIED);
-    assert_string_equal(acceptance_judge(&a, ".env", false).rule, ".env");
+    assert_int_equal(acceptance_check(&a, ".env", false).status, ACCEPTANCE_DENIED);
+    assert_string_equal(acceptance_check(&a, ".env", false).rule, ".env");
 }
 
 static void binary_files_are_ignored_before_all_else(void **state)
@@ -122,8 +122,8 @@ static void binary_files_are_ignored_before_all_else(void **state)
 
     (void) state;
     acceptance_add_glob(&a.deny, "**");
-    assert_int_equal(acceptance_judge(&a, "a", true).status, ACCEPTANCE_BINARY_IGNORED);
-    assert_int_equal(acceptance_judge(&a, "a", false).status, ACCEPTANCE_DENIED);
+    assert_int_equal(acceptance_check(&a, "a", true).status, ACCEPTANCE_BINARY_IGNORED);
+    assert_int_equal(acceptance_check(&a, "a", false).status, ACCEPTANCE_DENIED);
     assert_string_equal(acceptance_status_name(ACCEPTANCE_BINARY_IGNORED), "binary_ignored");
 }
 

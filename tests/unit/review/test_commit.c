@@ -111,15 +111,15 @@ static int try_parts(struct world *w, const char *path, const char *const *names
                                       .parts = &parts,
                                       .parts_fd = fd };
     struct commit_view view;
-    int r = commit_look(&request, &view, err), made = 0;
+    int r = commit_preview(&request, &view, err), made = 0;
 
     if (r == 0)
         made = commit_make(&request, ret, err);
     /* A preview says the same. */
     if (r == 0)
-        assert_int_equal(view.standing, made == -EEXIST          ? COMMIT_BLOCKED
-                                        : ret->changed_count > 0 ? COMMIT_DIFFERS
-                                                                 : COMMIT_IN_HEAD);
+        assert_int_equal(view.status, made == -EEXIST          ? COMMIT_BLOCKED
+                                      : ret->changed_count > 0 ? COMMIT_DIFFERS
+                                                               : COMMIT_IN_HEAD);
     return r < 0 ? r : made;
 }
 

@@ -42,9 +42,9 @@ struct version {
 };
 
 struct file {
-    bool is_covered; /* the delta has something there */
-    bool has_ground; /* the diary has a word about it: it holds until there is a better one */
-    struct version ground, project, agent;
+    bool is_covered;     /* the delta has something there */
+    bool has_merge_base; /* the diary has a word about it: it holds until there is a better one */
+    struct version merge_base, project, agent;
 };
 
 struct model {
@@ -181,9 +181,9 @@ static void make_dirs(struct history *h, const char *path)
 
 static void cover(struct file *file)
 {
-    if (!file->is_covered && (file->project.kind != GONE || !file->has_ground))
-        file->ground = file->project;
-    file->is_covered = file->has_ground = true;
+    if (!file->is_covered && (file->project.kind != GONE || !file->has_merge_base))
+        file->merge_base = file->project;
+    file->is_covered = file->has_merge_base = true;
 }
 
 /* Of what the project has not, nothing remains in the delta. */
@@ -289,14 +289,14 @@ static void agent_works(struct history *h)
 
 static bool has_hunks(const struct file *file)
 {
-    return file->agent.kind == TEXT && file->project.kind == TEXT && file->ground.kind == TEXT;
+    return file->agent.kind == TEXT && file->project.kind == TEXT && file->merge_base.kind == TEXT;
 }
 
 /* Of a deletion that is in the delta still, the owner makes no new file: that is told as a conflict, though the agent has done nothing
  * since (see the_owner_may_make_it_again in test_approve). */
 static bool owner_may(const struct file *file)
 {
-    return !(file->is_covered && file->agent.kind == GONE && file->ground.kind == GONE) && file->project.kind != LINK &&
+    return !(file->is_covered && file->agent.kind == GONE && file->merge_base.kind == GONE) && file->project.kind != LINK &&
            file->agent.kind != LINK;
 }
 
@@ -329,7 +329,7 @@ static void owner_works(struct history *h)
 /* Whether there is an edit to review. */
 static bool is_edit(const struct file *file)
 {
-    const struct version *b = &file->ground, *o = &file->project, *t = &file->agent;
+    const struct version *b = &file->merge_base, *o = &file->project, *t = &file->agent;
 
     if (!file->is_covered || same_version(t, o))
         return false;
@@ -345,8 +345,8 @@ static bool is_near(const struct file *file)
     bool owner = false, agent = false;
 
     for (unsigned i = 0; i < TOUCHING; i++) {
-        owner |= file->project.slots[i] != file->ground.slots[i];
-        agent |= file->agent.slots[i] != file->ground.slots[i];
+        owner |= file->project.slots[i] != file->merge_base.slots[i];
+        agent |= file->agent.slots[i] != file->merge_base.slots[i];
     }
     return owner && agent;
 }
@@ -354,19 +354,19 @@ static bool is_near(const struct file *file)
 static bool merges(const struct file *file)
 {
     autodone(threeway) struct threeway merge = THREEWAY_EMPTY;
-    autodone(buf) struct buf ground = BUF_EMPTY, project = BUF_EMPTY, agent = BUF_EMPTY;
+    autodone(buf) struct buf merge_base = BUF_EMPTY, project = BUF_EMPTY, agent = BUF_EMPTY;
     struct err err = ERR_NONE;
 
-    text_of(&file->ground, &ground);
+    text_of(&file->merge_base, &merge_base);
     text_of(&file->project, &project);
     text_of(&file->agent, &agent);
-    assert_int_equal(threeway_make(&ground, &project, &agent, THREEWAY_NONE, &merge, &err), 0);
+    assert_int_equal(threeway_make(&merge_base, &project, &agent, THREEWAY_NONE, &merge, &err), 0);
     return merge.is_clean;
 }
 
 static bool is_conflict(const struct file *file, struct version *ret)
 {
-    const struct version *b = &file->ground, *o = &file->project, *t = &file->agent;
+    const struct version *b = &file->merge_base, *o = &file->project, *t = &file->agent;
 
     *ret = *t;
     if (t->kind != GONE && t->kind != LINK && o->kind != GONE && o->kind != LINK && t->mode == b->mode)
@@ -401,20 +401,20 @@ static void assert_file(struct history *h, size_t i)
 {
     const struct version *v = &h->model.files[i].project;
     autodone(buf) struct buf text = BUF_EMPTY;
-    autodone(image) struct image image = IMAGE_NONE;
+    autodone(file_state) struct file_state file_state = FILE_STATE_NONE;
     autofree char *path = xprintf("base/%s", paths[i]);
 
-    assert_int_equal(image_read(h->w->f.fd, path, &image), 0);
-    enum kind kind = S_ISLNK(image.st.st_mode) ? LINK : S_ISREG(image.st.st_mode) ? TEXT : GONE;
+    assert_int_equal(file_state_read(h->w->f.fd, path, &file_state), 0);
+    enum kind kind = S_ISLNK(file_state.st.st_mode) ? LINK : S_ISREG(file_state.st.st_mode) ? TEXT : GONE;
     if (kind != (v->kind == BINARY ? TEXT : v->kind))
         fail_msg("seed %" PRIu64 ": %s is of kind %d, not %d", h->seed, path, kind, v->kind);
     if (v->kind == GONE)
         return;
     text_of(v, &text);
-    if (image.bytes.len != text.len || memcmp(image.bytes.data, text.data, text.len) != 0)
-        fail_msg("seed %" PRIu64 ": %s is\n%s\nand not\n%s", h->seed, path, image.bytes.data, text.data);
-    if (v->kind != LINK && (image.st.st_mode & 0777) != v->mode)
-        fail_msg("seed %" PRIu64 ": %s has mode %o, not %o", h->seed, path, image.st.st_mode & 0777, v->mode);
+    if (file_state.bytes.len != text.len || memcmp(file_state.bytes.data, text.data, text.len) != 0)
+        fail_msg("seed %" PRIu64 ": %s is\n%s\nand not\n%s", h->seed, path, file_state.bytes.data, text.data);
+    if (v->kind != LINK && (file_state.st.st_mode & 0777) != v->mode)
+        fail_msg("seed %" PRIu64 ": %s has mode %o, not %o", h->seed, path, file_state.st.st_mode & 0777, v->mode);
 }
 
 static int on_base(const struct file_entry *entry, void *cookie)
@@ -488,8 +488,8 @@ static void assert_left(struct history *h, struct change_set *set, struct file_c
         fail_msg("seed %" PRIu64 ": %s is shown as %s", h->seed, paths[i], reconcile_state_name(change->state));
     h->merged += re.state == RECONCILE_MERGES;
     h->near += has_hunks(file) && is_near(file);
-    if (expected && file->ground.kind == TEXT && file->project.kind == TEXT && change->edit->kind != CHANGE_MODE)
-        assert_hunks(h, paths[i], &diff.hunks, &file->ground, &file->agent);
+    if (expected && file->merge_base.kind == TEXT && file->project.kind == TEXT && change->edit->kind != CHANGE_MODE)
+        assert_hunks(h, paths[i], &diff.hunks, &file->merge_base, &file->agent);
     if (expected)
         return;
     if (change->edit->kind != CHANGE_MODE)
@@ -537,7 +537,7 @@ struct wanted {
     const char *id_list[SLOTS];
     struct selection_range ranges[SLOTS];
     size_t count;
-    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX];
+    char hash[CHANGE_HASH_TEXT_MAX], drift[CHANGE_HASH_TEXT_MAX];
 };
 
 static void add_hunk(const struct hunk *hunk, struct wanted *wanted)
@@ -573,7 +573,7 @@ static void choose_hunks(struct history *h, struct change_set *set, struct file_
     wanted->is_by_hunk = wanted->count > 0;
     wanted->is_by_lines = pick(h, 2);
     change_hash_text(change->hash, wanted->hash);
-    standing_text(&change->standing, wanted->standing);
+    drift_text(&change->drift, wanted->drift);
 }
 
 static size_t choose(struct history *h, struct wanted *wanted)
@@ -622,7 +622,7 @@ static size_t expectations_of(const struct wanted *wanted, struct expectation *i
 
     for (size_t i = 0; i < PATHS; i++) {
         if (wanted[i].is_by_hunk)
-            items[count++] = (struct expectation){ paths[i], wanted[i].hash, wanted[i].standing };
+            items[count++] = (struct expectation){ paths[i], wanted[i].hash, wanted[i].drift };
     }
     expectation_sort(items, count);
     return count;
@@ -667,13 +667,13 @@ static void take(struct file *file, const struct wanted *wanted)
     }
     if (!wanted->is_by_hunk || (is_all && result.mode == file->project.mode)) {
         file->project = result;
-        file->ground = file->agent;
+        file->merge_base = file->agent;
         return;
     }
     for (unsigned i = 0; i < SLOTS; i++) {
         if (wanted->slots[i] || is_all) {
             file->project.slots[i] = result.slots[i];
-            file->ground.slots[i] = file->agent.slots[i];
+            file->merge_base.slots[i] = file->agent.slots[i];
         }
     }
 }
@@ -689,7 +689,7 @@ static void drop_all(struct history *h, char *const *drops, size_t count)
             struct file *file = &h->model.files[i];
             if (strcmp(drops[k] + 1, paths[i]) != 0)
                 continue;
-            file->is_covered = file->has_ground = false;
+            file->is_covered = file->has_merge_base = false;
             file->agent = file->project;
         }
     }
@@ -712,16 +712,16 @@ static void rebase(struct history *h)
         struct file *file = &h->model.files[i];
         if (!is_edit(file))
             continue;
-        bool has_other_text = file->agent.kind == TEXT && file->project.kind == TEXT && file->ground.kind == TEXT &&
-                              !same_content(&file->project, &file->ground) && !same_content(&file->agent, &file->ground) &&
-                              !same_content(&file->agent, &file->project);
+        bool has_other_text = file->agent.kind == TEXT && file->project.kind == TEXT && file->merge_base.kind == TEXT &&
+                              !same_content(&file->project, &file->merge_base) &&
+                              !same_content(&file->agent, &file->merge_base) && !same_content(&file->agent, &file->project);
         if (is_conflict(file, &result)) {
             conflicts++;
         } else if (has_other_text) {
             memcpy(file->agent.slots, result.slots, sizeof(result.slots));
-            mode_t mode = file->agent.mode == file->ground.mode ? file->ground.mode : file->project.mode;
-            file->ground = file->project;
-            file->ground.mode = mode;
+            mode_t mode = file->agent.mode == file->merge_base.mode ? file->merge_base.mode : file->project.mode;
+            file->merge_base = file->project;
+            file->merge_base.mode = mode;
             h->rebased++;
         }
     }
@@ -782,7 +782,7 @@ static void approve_some(struct history *h)
             continue;
         take(&h->model.files[i], &wanted[i]);
         h->parts += wanted[i].is_by_hunk;
-        h->moved_parts += wanted[i].is_by_hunk && *wanted[i].standing;
+        h->moved_parts += wanted[i].is_by_hunk && *wanted[i].drift;
     }
     assert_project(h);
     if (r == 0 && !is_dropping && pick(h, 4) == 0) {

@@ -149,7 +149,7 @@ struct shown {
     struct change_set set;
     struct file_diff diff;
     struct file_change *change;
-    char hash[CHANGE_HASH_TEXT_MAX], standing[CHANGE_HASH_TEXT_MAX], of_all[CHANGE_SET_HASH_MAX];
+    char hash[CHANGE_HASH_TEXT_MAX], drift[CHANGE_HASH_TEXT_MAX], of_all[CHANGE_SET_HASH_MAX];
 };
 
 static void shown_done(struct shown *shown)
@@ -169,7 +169,7 @@ static void show(struct world *w, const char *path, struct shown *ret)
     if (file_diff_make(&ret->set, ret->change, &ret->diff, &err) < 0)
         fail_msg("%s", err.text);
     change_hash_text(ret->change->hash, ret->hash);
-    standing_text(&ret->change->standing, ret->standing);
+    drift_text(&ret->change->drift, ret->drift);
     assert_int_equal(change_set_hash(&ret->set, ret->of_all, &err), 0);
 }
 
@@ -184,7 +184,7 @@ static void assert_lines(const struct shown *shown, size_t hunk, const char *hea
 static int take_shown(struct world *w, const struct shown *shown, const struct selection_file *file)
 {
     autodone(approve) struct approve approve = APPROVE_NONE;
-    struct expectation item = { shown->change->scope_path, shown->hash, shown->standing };
+    struct expectation item = { shown->change->scope_path, shown->hash, shown->drift };
     struct expectation_list expected = { &item, 1, true };
     int r = run_shown(w, file, &expected, (struct approve_options){ 0 }, &approve);
 
@@ -289,14 +289,14 @@ static void hunks_are_held_to_the_project_as_it_was_shown(void **state)
 
     begin_sixty(w);
     show(w, "f", &shown);
-    assert_string_equal(shown.standing, "");
+    assert_string_equal(shown.drift, "");
     assert_int_equal(strlen(shown.of_all), CHANGE_HASH_TEXT_MAX - 1);
     base_put(w, "f", owners);
     assert_int_equal(take_shown(w, &shown, &file), 1);
     assert_base(w, "f", owners);
     show(w, "f", &later);
     assert_string_equal(shown.hash, later.hash);
-    assert_string_not_equal(shown.standing, later.standing);
+    assert_string_not_equal(shown.drift, later.drift);
     assert_true(change_set_hash_is(later.of_all, shown.of_all, true));
     assert_false(change_set_hash_is(later.of_all, shown.of_all, false));
     base_put(w, "f", next);

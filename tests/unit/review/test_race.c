@@ -87,7 +87,7 @@ static void assert_no_secret(const void *bytes, size_t len)
         fail_msg("something outside was read");
 }
 
-static void assert_hash_is_of(const struct file_change *change, const struct side *now)
+static void assert_hash_is_of(const struct file_change *change, const struct blob *now)
 {
     uint8_t expected[CHANGE_HASH_BYTES];
     struct sha256_ctx sha;

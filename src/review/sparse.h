@@ -1,0 +1,18 @@
+/*
+ * Holes of files. One of a terabyte costs its maker nothing when all of it is a hole, and whoever reads its zeroes a quarter of an hour.
+ */
+#pragma once
+
+#include <errno.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* Where to read on after `at` in pieces of this size: the first piece from there that may have something in it, or the end. */
+static inline off_t sparse_skip_hole(int fd, off_t at, off_t size, off_t piece)
+{
+    off_t data = lseek(fd, at, SEEK_DATA);
+
+    if (data < 0)
+        return errno == ENXIO ? size : at;
+    return data - data % piece > at ? data - data % piece : at;
+}
