@@ -31,7 +31,7 @@ struct variant {
     int rule_count;
     int depth;
     struct ruleset *rules;
-    struct place *parent; /* the place whose children are looked up */
+    struct match_state *parent; /* the place whose children are looked up */
     double step_ns[ROUNDS];
     double compile_ms;
     double cold_ns;
@@ -126,17 +126,17 @@ static void build(struct variant *v, char names[NAMES][64])
     v->compile_ms = median(times, COMPILES);
     rule_list_done(&list);
 
-    v->parent = place_ref(ruleset_root(v->rules));
+    v->parent = match_state_ref(ruleset_root(v->rules));
     for (int i = 1; i < v->depth; i++) {
         char name[16];
         snprintf(name, sizeof(name), i == 1 ? "src" : "dir%d", i);
-        struct place *next = ruleset_step(v->rules, v->parent, name, strlen(name));
-        place_unref(v->parent);
+        struct match_state *next = ruleset_step(v->rules, v->parent, name, strlen(name));
+        match_state_unref(v->parent);
         v->parent = next;
     }
     start = now_ns();
     for (int i = 0; i < NAMES; i++)
-        place_unref(ruleset_step(v->rules, v->parent, names[i], strlen(names[i])));
+        match_state_unref(ruleset_step(v->rules, v->parent, names[i], strlen(names[i])));
     v->cold_ns = (now_ns() - start) / NAMES;
     v->size_bytes = mallinfo2().uordblks + mallinfo2().hblkhd - before;
 }
@@ -147,9 +147,9 @@ static double step_round(const struct variant *v, char names[NAMES][64], const s
     double start = now_ns();
 
     for (int i = 0; i < NAMES; i++) {
-        struct place *place = ruleset_step(v->rules, v->parent, names[i], lens[i]);
-        levels += place_level(place);
-        place_unref(place);
+        struct match_state *match = ruleset_step(v->rules, v->parent, names[i], lens[i]);
+        levels += match_state_level(match);
+        match_state_unref(match);
     }
     double ns = (now_ns() - start) / NAMES;
     if (levels == 0)
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--json") == 0)
         write_json(argv[2], all, n, lines, ARRAY_LEN(lines));
     for (size_t i = 0; i < n; i++) {
-        place_unref(all[i].parent);
+        match_state_unref(all[i].parent);
         ruleset_unref(all[i].rules);
     }
     return missed ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -19,8 +19,8 @@
 #include "base/mem.h"
 #include "cli/mount_options.h"
 #include "cli/verb.h"
+#include "fence/change_log.h"
 #include "fence/fence.h"
-#include "fence/record.h"
 #include "policy/policy_file.h"
 
 #define CLIENTS 64
@@ -79,8 +79,8 @@ static void on_denial(const struct fence_denial *d, void *cookie)
     if (m->events_fd < 0)
         return;
     clock_format(clock_timespec_of_ns(d->wall_ns), 6, when);
-    buf_addf(&line, "{\"time\":\"%s\",\"event\":\"permission_denied\",\"op\":\"%s\",\"path\":", when, need_name(d->op));
-    record_add_string(&line, d->path);
+    buf_addf(&line, "{\"time\":\"%s\",\"event\":\"permission_denied\",\"op\":\"%s\",\"path\":", when, policy_op_name(d->op));
+    change_log_format_string(&line, d->path);
     buf_addf(&line, ",\"level\":\"%s\",\"errno\":\"%s\",\"pid\":%d,\"repeats\":%" PRIu64, level_name(d->level),
              strerrorname_np(d->error), (int) d->pid, d->repeats);
     if (d->detail)
@@ -97,7 +97,7 @@ static void tell_outcome(int r, const struct err *err, struct buf *answer)
         return;
     }
     buf_add_str(answer, "{\"ok\":false,\"error\":");
-    record_add_string(answer, err->text);
+    change_log_format_string(answer, err->text);
     buf_add_str(answer, "}\n");
 }
 
@@ -127,11 +127,11 @@ static void tell_stats(struct mounted *m, struct buf *answer)
              ",\"workers\":%u,\"denials_dropped\":%" PRIu64 ",\"ops\":{",
              s.requests, s.inodes, s.handles, s.used_bytes, s.used_inodes, s.copied_up, s.link_walks, s.workers,
              s.denials_dropped);
-    for (size_t i = 0; i < NEED_OPS; i++)
-        buf_addf(answer, "%s\"%s\":%" PRIu64, i ? "," : "", need_name((enum need_op) i), s.ops[i]);
+    for (size_t i = 0; i < POLICY_OPS; i++)
+        buf_addf(answer, "%s\"%s\":%" PRIu64, i ? "," : "", policy_op_name((enum policy_op) i), s.ops[i]);
     buf_add_str(answer, "},\"denied\":{");
-    for (size_t i = 0; i < NEED_OPS; i++)
-        buf_addf(answer, "%s\"%s\":%" PRIu64, i ? "," : "", need_name((enum need_op) i), s.denied[i]);
+    for (size_t i = 0; i < POLICY_OPS; i++)
+        buf_addf(answer, "%s\"%s\":%" PRIu64, i ? "," : "", policy_op_name((enum policy_op) i), s.denied[i]);
     buf_add_str(answer, "}}\n");
 }
 

@@ -321,11 +321,11 @@ static int see_codebase(const struct options *options, struct ruleset *rules, st
 
     if (r < 0)
         return r;
-    lint_see(lint, "/");
+    lint_add_path(lint, "/");
     for (size_t i = 0; i < tree.count; i++) {
         if (tree.entries[i].is_made)
             continue;
-        lint_see(lint, tree.entries[i].path);
+        lint_add_path(lint, tree.entries[i].path);
     }
     policy_tree_done(&tree);
     return 0;

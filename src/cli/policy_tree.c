@@ -11,21 +11,21 @@
 struct walk {
     struct policy_tree *tree;
     struct ruleset *rules;
-    struct place *places[FILE_WALK_DEPTH_MAX + 2]; /* owned; by depth, [0] is the root */
+    struct match_state *places[FILE_WALK_DEPTH_MAX + 2]; /* owned; by depth, [0] is the root */
 };
 
 static int on_entry(const struct file_entry *entry, void *cookie)
 {
     struct walk *walk = cookie;
     struct policy_tree *tree = walk->tree;
-    struct place *at = ruleset_step(walk->rules, walk->places[entry->depth - 1], entry->name, strlen(entry->name));
+    struct match_state *at = ruleset_step(walk->rules, walk->places[entry->depth - 1], entry->name, strlen(entry->name));
     bool is_dir = S_ISDIR(entry->st->st_mode);
 
-    place_unref(walk->places[entry->depth]);
+    match_state_unref(walk->places[entry->depth]);
     walk->places[entry->depth] = at;
     vec_room(&tree->entries, &tree->cap, tree->count);
     tree->entries[tree->count++] =
-        (struct policy_tree_entry){ .path = xprintf("/%s", entry->path), .level = place_level(at), .is_dir = is_dir };
+        (struct policy_tree_entry){ .path = xprintf("/%s", entry->path), .level = match_state_level(at), .is_dir = is_dir };
     return FILE_WALK_ON;
 }
 
@@ -110,10 +110,10 @@ int policy_tree_init(struct policy_tree *tree, const char *dir, struct ruleset *
     r = open_dir(dir, &fd, err);
     if (r < 0)
         return r;
-    walk.places[0] = place_ref(ruleset_root(rules));
+    walk.places[0] = match_state_ref(ruleset_root(rules));
     r = file_walk(fd, ".", on_entry, &walk, err);
     for (size_t i = 0; i < ARRAY_LEN(walk.places); i++)
-        place_unref(walk.places[i]);
+        match_state_unref(walk.places[i]);
     if (r < 0) {
         policy_tree_done(tree);
         return err_wrap(err, r, "reading '%s'", dir);

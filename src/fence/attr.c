@@ -30,14 +30,14 @@ static mode_t file_mode(mode_t mode, enum level level)
 
 static mode_t dir_mode(struct fence *f, const struct inode *dir, enum level level)
 {
-    autoptr(place) place = inode_dup_place(f, dir);
-    bool writable = place && ruleset_may_write_child(f->rules, place);
+    autoptr(match_state) match = inode_dup_match_state(f, dir);
+    bool writable = match && ruleset_may_write_child(f->rules, match);
     mode_t mode = atomic_load(&dir->mode);
 
     /* Nothing of a passage is told, not even the bits of the hidden directory. */
-    if (need_check(NEED_LOOKUP, level, false) < 0)
+    if (required_level_check(POLICY_OP_LOOKUP, level, false) < 0)
         return S_IFDIR | (writable ? 0755 : 0555);
-    if (need_check(NEED_SETATTR, level, false) == 0)
+    if (required_level_check(POLICY_OP_SETATTR, level, false) == 0)
         return writable ? mode & (S_IFMT | 03777) : mode & (S_IFMT | 02555);
     return S_IFDIR | (mode & 0555) | (writable ? 0200 : 0);
 }
@@ -105,21 +105,21 @@ void attr_touch_dir(struct fence *f, struct inode *dir, int delta_fd)
 
     tree_lock(f);
     dir->dir->mtime_ns = now;
-    /* The file system's clock may be a tick behind the one of attr_change_dir(). */
+    /* The file system's clock may be a tick behind the one of attr_touch_dir_ctime(). */
     if (now > dir->dir->ctime_ns || dir->dir->ctime_ns - now > CLOCK_NS_PER_SEC)
         dir->dir->ctime_ns = now;
     dir->dir->version++;
     tree_unlock(f);
 }
 
-void attr_change_dir(struct fence *f, struct inode *dir)
+void attr_touch_dir_ctime(struct fence *f, struct inode *dir)
 {
     tree_lock(f);
     dir->dir->ctime_ns = clock_wall_ns();
     tree_unlock(f);
 }
 
-void attr_keep_dir_times(struct fence *f, struct inode *dir, int delta_fd)
+void attr_restore_dir_times(struct fence *f, struct inode *dir, int delta_fd)
 {
     struct timespec times[2];
 

@@ -20,7 +20,7 @@ void attr_touch_dir(struct fence *f, struct inode *dir, int delta_fd);
 
 /* Its mode, attributes or name changed, which is no change of its entries: only ctime moves. Kept in memory, until the
  * next mount begins with its mtime: the delta's own ctime also moves with what nobody may see. */
-void attr_change_dir(struct fence *f, struct inode *dir);
+void attr_touch_dir_ctime(struct fence *f, struct inode *dir);
 
 /* An invisible one: the delta's directory gets back the times that are shown. */
-void attr_keep_dir_times(struct fence *f, struct inode *dir, int delta_fd);
+void attr_restore_dir_times(struct fence *f, struct inode *dir, int delta_fd);

@@ -10,21 +10,21 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "fence/caller_syscall.h"
 #include "fence/inode.h"
-#include "fence/peek.h"
 
 #define RING 256
 #define KINDS 512 /* refusals remembered for the rate limit; a slot is simply taken over */
-#define PEEKS_PER_SECOND 500
+#define SYSCALL_READS_PER_SECOND 500
 
-struct event {
+struct audit_event {
     struct fence_denial denial;
     char *path; /* owned */
     char detail[32];
     char exec[FENCE_EXEC_MAX];
 };
 
-struct kind {
+struct audit_rate {
     uint64_t key;
     int64_t told_ns;
     uint64_t repeats;
@@ -36,11 +36,11 @@ struct audit {
     pthread_cond_t wake;
     pthread_t thread;
     bool running, stopping;
-    struct event ring[RING]; /* guarded by lock, as the rest */
+    struct audit_event ring[RING]; /* guarded by lock, as the rest */
     size_t head, count;
-    struct kind kinds[KINDS];
+    struct audit_rate kinds[KINDS];
     uint64_t dropped;
-    int64_t peek_second;
+    int64_t syscall_second;
     unsigned peeks;
 };
 
@@ -54,7 +54,7 @@ struct audit *audit_new(struct fence *f)
     return a;
 }
 
-static bool take(struct audit *a, struct event *ret)
+static bool audit_pop(struct audit *a, struct audit_event *ret)
 {
     if (a->count == 0)
         return false;
@@ -64,14 +64,14 @@ static bool take(struct audit *a, struct event *ret)
     return true;
 }
 
-static void *drain(void *arg)
+static void *audit_thread_main(void *arg)
 {
     struct audit *a = arg;
-    struct event event;
+    struct audit_event event;
 
     pthread_mutex_lock(&a->lock);
     for (;;) {
-        if (!take(a, &event)) {
+        if (!audit_pop(a, &event)) {
             if (a->stopping)
                 break;
             pthread_cond_wait(&a->wake, &a->lock);
@@ -95,7 +95,7 @@ int audit_start(struct audit *a)
 
     if (!a->f->on_denial)
         return 0;
-    r = pthread_create(&a->thread, NULL, drain, a);
+    r = pthread_create(&a->thread, NULL, audit_thread_main, a);
     a->running = r == 0;
     return -r;
 }
@@ -114,12 +114,12 @@ void audit_stop(struct audit *a)
 
 void audit_free(struct audit *a)
 {
-    struct event event;
+    struct audit_event event;
 
     if (!a)
         return;
     audit_stop(a);
-    while (take(a, &event))
+    while (audit_pop(a, &event))
         free(event.path);
     pthread_mutex_destroy(&a->lock);
     pthread_cond_destroy(&a->wake);
@@ -136,10 +136,10 @@ uint64_t audit_dropped(struct audit *a)
 static bool is_due(struct audit *a, uint64_t key, int64_t now_ns, uint64_t *ret_repeats)
 {
     autolock(&a->lock);
-    struct kind *kind = &a->kinds[key % KINDS];
+    struct audit_rate *kind = &a->kinds[key % KINDS];
 
     if (kind->key != key)
-        *kind = (struct kind){ .key = key };
+        *kind = (struct audit_rate){ .key = key };
     else if (now_ns - kind->told_ns < CLOCK_NS_PER_SEC) {
         kind->repeats++;
         return false;
@@ -150,7 +150,7 @@ static bool is_due(struct audit *a, uint64_t key, int64_t now_ns, uint64_t *ret_
     return true;
 }
 
-static void put(struct audit *a, const struct event *event)
+static void audit_push(struct audit *a, const struct audit_event *event)
 {
     pthread_mutex_lock(&a->lock);
     bool fits = a->count < RING && a->running;
@@ -164,30 +164,30 @@ static void put(struct audit *a, const struct event *event)
         free(event->path);
 }
 
-static bool may_peek(struct audit *a, int64_t now_ns)
+static bool may_read_syscall(struct audit *a, int64_t now_ns)
 {
     autolock(&a->lock);
-    if (now_ns / CLOCK_NS_PER_SEC != a->peek_second) {
-        a->peek_second = now_ns / CLOCK_NS_PER_SEC;
+    if (now_ns / CLOCK_NS_PER_SEC != a->syscall_second) {
+        a->syscall_second = now_ns / CLOCK_NS_PER_SEC;
         a->peeks = 0;
     }
-    return a->peeks++ < PEEKS_PER_SECOND;
+    return a->peeks++ < SYSCALL_READS_PER_SECOND;
 }
 
 /* While the one who asked still waits for the answer: whoever is told of it later may find it gone. */
 static void find_exec(struct fence *f, pid_t pid, char out[FENCE_EXEC_MAX])
 {
-    if (f->exec_of && pid > 0 && may_peek(f->audit, clock_now_ns()))
+    if (f->exec_of && pid > 0 && may_read_syscall(f->audit, clock_now_ns()))
         f->exec_of(pid, out, f->cookie);
 }
 
-static void tell(struct fence *f, enum need_op op, struct inode *dir, const char *name, enum level level, int error, pid_t pid,
-                 const char *detail)
+static void audit_report(struct fence *f, enum policy_op op, struct inode *dir, const char *name, enum level level, int error,
+                         pid_t pid, const char *detail)
 {
     autodone(buf) struct buf path = BUF_EMPTY, full = BUF_EMPTY;
     /* With a secret: whoever could find a name that is the same here could ask for that one first, and be heard of once. */
-    uint64_t key = inode_hash(f->secret ^ (dir->ino + op), name ? name : "", name ? strlen(name) : 0);
-    struct event event = { 0 };
+    uint64_t key = inode_hash(f->hash_secret ^ (dir->ino + op), name ? name : "", name ? strlen(name) : 0);
+    struct audit_event event = { 0 };
 
     if (!f->audit || !f->on_denial || !is_due(f->audit, key, clock_now_ns(), &event.denial.repeats))
         return;
@@ -203,13 +203,13 @@ static void tell(struct fence *f, enum need_op op, struct inode *dir, const char
     event.path = buf_dup_take(&full);
     if (detail)
         snprintf(event.detail, sizeof(event.detail), "%s", detail);
-    put(f->audit, &event);
+    audit_push(f->audit, &event);
 }
 
-void audit_denied(struct fence *f, enum need_op op, struct inode *dir, const char *name, enum level level, int error,
-                  const struct caller *who)
+void audit_denied(struct fence *f, enum policy_op op, struct inode *dir, const char *name, enum level level, int error,
+                  const struct op_caller *who)
 {
-    tell(f, op, dir, name, level, error, who ? who->pid : 0, NULL);
+    audit_report(f, op, dir, name, level, error, who ? who->pid : 0, NULL);
 }
 
 /* System calls by which a file is opened or asked about with a purpose, and where their flags are among the arguments. */
@@ -234,17 +234,17 @@ static const struct {
 static const struct {
     long number;
     const char *name;
-    enum need_op op;
+    enum policy_op op;
 } name_calls[] = {
-    { SYS_mkdirat, "mkdirat", NEED_MKDIR },    { SYS_mknodat, "mknodat", NEED_MKNOD },
-    { SYS_unlinkat, "unlinkat", NEED_UNLINK }, { SYS_renameat2, "renameat2", NEED_RENAME_TO },
-    { SYS_linkat, "linkat", NEED_LINK_TO },    { SYS_symlinkat, "symlinkat", NEED_SYMLINK },
+    { SYS_mkdirat, "mkdirat", POLICY_OP_MKDIR },    { SYS_mknodat, "mknodat", POLICY_OP_MKNOD },
+    { SYS_unlinkat, "unlinkat", POLICY_OP_UNLINK }, { SYS_renameat2, "renameat2", POLICY_OP_RENAME_TO },
+    { SYS_linkat, "linkat", POLICY_OP_LINK_TO },    { SYS_symlinkat, "symlinkat", POLICY_OP_SYMLINK },
 #ifdef SYS_mkdir
-    { SYS_mkdir, "mkdir", NEED_MKDIR },        { SYS_mknod, "mknod", NEED_MKNOD },
-    { SYS_unlink, "unlink", NEED_UNLINK },     { SYS_rmdir, "rmdir", NEED_RMDIR },
-    { SYS_rename, "rename", NEED_RENAME_TO },  { SYS_renameat, "renameat", NEED_RENAME_TO },
-    { SYS_link, "link", NEED_LINK_TO },        { SYS_symlink, "symlink", NEED_SYMLINK },
-    { SYS_creat, "creat", NEED_MKNOD },
+    { SYS_mkdir, "mkdir", POLICY_OP_MKDIR },        { SYS_mknod, "mknod", POLICY_OP_MKNOD },
+    { SYS_unlink, "unlink", POLICY_OP_UNLINK },     { SYS_rmdir, "rmdir", POLICY_OP_RMDIR },
+    { SYS_rename, "rename", POLICY_OP_RENAME_TO },  { SYS_renameat, "renameat", POLICY_OP_RENAME_TO },
+    { SYS_link, "link", POLICY_OP_LINK_TO },        { SYS_symlink, "symlink", POLICY_OP_SYMLINK },
+    { SYS_creat, "creat", POLICY_OP_MKNOD },
 #endif
 };
 
@@ -257,17 +257,19 @@ static bool is_refused(enum level level, bool is_access, unsigned long flags, bo
         return false;
     if (is_access && flags == F_OK)
         return false;
-    return need_check(writes ? NEED_WRITE : NEED_READ, level, false) < 0;
+    return required_level_check(writes ? POLICY_OP_WRITE : POLICY_OP_READ, level, false) < 0;
 }
 
-static void tell_peeked(struct fence *f, enum need_op op, struct inode *inode, enum level level, pid_t pid, const char *call)
+static void audit_report_by_syscall(struct fence *f, enum policy_op op, struct inode *inode, enum level level, pid_t pid,
+                                    const char *call)
 {
     atomic_fetch_add_explicit(&f->denied[op], 1, memory_order_relaxed);
-    tell(f, op, inode, NULL, level, EACCES, pid, call);
+    audit_report(f, op, inode, NULL, level, EACCES, pid, call);
 }
 
 /* A directory in which no name can be written. Which name it was, nobody tells. */
-static void peek_in_dir(struct fence *f, struct inode *dir, enum level level, pid_t pid, const struct peeked *call)
+static void find_syscall_in_dir(struct fence *f, struct inode *dir, enum level level, pid_t pid,
+                                const struct caller_syscall *call)
 {
     bool creates = (call->number == SYS_openat && (call->args[2] & O_CREAT));
 #ifdef SYS_open
@@ -275,32 +277,32 @@ static void peek_in_dir(struct fence *f, struct inode *dir, enum level level, pi
 #endif
 
     if (creates)
-        tell_peeked(f, NEED_MKNOD, dir, level, pid, "open");
+        audit_report_by_syscall(f, POLICY_OP_MKNOD, dir, level, pid, "open");
     for (size_t i = 0; i < ARRAY_LEN(name_calls); i++) {
         if (name_calls[i].number == call->number)
-            tell_peeked(f, name_calls[i].op, dir, level, pid, name_calls[i].name);
+            audit_report_by_syscall(f, name_calls[i].op, dir, level, pid, name_calls[i].name);
     }
 }
 
 static bool refuses_writing(struct fence *f, struct inode *inode, enum level level)
 {
     if (!inode_is_dir(inode))
-        return need_check(NEED_WRITE, level, false) < 0;
-    autoptr(place) place = inode_dup_place(f, inode);
-    return place && !ruleset_may_write_child(f->rules, place);
+        return required_level_check(POLICY_OP_WRITE, level, false) < 0;
+    autoptr(match_state) match = inode_dup_match_state(f, inode);
+    return match && !ruleset_may_write_child(f->rules, match);
 }
 
-void audit_getattr(struct fence *f, struct inode *inode, const struct caller *who)
+void audit_getattr(struct fence *f, struct inode *inode, const struct op_caller *who)
 {
     enum level level = (enum level) atomic_load_explicit(&inode->level, memory_order_relaxed);
-    struct peeked call;
+    struct caller_syscall call;
 
     if (!f->on_denial || who->pid <= 0 || !refuses_writing(f, inode, level))
         return;
-    if (!may_peek(f->audit, clock_now_ns()) || !peek_at(who->pid, &call))
+    if (!may_read_syscall(f->audit, clock_now_ns()) || !caller_syscall_get(who->pid, &call))
         return;
     if (inode_is_dir(inode)) {
-        peek_in_dir(f, inode, level, who->pid, &call);
+        find_syscall_in_dir(f, inode, level, who->pid, &call);
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
@@ -309,8 +311,8 @@ void audit_getattr(struct fence *f, struct inode *inode, const struct caller *wh
         int at = calls[i].flags_at;
         if (!is_refused(level, calls[i].is_access, at < 0 ? 0 : call.args[at], at >= 0))
             return;
-        enum need_op op = need_check(NEED_READ, level, false) < 0 ? NEED_READ : NEED_WRITE;
-        tell_peeked(f, op, inode, level, who->pid, calls[i].name);
+        enum policy_op op = required_level_check(POLICY_OP_READ, level, false) < 0 ? POLICY_OP_READ : POLICY_OP_WRITE;
+        audit_report_by_syscall(f, op, inode, level, who->pid, calls[i].name);
         return;
     }
 }

@@ -15,11 +15,11 @@ void audit_stop(struct audit *audit); /* what is in the ring is told first */
 void audit_free(struct audit *audit);
 
 /* `name` in `dir`; or, with `name` NULL, the inode itself. `error` is positive. */
-void audit_denied(struct fence *f, enum need_op op, struct inode *dir, const char *name, enum level level, int error,
-                  const struct caller *who);
+void audit_denied(struct fence *f, enum policy_op op, struct inode *dir, const char *name, enum level level, int error,
+                  const struct op_caller *who);
 
 /* A GETATTR came in. Before the kernel refuses an open by mode bits it asks once more for the attributes, with the caller still
  * in its system call: so this may be the only sign of a refusal. */
-void audit_getattr(struct fence *f, struct inode *inode, const struct caller *who);
+void audit_getattr(struct fence *f, struct inode *inode, const struct op_caller *who);
 
 uint64_t audit_dropped(struct audit *audit);

@@ -21,9 +21,9 @@
 #include "fence/overlay_delta.h"
 #include "fence/whiteout.h"
 
-struct walk {
+struct change_walk {
     int base_fd; /* owned; -1: the base is gone, everything counts as added */
-    struct delta_about about;
+    struct delta_info about;
     struct buf roots; /* text of meta/roots */
     struct buf path;
     change_fn fn;
@@ -37,7 +37,7 @@ const char *change_kind_name(enum change_kind kind)
     return names[kind];
 }
 
-static int tell(struct walk *w, enum change_kind kind, const struct stat *st)
+static int report_change(struct change_walk *w, enum change_kind kind, const struct stat *st)
 {
     struct change change = { kind, w->path.data, st->st_mode, (uint64_t) (S_ISREG(st->st_mode) ? st->st_size : 0) };
 
@@ -46,7 +46,7 @@ static int tell(struct walk *w, enum change_kind kind, const struct stat *st)
 
 /* What is said of a change must not depend on whether there was a descriptor to look with: those below answer 1, 0 or -errno. */
 
-static int in_base(struct walk *w, struct stat *ret_st)
+static int in_base(struct change_walk *w, struct stat *ret_st)
 {
     autofd int fd = w->base_fd < 0 ? -ENOENT : path_open_beneath(w->base_fd, w->path.data, O_PATH, 0);
 
@@ -75,7 +75,7 @@ static int same_bytes(int a, int b)
     }
 }
 
-static int same_target(struct walk *w, int dirfd, const char *name)
+static int same_target(struct change_walk *w, int dirfd, const char *name)
 {
     char a[PATH_MAX], b[PATH_MAX];
     autofd int link = path_open_beneath(w->base_fd, w->path.data, O_PATH, 0);
@@ -86,7 +86,7 @@ static int same_target(struct walk *w, int dirfd, const char *name)
     return n >= 0 && n == m && memcmp(a, b, (size_t) n) == 0;
 }
 
-static int same_content(struct walk *w, int dirfd, const char *name, const struct stat *now, const struct stat *was)
+static int same_content(struct change_walk *w, int dirfd, const char *name, const struct stat *now, const struct stat *was)
 {
     if ((now->st_mode & S_IFMT) != (was->st_mode & S_IFMT))
         return 0;
@@ -103,20 +103,20 @@ static int same_content(struct walk *w, int dirfd, const char *name, const struc
     return same_bytes(a, b);
 }
 
-static int compare(struct walk *w, int dirfd, const char *name, const struct stat *now)
+static int change_compare(struct change_walk *w, int dirfd, const char *name, const struct stat *now)
 {
     struct stat was;
     int r = in_base(w, &was);
 
     if (r <= 0)
-        return r < 0 ? r : tell(w, CHANGE_ADDED, now);
+        return r < 0 ? r : report_change(w, CHANGE_ADDED, now);
     r = same_content(w, dirfd, name, now, &was);
     if (r <= 0)
-        return r < 0 ? r : tell(w, CHANGE_MODIFIED, now);
-    return !S_ISLNK(now->st_mode) && ((now->st_mode ^ was.st_mode) & 0777) ? tell(w, CHANGE_MODE, now) : 0;
+        return r < 0 ? r : report_change(w, CHANGE_MODIFIED, now);
+    return !S_ISLNK(now->st_mode) && ((now->st_mode ^ was.st_mode) & 0777) ? report_change(w, CHANGE_MODE, now) : 0;
 }
 
-static size_t push(struct walk *w, const char *name)
+static size_t change_walk_push(struct change_walk *w, const char *name)
 {
     size_t len = w->path.len;
 
@@ -126,7 +126,7 @@ static size_t push(struct walk *w, const char *name)
     return len;
 }
 
-static void pop(struct walk *w, size_t len)
+static void change_walk_pop(struct change_walk *w, size_t len)
 {
     w->path.len = len;
     if (w->path.data)
@@ -134,7 +134,7 @@ static void pop(struct walk *w, size_t len)
 }
 
 /* An empty directory that a rule promised, perhaps with more of the kind in it, is no change. */
-static int is_promised(struct walk *w, int fd)
+static int is_promised(struct change_walk *w, int fd)
 {
     size_t len = w->path.len;
     bool only_promised = false;
@@ -154,7 +154,7 @@ static int is_promised(struct walk *w, int fd)
 }
 
 /* What the base has in an opaque directory and the delta has not. */
-static int tell_uncovered(struct walk *w, int fd)
+static int report_uncovered(struct change_walk *w, int fd)
 {
     int base = path_open_beneath(w->base_fd, w->path.len ? w->path.data : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
     autodirectory dir = directory_take(base);
@@ -166,67 +166,67 @@ static int tell_uncovered(struct walk *w, int fd)
         if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
             fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        size_t len = push(w, d->d_name);
-        r = tell(w, CHANGE_DELETED, &st);
-        pop(w, len);
+        size_t len = change_walk_push(w, d->d_name);
+        r = report_change(w, CHANGE_DELETED, &st);
+        change_walk_pop(w, len);
     }
     return r;
 }
 
-static int tell_directory(struct walk *w, int fd, const struct stat *st)
+static int report_directory(struct change_walk *w, int fd, const struct stat *st)
 {
     struct stat was;
     int r = in_base(w, &was);
 
     if (r == 0) {
         r = is_promised(w, fd);
-        return r == 0 ? tell(w, CHANGE_ADDED, st) : r < 0 ? r : 0;
+        return r == 0 ? report_change(w, CHANGE_ADDED, st) : r < 0 ? r : 0;
     }
     if (r < 0)
         return r;
     if (!S_ISDIR(was.st_mode))
-        return tell(w, CHANGE_MODIFIED, st);
-    return (was.st_mode ^ st->st_mode) & 0777 ? tell(w, CHANGE_MODE, st) : 0;
+        return report_change(w, CHANGE_MODIFIED, st);
+    return (was.st_mode ^ st->st_mode) & 0777 ? report_change(w, CHANGE_MODE, st) : 0;
 }
 
 /* What is deeper than a fence lets anybody go was made without one (overlay_delta.h, copy_delta.h), and is not walked. */
-static int on_directory(struct walk *w, const struct file_entry *entry)
+static int on_directory(struct change_walk *w, const struct file_entry *entry)
 {
     autofd int fd = -1;
     int r;
 
     if (entry->depth > DEPTH_MAX) {
-        struct change cut = { CHANGE_CUT, w->path.data, entry->st->st_mode, 0 };
+        struct change cut = { CHANGE_TOO_DEEP, w->path.data, entry->st->st_mode, 0 };
         r = w->fn(&cut, w->cookie);
         return r == 0 ? FILE_WALK_SKIP : r;
     }
     fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) /* the delta may be in use: what went meanwhile, also elsewhere (EXDEV), is no change */
         return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV ? FILE_WALK_SKIP : fd;
-    r = tell_directory(w, fd, entry->st);
+    r = report_directory(w, fd, entry->st);
     if (r == 0 && (whiteout_is_opaque(fd) || overlay_delta_is_opaque(fd)))
-        r = tell_uncovered(w, fd);
+        r = report_uncovered(w, fd);
     return r;
 }
 
-static int tell_deleted(struct walk *w, const char *name)
+static int report_deleted(struct change_walk *w, const char *name)
 {
-    size_t len = push(w, name);
+    size_t len = change_walk_push(w, name);
     struct stat was;
     int r = in_base(w, &was);
 
     if (r > 0)
-        r = tell(w, CHANGE_DELETED, &was);
-    pop(w, len);
+        r = report_change(w, CHANGE_DELETED, &was);
+    change_walk_pop(w, len);
     return r;
 }
 
-static int on_marker(struct walk *w, int dirfd, const char *marker)
+static int on_marker(struct change_walk *w, int dirfd, const char *marker)
 {
     char name[NAME_MAX + 1];
     int r = whiteout_target(dirfd, marker, name);
 
-    return r > 0 ? tell_deleted(w, name) : r;
+    return r > 0 ? report_deleted(w, name) : r;
 }
 
 static bool has_marker(int dirfd, const char *name)
@@ -240,30 +240,30 @@ static bool has_marker(int dirfd, const char *name)
 
 static int on_entry(const struct file_entry *entry, void *cookie)
 {
-    struct walk *w = cookie;
+    struct change_walk *w = cookie;
 
-    pop(w, entry->path_len - strlen(entry->name) - (entry->depth > 1));
+    change_walk_pop(w, entry->path_len - strlen(entry->name) - (entry->depth > 1));
     if (whiteout_is_reserved(entry->name))
         return on_marker(w, entry->dirfd, entry->name);
     if (has_marker(entry->dirfd, entry->name))
         return FILE_WALK_SKIP;
     if (overlay_delta_is_whiteout(entry->st))
-        return tell_deleted(w, entry->name);
-    push(w, entry->name);
-    return S_ISDIR(entry->st->st_mode) ? on_directory(w, entry) : compare(w, entry->dirfd, entry->name, entry->st);
+        return report_deleted(w, entry->name);
+    change_walk_push(w, entry->name);
+    return S_ISDIR(entry->st->st_mode) ? on_directory(w, entry) : change_compare(w, entry->dirfd, entry->name, entry->st);
 }
 
 int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *err)
 {
-    struct walk w = { .base_fd = -1, .fn = fn, .cookie = cookie };
-    int r = delta_about_open(delta_path, &w.about, err);
+    struct change_walk w = { .base_fd = -1, .fn = fn, .cookie = cookie };
+    int r = delta_info_open(delta_path, &w.about, err);
 
     if (r < 0)
         return r;
     w.base_fd = path_open_real(w.about.base_path, O_PATH | O_DIRECTORY);
-    if (w.base_fd >= 0 && (r = delta_about_check_base(&w.about, w.base_fd, err)) < 0) {
+    if (w.base_fd >= 0 && (r = delta_info_check_base(&w.about, w.base_fd, err)) < 0) {
         close(w.base_fd);
-        delta_about_done(&w.about);
+        delta_info_done(&w.about);
         return r;
     }
     r = w.base_fd < 0 && !path_is_absent(w.base_fd) ? w.base_fd : file_read(w.about.meta_fd, "roots", 1 << 20, &w.roots);
@@ -280,7 +280,7 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
         close(w.base_fd);
     buf_done(&w.roots);
     buf_done(&w.path);
-    delta_about_done(&w.about);
+    delta_info_done(&w.about);
     return r;
 }
 
@@ -290,7 +290,7 @@ int fence_each_change(struct fence *f, change_fn fn, void *cookie, struct err *e
 }
 
 /* A sandbox that works on a copy keeps it beside its delta. */
-static int refresh(const char *delta_path, const char *base_path, int base_fd, struct err *err)
+static int refresh_copy_delta(const char *delta_path, const char *base_path, int base_fd, struct err *err)
 {
     const char *slash = strrchr(delta_path, '/');
     autofree char *dir_path = slash ? xdupn(delta_path, (size_t) (slash - delta_path)) : xdup(".");
@@ -300,40 +300,41 @@ static int refresh(const char *delta_path, const char *base_path, int base_fd, s
 }
 
 /* 0: it is bound to none, and opened by its name, through whatever links lead there. */
-static int open_bound(const struct delta_about *about, struct err *err)
+static int open_bound(const struct delta_info *about, struct err *err)
 {
-    return about->is_base_bound ? delta_about_open_base(about, O_RDONLY, err) : 0;
+    return about->is_base_bound ? delta_info_open_base(about, O_RDONLY, err) : 0;
 }
 
-int change_settle(const char *delta_path, struct err *err)
+int change_recover(const char *delta_path, struct err *err)
 {
-    struct delta_about about;
+    struct delta_info about;
     struct stat st;
     bool is_begun;
     int base = 0;
-    int r = delta_about_open(delta_path, &about, err);
+    int r = delta_info_open(delta_path, &about, err);
 
     if (r < 0)
         return r;
     is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
-    if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 || overlay_delta_is_lent(about.meta_fd)) {
+    if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+        overlay_delta_is_in_overlayfs_form(about.meta_fd)) {
         base = open_bound(&about, err);
         struct fence_config config = { .base_path = about.base_path,
                                        .base_fd = base,
                                        .delta_path = delta_path,
                                        .keeps_other_base = true,
                                        .is_at_rest = true };
-        r = base < 0 ? base : fence_settle(&config, err);
+        r = base < 0 ? base : fence_recover_delta(&config, err);
         r = r == -EBUSY ? 0 : r;
     }
     if (r == 0 && faccessat(about.meta_fd, COPY_DELTA_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         if (base <= 0)
             base = open_bound(&about, err);
-        r = base < 0 ? base : refresh(delta_path, about.base_path, base, err);
+        r = base < 0 ? base : refresh_copy_delta(delta_path, about.base_path, base, err);
     }
     if (base > 0)
         close(base);
-    delta_about_done(&about);
+    delta_info_done(&about);
     return r;
 }
 
@@ -380,7 +381,7 @@ static int on_export(const struct change *change, void *cookie)
     autofree char *parent = slash ? xdupn(change->path, (size_t) (slash - change->path)) : NULL;
     int r = parent && change->kind != CHANGE_DELETED ? path_mkdirs_beneath(x->to, parent, 0755) : 0;
 
-    if (r < 0 || change->kind == CHANGE_CUT)
+    if (r < 0 || change->kind == CHANGE_TOO_DEEP)
         return r;
     if (change->kind == CHANGE_DELETED)
         return fprintf(x->deleted, "%s%c", change->path, 0) < 0 ? -EIO : 0;
@@ -404,11 +405,11 @@ static int open_target(const char *to, int *ret_fd, struct err *err)
 
 int change_export(const char *delta_path, const char *to, struct err *err)
 {
-    struct delta_about about = DELTA_ABOUT_NONE;
+    struct delta_info about = DELTA_INFO_NONE;
     autofd int to_fd = -1;
     autofree char *deleted_path = xprintf("%s.deleted", to);
     autofile FILE *deleted = NULL;
-    int r = delta_about_open(delta_path, &about, err);
+    int r = delta_info_open(delta_path, &about, err);
 
     if (r == 0)
         r = open_target(to, &to_fd, err);
@@ -420,20 +421,20 @@ int change_export(const char *delta_path, const char *to, struct err *err)
     }
     if (r == 0 && fflush(deleted) != 0)
         r = err_errno(err, -errno, "writing '%s'", deleted_path);
-    delta_about_done(&about);
+    delta_info_done(&about);
     return r;
 }
 
 int change_discard(const char *delta_path, struct err *err)
 {
-    struct delta_about about;
+    struct delta_info about;
     autofd int lock = -1, fd = -1;
-    int r = delta_about_open(delta_path, &about, err);
+    int r = delta_info_open(delta_path, &about, err);
 
     if (r < 0)
         return r;
     lock = path_open_beneath(about.meta_fd, "lock", O_RDWR | O_CREAT, 0600);
-    delta_about_done(&about);
+    delta_info_done(&about);
     if (lock < 0)
         return err_errno(err, lock, "locking delta '%s'", delta_path);
     if (flock(lock, LOCK_EX | LOCK_NB) < 0)

@@ -11,7 +11,7 @@ enum change_kind {
     CHANGE_MODIFIED, /* content, link target or kind */
     CHANGE_MODE,     /* permission bits alone */
     CHANGE_DELETED,
-    CHANGE_CUT, /* a directory deeper than a fence allows, with all that is in it: drivers without a fence let an agent make one */
+    CHANGE_TOO_DEEP, /* a directory deeper than a fence allows, with all that is in it: drivers without a fence let an agent make one */
 };
 
 struct change {
@@ -33,7 +33,7 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
 int fence_each_change(struct fence *fence, change_fn fn, void *cookie, struct err *err);
 
 /* Finishes what a fence that was killed had begun. One that is in use does so itself. */
-int change_settle(const char *delta_path, struct err *err);
+int change_recover(const char *delta_path, struct err *err);
 
 const char *change_kind_name(enum change_kind kind);
 

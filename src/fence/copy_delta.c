@@ -20,15 +20,15 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/change_log.h"
 #include "fence/copy_delta_int.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/fence_int.h"
-#include "fence/record.h"
 #include "fence/whiteout.h"
 
 #define MAKING "copy.new"
-#define PRE_MOST ((off_t) 64 << 20) /* larger ones are told by size and time */
+#define PRE_MAX ((off_t) 64 << 20) /* larger ones are told by size and time */
 
 /* ---- copying ---- */
 
@@ -120,14 +120,14 @@ int copy_delta_make(int sandbox_fd, int base_fd, struct err *err)
 
 /* ---- comparing ---- */
 
-struct comparison {
+struct tree_comparison {
     int original, workspace; /* owned */
     int data, meta;          /* owned */
-    int diary;               /* owned; for appending */
+    int log_fd;              /* owned; for appending */
     unsigned pre_count;
 };
 
-bool copy_delta_look(int dir, const char *path, struct stat *ret)
+bool copy_delta_stat(int dir, const char *path, struct stat *ret)
 {
     autofd int fd = path_open_beneath(dir, path, O_PATH, 0);
 
@@ -172,7 +172,7 @@ static bool has_same_target(int a_dir, int b_dir, const char *path)
     return n >= 0 && n == m && memcmp(x, y, (size_t) n) == 0;
 }
 
-static bool is_same(const struct comparison *c, const char *path, const struct stat *now, const struct stat *was)
+static bool is_same(const struct tree_comparison *c, const char *path, const struct stat *now, const struct stat *was)
 {
     if ((now->st_mode ^ was->st_mode) & (S_IFMT | (S_ISLNK(now->st_mode) ? 0 : 0777)))
         return false;
@@ -183,7 +183,7 @@ static bool is_same(const struct comparison *c, const char *path, const struct s
 
 /* The directories above, with the modes they have in the workspace. The lowest that is there is looked for from below: mostly that is the one
  * that holds the path, and a look from the top for each of them would take a deep tree's depth to the third power. */
-static int make_parents(const struct comparison *c, const char *path)
+static int make_parents(const struct tree_comparison *c, const char *path)
 {
     autofree char *above = xdup(path);
     size_t there = strlen(path);
@@ -193,14 +193,14 @@ static int make_parents(const struct comparison *c, const char *path)
         while (there > 0 && path[--there] != '/')
             ;
         above[there] = 0;
-    } while (there > 0 && !copy_delta_look(c->data, above, &st));
+    } while (there > 0 && !copy_delta_stat(c->data, above, &st));
     for (const char *slash = strchr(path + there + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         autofree char *part = xdupn(path, (size_t) (slash - path));
         int r = path_mkdirs_beneath(c->data, part, 0700);
 
         if (r < 0)
             return r;
-        if (copy_delta_look(c->workspace, part, &st)) {
+        if (copy_delta_stat(c->workspace, part, &st)) {
             autofd int fd = path_open_beneath(c->data, part, O_RDONLY | O_DIRECTORY, 0);
             if (fd < 0 || fchmod(fd, (st.st_mode & 0777) | 0700) < 0)
                 return -errno;
@@ -209,14 +209,14 @@ static int make_parents(const struct comparison *c, const char *path)
     return 0;
 }
 
-/* What the base was there: a line of the diary with the pre-image that it names. */
-static int note(struct comparison *c, const char *change, const char *path, const struct stat *was)
+/* What the base was there: a line of the change log with the pre-image that it names. */
+static int copy_delta_log_base(struct tree_comparison *c, const char *change, const char *path, const struct stat *was)
 {
     autodone(buf) struct buf line = BUF_EMPTY;
     char kept[64];
 
     buf_addf(&line, "{\"time_ns\":%" PRId64 ",\"change\":\"%s\",\"path\":", clock_wall_ns(), change);
-    record_add_string(&line, path);
+    change_log_format_string(&line, path);
     if (was) {
         buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
                  (uint64_t) was->st_ino, (uint64_t) was->st_size,
@@ -226,26 +226,26 @@ static int note(struct comparison *c, const char *change, const char *path, cons
         const char *name;
         snprintf(kept, sizeof(kept), "copy%08x", c->pre_count++);
         autofree char *to = xprintf("pre/%s", kept);
-        if (fd >= 0 && was->st_size <= PRE_MOST && path_open_parent_beneath(c->original, path, &parent, &name) == 0 &&
+        if (fd >= 0 && was->st_size <= PRE_MAX && path_open_parent_beneath(c->original, path, &parent, &name) == 0 &&
             linkat(parent, name, c->meta, to, 0) == 0) {
-            record_add_hash(&line, fd);
+            change_log_format_hash(&line, fd);
             buf_addf(&line, ",\"kept\":\"%s\"", kept);
         }
         buf_add_char(&line, '}');
     }
     buf_add_str(&line, "}\n");
-    return fd_write_full(c->diary, line.data, line.len);
+    return fd_write_full(c->log_fd, line.data, line.len);
 }
 
 /* The directory in the delta where the path's name belongs. */
-static int open_parent(const struct comparison *c, const char *path, int *ret_fd, const char **ret_name)
+static int open_parent(const struct tree_comparison *c, const char *path, int *ret_fd, const char **ret_name)
 {
     int r = make_parents(c, path);
 
     return r < 0 ? r : path_open_parent_beneath(c->data, path, ret_fd, ret_name);
 }
 
-static int take_file(struct comparison *c, const struct file_entry *entry)
+static int take_file(struct tree_comparison *c, const struct file_entry *entry)
 {
     const char *name = NULL;
     autofd int parent = -1;
@@ -260,7 +260,7 @@ static int take_file(struct comparison *c, const struct file_entry *entry)
 
 static int on_workspace(const struct file_entry *entry, void *cookie)
 {
-    struct comparison *c = cookie;
+    struct tree_comparison *c = cookie;
     struct stat was;
     int existed = look_closely(c->original, entry->path, &was), r = 0;
 
@@ -286,11 +286,11 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
     if (r == 0 && S_ISDIR(entry->st->st_mode) && entry->depth > DEPTH_MAX)
         return FILE_WALK_SKIP;
     if (r == 0)
-        r = note(c, existed ? "copied-up" : "created", entry->path, existed ? &was : NULL);
+        r = copy_delta_log_base(c, existed ? "copied-up" : "created", entry->path, existed ? &was : NULL);
     return r < 0 ? r : FILE_WALK_ON;
 }
 
-static int put_marker(struct comparison *c, const char *path)
+static int put_marker(struct tree_comparison *c, const char *path)
 {
     char marker[NAME_MAX + 1];
     const char *name = NULL;
@@ -308,7 +308,7 @@ static int put_marker(struct comparison *c, const char *path)
 }
 
 /* Whether what is above it is gone, or no directory any more: then that one's marker, or file, stands for it. */
-static int is_covered(const struct comparison *c, const char *path)
+static int is_covered(const struct tree_comparison *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
     autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
@@ -320,7 +320,7 @@ static int is_covered(const struct comparison *c, const char *path)
 
 static int on_original(const struct file_entry *entry, void *cookie)
 {
-    struct comparison *c = cookie;
+    struct tree_comparison *c = cookie;
     struct stat now;
     int r = look_closely(c->workspace, entry->path, &now);
 
@@ -331,7 +331,7 @@ static int on_original(const struct file_entry *entry, void *cookie)
         return r;
     r = r ? 0 : put_marker(c, entry->path);
     if (r == 0 && !S_ISDIR(entry->st->st_mode))
-        r = note(c, "copied-up", entry->path, entry->st);
+        r = copy_delta_log_base(c, "copied-up", entry->path, entry->st);
     return r < 0 ? r : FILE_WALK_ON;
 }
 
@@ -351,9 +351,9 @@ static int empty_dir(int dir, const char *name)
     return r;
 }
 
-static void comparison_done(struct comparison *c)
+static void comparison_done(struct tree_comparison *c)
 {
-    const int fds[] = { c->original, c->workspace, c->data, c->meta, c->diary };
+    const int fds[] = { c->original, c->workspace, c->data, c->meta, c->log_fd };
 
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (fds[i] >= 0)
@@ -361,7 +361,7 @@ static void comparison_done(struct comparison *c)
     }
 }
 
-static int comparison_open(struct comparison *c, int sandbox_fd, int delta_fd)
+static int comparison_open(struct tree_comparison *c, int sandbox_fd, int delta_fd)
 {
     struct stat st;
     int r = empty_dir(delta_fd, "data");
@@ -372,8 +372,8 @@ static int comparison_open(struct comparison *c, int sandbox_fd, int delta_fd)
     c->workspace = path_open_beneath(sandbox_fd, COPY_DELTA_WORKSPACE, O_RDONLY | O_DIRECTORY, 0);
     c->data = path_open_beneath(delta_fd, "data", O_RDONLY | O_DIRECTORY, 0);
     c->meta = path_open_beneath(delta_fd, "meta", O_RDONLY | O_DIRECTORY, 0);
-    c->diary = path_open_beneath(delta_fd, "meta/changes", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    if (r == 0 && (c->original < 0 || c->workspace < 0 || c->data < 0 || c->meta < 0 || c->diary < 0))
+    c->log_fd = path_open_beneath(delta_fd, "meta/changes", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (r == 0 && (c->original < 0 || c->workspace < 0 || c->data < 0 || c->meta < 0 || c->log_fd < 0))
         r = -EIO;
     if (r == 0 && (fstat(c->workspace, &st) < 0 || fchmod(c->data, (st.st_mode & 0777) | 0700) < 0))
         r = -errno;
@@ -382,7 +382,7 @@ static int comparison_open(struct comparison *c, int sandbox_fd, int delta_fd)
 
 int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, int base_fd, struct err *err)
 {
-    struct comparison c = { -1, -1, -1, -1, -1, 0 };
+    struct tree_comparison c = { -1, -1, -1, -1, -1, 0 };
     struct fence_config config = {
         .base_path = base_path, .base_fd = base_fd, .delta_path = delta_path, .is_live = true, .is_at_rest = true
     };
@@ -395,7 +395,7 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
     turn = path_open_beneath(sandbox_fd, COPY "/lock", O_RDWR | O_CREAT, 0600);
     if (turn < 0 || flock(turn, LOCK_EX) < 0)
         return err_errno(err, turn < 0 ? turn : -errno, "waiting for the copy");
-    r = fence_settle(&config, err);
+    r = fence_recover_delta(&config, err);
     if (r == -EBUSY)
         *err = ERR_NONE;
     if (r < 0)

@@ -5,7 +5,7 @@
  *     <dir>/copy/workspace    what the agent works on
  *     <dir>/delta             made anew whenever somebody wants to see the changes: the same as a fence would have kept
  *
- * Files that changed are in the delta by another link, so it costs no space; symlinks, modes, deletions and the diary with its
+ * Files that changed are in the delta by another link, so it costs no space; symlinks, modes, deletions and the change log with its
  * pre-images are as a fence writes them. Other attributes than mode and time are not carried.
  */
 #pragma once
@@ -37,6 +37,6 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
  * stand: what the agent has there is what it is compared with from now on; its tree is not touched.
  * stand_on: it is compared with this text instead.
  */
-int copy_delta_follow(int sandbox_fd, int base_fd, const char *const *paths, size_t count, struct err *err);
-int copy_delta_stand(int sandbox_fd, const char *const *paths, size_t count, struct err *err);
-int copy_delta_stand_on(int sandbox_fd, const char *path, const void *bytes, size_t len, mode_t mode, struct err *err);
+int copy_delta_revert(int sandbox_fd, int base_fd, const char *const *paths, size_t count, struct err *err);
+int copy_delta_accept(int sandbox_fd, const char *const *paths, size_t count, struct err *err);
+int copy_delta_accept_text(int sandbox_fd, const char *path, const void *bytes, size_t len, mode_t mode, struct err *err);

@@ -15,4 +15,4 @@ int copy_delta_file(int from_dir, const char *name, int to_dir, const char *to, 
 int copy_delta_link(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st);
 
 /* What is at the path beneath `dir`, if anything. */
-bool copy_delta_look(int dir, const char *path, struct stat *ret);
+bool copy_delta_stat(int dir, const char *path, struct stat *ret);

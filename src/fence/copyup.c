@@ -13,17 +13,17 @@
 
 #include "base/clock.h"
 #include "fence/attr.h"
-#include "fence/blind.h"
+#include "fence/base_origin.h"
+#include "fence/change_log.h"
 #include "fence/extent.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
-#include "fence/origin.h"
 #include "fence/quota.h"
-#include "fence/record.h"
 #include "fence/resolve.h"
+#include "fence/unwatched.h"
 #include "fence/whiteout.h"
 #include "fence/xattr.h"
 
@@ -99,11 +99,11 @@ int copyup_content(int from, int to, int64_t most)
 }
 
 /* A directory appears in the delta under the name of the base's, empty, so that all of it goes on showing through. */
-static int make_dir(struct fence *f, struct inode *dir, struct handle *parent, const struct whereabouts *where)
+static int make_dir(struct fence *f, struct inode *dir, struct handle *parent, const struct inode_location *where)
 {
     char temp[32];
     autofd int fd = -1;
-    int r = quota_take(&f->quota, 0, 1);
+    int r = quota_reserve(&f->quota, 0, 1);
 
     if (r < 0)
         return r;
@@ -115,7 +115,7 @@ static int make_dir(struct fence *f, struct inode *dir, struct handle *parent, c
     if (fd < 0 || fchmod(fd, atomic_load(&dir->mode) & 01777) < 0)
         goto fail;
     xattr_copy_dir(f, dir, fd);
-    attr_keep_dir_times(f, dir, fd);
+    attr_restore_dir_times(f, dir, fd);
     if (renameat(f->work_fd, temp, parent->fd, where->name) < 0)
         goto fail;
     fault("copyup-dir-placed");
@@ -123,24 +123,24 @@ static int make_dir(struct fence *f, struct inode *dir, struct handle *parent, c
     dir->names->flags |= ENTRY_UP;
     tree_unlock(f);
     inode_set(dir, INODE_UP | INODE_FRESH);
-    attr_keep_dir_times(f, where->parent, parent->fd);
+    attr_restore_dir_times(f, where->parent, parent->fd);
     return 0;
 fail:
     r = -errno;
     unlinkat(f->work_fd, temp, AT_REMOVEDIR);
-    quota_give(&f->quota, 0, 1);
+    quota_release(&f->quota, 0, 1);
     return r;
 }
 
 int copyup_dir(struct fence *f, struct inode *dir)
 {
-    struct whereabouts where;
+    struct inode_location where;
     struct handle *parent = NULL;
     int r;
 
     if (inode_has(dir, INODE_UP))
         return 0;
-    r = inode_where(f, dir, &where);
+    r = inode_locate(f, dir, &where);
     if (r < 0)
         return -ENOENT;
     r = copyup_dir(f, where.parent);
@@ -156,7 +156,7 @@ int copyup_dir(struct fence *f, struct inode *dir)
         dir_unlock(f, where.parent);
         handle_put(f, parent);
     }
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     return r;
 }
 
@@ -187,12 +187,12 @@ struct copy {
 
 static int set_bytes(struct fence *f, struct copy *c, uint64_t bytes)
 {
-    int r = bytes > c->bytes ? quota_take(&f->quota, bytes - c->bytes, 0) : 0;
+    int r = bytes > c->bytes ? quota_reserve(&f->quota, bytes - c->bytes, 0) : 0;
 
     if (r < 0)
         return r;
     if (bytes < c->bytes)
-        quota_give(&f->quota, c->bytes - bytes, 0);
+        quota_release(&f->quota, c->bytes - bytes, 0);
     c->bytes = bytes;
     return 0;
 }
@@ -241,18 +241,18 @@ static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes
     if (r == 0)
         r = settle_bytes(f, c);
     if (r == 0 && f->is_live)
-        has_kept = record_keep_pre_image(f, from->fd, kept) == 0;
+        has_kept = change_log_keep_pre_image(f, from->fd, kept) == 0;
     if (r == 0 && fchmod(c->fd, c->base.st_mode & 01777) < 0)
         r = -errno;
     if (r == 0)
         futimens(c->fd, (struct timespec[]){ c->base.st_atim, c->base.st_mtim });
     if (r == 0)
-        record_copyup(f, inode, &c->base, from, has_kept ? kept : NULL);
+        change_log_add_copyup(f, inode, &c->base, from, has_kept ? kept : NULL);
     handle_put(f, from);
     return r;
 }
 
-static int make_symlink(struct fence *f, const struct whereabouts *where, struct copy *c)
+static int make_symlink(struct fence *f, const struct inode_location *where, struct copy *c)
 {
     char target[PATH_MAX];
     struct handle *parent;
@@ -271,7 +271,7 @@ static int make_symlink(struct fence *f, const struct whereabouts *where, struct
 }
 
 /* Symlinks, FIFOs and sockets. */
-static int make_special(struct fence *f, struct inode *inode, const struct whereabouts *where, struct copy *c)
+static int make_special(struct fence *f, struct inode *inode, const struct inode_location *where, struct copy *c)
 {
     mode_t type = atomic_load(&inode->mode) & S_IFMT;
     int r = layer_stat(f, where->parent, LAYER_BASE, where->name, &c->base);
@@ -289,7 +289,7 @@ static int make_special(struct fence *f, struct inode *inode, const struct where
     if (r == 0)
         utimensat(f->work_fd, c->temp, (struct timespec[]){ c->base.st_atim, c->base.st_mtim }, AT_SYMLINK_NOFOLLOW);
     if (r == 0)
-        record_copyup(f, inode, &c->base, NULL, NULL);
+        change_log_add_copyup(f, inode, &c->base, NULL, NULL);
     return r;
 }
 
@@ -300,7 +300,7 @@ static void become_up(struct fence *f, struct inode *inode, struct copy *c)
         handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&c->fd)));
     inode_set(inode, INODE_UP | INODE_FRESH);
     inode_clear(inode, INODE_BASE);
-    handle_drop(f, inode, LAYER_BASE);
+    handle_evict(f, inode, LAYER_BASE);
 }
 
 /* It lost its name, before or while it was copied, and is still open: the copy lives without a name too. */
@@ -311,12 +311,12 @@ static int keep_nameless(struct fence *f, struct inode *inode, struct copy *c)
     unlinkat(f->work_fd, c->temp, 0);
     become_up(f, inode, c);
     handle_pin(f, inode, LAYER_DELTA);
-    quota_give(&f->quota, 0, 1);
+    quota_release(&f->quota, 0, 1);
     quota_add_dead(&f->quota, (int64_t) c->bytes);
     return 0;
 }
 
-static int place_copy(struct fence *f, struct inode *inode, const struct whereabouts *where, struct copy *c)
+static int install_copy(struct fence *f, struct inode *inode, const struct inode_location *where, struct copy *c)
 {
     struct handle *parent;
     int r = copyup_dir(f, where->parent);
@@ -332,12 +332,12 @@ static int place_copy(struct fence *f, struct inode *inode, const struct whereab
         r = -errno;
     } else {
         fault("copyup-placed");
-        origin_note(f, where->parent, where->name, &c->base);
+        base_origin_note(f, where->parent, where->name, &c->base);
         tree_lock(f);
         inode->names->flags |= ENTRY_UP;
         tree_unlock(f);
         become_up(f, inode, c);
-        attr_keep_dir_times(f, where->parent, parent->fd);
+        attr_restore_dir_times(f, where->parent, parent->fd);
     }
     dir_unlock(f, where->parent);
     handle_put(f, parent);
@@ -347,20 +347,20 @@ static int place_copy(struct fence *f, struct inode *inode, const struct whereab
 static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
 {
     struct copy c = { .fd = -1 };
-    struct whereabouts where = { 0 };
+    struct inode_location where = { 0 };
     struct stat st;
     int r;
 
     autolock(fence_file_stripe(f, inode));
     if (inode_has(inode, INODE_UP))
         return 0;
-    bool nameless = inode_where(f, inode, &where) < 0;
+    bool nameless = inode_locate(f, inode, &where) < 0;
     r = layer_stat_inode(f, inode, &st);
     c.bytes = r == 0 ? bytes_of(&st, keep_bytes) : 0;
     if (r == 0)
-        r = quota_take(&f->quota, c.bytes, 1);
+        r = quota_reserve(&f->quota, c.bytes, 1);
     if (r < 0) {
-        whereabouts_done(f, &where);
+        inode_location_done(f, &where);
         return r;
     }
     temp_name(f, c.temp);
@@ -373,15 +373,15 @@ static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
         r = nameless ? -ESTALE : make_special(f, inode, &where, &c);
     fault("copyup-made");
     if (r == 0)
-        r = nameless ? keep_nameless(f, inode, &c) : place_copy(f, inode, &where, &c);
+        r = nameless ? keep_nameless(f, inode, &c) : install_copy(f, inode, &where, &c);
     if (r < 0) {
         if (c.made)
             unlinkat(f->work_fd, c.temp, 0);
-        quota_give(&f->quota, c.bytes, 1);
+        quota_release(&f->quota, c.bytes, 1);
     }
     if (c.fd >= 0)
         close(c.fd);
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     return r;
 }
 
@@ -391,10 +391,10 @@ int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
 
     if (inode_has(inode, INODE_UP))
         return 0;
-    blind_check(f, inode);
-    bool is_blind = blind_any(f) && blind_is_within(f, inode);
+    unwatched_check(f, inode);
+    bool is_blind = unwatched_any(f) && unwatched_is_within(f, inode);
     r = copy_up(f, inode, keep_bytes);
-    if (r == -ENOSPC && quota_hear_of_dead(f))
+    if (r == -ENOSPC && quota_reclaim_dead(f))
         r = copy_up(f, inode, keep_bytes);
     /* The kernel may have pages of what the file was before. */
     if (r == 0 && is_blind)
@@ -405,15 +405,15 @@ int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
 struct tree_copy {
     struct fence *f;
     struct inode *dir;
-    struct place *place;
+    struct match_state *match;
 };
 
 static int on_tree_name(const char *name, uint8_t type, void *cookie)
 {
     struct tree_copy *t = cookie;
-    autoptr(place) place = ruleset_step(t->f->rules, t->place, name, strlen(name));
+    autoptr(match_state) match = ruleset_step(t->f->rules, t->match, name, strlen(name));
     struct inode *inode;
-    int r = resolve_name(t->f, t->dir, name, place, false, &inode, NULL);
+    int r = resolve_name(t->f, t->dir, name, match, false, &inode, NULL);
 
     (void) type;
     if (r < 0)
@@ -434,9 +434,9 @@ static int close_to_base(struct fence *f, struct inode *dir)
     r = whiteout_make_opaque(h->fd);
     fault("copyup-opaque");
     if (r == 0) {
-        attr_keep_dir_times(f, dir, h->fd);
+        attr_restore_dir_times(f, dir, h->fd);
         inode_clear(dir, INODE_BASE);
-        handle_drop(f, dir, LAYER_BASE);
+        handle_evict(f, dir, LAYER_BASE);
     }
     handle_put(f, h);
     return r;
@@ -450,9 +450,9 @@ int copyup_tree(struct fence *f, struct inode *dir)
     if (!inode_has(dir, INODE_BASE))
         return 0;
     r = copyup_dir(f, dir);
-    t.place = inode_dup_place(f, dir);
-    if (r == 0 && t.place)
+    t.match = inode_dup_match_state(f, dir);
+    if (r == 0 && t.match)
         r = merge_each(f, dir, on_tree_name, &t);
-    place_unref(t.place);
+    match_state_unref(t.match);
     return r == 0 ? close_to_base(f, dir) : r;
 }

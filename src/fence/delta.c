@@ -73,7 +73,7 @@ static int check_format(int delta_fd, const char *path, struct err *err)
 
 /* <device> <inode> <when the delta was made>, of one that is for this directory alone also <when the directory was made> <boot>; a
  * newline, the path. */
-static int write_base(int delta_fd, const struct delta_about *about)
+static int write_base(int delta_fd, const struct delta_info *about)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
 
@@ -85,7 +85,7 @@ static int write_base(int delta_fd, const struct delta_about *about)
 }
 
 /* The format marker is written last: a delta half made is taken up again, because all of this may be repeated. */
-static int make_format(int delta_fd, int base_fd, const struct delta_about *about, struct err *err)
+static int make_format(int delta_fd, int base_fd, const struct delta_info *about, struct err *err)
 {
     struct stat base;
     int r = path_mkdirs_beneath(delta_fd, "meta/pre", 0700);
@@ -103,7 +103,7 @@ static int make_format(int delta_fd, int base_fd, const struct delta_about *abou
     return r < 0 ? err_errno(err, r, "making the delta") : 0;
 }
 
-static int read_base(int delta_fd, struct delta_about *ret)
+static int read_base(int delta_fd, struct delta_info *ret)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     struct dir_identity *base = &ret->base;
@@ -126,7 +126,7 @@ static int read_base(int delta_fd, struct delta_about *ret)
     return 0;
 }
 
-int delta_about_check_base(const struct delta_about *about, int base_fd, struct err *err)
+int delta_info_check_base(const struct delta_info *about, int base_fd, struct err *err)
 {
     struct dir_identity now;
     int r = dir_identity_read(base_fd, &now);
@@ -143,18 +143,18 @@ int delta_about_check_base(const struct delta_about *about, int base_fd, struct 
                        "BASE_REPLACED");
 }
 
-int delta_about_open_base(const struct delta_about *about, int flags, struct err *err)
+int delta_info_open_base(const struct delta_info *about, int flags, struct err *err)
 {
     autofd int fd = path_open_real(about->base_path, flags | O_DIRECTORY);
     int r;
 
     if (fd < 0)
         return err_errno(err, fd, "opening '%s', which the sandbox was made over", about->base_path);
-    r = delta_about_check_base(about, fd, err);
+    r = delta_info_check_base(about, fd, err);
     return r < 0 ? r : steal_fd(&fd);
 }
 
-static int refuse_base(const struct fence *f, const struct delta_about *about, struct err *err)
+static int refuse_base(const struct fence *f, const struct delta_info *about, struct err *err)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
@@ -169,14 +169,14 @@ static int refuse_base(const struct fence *f, const struct delta_about *about, s
  * delta from before there was a record of which directory it is gets it here. */
 static int check_base(struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
 {
-    struct delta_about about = DELTA_ABOUT_NONE;
+    struct delta_info about = DELTA_INFO_NONE;
     struct dir_identity now;
     int r = read_base(delta_fd, &about);
 
     if (r == 0)
         r = dir_identity_read(f->base_fd, &now);
     if (r < 0) {
-        delta_about_done(&about);
+        delta_info_done(&about);
         return err_errno(err, r, "reading which base the delta is of");
     }
     /* The base's own times tell when something hidden came or went in it: directories show when the delta was made. */
@@ -184,7 +184,7 @@ static int check_base(struct fence *f, int delta_fd, const struct fence_config *
         f->version_ns = about.made_ns;
     bool has_path = strcmp(about.base_path, f->base_path) == 0;
     if (!config->keeps_other_base && about.is_base_bound)
-        r = has_path ? delta_about_check_base(&about, f->base_fd, err) : refuse_base(f, &about, err);
+        r = has_path ? delta_info_check_base(&about, f->base_fd, err) : refuse_base(f, &about, err);
     else if (!config->keeps_other_base && !has_path && (about.base.dev != now.dev || about.base.ino != now.ino))
         r = refuse_base(f, &about, err);
     if (r == 0 && config->base_fd > 0 && has_path && !about.is_base_bound) {
@@ -194,7 +194,7 @@ static int check_base(struct fence *f, int delta_fd, const struct fence_config *
         if (r < 0)
             err_errno(err, r, "noting which base the delta is of");
     }
-    delta_about_done(&about);
+    delta_info_done(&about);
     return r;
 }
 
@@ -230,18 +230,18 @@ static int empty_work(struct fence *f, struct err *err)
     return 0;
 }
 
-int delta_settle(struct fence *f)
+int delta_persist(struct fence *f)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int r = 0;
 
-    if (!atomic_load(&f->is_unsettled))
+    if (!atomic_load(&f->is_unsynced))
         return 0;
     pthread_mutex_lock(&lock);
-    if (atomic_load(&f->is_unsettled))
+    if (atomic_load(&f->is_unsynced))
         r = syncfs(f->meta_fd) < 0 ? -errno : 0;
     if (r == 0)
-        atomic_store(&f->is_unsettled, false);
+        atomic_store(&f->is_unsynced, false);
     pthread_mutex_unlock(&lock);
     return r;
 }
@@ -249,7 +249,7 @@ int delta_settle(struct fence *f)
 /* A new one, over the base as the fence has it open. */
 static int make_delta(const struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
 {
-    struct delta_about about = { .base_path = f->base_path, .is_base_bound = config->base_fd > 0, .made_ns = clock_wall_ns() };
+    struct delta_info about = { .base_path = f->base_path, .is_base_bound = config->base_fd > 0, .made_ns = clock_wall_ns() };
     int r = dir_identity_read(f->base_fd, &about.base);
 
     return r < 0 ? err_errno(err, r, "base '%s'", f->base_path) : make_format(delta_fd, f->base_fd, &about, err);
@@ -271,7 +271,7 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
         return err_errno(err, r, "reading delta '%s'", path);
     f->is_new = r;
     /* Also one that was there: whoever made it may have been killed before it was on disk. */
-    atomic_store(&f->is_unsettled, true);
+    atomic_store(&f->is_unsynced, true);
     r = r ? make_delta(f, fd, config, err) : check_format(fd, path, err);
     if (r == 0)
         r = check_base(f, fd, config, err);
@@ -280,7 +280,7 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
     if (r == 0)
         r = take_lock(f, err);
     if (r == 0)
-        r = overlay_delta_return(fd, err);
+        r = overlay_delta_from_overlayfs(fd, err);
     if (r == 0)
         r = open_part(fd, "work", &f->work_fd, err);
     if (r == 0)
@@ -292,7 +292,7 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
     return r;
 }
 
-void delta_unmake(struct fence *f)
+void delta_undo_open(struct fence *f)
 {
     const char *name = strrchr(f->delta_path ? f->delta_path : "/", '/') + 1;
     autofree char *dir = f->made_delta ? xdupn(f->delta_path, (size_t) (name - f->delta_path)) : NULL;
@@ -302,9 +302,9 @@ void delta_unmake(struct fence *f)
         file_remove_tree(fd, name);
 }
 
-int delta_about_open(const char *path, struct delta_about *ret_about, struct err *err)
+int delta_info_open(const char *path, struct delta_info *ret_info, struct err *err)
 {
-    struct delta_about about = DELTA_ABOUT_NONE;
+    struct delta_info about = DELTA_INFO_NONE;
     autofd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r;
 
@@ -318,20 +318,20 @@ int delta_about_open(const char *path, struct delta_about *ret_about, struct err
     if (r == 0)
         r = open_part(fd, "meta", &about.meta_fd, err);
     if (r < 0) {
-        delta_about_done(&about);
+        delta_info_done(&about);
         return r;
     }
     about.is_unwitnessed = faccessat(about.meta_fd, DELTA_UNWITNESSED, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-    *ret_about = about;
+    *ret_info = about;
     return 0;
 }
 
-void delta_about_done(struct delta_about *about)
+void delta_info_done(struct delta_info *about)
 {
     free(about->base_path);
     if (about->data_fd >= 0)
         close(about->data_fd);
     if (about->meta_fd >= 0)
         close(about->meta_fd);
-    *about = DELTA_ABOUT_NONE;
+    *about = DELTA_INFO_NONE;
 }

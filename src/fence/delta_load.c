@@ -10,14 +10,14 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/attr.h"
+#include "fence/casefold.h"
 #include "fence/delta.h"
 #include "fence/fence_int.h"
+#include "fence/ino_map.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
-#include "fence/number.h"
 #include "fence/quota.h"
 #include "fence/resolve.h"
-#include "fence/spelling.h"
 #include "fence/whiteout.h"
 
 /*
@@ -82,12 +82,12 @@ static struct entry *put_entry(struct loading *l, struct inode *dir, const char 
 {
     struct fence *f = l->f;
     size_t len = strlen(name);
-    struct place *at = dir == f->root ? place_ref(ruleset_root(f->rules)) : place_ref(dir->names->place);
+    struct match_state *at = dir == f->root ? match_state_ref(ruleset_root(f->rules)) : match_state_ref(dir->names->match);
     struct entry *e = entry_find(dir, name, len);
 
     if (!e)
         e = entry_add(f, dir, name, len, ruleset_step(f->rules, at, name, len), inode_number_of(dir->ino, name, len));
-    place_unref(at);
+    match_state_unref(at);
     e->flags |= (uint8_t) flag;
     l->names++;
     return e;
@@ -141,7 +141,7 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
         return -errno;
     is_linked = S_ISREG(st.st_mode) && st.st_nlink > 1;
     e = put_entry(l, dir, name, ENTRY_UP);
-    e->ino = numbers_find(l->f, dir, name, is_linked);
+    e->ino = ino_map_find(l->f, dir, name, is_linked);
     e->type = (uint8_t) IFTODT(st.st_mode);
     if (S_ISDIR(st.st_mode))
         return 0;
@@ -230,7 +230,7 @@ int delta_load(struct fence *f, struct err *err)
     free(l.links);
     quota_add(&f->quota, l.bytes, l.names);
     if (r == 0)
-        r = numbers_loaded(f);
+        r = ino_map_end_load(f);
     return r < 0 ? err_errno(err, r, "reading the delta") : 0;
 }
 
@@ -240,7 +240,7 @@ struct roots {
 };
 
 /* Those on the way look as they did: the base's mode, and the time nothing was changed since. */
-static void dress(struct fence *f, const char *path)
+static void restore_parent_attrs(struct fence *f, const char *path)
 {
     struct timespec times[2] = { clock_timespec_of_ns(f->version_ns), clock_timespec_of_ns(f->version_ns) };
     size_t len = strlen(path);
@@ -269,7 +269,7 @@ static int on_root(const char *path, void *cookie)
 
     if (fd >= 0)
         close(fd);
-    if (fd >= 0 && spelling_check_path(f->base_fd, path + 1) == 0)
+    if (fd >= 0 && casefold_check_path(f->base_fd, path + 1) == 0)
         return 0;
     fd = path_open_beneath(f->data_fd, path + 1, O_PATH, 0);
     if (fd >= 0) {
@@ -277,7 +277,7 @@ static int on_root(const char *path, void *cookie)
         return 0;
     }
     if (path_mkdirs_beneath(f->data_fd, path + 1, 0755) == 0 && fstatat(f->data_fd, path + 1, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        dress(f, path + 1);
+        restore_parent_attrs(f, path + 1);
         buf_add_str(&roots->made, path + 1);
         buf_add_char(&roots->made, '\n');
     }

@@ -36,7 +36,7 @@ static void grow_buckets(struct dir *dir)
     dir->bucket_count = count;
 }
 
-struct entry *entry_add(struct fence *f, struct inode *parent, const char *name, size_t len, struct place *take_place,
+struct entry *entry_add(struct fence *f, struct inode *parent, const char *name, size_t len, struct match_state *take_match,
                         uint64_t ino)
 {
     struct dir *dir = parent->dir;
@@ -49,7 +49,7 @@ struct entry *entry_add(struct fence *f, struct inode *parent, const char *name,
     e->len = (uint8_t) len;
     memcpy(e->name, name, len);
     e->parent = parent;
-    e->place = take_place;
+    e->match = take_match;
     e->ino = ino;
     e->bucket_next = dir->buckets[e->hash & (dir->bucket_count - 1)];
     dir->buckets[e->hash & (dir->bucket_count - 1)] = e;
@@ -67,12 +67,12 @@ static void entry_free(struct fence *f, struct entry *entry)
         at = &(*at)->bucket_next;
     *at = entry->bucket_next;
     parent->dir->entry_count--;
-    place_unref(entry->place);
+    match_state_unref(entry->match);
     free(entry);
     inode_release(f, parent);
 }
 
-void entry_tidy(struct fence *f, struct entry *entry)
+void entry_free_unused(struct fence *f, struct entry *entry)
 {
     if (entry->flags == 0 && !entry->inode)
         entry_free(f, entry);
@@ -84,7 +84,7 @@ void entry_bind(struct entry *entry, struct inode *inode)
     entry->name_next = inode->names;
     inode->names = entry;
     inode->depth = (uint16_t) (entry->parent->depth + 1);
-    inode_judge(inode);
+    inode_update_level(inode);
 }
 
 /* The last name is kept as text: rules may change while the file is open. */
@@ -95,20 +95,20 @@ static void make_ghost(struct fence *f, struct inode *inode, struct entry *last)
     inode->names = last;
     inode_add_path(inode, &path);
     inode_set(inode, INODE_DEAD);
-    inode->ghost = buf_dup_take(&path);
+    inode->last_path = buf_dup_take(&path);
     vec_room(&f->dead, &f->dead_cap, f->dead_count);
-    inode->noted = (uint32_t) f->dead_count;
+    inode->log_mark = (uint32_t) f->dead_count;
     f->dead[f->dead_count++] = inode;
     if (inode->dir) /* a file that is kept open may have a name in work that is made of its node id */
-        inode_unlist(f, inode);
+        inode_release_node(f, inode);
 }
 
-void entry_forget_dead(struct fence *f, struct inode *inode)
+void inode_remove_dead(struct fence *f, struct inode *inode)
 {
     struct inode *last = f->dead[--f->dead_count];
 
-    f->dead[inode->noted] = last;
-    last->noted = inode->noted;
+    f->dead[inode->log_mark] = last;
+    last->log_mark = inode->log_mark;
 }
 
 void entry_unbind(struct fence *f, struct entry *entry)
@@ -125,23 +125,23 @@ void entry_unbind(struct fence *f, struct entry *entry)
     if (!inode->names)
         make_ghost(f, inode, entry);
     else
-        inode_judge(inode);
+        inode_update_level(inode);
     entry->inode = NULL;
     if (inode_has(inode, INODE_DEAD) || !inode->names->name_next)
         inode_clear(inode, INODE_LINKED);
     inode_release(f, inode);
 }
 
-void entry_step_anew(struct fence *f, struct entry *e)
+void entry_update_match(struct fence *f, struct entry *e)
 {
-    const struct place *at = e->parent == f->root ? ruleset_root(f->rules) : e->parent->names->place;
-    struct place *place = ruleset_step(f->rules, at, e->name, e->len);
+    const struct match_state *at = e->parent == f->root ? ruleset_root(f->rules) : e->parent->names->match;
+    struct match_state *match = ruleset_step(f->rules, at, e->name, e->len);
 
-    place_unref(e->place);
-    e->place = place;
+    match_state_unref(e->match);
+    e->match = match;
     if (e->inode) {
         e->inode->depth = (uint16_t) (e->parent->depth + 1);
-        inode_judge(e->inode);
+        inode_update_level(e->inode);
     }
 }
 
@@ -149,18 +149,18 @@ void tree_revive(struct fence *f, struct inode *inode)
 {
     if (!inode_has(inode, INODE_DEAD))
         return;
-    entry_forget_dead(f, inode);
-    free(inode->ghost);
-    inode->ghost = NULL;
+    inode_remove_dead(f, inode);
+    free(inode->last_path);
+    inode->last_path = NULL;
     inode->names = NULL;
     inode_clear(inode, INODE_DEAD);
-    inode_list(f, inode);
+    inode_assign_node(f, inode);
 }
 
 /* A name is part of its entry's memory, so moving makes a new one. The place is the caller's to set anew. */
 void entry_move(struct fence *f, struct entry *entry, struct inode *dir, const char *name, size_t len, struct entry **ret_entry)
 {
-    struct entry *moved = entry_add(f, dir, name, len, place_ref(entry->place), entry->ino);
+    struct entry *moved = entry_add(f, dir, name, len, match_state_ref(entry->match), entry->ino);
     struct inode *inode = entry->inode;
 
     moved->flags = entry->flags & ENTRY_UP;

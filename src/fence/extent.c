@@ -20,7 +20,7 @@ static uint64_t block_after(uint64_t offset)
     return block_of(offset + EXTENT_BLOCK - 1);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -34,7 +34,7 @@ uint64_t extent_holes(int fd, uint64_t offset, uint64_t size)
         off_t data = lseek(fd, (off_t) at, SEEK_DATA);
         if (data < 0)
             return holes + end - at;
-        uint64_t begin = smaller(block_of((uint64_t) data), end);
+        uint64_t begin = min_u64(block_of((uint64_t) data), end);
         if (begin > at)
             holes += begin - at;
         if (begin >= end)
@@ -58,7 +58,7 @@ static bool pass_extents(const union mapping *map, uint64_t *at, uint64_t end, u
 {
     for (uint32_t i = 0; i < map->head.fm_mapped_extents && *at < end; i++) {
         const struct fiemap_extent *e = &map->head.fm_extents[i];
-        uint64_t begin = smaller(e->fe_logical, end);
+        uint64_t begin = min_u64(e->fe_logical, end);
         if (begin > *at)
             *missing += begin - *at;
         if (block_after(e->fe_logical + e->fe_length) > *at)

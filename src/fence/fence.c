@@ -13,29 +13,29 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/audit.h"
+#include "fence/base_origin.h"
+#include "fence/base_watch.h"
+#include "fence/change_log.h"
 #include "fence/delta.h"
-#include "fence/drop.h"
 #include "fence/fence_int.h"
 #include "fence/handle.h"
-#include "fence/handover_int.h"
 #include "fence/hidden_link.h"
+#include "fence/ino_map.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
 #include "fence/journal.h"
 #include "fence/layer.h"
-#include "fence/live.h"
 #include "fence/mount.h"
-#include "fence/number.h"
-#include "fence/origin.h"
 #include "fence/passage.h"
 #include "fence/passthrough.h"
-#include "fence/patrol.h"
 #include "fence/quota.h"
-#include "fence/record.h"
-#include "fence/renew.h"
-#include "fence/served.h"
+#include "fence/read_log.h"
+#include "fence/revalidate.h"
+#include "fence/revert.h"
 #include "fence/session.h"
-#include "fence/tried.h"
+#include "fence/sync_age.h"
+#include "fence/sync_out_int.h"
+#include "fence/unwatched_poll.h"
 
 static void init_locks(struct fence *f)
 {
@@ -46,7 +46,7 @@ static void init_locks(struct fence *f)
     pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&f->gate, &attr);
     pthread_rwlockattr_destroy(&attr);
-    pthread_mutex_init(&f->handing, NULL);
+    pthread_mutex_init(&f->quiesce_lock, NULL);
     pthread_mutex_init(&f->moves, NULL);
     pthread_mutex_init(&f->opaque, NULL);
     pthread_mutex_init(&f->names, NULL);
@@ -144,18 +144,18 @@ static void start_living(struct fence *f)
     struct dirs dirs = { 0 };
     struct stat st;
 
-    f->live = live_new(f);
-    f->patrol = patrol_new(f);
+    f->base_watch = base_watch_new(f);
+    f->poll = unwatched_poll_new(f);
     if (fstat(f->base_fd, &st) == 0)
-        live_watch(f, f->root, &st);
+        base_watch_add(f, f->root, &st);
     tree_lock(f);
     tree_each_below(f, f->root, collect_shared, &dirs);
     tree_unlock(f);
     for (size_t i = 0; i < dirs.count; i++) {
-        struct whereabouts where;
-        if (inode_where(f, dirs.items[i], &where) == 0) {
-            renew_merged(f, where.parent, dirs.items[i], where.name);
-            whereabouts_done(f, &where);
+        struct inode_location where;
+        if (inode_locate(f, dirs.items[i], &where) == 0) {
+            revalidate_merged(f, where.parent, dirs.items[i], where.name);
+            inode_location_done(f, &where);
         }
         inode_unref(f, dirs.items[i]);
     }
@@ -167,21 +167,21 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     int r = journal_new(f, &f->journal);
 
     if (r == 0)
-        r = record_new(f, &f->record);
+        r = change_log_new(f, &f->change_log);
     if (r == 0)
-        r = numbers_open(f, &f->numbers);
-    if (r == 0 && f->hands_over)
-        r = origins_open(f, &f->origins);
+        r = ino_map_open(f, &f->ino_map);
+    if (r == 0 && f->syncs_out)
+        r = base_origins_open(f, &f->base_origins);
     if (r == 0 && f->is_live)
-        r = served_open(f, &f->served);
-    if (r == 0 && f->hands_over)
-        r = tried_load(f->meta_fd, &f->tried);
+        r = read_log_open(f, &f->read_log);
+    if (r == 0 && f->syncs_out)
+        r = sync_age_load(f->meta_fd, &f->sync_ages);
     if (r < 0)
         return err_errno(err, r, "opening the delta's journal");
     r = journal_replay(f);
     if (r < 0)
         return err_errno(err, r, "finishing what was begun in the delta");
-    r = drop_settle(&(struct drop_place){ f->base_fd, f->data_fd, f->work_fd, f->meta_fd });
+    r = revert_recover(&(struct revert_dirs){ f->base_fd, f->data_fd, f->work_fd, f->meta_fd });
     if (r < 0)
         return err_errno(err, r, "finishing a release of the delta");
     r = delta_make_roots(f, err);
@@ -192,7 +192,7 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     r = tree_init(f);
     if (r < 0)
         return err_errno(err, r, "delta '%s'", f->delta_path);
-    r = handover_settle(f);
+    r = sync_out_recover(f);
     if (r < 0)
         return err_errno(err, r, "finishing a hand-over of the delta");
     r = delta_load(f, err);
@@ -218,8 +218,8 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     f->uid = config->uid;
     f->gid = config->gid;
     f->is_live = config->is_live;
-    f->hands_over = config->hands_over;
-    f->blind_round_ms = fault_is("quick-rounds") ? 100 : 1000;
+    f->syncs_out = config->syncs_out;
+    f->unwatched_round_ms = fault_is("quick-rounds") ? 100 : 1000;
     f->data_path = config->data_path;
     f->version_ns = config->version_time_ns;
     f->on_denial = config->on_denial;
@@ -235,7 +235,7 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     quota_init(&f->quota, config->quota_bytes, config->quota_inodes);
     f->passages = passages_new();
     f->hidden_links = hidden_links_new(f);
-    r = id_random(&f->secret, sizeof(f->secret));
+    r = id_random(&f->hash_secret, sizeof(f->hash_secret));
     r = r < 0 ? err_errno(err, r, "asking for random bytes") : open_base(f, config, err);
     if (r == 0)
         r = find_delta(f, config->delta_path, err);
@@ -251,7 +251,7 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     return 0;
 }
 
-int fence_settle(const struct fence_config *config, struct err *err)
+int fence_recover_delta(const struct fence_config *config, struct err *err)
 {
     autoptr(ruleset) rules = NULL;
     autoptr(fence) fence = NULL;
@@ -277,25 +277,25 @@ void fence_free(struct fence *f)
     if (!f)
         return;
     mount_end(f);
-    patrol_free(f->patrol);
-    live_free(f->live);
+    unwatched_poll_free(f->poll);
+    base_watch_free(f->base_watch);
     invalidator_free(f->invalidator);
     hidden_links_free(f->hidden_links);
     audit_free(f->audit);
     session_free(f->session);
     passthrough_free(f->passthrough);
     tree_done(f);
-    record_free(f->record);
-    numbers_close(f->numbers);
-    origins_close(f->origins);
-    served_close(f->served);
-    tried_free(f->tried);
+    change_log_free(f->change_log);
+    ino_map_close(f->ino_map);
+    base_origins_close(f->base_origins);
+    read_log_close(f->read_log);
+    sync_age_free(f->sync_ages);
     journal_free(f->journal);
     passages_free(f->passages);
     quota_done(&f->quota);
     handles_done(&f->handles);
     if (f->is_refused)
-        delta_unmake(f);
+        delta_undo_open(f);
     close_fds(f);
     ruleset_unref(f->rules);
     free(f->base_path);
@@ -317,16 +317,16 @@ int fence_run(struct fence *f)
 
     if (r == 0)
         r = invalidator_start(f->invalidator);
-    if (r == 0 && f->live)
-        r = live_start(f->live);
-    if (r == 0 && f->patrol)
-        r = patrol_start(f->patrol);
+    if (r == 0 && f->base_watch)
+        r = base_watch_start(f->base_watch);
+    if (r == 0 && f->poll)
+        r = unwatched_poll_start(f->poll);
     if (r == 0)
         r = session_run(f->session);
     mount_end(f);
-    patrol_stop(f->patrol);
-    if (f->live)
-        live_stop(f->live);
+    unwatched_poll_stop(f->poll);
+    if (f->base_watch)
+        base_watch_stop(f->base_watch);
     invalidator_stop(f->invalidator);
     audit_stop(f->audit);
     return r;
@@ -342,7 +342,7 @@ int fence_sync(struct fence *f)
 {
     if (syncfs(f->data_fd) < 0)
         return -errno;
-    return record_sync(f->record);
+    return change_log_sync(f->change_log);
 }
 
 /* Absolute, and no component that is empty, "." or "..". */
@@ -364,7 +364,7 @@ static bool is_clean(const char *path)
 /* With the gate closed nobody is on the way with an answer that was looked up before. */
 int fence_base_changed(struct fence *f, const char *const *paths, size_t count)
 {
-    struct news news = NEWS_NONE;
+    struct inval_batch batch = INVAL_BATCH_NONE;
 
     for (size_t i = 0; i < count; i++) {
         if (!is_clean(paths[i]))
@@ -372,11 +372,11 @@ int fence_base_changed(struct fence *f, const char *const *paths, size_t count)
     }
     pthread_rwlock_wrlock(&f->gate);
     if (count == 0)
-        renew_path(f, "", &news);
+        revalidate_path(f, "", &batch);
     for (size_t i = 0; i < count; i++)
-        renew_path(f, paths[i] + 1, &news);
+        revalidate_path(f, paths[i] + 1, &batch);
     pthread_rwlock_unlock(&f->gate);
-    news_send(f, &news, true);
+    inval_batch_send(f, &batch, true);
     return 0;
 }
 
@@ -384,7 +384,7 @@ void fence_stats(struct fence *f, struct fence_stats *ret_stats)
 {
     struct fence_stats stats = { 0 };
 
-    for (size_t i = 0; i < NEED_OPS; i++) {
+    for (size_t i = 0; i < POLICY_OPS; i++) {
         stats.ops[i] = atomic_load(&f->ops[i]);
         stats.denied[i] = atomic_load(&f->denied[i]);
     }

@@ -23,7 +23,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "policy/need.h"
+#include "policy/required_level.h"
 #include "policy/ruleset.h"
 
 #define FENCE_EXEC_MAX 64 /* an exec id with its NUL */
@@ -34,7 +34,7 @@ struct fence;
 struct fence_denial {
     int64_t wall_ns;
     const char *path; /* absolute within the workspace, any bytes */
-    enum need_op op;
+    enum policy_op op;
     enum level level;
     int error;          /* positive errno the caller got */
     pid_t pid;          /* as our pid namespace numbers it; 0: not known */
@@ -67,7 +67,7 @@ struct fence_config {
     uint64_t quota_bytes;  /* 0: none */
     uint64_t quota_inodes; /* 0: none */
     bool is_live;          /* others edit the base meanwhile */
-    bool hands_over;       /* changes may be given to the base: handover.h */
+    bool syncs_out;        /* changes may be given to the base: sync_out.h */
     bool keeps_other_base; /* take a delta that was made over another base */
     bool is_at_rest;       /* nobody is going to be served: the mask and limits of the process stay as they are */
     unsigned threads;      /* most workers; 0: a default */
@@ -84,7 +84,7 @@ DEFINE_AUTOPTR(fence, fence_free);
 
 /* Makes the delta where there is none, finishes what the last fence left undone in it, and lets it go again. Under no rules, whatever
  * `config` says, so that nothing is made which only rules ask for. -EBUSY while somebody has the delta. */
-int fence_settle(const struct fence_config *config, struct err *err);
+int fence_recover_delta(const struct fence_config *config, struct err *err);
 
 /* Mounts with the kernel directly, so it needs root in the mount namespace's user namespace, as a supervisor has in its own. */
 int fence_mount(struct fence *fence, const char *mount_point, struct err *err);
@@ -111,8 +111,8 @@ int fence_base_changed(struct fence *fence, const char *const *paths, size_t cou
 int fence_sync(struct fence *fence);
 
 struct fence_stats {
-    uint64_t ops[NEED_OPS];
-    uint64_t denied[NEED_OPS];
+    uint64_t ops[POLICY_OPS];
+    uint64_t denied[POLICY_OPS];
     uint64_t requests; /* messages from the kernel */
     uint64_t denials_dropped;
     uint64_t inodes; /* in memory */

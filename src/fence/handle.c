@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "fence/casefold.h"
 #include "fence/layer.h"
-#include "fence/spelling.h"
 
-#define HANDLES_LEAST 64
-#define HANDLES_MOST 4096
+#define HANDLES_MIN 64
+#define HANDLES_MAX 4096
 
 /* Half of what the process may open: the rest is for operations under way and for the process's other business. */
 void handles_init(struct handles *handles)
@@ -21,9 +21,9 @@ void handles_init(struct handles *handles)
     pthread_mutex_init(&handles->lock, NULL);
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         limit.rlim_cur = 1024;
-    handles->limit = limit.rlim_cur / 2 < HANDLES_MOST ? limit.rlim_cur / 2 : HANDLES_MOST;
-    if (handles->limit < HANDLES_LEAST)
-        handles->limit = HANDLES_LEAST;
+    handles->limit = limit.rlim_cur / 2 < HANDLES_MAX ? limit.rlim_cur / 2 : HANDLES_MAX;
+    if (handles->limit < HANDLES_MIN)
+        handles->limit = HANDLES_MIN;
 }
 
 void handles_done(struct handles *handles)
@@ -46,7 +46,7 @@ static void list_add(struct handles *hs, struct handle *h)
 }
 
 /* Takes it from its inode. True when it was the last who knew it: the caller frees it after unlocking. */
-static bool detach(struct handles *hs, struct handle *h)
+static bool handle_detach(struct handles *hs, struct handle *h)
 {
     if (h->inode) {
         h->inode->handles[h->layer] = NULL;
@@ -63,7 +63,7 @@ static bool detach(struct handles *hs, struct handle *h)
 static void handle_free(struct handle *h)
 {
     close(h->fd);
-    spelling_free(h->spelling);
+    casefold_free(h->casefold);
     free(h);
 }
 
@@ -76,7 +76,7 @@ static struct handle *take_unused(struct handles *hs, size_t most)
         newer = h->newer;
         if (h->refs > 0)
             continue;
-        detach(hs, h);
+        handle_detach(hs, h);
         h->older = taken;
         taken = h;
         most--;
@@ -93,7 +93,7 @@ static void free_chain(struct handle *chain)
     }
 }
 
-static struct handle *find(struct handles *hs, struct inode *inode, enum layer_kind layer)
+static struct handle *handle_find_cached(struct handles *hs, struct inode *inode, enum layer_kind layer)
 {
     struct handle *h = inode->handles[layer];
 
@@ -113,7 +113,7 @@ struct handle *handle_take(struct fence *f, struct inode *inode, enum layer_kind
     struct handle *h, *unused = NULL;
 
     pthread_mutex_lock(&hs->lock);
-    h = find(hs, inode, layer);
+    h = handle_find_cached(hs, inode, layer);
     if (!h) {
         h = xnew(struct handle);
         h->fd = take_fd;
@@ -136,7 +136,7 @@ struct handle *handle_take(struct fence *f, struct inode *inode, enum layer_kind
 struct handle *handle_get_cached(struct fence *f, struct inode *inode, enum layer_kind layer)
 {
     autolock(&f->handles.lock);
-    return find(&f->handles, inode, layer);
+    return handle_find_cached(&f->handles, inode, layer);
 }
 
 int handle_get(struct fence *f, struct inode *inode, enum layer_kind layer, struct handle **ret_handle)
@@ -183,30 +183,30 @@ bool handle_pin(struct fence *f, struct inode *inode, enum layer_kind layer)
     return h != NULL;
 }
 
-void handle_drop(struct fence *f, struct inode *inode, enum layer_kind layer)
+void handle_evict(struct fence *f, struct inode *inode, enum layer_kind layer)
 {
     pthread_mutex_lock(&f->handles.lock);
     struct handle *h = inode->handles[layer];
-    bool last = h && detach(&f->handles, h);
+    bool last = h && handle_detach(&f->handles, h);
     pthread_mutex_unlock(&f->handles.lock);
     if (last)
         handle_free(h);
 }
 
-void handle_drop_all(struct fence *f, struct inode *inode)
+void handle_evict_all(struct fence *f, struct inode *inode)
 {
     for (enum layer_kind layer = LAYER_BASE; layer < LAYERS; layer++)
-        handle_drop(f, inode, layer);
+        handle_evict(f, inode, layer);
 }
 
-void handle_renew(struct fence *f, struct inode *inode, enum layer_kind layer)
+void handle_reopen(struct fence *f, struct inode *inode, enum layer_kind layer)
 {
     struct handle *old = handle_get_cached(f, inode, layer), *new;
     int fd;
 
     if (!old)
         return;
-    handle_drop(f, inode, layer);
+    handle_evict(f, inode, layer);
     fd = layer_open(f, inode, layer);
     if (fd >= 0) {
         new = handle_take(f, inode, layer, fd);

@@ -27,11 +27,11 @@ struct handle *handle_take(struct fence *f, struct inode *inode, enum layer_kind
 bool handle_pin(struct fence *f, struct inode *inode, enum layer_kind layer);
 
 /* Out of the cache: the next user opens again. */
-void handle_drop(struct fence *f, struct inode *inode, enum layer_kind layer);
-void handle_drop_all(struct fence *f, struct inode *inode);
+void handle_evict(struct fence *f, struct inode *inode, enum layer_kind layer);
+void handle_evict_all(struct fence *f, struct inode *inode);
 
 /* One that is cached is opened again by name. */
-void handle_renew(struct fence *f, struct inode *inode, enum layer_kind layer);
+void handle_reopen(struct fence *f, struct inode *inode, enum layer_kind layer);
 
 /* Closes what nobody uses, all of it. */
 void handles_trim(struct fence *f);

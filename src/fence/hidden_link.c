@@ -29,8 +29,8 @@ struct hidden_links {
     size_t cap;
     _Atomic bool any_hidden;
     _Atomic uint64_t walks;
-    bool is_telling, tells_again; /* the thread is at work; something came up meanwhile */
-    bool has_teller;              /* it was started and not joined; guarded by lock, too */
+    bool is_notifying, notifies_again; /* the thread is at work; something came up meanwhile */
+    bool has_teller;                   /* it was started and not joined; guarded by lock, too */
     pthread_t teller;
 };
 
@@ -102,7 +102,7 @@ static void loaded_dirs_add(struct fence *f, struct entry *e, void *cookie)
     dirs->items[dirs->count++] = e->inode;
 }
 
-static void hidden_links_tell_once(struct fence *f)
+static void hidden_links_notify_once(struct fence *f)
 {
     struct loaded_dirs dirs = { 0 };
 
@@ -119,44 +119,44 @@ static void hidden_links_tell_once(struct fence *f)
 }
 
 /* A thread of its own, for no worker may wait for the kernel to forget a listing: who holds the directory may be waiting for that worker. */
-static void *hidden_links_tell(void *arg)
+static void *hidden_links_notify(void *arg)
 {
     struct hidden_links *links = arg;
     bool again = true;
 
     while (again) {
-        hidden_links_tell_once(links->fence);
+        hidden_links_notify_once(links->fence);
         pthread_mutex_lock(&links->lock);
-        links->is_telling = again = links->tells_again;
-        links->tells_again = false;
+        links->is_notifying = again = links->notifies_again;
+        links->notifies_again = false;
         pthread_mutex_unlock(&links->lock);
     }
     return NULL;
 }
 
 /* [links->lock] */
-static void hidden_links_start_telling(struct hidden_links *links)
+static void hidden_links_start_notifying(struct hidden_links *links)
 {
-    if (links->is_telling) {
-        links->tells_again = true;
+    if (links->is_notifying) {
+        links->notifies_again = true;
         return;
     }
     if (links->has_teller)
         pthread_join(links->teller, NULL); /* it has nothing left to do */
-    links->has_teller = links->is_telling = pthread_create(&links->teller, NULL, hidden_links_tell, links) == 0;
+    links->has_teller = links->is_notifying = pthread_create(&links->teller, NULL, hidden_links_notify, links) == 0;
 }
 
 /* ---- collecting ---- */
 
-struct collection {
+struct link_collection {
     struct fence *f;
-    struct place *places[FILE_WALK_DEPTH_MAX + 2]; /* owned; by depth, [0] is the root */
-    struct linked_file *files;                     /* owned until it is handed over */
+    struct match_state *matches[FILE_WALK_DEPTH_MAX + 2]; /* owned; by depth, [0] is the root */
+    struct linked_file *files;                            /* owned until it is handed over */
     size_t cap, count;
     bool any_hidden;
 };
 
-static void collection_add(struct collection *c, const struct stat *st, bool is_hidden)
+static void link_collection_add(struct link_collection *c, const struct stat *st, bool is_hidden)
 {
     struct linked_file *slot;
 
@@ -182,15 +182,15 @@ static void collection_add(struct collection *c, const struct stat *st, bool is_
 }
 
 /* A directory that we may not read is one of which nobody gets anything through us. */
-static int collection_on_entry(const struct file_entry *entry, void *cookie)
+static int link_collection_on_entry(const struct file_entry *entry, void *cookie)
 {
-    struct collection *c = cookie;
-    struct place *at = ruleset_step(c->f->rules, c->places[entry->depth - 1], entry->name, strlen(entry->name));
+    struct link_collection *c = cookie;
+    struct match_state *at = ruleset_step(c->f->rules, c->matches[entry->depth - 1], entry->name, strlen(entry->name));
 
-    place_unref(c->places[entry->depth]);
-    c->places[entry->depth] = at;
+    match_state_unref(c->matches[entry->depth]);
+    c->matches[entry->depth] = at;
     if (S_ISREG(entry->st->st_mode) && entry->st->st_nlink > 1)
-        collection_add(c, entry->st, need_check(NEED_LOOKUP, place_level(at), false) < 0);
+        link_collection_add(c, entry->st, required_level_check(POLICY_OP_LOOKUP, match_state_level(at), false) < 0);
     if (S_ISDIR(entry->st->st_mode) &&
         (entry->depth > DEPTH_MAX || faccessat(entry->dirfd, entry->name, R_OK | X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0))
         return FILE_WALK_SKIP;
@@ -200,12 +200,12 @@ static int collection_on_entry(const struct file_entry *entry, void *cookie)
 /* [links->lock] */
 static int hidden_links_collect(struct hidden_links *links)
 {
-    struct collection c = { .f = links->fence, .places = { place_ref(ruleset_root(links->fence->rules)) } };
+    struct link_collection c = { .f = links->fence, .matches = { match_state_ref(ruleset_root(links->fence->rules)) } };
     atomic_fetch_add(&links->walks, 1);
-    int r = file_walk(links->fence->base_fd, ".", collection_on_entry, &c, NULL);
+    int r = file_walk(links->fence->base_fd, ".", link_collection_on_entry, &c, NULL);
 
-    for (size_t i = 0; i < ARRAY_LEN(c.places); i++)
-        place_unref(c.places[i]);
+    for (size_t i = 0; i < ARRAY_LEN(c.matches); i++)
+        match_state_unref(c.matches[i]);
     if (r < 0) {
         free(c.files);
         return r;
@@ -216,7 +216,7 @@ static int hidden_links_collect(struct hidden_links *links)
     atomic_store(&links->any_hidden, c.any_hidden);
     links->is_collected = true;
     if (c.any_hidden && links->fence->session)
-        hidden_links_start_telling(links);
+        hidden_links_start_notifying(links);
     return 0;
 }
 

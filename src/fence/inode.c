@@ -8,11 +8,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "fence/blind.h"
 #include "fence/handle.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
 #include "fence/quota.h"
+#include "fence/unwatched.h"
 
 /*
  * Who keeps an inode.
@@ -26,17 +26,17 @@
  * st_ino is `ino`, which is made from the path a file was found under, so that it is the same after a copy-up, after a FORGET
  * and at the next mount, and owes nothing to the numbers of the backing files, which would tell of hidden ones allocated between
  * them. What is created gets a number from a counter: one made from the path could meet that of a file renamed away from there.
- * Where the number is not that of the path, number.c keeps it for the next mount.
+ * Where the number is not that of the path, ino_map.c keeps it for the next mount.
  * The node id the kernel uses shows too (name_to_handle_at), so it may be no address of ours: it is `ino`, or the next free one
  * after it where two inodes have the same number (a file of a live base that was replaced while it was open). A hidden directory that is
- * searched when something in it changes loses its name to a new inode (renew.c), and which of the two the kernel gets would show: a directory
+ * searched when something in it changes loses its name to a new inode (revalidate.c), and which of the two the kernel gets would show: a directory
  * that dies before the kernel has heard of it leaves its node id to the next.
  *
  * A file with no name left (INODE_DEAD) may still be open. The kernel says so by not forgetting it. It then keeps the path it
  * had, for rules that are swapped meanwhile, and a pinned handle, because nothing else leads to its content.
  */
 
-static uint64_t mix(uint64_t h)
+static uint64_t inode_hash_mix(uint64_t h)
 {
     h ^= h >> 32;
     h *= 0xd6e8feb86659fd93ULL;
@@ -47,18 +47,18 @@ static uint64_t mix(uint64_t h)
 
 uint64_t inode_hash(uint64_t seed, const char *bytes, size_t len)
 {
-    uint64_t h = mix(seed ^ len * 0x9e3779b97f4a7c15ULL);
+    uint64_t h = inode_hash_mix(seed ^ len * 0x9e3779b97f4a7c15ULL);
 
     while (len >= 8) {
         uint64_t word;
         memcpy(&word, bytes, 8);
-        h = mix(h ^ word);
+        h = inode_hash_mix(h ^ word);
         bytes += 8;
         len -= 8;
     }
     uint64_t rest = 0;
     memcpy(&rest, bytes, len);
-    return mix(h ^ rest);
+    return inode_hash_mix(h ^ rest);
 }
 
 /* The top bit tells the two kinds of numbers apart. 0 and 1 mean something to others. */
@@ -71,7 +71,7 @@ uint64_t inode_number_of(uint64_t parent_ino, const char *name, size_t len)
 
 uint64_t inode_number_new(struct fence *f)
 {
-    return (1ULL << 63 | mix(++f->born)) & ~(1ULL << 62);
+    return (1ULL << 63 | inode_hash_mix(++f->ino_counter)) & ~(1ULL << 62);
 }
 
 void tree_lock(struct fence *f)
@@ -81,7 +81,7 @@ void tree_lock(struct fence *f)
 
 static void give_back(struct quota *quota, uint64_t bytes)
 {
-    quota_give(quota, bytes, 0);
+    quota_release(quota, bytes, 0);
     quota_add_dead(quota, -(int64_t) bytes);
 }
 
@@ -107,10 +107,10 @@ static void inode_destroy(struct fence *f, struct inode *inode)
 {
     if (inode_has(inode, INODE_DEAD))
         give_back_dead(f, inode);
-    handle_drop_all(f, inode);
-    blind_remove(f, inode);
+    handle_evict_all(f, inode);
+    unwatched_remove(f, inode);
     if (inode->dir) {
-        listing_unref(inode->dir->listing);
+        dir_listing_unref(inode->dir->listing);
         free(inode->dir->buckets);
         free(inode->dir);
     }
@@ -119,14 +119,14 @@ static void inode_destroy(struct fence *f, struct inode *inode)
 
 void tree_unlock(struct fence *f)
 {
-    struct inode *doomed = f->doomed;
+    struct inode *to_free = f->to_free;
 
-    f->doomed = NULL;
+    f->to_free = NULL;
     pthread_mutex_unlock(&f->names);
-    while (doomed) {
-        struct inode *next = doomed->next_doomed;
-        inode_destroy(f, doomed);
-        doomed = next;
+    while (to_free) {
+        struct inode *next = to_free->next_to_free;
+        inode_destroy(f, to_free);
+        to_free = next;
     }
 }
 
@@ -139,7 +139,7 @@ int tree_init(struct fence *f)
     tree_lock(f);
     f->root = inode_new(f, st.st_mode, 1, INODE_BASE | INODE_UP);
     f->root->dir->mtime_ns = f->root->dir->ctime_ns = (int64_t) st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + st.st_mtim.tv_nsec;
-    inode_judge(f->root);
+    inode_update_level(f->root);
     tree_unlock(f);
     return 0;
 }
@@ -170,7 +170,7 @@ void inode_ref(struct inode *inode)
 
 static size_t node_slot(const struct fence *f, uint64_t node)
 {
-    return mix(node) & (f->node_cap - 1);
+    return inode_hash_mix(node) & (f->node_cap - 1);
 }
 
 static struct inode *find_node(const struct fence *f, uint64_t node)
@@ -247,29 +247,29 @@ static void remove_node(struct fence *f, const struct inode *inode)
     f->inode_count--;
 }
 
-void inode_unlist(struct fence *f, struct inode *inode)
+void inode_release_node(struct fence *f, struct inode *inode)
 {
-    if (inode->lookups > 0 || inode_has(inode, INODE_UNLISTED))
+    if (inode->lookups > 0 || inode_has(inode, INODE_NO_NODE))
         return;
     remove_node(f, inode);
-    inode_set(inode, INODE_UNLISTED);
+    inode_set(inode, INODE_NO_NODE);
 }
 
-void inode_list(struct fence *f, struct inode *inode)
+void inode_assign_node(struct fence *f, struct inode *inode)
 {
-    if (!inode_has(inode, INODE_UNLISTED))
+    if (!inode_has(inode, INODE_NO_NODE))
         return;
-    inode_clear(inode, INODE_UNLISTED);
+    inode_clear(inode, INODE_NO_NODE);
     add_node(f, inode);
 }
 
 void inode_looked_up(struct fence *f, struct inode *inode)
 {
-    inode_list(f, inode);
+    inode_assign_node(f, inode);
     inode->lookups++;
 }
 
-/* A directory of the delta whose ctime is nowhere else: see attr_change_dir(). The delta's quota limits how many there are. */
+/* A directory of the delta whose ctime is nowhere else: see attr_touch_dir_ctime(). The delta's quota limits how many there are. */
 static bool keeps_ctime(const struct inode *inode)
 {
     return inode_has(inode, INODE_UP) && !inode_has(inode, INODE_DEAD) && inode->dir->ctime_ns > inode->dir->mtime_ns;
@@ -284,25 +284,25 @@ void inode_release(struct fence *f, struct inode *inode)
         if (inode->dir && (inode->dir->entry_count > 0 || keeps_ctime(inode)))
             return;
         if (inode_has(inode, INODE_DEAD)) {
-            entry_forget_dead(f, inode);
-            free(inode->ghost);
+            inode_remove_dead(f, inode);
+            free(inode->last_path);
         } else if (inode->names) {
             struct entry *entry = inode->names;
             entry->inode = NULL;
             parent = entry->parent;
             if (entry->flags == 0) {
                 inode_ref(parent);
-                entry_tidy(f, entry);
+                entry_free_unused(f, entry);
                 parent->refs--;
             } else {
                 parent = NULL;
             }
         }
         inode_set(inode, INODE_FREED);
-        if (!inode_has(inode, INODE_UNLISTED))
+        if (!inode_has(inode, INODE_NO_NODE))
             remove_node(f, inode);
-        inode->next_doomed = f->doomed;
-        f->doomed = inode;
+        inode->next_to_free = f->to_free;
+        f->to_free = inode;
         inode = parent;
     }
 }
@@ -332,15 +332,15 @@ void inode_forget(struct fence *f, struct inode *inode, uint64_t count)
     tree_unlock(f);
 }
 
-void inode_judge(struct inode *inode)
+void inode_update_level(struct inode *inode)
 {
     enum level level = LEVEL_WRITE;
 
     if (inode_has(inode, INODE_DEAD))
         return;
     for (const struct entry *e = inode->names; e; e = e->name_next) {
-        if (place_level(e->place) < level)
-            level = place_level(e->place);
+        if (match_state_level(e->match) < level)
+            level = match_state_level(e->match);
     }
     atomic_store(&inode->level, (uint8_t) level);
 }
@@ -351,7 +351,7 @@ bool inode_add_path(const struct inode *inode, struct buf *out)
     size_t count = 0;
 
     if (inode_has(inode, INODE_DEAD)) {
-        buf_add_str(out, inode->ghost);
+        buf_add_str(out, inode->last_path);
         return true;
     }
     for (const struct entry *e = inode->names; e; e = e->parent->names) {
@@ -379,19 +379,19 @@ void tree_path_of(struct fence *f, const struct inode *dir, const char *name, st
         buf_add_str(out, name);
 }
 
-struct place *inode_dup_place(struct fence *f, const struct inode *dir)
+struct match_state *inode_dup_match_state(struct fence *f, const struct inode *dir)
 {
-    struct place *place;
+    struct match_state *match;
 
     if (dir == f->root)
-        return place_ref(ruleset_root(f->rules));
+        return match_state_ref(ruleset_root(f->rules));
     tree_lock(f);
-    place = inode_has(dir, INODE_DEAD) ? NULL : place_ref(dir->names->place);
+    match = inode_has(dir, INODE_DEAD) ? NULL : match_state_ref(dir->names->match);
     tree_unlock(f);
-    return place;
+    return match;
 }
 
-int inode_where(struct fence *f, struct inode *inode, struct whereabouts *ret)
+int inode_locate(struct fence *f, struct inode *inode, struct inode_location *ret)
 {
     int r = -ESTALE;
 
@@ -408,7 +408,7 @@ int inode_where(struct fence *f, struct inode *inode, struct whereabouts *ret)
     return r;
 }
 
-void whereabouts_done(struct fence *f, struct whereabouts *where)
+void inode_location_done(struct fence *f, struct inode_location *where)
 {
     inode_unref(f, where->parent);
     where->parent = NULL;
@@ -433,15 +433,15 @@ void tree_purge_below(struct fence *f, struct inode *dir)
         for (struct entry *e = dir->dir->buckets[i], *next; e; e = next) {
             next = e->bucket_next;
             e->flags = 0;
-            tree_vacate(f, e);
-            entry_tidy(f, e);
+            tree_detach(f, e);
+            entry_free_unused(f, e);
         }
     }
     inode_unref_locked(f, dir);
 }
 
 /* Its own reference keeps the inode from taking the entry with it. */
-void tree_vacate(struct fence *f, struct entry *e)
+void tree_detach(struct fence *f, struct entry *e)
 {
     struct inode *inode = e->inode;
 
@@ -474,7 +474,7 @@ static void tree_free_below(struct fence *f, struct inode *inode)
                     at = &(*at)->name_next;
                 *at = e->name_next;
             }
-            place_unref(e->place);
+            match_state_unref(e->match);
             free(e);
         }
     }
@@ -488,7 +488,7 @@ void tree_done(struct fence *f)
     if (!f->root)
         return;
     for (size_t i = 0; i < f->dead_count; i++) {
-        free(f->dead[i]->ghost);
+        free(f->dead[i]->last_path);
         inode_destroy(f, f->dead[i]);
     }
     free(f->dead);

@@ -33,11 +33,11 @@ void inode_looked_up(struct fence *f, struct inode *inode); /* [locked] the kern
 void inode_forget(struct fence *f, struct inode *inode, uint64_t count);
 
 /* [locked] Gives its node id up unless the kernel knows it, and gets one again. */
-void inode_unlist(struct fence *f, struct inode *inode);
-void inode_list(struct fence *f, struct inode *inode);
+void inode_release_node(struct fence *f, struct inode *inode);
+void inode_assign_node(struct fence *f, struct inode *inode);
 
 /* [locked] The level that holds for it, after its names or their places changed. */
-void inode_judge(struct inode *inode);
+void inode_update_level(struct inode *inode);
 
 /* [locked] Dooms it if nobody needs it any more, and with it entries and directories only it kept. */
 void inode_release(struct fence *f, struct inode *inode);
@@ -49,12 +49,12 @@ uint64_t inode_hash(uint64_t seed, const char *bytes, size_t len);
 struct entry *entry_find(const struct inode *dir, const char *name, size_t len);
 
 /* [locked] Takes the place. There must be none of that name yet. */
-struct entry *entry_add(struct fence *f, struct inode *dir, const char *name, size_t len, struct place *take_place,
+struct entry *entry_add(struct fence *f, struct inode *dir, const char *name, size_t len, struct match_state *take_match,
                         uint64_t ino);
 
-void entry_bind(struct entry *entry, struct inode *inode); /* [locked] gives the inode this name */
-void entry_unbind(struct fence *f, struct entry *entry);   /* [locked] takes it away; maybe its last */
-void entry_tidy(struct fence *f, struct entry *entry);     /* [locked] frees one that says nothing any more */
+void entry_bind(struct entry *entry, struct inode *inode);    /* [locked] gives the inode this name */
+void entry_unbind(struct fence *f, struct entry *entry);      /* [locked] takes it away; maybe its last */
+void entry_free_unused(struct fence *f, struct entry *entry); /* [locked] frees one that says nothing any more */
 void entry_move(struct fence *f, struct entry *entry, struct inode *dir, const char *name, size_t len,
                 struct entry **ret_entry); /* [locked] frees the old one */
 
@@ -65,17 +65,17 @@ bool inode_add_path(const struct inode *inode, struct buf *out);
 void tree_path_of(struct fence *f, const struct inode *dir, const char *name, struct buf *out);
 
 /* A reference to the place of a directory, for stepping. */
-struct place *inode_dup_place(struct fence *f, const struct inode *dir);
+struct match_state *inode_dup_match_state(struct fence *f, const struct inode *dir);
 
 /* Where a file or directory is just now. -ESTALE for the root and for what has no name. */
-struct whereabouts {
+struct inode_location {
     struct inode *parent; /* a reference of ours */
     char name[NAME_MAX + 1];
     uint8_t len;
 };
 
-int inode_where(struct fence *f, struct inode *inode, struct whereabouts *ret);
-void whereabouts_done(struct fence *f, struct whereabouts *where);
+int inode_locate(struct fence *f, struct inode *inode, struct inode_location *ret);
+void inode_location_done(struct fence *f, struct inode_location *where);
 
 /* Calls `fn` for every loaded entry below, parents first. [locked] */
 typedef void (*entry_fn)(struct fence *f, struct entry *entry, void *cookie);
@@ -85,13 +85,13 @@ void tree_each_below(struct fence *f, struct inode *top, entry_fn fn, void *cook
 void tree_purge_below(struct fence *f, struct inode *dir);
 
 /* [locked] Takes the name from the inode that has it, and everything below. Who has it open keeps it. The entry stays. */
-void tree_vacate(struct fence *f, struct entry *entry);
+void tree_detach(struct fence *f, struct entry *entry);
 
 /* [locked] Takes an inode without a name from the list of those. */
-void entry_forget_dead(struct fence *f, struct inode *inode);
+void inode_remove_dead(struct fence *f, struct inode *inode);
 
 /* [locked] One that is about to get a name again. */
 void tree_revive(struct fence *f, struct inode *inode);
 
 /* [locked] Where the entry's path stands among the rules now; its parent's must be right already. */
-void entry_step_anew(struct fence *f, struct entry *entry);
+void entry_update_match(struct fence *f, struct entry *entry);

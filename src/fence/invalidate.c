@@ -6,9 +6,9 @@
 #include "fence/inode.h"
 #include "fence/notify.h"
 
-#define QUEUE_MOST 1024 /* beyond that the oldest wait is over soon anyway: the same inode would be queued again */
+#define QUEUE_MAX 1024 /* beyond that the oldest wait is over soon anyway: the same inode would be queued again */
 
-struct errand {
+struct inval_request {
     struct inode *inode; /* owned reference */
     invalidated_fn fn;   /* NULL: nobody waits */
     void *cookie;
@@ -20,7 +20,7 @@ struct invalidator {
     pthread_cond_t wake;
     pthread_t thread;
     bool running, stopping;
-    struct errand *queue; /* guarded by lock */
+    struct inval_request *queue; /* guarded by lock */
     size_t count, cap;
 };
 
@@ -37,16 +37,16 @@ struct invalidator *invalidator_new(struct fence *f)
 /* What was seen may be another again meanwhile: then it stays stale. */
 void invalidate_now(struct fence *f, struct inode *inode)
 {
-    uint64_t seen = atomic_load(&inode->seen);
+    uint64_t base_stamp = atomic_load(&inode->base_stamp);
 
     notify_pages(f, inode);
     tree_lock(f);
-    if (atomic_load(&inode->seen) == seen)
+    if (atomic_load(&inode->base_stamp) == base_stamp)
         inode_clear(inode, INODE_STALE);
     tree_unlock(f);
 }
 
-static void *run(void *arg)
+static void *invalidator_thread_main(void *arg)
 {
     struct invalidator *in = arg;
 
@@ -56,12 +56,12 @@ static void *run(void *arg)
             pthread_cond_wait(&in->wake, &in->lock);
             continue;
         }
-        struct errand errand = in->queue[--in->count];
+        struct inval_request request = in->queue[--in->count];
         pthread_mutex_unlock(&in->lock);
-        invalidate_now(in->f, errand.inode);
-        if (errand.fn)
-            errand.fn(errand.cookie);
-        inode_unref(in->f, errand.inode);
+        invalidate_now(in->f, request.inode);
+        if (request.fn)
+            request.fn(request.cookie);
+        inode_unref(in->f, request.inode);
         pthread_mutex_lock(&in->lock);
     }
     pthread_mutex_unlock(&in->lock);
@@ -70,7 +70,7 @@ static void *run(void *arg)
 
 int invalidator_start(struct invalidator *in)
 {
-    int r = pthread_create(&in->thread, NULL, run, in);
+    int r = pthread_create(&in->thread, NULL, invalidator_thread_main, in);
 
     in->running = r == 0;
     return -r;
@@ -101,7 +101,7 @@ void invalidator_free(struct invalidator *in)
     free(in);
 }
 
-static bool enqueue(struct fence *f, struct errand errand)
+static bool invalidator_enqueue(struct fence *f, struct inval_request request)
 {
     struct invalidator *in = f->invalidator;
     bool queued = false;
@@ -109,28 +109,28 @@ static bool enqueue(struct fence *f, struct errand errand)
     if (!in)
         return false;
     tree_lock(f);
-    inode_ref(errand.inode);
+    inode_ref(request.inode);
     tree_unlock(f);
     pthread_mutex_lock(&in->lock);
-    if (in->running && in->count < QUEUE_MOST) {
+    if (in->running && in->count < QUEUE_MAX) {
         vec_room(&in->queue, &in->cap, in->count);
-        in->queue[in->count++] = errand;
+        in->queue[in->count++] = request;
         queued = true;
         pthread_cond_signal(&in->wake);
     }
     pthread_mutex_unlock(&in->lock);
     if (!queued)
-        inode_unref(f, errand.inode);
+        inode_unref(f, request.inode);
     return queued;
 }
 
 void invalidate_soon(struct fence *f, struct inode *inode)
 {
-    enqueue(f, (struct errand){ .inode = inode });
+    invalidator_enqueue(f, (struct inval_request){ .inode = inode });
 }
 
 void invalidate_then(struct fence *f, struct inode *inode, invalidated_fn fn, void *cookie)
 {
-    if (!enqueue(f, (struct errand){ inode, fn, cookie }))
+    if (!invalidator_enqueue(f, (struct inval_request){ inode, fn, cookie }))
         fn(cookie);
 }

@@ -41,7 +41,7 @@ void journal_free(struct journal *journal)
     free(journal);
 }
 
-static void sum(const char *bytes, size_t len, char out[SUM_BYTES + 1])
+static void journal_checksum(const char *bytes, size_t len, char out[SUM_BYTES + 1])
 {
     snprintf(out, SUM_BYTES + 1, "%016" PRIx64, inode_number_of(len, bytes, len));
 }
@@ -54,11 +54,11 @@ void intent_write(const struct intent *intent, struct buf *out)
     buf_clear(out);
     buf_add_str(out, MAGIC);
     buf_add_char(out, intent->whiteout_from ? 'w' : '-');
-    buf_add_char(out, intent->drop_marker ? 'm' : '-');
+    buf_add_char(out, intent->revert_marker ? 'm' : '-');
     buf_add_char(out, intent->clear_to ? 'c' : '-');
     buf_add(out, intent->from, strlen(intent->from) + 1);
     buf_add(out, intent->to, strlen(intent->to) + 1);
-    sum(out->data, out->len, check);
+    journal_checksum(out->data, out->len, check);
     buf_add(out, check, SUM_BYTES);
 }
 
@@ -71,7 +71,7 @@ int intent_parse(char *bytes, size_t len, struct intent *ret)
     if (len < head + 4 + SUM_BYTES || memcmp(bytes, MAGIC, strlen(MAGIC)) != 0)
         return -EBADMSG;
     len -= SUM_BYTES;
-    sum(bytes, len, check);
+    journal_checksum(bytes, len, check);
     if (memcmp(bytes + len, check, SUM_BYTES) != 0 || bytes[len - 1] != 0)
         return -EBADMSG;
     from = bytes + head;
@@ -141,7 +141,7 @@ int journal_perform(struct fence *f, const struct intent *intent)
     fault("rename-moved");
     if (r < 0 && !moved && intent->whiteout_from)
         whiteout_remove(from, from_name);
-    if (r == 0 && intent->drop_marker)
+    if (r == 0 && intent->revert_marker)
         r = whiteout_remove(to, to_name);
     return r;
 }

@@ -14,7 +14,7 @@ struct intent {
     const char *from;
     const char *to;
     bool whiteout_from; /* the base has `from`: leave a marker */
-    bool drop_marker;   /* `to` was deleted before: remove its marker */
+    bool revert_marker; /* `to` was deleted before: remove its marker */
     bool clear_to;      /* the delta has a directory at `to`, with nothing but markers in it */
 };
 

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/path.h"
+#include "fence/casefold.h"
 #include "fence/handle.h"
 #include "fence/hidden_link.h"
 #include "fence/inode.h"
-#include "fence/spelling.h"
 
 static size_t stripe_of(const struct inode *dir)
 {
@@ -76,11 +76,11 @@ static int open_dead_base_file(struct fence *f, struct inode *inode)
 {
     const char *name;
     autofd int parent = -1;
-    int r = path_open_parent_beneath(f->base_fd, inode->ghost, &parent, &name);
+    int r = path_open_parent_beneath(f->base_fd, inode->last_path, &parent, &name);
 
     if (r == 0)
         r = open_base_file(f, parent, name);
-    return r < 0 ? r : keep_checked(r, spelling_check_path(f->base_fd, inode->ghost));
+    return r < 0 ? r : keep_checked(r, casefold_check_path(f->base_fd, inode->last_path));
 }
 
 static int open_at(struct fence *f, int dirfd, const struct inode *inode, enum layer_kind layer, const char *name)
@@ -105,27 +105,27 @@ void layer_orphan_name(const struct inode *inode, char out[32])
 static int open_in_delta(struct fence *f, struct inode *inode)
 {
     for (;;) {
-        struct whereabouts where, still;
+        struct inode_location where, still;
         struct handle *parent = NULL;
         bool moved;
-        int fd, r = inode_where(f, inode, &where);
+        int fd, r = inode_locate(f, inode, &where);
 
         if (r < 0)
             return r;
         r = handle_get(f, where.parent, LAYER_DELTA, &parent);
         if (r < 0) {
-            whereabouts_done(f, &where);
+            inode_location_done(f, &where);
             return r;
         }
         dir_lock(f, where.parent);
-        r = inode_where(f, inode, &still);
+        r = inode_locate(f, inode, &still);
         moved = r < 0 || still.parent != where.parent || strcmp(still.name, where.name) != 0;
         fd = moved ? r : open_at(f, parent->fd, inode, LAYER_DELTA, where.name);
         dir_unlock(f, where.parent);
         if (r >= 0)
-            whereabouts_done(f, &still);
+            inode_location_done(f, &still);
         handle_put(f, parent);
-        whereabouts_done(f, &where);
+        inode_location_done(f, &where);
         if (!moved || r < 0)
             return fd;
     }
@@ -133,23 +133,23 @@ static int open_in_delta(struct fence *f, struct inode *inode)
 
 static int open_in_base(struct fence *f, struct inode *inode)
 {
-    struct whereabouts where;
+    struct inode_location where;
     struct handle *parent;
     int r;
 
     if (inode_has(inode, INODE_DEAD))
         return inode_is_dir(inode) ? -ENOENT : open_dead_base_file(f, inode);
-    r = inode_where(f, inode, &where);
+    r = inode_locate(f, inode, &where);
     if (r < 0)
         return r;
     r = handle_get(f, where.parent, LAYER_BASE, &parent);
     if (r >= 0) {
         r = open_at(f, parent->fd, inode, LAYER_BASE, where.name);
         if (r >= 0)
-            r = keep_checked(r, spelling_check(f, parent, where.name));
+            r = keep_checked(r, casefold_check(f, parent, where.name));
         handle_put(f, parent);
     }
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     return r;
 }
 
@@ -177,7 +177,7 @@ int layer_stat(struct fence *f, struct inode *dir, enum layer_kind layer, const 
         return r;
     r = fstatat(h->fd, name, ret_st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
     if (r == 0 && layer == LAYER_BASE)
-        r = spelling_check(f, h, name);
+        r = casefold_check(f, h, name);
     if (r == 0 && layer == LAYER_BASE)
         r = hidden_link_check(f, ret_st);
     handle_put(f, h);
@@ -198,13 +198,13 @@ int layer_base_has(struct fence *f, struct inode *dir, const char *name, struct 
 
 static int stat_by_name(struct fence *f, struct inode *inode, enum layer_kind layer, struct stat *ret_st)
 {
-    struct whereabouts where;
-    int r = inode_where(f, inode, &where);
+    struct inode_location where;
+    int r = inode_locate(f, inode, &where);
 
     if (r < 0)
         return r;
     r = layer_stat(f, where.parent, layer, where.name, ret_st);
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     return r;
 }
 

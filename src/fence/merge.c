@@ -9,21 +9,21 @@
 
 #include "base/mem.h"
 #include "fence/hidden_link.h"
+#include "fence/ino_map.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
-#include "fence/number.h"
 #include "fence/resolve.h"
 #include "fence/whiteout.h"
 
 #define GETDENTS_BYTES 65536
 
-struct listing *listing_ref(struct listing *listing)
+struct dir_listing *dir_listing_ref(struct dir_listing *listing)
 {
     atomic_fetch_add(&listing->refs, 1);
     return listing;
 }
 
-void listing_unref(struct listing *listing)
+void dir_listing_unref(struct dir_listing *listing)
 {
     if (!listing || atomic_fetch_sub(&listing->refs, 1) != 1)
         return;
@@ -32,7 +32,7 @@ void listing_unref(struct listing *listing)
     free(listing);
 }
 
-size_t listing_after(const struct listing *listing, uint64_t cookie)
+size_t dir_listing_after(const struct dir_listing *listing, uint64_t cookie)
 {
     size_t low = 0, high = listing->count;
 
@@ -48,7 +48,7 @@ size_t listing_after(const struct listing *listing, uint64_t cookie)
 
 static int cmp_listed(const void *a, const void *b)
 {
-    const struct listed *x = a, *y = b;
+    const struct dir_listing_item *x = a, *y = b;
 
     if (x->cookie != y->cookie)
         return x->cookie < y->cookie ? -1 : 1;
@@ -56,7 +56,7 @@ static int cmp_listed(const void *a, const void *b)
 }
 
 /* Names whose hashes meet (which takes an effort) stand one after the other; only names that are shown count. */
-void listing_sort(struct listing *listing)
+void dir_listing_sort(struct dir_listing *listing)
 {
     uint64_t last = COOKIE_DOTDOT;
 
@@ -174,22 +174,22 @@ int merge_each(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
 struct lister {
     struct fence *f;
     struct inode *dir;
-    struct place *place; /* owned reference */
-    struct listing *listing;
+    struct match_state *match; /* owned reference */
+    struct dir_listing *listing;
     size_t cap;
 };
 
 /* A hidden directory is listed when it is a passage. Where no rule can show anything below it the layers are not asked. */
-static bool shows(struct lister *l, const char *name, uint8_t type)
+static bool lister_shows(struct lister *l, const char *name, uint8_t type)
 {
-    autoptr(place) place = ruleset_step(l->f->rules, l->place, name, strlen(name));
+    autoptr(match_state) match = ruleset_step(l->f->rules, l->match, name, strlen(name));
     struct inode *inode;
 
-    if (need_check(NEED_LIST, place_level(place), false) == 0)
+    if (required_level_check(POLICY_OP_LIST, match_state_level(match), false) == 0)
         return true;
-    if ((type != DT_DIR && type != DT_UNKNOWN) || !ruleset_may_show_below(l->f->rules, place))
+    if ((type != DT_DIR && type != DT_UNKNOWN) || !ruleset_may_show_below(l->f->rules, match))
         return false;
-    if (resolve_name(l->f, l->dir, name, place, true, &inode, NULL) < 0)
+    if (resolve_name(l->f, l->dir, name, match, true, &inode, NULL) < 0)
         return false;
     inode_unref(l->f, inode);
     return true;
@@ -198,18 +198,18 @@ static bool shows(struct lister *l, const char *name, uint8_t type)
 static int on_name(const char *name, uint8_t type, void *cookie)
 {
     struct lister *l = cookie;
-    struct listing *listing = l->listing;
+    struct dir_listing *listing = l->listing;
     size_t len = strlen(name);
 
-    if (!shows(l, name, type))
+    if (!lister_shows(l, name, type))
         return 0;
     if (!listing)
         return 1;
     vec_room(&listing->items, &l->cap, listing->count);
     /* The arena may move while it grows: pointers are set at the end. */
-    listing->items[listing->count++] = (struct listed){
+    listing->items[listing->count++] = (struct dir_listing_item){
         .cookie = inode_number_of(4, name, len),
-        .ino = numbers_of_base(l->f, l->dir, name, false),
+        .ino = ino_map_base_ino(l->f, l->dir, name, false),
         .name = (const char *) (uintptr_t) listing->names.len,
         .type = type,
     };
@@ -217,12 +217,12 @@ static int on_name(const char *name, uint8_t type, void *cookie)
     return 0;
 }
 
-static int run_lister(struct fence *f, struct inode *dir, struct listing *listing)
+static int run_lister(struct fence *f, struct inode *dir, struct dir_listing *listing)
 {
-    struct lister l = { .f = f, .dir = dir, .place = inode_dup_place(f, dir), .listing = listing };
-    int r = l.place ? merge_each(f, dir, on_name, &l) : 0;
+    struct lister l = { .f = f, .dir = dir, .match = inode_dup_match_state(f, dir), .listing = listing };
+    int r = l.match ? merge_each(f, dir, on_name, &l) : 0;
 
-    place_unref(l.place);
+    match_state_unref(l.match);
     return r;
 }
 
@@ -232,55 +232,55 @@ bool merge_shows_any(struct fence *f, struct inode *dir)
 }
 
 /* Numbers of entries in memory differ from the usual: created or renamed ones. */
-static void set_numbers(struct inode *dir, struct listing *listing)
+static void set_numbers(struct inode *dir, struct dir_listing *listing)
 {
     for (size_t i = 0; i < listing->count; i++) {
-        struct listed *item = &listing->items[i];
+        struct dir_listing_item *item = &listing->items[i];
         const struct entry *e = entry_find(dir, item->name, strlen(item->name));
         if (e)
             item->ino = e->inode ? e->inode->ino : e->ino;
     }
 }
 
-static struct listing *get_cached(struct fence *f, struct inode *dir, bool may_be_old)
+static struct dir_listing *get_cached(struct fence *f, struct inode *dir, bool may_be_old)
 {
-    struct listing *cached;
+    struct dir_listing *cached;
 
     autolock(&f->names);
     cached = dir->dir->listing;
     if (cached && (may_be_old || (cached->version == dir->dir->version && !f->is_live)))
-        return listing_ref(cached);
+        return dir_listing_ref(cached);
     return NULL;
 }
 
-int merge_list(struct fence *f, struct inode *dir, bool may_be_old, struct listing **ret_listing)
+int merge_list(struct fence *f, struct inode *dir, bool may_be_old, struct dir_listing **ret_listing)
 {
-    struct listing *listing = get_cached(f, dir, may_be_old), *old;
+    struct dir_listing *listing = get_cached(f, dir, may_be_old), *old;
     int r;
 
     if (listing) {
         *ret_listing = listing;
         return 0;
     }
-    listing = xnew(struct listing);
+    listing = xnew(struct dir_listing);
     listing->refs = 1;
     tree_lock(f);
     listing->version = dir->dir->version;
     tree_unlock(f);
     r = run_lister(f, dir, listing);
     if (r < 0) {
-        listing_unref(listing);
+        dir_listing_unref(listing);
         return r;
     }
     for (size_t i = 0; i < listing->count; i++)
         listing->items[i].name = listing->names.data + (uintptr_t) listing->items[i].name;
-    listing_sort(listing);
+    dir_listing_sort(listing);
     tree_lock(f);
     set_numbers(dir, listing);
     old = dir->dir->listing;
-    dir->dir->listing = listing_ref(listing);
+    dir->dir->listing = dir_listing_ref(listing);
     tree_unlock(f);
-    listing_unref(old);
+    dir_listing_unref(old);
     *ret_listing = listing;
     return 0;
 }

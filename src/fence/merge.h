@@ -11,29 +11,29 @@
 #define COOKIE_DOT 1
 #define COOKIE_DOTDOT 2
 
-struct listed {
+struct dir_listing_item {
     uint64_t cookie; /* ascending; above COOKIE_DOTDOT, below 2^63 */
     uint64_t ino;
     const char *name;
     uint8_t type; /* DT_* */
 };
 
-struct listing {
+struct dir_listing {
     _Atomic uint32_t refs;
     uint64_t version; /* of the directory when it was taken */
     size_t count;
-    struct listed *items;
+    struct dir_listing_item *items;
     struct buf names; /* where the names lie */
 };
 
-struct listing *listing_ref(struct listing *listing);
-void listing_unref(struct listing *listing);
+struct dir_listing *dir_listing_ref(struct dir_listing *listing);
+void dir_listing_unref(struct dir_listing *listing);
 
 /* Index of the first item after `cookie`. */
-size_t listing_after(const struct listing *listing, uint64_t cookie);
+size_t dir_listing_after(const struct dir_listing *listing, uint64_t cookie);
 
 /* The directory's listing. `may_be_old`: any recent one will do, as for reading on in the middle. */
-int merge_list(struct fence *f, struct inode *dir, bool may_be_old, struct listing **ret_listing);
+int merge_list(struct fence *f, struct inode *dir, bool may_be_old, struct dir_listing **ret_listing);
 
 /* Whether it would list anything at all. */
 bool merge_shows_any(struct fence *f, struct inode *dir);
@@ -46,4 +46,4 @@ int merge_each(struct fence *f, struct inode *dir, merge_fn fn, void *cookie);
 int merge_each_base(struct fence *f, struct inode *dir, merge_fn fn, void *cookie);
 
 /* For the tests: gives positions to items sorted by hash. */
-void listing_sort(struct listing *listing);
+void dir_listing_sort(struct dir_listing *listing);

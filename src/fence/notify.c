@@ -8,7 +8,7 @@
 #include "fence/reply.h"
 #include "fence/session.h"
 
-static int notify(struct fence *f, int32_t code, struct iovec *parts, int count)
+static int notify_write(struct fence *f, int32_t code, struct iovec *parts, int count)
 {
     struct fuse_out_header head = { .len = sizeof(head), .error = code };
     struct iovec iov[4] = { { &head, sizeof(head) } };
@@ -28,15 +28,15 @@ int notify_entry(struct fence *f, struct inode *dir, const char *name, bool only
         .flags = only_expire ? FUSE_EXPIRE_ONLY : 0,
     };
 
-    return notify(f, FUSE_NOTIFY_INVAL_ENTRY,
-                  (struct iovec[]){ { &out, sizeof(out) }, { (void *) (uintptr_t) name, out.namelen + 1 } }, 2);
+    return notify_write(f, FUSE_NOTIFY_INVAL_ENTRY,
+                        (struct iovec[]){ { &out, sizeof(out) }, { (void *) (uintptr_t) name, out.namelen + 1 } }, 2);
 }
 
 static int forget_inode(struct fence *f, struct inode *inode, int64_t offset)
 {
     struct fuse_notify_inval_inode_out out = { .ino = reply_node_of(f, inode), .off = offset };
 
-    return notify(f, FUSE_NOTIFY_INVAL_INODE, &(struct iovec){ &out, sizeof(out) }, 1);
+    return notify_write(f, FUSE_NOTIFY_INVAL_INODE, &(struct iovec){ &out, sizeof(out) }, 1);
 }
 
 int notify_pages(struct fence *f, struct inode *inode)
@@ -58,5 +58,5 @@ int notify_all_names(struct fence *f)
 {
     enum { NOTIFY_INC_EPOCH = 8 };
 
-    return notify(f, NOTIFY_INC_EPOCH, NULL, 0);
+    return notify_write(f, NOTIFY_INC_EPOCH, NULL, 0);
 }

@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "fence/attr.h"
 #include "fence/audit.h"
-#include "fence/blind.h"
+#include "fence/casefold.h"
+#include "fence/change_log.h"
 #include "fence/copyup.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
@@ -15,34 +16,33 @@
 #include "fence/layer.h"
 #include "fence/ops.h"
 #include "fence/quota.h"
-#include "fence/record.h"
-#include "fence/spelling.h"
+#include "fence/unwatched.h"
 #include "fence/xattr.h"
 
 static void answer_attr(struct fence *f, struct inode *inode, struct entry_answer *answer)
 {
     answer->inode = inode;
     answer->is_stale = inode_has(inode, INODE_STALE);
-    answer->attr_timeout_s = blind_attr_timeout_s(f, inode);
+    answer->attr_timeout_s = unwatched_attr_timeout_s(f, inode);
 }
 
-int op_getattr(struct fence *f, const struct caller *who, struct inode *inode, struct entry_answer *answer)
+int op_getattr(struct fence *f, const struct op_caller *who, struct inode *inode, struct entry_answer *answer)
 {
-    int r = guard_inode(f, NEED_STAT, inode, who);
+    int r = guard_inode(f, POLICY_OP_STAT, inode, who);
 
     if (r < 0)
         return r;
     audit_getattr(f, inode, who);
-    blind_check(f, inode);
+    unwatched_check(f, inode);
     r = attr_get(f, inode, &answer->st);
     answer_attr(f, inode, answer);
     return r;
 }
 
-int op_access(struct fence *f, const struct caller *who, struct inode *inode, int mask)
+int op_access(struct fence *f, const struct op_caller *who, struct inode *inode, int mask)
 {
     struct stat st;
-    int r = guard_inode(f, NEED_ACCESS, inode, who);
+    int r = guard_inode(f, POLICY_OP_ACCESS, inode, who);
 
     if (r == 0)
         r = attr_get(f, inode, &st);
@@ -51,14 +51,14 @@ int op_access(struct fence *f, const struct caller *who, struct inode *inode, in
     return (st.st_mode >> 6 & (mode_t) mask & 7) == ((mode_t) mask & 7) ? 0 : -EACCES;
 }
 
-int op_statfs(struct fence *f, const struct caller *who, struct statvfs *ret_st)
+int op_statfs(struct fence *f, const struct op_caller *who, struct statvfs *ret_st)
 {
     uint64_t shown[4];
-    int r = guard_inode(f, NEED_STATFS, f->root, who);
+    int r = guard_inode(f, POLICY_OP_STATFS, f->root, who);
 
     if (r < 0)
         return r;
-    quota_show(&f->quota, ATTR_BLOCK, shown);
+    quota_statfs(&f->quota, ATTR_BLOCK, shown);
     *ret_st = (struct statvfs){
         .f_bsize = ATTR_BLOCK,
         .f_frsize = ATTR_BLOCK,
@@ -78,9 +78,9 @@ typedef int (*at_fn)(int dirfd, const char *name, const void *arg);
 
 static int at_delta_name(struct fence *f, struct inode *inode, at_fn fn, const void *arg)
 {
-    struct whereabouts where;
+    struct inode_location where;
     struct handle *h;
-    int r = inode_where(f, inode, &where);
+    int r = inode_locate(f, inode, &where);
 
     if (r < 0)
         return r;
@@ -91,7 +91,7 @@ static int at_delta_name(struct fence *f, struct inode *inode, at_fn fn, const v
         dir_unlock(f, where.parent);
         handle_put(f, h);
     }
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     return r;
 }
 
@@ -124,7 +124,7 @@ static int set_mode(struct fence *f, struct inode *inode, struct handle *h, mode
     if (r == 0)
         atomic_store(&inode->mode, (uint16_t) ((atomic_load(&inode->mode) & S_IFMT) | bits));
     if (r == 0 && inode_is_dir(inode))
-        attr_change_dir(f, inode);
+        attr_touch_dir_ctime(f, inode);
     return r;
 }
 
@@ -150,7 +150,7 @@ static int set_times(struct fence *f, struct inode *inode, struct handle *h, con
         inode->dir->atime_ns = (int64_t) st.st_atim.tv_sec * CLOCK_NS_PER_SEC + st.st_atim.tv_nsec;
         inode->dir->mtime_ns = (int64_t) st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + st.st_mtim.tv_nsec;
         tree_unlock(f);
-        attr_change_dir(f, inode);
+        attr_touch_dir_ctime(f, inode);
     }
     return 0;
 }
@@ -168,7 +168,7 @@ static int set_size(struct fence *f, struct inode *inode, struct handle *h, off_
     return 0;
 }
 
-static int apply(struct fence *f, struct inode *inode, const struct stat *to, int what)
+static int setattr_apply(struct fence *f, struct inode *inode, const struct stat *to, int what)
 {
     struct handle *h = NULL;
     int r = has_descriptor(inode) ? handle_get(f, inode, LAYER_DELTA, &h) : 0;
@@ -191,11 +191,11 @@ static bool owner_stays(const struct fence *f, const struct stat *to, int what)
     return (!(what & SETATTR_UID) || to->st_uid == f->uid) && (!(what & SETATTR_GID) || to->st_gid == f->gid);
 }
 
-int op_setattr(struct fence *f, const struct caller *who, struct inode *inode, const struct stat *to, int what,
+int op_setattr(struct fence *f, const struct op_caller *who, struct inode *inode, const struct stat *to, int what,
                struct entry_answer *answer)
 {
     int times = SETATTR_ATIME | SETATTR_MTIME | SETATTR_ATIME_NOW | SETATTR_MTIME_NOW;
-    int r = guard_inode(f, NEED_SETATTR, inode, who);
+    int r = guard_inode(f, POLICY_OP_SETATTR, inode, who);
 
     if (r == 0 && !owner_stays(f, to, what))
         r = -EPERM;
@@ -207,9 +207,9 @@ int op_setattr(struct fence *f, const struct caller *who, struct inode *inode, c
         else
             r = copyup_file(f, inode, what & SETATTR_SIZE ? to->st_size : INT64_MAX);
         if (r == 0)
-            r = apply(f, inode, to, what);
+            r = setattr_apply(f, inode, to, what);
         if (r == 0)
-            record_inode(f, what & SETATTR_SIZE ? RECORD_WRITTEN : RECORD_ATTRS, inode, who);
+            change_log_add_inode(f, what & SETATTR_SIZE ? CHANGE_LOG_WRITTEN : CHANGE_LOG_ATTRS, inode, who);
     }
     if (r == 0)
         r = attr_get(f, inode, &answer->st);
@@ -230,9 +230,9 @@ static int readlink_at(int dirfd, const char *name, const void *arg)
 
 static int readlink_base(struct fence *f, struct inode *inode, char out[PATH_MAX])
 {
-    struct whereabouts where;
+    struct inode_location where;
     struct handle *h;
-    int r = inode_where(f, inode, &where);
+    int r = inode_locate(f, inode, &where);
 
     if (r < 0)
         return r;
@@ -240,22 +240,22 @@ static int readlink_base(struct fence *f, struct inode *inode, char out[PATH_MAX
     if (r == 0) {
         r = readlink_at(h->fd, where.name, &out);
         if (r == 0)
-            r = spelling_check(f, h, where.name);
+            r = casefold_check(f, h, where.name);
         handle_put(f, h);
     }
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     return r;
 }
 
-int op_readlink(struct fence *f, const struct caller *who, struct inode *inode, char out[PATH_MAX])
+int op_readlink(struct fence *f, const struct op_caller *who, struct inode *inode, char out[PATH_MAX])
 {
-    int r = guard_inode(f, NEED_READLINK, inode, who);
+    int r = guard_inode(f, POLICY_OP_READLINK, inode, who);
 
     if (r < 0)
         return r;
     if (!S_ISLNK(atomic_load(&inode->mode)))
         return -EINVAL;
-    blind_served(f, inode);
+    unwatched_after_read(f, inode);
     return inode_has(inode, INODE_UP) ? at_delta_name(f, inode, readlink_at, &out) : readlink_base(f, inode, out);
 }
 
@@ -281,7 +281,8 @@ static int open_for_xattr(struct fence *f, struct inode *inode, struct handle **
     return handle_get(f, inode, layer, ret_handle);
 }
 
-ssize_t op_getxattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name, void *value, size_t size)
+ssize_t op_getxattr(struct fence *f, const struct op_caller *who, struct inode *inode, const char *name, void *value,
+                    size_t size)
 {
     struct handle *h;
     autofd int fd = -1;
@@ -289,7 +290,7 @@ ssize_t op_getxattr(struct fence *f, const struct caller *who, struct inode *ino
 
     if (r < 0)
         return r;
-    r = guard_inode(f, NEED_GETXATTR, inode, who);
+    r = guard_inode(f, POLICY_OP_GETXATTR, inode, who);
     if (r == 0)
         r = open_for_xattr(f, inode, &h, &fd);
     if (r != 0)
@@ -301,11 +302,11 @@ ssize_t op_getxattr(struct fence *f, const struct caller *who, struct inode *ino
     return r;
 }
 
-ssize_t op_listxattr(struct fence *f, const struct caller *who, struct inode *inode, char *list, size_t size)
+ssize_t op_listxattr(struct fence *f, const struct op_caller *who, struct inode *inode, char *list, size_t size)
 {
     struct handle *h;
     autofd int fd = -1;
-    ssize_t r = guard_inode(f, NEED_LISTXATTR, inode, who);
+    ssize_t r = guard_inode(f, POLICY_OP_LISTXATTR, inode, who);
 
     if (r == 0)
         r = open_for_xattr(f, inode, &h, &fd);
@@ -321,7 +322,7 @@ ssize_t op_listxattr(struct fence *f, const struct caller *who, struct inode *in
 }
 
 /* A block for attributes counts as one of a file with holes does. */
-static int put_xattr(struct fence *f, enum need_op op, struct inode *inode, int fd, const char *name, const void *value,
+static int put_xattr(struct fence *f, enum policy_op op, struct inode *inode, int fd, const char *name, const void *value,
                      size_t size, int flags)
 {
     struct stat before;
@@ -330,13 +331,13 @@ static int put_xattr(struct fence *f, enum need_op op, struct inode *inode, int 
     autolock(fence_file_stripe(f, inode));
     if (fstat(fd, &before) < 0)
         return -errno;
-    r = op == NEED_SETXATTR ? fsetxattr(fd, name, value, size, flags) : fremovexattr(fd, name);
+    r = op == POLICY_OP_SETXATTR ? fsetxattr(fd, name, value, size, flags) : fremovexattr(fd, name);
     r = r < 0 ? -errno : 0;
     quota_add_growth(f, inode, fd, &before, 0);
     return r;
 }
 
-static int change_xattr(struct fence *f, const struct caller *who, enum need_op op, struct inode *inode, const char *name,
+static int change_xattr(struct fence *f, const struct op_caller *who, enum policy_op op, struct inode *inode, const char *name,
                         const void *value, size_t size, int flags)
 {
     struct handle *h;
@@ -356,19 +357,19 @@ static int change_xattr(struct fence *f, const struct caller *who, enum need_op 
     r = put_xattr(f, op, inode, h->fd, name, value, size, flags);
     handle_put(f, h);
     if (r == 0 && inode_is_dir(inode))
-        attr_change_dir(f, inode);
+        attr_touch_dir_ctime(f, inode);
     if (r == 0)
-        record_inode(f, RECORD_ATTRS, inode, who);
+        change_log_add_inode(f, CHANGE_LOG_ATTRS, inode, who);
     return r;
 }
 
-int op_setxattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name, const void *value,
+int op_setxattr(struct fence *f, const struct op_caller *who, struct inode *inode, const char *name, const void *value,
                 size_t size, int flags)
 {
-    return change_xattr(f, who, NEED_SETXATTR, inode, name, value, size, flags);
+    return change_xattr(f, who, POLICY_OP_SETXATTR, inode, name, value, size, flags);
 }
 
-int op_removexattr(struct fence *f, const struct caller *who, struct inode *inode, const char *name)
+int op_removexattr(struct fence *f, const struct op_caller *who, struct inode *inode, const char *name)
 {
-    return change_xattr(f, who, NEED_REMOVEXATTR, inode, name, NULL, 0, 0);
+    return change_xattr(f, who, POLICY_OP_REMOVEXATTR, inode, name, NULL, 0, 0);
 }

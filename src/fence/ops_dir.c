@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "fence/attr.h"
-#include "fence/blind.h"
-#include "fence/foresight.h"
 #include "fence/guard.h"
 #include "fence/inode.h"
 #include "fence/merge.h"
 #include "fence/ops.h"
+#include "fence/readdirplus.h"
 #include "fence/resolve.h"
+#include "fence/unwatched.h"
 
 /* "." and ".." come first and carry no lookup: the kernel does not count them. */
 static bool add_dots(struct fence *f, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add, void *user)
@@ -29,7 +29,7 @@ static bool add_dots(struct fence *f, struct inode *dir, uint64_t after, bool wi
 }
 
 /* A name without attributes: the kernel then asks for them if it wants them. */
-static bool add_bare(const struct listed *item, dir_add_fn add, void *user)
+static bool add_bare(const struct dir_listing_item *item, dir_add_fn add, void *user)
 {
     const struct entry_answer answer = { .st = { .st_ino = item->ino, .st_mode = DTTOIF(item->type) } };
 
@@ -37,16 +37,16 @@ static bool add_bare(const struct listed *item, dir_add_fn add, void *user)
 }
 
 /* One name with its attributes. 1: added, 0: it is no more, -1: no room. */
-static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, const struct listed *item, dir_add_fn add,
-                         void *user)
+static int add_looked_up(struct fence *f, struct inode *dir, struct match_state *at, const struct dir_listing_item *item,
+                         dir_add_fn add, void *user)
 {
-    autoptr(place) place = ruleset_step(f->rules, at, item->name, strlen(item->name));
-    bool hidden = need_check(NEED_LIST, place_level(place), false) < 0;
-    struct entry_answer answer = { .entry_timeout_s = hidden ? TIMEOUT_HIDDEN_S : blind_name_timeout_s(f, dir) };
+    autoptr(match_state) match = ruleset_step(f->rules, at, item->name, strlen(item->name));
+    bool hidden = required_level_check(POLICY_OP_LIST, match_state_level(match), false) < 0;
+    struct entry_answer answer = { .entry_timeout_s = hidden ? TIMEOUT_HIDDEN_S : unwatched_name_timeout_s(f, dir) };
     struct inode *inode;
     bool added;
 
-    if (resolve_name(f, dir, item->name, place, hidden, &inode, &answer.st) < 0)
+    if (resolve_name(f, dir, item->name, match, hidden, &inode, &answer.st) < 0)
         return 0;
     /* Whose pages are to be dropped first is asked for by name. */
     if (inode_has(inode, INODE_STALE)) {
@@ -54,7 +54,7 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, c
         return add_bare(item, add, user) ? 1 : -1;
     }
     answer.inode = inode;
-    answer.attr_timeout_s = blind_attr_timeout_s(f, inode);
+    answer.attr_timeout_s = unwatched_attr_timeout_s(f, inode);
     tree_lock(f);
     inode_looked_up(f, inode);
     tree_unlock(f);
@@ -69,12 +69,12 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct place *at, c
 
 /* Whether the kernel has it, with attributes that nothing but an invalidation changes. A program that has looked at every file, and lists
  * the directories afterwards as git does, would have them all looked up again. */
-static bool is_known(struct fence *f, const struct inode *dir, const struct listed *item)
+static bool is_known(struct fence *f, const struct inode *dir, const struct dir_listing_item *item)
 {
     const struct entry *e;
     bool known;
 
-    if (blind_any(f))
+    if (unwatched_any(f))
         return false;
     tree_lock(f);
     e = entry_find(dir, item->name, strlen(item->name));
@@ -83,20 +83,20 @@ static bool is_known(struct fence *f, const struct inode *dir, const struct list
     return known;
 }
 
-static bool wants_attrs(struct fence *f, const struct inode *dir, const struct listed *item)
+static bool wants_attrs(struct fence *f, const struct inode *dir, const struct dir_listing_item *item)
 {
-    if (inode_has(dir, INODE_BARE) && item->type != DT_DIR && item->type != DT_UNKNOWN)
+    if (inode_has(dir, INODE_LISTED_PLAIN) && item->type != DT_DIR && item->type != DT_UNKNOWN)
         return false;
     return !is_known(f, dir, item);
 }
 
-static void add_items(struct fence *f, struct inode *dir, const struct listing *listing, uint64_t after, bool with_attrs,
+static void add_items(struct fence *f, struct inode *dir, const struct dir_listing *listing, uint64_t after, bool with_attrs,
                       dir_add_fn add, void *user)
 {
-    autoptr(place) at = inode_dup_place(f, dir);
+    autoptr(match_state) at = inode_dup_match_state(f, dir);
 
-    for (size_t i = listing_after(listing, after); at && i < listing->count; i++) {
-        const struct listed *item = &listing->items[i];
+    for (size_t i = dir_listing_after(listing, after); at && i < listing->count; i++) {
+        const struct dir_listing_item *item = &listing->items[i];
         if (!with_attrs) {
             if (!add(item->name, item->ino, item->type, item->cookie, NULL, user))
                 return;
@@ -110,40 +110,40 @@ static void add_items(struct fence *f, struct inode *dir, const struct listing *
 }
 
 /* When a reader came to the end, a snapshot has done its work: the kernel keeps its own. */
-static void drop_snapshot(struct fence *f, struct inode *dir)
+static void release_snapshot(struct fence *f, struct inode *dir)
 {
-    struct listing *old;
+    struct dir_listing *old;
 
     tree_lock(f);
     old = dir->dir->listing;
     dir->dir->listing = NULL;
     tree_unlock(f);
-    listing_unref(old);
+    dir_listing_unref(old);
 }
 
-int op_readdir(struct fence *f, const struct caller *who, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add,
+int op_readdir(struct fence *f, const struct op_caller *who, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add,
                void *user)
 {
-    struct listing *listing;
-    int r = guard_inode(f, NEED_LIST, dir, who);
+    struct dir_listing *listing;
+    int r = guard_inode(f, POLICY_OP_LIST, dir, who);
 
     if (r < 0)
         return r;
     if (!inode_is_dir(dir))
         return -ENOTDIR;
-    blind_check(f, dir);
+    unwatched_check(f, dir);
     if (!add_dots(f, dir, after, with_attrs, add, user))
         return 0;
     if (with_attrs && after == 0)
-        foresight_begin(f, dir);
+        readdirplus_begin(f, dir);
     r = merge_list(f, dir, after > COOKIE_DOTDOT, &listing);
     if (r < 0)
         return r;
     add_items(f, dir, listing, after, with_attrs, add, user);
-    if (listing_after(listing, after) == listing->count) {
-        drop_snapshot(f, dir);
-        blind_served(f, dir);
+    if (dir_listing_after(listing, after) == listing->count) {
+        release_snapshot(f, dir);
+        unwatched_after_read(f, dir);
     }
-    listing_unref(listing);
+    dir_listing_unref(listing);
     return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "fence/blind.h"
+#include "fence/change_log.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/extent.h"
@@ -16,8 +16,8 @@
 #include "fence/ops.h"
 #include "fence/passthrough.h"
 #include "fence/quota.h"
-#include "fence/record.h"
-#include "fence/served.h"
+#include "fence/read_log.h"
+#include "fence/unwatched.h"
 
 static int get_content(struct fence *f, struct inode *inode, struct handle **ret_handle)
 {
@@ -35,10 +35,10 @@ static int get_content(struct fence *f, struct inode *inode, struct handle **ret
     }
 }
 
-int op_open(struct fence *f, const struct caller *who, struct inode *inode, int flags)
+int op_open(struct fence *f, const struct op_caller *who, struct inode *inode, int flags)
 {
     bool for_writing = (flags & O_ACCMODE) != O_RDONLY;
-    int r = guard_inode(f, for_writing ? NEED_WRITE : NEED_READ, inode, who);
+    int r = guard_inode(f, for_writing ? POLICY_OP_WRITE : POLICY_OP_READ, inode, who);
 
     return r < 0 ? r : passthrough_open(f, inode, for_writing);
 }
@@ -48,20 +48,20 @@ void op_release(struct fence *f, struct inode *inode)
     passthrough_release(f, inode);
 }
 
-ssize_t op_read(struct fence *f, const struct caller *who, struct inode *inode, void *bytes, size_t size, off_t offset)
+ssize_t op_read(struct fence *f, const struct op_caller *who, struct inode *inode, void *bytes, size_t size, off_t offset)
 {
     struct handle *h;
-    ssize_t n = guard_inode(f, NEED_READ, inode, who);
+    ssize_t n = guard_inode(f, POLICY_OP_READ, inode, who);
 
     if (n == 0 && f->is_live)
-        blind_will_serve(f, inode);
+        unwatched_before_read(f, inode);
     if (n == 0)
         n = get_content(f, inode, &h);
     if (n != 0)
         return n;
     if (f->is_live && h->layer == LAYER_BASE) {
-        blind_served(f, inode);
-        served_note(f, inode, h);
+        unwatched_after_read(f, inode);
+        read_log_note(f, inode, h);
     }
     n = fd_pread_full(h->fd, bytes, size, offset);
     handle_put(f, h);
@@ -85,8 +85,8 @@ static uint64_t bytes_with(const struct stat *before, uint64_t end, uint64_t mis
  * end, the usual one, is not worth a look, and neither is telling what is reserved from a hole, unless the answer would be no.
  * `end` is that of the file afterwards, at the least.
  */
-static int take_room(struct fence *f, int fd, const struct stat *before, uint64_t offset, uint64_t size, uint64_t end,
-                     uint64_t *ret_taken)
+static int reserve_room(struct fence *f, int fd, const struct stat *before, uint64_t offset, uint64_t size, uint64_t end,
+                        uint64_t *ret_taken)
 {
     uint64_t now = quota_bytes_of(before), then;
 
@@ -95,11 +95,11 @@ static int take_room(struct fence *f, int fd, const struct stat *before, uint64_
     else
         then = bytes_with(before, end, extent_holes(fd, offset, size));
     *ret_taken = then > now ? then - now : 0;
-    if (quota_take(&f->quota, *ret_taken, 0) == 0)
+    if (quota_reserve(&f->quota, *ret_taken, 0) == 0)
         return 0;
     then = bytes_with(before, end, extent_missing(fd, offset, size));
     *ret_taken = then > now ? then - now : 0;
-    return quota_take(&f->quota, *ret_taken, 0);
+    return quota_reserve(&f->quota, *ret_taken, 0);
 }
 
 static ssize_t write_counted(struct fence *f, struct inode *inode, int fd, size_t size, off_t offset, write_fn write_to,
@@ -111,7 +111,7 @@ static ssize_t write_counted(struct fence *f, struct inode *inode, int fd, size_
 
     if (fstat(fd, &before) < 0)
         return -errno;
-    n = take_room(f, fd, &before, (uint64_t) offset, size, (uint64_t) offset + size, &taken);
+    n = reserve_room(f, fd, &before, (uint64_t) offset, size, (uint64_t) offset + size, &taken);
     if (n < 0)
         return n;
     n = write_to(fd, size, offset, cookie);
@@ -128,11 +128,11 @@ static ssize_t write_content(struct fence *f, struct inode *inode, int fd, size_
     return write_counted(f, inode, fd, size, offset, write_to, cookie);
 }
 
-ssize_t op_write(struct fence *f, const struct caller *who, struct inode *inode, size_t size, off_t offset, write_fn write_to,
-                 void *cookie)
+ssize_t op_write(struct fence *f, const struct op_caller *who, struct inode *inode, size_t size, off_t offset,
+                 write_fn write_to, void *cookie)
 {
     struct handle *h;
-    ssize_t n = guard_inode(f, NEED_WRITE, inode, who);
+    ssize_t n = guard_inode(f, POLICY_OP_WRITE, inode, who);
 
     /* Through a mapping the bytes are in the page cache before we are asked: what was refused must not stay there. */
     if (n < 0)
@@ -144,20 +144,20 @@ ssize_t op_write(struct fence *f, const struct caller *who, struct inode *inode,
     if (n != 0)
         return n;
     n = write_content(f, inode, h->fd, size, offset, write_to, cookie);
-    if (n == -ENOSPC && quota_hear_of_dead(f))
+    if (n == -ENOSPC && quota_reclaim_dead(f))
         n = write_content(f, inode, h->fd, size, offset, write_to, cookie);
     handle_put(f, h);
     if (n > 0)
-        record_inode(f, RECORD_WRITTEN, inode, who);
+        change_log_add_inode(f, CHANGE_LOG_WRITTEN, inode, who);
     return n;
 }
 
 /* The directory that holds the name, and those above it that are new themselves. */
 static int sync_parent(struct fence *f, struct inode *inode)
 {
-    struct whereabouts where;
+    struct inode_location where;
     struct handle *h;
-    int r = inode_where(f, inode, &where);
+    int r = inode_locate(f, inode, &where);
 
     if (r < 0)
         return 0;
@@ -170,20 +170,20 @@ static int sync_parent(struct fence *f, struct inode *inode)
         r = sync_parent(f, where.parent);
         inode_clear(where.parent, INODE_FRESH);
     }
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     return r;
 }
 
-int op_fsync(struct fence *f, const struct caller *who, struct inode *inode, bool data_only)
+int op_fsync(struct fence *f, const struct op_caller *who, struct inode *inode, bool data_only)
 {
     struct handle *h;
-    int r = guard_inode(f, NEED_SYNC, inode, who);
+    int r = guard_inode(f, POLICY_OP_SYNC, inode, who);
 
     if (r < 0 || !inode_has(inode, INODE_UP))
         return r;
     if (!inode_is_dir(inode) && !S_ISREG(atomic_load(&inode->mode)))
         return 0;
-    r = delta_settle(f);
+    r = delta_persist(f);
     if (r == 0)
         r = handle_get(f, inode, LAYER_DELTA, &h);
     if (r != 0)
@@ -198,7 +198,7 @@ int op_fsync(struct fence *f, const struct caller *who, struct inode *inode, boo
     return r;
 }
 
-static int allocate(struct fence *f, struct inode *inode, int fd, int mode, off_t offset, off_t length)
+static int fallocate_counted(struct fence *f, struct inode *inode, int fd, int mode, off_t offset, off_t length)
 {
     bool takes = !(mode & FALLOC_FL_PUNCH_HOLE) && quota_limits_bytes(&f->quota);
     uint64_t end = mode & FALLOC_FL_KEEP_SIZE ? 0 : (uint64_t) offset + (uint64_t) length, taken = 0;
@@ -208,7 +208,7 @@ static int allocate(struct fence *f, struct inode *inode, int fd, int mode, off_
     autolock(fence_file_stripe(f, inode));
     if (fstat(fd, &before) < 0)
         return -errno;
-    r = takes ? take_room(f, fd, &before, (uint64_t) offset, (uint64_t) length, end, &taken) : 0;
+    r = takes ? reserve_room(f, fd, &before, (uint64_t) offset, (uint64_t) length, end, &taken) : 0;
     if (r < 0)
         return r;
     r = fallocate(fd, mode, offset, length) < 0 ? -errno : 0;
@@ -216,10 +216,10 @@ static int allocate(struct fence *f, struct inode *inode, int fd, int mode, off_
     return r;
 }
 
-int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode, int mode, off_t offset, off_t length)
+int op_fallocate(struct fence *f, const struct op_caller *who, struct inode *inode, int mode, off_t offset, off_t length)
 {
     struct handle *h;
-    int r = guard_inode(f, NEED_FALLOCATE, inode, who);
+    int r = guard_inode(f, POLICY_OP_FALLOCATE, inode, who);
 
     if (r == 0 && (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
         r = -EOPNOTSUPP;
@@ -229,20 +229,20 @@ int op_fallocate(struct fence *f, const struct caller *who, struct inode *inode,
         r = get_content(f, inode, &h);
     if (r != 0)
         return r;
-    r = allocate(f, inode, h->fd, mode, offset, length);
-    if (r == -ENOSPC && quota_hear_of_dead(f))
-        r = allocate(f, inode, h->fd, mode, offset, length);
+    r = fallocate_counted(f, inode, h->fd, mode, offset, length);
+    if (r == -ENOSPC && quota_reclaim_dead(f))
+        r = fallocate_counted(f, inode, h->fd, mode, offset, length);
     handle_put(f, h);
     if (r == 0)
-        record_inode(f, RECORD_WRITTEN, inode, who);
+        change_log_add_inode(f, CHANGE_LOG_WRITTEN, inode, who);
     return r;
 }
 
-int op_lseek(struct fence *f, const struct caller *who, struct inode *inode, off_t offset, int whence, off_t *ret_offset)
+int op_lseek(struct fence *f, const struct op_caller *who, struct inode *inode, off_t offset, int whence, off_t *ret_offset)
 {
     struct handle *h;
     off_t at;
-    int r = guard_inode(f, NEED_SEEK, inode, who);
+    int r = guard_inode(f, POLICY_OP_SEEK, inode, who);
 
     if (r == 0 && whence != SEEK_DATA && whence != SEEK_HOLE)
         r = -EINVAL;
@@ -259,34 +259,34 @@ int op_lseek(struct fence *f, const struct caller *who, struct inode *inode, off
     return r;
 }
 
-struct range {
+struct file_range {
     int from;
     off_t offset;
 };
 
 static ssize_t copy_to(int fd, size_t size, off_t offset, void *cookie)
 {
-    struct range *range = cookie;
+    struct file_range *range = cookie;
     ssize_t n = copy_file_range(range->from, &range->offset, fd, &offset, size, 0);
 
     return n < 0 ? -errno : n;
 }
 
-ssize_t op_copy_range(struct fence *f, const struct caller *who, struct inode *from, off_t from_offset, struct inode *to,
+ssize_t op_copy_range(struct fence *f, const struct op_caller *who, struct inode *from, off_t from_offset, struct inode *to,
                       off_t to_offset, size_t size)
 {
     struct handle *h;
-    ssize_t n = guard_inode(f, NEED_COPY_FROM, from, who);
+    ssize_t n = guard_inode(f, POLICY_OP_COPY_FROM, from, who);
 
     if (n == 0)
-        n = guard_inode(f, NEED_COPY_TO, to, who);
+        n = guard_inode(f, POLICY_OP_COPY_TO, to, who);
     if (n == 0)
         n = copyup_file(f, to, INT64_MAX);
     if (n == 0)
         n = get_content(f, from, &h);
     if (n != 0)
         return n;
-    struct range range = { h->fd, from_offset };
+    struct file_range range = { h->fd, from_offset };
     n = op_write(f, who, to, size, to_offset, copy_to, &range);
     handle_put(f, h);
     return n;

@@ -5,22 +5,22 @@
 #include <unistd.h>
 
 #include "fence/attr.h"
-#include "fence/blind.h"
+#include "fence/change_log.h"
 #include "fence/copyup.h"
-#include "fence/foresight.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
+#include "fence/ino_map.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
-#include "fence/number.h"
 #include "fence/ops.h"
 #include "fence/quota.h"
-#include "fence/record.h"
+#include "fence/readdirplus.h"
 #include "fence/resolve.h"
+#include "fence/unwatched.h"
 #include "fence/whiteout.h"
 
 /* Our reference becomes the kernel's. */
-static void hand_over(struct fence *f, struct inode *inode, struct entry_answer *answer)
+static void give_to_kernel(struct fence *f, struct inode *inode, struct entry_answer *answer)
 {
     tree_lock(f);
     inode_looked_up(f, inode);
@@ -28,33 +28,33 @@ static void hand_over(struct fence *f, struct inode *inode, struct entry_answer 
     tree_unlock(f);
     answer->inode = inode;
     answer->is_stale = inode_has(inode, INODE_STALE);
-    answer->attr_timeout_s = blind_attr_timeout_s(f, inode);
+    answer->attr_timeout_s = unwatched_attr_timeout_s(f, inode);
 }
 
-int op_lookup(struct fence *f, const struct caller *who, struct inode *dir, const char *name, struct entry_answer *answer)
+int op_lookup(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name, struct entry_answer *answer)
 {
-    autoptr(place) place = NULL;
+    autoptr(match_state) match = NULL;
     struct inode *inode;
     bool maybe_passage;
     int r;
 
-    atomic_fetch_add_explicit(&f->ops[NEED_LOOKUP], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->ops[POLICY_OP_LOOKUP], 1, memory_order_relaxed);
     if (inode_is_dir(dir))
-        blind_check(f, dir);
-    *answer = (struct entry_answer){ .entry_timeout_s = blind_name_timeout_s(f, dir) };
-    r = guard_lookup(f, dir, name, &place, &maybe_passage);
+        unwatched_check(f, dir);
+    *answer = (struct entry_answer){ .entry_timeout_s = unwatched_name_timeout_s(f, dir) };
+    r = guard_lookup(f, dir, name, &match, &maybe_passage);
     if (r == 0)
-        r = resolve_name(f, dir, name, place, maybe_passage, &inode, &answer->st);
+        r = resolve_name(f, dir, name, match, maybe_passage, &inode, &answer->st);
     if (r == 0) {
-        foresight_looked_up(f, dir, inode);
-        hand_over(f, inode, answer);
+        readdirplus_looked_up(f, dir, inode);
+        give_to_kernel(f, inode, answer);
         if (maybe_passage)
             answer->entry_timeout_s = TIMEOUT_HIDDEN_S;
         return 0;
     }
     if (r == -EACCES || maybe_passage) {
         /* Hidden by rule, whether there or not. */
-        guard_refused(f, NEED_LOOKUP, dir, name, LEVEL_NONE, ENOENT, who);
+        guard_report_denied(f, POLICY_OP_LOOKUP, dir, name, LEVEL_NONE, ENOENT, who);
         answer->entry_timeout_s = TIMEOUT_HIDDEN_S;
         return 0;
     }
@@ -62,22 +62,22 @@ int op_lookup(struct fence *f, const struct caller *who, struct inode *dir, cons
 }
 
 /* What a new name needs: a directory in the delta to be made in, locked, and whether a marker has to go. */
-struct birth {
+struct creation {
     struct inode *parent; /* borrowed, as these */
     const char *name;
-    struct place *place;
+    struct match_state *match;
     struct handle *dir; /* owned reference: the parent in the delta */
     bool had_marker;
     struct stat st; /* of what was made */
     int fd;         /* owned: of a new file; -1: none */
 };
 
-static int birth_begin(struct fence *f, struct inode *dir, const char *name, struct place *place, struct birth *b)
+static int creation_begin(struct fence *f, struct inode *dir, const char *name, struct match_state *match, struct creation *b)
 {
     struct stat st;
     int r;
 
-    *b = (struct birth){ .parent = dir, .name = name, .place = place, .fd = -1 };
+    *b = (struct creation){ .parent = dir, .name = name, .match = match, .fd = -1 };
     if (inode_has(dir, INODE_DEAD))
         return -ENOENT;
     if (dir->depth >= DEPTH_MAX)
@@ -100,7 +100,7 @@ static int birth_begin(struct fence *f, struct inode *dir, const char *name, str
     r = handle_get(f, dir, LAYER_DELTA, &b->dir);
     if (r < 0)
         return r;
-    r = quota_take(&f->quota, 0, 1);
+    r = quota_reserve(&f->quota, 0, 1);
     if (r < 0) {
         handle_put(f, b->dir);
         return r;
@@ -110,7 +110,7 @@ static int birth_begin(struct fence *f, struct inode *dir, const char *name, str
 }
 
 /* The marker's removal is the moment at which the name comes to be. */
-static int birth_reveal(struct fence *f, const struct birth *b)
+static int creation_reveal(struct fence *f, const struct creation *b)
 {
     int r = 0;
 
@@ -118,7 +118,7 @@ static int birth_reveal(struct fence *f, const struct birth *b)
     if (b->had_marker) {
         r = whiteout_remove(b->dir->fd, b->name);
         if (r == 0)
-            quota_give(&f->quota, 0, 1);
+            quota_release(&f->quota, 0, 1);
         fault("create-revealed");
     }
     if (r == 0)
@@ -126,16 +126,16 @@ static int birth_reveal(struct fence *f, const struct birth *b)
     return r;
 }
 
-static void birth_end(struct fence *f, const struct birth *b, int r)
+static void creation_end(struct fence *f, const struct creation *b, int r)
 {
     dir_unlock(f, b->parent);
     handle_put(f, b->dir);
     if (r < 0)
-        quota_give(&f->quota, 0, 1);
+        quota_release(&f->quota, 0, 1);
 }
 
 /* Puts the new name into the tree. `inode` NULL: a new one; the reference that comes back is ours. */
-static struct inode *birth_enter(struct fence *f, const struct birth *b, struct inode *inode)
+static struct inode *creation_enter(struct fence *f, const struct creation *b, struct inode *inode)
 {
     struct inode *dir = b->parent;
     size_t len = strlen(b->name);
@@ -143,9 +143,9 @@ static struct inode *birth_enter(struct fence *f, const struct birth *b, struct 
     tree_lock(f);
     struct entry *e = entry_find(dir, b->name, len);
     if (!e)
-        e = entry_add(f, dir, b->name, len, place_ref(b->place), 0);
+        e = entry_add(f, dir, b->name, len, match_state_ref(b->match), 0);
     /* What the base had under this name went unnoticed. */
-    tree_vacate(f, e);
+    tree_detach(f, e);
     e->flags = ENTRY_UP;
     e->type = (uint8_t) IFTODT(b->st.st_mode);
     if (inode) {
@@ -158,7 +158,7 @@ static struct inode *birth_enter(struct fence *f, const struct birth *b, struct 
     e->ino = inode->ino;
     entry_bind(e, inode);
     tree_unlock(f);
-    numbers_note(f, dir, b->name, inode->ino);
+    ino_map_set(f, dir, b->name, inode->ino);
     return inode;
 }
 
@@ -166,38 +166,38 @@ static void answer_new(struct fence *f, struct inode *dir, struct inode *inode, 
                        struct entry_answer *answer)
 {
     attr_fill(f, inode, st, &answer->st);
-    answer->entry_timeout_s = blind_name_timeout_s(f, dir);
-    hand_over(f, inode, answer);
+    answer->entry_timeout_s = unwatched_name_timeout_s(f, dir);
+    give_to_kernel(f, inode, answer);
 }
 
-static int birth_look(struct birth *b)
+static int creation_stat(struct creation *b)
 {
     return fstatat(b->dir->fd, b->name, &b->st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 /* The second half, when something new was made, or `r` says why not. */
-static int birth_finish(struct fence *f, const struct caller *who, struct birth *b, int r, struct entry_answer *answer)
+static int creation_finish(struct fence *f, const struct op_caller *who, struct creation *b, int r, struct entry_answer *answer)
 {
     struct inode *inode = NULL;
 
     if (r == 0)
-        r = birth_reveal(f, b);
+        r = creation_reveal(f, b);
     if (r == 0) {
-        inode = birth_enter(f, b, NULL);
+        inode = creation_enter(f, b, NULL);
         if (b->fd >= 0)
             handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&b->fd)));
     }
-    birth_end(f, b, r);
+    creation_end(f, b, r);
     cleanup_fd(&b->fd);
     if (r != 0)
         return r;
-    record_name(f, RECORD_CREATED, b->parent, b->name, NULL, who);
+    change_log_add_name(f, CHANGE_LOG_CREATED, b->parent, b->name, NULL, who);
     answer_new(f, b->parent, inode, &b->st, answer);
     return 0;
 }
 
 /* A regular file is opened at once: what creates it writes it. */
-static int make_node(struct birth *b, mode_t mode)
+static int make_node(struct creation *b, mode_t mode)
 {
     int r = 0;
 
@@ -212,26 +212,26 @@ static int make_node(struct birth *b, mode_t mode)
     }
     if (r != 0)
         return -errno;
-    return b->fd < 0 ? birth_look(b) : fstat(b->fd, &b->st) < 0 ? -errno : 0;
+    return b->fd < 0 ? creation_stat(b) : fstat(b->fd, &b->st) < 0 ? -errno : 0;
 }
 
-int op_mknod(struct fence *f, const struct caller *who, struct inode *dir, const char *name, mode_t mode,
+int op_mknod(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name, mode_t mode,
              struct entry_answer *answer)
 {
-    autoptr(place) place = NULL;
-    struct birth b;
-    int r = guard_name(f, NEED_MKNOD, dir, name, who, &place);
+    autoptr(match_state) match = NULL;
+    struct creation b;
+    int r = guard_name(f, POLICY_OP_MKNOD, dir, name, who, &match);
 
     if (r < 0)
         return r;
     if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
         return -EPERM;
-    r = birth_begin(f, dir, name, place, &b);
-    return r != 0 ? r : birth_finish(f, who, &b, make_node(&b, mode), answer);
+    r = creation_begin(f, dir, name, match, &b);
+    return r != 0 ? r : creation_finish(f, who, &b, make_node(&b, mode), answer);
 }
 
 /* Where a marker says "deleted" the base may have a directory with things in it: the new one must not show them. */
-static int make_dir(struct fence *f, const struct birth *b, mode_t mode)
+static int make_dir(struct fence *f, const struct creation *b, mode_t mode)
 {
     static const char temp[] = "mkdir"; /* one at a time under fence.opaque */
     autofd int fd = -1;
@@ -258,47 +258,47 @@ static int make_dir(struct fence *f, const struct birth *b, mode_t mode)
     return r;
 }
 
-int op_mkdir(struct fence *f, const struct caller *who, struct inode *dir, const char *name, mode_t mode,
+int op_mkdir(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name, mode_t mode,
              struct entry_answer *answer)
 {
-    autoptr(place) place = NULL;
-    struct birth b;
-    int r = guard_name(f, NEED_MKDIR, dir, name, who, &place);
+    autoptr(match_state) match = NULL;
+    struct creation b;
+    int r = guard_name(f, POLICY_OP_MKDIR, dir, name, who, &match);
 
     if (r == 0)
-        r = birth_begin(f, dir, name, place, &b);
+        r = creation_begin(f, dir, name, match, &b);
     if (r != 0)
         return r;
     r = make_dir(f, &b, mode);
     if (r == 0)
-        r = birth_look(&b);
-    return birth_finish(f, who, &b, r, answer);
+        r = creation_stat(&b);
+    return creation_finish(f, who, &b, r, answer);
 }
 
-int op_symlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name, const char *target,
+int op_symlink(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name, const char *target,
                struct entry_answer *answer)
 {
-    autoptr(place) place = NULL;
-    struct birth b;
-    int r = guard_name(f, NEED_SYMLINK, dir, name, who, &place);
+    autoptr(match_state) match = NULL;
+    struct creation b;
+    int r = guard_name(f, POLICY_OP_SYMLINK, dir, name, who, &match);
 
     if (r == 0)
-        r = birth_begin(f, dir, name, place, &b);
+        r = creation_begin(f, dir, name, match, &b);
     if (r != 0)
         return r;
-    r = symlinkat(target, b.dir->fd, name) < 0 ? -errno : birth_look(&b);
-    return birth_finish(f, who, &b, r, answer);
+    r = symlinkat(target, b.dir->fd, name) < 0 ? -errno : creation_stat(&b);
+    return creation_finish(f, who, &b, r, answer);
 }
 
 /* A link is made from a name of the file just now; should that be moved meanwhile, from the next. */
-static int make_link(struct fence *f, struct inode *inode, const char *name, struct birth *b)
+static int make_link(struct fence *f, struct inode *inode, const char *name, struct creation *b)
 {
-    struct whereabouts where;
+    struct inode_location where;
     struct handle *from;
     int r;
 
     /* Renames hold fence.moves when they could take the source away between looking and linking. */
-    r = inode_where(f, inode, &where);
+    r = inode_locate(f, inode, &where);
     if (r < 0)
         return -ENOENT;
     from = handle_get_cached(f, where.parent, LAYER_DELTA);
@@ -307,21 +307,21 @@ static int make_link(struct fence *f, struct inode *inode, const char *name, str
     else if (linkat(from->fd, where.name, b->dir->fd, name, 0) < 0)
         r = -errno;
     handle_put(f, from);
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     return r;
 }
 
-int op_link(struct fence *f, const struct caller *who, struct inode *inode, struct inode *dir, const char *name,
+int op_link(struct fence *f, const struct op_caller *who, struct inode *inode, struct inode *dir, const char *name,
             struct entry_answer *answer)
 {
-    autoptr(place) place = NULL;
+    autoptr(match_state) match = NULL;
     struct handle *from_dir = NULL;
-    struct whereabouts where;
-    struct birth b;
-    int r = guard_inode(f, NEED_LINK_FROM, inode, who);
+    struct inode_location where;
+    struct creation b;
+    int r = guard_inode(f, POLICY_OP_LINK_FROM, inode, who);
 
     if (r == 0)
-        r = guard_name(f, NEED_LINK_TO, dir, name, who, &place);
+        r = guard_name(f, POLICY_OP_LINK_TO, dir, name, who, &match);
     if (r == 0 && inode_is_dir(inode))
         r = -EPERM;
     if (r == 0)
@@ -329,30 +329,30 @@ int op_link(struct fence *f, const struct caller *who, struct inode *inode, stru
     if (r < 0)
         return r;
     autolock(&f->moves);
-    r = inode_where(f, inode, &where);
+    r = inode_locate(f, inode, &where);
     if (r < 0)
         return -ENOENT;
     /* Kept so that make_link() finds it open: it may not open one under the lock. */
     r = handle_get(f, where.parent, LAYER_DELTA, &from_dir);
     if (r == 0)
-        r = birth_begin(f, dir, name, place, &b);
+        r = creation_begin(f, dir, name, match, &b);
     if (r == 0) {
         r = make_link(f, inode, name, &b);
         if (r == 0)
-            r = birth_look(&b);
+            r = creation_stat(&b);
         if (r == 0)
-            r = birth_reveal(f, &b);
+            r = creation_reveal(f, &b);
         if (r == 0) {
-            birth_enter(f, &b, inode);
+            creation_enter(f, &b, inode);
             inode_set(inode, INODE_LINKED);
         }
-        birth_end(f, &b, r);
+        creation_end(f, &b, r);
     }
     handle_put(f, from_dir);
-    whereabouts_done(f, &where);
+    inode_location_done(f, &where);
     if (r < 0)
         return r;
-    record_name(f, RECORD_LINKED, dir, name, NULL, who);
+    change_log_add_name(f, CHANGE_LOG_LINKED, dir, name, NULL, who);
     answer_new(f, dir, inode, &b.st, answer);
     return 0;
 }

@@ -8,22 +8,22 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "fence/attr.h"
+#include "fence/base_origin.h"
+#include "fence/change_log.h"
 #include "fence/copyup.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
+#include "fence/hidden_children.h"
+#include "fence/ino_map.h"
 #include "fence/inode.h"
 #include "fence/journal.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
-#include "fence/number.h"
 #include "fence/ops.h"
-#include "fence/origin.h"
 #include "fence/quota.h"
-#include "fence/record.h"
-#include "fence/remains.h"
 #include "fence/remove.h"
-#include "fence/renew.h"
 #include "fence/resolve.h"
+#include "fence/revalidate.h"
 #include "fence/whiteout.h"
 
 /*
@@ -37,21 +37,21 @@
  * In the usual case (nothing of the base at the old name, no marker at the new one) this is one rename(2). Otherwise the steps
  * go through the journal.
  */
-struct end {
+struct rename_end {
     struct inode *dir; /* borrowed from the request */
     const char *name;
-    struct place *place;  /* owned */
-    struct inode *inode;  /* owned reference; NULL: nothing there */
-    struct handle *delta; /* owned reference: the directory in the delta */
-    bool in_base;         /* the base has the name too */
-    struct stat base;     /* then */
+    struct match_state *match; /* owned */
+    struct inode *inode;       /* owned reference; NULL: nothing there */
+    struct handle *delta;      /* owned reference: the directory in the delta */
+    bool in_base;              /* the base has the name too */
+    struct stat base;          /* then */
     bool base_is_dir;
     bool has_marker;
     bool is_up;
 };
 
 /* What was looked at, so that it can be looked at again. */
-static void end_forget(struct fence *f, struct end *e)
+static void rename_end_forget(struct fence *f, struct rename_end *e)
 {
     inode_unref(f, e->inode);
     handle_put(f, e->delta);
@@ -59,15 +59,15 @@ static void end_forget(struct fence *f, struct end *e)
     e->delta = NULL;
 }
 
-static void end_done(struct fence *f, struct end *e)
+static void rename_end_done(struct fence *f, struct rename_end *e)
 {
-    place_unref(e->place);
-    end_forget(f, e);
+    match_state_unref(e->match);
+    rename_end_forget(f, e);
 }
 
-static int end_look(struct fence *f, struct end *e, bool must_exist)
+static int rename_end_look(struct fence *f, struct rename_end *e, bool must_exist)
 {
-    int r = resolve_name(f, e->dir, e->name, e->place, false, &e->inode, NULL);
+    int r = resolve_name(f, e->dir, e->name, e->match, false, &e->inode, NULL);
 
     if (r < 0 && (r != -ENOENT || must_exist))
         return r;
@@ -79,7 +79,7 @@ static int end_look(struct fence *f, struct end *e, bool must_exist)
     return 0;
 }
 
-static int end_prepare(struct fence *f, struct end *e)
+static int rename_end_prepare(struct fence *f, struct rename_end *e)
 {
     int r = copyup_dir(f, e->dir);
 
@@ -94,39 +94,40 @@ static int end_prepare(struct fence *f, struct end *e)
 }
 
 /* Is everything below `write` at its path, and would be at the one that begins at `there`? */
-struct throughout {
+struct write_check {
     struct fence *f;
     struct inode *dir;
-    struct place *here, *there;
+    struct match_state *here, *there;
     unsigned depth; /* of the directory's new place */
 };
 
-static int is_write_below(struct throughout *t);
+static int is_write_below(struct write_check *t);
 
 static int on_entry(const char *name, uint8_t type, void *cookie)
 {
-    struct throughout *t = cookie;
+    struct write_check *t = cookie;
     size_t len = strlen(name);
-    autoptr(place) here = ruleset_step(t->f->rules, t->here, name, len);
-    autoptr(place) there = ruleset_step(t->f->rules, t->there, name, len);
+    autoptr(match_state) here = ruleset_step(t->f->rules, t->here, name, len);
+    autoptr(match_state) there = ruleset_step(t->f->rules, t->there, name, len);
     struct inode *inode;
     int r;
 
     (void) type;
-    if (need_check(NEED_RENAME_FROM, place_level(here), false) < 0 || need_check(NEED_RENAME_TO, place_level(there), false) < 0)
+    if (required_level_check(POLICY_OP_RENAME_FROM, match_state_level(here), false) < 0 ||
+        required_level_check(POLICY_OP_RENAME_TO, match_state_level(there), false) < 0)
         return -EXDEV;
     r = resolve_name(t->f, t->dir, name, here, false, &inode, NULL);
     if (r < 0)
         return r == -ENOENT ? 0 : r;
     if (inode_is_dir(inode)) {
-        struct throughout below = { t->f, inode, here, there, t->depth + 1 };
+        struct write_check below = { t->f, inode, here, there, t->depth + 1 };
         r = is_write_below(&below);
     }
     inode_unref(t->f, inode);
     return r;
 }
 
-static int is_write_below(struct throughout *t)
+static int is_write_below(struct write_check *t)
 {
     /* Moved into one another often enough, directories would get too deep for whoever walks the tree in memory. */
     if (t->depth > DEPTH_MAX)
@@ -134,19 +135,19 @@ static int is_write_below(struct throughout *t)
     return merge_each(t->f, t->dir, on_entry, t);
 }
 
-static int check_dir_moves(struct fence *f, struct end *from, struct end *to)
+static int check_dir_moves(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
-    struct throughout t = { f, from->inode, from->place, to->place, to->dir->depth + 1U };
+    struct write_check t = { f, from->inode, from->match, to->match, to->dir->depth + 1U };
 
     /* Below a directory that nothing of the base shows through there is none that anything shows through. */
     if (inode_has(from->inode, INODE_BASE) &&
-        (!ruleset_writes_all_below(f->rules, from->place) || !ruleset_writes_all_below(f->rules, to->place)))
+        (!ruleset_writes_all_below(f->rules, from->match) || !ruleset_writes_all_below(f->rules, to->match)))
         return -EXDEV;
     return is_write_below(&t);
 }
 
 /* After this the delta has all of it. */
-static int bring_up(struct fence *f, struct end *from, struct end *to)
+static int copy_up_source(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
     int r;
 
@@ -161,7 +162,7 @@ static int bring_up(struct fence *f, struct end *from, struct end *to)
         r = handle_get(f, from->inode, LAYER_DELTA, &h);
         if (r == 0) {
             r = whiteout_make_opaque(h->fd);
-            attr_keep_dir_times(f, from->inode, h->fd);
+            attr_restore_dir_times(f, from->inode, h->fd);
             handle_put(f, h);
         }
     }
@@ -169,7 +170,7 @@ static int bring_up(struct fence *f, struct end *from, struct end *to)
     return r;
 }
 
-static int check_target(struct fence *f, struct end *from, struct end *to, unsigned flags)
+static int check_target(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
     if (!to->inode)
         return flags & RENAME_EXCHANGE ? -ENOENT : 0;
@@ -182,14 +183,14 @@ static int check_target(struct fence *f, struct end *from, struct end *to, unsig
     return inode_is_dir(to->inode) && merge_shows_any(f, to->inode) ? -ENOTEMPTY : 0;
 }
 
-static int move_in_delta(struct fence *f, struct end *from, struct end *to)
+static int move_in_delta(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
     autodone(buf) struct buf here = BUF_EMPTY, there = BUF_EMPTY;
     bool to_is_up_dir = to->is_up && to->inode && inode_is_dir(to->inode);
-    struct intent intent = { .whiteout_from = from->in_base, .drop_marker = to->has_marker, .clear_to = to_is_up_dir };
+    struct intent intent = { .whiteout_from = from->in_base, .revert_marker = to->has_marker, .clear_to = to_is_up_dir };
     int r;
 
-    if (!intent.whiteout_from && !intent.drop_marker && !intent.clear_to)
+    if (!intent.whiteout_from && !intent.revert_marker && !intent.clear_to)
         return renameat(from->delta->fd, from->name, to->delta->fd, to->name) < 0 ? -errno : 0;
     tree_path_of(f, from->dir, from->name, &here);
     tree_path_of(f, to->dir, to->name, &there);
@@ -202,18 +203,18 @@ static int move_in_delta(struct fence *f, struct end *from, struct end *to)
     return r;
 }
 
-static void on_below(struct fence *f, struct entry *e, void *cookie)
+static void update_match_of(struct fence *f, struct entry *e, void *cookie)
 {
     (void) cookie;
-    entry_step_anew(f, e);
+    entry_update_match(f, e);
 }
 
 /* The entry gets its new place, and what lies below it theirs. */
-static void replace_places(struct fence *f, struct entry *e)
+static void update_matches(struct fence *f, struct entry *e)
 {
-    entry_step_anew(f, e);
+    entry_update_match(f, e);
     if (e->inode && e->inode->dir)
-        tree_each_below(f, e->inode, on_below, NULL);
+        tree_each_below(f, e->inode, update_match_of, NULL);
 }
 
 /* To what is below it the move is a change too, which the files themselves do not tell. */
@@ -223,7 +224,7 @@ static void note_move(struct inode *moved)
         moved->dir->moved_ns = moved->dir->ctime_ns = clock_wall_ns();
 }
 
-static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
+static void move_in_tree(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
     struct entry *old, *moved;
 
@@ -234,18 +235,18 @@ static void follow_in_tree(struct fence *f, struct end *from, struct end *to)
     entry_move(f, old, to->dir, to->name, strlen(to->name), &moved);
     moved->flags = ENTRY_UP;
     moved->type = old->type;
-    replace_places(f, moved);
+    update_matches(f, moved);
     note_move(from->inode);
     old->flags = from->in_base ? ENTRY_WHITEOUT : 0;
-    entry_tidy(f, old);
+    entry_free_unused(f, old);
     inode_unref_locked(f, from->dir);
     tree_unlock(f);
-    numbers_note(f, from->dir, from->name, 0);
-    numbers_note(f, to->dir, to->name, from->inode->ino);
+    ino_map_set(f, from->dir, from->name, 0);
+    ino_map_set(f, to->dir, to->name, from->inode->ino);
     quota_add(&f->quota, 0, (from->in_base ? 1 : 0) - (to->has_marker ? 1 : 0) - (to->is_up ? 1 : 0));
 }
 
-static void swap_in_tree(struct fence *f, struct end *a, struct end *b)
+static void swap_in_tree(struct fence *f, struct rename_end *a, struct rename_end *b)
 {
     tree_lock(f);
     struct entry *x = entry_find(a->dir, a->name, strlen(a->name)), *y = entry_find(b->dir, b->name, strlen(b->name));
@@ -270,18 +271,18 @@ static void swap_in_tree(struct fence *f, struct end *a, struct end *b)
         inode_set(to, INODE_LINKED);
     if (from->names->name_next)
         inode_set(from, INODE_LINKED);
-    replace_places(f, x);
-    replace_places(f, y);
+    update_matches(f, x);
+    update_matches(f, y);
     note_move(from);
     note_move(to);
     inode_unref_locked(f, from);
     inode_unref_locked(f, to);
     tree_unlock(f);
-    numbers_note(f, a->dir, a->name, b->inode->ino);
-    numbers_note(f, b->dir, b->name, a->inode->ino);
+    ino_map_set(f, a->dir, a->name, b->inode->ino);
+    ino_map_set(f, b->dir, b->name, a->inode->ino);
 }
 
-static void touch_both(struct fence *f, struct end *from, struct end *to)
+static void touch_both(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
     attr_touch_dir(f, from->dir, from->delta->fd);
     if (to->dir != from->dir)
@@ -290,7 +291,7 @@ static void touch_both(struct fence *f, struct end *from, struct end *to)
 
 /* Under the directories' locks. Whoever watches the base may have taken a name out of the tree since it was looked at, because the base
  * has another file there, or none: what was brought up is then a file without a name. */
-static bool is_still_there(struct fence *f, const struct end *e)
+static bool is_still_there(struct fence *f, const struct rename_end *e)
 {
     tree_lock(f);
     const struct entry *entry = entry_find(e->dir, e->name, strlen(e->name));
@@ -299,12 +300,12 @@ static bool is_still_there(struct fence *f, const struct end *e)
     return is_there;
 }
 
-static int replace_one(struct fence *f, struct end *from, struct end *to)
+static int rename_replace(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
-    struct remains remains;
+    struct hidden_children hidden;
     int r;
 
-    remains_collect(f, to->inode, &remains);
+    hidden_children_collect(f, to->inode, &hidden);
     dir_lock_two(f, from->dir, to->dir);
     r = is_still_there(f, from) ? 0 : -EAGAIN;
     if (r == 0 && to->inode && to->is_up)
@@ -312,21 +313,21 @@ static int replace_one(struct fence *f, struct end *from, struct end *to)
     if (r == 0)
         r = move_in_delta(f, from, to);
     if (r == 0) {
-        follow_in_tree(f, from, to);
+        move_in_tree(f, from, to);
         touch_both(f, from, to);
     }
     dir_unlock_two(f, from->dir, to->dir);
     if (r == 0 && to->inode && to->is_up)
         remove_count_dead(f, to->inode);
     if (r == 0)
-        remains_give_back(f, &remains);
-    remains_done(f, &remains);
+        hidden_children_release(f, &hidden);
+    hidden_children_done(f, &hidden);
     return r;
 }
 
-static int exchange(struct fence *f, struct end *from, struct end *to)
+static int rename_exchange(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
-    int r = to->inode ? bring_up(f, to, from) : -ENOENT;
+    int r = to->inode ? copy_up_source(f, to, from) : -ENOENT;
 
     if (r != 0)
         return r;
@@ -344,13 +345,13 @@ static int exchange(struct fence *f, struct end *from, struct end *to)
 }
 
 /* For a test: what is_still_there() is about. */
-static void lose_name(struct fence *f, const struct end *e)
+static void inject_lost_name(struct fence *f, const struct rename_end *e)
 {
     if (fault_is("rename-loses-name"))
-        renew_cut(f, e->dir, e->name, NULL);
+        revalidate_detach(f, e->dir, e->name, NULL);
 }
 
-static int rename_looked(struct fence *f, struct end *from, struct end *to, unsigned flags)
+static int rename_looked(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
     int r = check_target(f, from, to, flags);
 
@@ -358,69 +359,69 @@ static int rename_looked(struct fence *f, struct end *from, struct end *to, unsi
         return r;
     if (from->inode == to->inode)
         return 0;
-    lose_name(f, from);
-    r = end_prepare(f, to);
+    inject_lost_name(f, from);
+    r = rename_end_prepare(f, to);
     if (r == 0)
-        r = bring_up(f, from, to);
+        r = copy_up_source(f, from, to);
     if (r == 0)
-        r = end_prepare(f, from);
+        r = rename_end_prepare(f, from);
     /* After what may find no room: nobody could keep one copy after the other of a file that stays. */
     if (r == 0 && to->inode && !(flags & RENAME_EXCHANGE))
         r = remove_keep_covered(f, to->inode);
     if (r != 0)
         return r;
     if (from->in_base)
-        origin_note(f, from->dir, from->name, &from->base);
+        base_origin_note(f, from->dir, from->name, &from->base);
     if (to->in_base)
-        origin_note(f, to->dir, to->name, &to->base);
-    return flags & RENAME_EXCHANGE ? exchange(f, from, to) : replace_one(f, from, to);
+        base_origin_note(f, to->dir, to->name, &to->base);
+    return flags & RENAME_EXCHANGE ? rename_exchange(f, from, to) : rename_replace(f, from, to);
 }
 
-static int rename_once(struct fence *f, struct end *from, struct end *to, unsigned flags)
+static int rename_once(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
-    int r = inode_has(to->dir, INODE_DEAD) ? -ENOENT : end_look(f, from, true);
+    int r = inode_has(to->dir, INODE_DEAD) ? -ENOENT : rename_end_look(f, from, true);
 
     if (r == 0)
-        r = end_look(f, to, false);
+        r = rename_end_look(f, to, false);
     return r == 0 ? rename_looked(f, from, to, flags) : r;
 }
 
 /* A base that never holds still is not waited for: the kernel looks the names up once more, and then the caller hears of it. */
-static int rename_again_and_again(struct fence *f, struct end *from, struct end *to, unsigned flags)
+static int rename_retry(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
     enum { TRIES = 8 };
     int r = -EAGAIN;
 
     for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
         if (i > 0) {
-            end_forget(f, from);
-            end_forget(f, to);
+            rename_end_forget(f, from);
+            rename_end_forget(f, to);
         }
         r = rename_once(f, from, to, flags);
     }
     return r == -EAGAIN ? -ESTALE : r;
 }
 
-int op_rename(struct fence *f, const struct caller *who, struct inode *from_dir, const char *from_name, struct inode *to_dir,
+int op_rename(struct fence *f, const struct op_caller *who, struct inode *from_dir, const char *from_name, struct inode *to_dir,
               const char *to_name, unsigned flags)
 {
-    struct end from = { .dir = from_dir, .name = from_name }, to = { .dir = to_dir, .name = to_name };
+    struct rename_end from = { .dir = from_dir, .name = from_name }, to = { .dir = to_dir, .name = to_name };
     autodone(buf) struct buf to_path = BUF_EMPTY;
-    int r = guard_name(f, NEED_RENAME_FROM, from_dir, from_name, who, &from.place);
+    int r = guard_name(f, POLICY_OP_RENAME_FROM, from_dir, from_name, who, &from.match);
 
     if (r == 0)
-        r = guard_name(f, NEED_RENAME_TO, to_dir, to_name, who, &to.place);
+        r = guard_name(f, POLICY_OP_RENAME_TO, to_dir, to_name, who, &to.match);
     if (r == 0 && (flags & ~(unsigned) (RENAME_NOREPLACE | RENAME_EXCHANGE)))
         r = -EINVAL;
     if (r == 0) {
         autolock(&f->moves);
-        r = rename_again_and_again(f, &from, &to, flags);
+        r = rename_retry(f, &from, &to, flags);
     }
     if (r == 0) {
         tree_path_of(f, to_dir, to_name, &to_path);
-        record_name(f, RECORD_RENAMED, from_dir, from_name, to_path.data, who);
+        change_log_add_name(f, CHANGE_LOG_RENAMED, from_dir, from_name, to_path.data, who);
     }
-    end_done(f, &from);
-    end_done(f, &to);
+    rename_end_done(f, &from);
+    rename_end_done(f, &to);
     return r;
 }

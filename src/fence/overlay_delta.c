@@ -35,7 +35,7 @@ bool overlay_delta_is_opaque(int dirfd)
     return fgetxattr(dirfd, OVERLAY_OPAQUE, &value, 1) == 1 && value == 'y';
 }
 
-bool overlay_delta_is_lent(int meta_fd)
+bool overlay_delta_is_in_overlayfs_form(int meta_fd)
 {
     return faccessat(meta_fd, strrchr(LENT_FILE, '/') + 1, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -82,7 +82,7 @@ static int walk_data(int delta_fd, file_walk_fn fn, struct err *err)
     return r < 0 && err && err->code == ERR_OK ? err_errno(err, r, "changing the form of the delta") : r;
 }
 
-int overlay_delta_lend(int delta_fd, struct err *err)
+int overlay_delta_to_overlayfs(int delta_fd, struct err *err)
 {
     int r = file_put(delta_fd, "meta/" DELTA_UNWITNESSED, "", 0, 0600);
 
@@ -149,7 +149,7 @@ static int return_entry(const struct file_entry *entry, void *cookie)
     return S_ISDIR(entry->st->st_mode) ? return_dir(fd) : strip_notes(fd);
 }
 
-int overlay_delta_return(int delta_fd, struct err *err)
+int overlay_delta_from_overlayfs(int delta_fd, struct err *err)
 {
     autofd int data = -1;
     int r;

@@ -12,12 +12,12 @@
 #include "base/err.h"
 
 /* Ours to the kernel's. `delta_fd` is the directory of the delta. The caller has its lock, and keeps it as long as the overlayfs lives. */
-int overlay_delta_lend(int delta_fd, struct err *err);
+int overlay_delta_to_overlayfs(int delta_fd, struct err *err);
 
 /* And back, without the attributes that overlayfs leaves on files. Nothing to do when it was not lent. The caller has the lock. */
-int overlay_delta_return(int delta_fd, struct err *err);
+int overlay_delta_from_overlayfs(int delta_fd, struct err *err);
 
-bool overlay_delta_is_lent(int meta_fd);
+bool overlay_delta_is_in_overlayfs_form(int meta_fd);
 
 /* Whether this is how overlayfs says that a name is deleted. */
 struct stat;

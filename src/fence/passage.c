@@ -9,17 +9,17 @@
  * The search is lazy (nobody asked, nobody looks) and its answers are kept by inode number, because the inode of a directory
  * that is not shown has no reason to stay in memory. They stay right under changes made through the fence: what lies in a
  * directory that is not shown cannot be reached, so nothing visible can come into being there; and a passage that is shown
- * stays. A live base changes behind our back: then the absent ones are asked anew, and when a passage itself goes, all (live.c).
+ * stays. A live base changes behind our back: then the absent ones are asked anew, and when a passage itself goes, all (base_watch.c).
  */
-struct answer {
+struct passage_answer {
     uint64_t ino; /* 0: free */
     bool shown;
 };
 
 struct passages {
     pthread_mutex_t lock;
-    uint64_t forgotten;     /* how many times: what was found before that is not remembered after it */
-    struct answer *answers; /* owned; open addressing */
+    uint64_t forgotten;             /* how many times: what was found before that is not remembered after it */
+    struct passage_answer *answers; /* owned; open addressing */
     size_t cap, count;
 };
 
@@ -40,7 +40,7 @@ void passages_free(struct passages *p)
     free(p);
 }
 
-static struct answer *slot_of(struct passages *p, uint64_t ino)
+static struct passage_answer *slot_of(struct passages *p, uint64_t ino)
 {
     size_t i = ino & (p->cap - 1);
 
@@ -49,7 +49,7 @@ static struct answer *slot_of(struct passages *p, uint64_t ino)
     return &p->answers[i];
 }
 
-static void put(struct passages *p, uint64_t ino, bool shown)
+static void passages_put(struct passages *p, uint64_t ino, bool shown)
 {
     if (p->count * 2 >= p->cap) {
         struct passages old = *p;
@@ -61,15 +61,15 @@ static void put(struct passages *p, uint64_t ino, bool shown)
         }
         free(old.answers);
     }
-    struct answer *slot = slot_of(p, ino);
+    struct passage_answer *slot = slot_of(p, ino);
     p->count += !slot->ino;
-    *slot = (struct answer){ ino, slot->shown || shown };
+    *slot = (struct passage_answer){ ino, slot->shown || shown };
 }
 
-static bool ask(struct passages *p, uint64_t ino, bool *ret_shown, uint64_t *ret_forgotten)
+static bool passages_find(struct passages *p, uint64_t ino, bool *ret_shown, uint64_t *ret_forgotten)
 {
     autolock(&p->lock);
-    struct answer *slot = p->cap ? slot_of(p, ino) : NULL;
+    struct passage_answer *slot = p->cap ? slot_of(p, ino) : NULL;
 
     *ret_forgotten = p->forgotten;
     if (!slot || !slot->ino)
@@ -85,12 +85,12 @@ bool passage_shows(struct fence *f, struct inode *dir)
 
     if (inode_has(dir, INODE_PASSAGE))
         return true;
-    if (!ask(f->passages, dir->ino, &shown, &forgotten)) {
+    if (!passages_find(f->passages, dir->ino, &shown, &forgotten)) {
         shown = merge_shows_any(f, dir);
         pthread_mutex_lock(&f->passages->lock);
         /* Nothing is found in one that lost its name while it was searched; what has the name now may well lead somewhere. */
         if (f->passages->forgotten == forgotten && (shown || !inode_has(dir, INODE_DEAD)))
-            put(f->passages, dir->ino, shown);
+            passages_put(f->passages, dir->ino, shown);
         pthread_mutex_unlock(&f->passages->lock);
     }
     if (shown)
@@ -103,7 +103,7 @@ bool passage_was_shown(struct fence *f, uint64_t ino)
     uint64_t forgotten;
     bool shown = false;
 
-    return ask(f->passages, ino, &shown, &forgotten) && shown;
+    return passages_find(f->passages, ino, &shown, &forgotten) && shown;
 }
 
 void passages_forget_absent(struct fence *f)
@@ -117,7 +117,7 @@ void passages_forget_absent(struct fence *f)
     p->cap = p->count = 0;
     for (size_t i = 0; i < old.cap; i++) {
         if (old.answers[i].ino && old.answers[i].shown)
-            put(p, old.answers[i].ino, true);
+            passages_put(p, old.answers[i].ino, true);
     }
     free(old.answers);
 }

@@ -21,7 +21,7 @@ struct backing_map {
 #define BACKING_CLOSE _IOW(229, 2, uint32_t)
 
 /* An inode that is open, and how. */
-struct opened {
+struct opened_inode {
     uint64_t node; /* 0: free slot */
     uint32_t count;
     int backing_id; /* 0: through our page cache */
@@ -30,7 +30,7 @@ struct opened {
 struct passthrough {
     int device; /* borrowed from the session */
     pthread_mutex_t lock;
-    struct opened *items; /* owned; guarded by lock; open addressing */
+    struct opened_inode *items; /* owned; guarded by lock; open addressing */
     size_t count, cap;
 };
 
@@ -79,7 +79,7 @@ static size_t home_of(const struct passthrough *p, uint64_t node)
     return (node * 0x9e3779b97f4a7c15ULL >> 32) & (p->cap - 1);
 }
 
-static struct opened *slot_of(struct passthrough *p, uint64_t node)
+static struct opened_inode *slot_of(struct passthrough *p, uint64_t node)
 {
     size_t i = home_of(p, node);
 
@@ -88,7 +88,7 @@ static struct opened *slot_of(struct passthrough *p, uint64_t node)
     return &p->items[i];
 }
 
-static struct opened *add(struct passthrough *p, uint64_t node, int backing_id)
+static struct opened_inode *opened_add(struct passthrough *p, uint64_t node, int backing_id)
 {
     if (p->count * 2 >= p->cap) {
         struct passthrough old = *p;
@@ -100,13 +100,13 @@ static struct opened *add(struct passthrough *p, uint64_t node, int backing_id)
         }
         free(old.items);
     }
-    struct opened *o = slot_of(p, node);
+    struct opened_inode *o = slot_of(p, node);
     p->count++;
-    *o = (struct opened){ .node = node, .backing_id = backing_id };
+    *o = (struct opened_inode){ .node = node, .backing_id = backing_id };
     return o;
 }
 
-static void drop(struct passthrough *p, struct opened *o)
+static void opened_remove(struct passthrough *p, struct opened_inode *o)
 {
     size_t mask = p->cap - 1, gap = (size_t) (o - p->items);
 
@@ -117,7 +117,7 @@ static void drop(struct passthrough *p, struct opened *o)
             gap = i;
         }
     }
-    p->items[gap] = (struct opened){ 0 };
+    p->items[gap] = (struct opened_inode){ 0 };
     p->count--;
 }
 
@@ -126,12 +126,12 @@ static bool is_eligible(const struct inode *inode)
 {
     enum level level = (enum level) atomic_load_explicit(&inode->level, memory_order_relaxed);
 
-    return need_check(NEED_WRITE, level, false) < 0 && need_check(NEED_READ, level, false) == 0 &&
+    return required_level_check(POLICY_OP_WRITE, level, false) < 0 && required_level_check(POLICY_OP_READ, level, false) == 0 &&
            inode_has(inode, INODE_BASE) && S_ISREG(atomic_load(&inode->mode));
 }
 
 /* Where a base can't be passed through (it lies on a stacked file system), it is served as usual. */
-static int back(struct fence *f, struct inode *inode)
+static int open_backing(struct fence *f, struct inode *inode)
 {
     struct handle *h;
     int id, r = handle_get(f, inode, LAYER_BASE, &h);
@@ -146,17 +146,17 @@ static int back(struct fence *f, struct inode *inode)
 int passthrough_open(struct fence *f, struct inode *inode, bool for_writing)
 {
     struct passthrough *p = f->passthrough;
-    struct opened *o;
+    struct opened_inode *o;
     int id = 0;
 
     autolock(&p->lock);
     o = p->cap ? slot_of(p, inode->node) : NULL;
     if (!o || !o->node) {
         if (is_eligible(inode))
-            id = back(f, inode);
+            id = open_backing(f, inode);
         if (id < 0)
             return id;
-        o = add(p, inode->node, id);
+        o = opened_add(p, inode->node, id);
     } else if (o->backing_id && for_writing) {
         /* Opened for reading under rules that have changed since: free again when those are closed. */
         return -ETXTBSY;
@@ -170,9 +170,9 @@ void passthrough_release(struct fence *f, struct inode *inode)
     struct passthrough *p = f->passthrough;
 
     autolock(&p->lock);
-    struct opened *o = p->cap ? slot_of(p, inode->node) : NULL;
+    struct opened_inode *o = p->cap ? slot_of(p, inode->node) : NULL;
     if (!o || !o->node || --o->count > 0)
         return;
     backing_close(p->device, o->backing_id);
-    drop(p, o);
+    opened_remove(p, o);
 }

@@ -20,7 +20,7 @@ void quota_done(struct quota *quota)
     pthread_mutex_destroy(&quota->lock);
 }
 
-static uint64_t plus(uint64_t value, int64_t change)
+static uint64_t add_clamped(uint64_t value, int64_t change)
 {
     if (change < 0 && value < (uint64_t) -change)
         return 0;
@@ -30,8 +30,8 @@ static uint64_t plus(uint64_t value, int64_t change)
 void quota_add(struct quota *quota, int64_t bytes, int64_t inodes)
 {
     autolock(&quota->lock);
-    quota->bytes = plus(quota->bytes, bytes);
-    quota->inodes = plus(quota->inodes, inodes);
+    quota->bytes = add_clamped(quota->bytes, bytes);
+    quota->inodes = add_clamped(quota->inodes, inodes);
 }
 
 static bool is_too_much(uint64_t used, uint64_t more, uint64_t max)
@@ -39,7 +39,7 @@ static bool is_too_much(uint64_t used, uint64_t more, uint64_t max)
     return max && more && (used >= max || more > max - used);
 }
 
-int quota_take(struct quota *quota, uint64_t bytes, uint64_t inodes)
+int quota_reserve(struct quota *quota, uint64_t bytes, uint64_t inodes)
 {
     autolock(&quota->lock);
     if (is_too_much(quota->bytes, bytes, quota->bytes_max) || is_too_much(quota->inodes, inodes, quota->inodes_max))
@@ -49,7 +49,7 @@ int quota_take(struct quota *quota, uint64_t bytes, uint64_t inodes)
     return 0;
 }
 
-void quota_give(struct quota *quota, uint64_t bytes, uint64_t inodes)
+void quota_release(struct quota *quota, uint64_t bytes, uint64_t inodes)
 {
     quota_add(quota, -(int64_t) bytes, -(int64_t) inodes);
 }
@@ -76,16 +76,16 @@ void quota_add_growth(struct fence *f, struct inode *inode, int fd, const struct
 void quota_add_dead(struct quota *quota, int64_t bytes)
 {
     autolock(&quota->lock);
-    quota->dead_bytes = plus(quota->dead_bytes, bytes);
+    quota->dead_bytes = add_clamped(quota->dead_bytes, bytes);
 }
 
-bool quota_hear_of_dead(struct fence *f)
+bool quota_reclaim_dead(struct fence *f)
 {
     pthread_mutex_lock(&f->quota.lock);
     bool has_dead = f->quota.dead_bytes > 0;
     pthread_mutex_unlock(&f->quota.lock);
     if (has_dead)
-        session_catch_up(f->session);
+        session_await_forgets(f->session);
     return has_dead;
 }
 
@@ -94,7 +94,7 @@ bool quota_limits_bytes(const struct quota *quota)
     return quota->bytes_max > 0;
 }
 
-void quota_show(struct quota *quota, uint64_t block_size, uint64_t ret[4])
+void quota_statfs(struct quota *quota, uint64_t block_size, uint64_t ret[4])
 {
     autolock(&quota->lock);
     uint64_t bytes_max = quota->bytes_max ? quota->bytes_max : SHOWN_BYTES;

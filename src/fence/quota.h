@@ -12,8 +12,8 @@ void quota_done(struct quota *quota);
 void quota_add(struct quota *quota, int64_t bytes, int64_t inodes);
 
 /* -ENOSPC when it would be too much. */
-int quota_take(struct quota *quota, uint64_t bytes, uint64_t inodes);
-void quota_give(struct quota *quota, uint64_t bytes, uint64_t inodes);
+int quota_reserve(struct quota *quota, uint64_t bytes, uint64_t inodes);
+void quota_release(struct quota *quota, uint64_t bytes, uint64_t inodes);
 
 /* What a file counts for: its content in whole blocks, less holes. How a file system stores it (blocks for its own tables, space
  * reserved while writing) does not show, space beyond the end does when it is more than a trifle. */
@@ -28,9 +28,9 @@ void quota_add_dead(struct quota *quota, int64_t bytes);
 
 /* After -ENOSPC, without locks: hears what the kernel has forgotten by now. False: no file without a name holds anything, so trying
  * again is useless. */
-bool quota_hear_of_dead(struct fence *f);
+bool quota_reclaim_dead(struct fence *f);
 
 bool quota_limits_bytes(const struct quota *quota);
 
 /* Blocks, free blocks, names, free names, for statfs; a quota without limits shows a round number. */
-void quota_show(struct quota *quota, uint64_t block_size, uint64_t ret[4]);
+void quota_statfs(struct quota *quota, uint64_t block_size, uint64_t ret[4]);

@@ -9,18 +9,18 @@
 
 #include "base/file.h"
 #include "fence/attr.h"
+#include "fence/base_origin.h"
+#include "fence/change_log.h"
 #include "fence/copyup.h"
 #include "fence/guard.h"
 #include "fence/handle.h"
+#include "fence/hidden_children.h"
+#include "fence/ino_map.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
 #include "fence/merge.h"
-#include "fence/number.h"
 #include "fence/ops.h"
-#include "fence/origin.h"
 #include "fence/quota.h"
-#include "fence/record.h"
-#include "fence/remains.h"
 #include "fence/resolve.h"
 #include "fence/whiteout.h"
 
@@ -113,25 +113,25 @@ int remove_delta_dir(struct fence *f, int dirfd, const char *name)
     return file_remove_tree(f->work_fd, temp);
 }
 
-struct removal {
+struct name_removal {
     struct inode *inode; /* owned reference */
     struct handle *dir;  /* owned reference; NULL when the delta needs no change */
     bool in_base;
     bool is_up;
     bool is_gone;
     struct stat base; /* with in_base */
-    struct remains remains;
+    struct hidden_children hidden;
 };
 
-static void removal_end(struct fence *f, struct inode *dir, struct removal *re)
+static void name_removal_end(struct fence *f, struct inode *dir, struct name_removal *re)
 {
     dir_unlock(f, dir);
     handle_put(f, re->dir);
     if (re->is_up)
         remove_count_dead(f, re->inode);
     if (re->is_gone)
-        remains_give_back(f, &re->remains);
-    remains_done(f, &re->remains);
+        hidden_children_release(f, &re->hidden);
+    hidden_children_done(f, &re->hidden);
     inode_unref(f, re->inode);
 }
 
@@ -145,13 +145,13 @@ static int check_kind(struct fence *f, struct inode *inode, bool wants_dir)
     return merge_shows_any(f, inode) ? -ENOTEMPTY : 0;
 }
 
-static int removal_begin(struct fence *f, struct inode *dir, const char *name, struct place *place, bool wants_dir,
-                         struct removal *re)
+static int name_removal_begin(struct fence *f, struct inode *dir, const char *name, struct match_state *match, bool wants_dir,
+                              struct name_removal *re)
 {
     int r;
 
-    *re = (struct removal){ 0 };
-    r = resolve_name(f, dir, name, place, false, &re->inode, NULL);
+    *re = (struct name_removal){ 0 };
+    r = resolve_name(f, dir, name, match, false, &re->inode, NULL);
     if (r < 0)
         return r;
     r = check_kind(f, re->inode, wants_dir);
@@ -166,7 +166,7 @@ static int removal_begin(struct fence *f, struct inode *dir, const char *name, s
         inode_unref(f, re->inode);
         return r;
     }
-    remains_collect(f, re->inode, &re->remains);
+    hidden_children_collect(f, re->inode, &re->hidden);
     dir_lock(f, dir);
     tree_lock(f);
     const struct entry *e = entry_find(dir, name, strlen(name));
@@ -174,7 +174,7 @@ static int removal_begin(struct fence *f, struct inode *dir, const char *name, s
     r = e && e->inode == re->inode ? 0 : -ENOENT;
     tree_unlock(f);
     if (r < 0)
-        removal_end(f, dir, re);
+        name_removal_end(f, dir, re);
     return r;
 }
 
@@ -192,22 +192,22 @@ void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool
         if (e->inode && e->inode->dir)
             tree_purge_below(f, e->inode);
         entry_unbind(f, e);
-        entry_tidy(f, e);
+        entry_free_unused(f, e);
         inode_unref_locked(f, dir);
     }
     tree_unlock(f);
-    if (was_up || numbers_keep(f, dir, name))
-        numbers_note(f, dir, name, 0);
+    if (was_up || ino_map_keeps(f, dir, name))
+        ino_map_set(f, dir, name, 0);
 }
 
-static int take_away(struct fence *f, struct inode *dir, const char *name, struct removal *re)
+static int take_away(struct fence *f, struct inode *dir, const char *name, struct name_removal *re)
 {
     int r = 0;
 
     if (re->is_up)
         r = remove_keep_open(f, re->inode, re->dir->fd, name);
     if (r == 0 && re->in_base) {
-        origin_note(f, dir, name, &re->base);
+        base_origin_note(f, dir, name, &re->base);
         r = whiteout_create(f, re->dir->fd, name);
         fault("unlink-marked");
     }
@@ -240,40 +240,40 @@ int remove_keep_covered(struct fence *f, struct inode *inode)
     r = handle_get(f, inode, LAYER_BASE, &h);
     if (r < 0)
         return r;
-    r = fstat(h->fd, &st) < 0 ? -errno : record_keep_pre_image(f, h->fd, kept);
+    r = fstat(h->fd, &st) < 0 ? -errno : change_log_keep_pre_image(f, h->fd, kept);
     if (r == 0)
-        record_copyup(f, inode, &st, h, kept);
+        change_log_add_copyup(f, inode, &st, h, kept);
     handle_put(f, h);
     return r;
 }
 
-static int remove_name(struct fence *f, const struct caller *who, enum need_op op, struct inode *dir, const char *name)
+static int remove_name(struct fence *f, const struct op_caller *who, enum policy_op op, struct inode *dir, const char *name)
 {
-    autoptr(place) place = NULL;
-    struct removal re;
-    int r = guard_name(f, op, dir, name, who, &place);
+    autoptr(match_state) match = NULL;
+    struct name_removal re;
+    int r = guard_name(f, op, dir, name, who, &match);
 
     if (r < 0)
         return r;
-    r = removal_begin(f, dir, name, place, op == NEED_RMDIR, &re);
+    r = name_removal_begin(f, dir, name, match, op == POLICY_OP_RMDIR, &re);
     if (r < 0)
         return r;
     r = re.in_base ? remove_keep_covered(f, re.inode) : 0;
     if (r == 0)
         r = take_away(f, dir, name, &re);
-    removal_end(f, dir, &re);
+    name_removal_end(f, dir, &re);
     if (r == 0)
-        record_name(f, RECORD_DELETED, dir, name, NULL, who);
+        change_log_add_name(f, CHANGE_LOG_DELETED, dir, name, NULL, who);
     return r;
 }
 
-int op_unlink(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
+int op_unlink(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name)
 {
-    return remove_name(f, who, NEED_UNLINK, dir, name);
+    return remove_name(f, who, POLICY_OP_UNLINK, dir, name);
 }
 
 /* Hidden children do not keep a directory: the sandbox could not know why. The base's stay where they are, behind the marker. */
-int op_rmdir(struct fence *f, const struct caller *who, struct inode *dir, const char *name)
+int op_rmdir(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name)
 {
-    return remove_name(f, who, NEED_RMDIR, dir, name);
+    return remove_name(f, who, POLICY_OP_RMDIR, dir, name);
 }

@@ -12,18 +12,18 @@
 #include "fence/ops.h"
 #include "fence/session.h"
 
-#define REPLY_BYTES_MOST (1 << 20)
+#define REPLY_BYTES_MAX (1 << 20)
 
 static struct fence *fence_of(fuse_req_t req)
 {
     return fuse_req_userdata(req);
 }
 
-static struct caller caller_of(fuse_req_t req)
+static struct op_caller caller_of(fuse_req_t req)
 {
     const struct fuse_ctx *ctx = fuse_req_ctx(req);
 
-    return (struct caller){ .pid = ctx->pid, .uid = ctx->uid };
+    return (struct op_caller){ .pid = ctx->pid, .uid = ctx->uid };
 }
 
 /* The kernel only names nodes we gave it and has not forgotten yet; it holds them while it asks. One opened by a file handle
@@ -43,7 +43,7 @@ fuse_ino_t reply_node_of(const struct fence *f, const struct inode *inode)
 /* Begins a request: who asks, and the gate. */
 #define BEGIN(req)                                                                                                             \
     struct fence *f = fence_of(req);                                                                                           \
-    struct caller who = caller_of(req);                                                                                        \
+    struct op_caller who = caller_of(req);                                                                                     \
     pthread_rwlock_rdlock(&f->gate)
 #define END() pthread_rwlock_unlock(&f->gate)
 
@@ -92,15 +92,15 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
     conn->want |= conn->capable &
                   (FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS | FUSE_CAP_NO_OPEN_SUPPORT |
                    FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ | FUSE_CAP_EXPIRE_ONLY);
-    conn->max_write = REPLY_BYTES_MOST;
-    conn->max_readahead = REPLY_BYTES_MOST;
-    conn->max_background = SESSION_BACKGROUND_MOST; /* session_settle() relies on it */
-    conn->congestion_threshold = SESSION_BACKGROUND_MOST * 3 / 4;
+    conn->max_write = REPLY_BYTES_MAX;
+    conn->max_readahead = REPLY_BYTES_MAX;
+    conn->max_background = SESSION_BACKGROUND_MAX; /* session_await_writeback() relies on it */
+    conn->congestion_threshold = SESSION_BACKGROUND_MAX * 3 / 4;
     conn->time_gran = 1;
 }
 
 /* An answer about a file that changed in a blind directory: attributes that are newer than the pages would tear it. */
-struct later {
+struct deferred_reply {
     fuse_req_t req;
     struct fence *f;
     struct entry_answer answer;
@@ -111,21 +111,21 @@ static void reply_attr(fuse_req_t req, int r, const struct entry_answer *answer)
 
 static void on_invalidated(void *cookie)
 {
-    struct later *later = cookie;
+    struct deferred_reply *reply = cookie;
 
-    if (later->is_entry)
-        reply_entry(later->req, later->f, 0, &later->answer);
+    if (reply->is_entry)
+        reply_entry(reply->req, reply->f, 0, &reply->answer);
     else
-        reply_attr(later->req, 0, &later->answer);
-    free(later);
+        reply_attr(reply->req, 0, &reply->answer);
+    free(reply);
 }
 
-static void reply_later(fuse_req_t req, struct fence *f, const struct entry_answer *answer, bool is_entry)
+static void reply_deferred(fuse_req_t req, struct fence *f, const struct entry_answer *answer, bool is_entry)
 {
-    struct later *later = xnew(struct later);
+    struct deferred_reply *reply = xnew(struct deferred_reply);
 
-    *later = (struct later){ req, f, *answer, is_entry };
-    invalidate_then(f, answer->inode, on_invalidated, later);
+    *reply = (struct deferred_reply){ req, f, *answer, is_entry };
+    invalidate_then(f, answer->inode, on_invalidated, reply);
 }
 
 static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -136,7 +136,7 @@ static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     int r = op_lookup(f, &who, inode_of(f, parent), name, &answer);
     END();
     if (r == 0 && answer.is_stale)
-        reply_later(req, f, &answer, true);
+        reply_deferred(req, f, &answer, true);
     else
         reply_entry(req, f, r, &answer);
 }
@@ -178,7 +178,7 @@ static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     int r = op_getattr(f, &who, inode_of(f, ino), &answer);
     END();
     if (r == 0 && answer.is_stale)
-        reply_later(req, f, &answer, false);
+        reply_deferred(req, f, &answer, false);
     else
         reply_attr(req, r, &answer);
 }
@@ -346,11 +346,11 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, s
     ssize_t n = 0;
 
     (void) fi;
-    if (size > REPLY_BYTES_MOST)
-        size = REPLY_BYTES_MOST;
+    if (size > REPLY_BYTES_MAX)
+        size = REPLY_BYTES_MAX;
     if (size > sizeof(small)) {
         if (!read_bytes)
-            read_bytes = malloc(REPLY_BYTES_MOST);
+            read_bytes = malloc(REPLY_BYTES_MAX);
         bytes = read_bytes;
     }
     BEGIN(req);
@@ -464,9 +464,9 @@ static bool add_dirent(const char *name, uint64_t ino, uint8_t type, uint64_t co
     return true;
 }
 
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t after, bool with_attrs)
+static void reply_listing(fuse_req_t req, fuse_ino_t ino, size_t size, off_t after, bool with_attrs)
 {
-    struct dir_reply d = { .req = req, .size = size < REPLY_BYTES_MOST ? size : REPLY_BYTES_MOST };
+    struct dir_reply d = { .req = req, .size = size < REPLY_BYTES_MAX ? size : REPLY_BYTES_MAX };
     autofree char *bytes = malloc(d.size);
 
     BEGIN(req);
@@ -483,13 +483,13 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t after, bool 
 static void on_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t after, struct fuse_file_info *fi)
 {
     (void) fi;
-    list(req, ino, size, after, false);
+    reply_listing(req, ino, size, after, false);
 }
 
 static void on_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t after, struct fuse_file_info *fi)
 {
     (void) fi;
-    list(req, ino, size, after, true);
+    reply_listing(req, ino, size, after, true);
 }
 
 static void on_statfs(fuse_req_t req, fuse_ino_t ino)

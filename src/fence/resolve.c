@@ -8,33 +8,33 @@
 
 #include "base/clock.h"
 #include "fence/attr.h"
-#include "fence/blind.h"
+#include "fence/base_stamp.h"
+#include "fence/base_watch.h"
 #include "fence/handle.h"
+#include "fence/ino_map.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
-#include "fence/live.h"
-#include "fence/number.h"
 #include "fence/passage.h"
-#include "fence/seen.h"
+#include "fence/unwatched.h"
 #include "fence/whiteout.h"
 
-#define CUT_TRIES 100
+#define DETACH_TRIES 100
 
 /* What is known of a name before the layers are asked. */
-struct known {
+struct memory_entry {
     struct inode *inode; /* a reference, when it is loaded */
     uint8_t flags;
     uint64_t ino;
 };
 
-static struct known look_in_memory(struct fence *f, struct inode *dir, const char *name)
+static struct memory_entry find_in_memory(struct fence *f, struct inode *dir, const char *name)
 {
-    struct known known = { 0 };
+    struct memory_entry known = { 0 };
 
     tree_lock(f);
     const struct entry *e = entry_find(dir, name, strlen(name));
     if (e) {
-        known = (struct known){ e->inode, e->flags, e->ino };
+        known = (struct memory_entry){ e->inode, e->flags, e->ino };
         if (e->inode)
             inode_ref(e->inode);
     }
@@ -62,8 +62,8 @@ int resolve_merged(struct fence *f, struct inode *parent, const char *name, stru
 }
 
 /* `ret_base` is what the base has, when that is part of the answer. */
-static int ask_layers(struct fence *f, struct inode *dir, const char *name, const struct known *known, struct stat *ret_st,
-                      struct stat *ret_base)
+static int ask_layers(struct fence *f, struct inode *dir, const char *name, const struct memory_entry *known,
+                      struct stat *ret_st, struct stat *ret_base)
 {
     int r;
 
@@ -93,25 +93,25 @@ static void set_delta_times(struct inode *inode, const struct stat *st)
 /* Of a directory that was the delta's before it became the base's. */
 static void set_kept_times(struct fence *f, struct inode *inode)
 {
-    int64_t kept_ns = numbers_time_of(f, inode->ino);
+    int64_t kept_ns = ino_map_time_of(f, inode->ino);
 
     if (kept_ns > 0)
         inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = kept_ns;
 }
 
 /* Another thread may have been here meanwhile (a listing and a lookup do meet): then its inode is the one. */
-static struct inode *load(struct fence *f, struct inode *dir, const char *name, struct place *place, unsigned flags,
-                          const struct stat *st, const struct stat *base)
+static struct inode *load_inode(struct fence *f, struct inode *dir, const char *name, struct match_state *match, unsigned flags,
+                                const struct stat *st, const struct stat *base)
 {
     size_t len = strlen(name);
-    uint64_t ino = numbers_of_base(f, dir, name, true);
+    uint64_t ino = ino_map_base_ino(f, dir, name, true);
     struct entry *e;
     struct inode *inode;
 
     tree_lock(f);
     e = entry_find(dir, name, len);
     if (!e) {
-        e = entry_add(f, dir, name, len, place_ref(place), ino);
+        e = entry_add(f, dir, name, len, match_state_ref(match), ino);
         e->type = (uint8_t) IFTODT(st->st_mode);
     }
     if (e->inode) {
@@ -124,9 +124,9 @@ static struct inode *load(struct fence *f, struct inode *dir, const char *name, 
         else if (S_ISDIR(st->st_mode))
             set_kept_times(f, inode);
         if (flags == INODE_BASE && S_ISREG(base->st_mode) && base->st_nlink > 1)
-            inode_set(inode, INODE_MANY);
+            inode_set(inode, INODE_MULTILINK);
         if (flags & INODE_BASE)
-            atomic_store_explicit(&inode->seen, seen_of(base), memory_order_relaxed);
+            atomic_store_explicit(&inode->base_stamp, base_stamp_of(base), memory_order_relaxed);
         entry_bind(e, inode);
     }
     tree_unlock(f);
@@ -134,8 +134,8 @@ static struct inode *load(struct fence *f, struct inode *dir, const char *name, 
 }
 
 /* A hidden directory that is looked at, or was just found to be a passage, may have lost its name meanwhile to one who did not know yet
- * (renew.c), and nobody else will tell the kernel: it is looked up once more. One that is shown is cut off no more. */
-static bool was_cut(struct fence *f, struct inode *inode)
+ * (revalidate.c), and nobody else will tell the kernel: it is looked up once more. One that is shown is cut off no more. */
+static bool was_detached(struct fence *f, struct inode *inode)
 {
     tree_lock(f);
     bool is_dead = inode_has(inode, INODE_DEAD);
@@ -143,23 +143,23 @@ static bool was_cut(struct fence *f, struct inode *inode)
     return is_dead;
 }
 
-/* 1: was_cut(). */
-static int resolve_once(struct fence *f, struct inode *dir, const char *name, struct place *place, bool only_as_passage,
+/* 1: was_detached(). */
+static int resolve_once(struct fence *f, struct inode *dir, const char *name, struct match_state *match, bool only_as_passage,
                         struct inode **ret_inode, struct stat *ret_st)
 {
-    struct known known = look_in_memory(f, dir, name);
+    struct memory_entry known = find_in_memory(f, dir, name);
     struct inode *inode = known.inode;
     struct stat st, base;
     int r = 0;
 
-    if (inode && !blind_check_name(f, dir, name, inode)) {
+    if (inode && !unwatched_check_name(f, dir, name, inode)) {
         inode_unref(f, inode);
-        known = look_in_memory(f, dir, name);
+        known = find_in_memory(f, dir, name);
         inode = known.inode;
     }
 
     /* Under other rules than those it was found by, one of its names may be hidden. */
-    if (inode && inode_has(inode, INODE_MANY) && !inode_has(inode, INODE_UP)) {
+    if (inode && inode_has(inode, INODE_MULTILINK) && !inode_has(inode, INODE_UP)) {
         r = layer_stat(f, dir, LAYER_BASE, name, &st);
         if (r == -ENOENT) {
             inode_unref(f, inode);
@@ -175,21 +175,21 @@ static int resolve_once(struct fence *f, struct inode *dir, const char *name, st
             return flags;
         if (only_as_passage && !S_ISDIR(st.st_mode))
             return -ENOENT;
-        inode = load(f, dir, name, place, (unsigned) flags, &st, &base);
+        inode = load_inode(f, dir, name, match, (unsigned) flags, &st, &base);
         if (inode_is_dir(inode) && inode_has(inode, INODE_BASE))
-            live_watch(f, inode, &base);
+            base_watch_add(f, inode, &base);
         if (inode_is_dir(inode))
-            blind_check(f, inode);
+            unwatched_check(f, inode);
         if (ret_st && inode_is_dir(inode) == S_ISDIR(st.st_mode))
             attr_fill(f, inode, &st, ret_st);
     } else if (ret_st) {
         if (inode_is_dir(inode))
-            blind_check(f, inode);
+            unwatched_check(f, inode);
         r = attr_get(f, inode, ret_st);
     }
     if (r == 0 && only_as_passage) {
         bool shows = passage_shows(f, inode);
-        if (was_cut(f, inode)) {
+        if (was_detached(f, inode)) {
             inode_unref(f, inode);
             return 1;
         }
@@ -205,12 +205,12 @@ static int resolve_once(struct fence *f, struct inode *dir, const char *name, st
     return 0;
 }
 
-int resolve_name(struct fence *f, struct inode *dir, const char *name, struct place *place, bool only_as_passage,
+int resolve_name(struct fence *f, struct inode *dir, const char *name, struct match_state *match, bool only_as_passage,
                  struct inode **ret_inode, struct stat *ret_st)
 {
     int r = 1;
 
-    for (int i = 0; i < CUT_TRIES && r > 0; i++)
-        r = resolve_once(f, dir, name, place, only_as_passage, ret_inode, ret_st);
+    for (int i = 0; i < DETACH_TRIES && r > 0; i++)
+        r = resolve_once(f, dir, name, match, only_as_passage, ret_inode, ret_st);
     return r > 0 ? -ENOENT : r;
 }

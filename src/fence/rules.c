@@ -19,25 +19,25 @@
  * when that is done the caller hears of success: names first, because a name decides who gets to an inode at all, then pages and
  * attributes of every inode whose level changed, and the listings of all directories.
  */
-struct changed {
+struct changed_inodes {
     struct inode **items; /* owned references */
     size_t count, cap;
 };
 
-struct swap {
+struct rules_swap {
     int64_t now_ns;
-    struct changed changed; /* to be told to the kernel */
-    struct changed hidden;  /* directories that may be passages now */
+    struct changed_inodes changed; /* to be told to the kernel */
+    struct changed_inodes hidden;  /* directories that may be passages now */
 };
 
-static void add(struct changed *list, struct inode *inode)
+static void changed_inodes_add(struct changed_inodes *list, struct inode *inode)
 {
     vec_room(&list->items, &list->cap, list->count);
     list->items[list->count++] = inode;
     inode_ref(inode);
 }
 
-static void drop(struct fence *f, struct changed *list)
+static void changed_inodes_done(struct fence *f, struct changed_inodes *list)
 {
     for (size_t i = 0; i < list->count; i++)
         inode_unref(f, list->items[i]);
@@ -45,46 +45,46 @@ static void drop(struct fence *f, struct changed *list)
 }
 
 /* What it lists may be other names now. */
-static void renew_listing(struct dir *dir, int64_t now_ns)
+static void refresh_listing(struct dir *dir, int64_t now_ns)
 {
     dir->version++;
-    dir->names_seen = 0;
+    dir->names_stamp = 0;
     dir->mtime_ns = dir->ctime_ns = now_ns;
 }
 
-static void note(struct swap *swap, struct inode *inode, uint8_t before)
+static void note_swapped_inode(struct rules_swap *swap, struct inode *inode, uint8_t before)
 {
     uint8_t after = atomic_load(&inode->level);
 
     if (inode->dir) {
-        renew_listing(inode->dir, swap->now_ns);
+        refresh_listing(inode->dir, swap->now_ns);
         inode_clear(inode, INODE_PASSAGE);
-        if (need_check(NEED_LOOKUP, (enum level) after, false) < 0)
-            add(&swap->hidden, inode);
+        if (required_level_check(POLICY_OP_LOOKUP, (enum level) after, false) < 0)
+            changed_inodes_add(&swap->hidden, inode);
     }
-    if (inode->dir || before != after || inode_has(inode, INODE_MANY))
-        add(&swap->changed, inode);
+    if (inode->dir || before != after || inode_has(inode, INODE_MULTILINK))
+        changed_inodes_add(&swap->changed, inode);
 }
 
 static void on_entry(struct fence *f, struct entry *e, void *cookie)
 {
     uint8_t before = e->inode ? atomic_load(&e->inode->level) : 0;
 
-    entry_step_anew(f, e);
+    entry_update_match(f, e);
     if (e->inode)
-        note(cookie, e->inode, before);
+        note_swapped_inode(cookie, e->inode, before);
 }
 
-static void judge_dead(struct fence *f, struct inode *inode, struct swap *swap)
+static void update_dead_levels(struct fence *f, struct inode *inode, struct rules_swap *swap)
 {
-    autofree char *path = xprintf("/%s", inode->ghost);
+    autofree char *path = xprintf("/%s", inode->last_path);
     uint8_t before = atomic_load(&inode->level);
 
     atomic_store(&inode->level, (uint8_t) ruleset_level_of(f->rules, path));
-    note(swap, inode, before);
+    note_swapped_inode(swap, inode, before);
 }
 
-static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, struct swap *swap)
+static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, struct rules_swap *swap)
 {
     struct ruleset *old = f->rules;
 
@@ -92,16 +92,16 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
     passages_forget(f);
     hidden_links_forget(f);
     tree_lock(f);
-    renew_listing(f->root->dir, swap->now_ns);
-    add(&swap->changed, f->root);
+    refresh_listing(f->root->dir, swap->now_ns);
+    changed_inodes_add(&swap->changed, f->root);
     tree_each_below(f, f->root, on_entry, swap);
     for (size_t i = 0; i < f->dead_count; i++)
-        judge_dead(f, f->dead[i], swap);
+        update_dead_levels(f, f->dead[i], swap);
     tree_unlock(f);
     /* A file with several names is opened anew, which is when it is checked whether one of them is hidden now. */
     for (size_t i = 0; i < swap->changed.count; i++) {
-        if (inode_has(swap->changed.items[i], INODE_MANY))
-            handle_drop(f, swap->changed.items[i], LAYER_BASE);
+        if (inode_has(swap->changed.items[i], INODE_MULTILINK))
+            handle_evict(f, swap->changed.items[i], LAYER_BASE);
     }
     for (size_t i = 0; i < swap->hidden.count; i++)
         passage_shows(f, swap->hidden.items[i]);
@@ -110,20 +110,20 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
 
 /* Before Linux 6.16 there is no way to renew all names at once: those we know are named one by one, directories only expire (a
  * dropped one would break getcwd for who stands in it), and negative ones of hidden names end by themselves in a second. */
-static void forget_names_one_by_one(struct fence *f, const struct changed *list)
+static void forget_names_one_by_one(struct fence *f, const struct changed_inodes *list)
 {
     for (size_t i = 0; i < list->count; i++) {
-        struct whereabouts where;
-        if (inode_where(f, list->items[i], &where) < 0)
+        struct inode_location where;
+        if (inode_locate(f, list->items[i], &where) < 0)
             continue;
         notify_entry(f, where.parent, where.name, inode_is_dir(list->items[i]));
-        whereabouts_done(f, &where);
+        inode_location_done(f, &where);
     }
 }
 
 int fence_set_rules(struct fence *f, struct ruleset *rules)
 {
-    struct swap swap = { .now_ns = clock_wall_ns() };
+    struct rules_swap swap = { .now_ns = clock_wall_ns() };
     struct ruleset *old;
 
     /* The kernel reads for whoever has a file open or mapped without asking us, and there is no way to take that back. */
@@ -141,8 +141,8 @@ int fence_set_rules(struct fence *f, struct ruleset *rules)
         if (inode_is_dir(swap.changed.items[i]))
             notify_listing(f, swap.changed.items[i]);
     }
-    drop(f, &swap.changed);
-    drop(f, &swap.hidden);
+    changed_inodes_done(f, &swap.changed);
+    changed_inodes_done(f, &swap.hidden);
     ruleset_unref(old);
     return 0;
 }

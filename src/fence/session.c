@@ -18,13 +18,13 @@
 #define WORKERS_DEFAULT 8
 #define SPIN_NS 60000
 #define AWAY_NS 500000
-#define CROWD_LEAST 3
+#define BURST_MIN 3
 #define SLOW_US 100000
 #define WAKE_NS 40000 /* what a sleeper's waking adds to the time until a request is met */
 
 /* ---- reading ---- */
 
-static void relax(void)
+static void yield_cpu_once(void)
 {
     sched_yield();
 }
@@ -37,7 +37,7 @@ static bool spin_pays(struct worker *w)
         w->spins /= 2;
         w->hits /= 2;
     }
-    return (w->hits * 3 >= w->spins || w->spins < 8) && !follow_is_crowded(&w->s->follow, clock_now_ns());
+    return (w->hits * 3 >= w->spins || w->spins < 8) && !cpu_follow_is_overloaded(&w->s->cpu_follow, clock_now_ns());
 }
 
 static void count_sleep(struct worker *w)
@@ -46,10 +46,10 @@ static void count_sleep(struct worker *w)
     w->hits += clock_now_ns() - w->replied_ns < SPIN_NS + WAKE_NS;
 }
 
-/* After a request was read serve() says when it is heard. */
+/* After a request was read serve_request() says when it is heard. */
 static ssize_t try_read(struct worker *w)
 {
-    atomic_fetch_add(&w->s->unheard, 1);
+    atomic_fetch_add(&w->s->forgets_pending, 1);
     for (;;) {
         ssize_t n = read(w->s->fd, w->bytes, SESSION_BUFFER_BYTES);
         if (n > 0)
@@ -58,7 +58,7 @@ static ssize_t try_read(struct worker *w)
         if (n < 0 && (errno == EINTR || errno == ENOENT))
             continue;
         n = n < 0 ? -errno : 0;
-        atomic_fetch_sub(&w->s->unheard, 1);
+        atomic_fetch_sub(&w->s->forgets_pending, 1);
         return n;
     }
 }
@@ -66,21 +66,21 @@ static ssize_t try_read(struct worker *w)
 /* On a busy CPU whoever gives way is away for a turn of the others', which is long; whoever sleeps comes back as soon as it is woken. */
 static int64_t give_way(struct worker *w, int64_t now_ns)
 {
-    relax();
+    yield_cpu_once();
     int64_t back_ns = clock_now_ns();
     if (back_ns - now_ns > AWAY_NS)
-        follow_look_again(&w->s->follow);
+        cpu_follow_remeasure(&w->s->cpu_follow);
     return back_ns;
 }
 
-static ssize_t spin(struct worker *w)
+static ssize_t spin_for_request(struct worker *w)
 {
     int64_t now = clock_now_ns(), until = now + SPIN_NS;
     ssize_t n = -EAGAIN;
 
     while (n == -EAGAIN && now < until && !atomic_load_explicit(&w->s->stopping, memory_order_relaxed)) {
         now = give_way(w, now);
-        w->turns++;
+        w->yields++;
         n = try_read(w);
     }
     if (n > 0) {
@@ -103,15 +103,15 @@ static ssize_t next_request(struct worker *w)
     struct session *s = w->s;
     ssize_t n = try_read(w);
 
-    w->turns = 0;
+    w->yields = 0;
     w->was_waiting = n > 0;
     if (n > 0)
         return n;
     if (n == -EAGAIN && s->can_spin && spin_pays(w))
-        n = spin(w);
+        n = spin_for_request(w);
     if (n != -EAGAIN)
         return n;
-    follow_end(&s->follow, &w->pursuit);
+    cpu_follow_end(&s->cpu_follow, &w->affinity);
     be_idle(w);
     while (n == -EAGAIN && session_still_leads(w)) {
         struct pollfd fds[2] = { { s->fd, POLLIN, 0 }, { s->stop_fd, POLLIN, 0 } };
@@ -120,7 +120,7 @@ static ssize_t next_request(struct worker *w)
             return -ECANCELED;
         n = try_read(w);
     }
-    w->turns = 0;
+    w->yields = 0;
     count_sleep(w);
     return n;
 }
@@ -178,7 +178,7 @@ static bool is_writeback(const struct fuse_in_header *head, size_t len)
     return head->opcode == FUSE_WRITE && len >= sizeof(*head) + sizeof(*in) && (in->write_flags & FUSE_WRITE_CACHE);
 }
 
-/* For session_settle(). While the worker still counts as unheard, so that it is always in one of the two numbers. */
+/* For session_await_writeback(). While the worker still counts as unheard, so that it is always in one of the two numbers. */
 static void note_kind(struct session *s, const struct fuse_in_header *head, bool writes_back)
 {
     if (writes_back)
@@ -189,16 +189,16 @@ static void note_kind(struct session *s, const struct fuse_in_header *head, bool
 
 /* One client asks one thing at a time; that its next request is there when we look only says that it was quick. FORGET, RELEASE and
  * pages that are written back are nobody's (0) and nobody waits for them. */
-static void count_crowd(struct worker *w, const struct fuse_in_header *head)
+static void count_burst(struct worker *w, const struct fuse_in_header *head)
 {
     if (head->pid == 0)
         return;
-    w->crowd = w->was_waiting && head->pid != w->last_pid ? w->crowd + 1 : 0;
+    w->burst = w->was_waiting && head->pid != w->last_pid ? w->burst + 1 : 0;
     w->last_pid = head->pid;
 }
 
 /* True: we still lead. */
-static bool serve(struct worker *w, size_t len)
+static bool serve_request(struct worker *w, size_t len)
 {
     struct session *s = w->s;
     const struct fuse_in_header *head = (const void *) w->bytes;
@@ -208,29 +208,30 @@ static bool serve(struct worker *w, size_t len)
 
     note_kind(s, head, writes_back);
     if (!forgets)
-        atomic_fetch_sub(&s->unheard, 1);
+        atomic_fetch_sub(&s->forgets_pending, 1);
     if (s->slow_opcode && head->opcode == s->slow_opcode)
         usleep(SLOW_US);
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
     if (now - atomic_exchange(&s->last_ns, now) > SESSION_ACTIVE_NS / 2)
         call_watcher(s);
-    count_crowd(w, head);
+    count_burst(w, head);
     if (!leads || s->passes_all || takes_long(s, head) ||
-        (w->crowd > CROWD_LEAST && atomic_load(&s->serving) + 1 < s->serving_most)) {
-        follow_end(&s->follow, &w->pursuit);
+        (w->burst > BURST_MIN && atomic_load(&s->serving) + 1 < s->serving_max)) {
+        cpu_follow_end(&s->cpu_follow, &w->affinity);
         session_pass_lead(w);
         leads = false;
         atomic_fetch_add(&s->serving, 1);
     } else {
         atomic_store(&s->busy_since_ns, now);
-        if (w->crowd > CROWD_LEAST)
-            follow_crowd(&s->follow, &w->pursuit);
+        if (w->burst > BURST_MIN)
+            cpu_follow_raise(&s->cpu_follow, &w->affinity);
         else if (head->pid != 0)
-            follow_request(&s->follow, &w->pursuit, head->pid, w->was_waiting || w->turns == 1 || w->turns == 2, now);
+            cpu_follow_request(&s->cpu_follow, &w->affinity, head->pid, w->was_waiting || w->yields == 1 || w->yields == 2,
+                               now);
     }
     fuse_session_process_buf(s->fuse, &buf);
     if (forgets)
-        atomic_fetch_sub(&s->unheard, 1);
+        atomic_fetch_sub(&s->forgets_pending, 1);
     if (writes_back)
         atomic_fetch_sub(&s->writing_back, 1);
     if (!leads)
@@ -238,12 +239,12 @@ static bool serve(struct worker *w, size_t len)
     if (!leads || !session_still_leads(w))
         return false;
     w->replied_ns = clock_now_ns();
-    if (!follow_is_behind(&s->follow, &w->pursuit))
+    if (!cpu_follow_is_yielding(&s->cpu_follow, &w->affinity))
         be_idle(w);
     return true;
 }
 
-static void end_all(struct session *s)
+static void wake_all_to_end(struct session *s)
 {
     atomic_store(&s->stopping, true);
     pthread_mutex_lock(&s->lock);
@@ -251,9 +252,9 @@ static void end_all(struct session *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void work(struct session *s)
+static void worker_run(struct session *s)
 {
-    struct worker w = { .s = s, .bytes = malloc(SESSION_BUFFER_BYTES), .pursuit.thread = (int) gettid() };
+    struct worker w = { .s = s, .bytes = malloc(SESSION_BUFFER_BYTES), .affinity.thread = (int) gettid() };
 
     session_self = &w;
     while (w.bytes && session_take_lead(&w)) {
@@ -265,13 +266,13 @@ static void work(struct session *s)
             if (n <= 0) {
                 if (n == -ENODEV)
                     atomic_store(&w.s->is_lost, true);
-                end_all(w.s);
+                wake_all_to_end(w.s);
                 break;
             }
-            leads = serve(&w, (size_t) n);
+            leads = serve_request(&w, (size_t) n);
         }
     }
-    follow_end(&s->follow, &w.pursuit);
+    cpu_follow_end(&s->cpu_follow, &w.affinity);
     session_self = NULL;
     free(w.bytes);
     reply_free_buffer();
@@ -282,7 +283,7 @@ void *session_work(void *arg)
 {
     struct session *s = arg;
 
-    work(s);
+    worker_run(s);
     pthread_mutex_lock(&s->lock);
     s->count--;
     pthread_cond_signal(&s->gone);
@@ -295,7 +296,7 @@ int session_run(struct session *s)
 {
     s->count = 1;
     while (!atomic_load(&s->stopping))
-        work(s);
+        worker_run(s);
     pthread_mutex_lock(&s->lock);
     while (s->count > 1)
         pthread_cond_wait(&s->gone, &s->lock);
@@ -323,12 +324,12 @@ int session_new(struct fence *f, unsigned threads, struct session **ret_session)
 
     s->f = f;
     s->fd = -1;
-    s->most = threads ? threads : WORKERS_DEFAULT;
+    s->workers_max = threads ? threads : WORKERS_DEFAULT;
     s->passes_all = fault_is("side-by-side");
     s->slow_opcode = fault_is("slow-write") ? FUSE_WRITE : fault_is("slow-lookup") ? FUSE_LOOKUP : 0;
-    follow_init(&s->follow);
+    cpu_follow_init(&s->cpu_follow);
     s->can_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
-    s->serving_most = (int) sysconf(_SC_NPROCESSORS_ONLN) / 2;
+    s->serving_max = (int) sysconf(_SC_NPROCESSORS_ONLN) / 2;
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -48,7 +48,7 @@ static int take_component(struct pattern *pattern, const char *bytes, size_t len
     return 0;
 }
 
-static int parse(const char *text, bool wildcards, struct pattern **ret_pattern, struct err *err)
+static int parse_components(const char *text, bool wildcards, struct pattern **ret_pattern, struct err *err)
 {
     autoptr(pattern) pattern = pattern_new();
     int r;
@@ -84,8 +84,8 @@ static bool has_wildcards(const char *text)
 }
 
 /* Appends one atom. With `beneath` it covers the subtree as well; ranking still goes by the pattern as written. */
-static void add(struct atom_list *list, const struct rule *rule, uint32_t index, const struct pattern *pattern,
-                enum atom_rank rank, bool beneath)
+static void atom_list_add(struct atom_list *list, const struct rule *rule, uint32_t index, const struct pattern *pattern,
+                          enum atom_rank rank, bool beneath)
 {
     struct atom atom = {
         .rule = index,
@@ -108,22 +108,22 @@ static void add_untyped_literal(struct atom_list *list, const struct rule *rule,
     autoptr(pattern) beneath = pattern_dup(pattern, 0);
 
     pattern_add_any_depth(beneath);
-    add(list, rule, index, pattern, ATOM_FILE, false);
+    atom_list_add(list, rule, index, pattern, ATOM_FILE, false);
     list->items[list->count - 1].cover = pattern_dup(beneath, 0);
-    add(list, rule, index, beneath, ATOM_GLOB, false);
+    atom_list_add(list, rule, index, beneath, ATOM_GLOB, false);
 }
 
 static void add_form(struct atom_list *list, const struct rule *rule, uint32_t index, const struct pattern *pattern,
                      bool literal)
 {
     if (rule->type == RULE_FILE)
-        add(list, rule, index, pattern, ATOM_FILE, false);
+        atom_list_add(list, rule, index, pattern, ATOM_FILE, false);
     else if (rule->type == RULE_DIRECTORY || ends_in_slash(rule->pattern))
-        add(list, rule, index, pattern, ATOM_DIRECTORY, true);
+        atom_list_add(list, rule, index, pattern, ATOM_DIRECTORY, true);
     else if (literal)
         add_untyped_literal(list, rule, index, pattern);
     else
-        add(list, rule, index, pattern, ATOM_GLOB, false);
+        atom_list_add(list, rule, index, pattern, ATOM_GLOB, false);
 }
 
 static bool names_workspace(const char *text, const struct pattern *pattern)
@@ -159,14 +159,15 @@ int atom_list_add_rule(struct atom_list *list, const struct rule *rule, uint32_t
     autoptr(pattern) as_glob = NULL;
     int r;
 
-    r = parse(rule->pattern, !exact, &pattern, err);
+    r = parse_components(rule->pattern, !exact, &pattern, err);
     if (r < 0)
         return r;
     add_reading(list, rule, index, pattern, strip_workspace);
 
     /* Type file or directory takes `*` for a character of the name. Someone who hides `*.pem` with type file surely did
      * not mean that, so what hides holds in both readings; one that is no glob (`/pages/[id`) has only the exact one. */
-    if (exact && rule->level == LEVEL_NONE && has_wildcards(rule->pattern) && parse(rule->pattern, true, &as_glob, NULL) == 0)
+    if (exact && rule->level == LEVEL_NONE && has_wildcards(rule->pattern) &&
+        parse_components(rule->pattern, true, &as_glob, NULL) == 0)
         add_reading(list, rule, index, as_glob, strip_workspace);
     return 0;
 }

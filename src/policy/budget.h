@@ -9,7 +9,7 @@ struct budget {
     _Atomic size_t left_bytes;
 };
 
-static inline bool budget_take(struct budget *budget, size_t bytes)
+static inline bool budget_reserve(struct budget *budget, size_t bytes)
 {
     size_t left = atomic_load_explicit(&budget->left_bytes, memory_order_relaxed);
 

@@ -46,19 +46,19 @@ struct program {
 
 static const struct glob_token any_one = { .kind = GLOB_ONE };
 
-static void emit(struct program *p, struct op op)
+static void program_emit(struct program *p, struct op op)
 {
     p->ops[p->count++] = op;
 }
 
 static void emit_component(struct program *p, const struct glob *glob)
 {
-    emit(p, (struct op){ .kind = OP_SLASH, .next = p->count + 1 });
+    program_emit(p, (struct op){ .kind = OP_SLASH, .next = p->count + 1 });
     if (glob->shape == GLOB_ANY) /* a name is never empty, so `*` is "one, then any" */
-        emit(p, (struct op){ .kind = OP_TOKEN, .next = p->count + 1, .glob = glob, .token = &any_one });
+        program_emit(p, (struct op){ .kind = OP_TOKEN, .next = p->count + 1, .glob = glob, .token = &any_one });
     for (size_t i = 0; i < glob->token_count; i++) {
         enum op_kind kind = glob->tokens[i].kind == GLOB_STAR ? OP_STAR : OP_TOKEN;
-        emit(p, (struct op){ .kind = kind, .next = p->count + 1, .glob = glob, .token = &glob->tokens[i] });
+        program_emit(p, (struct op){ .kind = kind, .next = p->count + 1, .glob = glob, .token = &glob->tokens[i] });
     }
 }
 
@@ -66,10 +66,10 @@ static void emit_any_depth(struct program *p)
 {
     uint32_t head = p->count;
 
-    emit(p, (struct op){ .kind = OP_DEPTH, .next = head + 4 });
-    emit(p, (struct op){ .kind = OP_SLASH, .next = head + 2 });
-    emit(p, (struct op){ .kind = OP_TOKEN, .next = head + 3, .token = &any_one });
-    emit(p, (struct op){ .kind = OP_STAR, .next = head });
+    program_emit(p, (struct op){ .kind = OP_DEPTH, .next = head + 4 });
+    program_emit(p, (struct op){ .kind = OP_SLASH, .next = head + 2 });
+    program_emit(p, (struct op){ .kind = OP_TOKEN, .next = head + 3, .token = &any_one });
+    program_emit(p, (struct op){ .kind = OP_STAR, .next = head });
 }
 
 static bool program_init(struct program *p, const struct pattern *pattern)
@@ -88,7 +88,7 @@ static bool program_init(struct program *p, const struct pattern *pattern)
         else
             emit_component(p, &pattern->parts[i].glob);
     }
-    emit(p, (struct op){ .kind = OP_END });
+    program_emit(p, (struct op){ .kind = OP_END });
     return true;
 }
 
@@ -221,23 +221,23 @@ struct known_set {
 
 #define UNKNOWN UINT32_MAX
 
-struct pair {
+struct set_pair {
     uint32_t thread; /* of inner */
     uint32_t set;    /* index into search.sets */
 };
 
-struct search {
+struct containment_search {
     const struct program *inner;
     const struct program *outer;
     const struct alphabet *alphabet;
     struct known_set *sets; /* owned; distinct */
     size_t set_count, set_cap;
-    struct pair *todo; /* owned */
+    struct set_pair *todo; /* owned */
     size_t todo_count, todo_cap;
     uint64_t work;
 };
 
-static void search_done(struct search *s)
+static void search_done(struct containment_search *s)
 {
     for (size_t i = 0; i < s->set_count; i++)
         free(s->sets[i].next);
@@ -245,7 +245,7 @@ static void search_done(struct search *s)
     free(s->todo);
 }
 
-static uint32_t search_set(struct search *s, const struct thread_set *set)
+static uint32_t search_set(struct containment_search *s, const struct thread_set *set)
 {
     size_t size = (s->outer->count + 63) / 64 * sizeof(uint64_t);
 
@@ -264,7 +264,7 @@ static uint32_t search_set(struct search *s, const struct thread_set *set)
     return (uint32_t) s->set_count++;
 }
 
-static uint32_t search_next_set(struct search *s, uint32_t set, size_t letter)
+static uint32_t search_next_set(struct containment_search *s, uint32_t set, size_t letter)
 {
     struct thread_set next;
 
@@ -278,7 +278,7 @@ static uint32_t search_next_set(struct search *s, uint32_t set, size_t letter)
 }
 
 /* Adds a pair and those reachable from it without a unit. Returns false on a counterexample. */
-static bool search_add(struct search *s, uint32_t thread, uint32_t set)
+static bool search_add(struct containment_search *s, uint32_t thread, uint32_t set)
 {
     for (;;) {
         const struct op *op = &s->inner->ops[thread];
@@ -290,7 +290,7 @@ static bool search_add(struct search *s, uint32_t thread, uint32_t set)
         if (op->kind == OP_END)
             return set_has_end(s->outer, &s->sets[set].threads);
         vec_room(&s->todo, &s->todo_cap, s->todo_count);
-        s->todo[s->todo_count++] = (struct pair){ thread, set };
+        s->todo[s->todo_count++] = (struct set_pair){ thread, set };
         if (op->kind == OP_DEPTH && !search_add(s, thread + 1, set))
             return false;
         if (op->kind != OP_DEPTH && op->kind != OP_STAR)
@@ -299,7 +299,7 @@ static bool search_add(struct search *s, uint32_t thread, uint32_t set)
     }
 }
 
-static bool search_explore(struct search *s, struct pair pair)
+static bool search_explore(struct containment_search *s, struct set_pair pair)
 {
     const struct op *op = &s->inner->ops[pair.thread];
     uint32_t to = op->kind == OP_STAR ? pair.thread : op->next;
@@ -312,7 +312,7 @@ static bool search_explore(struct search *s, struct pair pair)
     return true;
 }
 
-static bool search_contains(struct search *s)
+static bool search_contains(struct containment_search *s)
 {
     struct thread_set first;
 
@@ -338,7 +338,7 @@ bool pattern_contains(const struct pattern *outer, const struct pattern *inner)
     if (pattern_equals(outer, inner))
         return true;
     if (program_init(&p, inner) && program_init(&q, outer)) {
-        struct search s = { .inner = &p, .outer = &q, .alphabet = &alphabet };
+        struct containment_search s = { .inner = &p, .outer = &q, .alphabet = &alphabet };
         alphabet_init(&alphabet, &p, &q);
         contains = search_contains(&s);
         search_done(&s);
@@ -350,48 +350,48 @@ bool pattern_contains(const struct pattern *outer, const struct pattern *inner)
 }
 
 /* Pairs of instructions (x of p, y of q) that one word reaches together, as a bit table. */
-struct meeting {
+struct overlap_search {
     const struct program *p, *q;
-    uint8_t *seen;       /* owned */
+    uint8_t *visited;    /* owned */
     uint32_t (*todo)[2]; /* owned */
     size_t todo_count, todo_cap;
 };
 
-static void meet(struct meeting *m, uint32_t x, uint32_t y)
+static void overlap_add_pair(struct overlap_search *m, uint32_t x, uint32_t y)
 {
-    uint8_t *seen = &m->seen[(size_t) x * m->q->count + y];
+    uint8_t *visited = &m->visited[(size_t) x * m->q->count + y];
 
-    if (*seen)
+    if (*visited)
         return;
-    *seen = 1;
+    *visited = 1;
     vec_room(&m->todo, &m->todo_cap, m->todo_count);
     m->todo[m->todo_count][0] = x;
     m->todo[m->todo_count++][1] = y;
 }
 
 /* Follows the moves that need no unit: past a star, into and past a `**`. */
-static void meet_free_moves(struct meeting *m, uint32_t x, uint32_t y)
+static void overlap_free_moves(struct overlap_search *m, uint32_t x, uint32_t y)
 {
     const struct op *a = &m->p->ops[x], *b = &m->q->ops[y];
 
     if (a->kind == OP_DEPTH || a->kind == OP_STAR)
-        meet(m, a->next, y);
+        overlap_add_pair(m, a->next, y);
     if (a->kind == OP_DEPTH)
-        meet(m, x + 1, y);
+        overlap_add_pair(m, x + 1, y);
     if (b->kind == OP_DEPTH || b->kind == OP_STAR)
-        meet(m, x, b->next);
+        overlap_add_pair(m, x, b->next);
     if (b->kind == OP_DEPTH)
-        meet(m, x, y + 1);
+        overlap_add_pair(m, x, y + 1);
 }
 
-static void meet_on_unit(struct meeting *m, const struct alphabet *alphabet, uint32_t x, uint32_t y)
+static void overlap_on_unit(struct overlap_search *m, const struct alphabet *alphabet, uint32_t x, uint32_t y)
 {
     const struct op *a = &m->p->ops[x], *b = &m->q->ops[y];
 
     for (size_t i = 0; i < alphabet->count; i++) {
         uint32_t unit = alphabet->units[i];
         if (op_accepts(a, unit) && op_accepts(b, unit)) {
-            meet(m, a->kind == OP_STAR ? x : a->next, b->kind == OP_STAR ? y : b->next);
+            overlap_add_pair(m, a->kind == OP_STAR ? x : a->next, b->kind == OP_STAR ? y : b->next);
             return; /* where it leads does not depend on the unit */
         }
     }
@@ -399,18 +399,18 @@ static void meet_on_unit(struct meeting *m, const struct alphabet *alphabet, uin
 
 static bool search_overlap(const struct program *p, const struct program *q, const struct alphabet *alphabet)
 {
-    struct meeting m = { .p = p, .q = q, .seen = xalloc((size_t) p->count * q->count) };
+    struct overlap_search m = { .p = p, .q = q, .visited = xalloc((size_t) p->count * q->count) };
     bool found = false;
 
-    meet(&m, 0, 0);
+    overlap_add_pair(&m, 0, 0);
     while (m.todo_count > 0 && !found) {
         uint32_t x = m.todo[m.todo_count - 1][0], y = m.todo[m.todo_count - 1][1];
         m.todo_count--;
         found = p->ops[x].kind == OP_END && q->ops[y].kind == OP_END;
-        meet_free_moves(&m, x, y);
-        meet_on_unit(&m, alphabet, x, y);
+        overlap_free_moves(&m, x, y);
+        overlap_on_unit(&m, alphabet, x, y);
     }
-    free(m.seen);
+    free(m.visited);
     free(m.todo);
     return found;
 }

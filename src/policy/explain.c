@@ -38,7 +38,7 @@ static void find_matching(const struct ruleset *rules, const char *path, size_t 
     }
 }
 
-static void judge(const struct ruleset *rules, const char *path, size_t len, struct verdict *ret_verdict)
+static void decide_path(const struct ruleset *rules, const char *path, size_t len, struct verdict *ret_verdict)
 {
     struct matching matching;
 
@@ -143,7 +143,7 @@ static uint32_t find_hider_above(struct ruleset *rules, const char *path, uint32
         struct verdict above;
 
         len = parent_len(path, len);
-        judge(rules, path, len, &above);
+        decide_path(rules, path, len, &above);
         struct hiding hiding = { above.class, above.hiders, (uint32_t) above.hider_count };
         if (above.hider_count > 0 && !hiding_lets_through(&hiding, rules, grant) &&
             (found == NO_ATOM || above.class > rules->atoms.items[found].class)) {
@@ -177,16 +177,16 @@ static void explain_granted(struct explanation *e, struct ruleset *rules, uint32
 static bool may_be_passage(struct ruleset *rules, const char *path)
 {
     const char *end = path + strlen(path);
-    struct place *at = place_ref(ruleset_root(rules));
+    struct match_state *at = match_state_ref(ruleset_root(rules));
     struct path_component c;
 
     for (const char *cursor = path; path_next_component(&cursor, end, &c);) {
-        struct place *next = ruleset_step(rules, at, c.name, c.len);
-        place_unref(at);
+        struct match_state *next = ruleset_step(rules, at, c.name, c.len);
+        match_state_unref(at);
         at = next;
     }
     bool may = ruleset_may_show_below(rules, at);
-    place_unref(at);
+    match_state_unref(at);
     return may;
 }
 
@@ -205,7 +205,7 @@ int explain_path(struct ruleset *rules, const char *path, struct explanation **r
     }
     e = xnew(struct explanation);
     e->path = buf_dup_take(&clean);
-    judge(rules, e->path, strlen(e->path), &own);
+    decide_path(rules, e->path, strlen(e->path), &own);
     if (own.hider_count > 0) {
         e->cause = EXPLAIN_HIDDEN;
         e->rule = rules->atoms.items[own.hiders[0]].rule;

@@ -77,7 +77,7 @@ struct cursor {
     const char *end;
 };
 
-static size_t left(const struct cursor *in)
+static size_t cursor_left(const struct cursor *in)
 {
     return (size_t) (in->end - in->at);
 }
@@ -85,18 +85,18 @@ static size_t left(const struct cursor *in)
 /* One member of a class, with its escape undone. */
 static bool set_unit(struct cursor *in, uint32_t *ret_unit)
 {
-    if (left(in) > 0 && *in->at == '\\')
+    if (cursor_left(in) > 0 && *in->at == '\\')
         in->at++;
-    if (left(in) == 0)
+    if (cursor_left(in) == 0)
         return false;
-    in->at += unit_next(in->at, left(in), ret_unit);
+    in->at += unit_next(in->at, cursor_left(in), ret_unit);
     return true;
 }
 
 /* `[:name:]` at the cursor. Returns 1 when it was one, 0 when it is no such thing, or an error. */
 static int named_set(struct glob *glob, size_t *cap, struct cursor *in, struct err *err)
 {
-    if (left(in) < 2 || in->at[0] != '[' || in->at[1] != ':')
+    if (cursor_left(in) < 2 || in->at[0] != '[' || in->at[1] != ':')
         return 0;
     const char *name = in->at + 2;
     const char *close = memmem(name, (size_t) (in->end - name), ":]", 2);
@@ -112,7 +112,7 @@ static int named_set(struct glob *glob, size_t *cap, struct cursor *in, struct e
 static int parse_set(struct glob *glob, size_t *range_cap, struct glob_token *token, struct cursor *in, struct err *err)
 {
     token->set_first = (uint32_t) glob->range_count;
-    if (left(in) > 0 && (*in->at == '!' || *in->at == '^')) {
+    if (cursor_left(in) > 0 && (*in->at == '!' || *in->at == '^')) {
         token->set_negated = true;
         in->at++;
     }
@@ -120,7 +120,7 @@ static int parse_set(struct glob *glob, size_t *range_cap, struct glob_token *to
         uint32_t from, to;
         int r;
 
-        if (left(in) == 0)
+        if (cursor_left(in) == 0)
             return err_invalid(err, "unclosed character class '['");
         if (*in->at == ']' && !first)
             break;
@@ -132,7 +132,7 @@ static int parse_set(struct glob *glob, size_t *range_cap, struct glob_token *to
         if (!set_unit(in, &from))
             return err_invalid(err, "unclosed character class '['");
         to = from;
-        if (left(in) >= 2 && in->at[0] == '-' && in->at[1] != ']') {
+        if (cursor_left(in) >= 2 && in->at[0] == '-' && in->at[1] != ']') {
             in->at++;
             if (!set_unit(in, &to))
                 return err_invalid(err, "unclosed character class '['");
@@ -170,7 +170,7 @@ static void find_shape(struct glob *glob, const char *text, size_t len)
 static void add_unit(struct glob *glob, size_t *cap, struct cursor *in, char *text, size_t *text_len)
 {
     uint32_t unit;
-    size_t n = unit_next(in->at, left(in), &unit);
+    size_t n = unit_next(in->at, cursor_left(in), &unit);
 
     memcpy(text + *text_len, in->at, n);
     *text_len += n;
@@ -183,7 +183,7 @@ static int parse_tokens(struct glob *glob, struct cursor *in, char *text, size_t
 {
     size_t token_cap = 0, range_cap = 0;
 
-    while (left(in) > 0) {
+    while (cursor_left(in) > 0) {
         switch (*in->at) {
         case '*':
             in->at++;
@@ -204,7 +204,7 @@ static int parse_tokens(struct glob *glob, struct cursor *in, char *text, size_t
         }
         case '\\':
             in->at++;
-            if (left(in) == 0)
+            if (cursor_left(in) == 0)
                 return err_invalid(err, "a backslash with nothing after it");
             add_unit(glob, &token_cap, in, text, text_len);
             break;

@@ -159,7 +159,7 @@ static uint64_t hash_slots(const uint32_t *slots, size_t count)
 }
 
 /* Finds or makes the moves for a sorted set of slots. NULL when the budget is used up. Called with the lock held. */
-static struct moves *intern(struct globset *set, const uint32_t *slots, size_t count)
+static struct moves *moves_intern(struct globset *set, const uint32_t *slots, size_t count)
 {
     uint64_t hash = hash_slots(slots, count);
     struct moves **bucket = &set->buckets[hash % set->bucket_count];
@@ -174,7 +174,7 @@ static struct moves *intern(struct globset *set, const uint32_t *slots, size_t c
         end_count += set->slots[slots[i]].token == NULL;
     size_t size = sizeof(struct moves) + next_size + (count + end_count) * sizeof(uint32_t);
     /* The first set is the start of every match and exists whatever the budget says. */
-    if (!budget_take(set->budget, size) && set->first)
+    if (!budget_reserve(set->budget, size) && set->first)
         return NULL;
     struct moves *m = xalloc(size);
     m->hash = hash;
@@ -193,7 +193,7 @@ static struct moves *intern(struct globset *set, const uint32_t *slots, size_t c
 
 /* Whether the glob that begins at `slot` is one of those kept out of the sets. One whose second token takes almost anything
  * would stand in the list of almost every column, so it is not. */
-static bool floats(const struct globset *set, size_t slot)
+static bool slot_floats(const struct globset *set, size_t slot)
 {
     const struct glob_token *first = set->slots[slot].token, *second = set->slots[slot + 1].token;
 
@@ -214,7 +214,7 @@ static void fill_floating(struct globset *set)
     for (size_t column = 0; column < set->column_count; column++) {
         set->floating_first[column] = (uint32_t) count;
         for (uint32_t i = 0; i < set->slot_count; i++) {
-            if (!begins_glob(set, i) || !floats(set, i) ||
+            if (!begins_glob(set, i) || !slot_floats(set, i) ||
                 !glob_token_accepts(set->slots[i + 1].glob, set->slots[i + 1].token, set->bounds[column]))
                 continue;
             for (int room = 0; room < 2; room++)
@@ -238,10 +238,10 @@ void globset_seal(struct globset *set)
     set->buckets = xalloc(set->bucket_count * sizeof(*set->buckets));
     fill_floating(set);
     for (uint32_t i = 0; i < set->slot_count; i++) {
-        if (begins_glob(set, i) && !floats(set, i))
+        if (begins_glob(set, i) && !slot_floats(set, i))
             count = add_closed(set, slots, count, i);
     }
-    set->first = intern(set, slots, sort_unique(slots, count));
+    set->first = moves_intern(set, slots, sort_unique(slots, count));
 }
 
 static size_t floating_count(const struct globset *set, size_t column)
@@ -249,14 +249,14 @@ static size_t floating_count(const struct globset *set, size_t column)
     return set->floating_first[column + 1] - set->floating_first[column];
 }
 
-/* How many slots advance() may write. */
+/* How many slots slots_advance() may write. */
 static size_t advance_room(const struct globset *set, size_t count, size_t column)
 {
     return count * 2 + floating_count(set, column) + 1;
 }
 
 /* The slots reached from `from` by a unit of the column. Returns how many. */
-static size_t advance(const struct globset *set, const uint32_t *from, size_t count, size_t column, uint32_t *to)
+static size_t slots_advance(const struct globset *set, const uint32_t *from, size_t count, size_t column, uint32_t *to)
 {
     uint32_t unit = set->bounds[column];
     size_t reached = floating_count(set, column);
@@ -275,11 +275,11 @@ static size_t advance(const struct globset *set, const uint32_t *from, size_t co
 static struct moves *build_move(struct globset *set, struct moves *from, size_t column)
 {
     autofree uint32_t *slots = xgrow(NULL, advance_room(set, from->slot_count, column), sizeof(*slots));
-    size_t count = advance(set, from->slots, from->slot_count, column, slots);
+    size_t count = slots_advance(set, from->slots, from->slot_count, column, slots);
     struct moves *to;
 
     pthread_mutex_lock(&set->lock);
-    to = intern(set, slots, count);
+    to = moves_intern(set, slots, count);
     pthread_mutex_unlock(&set->lock);
     if (to)
         atomic_store_explicit(&from->next[column], to, memory_order_release);
@@ -312,7 +312,7 @@ static void match_unkept(struct globset *set, const struct moves *from, const ch
         size_t column;
         i += next_column(set, name + i, len - i, &column);
         uint32_t *next = xgrow(NULL, advance_room(set, count, column), sizeof(*next));
-        count = advance(set, now, count, column, next);
+        count = slots_advance(set, now, count, column, next);
         free(now);
         now = next;
     }

@@ -103,7 +103,7 @@ void lint_free(struct lint *lint)
     free(lint);
 }
 
-void lint_see(struct lint *lint, const char *path)
+void lint_add_path(struct lint *lint, const char *path)
 {
     size_t len = strlen(path), kept = 0;
 
@@ -118,7 +118,8 @@ void lint_see(struct lint *lint, const char *path)
     lint->unmatched_count = kept;
 }
 
-static void add(struct lint *lint, enum lint_severity severity, const char *code, size_t rule, size_t other, char *text)
+static void lint_add_finding(struct lint *lint, enum lint_severity severity, const char *code, size_t rule, size_t other,
+                             char *text)
 {
     vec_room(&lint->findings, &lint->cap, lint->count);
     lint->findings[lint->count++] = (struct lint_finding){ severity, code, rule, other, text };
@@ -166,12 +167,12 @@ static bool contains_pattern(struct lint *lint, const struct pattern *outer, con
     return pattern_contains(outer, inner->pattern);
 }
 
-static bool contains(struct lint *lint, const struct atom *outer, const struct atom *inner)
+static bool lint_contains(struct lint *lint, const struct atom *outer, const struct atom *inner)
 {
     return contains_pattern(lint, outer->pattern, inner);
 }
 
-static bool overlaps(struct lint *lint, const struct atom *a, const struct atom *b)
+static bool lint_overlaps(struct lint *lint, const struct atom *a, const struct atom *b)
 {
     if (begin_apart(a->pattern, b->pattern))
         return false;
@@ -182,7 +183,7 @@ static bool overlaps(struct lint *lint, const struct atom *a, const struct atom 
 /* Whether `other` decides wherever `atom` matches. */
 static bool always_beats(struct lint *lint, const struct atom *other, const struct atom *atom)
 {
-    if (other->class < atom->class || !contains(lint, other, atom))
+    if (other->class < atom->class || !lint_contains(lint, other, atom))
         return false;
     if (other->class > atom->class)
         return true;
@@ -190,8 +191,8 @@ static bool always_beats(struct lint *lint, const struct atom *other, const stru
         return other->order > atom->order;
     /* A `none` and a grant of one class: the one decides always only if both name the same paths, and then the later. */
     if (other->level == LEVEL_NONE && atom->level == LEVEL_NONE)
-        return other->rule < atom->rule && contains(lint, atom, other);
-    return other->rule > atom->rule && contains(lint, atom, other);
+        return other->rule < atom->rule && lint_contains(lint, atom, other);
+    return other->rule > atom->rule && lint_contains(lint, atom, other);
 }
 
 /* The rule that always beats this atom, or LINT_NO_RULE. */
@@ -216,12 +217,12 @@ static void report_beaten(struct lint *lint, size_t index, size_t beater, const 
 
     /* Hidden all the same by yet another rule, it is only superfluous. */
     if (rule->level == LEVEL_NONE && other->level != LEVEL_NONE && ruleset_level_of(lint->rules, sample) != LEVEL_NONE)
-        add(lint, LINT_ERROR, "none-beaten", index, beater,
-            xprintf("%s hides nothing: the broader %s outranks it%s", name, by,
-                    other->priority > rule->priority ? "; give it a higher priority" : ""));
+        lint_add_finding(lint, LINT_ERROR, "none-beaten", index, beater,
+                         xprintf("%s hides nothing: the broader %s outranks it%s", name, by,
+                                 other->priority > rule->priority ? "; give it a higher priority" : ""));
     else
-        add(lint, LINT_WARNING, "never-wins", index, beater,
-            xprintf("%s can never win: %s decides wherever it matches", name, by));
+        lint_add_finding(lint, LINT_WARNING, "never-wins", index, beater,
+                         xprintf("%s can never win: %s decides wherever it matches", name, by));
 }
 
 /* A rule is beaten when each of its atoms is. */
@@ -252,7 +253,7 @@ static bool lies_within(struct lint *lint, const struct atom *grant, const struc
 /* A grant that outranks a `none` where they overlap, without being an exception within it. */
 static bool lays_open(struct lint *lint, const struct atom *none, const struct atom *grant)
 {
-    return grant->level != LEVEL_NONE && grant->class > none->class && overlaps(lint, none, grant) &&
+    return grant->level != LEVEL_NONE && grant->class > none->class && lint_overlaps(lint, none, grant) &&
            !lies_within(lint, grant, none);
 }
 
@@ -303,20 +304,20 @@ static void check_partly_beaten(struct lint *lint, size_t index, const struct at
     autofree char *name = dup_named(lint, index);
     autofree char *by = dup_named(lint, openers.first);
     autofree char *more = openers.count > 1 ? xprintf(" and %zu more", openers.count - 1) : xdup("");
-    add(lint, LINT_WARNING, "partly-beaten", index, openers.first,
-        xprintf("%s does not hide what %s%s matches too; priority %lld would", name, by, more,
-                (long long) openers.highest_priority + 1));
+    lint_add_finding(lint, LINT_WARNING, "partly-beaten", index, openers.first,
+                     xprintf("%s does not hide what %s%s matches too; priority %lld would", name, by, more,
+                             (long long) openers.highest_priority + 1));
 }
 
 /* What a user's grant does to the secrets of a preset. */
-struct opened {
+struct opened_secrets {
     size_t rules; /* how many of the preset's `none` rules it outranks somewhere */
     size_t first;
     bool wholly;     /* one of them no longer hides anything */
     bool on_purpose; /* it lies within one of them: an exception */
 };
 
-static void find_opened(struct lint *lint, const struct atom *grant, struct opened *ret)
+static void find_opened(struct lint *lint, const struct atom *grant, struct opened_secrets *ret)
 {
     const struct atom_list *atoms = &lint->rules->atoms;
 
@@ -328,14 +329,14 @@ static void find_opened(struct lint *lint, const struct atom *grant, struct open
         if (!lays_open(lint, none, grant))
             continue;
         ret->first = ret->rules++ == 0 ? none->rule : ret->first;
-        ret->wholly |= contains(lint, grant, none);
+        ret->wholly |= lint_contains(lint, grant, none);
     }
 }
 
 /* Told once for the grant, not once for each rule of the preset. */
 static void check_opens_preset(struct lint *lint, size_t index, const struct atom *grant, size_t count)
 {
-    struct opened opened = { .first = LINT_NO_RULE };
+    struct opened_secrets opened = { .first = LINT_NO_RULE };
 
     for (size_t i = 0; i < count && opened.rules == 0 && !opened.on_purpose; i++)
         find_opened(lint, &grant[i], &opened);
@@ -344,7 +345,8 @@ static void check_opens_preset(struct lint *lint, size_t index, const struct ato
     autofree char *name = dup_named(lint, index);
     autofree char *hides = dup_named(lint, opened.first);
     autofree char *more = opened.rules > 1 ? xprintf(" and %zu more", opened.rules - 1) : xdup("");
-    add(lint, opened.wholly ? LINT_ERROR : LINT_WARNING, opened.wholly ? "none-beaten" : "partly-beaten", index, opened.first,
+    lint_add_finding(
+        lint, opened.wholly ? LINT_ERROR : LINT_WARNING, opened.wholly ? "none-beaten" : "partly-beaten", index, opened.first,
         xprintf("%s shows what %s%s should hide; give it a lower priority or name what it is for", name, hides, more));
 }
 
@@ -355,7 +357,8 @@ static void check_literal_wildcard(struct lint *lint, size_t index)
     if ((rule->type != RULE_FILE && rule->type != RULE_DIRECTORY) || !strpbrk(rule->pattern, "*?["))
         return;
     autofree char *name = dup_named(lint, index);
-    add(lint, LINT_WARNING, "literal-wildcard", index, LINT_NO_RULE,
+    lint_add_finding(
+        lint, LINT_WARNING, "literal-wildcard", index, LINT_NO_RULE,
         rule->level == LEVEL_NONE
             ? xprintf("%s has type %s but wildcards: it hides both the exact name and what the wildcards match", name,
                       rule_type_name(rule->type))
@@ -379,8 +382,8 @@ static void check_matches_nothing(struct lint *lint, size_t index)
     if (!lint->saw_any || rule->preset || lint->matched[index] || will_be_made(rule))
         return;
     autofree char *name = dup_named(lint, index);
-    add(lint, LINT_WARNING, "matches-nothing", index, LINT_NO_RULE,
-        xprintf("%s matches nothing that exists; is it spelled right?", name));
+    lint_add_finding(lint, LINT_WARNING, "matches-nothing", index, LINT_NO_RULE,
+                     xprintf("%s matches nothing that exists; is it spelled right?", name));
 }
 
 static int cmp_findings(const void *a, const void *b)
@@ -418,8 +421,8 @@ void lint_finish(struct lint *lint)
             check_rule(lint, index, &atoms->items[i], next - i);
     }
     if (lint->work >= WORK_MAX)
-        add(lint, LINT_WARNING, "cut-short", LINT_NO_RULE, LINT_NO_RULE,
-            xdup("too many rules to compare each with every other: some findings may be missing"));
+        lint_add_finding(lint, LINT_WARNING, "cut-short", LINT_NO_RULE, LINT_NO_RULE,
+                         xdup("too many rules to compare each with every other: some findings may be missing"));
     if (lint->count > 0)
         qsort(lint->findings, lint->count, sizeof(*lint->findings), cmp_findings);
 }

@@ -2,7 +2,7 @@
  * What is probably not meant: rules that can never win, secrets that a broader grant lays open, patterns that match nothing.
  *
  *     lint = lint_new(rules);
- *     lint_see(lint, "/src/a.py");     for every path of the codebase, if there is one at hand
+ *     lint_add_path(lint, "/src/a.py");     for every path of the codebase, if there is one at hand
  *     lint_finish(lint);
  *     lint_findings(lint, &count);
  *
@@ -40,7 +40,7 @@ void lint_free(struct lint *lint);
 DEFINE_AUTOPTR(lint, lint_free);
 
 /* A path that exists, clean and absolute. Without any, nothing is said about patterns that match nothing. */
-void lint_see(struct lint *lint, const char *path);
+void lint_add_path(struct lint *lint, const char *path);
 
 void lint_finish(struct lint *lint);
 

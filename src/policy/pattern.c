@@ -167,7 +167,7 @@ struct specificity pattern_specificity(const struct pattern *pattern)
     return s;
 }
 
-static int cmp(uint32_t a, uint32_t b)
+static int compare_u32(uint32_t a, uint32_t b)
 {
     return (a > b) - (a < b);
 }
@@ -179,10 +179,10 @@ int pattern_specificity_cmp(const struct specificity *a, const struct specificit
     if (a->anchored != b->anchored)
         return a->anchored ? 1 : -1;
     if (a->prefix_len != b->prefix_len)
-        return cmp(a->prefix_len, b->prefix_len);
+        return compare_u32(a->prefix_len, b->prefix_len);
     if (a->literal_len != b->literal_len)
-        return cmp(a->literal_len, b->literal_len);
-    return cmp(b->any_depths, a->any_depths);
+        return compare_u32(a->literal_len, b->literal_len);
+    return compare_u32(b->any_depths, a->any_depths);
 }
 
 char *pattern_dup_literal_path(const struct pattern *pattern, size_t count)

@@ -31,17 +31,17 @@ char *policy_dup_shown(const char *bytes, size_t len)
     return buf_dup_take(&shown);
 }
 
-int policy_refuse_number(const char *key, const char *shown, struct err *err)
+int policy_reject_number(const char *key, const char *shown, struct err *err)
 {
     return err_invalid(err, "%s must be a whole number from %d to %d, not %s", key, INT32_MIN, INT32_MAX, shown);
 }
 
-int policy_refuse_string(const char *key, const char *shown, struct err *err)
+int policy_reject_string(const char *key, const char *shown, struct err *err)
 {
     return err_invalid(err, "%s must be a number, not the string %s: leave the quotes out", key, shown);
 }
 
-int policy_refuse_version(const char *shown, struct err *err)
+int policy_reject_version(const char *shown, struct err *err)
 {
     return err_invalid(err, "version must be 1, not %s", shown);
 }
@@ -61,8 +61,8 @@ void policy_skip_byte_order_mark(const char **text, size_t *len)
     }
 }
 
-static int take_key(const char *const *names, size_t count, const char *all, unsigned *seen, const char *key, size_t len,
-                    struct err *err)
+static int accept_key(const char *const *names, size_t count, const char *all, unsigned *seen, const char *key, size_t len,
+                      struct err *err)
 {
     autofree char *shown = policy_dup_shown(key, len);
 
@@ -83,9 +83,9 @@ void rule_draft_done(struct rule_draft *rule)
     *rule = (struct rule_draft){ 0 };
 }
 
-int rule_draft_take_key(struct rule_draft *rule, const char *key, size_t len, struct err *err)
+int rule_draft_accept_key(struct rule_draft *rule, const char *key, size_t len, struct err *err)
 {
-    return take_key(rule_keys, ARRAY_LEN(rule_keys), RULE_KEYS, &rule->seen, key, len, err);
+    return accept_key(rule_keys, ARRAY_LEN(rule_keys), RULE_KEYS, &rule->seen, key, len, err);
 }
 
 int rule_draft_set_text(struct rule_draft *rule, enum rule_key key, const char *bytes, size_t len, struct err *err)
@@ -128,9 +128,9 @@ void policy_draft_done(struct policy_draft *policy)
     *policy = (struct policy_draft){ 0 };
 }
 
-int policy_draft_take_key(struct policy_draft *policy, const char *key, size_t len, struct err *err)
+int policy_draft_accept_key(struct policy_draft *policy, const char *key, size_t len, struct err *err)
 {
-    return take_key(policy_keys, ARRAY_LEN(policy_keys), POLICY_KEYS, &policy->seen, key, len, err);
+    return accept_key(policy_keys, ARRAY_LEN(policy_keys), POLICY_KEYS, &policy->seen, key, len, err);
 }
 
 int policy_draft_set_extends(struct policy_draft *policy, const char *bytes, size_t len, struct err *err)

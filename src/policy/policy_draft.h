@@ -41,7 +41,7 @@ struct rule_draft {
 void rule_draft_done(struct rule_draft *rule);
 
 /* The rule_key of that name, noted as seen. An unknown or repeated one is refused. */
-int rule_draft_take_key(struct rule_draft *rule, const char *key, size_t len, struct err *err);
+int rule_draft_accept_key(struct rule_draft *rule, const char *key, size_t len, struct err *err);
 
 /* For the keys with text: all but priority. The bytes may contain anything. */
 int rule_draft_set_text(struct rule_draft *rule, enum rule_key key, const char *bytes, size_t len, struct err *err);
@@ -56,7 +56,7 @@ struct policy_draft {
 };
 
 void policy_draft_done(struct policy_draft *policy);
-int policy_draft_take_key(struct policy_draft *policy, const char *key, size_t len, struct err *err);
+int policy_draft_accept_key(struct policy_draft *policy, const char *key, size_t len, struct err *err);
 int policy_draft_set_extends(struct policy_draft *policy, const char *bytes, size_t len, struct err *err);
 
 /* A complete rule. The error names it by number and pattern. */
@@ -76,6 +76,6 @@ void policy_skip_byte_order_mark(const char **text, size_t *len);
 char *policy_dup_shown(const char *bytes, size_t len);
 
 /* The errors that both readers give. `shown` is in quotes already where it is text. */
-int policy_refuse_number(const char *key, const char *shown, struct err *err);
-int policy_refuse_string(const char *key, const char *shown, struct err *err);
-int policy_refuse_version(const char *shown, struct err *err);
+int policy_reject_number(const char *key, const char *shown, struct err *err);
+int policy_reject_string(const char *key, const char *shown, struct err *err);
+int policy_reject_version(const char *shown, struct err *err);

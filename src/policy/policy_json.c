@@ -72,20 +72,20 @@ static bool walk_next(struct json_walk *walk)
     return false;
 }
 
-struct json_reader {
+struct policy_json {
     const char *text; /* borrowed */
     size_t len;
     size_t rule_depth; /* how deep a rule lies */
     struct policy_draft policy;
 };
 
-static void json_reader_done(struct json_reader *reader)
+static void policy_json_done(struct policy_json *reader)
 {
     policy_draft_done(&reader->policy);
 }
 
 /* The line of the nth value or key, from 1, of those at that depth. A key and its value count for two. */
-static size_t line_of(const struct json_reader *reader, size_t depth, size_t nth)
+static size_t line_of(const struct policy_json *reader, size_t depth, size_t nth)
 {
     struct json_walk walk = { .at = reader->text, .end = reader->text + reader->len, .line = 1 };
     size_t line = 1;
@@ -99,7 +99,7 @@ static size_t line_of(const struct json_reader *reader, size_t depth, size_t nth
     return line;
 }
 
-static int check_extent(const struct json_reader *reader, struct err *err)
+static int check_extent(const struct policy_json *reader, struct err *err)
 {
     struct json_walk walk = { .at = reader->text, .end = reader->text + reader->len, .line = 1 };
     size_t values = 0;
@@ -114,7 +114,7 @@ static int check_extent(const struct json_reader *reader, struct err *err)
 }
 
 /* jansson would take it for the end of the text in its message. */
-static int refuse_nul(const struct json_reader *reader, struct err *err)
+static int reject_nul(const struct policy_json *reader, struct err *err)
 {
     size_t line = 1;
 
@@ -161,13 +161,13 @@ static int read_priority(const json_t *value, struct rule_draft *rule, struct er
     }
     autofree char *shown = dup_described(value);
     if (json_is_string(value))
-        return policy_refuse_string("priority", shown, err);
-    return policy_refuse_number("priority", shown, err);
+        return policy_reject_string("priority", shown, err);
+    return policy_reject_number("priority", shown, err);
 }
 
 static int read_rule_value(struct rule_draft *rule, const char *name, const json_t *value, struct err *err)
 {
-    int key = rule_draft_take_key(rule, name, strlen(name), err);
+    int key = rule_draft_accept_key(rule, name, strlen(name), err);
 
     if (key < 0)
         return key;
@@ -197,7 +197,7 @@ static int read_rule_keys(json_t *object, struct rule_draft *rule, struct err *e
     return rule_draft_check(rule, err);
 }
 
-static int read_rule(struct json_reader *reader, json_t *object, struct err *err)
+static int read_rule(struct policy_json *reader, json_t *object, struct err *err)
 {
     autodone(rule_draft) struct rule_draft rule = { 0 };
     int r;
@@ -208,7 +208,7 @@ static int read_rule(struct json_reader *reader, json_t *object, struct err *err
     return policy_draft_add_rule(&reader->policy, &rule, err);
 }
 
-static int read_rules(struct json_reader *reader, const json_t *array, struct err *err)
+static int read_rules(struct policy_json *reader, const json_t *array, struct err *err)
 {
     for (size_t i = 0; i < json_array_size(array); i++) {
         int r = read_rule(reader, json_array_get(array, i), err);
@@ -223,15 +223,15 @@ static int read_version(const json_t *value, struct err *err)
     if (json_is_integer(value) && json_integer_value(value) == 1)
         return 0;
     autofree char *shown = dup_described(value);
-    return json_is_string(value) ? policy_refuse_string("version", shown, err) : policy_refuse_version(shown, err);
+    return json_is_string(value) ? policy_reject_string("version", shown, err) : policy_reject_version(shown, err);
 }
 
 /* All but the rules themselves. Returns the key. */
-static int read_policy_value(struct json_reader *reader, const char *name, const json_t *value, struct err *err)
+static int read_policy_value(struct policy_json *reader, const char *name, const json_t *value, struct err *err)
 {
     int key, r = 0;
 
-    key = policy_draft_take_key(&reader->policy, name, strlen(name), err);
+    key = policy_draft_accept_key(&reader->policy, name, strlen(name), err);
     if (key == POLICY_KEY_VERSION)
         r = read_version(value, err);
     if (key == POLICY_KEY_EXTENDS)
@@ -245,7 +245,7 @@ static int read_policy_value(struct json_reader *reader, const char *name, const
     return r < 0 ? r : key;
 }
 
-static int read_policy(struct json_reader *reader, json_t *object, struct err *err)
+static int read_policy(struct policy_json *reader, json_t *object, struct err *err)
 {
     const char *name;
     json_t *value;
@@ -266,7 +266,7 @@ static int read_policy(struct json_reader *reader, json_t *object, struct err *e
     return policy_draft_check(&reader->policy, err);
 }
 
-static int read_root(struct json_reader *reader, json_t *root, struct err *err)
+static int read_root(struct policy_json *reader, json_t *root, struct err *err)
 {
     reader->rule_depth = 1;
     if (json_is_array(root))
@@ -278,7 +278,7 @@ static int read_root(struct json_reader *reader, json_t *root, struct err *err)
 }
 
 /* NUL is let in here because jansson's own refusal speaks of its flags; the values are checked later. */
-static json_t *load(const struct json_reader *reader, struct err *err)
+static json_t *parse_json_text(const struct policy_json *reader, struct err *err)
 {
     json_error_t error;
     json_t *root = json_loadb(reader->text, reader->len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
@@ -291,7 +291,7 @@ static json_t *load(const struct json_reader *reader, struct err *err)
     return root;
 }
 
-static bool is_blank(const struct json_reader *reader)
+static bool is_blank(const struct policy_json *reader)
 {
     for (size_t i = 0; i < reader->len; i++) {
         if (!is_one_of(reader->text[i], " \t\r\n"))
@@ -302,7 +302,7 @@ static bool is_blank(const struct json_reader *reader)
 
 int policy_parse_json(const char *text, size_t len, struct rule_list *rules, struct err *err)
 {
-    autodone(json_reader) struct json_reader reader = { .text = text, .len = len };
+    autodone(policy_json) struct policy_json reader = { .text = text, .len = len };
     int r;
 
     r = policy_check_size(len, err);
@@ -311,12 +311,12 @@ int policy_parse_json(const char *text, size_t len, struct rule_list *rules, str
     policy_skip_byte_order_mark(&reader.text, &reader.len);
     if (is_blank(&reader))
         return err_invalid(err, "it is empty: it needs a list of rules, or an object with the keys " POLICY_KEYS);
-    r = refuse_nul(&reader, err);
+    r = reject_nul(&reader, err);
     if (r >= 0)
         r = check_extent(&reader, err);
     if (r < 0)
         return r;
-    json_t *root = load(&reader, err);
+    json_t *root = parse_json_text(&reader, err);
     if (!root)
         return -EINVAL;
     r = read_root(&reader, root, err);

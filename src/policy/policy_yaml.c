@@ -42,7 +42,7 @@ static size_t line_at(const char *text, size_t offset)
 }
 
 /* What libyaml says is static text; nothing of the file is in it. */
-static int refuse_syntax(struct yaml_reader *reader, struct err *err)
+static int reject_syntax(struct yaml_reader *reader, struct err *err)
 {
     const yaml_parser_t *parser = &reader->parser;
 
@@ -76,7 +76,7 @@ static const yaml_char_t *event_anchor(const yaml_event_t *event)
     }
 }
 
-static int refuse_reference(const yaml_event_t *event, struct err *err)
+static int reject_reference(const yaml_event_t *event, struct err *err)
 {
     bool alias = event->type == YAML_ALIAS_EVENT;
     const char *name = (const char *) (alias ? event->data.alias.anchor : event_anchor(event));
@@ -89,13 +89,13 @@ static int refuse_reference(const yaml_event_t *event, struct err *err)
     return err_invalid(err, "the anchor '&%s' is refused: quote values that begin with '&'", shown);
 }
 
-static int next(struct yaml_reader *reader, struct err *err)
+static int next_event(struct yaml_reader *reader, struct err *err)
 {
     yaml_event_delete(&reader->event);
     if (!yaml_parser_parse(&reader->parser, &reader->event))
-        return refuse_syntax(reader, err);
+        return reject_syntax(reader, err);
     reader->line = reader->event.start_mark.line + 1;
-    return refuse_reference(&reader->event, err);
+    return reject_reference(&reader->event, err);
 }
 
 static const char *kind_name(yaml_event_type_t type)
@@ -132,7 +132,7 @@ static int expect_mapping(const struct yaml_reader *reader, const char *what, co
 /* Moves to the next key of a mapping. Returns 1, or 0 at the mapping's end. */
 static int next_key(struct yaml_reader *reader, struct err *err)
 {
-    int r = next(reader, err);
+    int r = next_event(reader, err);
 
     if (r < 0)
         return r;
@@ -172,7 +172,7 @@ static int next_value(struct yaml_reader *reader, const char *key, const char *t
     const yaml_event_t *event = &reader->event;
     int r;
 
-    r = next(reader, err);
+    r = next_event(reader, err);
     if (r < 0)
         return r;
     if (event->type != YAML_SCALAR_EVENT)
@@ -208,7 +208,7 @@ static int next_number(struct yaml_reader *reader, const char *key, struct err *
     if (r < 0 || is_plain(&reader->event) || reader->event.data.scalar.tag)
         return r;
     autofree char *shown = dup_quoted(reader);
-    return policy_refuse_string(key, shown, err);
+    return policy_reject_string(key, shown, err);
 }
 
 /* 010 is ten to some readers of YAML and eight to others, so it is neither here. */
@@ -228,7 +228,7 @@ static int read_priority(struct yaml_reader *reader, struct rule_draft *rule, st
     if (strlen(text) == scalar_len(reader) && !is_octal(text) && rule_priority_parse(text, &rule->priority))
         return 0;
     autofree char *shown = dup_quoted(reader);
-    return policy_refuse_number("priority", shown, err);
+    return policy_reject_number("priority", shown, err);
 }
 
 static int read_rule_value(struct yaml_reader *reader, struct rule_draft *rule, size_t *pattern_line, struct err *err)
@@ -236,7 +236,7 @@ static int read_rule_value(struct yaml_reader *reader, struct rule_draft *rule, 
     static const char *const names[] = { "pattern", "permission", "type" };
     int key, r;
 
-    key = rule_draft_take_key(rule, scalar_text(reader), scalar_len(reader), err);
+    key = rule_draft_accept_key(rule, scalar_text(reader), scalar_len(reader), err);
     if (key < 0)
         return key;
     if (key == RULE_KEY_PRIORITY)
@@ -285,14 +285,14 @@ static int read_rules(struct yaml_reader *reader, struct err *err)
 {
     int r;
 
-    r = next(reader, err);
+    r = next_event(reader, err);
     if (r < 0)
         return r;
     if (reader->event.type != YAML_SEQUENCE_START_EVENT)
         return err_invalid(err, "rules must be a list of rules, not %s", kind_name(reader->event.type));
     r = expect_tag(reader->event.data.sequence_start.tag, YAML_SEQ_TAG, err);
     while (r >= 0) {
-        r = next(reader, err);
+        r = next_event(reader, err);
         if (r < 0 || reader->event.type == YAML_SEQUENCE_END_EVENT)
             break;
         r = read_rule(reader, err);
@@ -309,14 +309,14 @@ static int read_version(struct yaml_reader *reader, struct err *err)
     if (scalar_len(reader) == 1 && scalar_text(reader)[0] == '1')
         return 0;
     autofree char *shown = dup_quoted(reader);
-    return policy_refuse_version(shown, err);
+    return policy_reject_version(shown, err);
 }
 
 static int read_policy_value(struct yaml_reader *reader, struct err *err)
 {
     int key, r;
 
-    key = policy_draft_take_key(&reader->policy, scalar_text(reader), scalar_len(reader), err);
+    key = policy_draft_accept_key(&reader->policy, scalar_text(reader), scalar_len(reader), err);
     switch (key) {
     case POLICY_KEY_VERSION:
         return read_version(reader, err);
@@ -353,11 +353,11 @@ static int open_document(struct yaml_reader *reader, struct err *err)
 {
     int r;
 
-    r = next(reader, err); /* the stream's start */
+    r = next_event(reader, err); /* the stream's start */
     if (r >= 0)
-        r = next(reader, err); /* the document's, or the end */
+        r = next_event(reader, err); /* the document's, or the end */
     if (r >= 0 && reader->event.type == YAML_DOCUMENT_START_EVENT)
-        r = next(reader, err);
+        r = next_event(reader, err);
     if (r < 0)
         return r;
     if (reader->event.type == YAML_STREAM_END_EVENT || (reader->event.type == YAML_SCALAR_EVENT && is_null(&reader->event))) {
@@ -371,9 +371,9 @@ static int close_document(struct yaml_reader *reader, struct err *err)
 {
     int r;
 
-    r = next(reader, err); /* the document's end */
+    r = next_event(reader, err); /* the document's end */
     if (r >= 0)
-        r = next(reader, err);
+        r = next_event(reader, err);
     if (r >= 0 && reader->event.type != YAML_STREAM_END_EVENT)
         return err_invalid(err, "a second document begins, a policy is one");
     return r;

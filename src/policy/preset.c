@@ -138,7 +138,7 @@ const struct preset *preset_list(size_t *ret_count)
     return presets;
 }
 
-static int refuse_name(const char *name, struct err *err)
+static int reject_name(const char *name, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
 
@@ -170,7 +170,7 @@ int preset_add(const char *name, struct rule_list *rules, struct err *err)
     while (p < ARRAY_LEN(presets) && strcmp(presets[p].name, name) != 0)
         p++;
     if (p == ARRAY_LEN(presets))
-        return refuse_name(name, err);
+        return reject_name(name, err);
     for (size_t i = 0; i < contents[p].count; i++)
         count += contents[p].parts[i].count;
     if (rules->count + count > RULES_MAX)

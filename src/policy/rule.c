@@ -63,7 +63,7 @@ static char *dup_shown(const char *pattern, size_t len)
     return buf_dup_take(&shown);
 }
 
-static int check(const struct rule *rule, size_t pattern_len, struct err *err)
+static int rule_check(const struct rule *rule, size_t pattern_len, struct err *err)
 {
     if (pattern_len == 0)
         return err_invalid(err, "the pattern is empty");
@@ -84,7 +84,7 @@ int rule_list_add(struct rule_list *list, const char *pattern, size_t pattern_le
     if (list->count >= RULES_MAX)
         return err_invalid(err, "more than %d rules", RULES_MAX);
     rule.pattern = xdupn(pattern, pattern_len);
-    r = check(&rule, pattern_len, err);
+    r = rule_check(&rule, pattern_len, err);
     if (r < 0) {
         free(rule.pattern);
         shown = dup_shown(pattern, pattern_len);

@@ -81,7 +81,7 @@ static int64_t highest_grant(const struct ruleset *rules, const struct node_info
     return class;
 }
 
-static void raise(int64_t *class, int64_t to)
+static void raise_class(int64_t *class, int64_t to)
 {
     if (to > *class)
         *class = to;
@@ -96,17 +96,17 @@ static void fill_reach(struct ruleset *rules)
         int64_t own = highest_grant(rules, info);
 
         if (n->loops)
-            raise(&info->grant_class_below, own);
-        info->settled = n->loops && n->first_child == TRIE_NIL;
+            raise_class(&info->grant_class_below, own);
+        info->is_absorbing = n->loops && n->first_child == TRIE_NIL;
         if (node != TRIE_ROOT) {
             struct node_info *parent = &rules->infos[n->parent];
-            raise(&parent->grant_class_below, own);
-            raise(&parent->grant_class_below, info->grant_class_below);
+            raise_class(&parent->grant_class_below, own);
+            raise_class(&parent->grant_class_below, info->grant_class_below);
         }
     }
 }
 
-static int compile(struct ruleset *rules, bool strip_workspace, struct err *err)
+static int ruleset_compile(struct ruleset *rules, bool strip_workspace, struct err *err)
 {
     autofree uint32_t *ends = NULL;
     int r;
@@ -123,7 +123,7 @@ static int compile(struct ruleset *rules, bool strip_workspace, struct err *err)
     trie_seal(rules->trie);
     fill_accepts(rules, ends);
     fill_reach(rules);
-    rules->root = place_root_new(rules);
+    rules->root = match_state_root_new(rules);
     return 0;
 }
 
@@ -138,13 +138,13 @@ int ruleset_new(const struct rule_list *list, const struct ruleset_options *opti
         options = &defaults;
     atomic_init(&rules->refs, 1);
     atomic_init(&rules->budget.left_bytes, options->cache_bytes ? options->cache_bytes : RULESET_CACHE_BYTES);
-    pthread_mutex_init(&rules->places_lock, NULL);
+    pthread_mutex_init(&rules->states_lock, NULL);
     rules->trie = trie_new(&rules->budget);
     rules->memo = yield_memo_new(&rules->atoms);
     r = rule_list_add_all(&rules->rules, list, err);
     if (r < 0)
         return r;
-    r = compile(rules, !options->workspace_is_real, err);
+    r = ruleset_compile(rules, !options->workspace_is_real, err);
     if (r < 0)
         return r;
     *ret_rules = steal_ptr(&rules);
@@ -161,19 +161,19 @@ void ruleset_unref(struct ruleset *rules)
 {
     if (!rules || atomic_fetch_sub_explicit(&rules->refs, 1, memory_order_acq_rel) != 1)
         return;
-    place_unref(rules->root);
-    place_table_free(atomic_load_explicit(&rules->places, memory_order_relaxed));
+    match_state_unref(rules->root);
+    match_state_table_free(atomic_load_explicit(&rules->states, memory_order_relaxed));
     trie_free(rules->trie);
     yield_memo_free(rules->memo);
     free(rules->infos);
     free(rules->accepts);
     atom_list_done(&rules->atoms);
     rule_list_done(&rules->rules);
-    pthread_mutex_destroy(&rules->places_lock);
+    pthread_mutex_destroy(&rules->states_lock);
     free(rules);
 }
 
-const struct place *ruleset_root(const struct ruleset *rules)
+const struct match_state *ruleset_root(const struct ruleset *rules)
 {
     return rules->root;
 }
@@ -185,18 +185,18 @@ const struct rule_list *ruleset_rules(const struct ruleset *rules)
 
 enum level ruleset_level_of(struct ruleset *rules, const char *path)
 {
-    struct place *at = place_ref(rules->root);
+    struct match_state *at = match_state_ref(rules->root);
 
     for (const char *name = path + strspn(path, "/"); *name;) {
         size_t len = strcspn(name, "/");
-        struct place *next = ruleset_step(rules, at, name, len);
-        place_unref(at);
+        struct match_state *next = ruleset_step(rules, at, name, len);
+        match_state_unref(at);
         at = next;
         name += len;
         name += strspn(name, "/");
     }
-    enum level level = place_level(at);
-    place_unref(at);
+    enum level level = match_state_level(at);
+    match_state_unref(at);
     return level;
 }
 

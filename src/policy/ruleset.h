@@ -1,14 +1,14 @@
 /*
  * Rules compiled for use: what level does this path have?
  *
- * A path is followed component by component. A `struct place` is where a path stands among the rules; a child's place is
+ * A path is followed component by component. A `struct match_state` is where a path stands among the rules; a child's place is
  * one step from its parent's, at a cost that grows with neither the depth nor the number of rules. Whoever keeps inodes
  * keeps each one's place.
  *
- *     const struct place *at = ruleset_root(rules);
- *     struct place *child = ruleset_step(rules, at, "src", 3);
- *     place_level(child);
- *     place_unref(child);
+ *     const struct match_state *at = ruleset_root(rules);
+ *     struct match_state *child = ruleset_step(rules, at, "src", 3);
+ *     match_state_level(child);
+ *     match_state_unref(child);
  *
  * A ruleset is immutable and refcounted; to change rules, compile new ones and swap. Places belong to their ruleset and
  * must be unref'ed before its last reference goes. All functions may be called from any thread.
@@ -28,7 +28,7 @@
 #include "policy/rule.h"
 
 struct ruleset;
-struct place;
+struct match_state;
 
 struct ruleset_options {
     bool workspace_is_real; /* the codebase has a directory "workspace": a leading /workspace/ then means it */
@@ -45,29 +45,29 @@ void ruleset_unref(struct ruleset *rules);
 DEFINE_AUTOPTR(ruleset, ruleset_unref);
 
 /* Borrowed; as old as the ruleset. */
-const struct place *ruleset_root(const struct ruleset *rules);
+const struct match_state *ruleset_root(const struct ruleset *rules);
 
 /* `name` is one component: not empty, no slash. The reference is the caller's. */
-struct place *ruleset_step(struct ruleset *rules, const struct place *at, const char *name, size_t len);
-struct place *place_ref(const struct place *place);
-void place_unref(struct place *place);
-DEFINE_AUTOPTR(place, place_unref);
+struct match_state *ruleset_step(struct ruleset *rules, const struct match_state *at, const char *name, size_t len);
+struct match_state *match_state_ref(const struct match_state *match);
+void match_state_unref(struct match_state *match);
+DEFINE_AUTOPTR(match_state, match_state_unref);
 
 /* What may be done with the path itself. LEVEL_NONE for a directory still leaves a passage possible. */
-enum level place_level(const struct place *place);
+enum level match_state_level(const struct match_state *match);
 
 /* The class (priority, then kind) that a grant below must reach: that of the strongest rule hiding this path or a directory
  * above it. ATOM_CLASS_NONE when nothing hides by rule. */
-int64_t place_hider_class(const struct place *place);
+int64_t match_state_hider_class(const struct match_state *match);
 
 /* False: no path beneath can be visible, whatever exists. Remembered per place. */
-bool ruleset_may_show_below(struct ruleset *rules, const struct place *place);
+bool ruleset_may_show_below(struct ruleset *rules, const struct match_state *match);
 
 /* False: no direct child of any name is `write`. True may be wrong for odd rules; creating then still fails. */
-bool ruleset_may_write_child(struct ruleset *rules, const struct place *place);
+bool ruleset_may_write_child(struct ruleset *rules, const struct match_state *match);
 
 /* True: every path beneath is `write`, whatever is created there. False may be wrong for odd rules. */
-bool ruleset_writes_all_below(struct ruleset *rules, const struct place *place);
+bool ruleset_writes_all_below(struct ruleset *rules, const struct match_state *match);
 
 /* `path` is clean and absolute. The long way round, for single questions. */
 enum level ruleset_level_of(struct ruleset *rules, const char *path);

@@ -1,7 +1,7 @@
 /*
- * What ruleset.c, place.c, explain.c and lint.c share.
+ * What ruleset.c, match_state.c, explain.c and lint.c share.
  *
- * Lock order: ruleset.places_lock alone; globset and yield_memo locks are leaves and never held together.
+ * Lock order: ruleset.states_lock alone; globset and yield_memo locks are leaves and never held together.
  */
 #pragma once
 
@@ -21,15 +21,15 @@ struct node_info {
     int64_t grant_class_below;           /* highest class of a grant that one or more further components can reach */
     uint32_t best_order;                 /* of the grants of top_class */
     bool none_at_top;                    /* a `none` of top_class ends here */
-    bool settled;                        /* a `**` at the end of its patterns: it matches for ever and leads nowhere else */
+    bool is_absorbing;                   /* a `**` at the end of its patterns: it matches for ever and leads nowhere else */
 };
 
 /* Places told apart by what they are: open addressing, replaced by a larger copy when half full. Readers take no lock: a
  * retired table stays allocated as long as the ruleset, and a place, once in, is never removed. */
-struct place_table {
-    struct place_table *retired; /* owned: the smaller table before this one */
-    size_t cap;                  /* power of two */
-    _Atomic(struct place *) places[];
+struct match_state_table {
+    struct match_state_table *retired; /* owned: the smaller table before this one */
+    size_t cap;                        /* power of two */
+    _Atomic(struct match_state *) states[];
 };
 
 struct ruleset {
@@ -41,14 +41,14 @@ struct ruleset {
     uint32_t *accepts;
     struct yield_memo *memo;
     struct budget budget;
-    pthread_mutex_t places_lock; /* guards inserting into and replacing the table */
-    _Atomic(struct place_table *) places;
-    size_t place_count; /* guarded by places_lock */
-    struct place *root; /* owned */
+    pthread_mutex_t states_lock; /* guards inserting into and replacing the table */
+    _Atomic(struct match_state_table *) states;
+    size_t state_count;       /* guarded by states_lock */
+    struct match_state *root; /* owned */
 };
 
 /* A place is told by the trie nodes its path stands on and by what hides it from above; all else follows. */
-struct place {
+struct match_state {
     _Atomic uint32_t refs;        /* 0: kept in the table, lives as long as the ruleset */
     _Atomic uint8_t shows_below;  /* enum known */
     _Atomic uint8_t writes_child; /* enum known */
@@ -66,10 +66,10 @@ struct place {
     uint32_t items[];
 };
 
-enum known {
-    NOT_KNOWN,
-    KNOWN_NO,
-    KNOWN_YES,
+enum tristate {
+    TRISTATE_UNKNOWN,
+    TRISTATE_NO,
+    TRISTATE_YES,
 };
 
 struct hiding {
@@ -85,10 +85,10 @@ bool hiding_lets_through(const struct hiding *hiding, struct ruleset *rules, uin
 struct hiding hiding_join(const struct hiding *above, const struct verdict *own, uint32_t *ret_atoms);
 
 /* What hides the children of a place. */
-struct hiding place_hiding_below(const struct place *place);
+struct hiding match_state_hiding_below(const struct match_state *match);
 
 /* The one place with these nodes and what hides from above, which it copies; to be unref'ed. */
-struct place *place_get(struct ruleset *rules, struct node_set *nodes, const struct hiding *above);
+struct match_state *match_state_get(struct ruleset *rules, struct node_set *nodes, const struct hiding *above);
 
-struct place *place_root_new(struct ruleset *rules);
-void place_table_free(struct place_table *table);
+struct match_state *match_state_root_new(struct ruleset *rules);
+void match_state_table_free(struct match_state_table *table);

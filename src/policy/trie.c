@@ -30,8 +30,8 @@ struct trie {
     size_t literal_count, literal_cap; /* cap is a power of two or 0 */
     struct byte_edge *bytes;
     size_t byte_count, byte_cap; /* likewise */
-    uint32_t *place_child;       /* by place: the child it leads to, or TRIE_NIL */
-    size_t place_count, place_cap;
+    uint32_t *byte_node_child;   /* by place: the child it leads to, or TRIE_NIL */
+    size_t byte_node_count, byte_node_cap;
 };
 
 /* Names are short: eight bytes a round, one multiplication each. Nobody gains by collisions here: the table holds only what
@@ -55,7 +55,7 @@ uint64_t trie_hash(const char *name, size_t len)
     return h;
 }
 
-static uint64_t mix(uint64_t h)
+static uint64_t trie_hash_mix(uint64_t h)
 {
     h *= 0xC4CEB9FE1A85EC53u;
     return h ^ h >> 32;
@@ -74,11 +74,11 @@ static uint32_t new_node(struct trie *trie, uint32_t parent)
     return number;
 }
 
-static uint32_t new_place(struct trie *trie)
+static uint32_t new_byte_node(struct trie *trie)
 {
-    vec_room(&trie->place_child, &trie->place_cap, trie->place_count);
-    trie->place_child[trie->place_count] = TRIE_NIL;
-    return (uint32_t) trie->place_count++;
+    vec_room(&trie->byte_node_child, &trie->byte_node_cap, trie->byte_node_count);
+    trie->byte_node_child[trie->byte_node_count] = TRIE_NIL;
+    return (uint32_t) trie->byte_node_count++;
 }
 
 struct trie *trie_new(struct budget *budget)
@@ -87,7 +87,7 @@ struct trie *trie_new(struct budget *budget)
 
     trie->budget = budget;
     new_node(trie, TRIE_ROOT);
-    new_place(trie); /* place 0 is nowhere */
+    new_byte_node(trie); /* place 0 is nowhere */
     return trie;
 }
 
@@ -100,7 +100,7 @@ void trie_free(struct trie *trie)
     free(trie->nodes);
     free(trie->literals);
     free(trie->bytes);
-    free(trie->place_child);
+    free(trie->byte_node_child);
     free(trie);
 }
 
@@ -118,7 +118,7 @@ static struct literal_edge *find_literal(const struct trie *trie, uint32_t node,
 {
     size_t mask = trie->literal_cap - 1;
 
-    for (size_t i = mix(hash ^ node) & mask;; i = (i + 1) & mask) {
+    for (size_t i = trie_hash_mix(hash ^ node) & mask;; i = (i + 1) & mask) {
         struct literal_edge *edge = &trie->literals[i];
         if (edge->child == TRIE_NIL)
             return edge;
@@ -156,11 +156,11 @@ static uint32_t literal_child(struct trie *trie, uint32_t node, const struct glo
     return edge->child;
 }
 
-static struct byte_edge *find_byte(const struct trie *trie, uint32_t place, unsigned char byte)
+static struct byte_edge *find_byte(const struct trie *trie, uint32_t byte_node, unsigned char byte)
 {
-    uint64_t key = ((uint64_t) place << 8 | byte) + 1;
+    uint64_t key = ((uint64_t) byte_node << 8 | byte) + 1;
     size_t mask = trie->byte_cap - 1;
-    size_t i = mix(key) & mask;
+    size_t i = trie_hash_mix(key) & mask;
 
     while (trie->bytes[i].key != 0 && trie->bytes[i].key != key)
         i = (i + 1) & mask;
@@ -181,13 +181,13 @@ static void grow_bytes(struct trie *trie)
     free(old);
 }
 
-static uint32_t step_or_add_byte(struct trie *trie, uint32_t place, unsigned char byte)
+static uint32_t step_or_add_byte(struct trie *trie, uint32_t byte_node, unsigned char byte)
 {
     if (trie->byte_count * 2 >= trie->byte_cap)
         grow_bytes(trie);
-    struct byte_edge *edge = find_byte(trie, place, byte);
+    struct byte_edge *edge = find_byte(trie, byte_node, byte);
     if (edge->key == 0) {
-        *edge = (struct byte_edge){ .key = ((uint64_t) place << 8 | byte) + 1, .to = new_place(trie) };
+        *edge = (struct byte_edge){ .key = ((uint64_t) byte_node << 8 | byte) + 1, .to = new_byte_node(trie) };
         trie->byte_count++;
     }
     return edge->to;
@@ -196,20 +196,20 @@ static uint32_t step_or_add_byte(struct trie *trie, uint32_t place, unsigned cha
 static uint32_t affix_child(struct trie *trie, uint32_t node, const struct glob *glob)
 {
     bool suffix = glob->shape == GLOB_SUFFIX;
-    uint32_t place = suffix ? trie->nodes[node].suffixes : trie->nodes[node].prefixes;
+    uint32_t byte_node = suffix ? trie->nodes[node].suffixes : trie->nodes[node].prefixes;
 
-    if (place == 0) {
-        place = new_place(trie);
+    if (byte_node == 0) {
+        byte_node = new_byte_node(trie);
         if (suffix)
-            trie->nodes[node].suffixes = place;
+            trie->nodes[node].suffixes = byte_node;
         else
-            trie->nodes[node].prefixes = place;
+            trie->nodes[node].prefixes = byte_node;
     }
     for (size_t i = 0; i < glob->text_len; i++)
-        place = step_or_add_byte(trie, place, (unsigned char) glob->text[suffix ? glob->text_len - 1 - i : i]);
-    if (trie->place_child[place] == TRIE_NIL)
-        trie->place_child[place] = new_node(trie, node);
-    return trie->place_child[place];
+        byte_node = step_or_add_byte(trie, byte_node, (unsigned char) glob->text[suffix ? glob->text_len - 1 - i : i]);
+    if (trie->byte_node_child[byte_node] == TRIE_NIL)
+        trie->byte_node_child[byte_node] = new_node(trie, node);
+    return trie->byte_node_child[byte_node];
 }
 
 /* Equal globs of one node are not folded: they are rare, and two nodes for them are right too. */
@@ -326,16 +326,16 @@ static void on_glob_match(uint32_t target, void *cookie)
 }
 
 /* Every prefix (or suffix) of the name that is a rule's lies on one walk, which ends at the first byte no rule has. */
-static void follow_affixes(const struct trie *trie, uint32_t place, const char *name, size_t len, bool suffix,
+static void follow_affixes(const struct trie *trie, uint32_t byte_node, const char *name, size_t len, bool suffix,
                            struct node_set *set)
 {
     for (size_t i = 0; i < len; i++) {
-        const struct byte_edge *edge = find_byte(trie, place, (unsigned char) name[suffix ? len - 1 - i : i]);
+        const struct byte_edge *edge = find_byte(trie, byte_node, (unsigned char) name[suffix ? len - 1 - i : i]);
         if (edge->key == 0)
             return;
-        place = edge->to;
-        if (trie->place_child[place] != TRIE_NIL)
-            trie_enter(trie, trie->place_child[place], set);
+        byte_node = edge->to;
+        if (trie->byte_node_child[byte_node] != TRIE_NIL)
+            trie_enter(trie, trie->byte_node_child[byte_node], set);
     }
 }
 

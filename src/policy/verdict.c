@@ -49,7 +49,7 @@ static struct memo_entry *find_entry(const struct yield_memo *memo, uint64_t key
     return &memo->entries[i];
 }
 
-static void grow(struct yield_memo *memo)
+static void yield_memo_grow(struct yield_memo *memo)
 {
     struct memo_entry *old = memo->entries;
     size_t old_cap = memo->cap;
@@ -93,7 +93,7 @@ bool yield_memo_yields(struct yield_memo *memo, uint32_t none, uint32_t grant)
     pthread_mutex_lock(&memo->lock);
     if (memo->count < MEMO_MAX) {
         if (memo->count * 2 >= memo->cap)
-            grow(memo);
+            yield_memo_grow(memo);
         entry = find_entry(memo, key);
         memo->count += entry->key == 0;
         *entry = (struct memo_entry){ key, yields };

@@ -27,7 +27,7 @@ const char *approve_outcome_name(enum approve_outcome outcome)
 
 void approve_locks_done(struct approve_locks *locks)
 {
-    delta_about_done(&locks->delta);
+    delta_info_done(&locks->delta);
     cleanup_fd(&locks->delta_fd);
     cleanup_fd(&locks->base_fd);
     cleanup_fd(&locks->records_fd);
@@ -40,7 +40,7 @@ static int lock_base(struct approve_locks *locks, struct err *err)
     const char *path = locks->delta.base_path;
 
     /* Were it another directory by now, or one above it a link, the changes would land elsewhere. */
-    locks->base_fd = delta_about_open_base(&locks->delta, O_RDONLY, err);
+    locks->base_fd = delta_info_open_base(&locks->delta, O_RDONLY, err);
     if (locks->base_fd < 0)
         return locks->base_fd;
     if (flock(locks->base_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
@@ -84,11 +84,11 @@ int approve_locks_acquire(const char *delta_path, bool is_held, struct approve_l
 {
     struct approve_locks *locks = ret;
     /* This needs the delta for itself, so it comes first. */
-    int r = is_held ? 0 : change_settle(delta_path, err);
+    int r = is_held ? 0 : change_recover(delta_path, err);
 
     *locks = APPROVE_LOCKS_NONE;
     if (r == 0)
-        r = delta_about_open(delta_path, &locks->delta, err);
+        r = delta_info_open(delta_path, &locks->delta, err);
     if (r == 0 && !is_held)
         r = lock_delta(delta_path, locks, err);
     if (r == 0)

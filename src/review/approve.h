@@ -76,7 +76,7 @@ struct approve {
     size_t taken_count;                    /* WHOLE and PARTLY */
     uint8_t digest[FILE_STATE_HASH_BYTES]; /* of all that is written, or would be; after 0 */
     char id[ID_TEXT_MAX];                  /* of the record; empty if nothing was written */
-    char **drops;                          /* owned: paths that can leave the delta, as fence/hold.h takes them: "/a/b" */
+    char **drops;                          /* owned: paths that can leave the delta, as fence/quiesce.h takes them: "/a/b" */
     size_t drop_count, drop_cap;
 };
 

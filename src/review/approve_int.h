@@ -28,11 +28,11 @@ void planned_change_done(struct planned_change *planned);
 
 /* What must not move while we look at it and then write. */
 struct approve_locks {
-    struct delta_about delta;
+    struct delta_info delta;
     int delta_fd, base_fd, records_fd; /* owned */
 };
 
-#define APPROVE_LOCKS_NONE ((struct approve_locks){ DELTA_ABOUT_NONE, -1, -1, -1 })
+#define APPROVE_LOCKS_NONE ((struct approve_locks){ DELTA_INFO_NONE, -1, -1, -1 })
 
 /* Takes them, and then finishes what was cut short. */
 int approve_locks_acquire(const char *delta_path, bool is_held, struct approve_locks *ret, struct err *err);

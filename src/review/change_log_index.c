@@ -14,8 +14,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "fence/record.h"
-#include "fence/record_line.h"
+#include "fence/change_log.h"
+#include "fence/change_log_line.h"
 
 /* ---- pages ---- */
 
@@ -47,7 +47,7 @@ static struct base_entry *add_entry(struct change_log_index *log_index, const ch
     return entry;
 }
 
-static void describe_base(struct base_entry *entry, const struct record_line *e)
+static void describe_base(struct base_entry *entry, const struct change_log_line *e)
 {
     entry->base = BASE_ENTRY_PRESENT;
     entry->has_moved_on = e->has_moved_on;
@@ -61,7 +61,7 @@ static void describe_base(struct base_entry *entry, const struct record_line *e)
 }
 
 /* What each line tells is a page of its own first; merge_same_paths() folds those of one path. */
-static bool add_log_line(struct change_log_index *log_index, const struct record_line *e)
+static bool add_log_line(struct change_log_index *log_index, const struct change_log_line *e)
 {
     const char *change = e->change.data, *path = e->path.data;
     struct base_entry *entry;
@@ -100,9 +100,9 @@ static bool add_log_line(struct change_log_index *log_index, const struct record
 
 bool change_log_index_parse_line(struct change_log_index *log_index, const char *line, size_t len)
 {
-    autodone(record_line) struct record_line e = RECORD_LINE_EMPTY;
+    autodone(change_log_line) struct change_log_line e = CHANGE_LOG_LINE_EMPTY;
 
-    return record_line_parse(&e, line, len) && add_log_line(log_index, &e);
+    return change_log_line_parse(&e, line, len) && add_log_line(log_index, &e);
 }
 
 static int by_path_and_line(const void *a, const void *b)
@@ -213,7 +213,7 @@ static void add_base(struct buf *line, const struct base_entry *entry, uint64_t 
         buf_add_str(line, ",\"moved_on\":true");
     if (entry->kept) {
         buf_add_str(line, ",\"kept\":");
-        record_add_string(line, entry->kept);
+        change_log_format_string(line, entry->kept);
     }
     buf_add_char(line, '}');
 }
@@ -221,7 +221,7 @@ static void add_base(struct buf *line, const struct base_entry *entry, uint64_t 
 static void add_line(struct buf *line, const struct base_entry *entry, uint64_t ino)
 {
     buf_addf(line, "{\"time_ns\":%" PRId64 ",\"change\":\"applied\",\"path\":", clock_wall_ns());
-    record_add_string(line, entry->path);
+    change_log_format_string(line, entry->path);
     if (entry->base == BASE_ENTRY_PRESENT)
         add_base(line, entry, ino);
     buf_add_str(line, "}\n");
@@ -232,7 +232,7 @@ void change_log_index_add_line(struct buf *out, const struct base_entry *entry)
     add_line(out, entry, 0);
 }
 
-/* Locked, and the one that has the name: a fence that writes the gist in its place (fence/gist.h) takes the same lock, and what is
+/* Locked, and the one that has the name: a fence that writes the gist in its place (fence/change_log_compact.h) takes the same lock, and what is
  * added to the one before it would be lost. */
 static int open_to_append(int meta_fd, struct stat *ret)
 {

@@ -1,5 +1,5 @@
 /*
- * What the fence wrote down about a delta's paths (fence/record.h), read back: of each path, what the base had there when the
+ * What the fence wrote down about a delta's paths (fence/change_log.h), read back: of each path, what the base had there when the
  * agent first covered it, and whether the agent is the one who took it away.
  *
  * Lines that are torn or say nothing we know are passed over. That loses knowledge, and who judges by it must then be

@@ -16,7 +16,7 @@
 #define PIECE 65536
 
 struct contribution_source {
-    struct delta_about delta;
+    struct delta_info delta;
     int base_fd, record_fd; /* owned; -1: there is no record */
     struct apply_journal journal;
     const struct apply_step **steps; /* owned array: of files, by path */
@@ -31,7 +31,7 @@ void contribution_source_close(struct contribution_source *s)
     apply_journal_done(&s->journal);
     cleanup_fd(&s->base_fd);
     cleanup_fd(&s->record_fd);
-    delta_about_done(&s->delta);
+    delta_info_done(&s->delta);
     free(s);
 }
 
@@ -59,11 +59,11 @@ int contribution_source_open(const char *delta_path, const char *approval_id, st
     int r;
 
     s->base_fd = s->record_fd = -1;
-    s->delta = DELTA_ABOUT_NONE;
-    r = delta_about_open(delta_path, &s->delta, err);
+    s->delta = DELTA_INFO_NONE;
+    r = delta_info_open(delta_path, &s->delta, err);
     if (r < 0)
         return r;
-    s->base_fd = delta_about_open_base(&s->delta, O_RDONLY, err);
+    s->base_fd = delta_info_open_base(&s->delta, O_RDONLY, err);
     if (s->base_fd < 0)
         return s->base_fd;
     if (id_is_valid(APPLY_TXN_ID_PREFIX, approval_id)) {

@@ -1,6 +1,6 @@
 /*
  * Giving up chosen edits: which paths have to leave the delta for it, so that they show the project again. The fence takes them out
- * (fence/hold.h), or fence/hold.h's delta_drop() of a delta at rest.
+ * (fence/quiesce.h), or fence/quiesce.h's delta_revert() of a delta at rest.
  *
  * A file that was deleted together with its directory, or in a directory that was made anew, cannot come back without it: it is refused,
  * unless that directory is chosen, too.

@@ -268,7 +268,7 @@ static int on_change(const struct change *change, void *cookie)
         list->git_count++;
         return 0;
     }
-    if (change->kind == CHANGE_CUT) {
+    if (change->kind == CHANGE_TOO_DEEP) {
         list->deep_count++;
         return 0;
     }
@@ -279,7 +279,7 @@ static int on_change(const struct change *change, void *cookie)
 
 static int open_base(struct edit_list *list, struct err *err)
 {
-    list->base_fd = delta_about_open_base(&list->delta, O_RDONLY, err);
+    list->base_fd = delta_info_open_base(&list->delta, O_RDONLY, err);
     return list->base_fd < 0 ? list->base_fd : 0;
 }
 
@@ -359,10 +359,10 @@ static void finish_list(struct edit_list *list, const char *const *paths)
 static int load_list(struct edit_list *list, const char *delta_path, const char *const *paths, size_t path_count,
                      struct err *err)
 {
-    int r = change_settle(delta_path, err);
+    int r = change_recover(delta_path, err);
 
     if (r == 0)
-        r = delta_about_open(delta_path, &list->delta, err);
+        r = delta_info_open(delta_path, &list->delta, err);
     if (r == 0)
         r = open_base(list, err);
     if (r == 0)
@@ -398,7 +398,7 @@ void edit_list_done(struct edit_list *list)
     free(list->unseen);
     path_set_done(&list->chosen);
     change_log_index_done(&list->log_index);
-    delta_about_done(&list->delta);
+    delta_info_done(&list->delta);
     cleanup_fd(&list->base_fd);
     *list = EDIT_LIST_EMPTY;
 }

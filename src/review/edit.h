@@ -39,7 +39,7 @@ struct edit_list {
     size_t text_bytes;      /* of the paths */
     struct path_set chosen; /* the paths that were asked for; those that name a change are marked. Empty: all changes */
     struct change_log_index log_index;
-    struct delta_about delta;
+    struct delta_info delta;
     int base_fd;   /* owned */
     char **unseen; /* owned, like its elements: files in deleted directories that stay */
     size_t unseen_count, unseen_cap;

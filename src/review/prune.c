@@ -172,15 +172,15 @@ static int check_record_age(const struct file_entry *entry, void *cookie)
 
 bool prune_has_work(const char *delta_path, int64_t before_ns)
 {
-    struct delta_about delta = DELTA_ABOUT_NONE;
+    struct delta_info delta = DELTA_INFO_NONE;
     struct record_age_check check = { .before_ns = before_ns };
     struct err ignored = ERR_NONE;
 
-    if (delta_about_open(delta_path, &delta, &ignored) < 0)
+    if (delta_info_open(delta_path, &delta, &ignored) < 0)
         return false;
     file_walk(delta.meta_fd, APPROVALS, check_record_age, &check, &ignored);
     if (!check.has_work)
         file_walk(delta.meta_fd, COPIES, check_record_age, &check, &ignored);
-    delta_about_done(&delta);
+    delta_info_done(&delta);
     return check.has_work;
 }

@@ -76,18 +76,18 @@ static int note_merge_base(struct rebase *rb, const struct edit *edit, const str
     return 0;
 }
 
-static struct fence_drop *add_change(struct rebase *rb, const char *path)
+static struct fence_revert *add_change(struct rebase *rb, const char *path)
 {
     vec_room(&rb->changes, &rb->change_cap, rb->change_count);
-    struct fence_drop *change = &rb->changes[rb->change_count++];
-    *change = (struct fence_drop){ .path = xprintf("/%s", path), .replace_fd = -1 };
+    struct fence_revert *change = &rb->changes[rb->change_count++];
+    *change = (struct fence_revert){ .path = xprintf("/%s", path), .replace_fd = -1 };
     return change;
 }
 
 static int replace_text(struct rebase *rb, const struct edit *edit, const struct reconcile *re, struct err *err)
 {
     const struct buf *bytes = &re->result.bytes;
-    struct fence_drop *change = add_change(rb, edit->path);
+    struct fence_revert *change = add_change(rb, edit->path);
     int r;
 
     change->replace_fd = memfd_create("rebased", MFD_CLOEXEC);

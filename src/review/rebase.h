@@ -2,7 +2,7 @@
  * Bringing the agent's files onto the project as it is now.
  *
  *     rebase_plan      reconciles each edit whose ground has moved, and makes what shall become of it
- *     (the caller)     fence_release() or delta_drop() with `changes`: merged texts replace the delta's, given-up edits leave it
+ *     (the caller)     fence_resume() or delta_revert() with `changes`: merged texts replace the delta's, given-up edits leave it
  *     rebase_finish    notes the new grounds
  *
  * In this order: a note without its text would make the agent's old file revert what the project's owner did; a text without its note
@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "fence/hold.h"
+#include "fence/quiesce.h"
 #include "review/reconcile.h"
 #include "review/selection.h"
 
@@ -43,7 +43,7 @@ struct rebase {
     struct edit_list edits;
     struct rebase_file *files; /* owned; one for each edit */
     size_t moved_count, conflict_count;
-    struct fence_drop *changes; /* owned, with paths and descriptors: for the fence */
+    struct fence_revert *changes; /* owned, with paths and descriptors: for the fence */
     size_t change_count, change_cap;
     struct buf notes; /* what rebase_finish() takes down */
 };

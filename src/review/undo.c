@@ -249,8 +249,8 @@ static int list_entries(int records_fd, struct undo_entry **ret, size_t *ret_cou
 
 int undo_list(const char *delta_path, struct undo_entry **ret, size_t *ret_count, struct err *err)
 {
-    struct delta_about delta = DELTA_ABOUT_NONE;
-    int r = delta_about_open(delta_path, &delta, err);
+    struct delta_info delta = DELTA_INFO_NONE;
+    int r = delta_info_open(delta_path, &delta, err);
 
     if (r < 0)
         return r;
@@ -259,7 +259,7 @@ int undo_list(const char *delta_path, struct undo_entry **ret, size_t *ret_count
     *ret_count = 0;
     if (records != -ENOENT)
         r = records < 0 ? records : list_entries(records, ret, ret_count);
-    delta_about_done(&delta);
+    delta_info_done(&delta);
     return r < 0 ? err_errno(err, r, "reading the records of approvals") : 0;
 }
 

@@ -195,16 +195,16 @@ int workspaces_stop(struct service *service, const struct caller *caller, const 
 static int check_base(struct service *service, const struct workspace_row *row, struct err *err)
 {
     autofree char *delta_path = workspaces_path(service, row->id, "delta");
-    struct delta_about about = DELTA_ABOUT_NONE;
+    struct delta_info about = DELTA_INFO_NONE;
     struct err ignored = ERR_NONE;
     int r = 0;
 
-    if (delta_about_open(delta_path, &about, &ignored) < 0)
+    if (delta_info_open(delta_path, &about, &ignored) < 0)
         return 0;
-    autofd int fd = delta_about_open_base(&about, O_PATH, err);
+    autofd int fd = delta_info_open_base(&about, O_PATH, err);
     if (fd == -EXDEV)
         r = fd;
-    delta_about_done(&about);
+    delta_info_done(&about);
     return r;
 }
 

@@ -81,14 +81,14 @@ void workspace_discarded_done(struct workspace_discarded *discarded)
 static int drop_chosen(struct still *still, const struct chosen *chosen, struct err *err)
 {
     autodone(discard) struct discard plan = DISCARD_NONE;
-    autofree struct fence_drop *drops = NULL;
+    autofree struct fence_revert *drops = NULL;
     int r = discard_plan(still->delta_path, &chosen->selection, &plan, err);
 
     if (r < 0)
         return r;
     drops = xalloc((plan.drop_count + 1) * sizeof(*drops));
     for (size_t i = 0; i < plan.drop_count; i++)
-        drops[i] = (struct fence_drop){ .path = plan.drops[i], .replace_fd = -1 };
+        drops[i] = (struct fence_revert){ .path = plan.drops[i], .replace_fd = -1 };
     return still_release(still, drops, plan.drop_count, err);
 }
 

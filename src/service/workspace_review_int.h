@@ -51,13 +51,13 @@ bool still_is_locked(const struct still *still);
 bool still_can_drop(const struct still *still);
 
 /* These leave the delta, and everything goes on. Without any it cannot fail. */
-int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err);
+int still_release(struct still *still, const struct fence_revert *drops, size_t count, struct err *err);
 
 /* What was taken: of whole files `drops`, which leave the delta if they can, and hunks of files, which then stand on new grounds. */
 int still_release_taken(struct still *still, const struct approve *approve, struct err *err);
 
 /* Of a copy that is held: what the agent has at these paths is what it is compared with. Everything goes on. */
-int still_stand(struct still *still, const struct fence_drop *drops, size_t count, struct err *err);
+int still_stand(struct still *still, const struct fence_revert *drops, size_t count, struct err *err);
 bool still_is_copy(const struct still *still);
 
 /* Opens the project's root, which the scope lies in: refused, BASE_REPLACED, where another directory has its name by now. */

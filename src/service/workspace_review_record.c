@@ -344,7 +344,7 @@ int review_record_note(struct still *still, const char *approval_id, char ***ret
 
 /* Of one that goes on with what it has, it stays; that it is no change was noted with the landing. A copy that cannot be held is left on its old
  * ground: at worst that is a conflict later. */
-static int release_again(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+static int release_again(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
 {
     if (still_can_drop(still))
         return still_release(still, drops, count, err);
@@ -357,7 +357,7 @@ static int release_again(struct still *still, const struct fence_drop *drops, si
 static int drop_again(struct still *still, const struct known *known, struct err *err)
 {
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
-    autofree struct fence_drop *drops = xalloc((known->drop_count + 1) * sizeof(*drops));
+    autofree struct fence_revert *drops = xalloc((known->drop_count + 1) * sizeof(*drops));
     size_t count = 0;
     int r = known->drop_count
                 ? change_set_load(still->delta_path, &(struct change_set_options){ .without_renames = true }, &set, err)
@@ -367,7 +367,7 @@ static int drop_again(struct still *still, const struct known *known, struct err
         return r;
     for (size_t i = 0; i < known->drop_count; i++)
         if (!change_set_find_scoped(&set, known->drops[i] + 1))
-            drops[count++] = (struct fence_drop){ .path = known->drops[i], .replace_fd = -1 };
+            drops[count++] = (struct fence_revert){ .path = known->drops[i], .replace_fd = -1 };
     return release_again(still, drops, count, err);
 }
 

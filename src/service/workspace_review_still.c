@@ -12,7 +12,7 @@
 #include "base/path.h"
 #include "fence/copy_delta.h"
 #include "fence/delta.h"
-#include "fence/hold.h"
+#include "fence/quiesce.h"
 #include "service/life.h"
 #include "service/workspace_review_int.h"
 #include "wire/ctl_file_client.h"
@@ -174,7 +174,7 @@ int still_hold_to_drop(struct still *still, struct err *err)
     return stop_for_now(still, "the kernel's overlayfs must not have its layers changed while it is mounted", err);
 }
 
-static int send_drops(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+static int send_drops(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
 {
     autofree const char **paths = xalloc((count + 1) * sizeof(*paths));
     size_t path_count = 0;
@@ -190,7 +190,7 @@ static int send_drops(struct still *still, const struct fence_drop *drops, size_
 }
 
 /* The connection's end releases without drops; so does an error before the release. */
-static int release_held(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+static int release_held(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
 {
     int r = send_drops(still, drops, count, err);
 
@@ -203,7 +203,7 @@ static int release_held(struct still *still, const struct fence_drop *drops, siz
     return r;
 }
 
-static int drop_at_rest(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+static int drop_at_rest(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
 {
     int r = -EBUSY;
 
@@ -212,12 +212,12 @@ static int drop_at_rest(struct still *still, const struct fence_drop *drops, siz
         if (i > 0)
             usleep(BUSY_WAIT_US);
         *err = ERR_NONE;
-        r = delta_drop(still->delta_path, drops, count, err);
+        r = delta_revert(still->delta_path, drops, count, err);
     }
     return r;
 }
 
-static const char **list_paths(const struct fence_drop *drops, size_t count)
+static const char **list_paths(const struct fence_revert *drops, size_t count)
 {
     const char **paths = xalloc((count + 1) * sizeof(*paths));
 
@@ -228,12 +228,12 @@ static const char **list_paths(const struct fence_drop *drops, size_t count)
 
 static int open_base(const struct still *still, struct err *err)
 {
-    struct delta_about about = DELTA_ABOUT_NONE;
-    int r = delta_about_open(still->delta_path, &about, err);
+    struct delta_info about = DELTA_INFO_NONE;
+    int r = delta_info_open(still->delta_path, &about, err);
 
     if (r == 0)
-        r = delta_about_open_base(&about, O_RDONLY, err);
-    delta_about_done(&about);
+        r = delta_info_open_base(&about, O_RDONLY, err);
+    delta_info_done(&about);
     return r;
 }
 
@@ -263,10 +263,10 @@ static int follow_base(struct still *still, const char *const *paths, size_t cou
 {
     autofd int base = open_base(still, err);
 
-    return base < 0 ? base : copy_delta_follow(still->dir_fd, base, paths, count, err);
+    return base < 0 ? base : copy_delta_revert(still->dir_fd, base, paths, count, err);
 }
 
-int still_release(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+int still_release(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
 {
     autofree const char **paths = list_paths(drops, count);
     int r = 0;
@@ -285,10 +285,10 @@ int still_release(struct still *still, const struct fence_drop *drops, size_t co
 }
 
 /* Its tree is not touched: processes have files of it open. What it has not seen of the project is merged when more of it is approved. */
-int still_stand(struct still *still, const struct fence_drop *drops, size_t count, struct err *err)
+int still_stand(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
 {
     autofree const char **paths = list_paths(drops, count);
-    int r = copy_delta_stand(still->dir_fd, paths, count, err);
+    int r = copy_delta_accept(still->dir_fd, paths, count, err);
 
     return r < 0 ? r : still_release(still, NULL, 0, err);
 }
@@ -300,16 +300,16 @@ static int stand_on_parts(struct still *still, const struct approve *approve, st
     for (size_t i = 0; r == 0 && i < approve->edits.count; i++) {
         const struct approve_file *file = &approve->files[i];
         if (file->outcome == APPROVE_PARTLY)
-            r = copy_delta_stand_on(still->dir_fd, approve->edits.items[i].path,
-                                    file->merge_base.data ? file->merge_base.data : "", file->merge_base.len,
-                                    file->merge_base_mode, err);
+            r = copy_delta_accept_text(still->dir_fd, approve->edits.items[i].path,
+                                       file->merge_base.data ? file->merge_base.data : "", file->merge_base.len,
+                                       file->merge_base_mode, err);
     }
     return r;
 }
 
 int still_release_taken(struct still *still, const struct approve *approve, struct err *err)
 {
-    autofree struct fence_drop *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
+    autofree struct fence_revert *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
     int r = still_is_copy(still) ? stand_on_parts(still, approve, err) : 0;
 
     if (fault_is("release-fails"))
@@ -317,7 +317,7 @@ int still_release_taken(struct still *still, const struct approve *approve, stru
     if (r < 0)
         return r;
     for (size_t i = 0; i < approve->drop_count; i++)
-        drops[i] = (struct fence_drop){ .path = approve->drops[i], .replace_fd = -1 };
+        drops[i] = (struct fence_revert){ .path = approve->drops[i], .replace_fd = -1 };
     if (still_can_drop(still))
         return still_release(still, drops, approve->drop_count, err);
     return still_is_copy(still) ? still_stand(still, drops, approve->drop_count, err) : still_release(still, NULL, 0, err);

@@ -84,7 +84,7 @@ static void on_denial(const struct fence_denial *denial, void *cookie)
 
     letter->denial = *denial;
     letter->path = xdup(denial->path);
-    letter->detail = xprintf("%s %s%s%s", need_name(denial->op), level_name(denial->level), denial->detail ? " " : "",
+    letter->detail = xprintf("%s %s%s%s", policy_op_name(denial->op), level_name(denial->level), denial->detail ? " " : "",
                              denial->detail ? denial->detail : "");
     memcpy(letter->exec, denial->exec, strnlen(denial->exec, CTL_NAME_MAX - 1));
     pthread_mutex_lock(&fencing->lock);
@@ -269,7 +269,7 @@ static int make_fence(struct fencing *fencing, const struct fencing_config *conf
         .quota_bytes = fencing->limits.bytes,
         .quota_inodes = fencing->limits.files,
         .is_live = spec->is_live,
-        .hands_over = spec->codebase_path && spec->codebase_path[0] != '\0',
+        .syncs_out = spec->codebase_path && spec->codebase_path[0] != '\0',
         .on_denial = on_denial,
         .exec_of = exec_of,
         .cookie = fencing,

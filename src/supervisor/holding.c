@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "fence/hold.h"
+#include "fence/quiesce.h"
 #include "supervisor/client.h"
 #include "supervisor/plain.h"
 #include "supervisor/sandbox.h"
@@ -77,20 +77,20 @@ static bool stand_still(struct holding *h)
     return drops_all;
 }
 
-static int let_go(struct holding *h, struct fence_hold *hold, bool drops_all, struct err *err)
+static int let_go(struct holding *h, struct fence_quiesced *hold, bool drops_all, struct err *err)
 {
     size_t count = drops_all ? h->count : 0;
-    autofree struct fence_drop *drops = xalloc((count + 1) * sizeof(*drops));
+    autofree struct fence_revert *drops = xalloc((count + 1) * sizeof(*drops));
 
     for (size_t i = 0; i < count; i++)
-        drops[i] = (struct fence_drop){ h->drops[i].path, h->drops[i].fd };
-    return fence_release(hold, drops, count, err);
+        drops[i] = (struct fence_revert){ h->drops[i].path, h->drops[i].fd };
+    return fence_resume(hold, drops, count, err);
 }
 
 static int hold_fence(struct holding *h, struct err *err)
 {
-    struct fence_hold *hold;
-    int r = fence_hold(h->fence, (int) h->wait_ms, &hold, err);
+    struct fence_quiesced *hold;
+    int r = fence_quiesce(h->fence, (int) h->wait_ms, &hold, err);
 
     return r < 0 ? r : let_go(h, hold, stand_still(h), err);
 }

@@ -91,14 +91,14 @@ struct taking {
     struct codebase_commit commit;
 };
 
-static struct codebase_seen seen_of(const struct handover_was *was)
+static struct codebase_seen seen_of(const struct sync_out_base *was)
 {
     switch (was->kind) {
-    case HANDOVER_WAS_ABSENT:
+    case SYNC_OUT_BASE_ABSENT:
         return CODEBASE_WAS_ABSENT;
-    case HANDOVER_WAS_THERE:
+    case SYNC_OUT_BASE_PRESENT:
         return (struct codebase_seen){ CODEBASE_SEEN_FILE, was->ino, was->size_bytes, was->mtime_ns };
-    case HANDOVER_WAS_UNKNOWN:
+    case SYNC_OUT_BASE_UNKNOWN:
         break;
     }
     return CODEBASE_UNSEEN;
@@ -106,26 +106,26 @@ static struct codebase_seen seen_of(const struct handover_was *was)
 
 /* A path that no codebase holds (too deep, too long) stays in the delta, as does the mode of a directory that is there: a version
  * is made of names, and none changes. */
-static bool can_take(const struct handover_change *change)
+static bool can_take(const struct sync_out_change *change)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
 
-    return change->kind != HANDOVER_MODE && tree_path_clean_entry(change->path, strlen(change->path), &clean, NULL) == 0;
+    return change->kind != SYNC_OUT_MODE && tree_path_clean_entry(change->path, strlen(change->path), &clean, NULL) == 0;
 }
 
-static int wish(struct codebase_txn *txn, const struct handover_change *change, struct err *err)
+static int wish(struct codebase_txn *txn, const struct sync_out_change *change, struct err *err)
 {
     struct codebase_change wanted = { change->path, change->changed_ns, seen_of(&change->was) };
 
     switch (change->kind) {
-    case HANDOVER_FILE:
-    case HANDOVER_SYMLINK:
+    case SYNC_OUT_FILE:
+    case SYNC_OUT_SYMLINK:
         return codebase_txn_put(txn, &wanted, change->from_fd, change->name, err);
-    case HANDOVER_DIR:
+    case SYNC_OUT_DIR:
         return codebase_txn_mkdir(txn, &wanted, change->mode, err);
-    case HANDOVER_REMOVED:
+    case SYNC_OUT_REMOVED:
         return codebase_txn_remove(txn, &wanted, err);
-    case HANDOVER_MODE:
+    case SYNC_OUT_MODE:
         break;
     }
     return 0;
@@ -136,7 +136,7 @@ static int cmp_path(const void *a, const void *b)
     return strcmp(((const struct codebase_conflict *) a)->path, ((const struct codebase_conflict *) b)->path);
 }
 
-static void tell_fates(struct handover_change *changes, size_t count, struct codebase_commit *commit)
+static void tell_fates(struct sync_out_change *changes, size_t count, struct codebase_commit *commit)
 {
     if (commit->conflict_count == 0)
         return;
@@ -144,8 +144,8 @@ static void tell_fates(struct handover_change *changes, size_t count, struct cod
     for (size_t i = 0; i < count; i++) {
         struct codebase_conflict key = { .path = (char *) (uintptr_t) changes[i].path }, *found;
         found = bsearch(&key, commit->conflicts, commit->conflict_count, sizeof(key), cmp_path);
-        if (found && found->has_lost && changes[i].fate == HANDOVER_TAKEN)
-            changes[i].fate = HANDOVER_LOST;
+        if (found && found->has_lost && changes[i].outcome == SYNC_OUT_TAKEN)
+            changes[i].outcome = SYNC_OUT_LOST;
     }
 }
 
@@ -165,7 +165,7 @@ static int commit(struct taking *t, struct codebase_txn *txn, struct err *err)
     return r;
 }
 
-static int take(struct handover_change *changes, size_t count, void *cookie, struct err *err)
+static int take(struct sync_out_change *changes, size_t count, void *cookie, struct err *err)
 {
     struct taking *t = cookie;
     autofree char *reason = xprintf("sync of sandbox %s", t->keeper->name);
@@ -175,7 +175,7 @@ static int take(struct handover_change *changes, size_t count, void *cookie, str
 
     for (size_t i = 0; r == 0 && i < count; i++) {
         if (!can_take(&changes[i])) {
-            changes[i].fate = HANDOVER_LEFT;
+            changes[i].outcome = SYNC_OUT_LEFT;
             continue;
         }
         r = wish(txn, &changes[i], err);
@@ -193,7 +193,7 @@ int keeper_sync(struct keeper *keeper, struct fence *fence, const char *by, stru
     struct taking t = { .keeper = keeper, .by = by, .commit = CODEBASE_COMMIT_NONE };
     struct keeper_result result = { 0 };
     struct codebase_info info;
-    int r = fence_hand_over(fence, take, &t, &result.handed, err);
+    int r = fence_sync_out(fence, take, &t, &result.handed, err);
 
     /* With nothing to give there is no commit that says it. */
     if (r == 0 && t.commit.version == 0) {

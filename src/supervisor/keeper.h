@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "codebase/codebase_txn.h"
-#include "fence/handover.h"
+#include "fence/sync_out.h"
 #include "wire/sandbox_spec.h"
 
 struct keeper;
@@ -18,7 +18,7 @@ void keeper_close(struct keeper *keeper); /* NULL is fine */
 
 struct keeper_result {
     struct codebase_commit commit;
-    struct handover_result handed;
+    struct sync_out_result handed;
 };
 
 void keeper_result_done(struct keeper_result *result);

@@ -73,7 +73,7 @@ static int lend(const struct overlay_config *config, int *ret_lock_fd, struct er
         return err_errno(err, -errno, "'%s'", config->delta_path);
     if (flock(lock, LOCK_EX | LOCK_NB) < 0)
         return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "delta '%s' is in use", config->delta_path);
-    r = overlay_delta_lend(delta, err);
+    r = overlay_delta_to_overlayfs(delta, err);
     if (r == 0)
         *ret_lock_fd = steal_fd(&lock);
     return r;
@@ -84,7 +84,7 @@ static void take_back(const struct overlay_config *config, int lock_fd)
     autofd int delta = open(config->delta_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct err err = ERR_NONE;
 
-    if (delta >= 0 && overlay_delta_return(delta, &err) < 0)
+    if (delta >= 0 && overlay_delta_from_overlayfs(delta, &err) < 0)
         log_warn("the delta stays as overlayfs left it", LOG_STR("error", err.text));
     close(lock_fd);
 }
@@ -101,7 +101,7 @@ static int lend_patiently(const struct overlay_config *config, int *ret_lock_fd,
         if (i > 0)
             usleep(LOCK_WAIT_US);
         *err = ERR_NONE;
-        r = fence_settle(&delta, err);
+        r = fence_recover_delta(&delta, err);
         if (r == 0)
             r = lend(config, ret_lock_fd, err);
     }

@@ -199,9 +199,9 @@ def fault_points():
     return sorted(found)
 
 
-# A hand-over needs somebody who takes: tests/supervisor/test_sync.py dies at its points. A drop needs a hold: tests/unit/fence/test_hold.c.
+# A hand-over needs somebody who takes: tests/supervisor/test_sync.py dies at its points. A drop needs a hold: tests/unit/fence/test_quiesce.c.
 # A copy is compared by whoever reviews it: tests/serve/test_ws_review_bad_times.py. Logs are written anew
-# when they are long: tests/unit/fence/test_record.c, test_number.c.
+# when they are long: tests/unit/fence/test_change_log.c, test_ino_map.c.
 POINTS = [point for point in fault_points() if not point.startswith(("handover-", "drop-", "copy-delta-", "log-"))]
 REACHED = set()
 

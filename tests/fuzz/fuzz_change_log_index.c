@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "fence/record.h"
+#include "fence/change_log.h"
 #include "review/change_log_index.h"
 
 static void check_round_trip(const char *path)
@@ -14,7 +14,7 @@ static void check_round_trip(const char *path)
     autodone(buf) struct buf line = BUF_EMPTY;
 
     buf_add_str(&line, "{\"change\":\"created\",\"path\":");
-    record_add_string(&line, path);
+    change_log_format_string(&line, path);
     buf_add_char(&line, '}');
     require(change_log_index_parse_line(&again, line.data, line.len));
     require(again.count == 1 && strcmp(again.entries[0].path, path) == 0);

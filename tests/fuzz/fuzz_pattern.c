@@ -147,23 +147,23 @@ static enum level slow_level_of(struct ruleset *rules, const char *path)
 /* Walks the path and checks at each step that what was said to be impossible below does not come. */
 static void check_steps(struct ruleset *rules, const char *path)
 {
-    struct place *at = place_ref(ruleset_root(rules));
+    struct match_state *at = match_state_ref(ruleset_root(rules));
     bool may_show = true;
 
     for (const char *name = path + 1; *name;) {
         size_t len = strcspn(name, "/");
         may_show = may_show && ruleset_may_show_below(rules, at);
         bool may_write = ruleset_may_write_child(rules, at);
-        struct place *next = ruleset_step(rules, at, name, len);
+        struct match_state *next = ruleset_step(rules, at, name, len);
 
-        require(may_show || place_level(next) == LEVEL_NONE);
-        require(may_write || place_level(next) != LEVEL_WRITE);
-        place_unref(at);
+        require(may_show || match_state_level(next) == LEVEL_NONE);
+        require(may_write || match_state_level(next) != LEVEL_WRITE);
+        match_state_unref(at);
         at = next;
         name += len + (name[len] == '/');
     }
-    require(place_level(at) == ruleset_level_of(rules, path));
-    place_unref(at);
+    require(match_state_level(at) == ruleset_level_of(rules, path));
+    match_state_unref(at);
 }
 
 static int on_writable_root(const char *path, void *cookie)

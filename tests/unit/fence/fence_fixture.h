@@ -30,12 +30,12 @@
 struct fixture {
     char dir[64];
     int fd;
-    bool hands_over;
+    bool syncs_out;
     bool is_live;
     struct fence *fence;
 };
 
-static const struct caller nobody = { 0 };
+static const struct op_caller nobody = { 0 };
 
 static inline void put_file(struct fixture *x, const char *path, const char *text)
 {
@@ -96,7 +96,7 @@ static inline void fixture_open(struct fixture *x, const char *const *rules, uin
                                    .delta_path = delta,
                                    .rules = set,
                                    .quota_bytes = quota_bytes,
-                                   .hands_over = x->hands_over,
+                                   .syncs_out = x->syncs_out,
                                    .is_live = x->is_live };
     if (fence_new(&config, &x->fence, &err) < 0)
         fail_msg("%s", err.text);

@@ -49,17 +49,17 @@ static int open_bound(struct fixture *x, const char *dir, struct err *err)
     autofd int fd = openat(x->fd, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct fence_config config = { .base_path = base, .base_fd = fd, .delta_path = delta, .is_at_rest = true };
 
-    return fence_settle(&config, err);
+    return fence_recover_delta(&config, err);
 }
 
 static int look(struct fixture *x, struct err *err)
 {
     autofree char *delta = xprintf("%s/delta", x->dir);
-    struct delta_about about = DELTA_ABOUT_NONE;
-    int r = delta_about_open(delta, &about, err);
-    autofd int fd = r < 0 ? r : delta_about_open_base(&about, O_PATH, err);
+    struct delta_info about = DELTA_INFO_NONE;
+    int r = delta_info_open(delta, &about, err);
+    autofd int fd = r < 0 ? r : delta_info_open_base(&about, O_PATH, err);
 
-    delta_about_done(&about);
+    delta_info_done(&about);
     return fd < 0 ? fd : 0;
 }
 
@@ -158,7 +158,7 @@ static void without_descriptors_it_is_not_taken_for_another_s(void **state)
     for (int more = 0; r < 0 && more < 100; more++) {
         small.rlim_cur = (rlim_t) (lowest + more);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
-        r = change_settle(delta, &err);
+        r = change_recover(delta, &err);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
         assert_true(r == 0 || r == -EMFILE);
         refusals += r < 0;
@@ -182,7 +182,7 @@ static void settling_changes_nothing_of_the_process(void **state)
     put_file(&x, "delta/meta/journal", "torn");
     umask(027);
     autofree char *delta = xprintf("%s/delta", x.dir);
-    assert_int_equal(change_settle(delta, &err), 0);
+    assert_int_equal(change_recover(delta, &err), 0);
     assert_int_equal(umask(mask), 027);
     fixture_done(&x);
 }

@@ -12,7 +12,7 @@ static void an_intent_comes_back_as_it_was(void **state)
     assert_int_equal(intent_parse(bytes.data, bytes.len, &out), 0);
     assert_string_equal(out.from, "a/b");
     assert_string_equal(out.to, "c\xff");
-    assert_true(out.whiteout_from && !out.drop_marker && out.clear_to);
+    assert_true(out.whiteout_from && !out.revert_marker && out.clear_to);
 }
 
 static void a_torn_intent_is_none(void **state)

@@ -4,13 +4,13 @@
 
 static void names_that_meet_keep_apart(void **state)
 {
-    struct listed items[] = {
+    struct dir_listing_item items[] = {
         { .cookie = 7, .name = "b" }, { .cookie = 7, .name = "a" }, { .cookie = 8, .name = "c" }, { .cookie = 2, .name = "d" }
     };
-    struct listing listing = { .count = 4, .items = items };
+    struct dir_listing listing = { .count = 4, .items = items };
 
     (void) state;
-    listing_sort(&listing);
+    dir_listing_sort(&listing);
     assert_string_equal(items[0].name, "d");
     assert_string_equal(items[1].name, "a");
     assert_string_equal(items[2].name, "b");
@@ -19,14 +19,14 @@ static void names_that_meet_keep_apart(void **state)
     assert_int_equal(items[1].cookie, 7);
     assert_int_equal(items[2].cookie, 8);
     assert_int_equal(items[3].cookie, 9);
-    assert_int_equal(listing_after(&listing, 0), 0);
-    assert_int_equal(listing_after(&listing, 7), 2);
-    assert_int_equal(listing_after(&listing, 9), 4);
+    assert_int_equal(dir_listing_after(&listing, 0), 0);
+    assert_int_equal(dir_listing_after(&listing, 7), 2);
+    assert_int_equal(dir_listing_after(&listing, 9), 4);
 }
 
 static uint64_t cookie_of(struct fixture *x, const char *name)
 {
-    struct listing *listing;
+    struct dir_listing *listing;
     uint64_t cookie = 0;
 
     assert_int_equal(merge_list(x->fence, x->fence->root, false, &listing), 0);
@@ -35,7 +35,7 @@ static uint64_t cookie_of(struct fixture *x, const char *name)
         if (strcmp(listing->items[i].name, name) == 0)
             cookie = listing->items[i].cookie;
     }
-    listing_unref(listing);
+    dir_listing_unref(listing);
     return cookie;
 }
 
@@ -66,12 +66,12 @@ static void a_position_depends_on_the_name_alone(void **state)
 
 static size_t count(struct fixture *x, const char *path)
 {
-    struct listing *listing;
+    struct dir_listing *listing;
     size_t n;
 
     assert_int_equal(merge_list(x->fence, walk(x, path, NULL), false, &listing), 0);
     n = listing->count;
-    listing_unref(listing);
+    dir_listing_unref(listing);
     return n;
 }
 

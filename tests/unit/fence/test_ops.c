@@ -260,7 +260,7 @@ static void a_write_may_meet_the_removal_of_its_file(void **state)
     atomic_store(&s.inode, NULL);
     pthread_join(thread, NULL);
     for (size_t i = 0; i < FILES; i++)
-        assert_true(made[i].inode->noted < FILES && x.fence->dead[made[i].inode->noted] == made[i].inode);
+        assert_true(made[i].inode->log_mark < FILES && x.fence->dead[made[i].inode->log_mark] == made[i].inode);
     fixture_done(&x);
 }
 

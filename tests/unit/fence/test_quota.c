@@ -17,13 +17,13 @@ static void a_quota_says_no_at_its_limit(void **state)
 
     (void) state;
     quota_init(&q, 100, 2);
-    assert_int_equal(quota_take(&q, 60, 1), 0);
-    assert_int_equal(quota_take(&q, 41, 0), -ENOSPC);
-    assert_int_equal(quota_take(&q, 40, 1), 0);
-    assert_int_equal(quota_take(&q, 0, 1), -ENOSPC);
-    assert_int_equal(quota_take(&q, 1, 0), -ENOSPC);
-    quota_give(&q, 100, 2);
-    assert_int_equal(quota_take(&q, 100, 2), 0);
+    assert_int_equal(quota_reserve(&q, 60, 1), 0);
+    assert_int_equal(quota_reserve(&q, 41, 0), -ENOSPC);
+    assert_int_equal(quota_reserve(&q, 40, 1), 0);
+    assert_int_equal(quota_reserve(&q, 0, 1), -ENOSPC);
+    assert_int_equal(quota_reserve(&q, 1, 0), -ENOSPC);
+    quota_release(&q, 100, 2);
+    assert_int_equal(quota_reserve(&q, 100, 2), 0);
     quota_done(&q);
 }
 
@@ -33,8 +33,8 @@ static void a_refusal_takes_nothing(void **state)
 
     (void) state;
     quota_init(&q, 100, 1);
-    assert_int_equal(quota_take(&q, 50, 2), -ENOSPC);
-    assert_int_equal(quota_take(&q, 100, 1), 0);
+    assert_int_equal(quota_reserve(&q, 50, 2), -ENOSPC);
+    assert_int_equal(quota_reserve(&q, 100, 1), 0);
     quota_done(&q);
 }
 
@@ -45,8 +45,8 @@ static void giving_back_too_much_stops_at_zero(void **state)
 
     (void) state;
     quota_init(&q, 4096 * 10, 10);
-    quota_give(&q, 1000000, 1000);
-    quota_show(&q, 4096, shown);
+    quota_release(&q, 1000000, 1000);
+    quota_statfs(&q, 4096, shown);
     assert_int_equal(shown[0], 10);
     assert_int_equal(shown[1], 10);
     assert_int_equal(shown[3], 10);

@@ -18,7 +18,7 @@ static char *findings_of(const char *text, const char *const *paths)
     size_t count;
 
     for (; paths && *paths; paths++)
-        lint_see(lint, *paths);
+        lint_add_path(lint, *paths);
     lint_finish(lint);
     const struct lint_finding *findings = lint_findings(lint, &count);
     for (size_t i = 0; i < count; i++) {

@@ -356,15 +356,15 @@ static void print_case(const struct rule_list *list, uint32_t path)
     print_message("\n");
 }
 
-static struct place *walk(struct ruleset *rules, uint32_t path)
+static struct match_state *walk(struct ruleset *rules, uint32_t path)
 {
     const char *comps[DEPTH_MAX];
     int depth = components(path, comps);
-    struct place *at = place_ref(ruleset_root(rules));
+    struct match_state *at = match_state_ref(ruleset_root(rules));
 
     for (int i = 0; i < depth; i++) {
-        struct place *next = ruleset_step(rules, at, comps[i], strlen(comps[i]));
-        place_unref(at);
+        struct match_state *next = ruleset_step(rules, at, comps[i], strlen(comps[i]));
+        match_state_unref(at);
         at = next;
     }
     return at;
@@ -374,7 +374,7 @@ static int all_written; /* how often a whole subtree was said to be write: the c
 
 /* What may be visible below must never be denied; what may be written likewise. */
 static void check_hints(struct ruleset *rules, const struct plain_rules *plain, const struct rule_list *list, uint32_t path,
-                        const struct place *at)
+                        const struct match_state *at)
 {
     int depth = depth_of(path);
 
@@ -413,15 +413,15 @@ static void compare_ruleset(size_t cache_bytes, const struct rule_list *list, co
     for (int i = 0; i < PATHS_PER_SET; i++) {
         int depth = (int) rnd(DEPTH_MAX + 1);
         uint32_t path = level_start(depth) + rnd(level_start(depth + 1) - level_start(depth));
-        struct place *at = walk(rules, path);
+        struct match_state *at = walk(rules, path);
         enum level expected = plain_level(plain, path);
-        if (place_level(at) != expected) {
+        if (match_state_level(at) != expected) {
             print_case(list, path);
-            fail_msg("the ruleset says %s, the plain matcher %s", level_name(place_level(at)), level_name(expected));
+            fail_msg("the ruleset says %s, the plain matcher %s", level_name(match_state_level(at)), level_name(expected));
         }
         if (i % 4 == 0)
             check_hints(rules, plain, list, path, at);
-        place_unref(at);
+        match_state_unref(at);
     }
     ruleset_unref(rules);
 }

@@ -273,21 +273,21 @@ static void a_real_workspace_directory_keeps_its_prefix(void **state)
     ruleset_unref(rules);
 }
 
-typedef bool (*hint_fn)(struct ruleset *rules, const struct place *place);
+typedef bool (*hint_fn)(struct ruleset *rules, const struct match_state *match);
 
 static bool hint(hint_fn ask, const char *text, const char *path)
 {
     struct ruleset *rules = ruleset_from_text(text, false);
-    struct place *at = place_ref(ruleset_root(rules));
+    struct match_state *at = match_state_ref(ruleset_root(rules));
     char *copy = xdup(path), *save = NULL;
 
     for (char *name = strtok_r(copy, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
-        struct place *next = ruleset_step(rules, at, name, strlen(name));
-        place_unref(at);
+        struct match_state *next = ruleset_step(rules, at, name, strlen(name));
+        match_state_unref(at);
         at = next;
     }
     bool answer = ask(rules, at);
-    place_unref(at);
+    match_state_unref(at);
     free(copy);
     ruleset_unref(rules);
     return answer;

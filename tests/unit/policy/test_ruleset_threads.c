@@ -44,8 +44,8 @@ static void *ask(void *cookie)
         path_of(i, path);
         if (ruleset_level_of(job->rules, path) != job->expected[i])
             atomic_fetch_add(&job->wrong, 1);
-        autoptr(place) at = ruleset_step(job->rules, ruleset_root(job->rules), words[i % ARRAY_LEN(words)],
-                                         strlen(words[i % ARRAY_LEN(words)]));
+        autoptr(match_state) at = ruleset_step(job->rules, ruleset_root(job->rules), words[i % ARRAY_LEN(words)],
+                                               strlen(words[i % ARRAY_LEN(words)]));
         ruleset_may_show_below(job->rules, at);
         ruleset_may_write_child(job->rules, at);
     }

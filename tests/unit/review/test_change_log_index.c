@@ -1,7 +1,7 @@
 #include "review_fixture.h"
 
-#include "fence/gist.h"
-#include "fence/record.h"
+#include "fence/change_log.h"
+#include "fence/change_log_compact.h"
 
 static bool take(struct change_log_index *log_index, const char *line)
 {
@@ -148,7 +148,7 @@ static void what_was_applied_is_written_so_that_it_can_be_read(void **state)
     assert_int_equal(change_log_index_find(&log_index, "y")->base, BASE_ENTRY_ABSENT);
 }
 
-/* ---- the gist of a diary (fence/gist.h) tells the same ---- */
+/* ---- the gist of a diary (fence/change_log_compact.h) tells the same ---- */
 
 static const char *const gist_paths[] = { "a", "d/b", "c\xff", "gone", "lost/x" };
 
@@ -170,10 +170,10 @@ static void add_random_line(struct buf *text, unsigned *seed)
         return;
     }
     buf_addf(text, "{\"time_ns\":%u,\"change\":\"%s\",\"path\":", 1000 + number, kinds[kind]);
-    record_add_string(text, path);
+    change_log_format_string(text, path);
     if (strcmp(kinds[kind], "renamed") == 0) {
         buf_add_str(text, ",\"to\":");
-        record_add_string(text, gist_paths[(unsigned) rand_r(seed) % ARRAY_LEN(gist_paths)]);
+        change_log_format_string(text, gist_paths[(unsigned) rand_r(seed) % ARRAY_LEN(gist_paths)]);
     }
     if (strcmp(kinds[kind], "copied-up") == 0 || kind == 7)
         buf_addf(text, ",\"base\":{\"ino\":7,\"size\":%u,\"mtime_ns\":5,\"mode\":420%s}", number,
@@ -210,9 +210,9 @@ static void the_gist_of_a_diary_tells_the_same(void **state)
 
         for (unsigned i = 0; i < lines; i++)
             add_random_line(&text, &seed);
-        gist_of(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
+        change_log_compact(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
         /* Its own gist is itself; and what is told later is read as if all had stayed. */
-        gist_of(gist.data, gist.len, INT64_MAX - 1, is_not_lost, NULL, &again);
+        change_log_compact(gist.data, gist.len, INT64_MAX - 1, is_not_lost, NULL, &again);
         assert_int_equal(again.len, gist.len);
         for (unsigned i = 0; i < lines / 2; i++) {
             size_t at = text.len;
@@ -242,7 +242,7 @@ static void the_gist_of_much_about_little_is_short(void **state)
         if (strstr(text.data + at, "copied-up") || strstr(text.data + at, "applied") || strstr(text.data + at, "dropped"))
             text.len = at;
     }
-    gist_of(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
+    change_log_compact(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
     assert_in_range(gist.len, 100, 6000);
 }
 
@@ -259,7 +259,7 @@ static void the_gist_of_many_approvals_is_that_of_one(void **state)
                      k < 2 ? ",\"base\":{\"ino\":7,\"size\":1,\"mtime_ns\":5,\"mode\":420}" : "");
         }
     }
-    gist_of(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
+    change_log_compact(text.data, text.len, INT64_MAX - 1, is_not_lost, NULL, &gist);
     assert_string_equal(gist.data, "{\"time_ns\":49992,\"change\":\"dropped\",\"path\":\"a\"}\n");
 }
 

@@ -680,11 +680,11 @@ static void take(struct file *file, const struct wanted *wanted)
 
 static void drop_all(struct history *h, char *const *drops, size_t count)
 {
-    autofree struct fence_drop *changes = xalloc((count + 1) * sizeof(*changes));
+    autofree struct fence_revert *changes = xalloc((count + 1) * sizeof(*changes));
     struct err err = ERR_NONE;
 
     for (size_t k = 0; k < count; k++) {
-        changes[k] = (struct fence_drop){ drops[k], -1 };
+        changes[k] = (struct fence_revert){ drops[k], -1 };
         for (size_t i = 0; i < PATHS; i++) {
             struct file *file = &h->model.files[i];
             if (strcmp(drops[k] + 1, paths[i]) != 0)
@@ -693,7 +693,7 @@ static void drop_all(struct history *h, char *const *drops, size_t count)
             file->agent = file->project;
         }
     }
-    if (delta_drop(h->w->delta, changes, count, &err) < 0)
+    if (delta_revert(h->w->delta, changes, count, &err) < 0)
         fail_msg("seed %" PRIu64 ": %s", h->seed, err.text);
 }
 
@@ -706,7 +706,7 @@ static void rebase(struct history *h)
     size_t conflicts = 0;
 
     if (rebase_plan(h->w->delta, NULL, REBASE_MERGE, &rb, &err) < 0 ||
-        delta_drop(h->w->delta, rb.changes, rb.change_count, &err) < 0 || rebase_finish(&rb, &err) < 0)
+        delta_revert(h->w->delta, rb.changes, rb.change_count, &err) < 0 || rebase_finish(&rb, &err) < 0)
         fail_msg("seed %" PRIu64 ": %s", h->seed, err.text);
     for (size_t i = 0; i < PATHS; i++) {
         struct file *file = &h->model.files[i];

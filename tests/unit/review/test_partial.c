@@ -462,16 +462,16 @@ static void a_delta_that_is_held(void **state)
 {
     struct world *w = *state;
     autodone(approve) struct approve approve = APPROVE_NONE;
-    struct fence_hold *hold = NULL;
+    struct fence_quiesced *hold = NULL;
     struct err err = ERR_NONE;
 
     base_put(w, "f", V1);
     begin_live(w);
     agent_write(w, "f", "one\n" MIDDLE "20\n");
-    assert_int_equal(fence_hold(w->f.fence, 1000, &hold, &err), 0);
+    assert_int_equal(fence_quiesce(w->f.fence, 1000, &hold, &err), 0);
     assert_int_equal(run(w, NULL, (struct approve_options){ .is_held = true, .is_dropping = true }, &approve), 0);
     assert_int_equal(approve.drop_count, 1);
-    assert_int_equal(fence_release(hold, &(struct fence_drop){ approve.drops[0], -1 }, 1, &err), 0);
+    assert_int_equal(fence_resume(hold, &(struct fence_revert){ approve.drops[0], -1 }, 1, &err), 0);
     assert_base(w, "f", "one\n" MIDDLE "20\n");
     assert_false(is_there(&w->f, "delta/data/f"));
     agent_end(w);
@@ -561,7 +561,7 @@ static void what_is_discarded_shows_the_project(void **state)
     file.path = "d/e";
     assert_int_equal(discard_plan(w->delta, &selection, &discard, &err), 0);
     assert_int_equal(discard.drop_count, 1);
-    assert_int_equal(delta_drop(w->delta, &(struct fence_drop){ discard.drops[0], -1 }, 1, &err), 0);
+    assert_int_equal(delta_revert(w->delta, &(struct fence_revert){ discard.drops[0], -1 }, 1, &err), 0);
     discard_done(&discard);
     file.path = "n/m/deep"; /* and not the directories that are on its way */
     assert_int_equal(discard_plan(w->delta, &selection, &discard, &err), 0);
@@ -578,7 +578,7 @@ static void rebase_with(struct world *w, enum rebase_strategy strategy, size_t c
 
     assert_int_equal(rebase_plan(w->delta, NULL, strategy, &rb, &err), 0);
     assert_int_equal(rb.conflict_count, conflicts);
-    if (delta_drop(w->delta, rb.changes, rb.change_count, &err) < 0 || rebase_finish(&rb, &err) < 0)
+    if (delta_revert(w->delta, rb.changes, rb.change_count, &err) < 0 || rebase_finish(&rb, &err) < 0)
         fail_msg("%s", err.text);
 }
 

@@ -1,0 +1,342 @@
+#include "fence/base_watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "fence/casefold.h"
+#include "fence/handle.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+#include "fence/revalidate.h"
+#include "fence/unwatched.h"
+
+#define MASK (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_ONLYDIR)
+#define RENAMING (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
+
+/*
+ * Every directory of the base that is loaded is watched. What inotify tells is of these kinds:
+ *
+ *   content or attributes of a file     the kernel forgets its pages and attributes
+ *   a name came, went, was replaced     the entry is cut from its inode (who has the file open keeps the old one), the kernel
+ *                                       forgets the name and the listing, the directory gets a new time
+ *   a hidden name, or something in      searches for visible things below it are void: it is searched anew, here, and only if it
+ *   a hidden directory                  leads to something now the kernel forgets what it knew of the name
+ *   events were lost                    everything is compared with what it was
+ *
+ * Telling the kernel to forget is not without effect: an answer about the same directory that is on its way at that moment does
+ * not count for it (fs/fuse: attr_version). So it may not depend on what is hidden. A directory that was visible and is not loaded
+ * any more, because nobody asks for it or because the sandbox removed it, has nothing in any cache: what happens there is nothing
+ * to us.
+ *
+ * Directories for which the kernel grants no watch, or would tell nothing, are left to unwatched.c, which tries again.
+ */
+struct watched_dir {
+    int wd;        /* 0: free slot */
+    uint64_t node; /* of the directory; it may have been forgotten since */
+    char *path;    /* owned; NULL unless it is watched for the sake of what may become visible below it */
+};
+
+struct base_watch {
+    struct fence *f;
+    _Atomic int fd; /* owned: inotify; -1 while the kernel grants none */
+    int wake_fd;    /* owned: eventfd */
+    bool is_remote; /* nothing of this base can be watched */
+    dev_t dev;      /* of the base; what is mounted in it may be remote */
+    pthread_t thread;
+    bool running;
+    _Atomic bool stopping;
+    pthread_mutex_t lock;
+    struct watched_dir *watches; /* guarded by lock; open addressing */
+    size_t cap, count;
+};
+
+/* Nobody tells us of changes made on another machine, or by another way to the same files. */
+static bool is_remote(int fd)
+{
+    static const uint32_t kinds[] = {
+        0x6969,     /* NFS */
+        0xff534d42, /* CIFS */
+        0xfe534d42, /* SMB2 */
+        0x517b,     /* SMB */
+        0x65735546, /* FUSE, virtiofs */
+        0x01021997, /* 9p */
+        0x00c36400, /* Ceph */
+        0x5346414f, /* AFS */
+        0x6b414653, /* kAFS */
+        0x73757245, /* Coda */
+        0x0bd00bd0, /* Lustre */
+        0x47504653, /* GPFS */
+        0x01161970, /* GFS2 */
+        0x7461636f, /* OCFS2 */
+        0x786f4256, /* VirtualBox */
+        0xbacbacbc, /* VMware */
+    };
+    struct statfs st;
+
+    if (fstatfs(fd, &st) < 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if ((uint32_t) st.f_type == kinds[i])
+            return true;
+    }
+    return false;
+}
+
+struct base_watch *base_watch_new(struct fence *f)
+{
+    struct base_watch *base_watch = xnew(struct base_watch);
+    struct stat st = { 0 };
+
+    base_watch->f = f;
+    base_watch->is_remote = is_remote(f->base_fd) || fstat(f->base_fd, &st) < 0;
+    base_watch->dev = st.st_dev;
+    base_watch->fd = base_watch->is_remote ? -1 : inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    base_watch->wake_fd = eventfd(0, EFD_CLOEXEC);
+    pthread_mutex_init(&base_watch->lock, NULL);
+    return base_watch;
+}
+
+void base_watch_free(struct base_watch *base_watch)
+{
+    if (!base_watch)
+        return;
+    base_watch_stop(base_watch);
+    if (base_watch->fd >= 0)
+        close(base_watch->fd);
+    if (base_watch->wake_fd >= 0)
+        close(base_watch->wake_fd);
+    pthread_mutex_destroy(&base_watch->lock);
+    for (size_t i = 0; i < base_watch->cap; i++)
+        free(base_watch->watches[i].path);
+    free(base_watch->watches);
+    free(base_watch);
+}
+
+static struct watched_dir *watch_slot_of(struct base_watch *base_watch, int wd)
+{
+    size_t i = (size_t) wd & (base_watch->cap - 1);
+
+    while (base_watch->watches[i].wd && base_watch->watches[i].wd != wd)
+        i = (i + 1) & (base_watch->cap - 1);
+    return &base_watch->watches[i];
+}
+
+static void watch_table_grow(struct base_watch *base_watch)
+{
+    struct watched_dir *old = base_watch->watches;
+    size_t old_cap = base_watch->cap;
+
+    base_watch->cap = old_cap ? old_cap * 2 : 64;
+    base_watch->watches = xalloc(base_watch->cap * sizeof(*base_watch->watches));
+    for (size_t i = 0; i < old_cap; i++) {
+        if (old[i].wd)
+            *watch_slot_of(base_watch, old[i].wd) = old[i];
+    }
+    free(old);
+}
+
+static void watch_table_add(struct base_watch *base_watch, int wd, uint64_t node, char *take_path)
+{
+    autolock(&base_watch->lock);
+    if (base_watch->count * 2 >= base_watch->cap)
+        watch_table_grow(base_watch);
+    struct watched_dir *slot = watch_slot_of(base_watch, wd);
+    base_watch->count += !slot->wd;
+    free(slot->path);
+    *slot = (struct watched_dir){ wd, node, take_path };
+}
+
+static char *dup_hidden_path(struct fence *f, struct inode *dir)
+{
+    struct buf path = BUF_EMPTY;
+
+    if (dir == f->root || atomic_load(&dir->level) != LEVEL_NONE)
+        return NULL;
+    tree_path_of(f, dir, NULL, &path);
+    return buf_dup_take(&path);
+}
+
+static void wake_watcher(struct base_watch *base_watch)
+{
+    uint64_t one = 1;
+
+    if (write(base_watch->wake_fd, &one, sizeof(one)) < 0)
+        return;
+}
+
+/* There are few instances for a user; one that had none may be free by now. */
+static int get_instance(struct base_watch *base_watch)
+{
+    int fd, none = -1;
+
+    if (base_watch->fd >= 0)
+        return 0;
+    fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    if (atomic_compare_exchange_strong(&base_watch->fd, &none, fd))
+        wake_watcher(base_watch);
+    else
+        close(fd);
+    return 0;
+}
+
+static int add_watch(struct base_watch *base_watch, int dirfd, const struct stat *base)
+{
+    char path[40];
+    struct stat st;
+    int wd;
+
+    if (!base && fstat(dirfd, &st) < 0)
+        return -errno;
+    if ((base ? base->st_dev : st.st_dev) != base_watch->dev && is_remote(dirfd))
+        return -EREMOTE;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", dirfd);
+    wd = inotify_add_watch(base_watch->fd, path, MASK);
+    return wd < 0 ? -errno : wd;
+}
+
+int base_watch_try_add(struct fence *f, struct inode *dir, const struct stat *base)
+{
+    struct handle *h;
+    int r = f->base_watch->is_remote ? -EREMOTE : get_instance(f->base_watch);
+
+    if (r == 0)
+        r = handle_get(f, dir, LAYER_BASE, &h);
+    if (r != 0)
+        return r;
+    r = add_watch(f->base_watch, h->fd, base);
+    handle_put(f, h);
+    if (r < 0)
+        return r;
+    watch_table_add(f->base_watch, r, dir->node, dup_hidden_path(f, dir));
+    return 0;
+}
+
+void base_watch_add(struct fence *f, struct inode *dir, const struct stat *base)
+{
+    if (f->base_watch && base_watch_try_add(f, dir, base) < 0)
+        unwatched_add(f, dir);
+}
+
+/* ---- what happened ---- */
+
+/* Content or attributes. A directory's are kept in memory. */
+static void on_changed(struct fence *f, struct inode *dir, const char *name, struct inval_batch *batch)
+{
+    struct stat st;
+    struct inode *child = NULL;
+
+    if (revalidate_visibility(f, dir, name) != VISIBILITY_FULL)
+        return;
+    tree_lock(f);
+    const struct entry *e = entry_find(dir, name, strlen(name));
+    if (e && e->inode && !inode_has(e->inode, INODE_UP)) {
+        child = e->inode;
+        inode_ref(child);
+    }
+    tree_unlock(f);
+    if (!child)
+        return;
+    if (inode_is_dir(child) && layer_base_has(f, dir, name, &st) == 1 && S_ISDIR(st.st_mode))
+        atomic_store(&child->mode, (uint16_t) (st.st_mode & (S_IFMT | 01777)));
+    inval_batch_add_pages(f, batch, child);
+    inode_unref(f, child);
+}
+
+/* A copy, with a path of its own. */
+static struct watched_dir dup_watch(struct base_watch *base_watch, int wd)
+{
+    struct watched_dir watch = { 0 };
+
+    autolock(&base_watch->lock);
+    if (base_watch->cap)
+        watch = *watch_slot_of(base_watch, wd);
+    if (watch.path)
+        watch.path = xdup(watch.path);
+    return watch;
+}
+
+static void on_watched(struct base_watch *base_watch, const struct inotify_event *event)
+{
+    struct fence *f = base_watch->f;
+    struct watched_dir watch = dup_watch(base_watch, event->wd);
+    struct inode *dir = watch.node ? inode_ref_by_node(f, watch.node) : NULL;
+    struct inval_batch batch = INVAL_BATCH_NONE;
+
+    pthread_rwlock_rdlock(&f->gate);
+    if (dir && (event->mask & RENAMING))
+        casefold_recheck(f, dir);
+    if (watch.path && !(dir && revalidate_is_shown(f, dir)))
+        revalidate_hidden(f, watch.path, &batch);
+    else if (dir && event->len > 0 && (event->mask & RENAMING))
+        revalidate_name(f, dir, event->name, &batch);
+    else if (dir && event->len > 0)
+        on_changed(f, dir, event->name, &batch);
+    pthread_rwlock_unlock(&f->gate);
+    inval_batch_send(f, &batch, false);
+    inode_unref(f, dir);
+    free(watch.path);
+}
+
+static void read_events(struct base_watch *base_watch)
+{
+    char bytes[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
+    ssize_t n = read(base_watch->fd, bytes, sizeof(bytes));
+    bool lost = false;
+
+    for (ssize_t at = 0; at < n;) {
+        const struct inotify_event *event = (const void *) (bytes + at);
+        at += (ssize_t) sizeof(*event) + event->len;
+        if (event->mask & IN_Q_OVERFLOW)
+            lost = true;
+        else if (!(event->mask & IN_IGNORED))
+            on_watched(base_watch, event);
+    }
+    if (lost)
+        fence_base_changed(base_watch->f, NULL, 0);
+}
+
+static void *watch_over(void *arg)
+{
+    struct base_watch *base_watch = arg;
+    uint64_t count;
+
+    while (!base_watch->stopping) {
+        /* No instance yet: poll() passes over a negative descriptor. */
+        struct pollfd fds[2] = { { base_watch->fd, POLLIN, 0 }, { base_watch->wake_fd, POLLIN, 0 } };
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return NULL;
+        if (fds[1].revents && read(base_watch->wake_fd, &count, sizeof(count)) < 0)
+            return NULL;
+        if (fds[0].revents & POLLIN)
+            read_events(base_watch);
+    }
+    return NULL;
+}
+
+int base_watch_start(struct base_watch *base_watch)
+{
+    int r = base_watch->is_remote ? 0 : pthread_create(&base_watch->thread, NULL, watch_over, base_watch);
+
+    base_watch->running = !base_watch->is_remote && r == 0;
+    return -r;
+}
+
+void base_watch_stop(struct base_watch *base_watch)
+{
+    if (!base_watch->running)
+        return;
+    base_watch->stopping = true;
+    wake_watcher(base_watch);
+    pthread_join(base_watch->thread, NULL);
+    base_watch->running = false;
+}

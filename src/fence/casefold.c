@@ -1,0 +1,279 @@
+#include "fence/casefold.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/directory.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/base_stamp.h"
+#include "fence/handle.h"
+
+/* A listing is believed for so long, if the directory's times say nothing else: some file systems do not keep them. */
+#define KEPT_NS CLOCK_NS_PER_SEC
+
+/* ---- which directories ---- */
+
+/* The part of XFS's geometry (struct xfs_fsop_geom_v1) that tells whether it was made with `-n version=ci`. */
+struct xfs_geometry {
+    uint32_t sizes[8];
+    uint64_t blocks[4];
+    uint8_t uuid[16];
+    uint32_t stripe[2];
+    int32_t version;
+    uint32_t flags;
+    uint32_t sectors[3];
+};
+
+#define XFS_GEOMETRY _IOR('X', 100, struct xfs_geometry)
+#define XFS_FOLDS_ASCII (1U << 12)
+
+static bool folds_xfs(int fd)
+{
+    struct xfs_geometry geometry = { 0 };
+
+    return ioctl(fd, XFS_GEOMETRY, &geometry) < 0 || (geometry.flags & XFS_FOLDS_ASCII);
+}
+
+/* A directory with the flag folds case and normalises; it gets it while it is empty. A tmpfs that knows no flags (before 6.0) has no
+ * such directories. */
+static bool folds_flagged(int fd, bool is_tmpfs)
+{
+    unsigned flags = 0;
+
+    if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+        return !(is_tmpfs && errno == ENOTTY);
+    return flags & FS_CASEFOLD_FL;
+}
+
+/* 1, 0, or -errno when that cannot be known just now. Only what is certain counts as not folding: FUSE and network file systems do as
+ * somebody else does, overlayfs as its layers do, FAT, NTFS, HFS+ and ZFS as they were made or mounted, and others are not known. The
+ * descriptor is O_PATH, and those take no ioctl(). */
+static int may_fold(int dirfd)
+{
+    autofd int fd = -1;
+    struct statfs st;
+
+    if (fstatfs(dirfd, &st) < 0)
+        return 1;
+    switch ((uint32_t) st.f_type) {
+    case BTRFS_SUPER_MAGIC:
+    case RAMFS_MAGIC:
+    case SQUASHFS_MAGIC:
+    case EROFS_SUPER_MAGIC_V1:
+        return 0;
+    case EXT4_SUPER_MAGIC: /* ext2 and ext3 have the same */
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case XFS_SUPER_MAGIC:
+        break;
+    default:
+        return 1;
+    }
+    fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) /* any other reason is one not to trust it */
+        return err_errno_is_short(-errno) ? -errno : 1;
+    return (uint32_t) st.f_type == XFS_SUPER_MAGIC ? folds_xfs(fd) : folds_flagged(fd, st.f_type == TMPFS_MAGIC);
+}
+
+/* ---- which names ---- */
+
+/* The names of a directory as it was listed last. They are kept themselves, not hashes of them: who may choose among the spellings of a
+ * name could look for one that meets another's. */
+struct dir_names {
+    struct buf text;
+    size_t *begins; /* owned: where each begins in `text`, sorted */
+    size_t count;
+    uint64_t base_stamp; /* the directory before it was listed */
+    int64_t listed_ns;
+};
+
+struct casefold {
+    pthread_mutex_t lock;   /* a leaf */
+    struct dir_names names; /* guarded by lock */
+};
+
+/* Stands for a directory in which nothing needs to be compared. */
+static struct casefold exact;
+
+static int compare_listed(const void *a, const void *b, void *text)
+{
+    return strcmp((const char *) text + *(const size_t *) a, (const char *) text + *(const size_t *) b);
+}
+
+static bool names_have(const struct dir_names *names, const char *name)
+{
+    size_t low = 0, high = names->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(names->text.data + names->begins[middle], name);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static int names_list(struct dir_names *names, int dirfd)
+{
+    autodirectory dir = directory_open(dirfd);
+    size_t cap = 0;
+
+    if (!dir)
+        return err_errno_is_short(-errno) ? -errno : -ENOENT;
+
+    for (const struct dirent *d; (d = directory_next(dir));) {
+        vec_room(&names->begins, &cap, names->count);
+        names->begins[names->count++] = names->text.len;
+        buf_add(&names->text, d->d_name, strlen(d->d_name) + 1);
+    }
+    if (names->count > 0)
+        qsort_r(names->begins, names->count, sizeof(*names->begins), compare_listed, names->text.data);
+    return 0;
+}
+
+static void names_done(struct dir_names *names)
+{
+    buf_done(&names->text);
+    free(names->begins);
+}
+
+static bool is_known(struct casefold *s, const char *name, const struct stat *st)
+{
+    autolock(&s->lock);
+    return !base_stamp_differs(s->names.base_stamp, st) && clock_now_ns() - s->names.listed_ns < KEPT_NS &&
+           names_have(&s->names, name);
+}
+
+/* What is not known to be listed is looked for again, because it was found: it is new, or it is an alias. `st` is from before, so that
+ * what changes meanwhile shows. */
+static int names_list_again(struct casefold *s, int dirfd, const char *name, const struct stat *st)
+{
+    struct dir_names now = { .base_stamp = base_stamp_of(st), .listed_ns = clock_now_ns() }, old;
+    int r = names_list(&now, dirfd);
+
+    if (r < 0)
+        return r;
+    r = names_have(&now, name) ? 0 : -ENOENT;
+    pthread_mutex_lock(&s->lock);
+    old = s->names;
+    s->names = now;
+    pthread_mutex_unlock(&s->lock);
+    names_done(&old);
+    return r;
+}
+
+static struct casefold *casefold_new(void)
+{
+    struct casefold *s = xnew(struct casefold);
+
+    pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+void casefold_free(struct casefold *s)
+{
+    if (!s || s == &exact)
+        return;
+    pthread_mutex_destroy(&s->lock);
+    names_done(&s->names);
+    free(s);
+}
+
+/* Two who decide at the same time agree, or one of them found that it may fold: that one counts. */
+static int casefold_decide(struct handle *dir, struct casefold **ret_casefold)
+{
+    struct casefold *s, *before = NULL;
+    int folds = may_fold(dir->fd);
+
+    if (folds < 0)
+        return folds;
+    s = folds ? casefold_new() : &exact;
+    while (!atomic_compare_exchange_strong(&dir->casefold, &before, s)) {
+        if (before == &exact && s != &exact)
+            continue;
+        if (before) {
+            casefold_free(s);
+            s = before;
+            break;
+        }
+    }
+    *ret_casefold = s;
+    return 0;
+}
+
+static int casefold_check_name(struct handle *dir, const char *name)
+{
+    struct casefold *s = atomic_load(&dir->casefold);
+    struct stat st;
+    int r = s ? 0 : casefold_decide(dir, &s);
+
+    if (r < 0 || s == &exact)
+        return r;
+    if (fstat(dir->fd, &st) < 0)
+        return -errno;
+    return is_known(s, name, &st) ? 0 : names_list_again(s, dir->fd, name, &st);
+}
+
+int casefold_check(struct fence *f, struct handle *dir, const char *name)
+{
+    int r = casefold_check_name(dir, name);
+
+    if (r == -EMFILE || r == -ENFILE) {
+        handles_trim(f);
+        r = casefold_check_name(dir, name);
+    }
+    return r;
+}
+
+static int casefold_check_at(int dirfd, const char *name)
+{
+    struct handle dir = { .fd = dirfd };
+    int r = casefold_check_name(&dir, name);
+
+    casefold_free(dir.casefold);
+    return r;
+}
+
+int casefold_check_path(int dirfd, const char *path)
+{
+    autofd int at = -1;
+    struct path_component c;
+
+    for (const char *cursor = path; path_next_component(&cursor, path + strlen(path), &c);) {
+        autofree char *name = xdupn(c.name, c.len);
+        int from = at < 0 ? dirfd : at, r = path_component_is(&c, ".") ? 0 : casefold_check_at(from, name), next;
+        if (r < 0)
+            return r;
+        next = path_open_beneath(from, name, O_PATH, 0);
+        if (next < 0)
+            return next;
+        cleanup_fd(&at);
+        at = next;
+    }
+    return 0;
+}
+
+/* Only the good answer: one that lists its names finds new ones by itself. */
+void casefold_recheck(struct fence *f, struct inode *dir)
+{
+    struct handle *h = handle_get_cached(f, dir, LAYER_BASE);
+    struct casefold *is = &exact;
+
+    if (h)
+        atomic_compare_exchange_strong(&h->casefold, &is, NULL);
+    handle_put(f, h);
+}

@@ -1,0 +1,89 @@
+#include "fence/inval_batch.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "fence/inode.h"
+#include "fence/merge.h"
+#include "fence/notify.h"
+
+static struct inode *take_ref(struct fence *f, struct inode *inode)
+{
+    tree_lock(f);
+    inode_ref(inode);
+    tree_unlock(f);
+    return inode;
+}
+
+void inval_batch_add_name(struct fence *f, struct inval_batch *batch, struct inode *dir, const char *name, bool only_expires)
+{
+    vec_room(&batch->names, &batch->name_cap, batch->name_count);
+    batch->names[batch->name_count++] = (struct inval_name){ take_ref(f, dir), xdup(name), only_expires };
+}
+
+void inval_batch_add_pages(struct fence *f, struct inval_batch *batch, struct inode *inode)
+{
+    vec_room(&batch->inodes, &batch->inode_cap, batch->inode_count);
+    batch->inodes[batch->inode_count++] = take_ref(f, inode);
+}
+
+/* A directory whose names are told one by one comes again and again. */
+void inval_batch_add_listing(struct fence *f, struct inval_batch *batch, struct inode *dir)
+{
+    if (batch->dir_count > 0 && batch->dirs[batch->dir_count - 1] == dir)
+        return;
+    vec_room(&batch->dirs, &batch->dir_cap, batch->dir_count);
+    batch->dirs[batch->dir_count++] = take_ref(f, dir);
+}
+
+/* Before Linux 6.16 names cannot be renewed all at once. What was remembered as absent is not known to us; what is there now is. */
+static void expire_what_is_there(struct fence *f, struct inode *dir)
+{
+    struct dir_listing *listing;
+    int r;
+
+    pthread_rwlock_rdlock(&f->gate);
+    r = merge_list(f, dir, false, &listing);
+    pthread_rwlock_unlock(&f->gate);
+    if (r < 0)
+        return;
+    for (size_t i = 0; i < listing->count; i++)
+        notify_entry(f, dir, listing->items[i].name, true);
+    dir_listing_unref(listing);
+}
+
+void inval_batch_discard(struct fence *f, struct inval_batch *batch)
+{
+    for (size_t i = 0; i < batch->name_count; i++) {
+        inode_unref(f, batch->names[i].dir);
+        free(batch->names[i].name);
+    }
+    for (size_t i = 0; i < batch->inode_count; i++)
+        inode_unref(f, batch->inodes[i]);
+    for (size_t i = 0; i < batch->dir_count; i++)
+        inode_unref(f, batch->dirs[i]);
+    free(batch->names);
+    free(batch->inodes);
+    free(batch->dirs);
+    *batch = INVAL_BATCH_NONE;
+}
+
+/* Names first, because a name decides who gets to an inode at all; last what waits for clients. */
+void inval_batch_send(struct fence *f, struct inval_batch *batch, bool and_waits)
+{
+    if (batch->is_wide && notify_all_names(f) < 0) {
+        for (size_t i = 0; i < batch->dir_count; i++)
+            expire_what_is_there(f, batch->dirs[i]);
+    }
+    for (size_t i = 0; i < batch->name_count; i++)
+        notify_entry(f, batch->names[i].dir, batch->names[i].name, batch->names[i].only_expires);
+    for (size_t i = 0; i < batch->inode_count; i++)
+        notify_pages(f, batch->inodes[i]);
+    for (size_t i = 0; i < batch->dir_count; i++) {
+        if (and_waits)
+            notify_listing(f, batch->dirs[i]);
+        else
+            notify_pages(f, batch->dirs[i]);
+    }
+    inval_batch_discard(f, batch);
+}

@@ -1,0 +1,307 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/inode.h"
+#include "fence/quota.h"
+#include "fence/resolve.h"
+#include "fence/sync_age.h"
+#include "fence/sync_scan.h"
+#include "fence/whiteout.h"
+
+/*
+ * What there is to hand over, from the entries in memory: the delta itself is only looked at where they say there is something.
+ */
+struct scan_entries {
+    struct scan_entry *items;
+    size_t count, cap;
+};
+
+void sync_out_list_done(struct fence *f, struct sync_out_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free((char *) (uintptr_t) list->changes[i].path);
+    for (size_t i = 0; i < list->item_count; i++) {
+        inode_unref(f, list->items[i].dir);
+        inode_unref(f, list->items[i].inode);
+        free(list->items[i].path);
+    }
+    free(list->changes);
+    free(list->items);
+    *list = (struct sync_out_list){ 0 };
+}
+
+static int list_file(struct sync_scan *g, struct inode *dir, const struct base_dir *below, const struct scan_entry *it)
+{
+    struct sync_out_change change = { .kind = SYNC_OUT_FILE, .from_fd = g->f->data_fd };
+    struct sync_out_item *item;
+    struct stat st, base;
+    bool in_base = base_dir_stat(below, it->name, &base);
+    int r = path_stat_beneath(g->f->data_fd, g->path.data, &st);
+
+    if (r < 0) {
+        if (r != -ENOENT || !in_base)
+            return r;
+        /* Taken the last time, when not all could be done and somebody else did the rest: it only has to be let go. */
+        sync_scan_item(g, SYNC_OUT_ITEM_FILE, dir, it);
+        return 0;
+    }
+    if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+        return 0;
+    item = sync_scan_item(g, SYNC_OUT_ITEM_FILE, dir, it);
+    item->bytes = quota_bytes_of(&st);
+    change.mode = st.st_mode & 0777;
+    change.changed_ns = sync_age_of(g->f, g->path.data, &st);
+    if (change.changed_ns < g->moved_ns)
+        change.changed_ns = g->moved_ns;
+    if (S_ISLNK(st.st_mode))
+        change.kind = SYNC_OUT_SYMLINK;
+    change.was = sync_scan_base_at(g, below, in_base ? &base : NULL);
+    if (in_base && S_ISDIR(base.st_mode)) {
+        struct deleted_tree w = { .g = g, .removed_ns = change.changed_ns };
+        r = deleted_tree_add(&w, below->fd, it->name, it->match, 0);
+        /* What is in the way can't go: nor can this come. */
+        if (r < 0 || w.has_hidden || w.has_newer) {
+            item->is_blocked = true;
+            return r;
+        }
+        change.was.kind = SYNC_OUT_BASE_UNKNOWN;
+    }
+    sync_scan_change(g, &change);
+    item->first = g->list->count - 1;
+    item->count = 1;
+    return 0;
+}
+
+static int list_children(struct sync_scan *g, struct inode *dir, const struct base_dir *below);
+
+/* As long as nothing is in it, one that a rule asked for is no change. */
+static bool is_promised(const struct sync_scan *g)
+{
+    size_t len = g->path.len;
+
+    for (const char *at = g->roots.data; at && *at;) {
+        size_t n = strcspn(at, "\n");
+        if (n >= len && memcmp(at, g->path.data, len) == 0 && (n == len || at[len] == '/'))
+            return true;
+        at += n + (at[n] == '\n');
+    }
+    return false;
+}
+
+/* One without the mark was made where the base had nothing: what has come there since is somebody else's, and not covered. */
+static int64_t cover_time(struct sync_scan *g)
+{
+    autofree char *at = xprintf("%s/" WHITEOUT_OPAQUE, g->path.data);
+    struct stat st;
+
+    return path_stat_beneath(g->f->data_fd, at, &st) == 0 ? sync_scan_ns(st.st_ctim) : 0;
+}
+
+static void list_dir_change(struct sync_scan *g, enum sync_out_kind kind, const struct stat *st, struct sync_out_base was)
+{
+    struct sync_out_change change = { .kind = kind, .mode = st->st_mode & 0777, .from_fd = -1, .was = was };
+
+    change.changed_ns = sync_scan_ns(st->st_ctim);
+    sync_scan_change(g, &change);
+}
+
+static int enter_dir(struct sync_scan *g, const struct base_dir *below, const struct scan_entry *it, struct inode *inode,
+                     struct base_dir *in)
+{
+    struct stat st, base;
+    bool in_base = base_dir_stat(below, it->name, &base);
+    struct sync_out_base absent = { .kind = SYNC_OUT_BASE_ABSENT };
+    int r = path_stat_beneath(g->f->data_fd, g->path.data, &st);
+
+    if (r < 0)
+        return r;
+    if (!inode_has(inode, INODE_BASE))
+        in->cover_ns = cover_time(g);
+    if (in_base && !S_ISDIR(base.st_mode)) {
+        struct sync_out_change gone = { .kind = SYNC_OUT_REMOVED, .from_fd = -1, .changed_ns = sync_scan_ns(st.st_ctim) };
+        gone.was = sync_scan_base_at(g, below, &base);
+        sync_scan_change(g, &gone);
+        in_base = false;
+    }
+    if (!in_base && is_promised(g)) {
+        vec_room(&g->promised, &g->promised_cap, g->promised_count);
+        g->promised[g->promised_count++] = (struct promised_dir){ g->path.len, st.st_mode & 0777 };
+        return 0;
+    }
+    if (!in_base) {
+        list_dir_change(g, SYNC_OUT_DIR, &st, absent);
+        return 0;
+    }
+    if ((st.st_mode ^ base.st_mode) & 0777)
+        list_dir_change(g, SYNC_OUT_MODE, &st, sync_scan_base_of(&base));
+    in->fd = openat(below->fd, it->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return in->fd < 0 ? -errno : 0;
+}
+
+static int list_dir(struct sync_scan *g, struct inode *dir, const struct base_dir *below, const struct scan_entry *it)
+{
+    struct base_dir in = { .fd = -1 };
+    int64_t moved_ns = g->moved_ns;
+    size_t promised = g->promised_count, index;
+    struct sync_out_item *item;
+    int r;
+
+    if (it->inode->dir->moved_ns > g->moved_ns)
+        g->moved_ns = it->inode->dir->moved_ns;
+    item = sync_scan_item(g, SYNC_OUT_ITEM_DIR, dir, it);
+    item->is_opaque = !inode_has(it->inode, INODE_BASE);
+    index = g->list->item_count - 1;
+    r = enter_dir(g, below, it, it->inode, &in);
+    g->list->items[index].count = g->list->count - g->list->items[index].first;
+    if (r == 0 && in.fd >= 0 && in.cover_ns)
+        r = deleted_tree_add_uncovered(g, it->inode, &in, it);
+    if (r == 0)
+        r = list_children(g, it->inode, &in);
+    /* Still promised only: nothing was in it. */
+    if (g->promised_count > promised) {
+        g->promised_count = promised;
+        g->list->items[index].is_blocked = true;
+    }
+    if (in.fd >= 0)
+        close(in.fd);
+    g->moved_ns = moved_ns;
+    return r;
+}
+
+static int cmp_scan_entry(const void *a, const void *b)
+{
+    return strcmp(((const struct scan_entry *) a)->name, ((const struct scan_entry *) b)->name);
+}
+
+/* What the delta has under names of the directory, sorted, so that two looks at the same tree give the same list. */
+static void read_entries(struct fence *f, struct inode *dir, struct scan_entries *list)
+{
+    tree_lock(f);
+    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
+        for (struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {
+            if (!e->flags)
+                continue;
+            vec_room(&list->items, &list->cap, list->count);
+            list->items[list->count++] =
+                (struct scan_entry){ xdup(e->name), e->flags, e->type, match_state_ref(e->match), e->inode };
+            if (e->inode)
+                inode_ref(e->inode);
+        }
+    }
+    tree_unlock(f);
+    if (list->count > 0)
+        qsort(list->items, list->count, sizeof(*list->items), cmp_scan_entry);
+}
+
+static void scan_entries_done(struct fence *f, struct scan_entries *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i].name);
+        match_state_unref(list->items[i].match);
+        inode_unref(f, list->items[i].inode);
+    }
+    free(list->items);
+}
+
+static int list_entry(struct sync_scan *g, struct inode *dir, const struct base_dir *below, struct scan_entry *it)
+{
+    int r;
+
+    if (it->flags & ENTRY_WHITEOUT)
+        return deleted_tree_add_marked(g, dir, below, it);
+    if (it->type != DT_DIR && !(it->inode && inode_is_dir(it->inode)))
+        return list_file(g, dir, below, it);
+    if (!it->inode) {
+        r = resolve_name(g->f, dir, it->name, it->match, false, &it->inode, NULL);
+        if (r < 0)
+            return r;
+    }
+    return list_dir(g, dir, below, it);
+}
+
+static int list_children(struct sync_scan *g, struct inode *dir, const struct base_dir *below)
+{
+    struct scan_entries entries = { 0 };
+    int r = 0;
+
+    read_entries(g->f, dir, &entries);
+    for (size_t i = 0; r == 0 && i < entries.count; i++) {
+        size_t len = sync_scan_push(g, entries.items[i].name);
+        r = list_entry(g, dir, below, &entries.items[i]);
+        sync_scan_pop(g, len);
+    }
+    scan_entries_done(g->f, &entries);
+    return r;
+}
+
+/* A file whose names cannot all go stays whole: what is left in the delta would otherwise be the very file that the base has. */
+static void block_linked(struct sync_out_list *list)
+{
+    for (size_t i = 0; i < list->item_count; i++) {
+        struct sync_out_item *stays = &list->items[i];
+        if (stays->kind != SYNC_OUT_ITEM_FILE || !stays->is_blocked || !stays->inode || !inode_has(stays->inode, INODE_LINKED))
+            continue;
+        for (size_t k = 0; k < list->item_count; k++) {
+            if (list->items[k].inode == stays->inode)
+                list->items[k].is_blocked = true;
+        }
+    }
+}
+
+/* Changes of what is blocked go from the list, and the others' indexes follow. */
+static void leave_out_blocked(struct sync_out_list *list)
+{
+    autofree size_t *now_at = xalloc((list->count + 1) * sizeof(*now_at));
+    autofree bool *goes = xalloc(list->count + 1);
+    size_t kept = 0;
+
+    for (size_t i = 0; i < list->item_count; i++) {
+        const struct sync_out_item *item = &list->items[i];
+        if (item->kind == SYNC_OUT_ITEM_FILE && item->is_blocked && item->count > 0)
+            goes[item->first] = true;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (goes[i]) {
+            free((char *) (uintptr_t) list->changes[i].path);
+            continue;
+        }
+        now_at[i] = kept;
+        list->changes[kept++] = list->changes[i];
+    }
+    list->count = kept;
+    for (size_t i = 0; i < list->item_count; i++) {
+        struct sync_out_item *item = &list->items[i];
+        if (item->kind == SYNC_OUT_ITEM_FILE && item->is_blocked)
+            item->count = 0;
+        if (item->count > 0)
+            item->first = now_at[item->first];
+    }
+}
+
+int sync_out_list_fill(struct fence *f, struct sync_out_list *list)
+{
+    struct sync_scan g = { .f = f, .list = list };
+    struct base_dir below = { .fd = f->base_fd };
+    int r;
+
+    if (file_read(f->meta_fd, "roots", 1 << 20, &g.roots) < 0)
+        buf_clear(&g.roots);
+    buf_room(&g.path, 1);
+    g.path.data[0] = 0;
+    r = list_children(&g, f->root, &below);
+    if (r == 0) {
+        block_linked(list);
+        leave_out_blocked(list);
+    }
+    free(g.promised);
+    buf_done(&g.path);
+    buf_done(&g.roots);
+    return r;
+}

@@ -1,0 +1,430 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "fence/attr.h"
+#include "fence/base_origin.h"
+#include "fence/base_stamp.h"
+#include "fence/casefold.h"
+#include "fence/copyup.h"
+#include "fence/handle.h"
+#include "fence/ino_map.h"
+#include "fence/inode.h"
+#include "fence/layer.h"
+#include "fence/notify.h"
+#include "fence/passage.h"
+#include "fence/quota.h"
+#include "fence/remove.h"
+#include "fence/sync_out_int.h"
+#include "fence/whiteout.h"
+#include "fence/xattr.h"
+
+#define INTENT "handover"
+#define INTENT_BYTES_MAX (256u << 20)
+
+/*
+ * Leaving the delta, when the base has it all.
+ *
+ * A process that is killed on the way must leave a delta that shows the same tree over the new base. Files are gone from it by
+ * then, or go one by one: the base has the same under their names. A marker over a name that the base has no more does no harm, and
+ * goes with the next hand-over. A directory that is the base's too goes when it is empty. The one thing that must not stay is
+ * the mark "opaque" on a directory whose files were taken: so those go first, and a note in meta/handover, written before the
+ * taking, tells the next mount to do it.
+ */
+
+/* ---- the note ---- */
+
+/* 'f' and a path for each file to be taken, 'w' for each name that needs a marker, 'd' for each opaque directory, each ended by a
+ * NUL. */
+int sync_out_begin(struct fence *f, const struct sync_out_list *list)
+{
+    static const char letters[] = { [SYNC_OUT_ITEM_HIDE] = 'w', [SYNC_OUT_ITEM_DIR] = 'd' };
+    autodone(buf) struct buf text = BUF_EMPTY;
+
+    for (size_t i = 0; i < list->item_count; i++) {
+        const struct sync_out_item *item = &list->items[i];
+        if (item->kind != SYNC_OUT_ITEM_HIDE && (item->kind != SYNC_OUT_ITEM_DIR || !item->is_opaque || item->is_blocked))
+            continue;
+        buf_add_char(&text, letters[item->kind]);
+        buf_add(&text, item->path, strlen(item->path) + 1);
+    }
+    if (text.len == 0)
+        return 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->changes[i].from_fd < 0)
+            continue;
+        buf_add_char(&text, 'f');
+        buf_add(&text, list->changes[i].path, strlen(list->changes[i].path) + 1);
+    }
+    return file_put(f->meta_fd, INTENT, text.data, text.len, 0600);
+}
+
+void sync_out_end(struct fence *f)
+{
+    fault("handover-dropped");
+    unlinkat(f->meta_fd, INTENT, 0);
+}
+
+static bool is_in_delta(struct fence *f, const char *path)
+{
+    autofd int fd = path_open_beneath(f->data_fd, path, O_PATH, 0);
+
+    return fd >= 0;
+}
+
+static int hide_in_base(struct fence *f, const char *path)
+{
+    autofd int dir = -1;
+    const char *name;
+    int r = path_open_parent_beneath(f->data_fd, path, &dir, &name);
+
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    return whiteout_create(f, dir, name);
+}
+
+static int show_base_through(struct fence *f, const char *path)
+{
+    autofd int fd = path_open_beneath(f->data_fd, path, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    return unlinkat(fd, WHITEOUT_OPAQUE, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* All were taken or none. */
+int sync_out_recover(struct fence *f)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    bool was_taken = false;
+    int r = f->syncs_out ? file_read(f->meta_fd, INTENT, INTENT_BYTES_MAX, &text) : -ENOENT;
+
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    for (size_t at = 0; at < text.len && !was_taken; at += strlen(text.data + at) + 1)
+        was_taken = text.data[at] == 'f' && !is_in_delta(f, text.data + at + 1);
+    for (size_t at = 0; was_taken && r == 0 && at < text.len; at += strlen(text.data + at) + 1)
+        r = text.data[at] == 'w' ? hide_in_base(f, text.data + at + 1) : 0;
+    for (size_t at = 0; was_taken && r == 0 && at < text.len; at += strlen(text.data + at) + 1)
+        r = text.data[at] == 'd' ? show_base_through(f, text.data + at + 1) : 0;
+    if (r == 0)
+        unlinkat(f->meta_fd, INTENT, 0);
+    return r;
+}
+
+/* ---- names that mean something else now ---- */
+
+static void add_inval(struct fence *f, struct sync_out_invals *invals, struct inode *dir, const char *name, struct inode *inode)
+{
+    vec_room(&invals->items, &invals->cap, invals->count);
+    invals->items[invals->count++] = (struct sync_out_inval){ dir, inode, xdup(name) };
+    tree_lock(f);
+    inode_ref(dir);
+    dir->dir->version++;
+    if (inode)
+        inode_ref(inode);
+    tree_unlock(f);
+}
+
+/* As far as the path is loaded: beyond that nobody has asked. */
+static void add_path_inval(struct fence *f, struct sync_out_invals *invals, const char *path)
+{
+    struct inode *dir = f->root, *inode = NULL;
+    char name[NAME_MAX + 1];
+
+    tree_lock(f);
+    for (;;) {
+        size_t len = strcspn(path, "/");
+        const struct entry *e = len <= NAME_MAX ? entry_find(dir, path, len) : NULL;
+        memcpy(name, path, len <= NAME_MAX ? len : 0);
+        name[len <= NAME_MAX ? len : 0] = 0;
+        path += len;
+        inode = e ? e->inode : NULL;
+        if (!*path || !inode || !inode->dir)
+            break;
+        path++;
+        dir = inode;
+    }
+    inode_ref(dir);
+    if (inode)
+        inode_ref(inode);
+    dir->dir->mtime_ns = dir->dir->ctime_ns = clock_wall_ns();
+    tree_unlock(f);
+    add_inval(f, invals, dir, name, inode);
+    inode_unref(f, dir);
+    inode_unref(f, inode);
+}
+
+void sync_out_notify(struct fence *f, struct sync_out_invals *invals)
+{
+    for (size_t i = 0; i < invals->count; i++) {
+        struct sync_out_inval *it = &invals->items[i];
+        if (f->session && f->mount_point) {
+            notify_entry(f, it->dir, it->name, it->inode && inode_is_dir(it->inode));
+            if (it->inode)
+                notify_pages(f, it->inode);
+            notify_listing(f, it->dir);
+        }
+        inode_unref(f, it->dir);
+        inode_unref(f, it->inode);
+        free(it->name);
+    }
+    free(invals->items);
+    *invals = (struct sync_out_invals){ 0 };
+}
+
+/* ---- one by one ---- */
+
+static bool any_is(const struct sync_out_list *list, const struct sync_out_item *item, enum sync_out_outcome outcome)
+{
+    for (size_t i = 0; i < item->count; i++) {
+        if (list->changes[item->first + i].outcome == outcome)
+            return true;
+    }
+    return false;
+}
+
+/* [locked] The content is the base's from now on. Descriptors of the delta's file, which may be the base's by now, must not stay:
+ * the next write would go there. */
+static void become_base(struct inode *inode, const struct stat *base)
+{
+    inode_set(inode, INODE_BASE);
+    inode_clear(inode, INODE_UP | INODE_FRESH | INODE_LINKED);
+    atomic_store(&inode->mode, (uint16_t) (base->st_mode & (S_IFMT | 01777)));
+    atomic_store(&inode->base_stamp, base_stamp_of(base));
+    inode->log_mark = 0;
+}
+
+static bool stat_base(struct fence *f, const char *path, struct stat *ret)
+{
+    autofd int fd = path_open_beneath(f->base_fd, path, O_PATH, 0);
+
+    return fd >= 0 && fstat(fd, ret) == 0 && casefold_check_path(f->base_fd, path) == 0;
+}
+
+/* A file that lost its name to nothing, or to something of another kind, and may be open: its content goes on without a name, in a
+ * copy, because the one there is belongs to others by now. */
+static bool keep_without_name(struct fence *f, struct inode *inode, const char *path)
+{
+    autofd int from = -1, to = -1;
+    struct handle *h = handle_get_cached(f, inode, LAYER_DELTA);
+
+    if (!S_ISREG(atomic_load(&inode->mode)))
+        return false;
+    from = h ? fcntl(h->fd, F_DUPFD_CLOEXEC, 3) : path_open_beneath(f->data_fd, path, O_RDONLY | O_NONBLOCK, 0);
+    handle_put(f, h);
+    to = openat(f->work_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    handle_evict(f, inode, LAYER_DELTA);
+    if (from < 0 || to < 0 || copyup_content(from, to, INT64_MAX) < 0)
+        return false;
+    handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&to)));
+    handle_pin(f, inode, LAYER_DELTA);
+    return true;
+}
+
+/* One of several names of a file becomes a file of its own, with a number of its own. */
+static bool is_one_of_several(struct fence *f, const struct inode *inode)
+{
+    bool several;
+
+    tree_lock(f);
+    several = inode && !inode_has(inode, INODE_DEAD) && inode->names && inode->names->name_next;
+    tree_unlock(f);
+    return several;
+}
+
+static void forget_entry(struct fence *f, const struct sync_out_item *item, struct inode *stays, const struct stat *base)
+{
+    tree_lock(f);
+    struct entry *e = entry_find(item->dir, item->name, strlen(item->name));
+    if (e) {
+        e->flags = 0;
+        if (stays)
+            become_base(stays, base);
+        else
+            entry_unbind(f, e);
+        entry_free_unused(f, e);
+    }
+    tree_unlock(f);
+}
+
+static void prune_file(struct fence *f, const struct sync_out_list *list, const struct sync_out_item *item,
+                       struct sync_out_invals *invals)
+{
+    struct inode *inode = item->inode;
+    bool splits = is_one_of_several(f, inode), in_base;
+    struct stat base;
+
+    in_base = stat_base(f, item->path, &base);
+    bool fits = inode && in_base && (base.st_mode & S_IFMT) == (atomic_load(&inode->mode) & S_IFMT);
+    bool looks_other = fits && ((base.st_mode ^ atomic_load(&inode->mode)) & 0777) && !S_ISLNK(base.st_mode);
+    bool lives_on = inode && !fits && !splits && keep_without_name(f, inode, item->path);
+    path_unlink_beneath(f->data_fd, item->path, 0);
+    if (inode && fits)
+        handle_evict(f, inode, LAYER_DELTA);
+    quota_release(&f->quota, splits || lives_on ? 0 : item->bytes, 1);
+    if (lives_on)
+        quota_add_dead(&f->quota, (int64_t) item->bytes);
+    if (splits || !in_base)
+        ino_map_set(f, item->dir, item->name, 0);
+    forget_entry(f, item, fits && !splits ? inode : NULL, &base);
+    if (splits || looks_other || (inode && !fits))
+        add_inval(f, invals, item->dir, item->name, inode);
+    if (any_is(list, item, SYNC_OUT_LOST))
+        add_path_inval(f, invals, item->path);
+}
+
+/* What the base still has there came too late to be deleted, or won. */
+static void prune_marker(struct fence *f, const struct sync_out_item *item, struct sync_out_invals *invals)
+{
+    autofd int dir = -1;
+    const char *name;
+    struct stat base;
+
+    if (path_open_parent_beneath(f->data_fd, item->path, &dir, &name) < 0 || whiteout_remove(dir, name) < 0)
+        return;
+    quota_release(&f->quota, 0, 1);
+    forget_entry(f, item, NULL, NULL);
+    base_origin_forget(f, item->path);
+    if (stat_base(f, item->path, &base))
+        add_path_inval(f, invals, item->path);
+}
+
+/* Attributes of directories have no place in the base: one that has any stays. */
+static bool has_xattrs(int fd)
+{
+    char list[4096];
+    ssize_t n = flistxattr(fd, list, sizeof(list));
+
+    return n < 0 ? errno == ERANGE : xattr_filter(list, (size_t) n) > 0;
+}
+
+/* Somebody else's file is there instead, and is newer. */
+static void prune_lost_dir(struct fence *f, const struct sync_out_item *item)
+{
+    if (path_unlink_beneath(f->data_fd, item->path, AT_REMOVEDIR) < 0)
+        return;
+    handle_evict(f, item->inode, LAYER_DELTA);
+    quota_release(&f->quota, 0, 1);
+    remove_from_tree(f, item->dir, item->name, false);
+}
+
+/* Markers of what is still deleted, FIFOs and whatever was left keep a directory in the delta, and so does a mode that the base did
+ * not take. */
+static void prune_dir(struct fence *f, const struct sync_out_list *list, const struct sync_out_item *item)
+{
+    struct inode *inode = item->inode;
+    autofd int fd = path_open_beneath(f->data_fd, item->path, O_RDONLY | O_DIRECTORY, 0);
+    struct stat base, st;
+    int64_t mtime_ns;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return;
+    bool in_base = stat_base(f, item->path, &base);
+    if (in_base && !S_ISDIR(base.st_mode) && any_is(list, item, SYNC_OUT_LOST)) {
+        prune_lost_dir(f, item);
+        return;
+    }
+    if (!in_base || !S_ISDIR(base.st_mode) || !inode_has(inode, INODE_BASE))
+        return;
+    if (((st.st_mode ^ base.st_mode) & 0777) || (st.st_mode & S_ISGID) || has_xattrs(fd)) {
+        attr_restore_dir_times(f, inode, fd);
+        return;
+    }
+    if (path_unlink_beneath(f->data_fd, item->path, AT_REMOVEDIR) < 0) {
+        attr_restore_dir_times(f, inode, fd);
+        return;
+    }
+    handle_evict(f, inode, LAYER_DELTA);
+    quota_release(&f->quota, 0, 1);
+    tree_lock(f);
+    mtime_ns = inode->dir->mtime_ns;
+    inode->dir->moved_ns = 0;
+    struct entry *e = entry_find(item->dir, item->name, strlen(item->name));
+    if (e)
+        e->flags = 0;
+    inode_clear(inode, INODE_UP | INODE_FRESH);
+    atomic_store(&inode->mode, (uint16_t) (base.st_mode & (S_IFMT | 01777)));
+    atomic_store(&inode->base_stamp, base_stamp_of(&base));
+    tree_unlock(f);
+    base_origin_forget(f, item->path);
+    ino_map_keep_time(f, inode->ino, mtime_ns);
+}
+
+/* The base has a directory there now, of which all that the sandbox may see is the sandbox's. */
+static void open_to_base(struct fence *f, const struct sync_out_item *item)
+{
+    struct stat base;
+    autofd int fd = -1;
+
+    if (!item->is_opaque || item->is_blocked || !stat_base(f, item->path, &base) || !S_ISDIR(base.st_mode))
+        return;
+    fd = path_open_beneath(f->data_fd, item->path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0 || (unlinkat(fd, WHITEOUT_OPAQUE, 0) < 0 && errno != ENOENT))
+        return;
+    atomic_store(&item->inode->base_stamp, base_stamp_of(&base));
+    inode_set(item->inode, INODE_BASE);
+}
+
+/* Before the directory is opened. */
+static void prune_hide_name(struct fence *f, const struct sync_out_item *item)
+{
+    size_t len = strlen(item->name);
+    autoptr(match_state) at = inode_dup_match_state(f, item->dir);
+
+    if (!at || hide_in_base(f, item->path) < 0)
+        return;
+    quota_add(&f->quota, 0, 1);
+    tree_lock(f);
+    struct entry *e = entry_find(item->dir, item->name, len);
+    if (!e)
+        e = entry_add(f, item->dir, item->name, len, ruleset_step(f->rules, at, item->name, len),
+                      inode_number_of(item->dir->ino, item->name, len));
+    e->flags |= ENTRY_WHITEOUT;
+    tree_unlock(f);
+}
+
+void sync_out_prune(struct fence *f, struct sync_out_list *list, struct sync_out_invals *invals)
+{
+    for (size_t i = 0; i < list->item_count; i++) {
+        if (list->items[i].kind == SYNC_OUT_ITEM_HIDE)
+            prune_hide_name(f, &list->items[i]);
+    }
+    for (size_t i = 0; i < list->item_count; i++) {
+        if (list->items[i].kind == SYNC_OUT_ITEM_DIR)
+            open_to_base(f, &list->items[i]);
+    }
+    fault("handover-opened");
+    for (size_t i = 0; i < list->item_count; i++) {
+        const struct sync_out_item *item = &list->items[i];
+        if (item->is_blocked || any_is(list, item, SYNC_OUT_LEFT))
+            continue;
+        if (item->kind == SYNC_OUT_ITEM_FILE)
+            prune_file(f, list, item, invals);
+        else if (item->kind == SYNC_OUT_ITEM_MARKER)
+            prune_marker(f, item, invals);
+    }
+    fault("handover-emptied");
+    for (size_t i = list->item_count; i-- > 0;) {
+        if (list->items[i].kind == SYNC_OUT_ITEM_DIR)
+            prune_dir(f, list, &list->items[i]);
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        const struct sync_out_change *change = &list->changes[i];
+        if (change->outcome != SYNC_OUT_LEFT)
+            base_origin_forget(f, change->path);
+        /* No file: something is in sight again. */
+        if (change->outcome == SYNC_OUT_LOST && change->from_fd < 0)
+            add_path_inval(f, invals, change->path);
+    }
+    attr_restore_dir_times(f, f->root, f->data_fd);
+    if (invals->count > 0)
+        passages_forget_absent(f);
+}

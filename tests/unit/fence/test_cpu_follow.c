@@ -1,0 +1,198 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "fence/cpu_follow.h"
+
+#define CLIENT 1
+
+/* Where the process may not return from SCHED_IDLE there is nothing to try. The machine is taken for a calm one: no test may depend
+ * on what else runs on it. */
+static void begin(struct cpu_follow *cpu_follow, struct client_affinity *p)
+{
+    *cpu_follow = (struct cpu_follow){ 0 };
+    cpu_follow_init(cpu_follow);
+    if (!cpu_follow->is_possible)
+        skip();
+    cpu_follow->measure_after_ns = INT64_MAX;
+    *p = (struct client_affinity){ .thread = (int) gettid() };
+}
+
+/* Requests of one client, each soon after the other. Returns when the last one came. */
+static int64_t ask(struct cpu_follow *cpu_follow, struct client_affinity *p, int64_t now_ns, int count)
+{
+    for (int i = 0; i < count; i++)
+        cpu_follow_request(cpu_follow, p, CLIENT, true, now_ns += 50000);
+    return now_ns;
+}
+
+static void a_worker_stands_back_for_a_client_that_asks_again_and_again(void **state)
+{
+    struct cpu_follow cpu_follow;
+    struct client_affinity p;
+
+    (void) state;
+    begin(&cpu_follow, &p);
+    ask(&cpu_follow, &p, clock_now_ns(), 3);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    ask(&cpu_follow, &p, p.last_ns, 3);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    assert_true(cpu_follow_is_yielding(&cpu_follow, &p));
+    cpu_follow_end(&cpu_follow, &p);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    assert_false(cpu_follow_is_yielding(&cpu_follow, &p));
+}
+
+static void it_is_as_before_when_another_client_asks(void **state)
+{
+    struct cpu_follow cpu_follow;
+    struct client_affinity p;
+    int64_t now;
+
+    (void) state;
+    begin(&cpu_follow, &p);
+    now = ask(&cpu_follow, &p, clock_now_ns(), 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    cpu_follow_request(&cpu_follow, &p, CLIENT + 1, true, now + 1);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
+static void it_is_as_before_when_a_client_took_its_time(void **state)
+{
+    struct cpu_follow cpu_follow;
+    struct client_affinity p;
+    int64_t now;
+
+    (void) state;
+    begin(&cpu_follow, &p);
+    now = ask(&cpu_follow, &p, clock_now_ns(), 10);
+    cpu_follow_request(&cpu_follow, &p, CLIENT, true, now + 2 * CLOCK_NS_PER_MS);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
+static void nobody_stands_back_on_a_busy_machine(void **state)
+{
+    struct cpu_follow cpu_follow;
+    struct client_affinity p;
+    int64_t now;
+
+    (void) state;
+    begin(&cpu_follow, &p);
+    now = ask(&cpu_follow, &p, clock_now_ns(), 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    assert_false(cpu_follow_is_overloaded(&cpu_follow, now));
+    cpu_follow.running = cpu_follow.cpus;
+    assert_true(cpu_follow_is_overloaded(&cpu_follow, now));
+    ask(&cpu_follow, &p, now, 1);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
+static void only_one_stands_back(void **state)
+{
+    struct cpu_follow cpu_follow;
+    struct client_affinity p;
+
+    (void) state;
+    begin(&cpu_follow, &p);
+    atomic_store(&cpu_follow.yielding_thread, 1 << 30);
+    ask(&cpu_follow, &p, clock_now_ns(), 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    assert_int_equal(cpu_follow.yielding_thread, 1 << 30);
+}
+
+/* And not at once again, each time for longer. */
+static void whoever_is_rescued_is_as_before(void **state)
+{
+    struct cpu_follow cpu_follow;
+    struct client_affinity p;
+    int64_t now, first;
+
+    (void) state;
+    begin(&cpu_follow, &p);
+    now = ask(&cpu_follow, &p, clock_now_ns(), 10);
+    cpu_follow_restore(&cpu_follow, now);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    ask(&cpu_follow, &p, now, 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    first = cpu_follow.backoff_until_ns - now;
+    now = ask(&cpu_follow, &p, cpu_follow.backoff_until_ns, 10);
+    assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+    cpu_follow_restore(&cpu_follow, now);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    assert_true(cpu_follow.backoff_until_ns - now > first);
+}
+
+static void nobody_rests_where_nobody_stood_back(void **state)
+{
+    struct cpu_follow cpu_follow = { 0 };
+
+    (void) state;
+    cpu_follow_restore(&cpu_follow, clock_now_ns());
+    assert_int_equal(cpu_follow.backoff_until_ns, 0);
+}
+
+static void moving_to_a_client_binds_nobody(void **state)
+{
+    struct cpu_follow cpu_follow;
+    struct client_affinity p;
+    cpu_set_t before, after;
+    int64_t now = clock_now_ns();
+
+    (void) state;
+    begin(&cpu_follow, &p);
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    for (int i = 0; i < 100; i++)
+        cpu_follow_request(&cpu_follow, &p, (uint32_t) getpid(), false, now += 50000);
+    cpu_follow_end(&cpu_follow, &p);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+    assert_memory_equal(&before, &after, sizeof(before));
+}
+
+static void a_worker_goes_first_while_many_ask(void **state)
+{
+    int before = getpriority(PRIO_PROCESS, 0);
+    struct cpu_follow cpu_follow;
+    struct client_affinity p;
+
+    (void) state;
+    begin(&cpu_follow, &p);
+    ask(&cpu_follow, &p, clock_now_ns(), 6);
+    assert_true(cpu_follow_is_yielding(&cpu_follow, &p));
+    cpu_follow_raise(&cpu_follow, &p);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+    assert_true(getpriority(PRIO_PROCESS, 0) < before);
+    cpu_follow_request(&cpu_follow, &p, CLIENT + 1, true, clock_now_ns());
+    assert_true(getpriority(PRIO_PROCESS, 0) < before);
+    cpu_follow_end(&cpu_follow, &p);
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), before);
+    cpu_follow_raise(&cpu_follow, &p);
+    ask(&cpu_follow, &p, clock_now_ns(), 6);
+    assert_true(cpu_follow_is_yielding(&cpu_follow, &p));
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), before);
+    cpu_follow_end(&cpu_follow, &p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_stands_back_for_a_client_that_asks_again_and_again),
+        cmocka_unit_test(it_is_as_before_when_another_client_asks),
+        cmocka_unit_test(it_is_as_before_when_a_client_took_its_time),
+        cmocka_unit_test(nobody_stands_back_on_a_busy_machine),
+        cmocka_unit_test(only_one_stands_back),
+        cmocka_unit_test(whoever_is_rescued_is_as_before),
+        cmocka_unit_test(nobody_rests_where_nobody_stood_back),
+        cmocka_unit_test(moving_to_a_client_binds_nobody),
+        cmocka_unit_test(a_worker_goes_first_while_many_ask),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
