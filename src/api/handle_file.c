@@ -240,7 +240,7 @@ static int check_etag(const struct request *request, const char *id, const char 
     format_etag(&file, etag);
     if (strcmp(wanted, etag) == 0)
         return 0;
-    return err_because(err, err_set(err, ERR_ABORTED, -ESTALE, "the file is not as its etag says"), "ETAG_MISMATCH");
+    return err_set_reason(err, err_set(err, ERR_ABORTED, -ESTALE, "the file is not as its etag says"), "ETAG_MISMATCH");
 }
 
 static int take_metadata(struct call *call, ProtobufCMessage **ret, struct err *err)

@@ -163,7 +163,7 @@ static int take_id(struct ws *ws, struct err *err)
     }
     if (uuid_parse(id, ws->id) < 0) {
         ws_hint(ws, "ids look like 83300d2c-bd63-41e4-853b-58b605352f6b");
-        return err_refuse(err, -EINVAL, id, "is no id of a sandbox");
+        return err_reject(err, -EINVAL, id, "is no id of a sandbox");
     }
     return 0;
 }

@@ -96,7 +96,7 @@ static int read_input(const json_t *object, struct ws_command *ret, struct err *
             return err_invalid(err, "'stdin' is no base64");
         ret->input.len = decoded;
     } else {
-        return err_refuse(err, -EINVAL, encoding, "is no encoding; there are 'utf8' and 'base64'");
+        return err_reject(err, -EINVAL, encoding, "is no encoding; there are 'utf8' and 'base64'");
     }
     ret->command.input = ret->input.data;
     ret->command.input_len = ret->input.len;

@@ -249,7 +249,7 @@ static int decode(const char *text, const char *encoding, struct buf *out, struc
         return 0;
     }
     if (strcmp(encoding, "base64") != 0)
-        return err_refuse(err, -EINVAL, encoding, "is no encoding; there are 'utf8' and 'base64'");
+        return err_reject(err, -EINVAL, encoding, "is no encoding; there are 'utf8' and 'base64'");
     buf_room(out, BASE64_DECODE_LENGTH(len) + 1);
     base64_decode_init(&decoder);
     if (!base64_decode_update(&decoder, &decoded, (uint8_t *) out->data, len, text) || !base64_decode_final(&decoder))

@@ -20,7 +20,7 @@ static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
         enum workspace_status status;
 
         if (!workspace_status_parse(names[i], &status))
-            return err_refuse(err, -EINVAL, names[i], "is no status");
+            return err_reject(err, -EINVAL, names[i], "is no status");
         *ret |= WORKSPACE_STATUS_BIT(status);
     }
     return r;

@@ -243,7 +243,7 @@ static int read_follow_start(const struct ws *ws, struct workspace_log *log, uin
     if (!last || !*last)
         return read_start(ws, log, (int64_t) log->log.end, ret, err);
     if (strlen(last) > 18 || strspn(last, "0123456789") != strlen(last))
-        return err_refuse(err, -EINVAL, last, "is no id of an event of this stream");
+        return err_reject(err, -EINVAL, last, "is no id of an event of this stream");
     *ret = strtoull(last, NULL, 10);
     return 0;
 }

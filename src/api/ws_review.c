@@ -53,7 +53,7 @@ int ws_finish(struct ws *ws, struct err *err)
     int r = ws_get_text(ws->body, "outcome", 0, &outcome, err);
 
     if (r == 0 && !workspace_outcome_parse(outcome, &event))
-        r = err_refuse(err, -EINVAL, outcome, "is no outcome; there are completed, failed, cancelled");
+        r = err_reject(err, -EINVAL, outcome, "is no outcome; there are completed, failed, cancelled");
     if (r == 0)
         r = take_common(ws, &actor, &version, err);
     if (r == 0)
@@ -228,10 +228,10 @@ int ws_undo(struct ws *ws, struct err *err)
             append_path(moved, undone.prefix, undone.undo.moved[i]);
         ws_detail(ws, "changedSince", moved);
         ws_hint(ws, "what was applied has been changed since; nothing was undone");
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "%zu paths have changed since the approval",
-                                   undone.undo.moved_count),
-                           "PROJECT_MOVED");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "%zu paths have changed since the approval",
+                                      undone.undo.moved_count),
+                              "PROJECT_MOVED");
     }
     json_t *body = json_pack("{s:b, s:s, s:I, s:s}", "success", 1, "approvalId", undone.undoes, "undone",
                              (json_int_t) (is_dry ? undone.path_count : undone.undo.done_count), "status",

@@ -46,7 +46,7 @@ static int take_mode(const json_t *body, struct ws_review_choice *choice, bool n
     if (r < 0)
         return r;
     if (*mode && strcmp(mode, "all") != 0 && strcmp(mode, "files") != 0 && strcmp(mode, "hunks") != 0)
-        return err_refuse(err, -EINVAL, mode, "is no mode; there are all, files, hunks");
+        return err_reject(err, -EINVAL, mode, "is no mode; there are all, files, hunks");
     if (strcmp(mode, "all") == 0 && (has_files || has_hunks))
         return err_invalid(err, "mode is all, and files or hunks are named");
     if ((strcmp(mode, "files") == 0 || needs_choice) && !has_files && !has_hunks)

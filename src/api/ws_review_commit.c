@@ -185,7 +185,7 @@ int ws_provenance(struct ws *ws, struct err *err)
     if (*path != '/' && !*root)
         r = err_invalid(err, "a path that is not absolute needs a projectRoot");
     if (r == 0 && path_clean(whole, strlen(whole), &clean) < 0)
-        r = err_refuse(err, -EINVAL, path, "is no path");
+        r = err_reject(err, -EINVAL, path, "is no path");
     if (r == 0)
         r = ws_query_int(ws, "limit", 1, 10000, &limit, err);
     if (r == 0)
@@ -239,7 +239,7 @@ static int take_wanted(struct ws *ws, struct wanted *ret, struct err *err)
     ret->ids = xalloc((request->sandbox_id_count + 1) * sizeof(*ret->ids));
     for (size_t i = 0; r == 0 && i < request->sandbox_id_count; i++) {
         if (uuid_parse(ret->sandbox_ids[i], ret->ids[i]) < 0)
-            r = err_refuse(err, -EINVAL, ret->sandbox_ids[i], "is no id of a sandbox");
+            r = err_reject(err, -EINVAL, ret->sandbox_ids[i], "is no id of a sandbox");
         else
             ret->sandbox_ids[i] = ret->ids[i];
     }

@@ -75,7 +75,7 @@ static int take_page(struct ws *ws, struct page *page, struct err *err)
     query.limit = (size_t) page->limit;
     if (path && *path) {
         if (path_clean(path, strlen(path), &clean) < 0)
-            return err_refuse(err, -EINVAL, path, "is no path");
+            return err_reject(err, -EINVAL, path, "is no path");
         query.path = clean.data[1] ? clean.data + 1 : NULL;
     }
     page->places = change_set_page(&page->diff->set, &query, &page->count, &page->total);
@@ -324,7 +324,7 @@ int ws_diff(struct ws *ws, struct err *err)
     int64_t began_ns = clock_now_ns();
     int r = !format || !*format || is_stream || strcmp(format, "json") == 0
                 ? 0
-                : err_refuse(err, -EINVAL, format, "is no format; there are json, text and patch");
+                : err_reject(err, -EINVAL, format, "is no format; there are json, text and patch");
 
     page.limit = is_stream ? 0 : LIMIT_DEFAULT;
     if (r == 0)

@@ -225,7 +225,7 @@ static int take_statuses(struct ws *ws, unsigned *ret, struct err *err)
             continue;
         if (!workspace_status_parse(pair->value, &status)) {
             ws_hint(ws, "there are creating, active, stopped, approved, rejected, deleted, error");
-            return err_refuse(err, -EINVAL, pair->value, "is no status");
+            return err_reject(err, -EINVAL, pair->value, "is no status");
         }
         *ret |= WORKSPACE_STATUS_BIT(status);
     }
@@ -307,7 +307,7 @@ int ws_delete(struct ws *ws, struct err *err)
     int r = ws_get_version(ws, &version, err);
 
     if (r == 0 && query && strcmp(query, "true") != 0 && strcmp(query, "false") != 0)
-        r = err_refuse(err, -EINVAL, query, "is no value of purge; say true or false");
+        r = err_reject(err, -EINVAL, query, "is no value of purge; say true or false");
     else if (r == 0 && query)
         purges = strcmp(query, "true") == 0;
     else if (r == 0)
@@ -338,10 +338,10 @@ int ws_workspace(struct ws *ws, struct err *err)
     int r = workspaces_get(ws->service, &ws->caller, ws->id, &row, err);
 
     if (r == 0 && row.status != WORKSPACE_STATUS_ACTIVE)
-        r = err_because(err,
-                        err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not mounted", row.id,
-                                workspace_status_name((enum workspace_status) row.status)),
-                        "INVALID_STATE");
+        r = err_set_reason(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not mounted", row.id,
+                                   workspace_status_name((enum workspace_status) row.status)),
+                           "INVALID_STATE");
     if (r < 0)
         return ws_explain(ws, r, err, NULL);
     autofree char *path = workspaces_host_path(ws->service, &row);

@@ -318,7 +318,7 @@ int ws_audit(struct ws *ws, struct err *err)
     char id[UUID_TEXT_MAX] = "";
 
     if (given && *given && uuid_parse(given, id) < 0)
-        return err_refuse(err, -EINVAL, given, "is no id of a sandbox");
+        return err_reject(err, -EINVAL, given, "is no id of a sandbox");
     return audit(ws, id, err);
 }
 

@@ -83,7 +83,7 @@ static void type(struct terminal *terminal, const void *bytes, size_t len)
 {
     buf_add(&terminal->typed, bytes, len);
     type_next(terminal);
-    websocket_hold(terminal->socket, terminal->typed.len > 0);
+    websocket_pause(terminal->socket, terminal->typed.len > 0);
 }
 
 /* ---- from the client ---- */
@@ -214,7 +214,7 @@ static void take_message(struct terminal *terminal, const json_t *object)
         terminal->is_over = terminal->is_detaching = true;
         websocket_close(terminal->socket, WEBSOCKET_NORMAL, "detached");
     } else if (err.code == ERR_OK) {
-        err_refuse(&err, -EINVAL, kind,
+        err_reject(&err, -EINVAL, kind,
                    terminal->is_piped ? "is no type of a message; there are 'stdin', 'eof' and 'ping'"
                                       : "is no type of a message; there are 'stdin', 'resize', 'ping' and 'detach'");
     }
@@ -313,7 +313,7 @@ static void serve(struct terminal *terminal)
         bool has_room = websocket_queued(socket) < WEBSOCKET_QUEUE_MAX / 2;
         int timeout = consider_idling(terminal, websocket_timeout_ms(socket));
 
-        websocket_hold(socket, terminal->typed.len > 0);
+        websocket_pause(socket, terminal->typed.len > 0);
         struct pollfd fds[] = {
             { .fd = websocket_fd(socket), .events = websocket_events(socket) },
             { .fd = has_room && terminal->link ? workspace_terminal_fd(terminal->link) : -1, .events = POLLIN },

@@ -75,7 +75,7 @@ void buf_addf(struct buf *b, const char *fmt, ...)
 
 /* Characters that are valid but make a line read differently from what it says: C1 controls, the bidi controls
  * (CVE-2021-42574), zero-width joiners and line separators, byte order marks. */
-static bool misleads(uint32_t cp)
+static bool is_misleading_character(uint32_t cp)
 {
     return (cp >= 0x80 && cp < 0xA0) || (cp >= 0x200B && cp <= 0x200F) || (cp >= 0x2028 && cp <= 0x202E) ||
            (cp >= 0x2060 && cp <= 0x206F) || cp == 0x061C || cp == 0xFEFF || (cp >= 0xE0000 && cp <= 0xE007F);
@@ -101,7 +101,7 @@ void buf_add_escaped(struct buf *b, const void *bytes, size_t len)
             buf_add_str(b, "\\\\");
         else if (cp < 0x20 || cp == 0x7F)
             buf_addf(b, "\\x%02x", (unsigned) cp);
-        else if (misleads(cp))
+        else if (is_misleading_character(cp))
             buf_addf(b, cp > 0xFFFF ? "\\U%08x" : "\\u%04x", (unsigned) cp);
         else
             buf_add(b, s + i, n);

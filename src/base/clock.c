@@ -86,7 +86,7 @@ static bool is_digit(char c)
 }
 
 /* Exactly `count` digits followed by the character `then` (0 for any). */
-static bool take_number(const char **at, int count, char then, int *ret)
+static bool clock_parse_number(const char **at, int count, char then, int *ret)
 {
     int value = 0;
 
@@ -102,7 +102,7 @@ static bool take_number(const char **at, int count, char then, int *ret)
 }
 
 /* ".5" or nothing, as nanoseconds. */
-static bool take_fraction(const char **at, long *ret_ns)
+static bool clock_parse_fraction(const char **at, long *ret_ns)
 {
     long ns = 0, each = CLOCK_NS_PER_SEC / 10;
 
@@ -122,7 +122,7 @@ static bool take_fraction(const char **at, long *ret_ns)
     return true;
 }
 
-static bool take_offset(const char **at, int *ret_sec)
+static bool clock_parse_offset(const char **at, int *ret_sec)
 {
     int hours, minutes, sign = **at == '-' ? -1 : 1;
 
@@ -134,7 +134,7 @@ static bool take_offset(const char **at, int *ret_sec)
     if (**at != '+' && **at != '-')
         return false;
     (*at)++;
-    if (!take_number(at, 2, ':', &hours) || !take_number(at, 2, 0, &minutes) || hours > 23 || minutes > 59)
+    if (!clock_parse_number(at, 2, ':', &hours) || !clock_parse_number(at, 2, 0, &minutes) || hours > 23 || minutes > 59)
         return false;
     *ret_sec = sign * (hours * 3600 + minutes * 60);
     return true;
@@ -169,18 +169,18 @@ int clock_parse(const char *s, struct timespec *ret, struct err *err)
     struct timespec t;
     int offset_sec;
 
-    if (!take_number(&at, 4, '-', &tm.tm_year) || !take_number(&at, 2, '-', &tm.tm_mon) ||
-        !take_number(&at, 2, 'T', &tm.tm_mday) || !take_number(&at, 2, ':', &tm.tm_hour) ||
-        !take_number(&at, 2, ':', &tm.tm_min) || !take_number(&at, 2, 0, &tm.tm_sec) || !take_fraction(&at, &t.tv_nsec) ||
-        !take_offset(&at, &offset_sec) || *at != '\0')
-        return err_refuse(err, -EINVAL, s, "is not a time like 2026-01-02T03:04:05Z");
+    if (!clock_parse_number(&at, 4, '-', &tm.tm_year) || !clock_parse_number(&at, 2, '-', &tm.tm_mon) ||
+        !clock_parse_number(&at, 2, 'T', &tm.tm_mday) || !clock_parse_number(&at, 2, ':', &tm.tm_hour) ||
+        !clock_parse_number(&at, 2, ':', &tm.tm_min) || !clock_parse_number(&at, 2, 0, &tm.tm_sec) ||
+        !clock_parse_fraction(&at, &t.tv_nsec) || !clock_parse_offset(&at, &offset_sec) || *at != '\0')
+        return err_reject(err, -EINVAL, s, "is not a time like 2026-01-02T03:04:05Z");
     if (!is_date(&tm))
-        return err_refuse(err, -EINVAL, s, "names a day or an hour that does not exist");
+        return err_reject(err, -EINVAL, s, "names a day or an hour that does not exist");
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     t.tv_sec = timegm(&tm) - offset_sec;
     if (!is_in_range(t.tv_sec))
-        return err_refuse(err, -EINVAL, s, "is outside the years 1 to 9999");
+        return err_reject(err, -EINVAL, s, "is outside the years 1 to 9999");
     *ret = t;
     return 0;
 }
@@ -200,7 +200,7 @@ static const struct unit {
 #define SECONDS (&units[2])
 
 /* The unit spelled by all letters at `at`, so that the "m" of "ms" is not a minute. */
-static const struct unit *take_unit(const char **at)
+static const struct unit *clock_parse_unit(const char **at)
 {
     size_t len = strspn(*at, "hmsnu");
 
@@ -213,7 +213,7 @@ static const struct unit *take_unit(const char **at)
 }
 
 /* -ERANGE when the number is too large to hold. */
-static int take_whole(const char **at, int64_t *ret)
+static int clock_parse_whole(const char **at, int64_t *ret)
 {
     int64_t value = 0;
 
@@ -247,21 +247,21 @@ static int add_span(int64_t *sum, int64_t whole, long billionths, const struct u
 }
 
 /* "1.5s" of "1.5s200ms"; only units smaller than `*before` may follow it. */
-static int take_span(const char **at, const struct unit **before, int64_t *sum)
+static int clock_parse_span(const char **at, const struct unit **before, int64_t *sum)
 {
     const struct unit *unit;
     long billionths;
     int64_t whole;
     int r;
 
-    r = take_whole(at, &whole);
+    r = clock_parse_whole(at, &whole);
     if (r < 0)
         return r;
     if (!*before && **at == '\0')
         return add_span(sum, whole, 0, SECONDS);
-    if (!take_fraction(at, &billionths))
+    if (!clock_parse_fraction(at, &billionths))
         return -EINVAL;
-    unit = take_unit(at);
+    unit = clock_parse_unit(at);
     if (!unit || (*before && unit <= *before))
         return -EINVAL;
     *before = unit;
@@ -275,7 +275,7 @@ static int parse_duration(const char *s, int64_t *ret_ns)
     int r;
 
     do {
-        r = take_span(&s, &before, &sum);
+        r = clock_parse_span(&s, &before, &sum);
         if (r < 0)
             return r;
     } while (*s);
@@ -288,9 +288,9 @@ int clock_parse_duration(const char *s, int64_t *ret_ns, struct err *err)
     int r = parse_duration(s, ret_ns);
 
     if (r == -ERANGE)
-        return err_refuse(err, r, s, "is too long a duration");
+        return err_reject(err, r, s, "is too long a duration");
     if (r < 0)
-        return err_refuse(err, r, s, "is not a duration like 30s, 1m30s or 500ms");
+        return err_reject(err, r, s, "is not a duration like 30s, 1m30s or 500ms");
     return 0;
 }
 

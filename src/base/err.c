@@ -44,12 +44,12 @@ int err_code_http_status(enum err_code code)
     return (size_t) code < CODE_COUNT ? codes[code].http_status : 500;
 }
 
-bool err_errno_is_short(int r)
+bool err_errno_is_exhaustion(int r)
 {
     return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ENOBUFS;
 }
 
-bool err_is_passing(const struct err *err)
+bool err_is_transient(const struct err *err)
 {
     return err->code == ERR_RESOURCE_EXHAUSTED || err->code == ERR_UNAVAILABLE;
 }
@@ -161,14 +161,14 @@ int err_errno(struct err *err, int r, const char *fmt, ...)
     return r;
 }
 
-int err_because(struct err *err, int r, const char *reason)
+int err_set_reason(struct err *err, int r, const char *reason)
 {
     if (err)
         err->reason = reason;
     return r;
 }
 
-int err_refuse(struct err *err, int r, const char *text, const char *why)
+int err_reject(struct err *err, int r, const char *text, const char *why)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 

@@ -51,10 +51,10 @@ int err_errno(struct err *err, int r, const char *fmt, ...) __attribute__((forma
 int err_invalid(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A text was refused: "'<text>' <why>", ERR_INVALID_ARGUMENT. It may be a stranger's: it is shown escaped, and not all of it. */
-int err_refuse(struct err *err, int r, const char *text, const char *why);
+int err_reject(struct err *err, int r, const char *text, const char *why);
 
 /* Names the reason, a literal, of what was just set. Returns `r`. */
-int err_because(struct err *err, int r, const char *reason);
+int err_set_reason(struct err *err, int r, const char *reason);
 
 /* Puts context before the text that is already there: "<context>: <text>". Keeps code and reason. */
 int err_wrap(struct err *err, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -63,10 +63,10 @@ enum err_code err_code_of_errno(int r);
 
 /* Whether the negative errno `r` says that descriptors or memory are short, which says nothing about what was asked for and may be
  * otherwise a moment later. */
-bool err_errno_is_short(int r);
+bool err_errno_is_exhaustion(int r);
 
 /* Whether what failed may succeed when it is tried again later, with nothing done about it by the caller. */
-bool err_is_passing(const struct err *err);
+bool err_is_transient(const struct err *err);
 
 const char *err_code_name(enum err_code code);
 int err_code_http_status(enum err_code code);

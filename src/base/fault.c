@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/covered.h"
+#include "base/coverage.h"
 
 /* SIGKILL, so that no handler and no buffer flush softens the blow. */
 void fault(const char *name)
@@ -22,7 +22,7 @@ void fault(const char *name)
     long n = wanted[len] == ':' ? strtol(wanted + len + 1, NULL, 10) : 1;
     if (atomic_fetch_add(&passes, 1) + 1 != n)
         return;
-    covered_save();
+    coverage_save();
     kill(getpid(), SIGKILL);
     _exit(137);
 }

@@ -116,7 +116,7 @@ int fd_move_above(int fd, int lowest)
 }
 
 /* What getdents64 fills in; glibc declares it only for its own wrapper. */
-struct raw_dirent {
+struct fd_dirent {
     uint64_t ino;
     int64_t off;
     unsigned short reclen;
@@ -142,7 +142,7 @@ static int close_batch(const char *batch, long len, int self, unsigned first, un
     int closed = 0;
 
     for (long at = 0; at < len;) {
-        const struct raw_dirent *entry = (const struct raw_dirent *) (batch + at);
+        const struct fd_dirent *entry = (const struct fd_dirent *) (batch + at);
         int fd = fd_of_name(entry->name);
 
         if (fd >= 0 && fd != self && (unsigned) fd >= first && (unsigned) fd <= last) {
@@ -159,7 +159,7 @@ static int close_batch(const char *batch, long len, int self, unsigned first, un
 static int close_listed(unsigned first, unsigned last)
 {
     int self = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    _Alignas(struct raw_dirent) char batch[2048];
+    _Alignas(struct fd_dirent) char batch[2048];
     int closed;
     long n;
 

@@ -61,7 +61,7 @@ int file_replace_begin(int dirfd, const char *relname, mode_t mode, struct file_
     return 0;
 }
 
-static void release(struct file_pending *pending)
+static void file_pending_release(struct file_pending *pending)
 {
     cleanup_fd(&pending->fd);
     cleanup_fd(&pending->dirfd);
@@ -80,7 +80,7 @@ int file_replace_commit(struct file_pending *pending)
     }
     if (fsync(pending->dirfd) < 0 && errno != EINVAL)
         r = -errno;
-    release(pending);
+    file_pending_release(pending);
     return r;
 }
 
@@ -110,7 +110,7 @@ void file_replace_abort(struct file_pending *pending)
 
     if (pending->fd >= 0)
         unlinkat(pending->dirfd, pending->temp, 0);
-    release(pending);
+    file_pending_release(pending);
     errno = saved;
 }
 
@@ -146,7 +146,7 @@ int file_put(int dirfd, const char *relname, const void *bytes, size_t len, mode
         file_replace_abort(&pending);
         return r;
     }
-    release(&pending);
+    file_pending_release(&pending);
     return 0;
 }
 

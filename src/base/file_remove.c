@@ -23,24 +23,24 @@
  * up on. */
 #define PASSES_MAX 65536
 
-struct level {
+struct removal_level {
     DIR *dir; /* owned */
     char name[NAME_MAX + 1];
 };
 
-struct removal {
-    struct level levels[LEVELS]; /* the first `depth` are in use */
+struct file_removal {
+    struct removal_level levels[LEVELS]; /* the first `depth` are in use */
     int depth;
     bool moved; /* this pass removed or hoisted something */
     int first_error;
 };
 
-static int top_of(const struct removal *rm)
+static int top_of(const struct file_removal *rm)
 {
     return dirfd(rm->levels[0].dir);
 }
 
-static void complain(struct removal *rm, int r)
+static void file_removal_note_error(struct file_removal *rm, int r)
 {
     if (r != -ENOENT && rm->first_error == 0)
         rm->first_error = r;
@@ -71,9 +71,9 @@ static int open_directory(int dirfd, const char *name)
     return fd;
 }
 
-static int push(struct removal *rm, int dirfd, const char *name)
+static int file_removal_push(struct file_removal *rm, int dirfd, const char *name)
 {
-    struct level *level = &rm->levels[rm->depth];
+    struct removal_level *level = &rm->levels[rm->depth];
     int r, fd = open_directory(dirfd, name);
 
     if (fd < 0)
@@ -91,9 +91,9 @@ static int push(struct removal *rm, int dirfd, const char *name)
 
 /* Leaves the last level and removes it. Not being empty is no complaint: what keeps it so made its own, or appeared just now
  * and is for the next pass. The top is not removed here. */
-static void pop(struct removal *rm)
+static void file_removal_pop(struct file_removal *rm)
 {
-    struct level *level = &rm->levels[--rm->depth];
+    struct removal_level *level = &rm->levels[--rm->depth];
 
     closedir(level->dir);
     if (rm->depth == 0)
@@ -101,10 +101,10 @@ static void pop(struct removal *rm)
     if (unlinkat(dirfd(rm->levels[rm->depth - 1].dir), level->name, AT_REMOVEDIR) == 0)
         rm->moved = true;
     else if (errno != ENOTEMPTY && errno != EEXIST)
-        complain(rm, -errno);
+        file_removal_note_error(rm, -errno);
 }
 
-static int hoist(struct removal *rm, int dirfd, const char *name)
+static int file_removal_move_to_top(struct file_removal *rm, int dirfd, const char *name)
 {
     char id[ID_TEXT_MAX];
     int fd;
@@ -139,14 +139,14 @@ static int remove_one(int dirfd, const char *name)
     return errno == ENOTDIR ? r : -errno;
 }
 
-static void step(struct removal *rm)
+static void file_removal_step(struct file_removal *rm)
 {
     DIR *dir = rm->levels[rm->depth - 1].dir;
     struct dirent *entry = readdir(dir);
     int r;
 
     if (!entry) {
-        pop(rm);
+        file_removal_pop(rm);
         return;
     }
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -155,12 +155,13 @@ static void step(struct removal *rm)
     if (r == 0)
         rm->moved = true;
     else if (r == 1)
-        r = rm->depth < LEVELS ? push(rm, dirfd(dir), entry->d_name) : hoist(rm, dirfd(dir), entry->d_name);
+        r = rm->depth < LEVELS ? file_removal_push(rm, dirfd(dir), entry->d_name)
+                               : file_removal_move_to_top(rm, dirfd(dir), entry->d_name);
     if (r < 0)
-        complain(rm, r);
+        file_removal_note_error(rm, r);
 }
 
-static int remove_passing(struct removal *rm, int parent, const char *name)
+static int remove_passing(struct file_removal *rm, int parent, const char *name)
 {
     for (int pass = 0; pass < PASSES_MAX; pass++) {
         int r = remove_one(parent, name);
@@ -170,18 +171,18 @@ static int remove_passing(struct removal *rm, int parent, const char *name)
         if (pass > 0 && !rm->moved)
             break;
         rm->moved = false;
-        r = push(rm, parent, name);
+        r = file_removal_push(rm, parent, name);
         if (r < 0)
             return r;
         while (rm->depth > 0)
-            step(rm);
+            file_removal_step(rm);
     }
     return rm->first_error ? rm->first_error : -ENOTEMPTY;
 }
 
 int file_remove_tree(int dirfd, const char *relpath)
 {
-    struct removal rm = { 0 };
+    struct file_removal rm = { 0 };
     autofd int parent = -1;
     const char *name;
     int r;

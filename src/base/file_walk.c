@@ -15,7 +15,7 @@
  * enters it; above the deepest OPEN_LEVELS its descriptor is closed, and opened again on the way back. */
 #define OPEN_LEVELS 64
 
-struct level {
+struct file_walk_level {
     int fd; /* owned; -1 while it is closed */
     dev_t dev;
     ino_t ino;
@@ -25,8 +25,8 @@ struct level {
     size_t path_len; /* of the directory's path in walk.path */
 };
 
-struct walk {
-    struct level *levels; /* owned; the first `depth` are in use */
+struct file_walk_state {
+    struct file_walk_level *levels; /* owned; the first `depth` are in use */
     size_t cap, depth;
     int root_fd; /* borrowed: where the walk began */
     bool is_sorted;
@@ -36,14 +36,14 @@ struct walk {
     struct err *err;
 };
 
-static void level_done(struct level *level)
+static void level_done(struct file_walk_level *level)
 {
     cleanup_fd(&level->fd);
     free(level->text);
     free(level->names);
 }
 
-static void walk_done(struct walk *w)
+static void walk_done(struct file_walk_state *w)
 {
     while (w->depth > 0)
         level_done(&w->levels[--w->depth]);
@@ -52,7 +52,7 @@ static void walk_done(struct walk *w)
 }
 
 /* `path` is empty where the walk began. */
-static int report(struct err *err, int r, const char *what, const char *path, size_t len)
+static int file_walk_report(struct err *err, int r, const char *what, const char *path, size_t len)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
 
@@ -61,9 +61,9 @@ static int report(struct err *err, int r, const char *what, const char *path, si
     return err_errno(err, r, "%s'", text.data);
 }
 
-static int report_here(struct walk *w, int r, const char *what)
+static int report_here(struct file_walk_state *w, int r, const char *what)
 {
-    return report(w->err, r, what, w->path.data, w->path.len);
+    return file_walk_report(w->err, r, what, w->path.data, w->path.len);
 }
 
 static bool is_vanished(int r)
@@ -78,7 +78,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Reads the names of the directory open as level->fd. */
-static int level_read(struct level *level, bool is_sorted)
+static int level_read(struct file_walk_level *level, bool is_sorted)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     autodirectory dir = directory_open(level->fd);
@@ -103,9 +103,9 @@ static int level_read(struct level *level, bool is_sorted)
 }
 
 /* Takes over `fd`; walk.path names the directory. */
-static int push(struct walk *w, int fd)
+static int file_walk_push(struct file_walk_state *w, int fd)
 {
-    struct level level = { .fd = fd, .path_len = w->path.len };
+    struct file_walk_level level = { .fd = fd, .path_len = w->path.len };
     int r = w->depth > FILE_WALK_DEPTH_MAX ? -ENAMETOOLONG : level_read(&level, w->is_sorted);
 
     if (r < 0) {
@@ -121,7 +121,7 @@ static int push(struct walk *w, int fd)
 
 /* Opens a level again: as the parent of the one that was left, if that is still the same directory, which takes one step; else by its path,
  * where there may be another directory now, or none: then what is left of it is passed over. */
-static int reopen(struct walk *w, struct level *level, int child_fd)
+static int file_walk_reopen(struct file_walk_state *w, struct file_walk_level *level, int child_fd)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     struct stat st;
@@ -142,25 +142,25 @@ static int reopen(struct walk *w, struct level *level, int child_fd)
     return is_vanished(r) ? 0 : report_here(w, r, "reading directory");
 }
 
-static int pop(struct walk *w)
+static int file_walk_pop(struct file_walk_state *w)
 {
-    struct level *left = &w->levels[--w->depth], *top = w->depth > 0 ? &w->levels[w->depth - 1] : NULL;
-    int r = top && top->fd < 0 ? reopen(w, top, left->fd) : 0;
+    struct file_walk_level *left = &w->levels[--w->depth], *top = w->depth > 0 ? &w->levels[w->depth - 1] : NULL;
+    int r = top && top->fd < 0 ? file_walk_reopen(w, top, left->fd) : 0;
 
     level_done(left);
     return r;
 }
 
-static int descend(struct walk *w, int dirfd, const char *name)
+static int file_walk_descend(struct file_walk_state *w, int dirfd, const char *name)
 {
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd >= 0)
-        return push(w, fd);
+        return file_walk_push(w, fd);
     return is_vanished(-errno) ? 0 : report_here(w, -errno, "reading directory");
 }
 
-static int visit(struct walk *w, const struct level *level, const char *name)
+static int file_walk_visit(struct file_walk_state *w, const struct file_walk_level *level, const char *name)
 {
     struct file_entry entry = { .dirfd = level->fd, .name = name, .depth = (unsigned) w->depth };
     struct stat st;
@@ -180,21 +180,21 @@ static int visit(struct walk *w, const struct level *level, const char *name)
         return r;
     if (r == FILE_WALK_STOP)
         return 1;
-    return r == FILE_WALK_ON && S_ISDIR(st.st_mode) ? descend(w, entry.dirfd, name) : 0;
+    return r == FILE_WALK_ON && S_ISDIR(st.st_mode) ? file_walk_descend(w, entry.dirfd, name) : 0;
 }
 
 static int walk_run(int dirfd, const char *relpath, bool is_sorted, file_walk_fn fn, void *cookie, struct err *err)
 {
     autofd int root = path_open_beneath(dirfd, relpath, O_RDONLY | O_DIRECTORY, 0);
-    struct walk w = { .root_fd = root, .is_sorted = is_sorted, .fn = fn, .cookie = cookie, .err = err };
+    struct file_walk_state w = { .root_fd = root, .is_sorted = is_sorted, .fn = fn, .cookie = cookie, .err = err };
     int r, fd = root < 0 ? root : openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
-        return report(err, root < 0 ? root : -errno, "reading directory", relpath, strlen(relpath));
-    r = push(&w, fd);
+        return file_walk_report(err, root < 0 ? root : -errno, "reading directory", relpath, strlen(relpath));
+    r = file_walk_push(&w, fd);
     while (r == 0 && w.depth > 0) {
-        struct level *top = &w.levels[w.depth - 1];
-        r = top->next < top->count ? visit(&w, top, top->names[top->next++]) : pop(&w);
+        struct file_walk_level *top = &w.levels[w.depth - 1];
+        r = top->next < top->count ? file_walk_visit(&w, top, top->names[top->next++]) : file_walk_pop(&w);
     }
     walk_done(&w);
     return r;

@@ -35,7 +35,7 @@ static struct {
     bool stalled; /* the last line was given up: do not wait again until one goes through */
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = STDERR_FILENO };
 
-struct line {
+struct log_line {
     enum log_format format;
     bool truncated;
     size_t len;
@@ -93,12 +93,12 @@ int log_format_of_name(const char *name, enum log_format *ret)
     return 0;
 }
 
-static bool has_room(const struct line *line, size_t len)
+static bool has_room(const struct log_line *line, size_t len)
 {
     return len <= sizeof(line->bytes) - TAIL_MAX - line->len;
 }
 
-static bool put(struct line *line, const char *s, size_t len)
+static bool log_line_put(struct log_line *line, const char *s, size_t len)
 {
     if (!has_room(line, len))
         return false;
@@ -107,9 +107,9 @@ static bool put(struct line *line, const char *s, size_t len)
     return true;
 }
 
-static bool put_str(struct line *line, const char *s)
+static bool put_str(struct log_line *line, const char *s)
 {
-    return put(line, s, strlen(s));
+    return log_line_put(line, s, strlen(s));
 }
 
 /* The character at `s` as JSON has it, in ASCII. Returns how many bytes it came from, 1 for one that is no UTF-8. */
@@ -148,7 +148,7 @@ static size_t escape_text(const char *s, size_t len, bool quoted, char ret[16])
 
 /* Bytes without the quotes around them, cut before the character that would make them too long. The room for a closing quote is
  * kept. */
-static void put_escaped(struct line *line, const char *s, size_t len, bool quoted)
+static void put_escaped(struct log_line *line, const char *s, size_t len, bool quoted)
 {
     size_t written = 0;
 
@@ -163,7 +163,7 @@ static void put_escaped(struct line *line, const char *s, size_t len, bool quote
             line->truncated = true;
             return;
         }
-        put(line, escaped, n);
+        log_line_put(line, escaped, n);
         written += n;
         i += from;
     }
@@ -177,7 +177,7 @@ static bool needs_quotes(const char *s, size_t len)
     return len == 0;
 }
 
-static bool put_text(struct line *line, const char *s, size_t len)
+static bool put_text(struct log_line *line, const char *s, size_t len)
 {
     bool quoted = line->format == LOG_FORMAT_JSON || needs_quotes(s, len);
 
@@ -197,7 +197,7 @@ static size_t length_of(const struct log_field *field)
     return field->len == LOG_LEN_OF_STRING ? strnlen(field->bytes, LOG_VALUE_MAX + 1) : field->len;
 }
 
-static bool put_value(struct line *line, const struct log_field *field)
+static bool put_value(struct log_line *line, const struct log_field *field)
 {
     char text[128];
 
@@ -225,7 +225,7 @@ static bool put_value(struct line *line, const struct log_field *field)
 }
 
 /* A field that does not fit leaves no trace but "truncated". */
-static void put_field(struct line *line, const struct log_field *field)
+static void put_field(struct log_line *line, const struct log_field *field)
 {
     size_t mark = line->len;
     bool json = line->format == LOG_FORMAT_JSON, whole;
@@ -238,7 +238,7 @@ static void put_field(struct line *line, const struct log_field *field)
     }
 }
 
-static void put_head(struct line *line, enum log_level level, const struct log_field *msg)
+static void put_head(struct log_line *line, enum log_level level, const struct log_field *msg)
 {
     char time[CLOCK_TEXT_MAX];
 
@@ -260,7 +260,7 @@ static void put_head(struct line *line, enum log_level level, const struct log_f
 }
 
 /* Uses the room that has_room() kept. */
-static void put_tail(struct line *line, uint64_t dropped)
+static void put_tail(struct log_line *line, uint64_t dropped)
 {
     bool json = line->format == LOG_FORMAT_JSON;
     char *at = line->bytes + line->len, *end = line->bytes + sizeof(line->bytes);
@@ -338,7 +338,7 @@ static size_t write_without_sigpipe(int fd, const char *bytes, size_t len, int w
     return done;
 }
 
-static void send_line(struct line *line)
+static void send_line(struct log_line *line)
 {
     const char *bytes;
     size_t len, done;
@@ -362,7 +362,7 @@ static void send_line(struct line *line)
 
 void log_write(enum log_level level, const struct log_field *fields, size_t count)
 {
-    struct line line;
+    struct log_line line;
     int saved = errno;
 
     line.format = (enum log_format) atomic_load_explicit(&format_now, memory_order_relaxed);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *checked(void *p)
+static void *mem_or_abort(void *p)
 {
     if (!p)
         abort();
@@ -14,7 +14,7 @@ static void *checked(void *p)
 
 void *xalloc(size_t size_bytes)
 {
-    return checked(calloc(1, size_bytes ? size_bytes : 1));
+    return mem_or_abort(calloc(1, size_bytes ? size_bytes : 1));
 }
 
 void *xgrow(void *p, size_t count, size_t each)
@@ -23,17 +23,17 @@ void *xgrow(void *p, size_t count, size_t each)
 
     if (__builtin_mul_overflow(count, each, &size))
         abort();
-    return checked(realloc(p, size ? size : 1));
+    return mem_or_abort(realloc(p, size ? size : 1));
 }
 
 char *xdup(const char *s)
 {
-    return checked(strdup(s));
+    return mem_or_abort(strdup(s));
 }
 
 char *xdupn(const void *bytes, size_t len)
 {
-    char *copy = checked(malloc(len + 1));
+    char *copy = mem_or_abort(malloc(len + 1));
 
     if (len)
         memcpy(copy, bytes, len);

@@ -42,7 +42,7 @@ bool path_component_is(const struct path_component *c, const char *name)
 }
 
 /* Cuts the last component off "/a/b". False at the root. */
-static bool climb(struct buf *b)
+static bool path_drop_last(struct buf *b)
 {
     if (b->len == 0)
         return false;
@@ -64,7 +64,7 @@ int path_clean(const char *path, size_t len, struct buf *out)
         if (path_component_is(&c, "."))
             continue;
         if (path_component_is(&c, "..")) {
-            if (!climb(out))
+            if (!path_drop_last(out))
                 return -EXDEV;
             continue;
         }

@@ -46,7 +46,7 @@ void path_set_sort(struct path_set *set)
 }
 
 /* Of [path, path + len) and `other`, as strcmp() would have it. */
-static int compare(const char *path, size_t len, const char *other)
+static int path_set_compare(const char *path, size_t len, const char *other)
 {
     int order = strncmp(path, other, len);
 
@@ -60,7 +60,7 @@ static size_t place_of(const struct path_set *set, const char *path, size_t len)
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare(path, len, set->items[middle].path) > 0)
+        if (path_set_compare(path, len, set->items[middle].path) > 0)
             low = middle + 1;
         else
             high = middle;
@@ -68,11 +68,11 @@ static size_t place_of(const struct path_set *set, const char *path, size_t len)
     return low;
 }
 
-static struct path_set_item *find(const struct path_set *set, const char *path, size_t len)
+static struct path_set_item *path_set_find(const struct path_set *set, const char *path, size_t len)
 {
     size_t place = place_of(set, path, len);
 
-    return place < set->count && compare(path, len, set->items[place].path) == 0 ? &set->items[place] : NULL;
+    return place < set->count && path_set_compare(path, len, set->items[place].path) == 0 ? &set->items[place] : NULL;
 }
 
 void path_set_insert(struct path_set *set, const char *path)
@@ -99,28 +99,28 @@ static size_t parent_len(const char *path, size_t len)
     return len > 1 ? len - 1 : 1;
 }
 
-static struct path_set_item *climb(const struct path_set *set, const char *path, size_t len)
+static struct path_set_item *path_set_find_upwards(const struct path_set *set, const char *path, size_t len)
 {
     struct path_set_item *item = NULL;
 
     for (; len > 0 && !item; len = parent_len(path, len))
-        item = find(set, path, len);
+        item = path_set_find(set, path, len);
     return item;
 }
 
 struct path_set_item *path_set_at(const struct path_set *set, const char *path)
 {
-    return find(set, path, strlen(path));
+    return path_set_find(set, path, strlen(path));
 }
 
 struct path_set_item *path_set_at_or_above(const struct path_set *set, const char *path)
 {
-    return climb(set, path, strlen(path));
+    return path_set_find_upwards(set, path, strlen(path));
 }
 
 struct path_set_item *path_set_above(const struct path_set *set, const char *path)
 {
-    return climb(set, path, parent_len(path, strlen(path)));
+    return path_set_find_upwards(set, path, parent_len(path, strlen(path)));
 }
 
 /* All that begin with "path/" stand together; what else begins with it does not come between. */

@@ -178,7 +178,7 @@ static pid_t fork_blocked(struct proc_plan *plan)
     return pid;
 }
 
-static int reap(pid_t pid, int *ret_status)
+static int proc_reap(pid_t pid, int *ret_status)
 {
     int status;
 
@@ -195,7 +195,7 @@ static int open_pidfd(pid_t pid, int *ret_fd)
 {
     long fd = syscall(SYS_pidfd_open, pid, 0);
 
-    if (fd < 0 && err_errno_is_short(-errno))
+    if (fd < 0 && err_errno_is_exhaustion(-errno))
         return -errno;
     *ret_fd = fd < 0 ? -1 : (int) fd;
     return 0;
@@ -225,7 +225,7 @@ static int make_plan(struct proc_plan *plan, struct err *err)
     return plan_fds(plan, err);
 }
 
-static int spawn(struct proc_plan *plan, struct proc *ret, struct err *err)
+static int proc_spawn_plan(struct proc_plan *plan, struct proc *ret, struct err *err)
 {
     struct proc proc = PROC_NONE;
     int r, pipe_fds[2];
@@ -248,7 +248,7 @@ static int spawn(struct proc_plan *plan, struct proc *ret, struct err *err)
     }
     if (r < 0) {
         kill(proc.pid, SIGKILL);
-        reap(proc.pid, &proc.status);
+        proc_reap(proc.pid, &proc.status);
         return r;
     }
     *ret = proc;
@@ -261,7 +261,7 @@ int proc_spawn(const struct proc_spec *spec, struct proc *ret, struct err *err)
     int r = make_plan(&plan, err);
 
     if (r == 0)
-        r = spawn(&plan, ret, err);
+        r = proc_spawn_plan(&plan, ret, err);
     plan_done(&plan);
     return r;
 }
@@ -269,7 +269,7 @@ int proc_spawn(const struct proc_spec *spec, struct proc *ret, struct err *err)
 int proc_wait(struct proc *proc, int *ret_status)
 {
     if (!proc->reaped) {
-        int r = reap(proc->pid, &proc->status);
+        int r = proc_reap(proc->pid, &proc->status);
 
         if (r < 0)
             return r;
@@ -280,7 +280,7 @@ int proc_wait(struct proc *proc, int *ret_status)
 }
 
 /* Sleeps until the child ends or `left_ms` are over, or for as long as nothing is lost by looking in between. */
-static void doze(const struct proc *proc, int left_ms)
+static void proc_sleep(const struct proc *proc, int left_ms)
 {
     struct pollfd p = { .fd = proc->pidfd, .events = POLLIN };
 
@@ -305,7 +305,7 @@ int proc_wait_timeout(struct proc *proc, int timeout_ms, int *ret_status)
         else if (left_ns <= 0)
             return -ETIMEDOUT;
         else
-            doze(proc, (int) ((left_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS));
+            proc_sleep(proc, (int) ((left_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS));
     }
     *ret_status = proc->status;
     return 0;

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/covered.h"
+#include "base/coverage.h"
 #include "base/fd.h"
 #include "base/proc_int.h"
 
@@ -123,14 +123,14 @@ static int change_directory(const struct proc_plan *plan)
 }
 
 /* Returns only on failure. A candidate that may not be run is passed over like one that is missing, but remembered. */
-static int execute(const struct proc_plan *plan)
+static int proc_child_exec(const struct proc_plan *plan)
 {
     static char *const empty[] = { NULL };
     char *const *envp = plan->spec->envp ? (char *const *) plan->spec->envp : empty;
     int r = -ENOENT, refused = 0;
 
     for (char **path = plan->candidates; *path; path++) {
-        covered_execve(*path, (char *const *) plan->spec->argv, envp);
+        coverage_execve(*path, (char *const *) plan->spec->argv, envp);
         r = -errno;
         if (r == -EACCES)
             refused = r;
@@ -140,7 +140,7 @@ static int execute(const struct proc_plan *plan)
     return refused ? refused : r;
 }
 
-static struct proc_failure prepare(struct proc_plan *plan)
+static struct proc_failure proc_child_prepare(struct proc_plan *plan)
 {
     sigset_t none;
     int r;
@@ -162,13 +162,13 @@ static struct proc_failure prepare(struct proc_plan *plan)
         return (struct proc_failure){ STEP_CWD, -r };
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    r = execute(plan);
+    r = proc_child_exec(plan);
     return (struct proc_failure){ STEP_EXEC, -r };
 }
 
 _Noreturn void proc_child_run(struct proc_plan *plan)
 {
-    struct proc_failure failure = prepare(plan);
+    struct proc_failure failure = proc_child_prepare(plan);
 
     fd_write_full(plan->status_fd, &failure, sizeof(failure));
     _exit(127);

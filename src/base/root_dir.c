@@ -39,7 +39,7 @@ int root_dir_open(const char *path, struct root_dir *ret)
 }
 
 /* The rest of a path that begins with the root's name; NULL: it does not. */
-static const char *below(const struct root_dir *root, const char *path)
+static const char *root_dir_relative(const struct root_dir *root, const char *path)
 {
     const char *name = path_is_beneath(root->given, path) ? root->given : path_is_beneath(root->real, path) ? root->real : NULL;
 
@@ -82,7 +82,7 @@ int root_dir_reach(const struct root_dir *root, const char *path, int flags)
 
     buf_add_str(&clean, path);
     for (int i = 0; i < LINKS_MAX; i++) {
-        const char *rest = below(root, clean.data);
+        const char *rest = root_dir_relative(root, clean.data);
         int fd = rest ? path_open_beneath(root->fd, rest, flags, 0) : -EXDEV, r;
         struct stat st;
         bool is_link = fd >= 0 && (flags & O_PATH) && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);

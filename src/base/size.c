@@ -35,7 +35,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static int take_decimal(const char **at, struct decimal *ret)
+static int parse_decimal(const char **at, struct decimal *ret)
 {
     struct decimal d = { .scale = 1 };
     const char *s = *at;
@@ -60,12 +60,12 @@ static int take_decimal(const char **at, struct decimal *ret)
     return 0;
 }
 
-static int parse(const char *s, uint64_t *ret_bytes)
+static int size_parse_text(const char *s, uint64_t *ret_bytes)
 {
     struct decimal d;
     int r, shift;
 
-    r = take_decimal(&s, &d);
+    r = parse_decimal(&s, &d);
     if (r < 0)
         return r;
     shift = shift_of_unit(s);
@@ -81,12 +81,12 @@ static int parse(const char *s, uint64_t *ret_bytes)
 
 int size_parse(const char *s, uint64_t *ret_bytes, struct err *err)
 {
-    int r = parse(s, ret_bytes);
+    int r = size_parse_text(s, ret_bytes);
 
     if (r == -ERANGE)
-        return err_refuse(err, r, s, "is too large: a size is less than 8E");
+        return err_reject(err, r, s, "is too large: a size is less than 8E");
     if (r < 0)
-        return err_refuse(err, r, s, "is not a size like 512M, 1.5G or a number of bytes");
+        return err_reject(err, r, s, "is not a size like 512M, 1.5G or a number of bytes");
     return 0;
 }
 

@@ -10,7 +10,7 @@
 
 #define DIGITS 32
 
-static void format(const char digits[DIGITS], char out[UUID_TEXT_MAX])
+static void uuid_format(const char digits[DIGITS], char out[UUID_TEXT_MAX])
 {
     snprintf(out, UUID_TEXT_MAX, "%.8s-%.4s-%.4s-%.4s-%.12s", digits, digits + 8, digits + 12, digits + 16, digits + 20);
 }
@@ -26,11 +26,11 @@ void uuid_new(char out[UUID_TEXT_MAX])
     bytes[8] = (unsigned char) ((bytes[8] & 0x3f) | 0x80);
     for (size_t i = 0; i < sizeof(bytes); i++)
         snprintf(digits + 2 * i, 3, "%02x", bytes[i]);
-    format(digits, out);
+    uuid_format(digits, out);
 }
 
 /* Hyphens stand where they belong, or nowhere. */
-static int take_digits(const char *text, size_t len, char digits[DIGITS])
+static int parse_digits(const char *text, size_t len, char digits[DIGITS])
 {
     static const char hex[] = "0123456789abcdef";
     size_t count = 0;
@@ -64,9 +64,9 @@ int uuid_parse(const char *text, char out[UUID_TEXT_MAX])
         text++;
         len -= 2;
     }
-    if (take_digits(text, len, digits) < 0)
+    if (parse_digits(text, len, digits) < 0)
         return -EINVAL;
-    format(digits, out);
+    uuid_format(digits, out);
     return 0;
 }
 

@@ -107,7 +107,7 @@ static int open_unix(struct listener *listener, const char *path, mode_t mode, s
     autofd int dir_fd = -1;
 
     if (path[0] != '/')
-        return err_refuse(err, -EINVAL, path, "is no absolute path for a socket");
+        return err_reject(err, -EINVAL, path, "is no absolute path for a socket");
     dir_fd = open_parent(path, &name);
     if (dir_fd < 0)
         return err_errno(err, dir_fd, "opening the directory of the socket '%s'", path);
@@ -177,7 +177,7 @@ static int bind_tcp(struct listener *listener, const char *host, const char *por
 }
 
 /* What it listens on, told by the kernel, which chose the port when 0 was asked for. */
-static int describe(struct listener *listener)
+static int listener_describe(struct listener *listener)
 {
     struct sockaddr_storage address = { 0 };
     socklen_t len = sizeof(address);
@@ -198,7 +198,7 @@ static int open_tcp(struct listener *listener, const char *address, struct err *
     const char *port, *first = host, *second = NULL;
 
     if (split_address(address, host, &port) < 0)
-        return err_refuse(err, -EINVAL, address, "is no address to listen on: HOST:PORT, [HOST]:PORT, :PORT or unix:PATH");
+        return err_reject(err, -EINVAL, address, "is no address to listen on: HOST:PORT, [HOST]:PORT, :PORT or unix:PATH");
     if (strcmp(host, "localhost") == 0) {
         first = "127.0.0.1";
         second = "::1";
@@ -210,9 +210,9 @@ static int open_tcp(struct listener *listener, const char *address, struct err *
     if ((r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL) && second)
         r = bind_tcp(listener, second, port);
     if (r == -EINVAL)
-        return err_refuse(err, r, address, "is no address to listen on: names other than localhost are not looked up");
+        return err_reject(err, r, address, "is no address to listen on: names other than localhost are not looked up");
     if (r == 0)
-        r = describe(listener);
+        r = listener_describe(listener);
     if (r == -EADDRINUSE)
         return err_set(err, ERR_ALREADY_EXISTS, r, "somebody listens on '%s' already", address);
     return r < 0 ? err_errno(err, r, "listening on '%s'", address) : 0;
@@ -250,7 +250,7 @@ int listener_adopt(struct listener *listener, int fd, struct err *err)
     if (r == 0)
         r = fd_cloexec(fd, true);
     if (r == 0)
-        r = describe(&made);
+        r = listener_describe(&made);
     if (r < 0) {
         listener_done(&made);
         return err_errno(err, r, "taking over the listening socket %d", fd);

@@ -17,8 +17,8 @@
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
 /* Where we are: messages within messages. */
-struct place {
-    const struct place *above;
+struct message_path {
+    const struct message_path *above;
     const char *field; /* the one that holds this message; NULL at the top */
     unsigned depth;
 };
@@ -27,7 +27,7 @@ struct bytes {
     const uint8_t *at, *end;
 };
 
-static bool take_varint(struct bytes *in, uint64_t *ret)
+static bool parse_varint(struct bytes *in, uint64_t *ret)
 {
     uint64_t value = 0;
 
@@ -43,7 +43,7 @@ static bool take_varint(struct bytes *in, uint64_t *ret)
     return false;
 }
 
-static bool skip(struct bytes *in, uint64_t len)
+static bool message_skip(struct bytes *in, uint64_t len)
 {
     if (len > (uint64_t) (in->end - in->at))
         return false;
@@ -51,43 +51,44 @@ static bool skip(struct bytes *in, uint64_t len)
     return true;
 }
 
-static void add_path(struct buf *out, const struct place *place)
+static void add_path(struct buf *out, const struct message_path *where)
 {
-    if (!place || !place->field)
+    if (!where || !where->field)
         return;
-    add_path(out, place->above);
-    buf_add_str(out, place->field);
+    add_path(out, where->above);
+    buf_add_str(out, where->field);
     buf_add_char(out, '.');
 }
 
-static int refuse(struct err *err, const struct place *place, const char *field, const char *why)
+static int message_reject(struct err *err, const struct message_path *where, const char *field, const char *why)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
 
-    add_path(&path, place);
+    add_path(&path, where);
     buf_add_str(&path, field);
     return err_set(err, ERR_INVALID_ARGUMENT, -EBADMSG, "field '%s' %s", path.data, why);
 }
 
-static int malformed(struct err *err)
+static int message_malformed(struct err *err)
 {
     return err_set(err, ERR_INVALID_ARGUMENT, -EBADMSG, "the request is no message of the type expected");
 }
 
-static int check_message(const ProtobufCMessageDescriptor *descriptor, struct bytes in, const struct place *place,
+static int check_message(const ProtobufCMessageDescriptor *descriptor, struct bytes in, const struct message_path *where,
                          struct err *err);
 
-static int check_bytes(const ProtobufCFieldDescriptor *field, struct bytes in, const struct place *place, struct err *err)
+static int check_bytes(const ProtobufCFieldDescriptor *field, struct bytes in, const struct message_path *where,
+                       struct err *err)
 {
     size_t len = (size_t) (in.end - in.at);
 
     if (field->type == PROTOBUF_C_TYPE_STRING) {
         if (len > 0 && memchr(in.at, '\0', len))
-            return refuse(err, place, field->name, "has a NUL character");
+            return message_reject(err, where, field->name, "has a NUL character");
         if (!utf8_is_valid((const char *) in.at, len))
-            return refuse(err, place, field->name, "is not UTF-8");
+            return message_reject(err, where, field->name, "is not UTF-8");
     } else if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-        const struct place inner = { .above = place, .field = field->name, .depth = place->depth + 1 };
+        const struct message_path inner = { .above = where, .field = field->name, .depth = where->depth + 1 };
         if (inner.depth > MESSAGE_DEPTH_MAX)
             return err_set(err, ERR_INVALID_ARGUMENT, -EBADMSG, "the request is nested too deep");
         return check_message(field->descriptor, in, &inner, err);
@@ -95,43 +96,43 @@ static int check_bytes(const ProtobufCFieldDescriptor *field, struct bytes in, c
     return 0;
 }
 
-static int check_message(const ProtobufCMessageDescriptor *descriptor, struct bytes in, const struct place *place,
+static int check_message(const ProtobufCMessageDescriptor *descriptor, struct bytes in, const struct message_path *where,
                          struct err *err)
 {
     while (in.at < in.end) {
         uint64_t tag, len;
         int r;
 
-        if (!take_varint(&in, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX >> 3)
-            return malformed(err);
+        if (!parse_varint(&in, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX >> 3)
+            return message_malformed(err);
         switch (tag & 7) {
         case WIRE_VARINT:
-            if (!take_varint(&in, &len))
-                return malformed(err);
+            if (!parse_varint(&in, &len))
+                return message_malformed(err);
             break;
         case WIRE_FIXED64:
-            if (!skip(&in, 8))
-                return malformed(err);
+            if (!message_skip(&in, 8))
+                return message_malformed(err);
             break;
         case WIRE_FIXED32:
-            if (!skip(&in, 4))
-                return malformed(err);
+            if (!message_skip(&in, 4))
+                return message_malformed(err);
             break;
         case WIRE_BYTES: {
             const ProtobufCFieldDescriptor *field;
-            if (!take_varint(&in, &len))
-                return malformed(err);
+            if (!parse_varint(&in, &len))
+                return message_malformed(err);
             const uint8_t *begin = in.at;
-            if (!skip(&in, len))
-                return malformed(err);
+            if (!message_skip(&in, len))
+                return message_malformed(err);
             field = protobuf_c_message_descriptor_get_field(descriptor, (unsigned) (tag >> 3));
-            r = field ? check_bytes(field, (struct bytes){ begin, in.at }, place, err) : 0;
+            r = field ? check_bytes(field, (struct bytes){ begin, in.at }, where, err) : 0;
             if (r < 0)
                 return r;
             break;
         }
         default:
-            return malformed(err); /* groups, which proto3 does not have */
+            return message_malformed(err); /* groups, which proto3 does not have */
         }
     }
     return 0;
@@ -139,20 +140,20 @@ static int check_message(const ProtobufCMessageDescriptor *descriptor, struct by
 
 int message_check(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t len, struct err *err)
 {
-    const struct place top = { 0 };
+    const struct message_path top = { 0 };
     const struct bytes in = { bytes, (const uint8_t *) bytes + len };
 
     return len == 0 ? 0 : check_message(descriptor, in, &top, err);
 }
 
-struct budget {
+struct message_budget {
     size_t left;
     bool is_spent;
 };
 
-static void *spend(void *cookie, size_t size)
+static void *message_alloc(void *cookie, size_t size)
 {
-    struct budget *budget = cookie;
+    struct message_budget *budget = cookie;
     void *p = size <= budget->left ? malloc(size) : NULL;
     size_t taken = p ? malloc_usable_size(p) : 0;
 
@@ -165,9 +166,9 @@ static void *spend(void *cookie, size_t size)
     return p;
 }
 
-static void give_back(void *cookie, void *p)
+static void message_dealloc(void *cookie, void *p)
 {
-    struct budget *budget = cookie;
+    struct message_budget *budget = cookie;
 
     if (p)
         budget->left += malloc_usable_size(p);
@@ -177,8 +178,8 @@ static void give_back(void *cookie, void *p)
 int message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t len, ProtobufCMessage **ret,
                    struct err *err)
 {
-    struct budget budget = { .left = BUDGET_BASE + BUDGET_FACTOR * len };
-    ProtobufCAllocator allocator = { .alloc = spend, .free = give_back, .allocator_data = &budget };
+    struct message_budget budget = { .left = BUDGET_BASE + BUDGET_FACTOR * len };
+    ProtobufCAllocator allocator = { .alloc = message_alloc, .free = message_dealloc, .allocator_data = &budget };
     int r = message_check(descriptor, bytes, len, err);
 
     if (r < 0)
@@ -187,7 +188,7 @@ int message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *byt
     if (!message && budget.is_spent)
         return err_set(err, ERR_RESOURCE_EXHAUSTED, -EMSGSIZE, "the request has too many parts");
     if (!message)
-        return malformed(err);
+        return message_malformed(err);
     *ret = message;
     return 0;
 }

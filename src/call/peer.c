@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "call/address.h"
-#include "call/holder.h"
+#include "call/socket_holder.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
@@ -44,7 +44,7 @@ struct client_socket {
     uint32_t cookie[2];
 };
 
-struct question {
+struct diag_request {
     struct nlmsghdr header;
     struct inet_diag_req_v2 diag;
 };
@@ -94,7 +94,7 @@ static bool is_end(const struct inet_diag_msg *diag, const __be32 words[4], __be
  * The kernel answers with the best match, which is a listening socket when there is no connection, and for one that nobody holds any more
  * (TIME_WAIT, or closed with data still on its way) it says user 0. Only the one connection, held by a process, tells us anything.
  */
-static bool tells_the_owner(const struct inet_diag_msg *diag, const struct peer *peer)
+static bool is_connection_of(const struct inet_diag_msg *diag, const struct peer *peer)
 {
     return diag->idiag_state != TCP_LISTEN && diag->idiag_state != TCP_TIME_WAIT && diag->idiag_state != TCP_CLOSE &&
            diag->idiag_state != TCP_SYN_RECV && diag->idiag_inode != 0 &&
@@ -103,7 +103,7 @@ static bool tells_the_owner(const struct inet_diag_msg *diag, const struct peer 
 }
 
 /* One question to sock_diag, which answers within sendto(). -ENOENT when the answer is not of the kind that was asked for. */
-static int ask_diag(const void *question, size_t question_len, void *answer, size_t answer_max, size_t part_len)
+static int query_diag(const void *request, size_t request_len, void *answer, size_t answer_max, size_t part_len)
 {
     const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
     autofd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -111,7 +111,7 @@ static int ask_diag(const void *question, size_t question_len, void *answer, siz
 
     if (fd < 0)
         return -errno;
-    if (sendto(fd, question, question_len, 0, (const struct sockaddr *) &kernel, sizeof(kernel)) < 0)
+    if (sendto(fd, request, request_len, 0, (const struct sockaddr *) &kernel, sizeof(kernel)) < 0)
         return -errno;
     ssize_t n = recv(fd, answer, answer_max, MSG_DONTWAIT);
     if (n < 0)
@@ -145,10 +145,10 @@ union diag_answer {
 };
 
 /* `cookie` NULL: whichever socket has these addresses. */
-static int ask_owner(const struct peer *peer, const uint32_t cookie[2], struct client_socket *ret)
+static int query_owner(const struct peer *peer, const uint32_t cookie[2], struct client_socket *ret)
 {
-    struct question question = {
-        .header = { .nlmsg_len = sizeof(question), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST },
+    struct diag_request request = {
+        .header = { .nlmsg_len = sizeof(request), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST },
         .diag = { .sdiag_family = (__u8) peer->remote.ss_family,
                   .sdiag_protocol = IPPROTO_TCP,
                   .idiag_states = ~0u,
@@ -157,13 +157,13 @@ static int ask_owner(const struct peer *peer, const uint32_t cookie[2], struct c
     union diag_answer answer;
 
     /* The client's socket, not ours: what is remote to us is local to it. */
-    put_end(&peer->remote, question.diag.id.idiag_src, &question.diag.id.idiag_sport);
-    put_end(&peer->local, question.diag.id.idiag_dst, &question.diag.id.idiag_dport);
-    int r = ask_diag(&question, sizeof(question), &answer, sizeof(answer), sizeof(struct inet_diag_msg));
+    put_end(&peer->remote, request.diag.id.idiag_src, &request.diag.id.idiag_sport);
+    put_end(&peer->local, request.diag.id.idiag_dst, &request.diag.id.idiag_dport);
+    int r = query_diag(&request, sizeof(request), &answer, sizeof(answer), sizeof(struct inet_diag_msg));
     if (r < 0)
         return r;
     const struct inet_diag_msg *diag = NLMSG_DATA(&answer.header);
-    if (!tells_the_owner(diag, peer))
+    if (!is_connection_of(diag, peer))
         return -ENOENT;
     *ret = (struct client_socket){ .held = { .uid = diag->idiag_uid, .inode = diag->idiag_inode },
                                    .cookie = { diag->id.idiag_cookie[0], diag->id.idiag_cookie[1] } };
@@ -172,13 +172,13 @@ static int ask_owner(const struct peer *peer, const uint32_t cookie[2], struct c
 }
 
 /* The number of the other end's inode; 0 when the kernel does not tell. */
-static uint64_t ask_unix_peer(int fd)
+static uint64_t query_unix_peer(int fd)
 {
     struct {
         struct nlmsghdr header;
         struct unix_diag_req diag;
-    } question = {
-        .header = { .nlmsg_len = sizeof(question), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST },
+    } request = {
+        .header = { .nlmsg_len = sizeof(request), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST },
         .diag = { .sdiag_family = AF_UNIX,
                   .udiag_states = ~0u,
                   .udiag_show = UDIAG_SHOW_PEER,
@@ -190,8 +190,8 @@ static uint64_t ask_unix_peer(int fd)
 
     if (fstat(fd, &st) < 0)
         return 0;
-    question.diag.udiag_ino = (__u32) st.st_ino;
-    if (ask_diag(&question, sizeof(question), &answer, sizeof(answer), sizeof(struct unix_diag_msg)) < 0 ||
+    request.diag.udiag_ino = (__u32) st.st_ino;
+    if (query_diag(&request, sizeof(request), &answer, sizeof(answer), sizeof(struct unix_diag_msg)) < 0 ||
         !take_attribute(&answer.header, sizeof(struct unix_diag_msg), UNIX_DIAG_PEER, &inode, sizeof(inode)))
         return 0;
     return inode;
@@ -250,7 +250,7 @@ static int open_unix_process(struct peer_process *process, int fd, pid_t pid)
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
         pidfd = -1;
-        if (err_errno_is_short(-errno))
+        if (err_errno_is_exhaustion(-errno))
             return -errno;
         /* Another errno than this one is of a process that is gone. */
         if (errno != ENOPROTOOPT)
@@ -263,10 +263,10 @@ static int open_unix_process(struct peer_process *process, int fd, pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d", (int) pid);
     process->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (process->proc_fd < 0)
-        return err_errno_is_short(-errno) ? -errno : 0;
+        return err_errno_is_exhaustion(-errno) ? -errno : 0;
     /* As long as the process is there, nobody else has its number. */
     process->is_vouched = pidfd >= 0 && pid_of_pidfd(pidfd) == pid;
-    process->inode = ask_unix_peer(fd);
+    process->inode = query_unix_peer(fd);
     return 0;
 }
 
@@ -288,11 +288,11 @@ static int init_unix(struct peer *peer, int fd)
 static int init_loopback(struct peer *peer, int fd)
 {
     struct client_socket client;
-    int r = ask_owner(peer, NULL, &client);
+    int r = query_owner(peer, NULL, &client);
 
     peer->kind = PEER_LOOPBACK;
     /* For want of descriptors or memory it is not known now; as nobody's, the connection would be refused for good. */
-    if (err_errno_is_short(r))
+    if (err_errno_is_exhaustion(r))
         return r;
     peer->has_uid = r == 0 && is_connected(fd);
     if (!peer->has_uid)
@@ -348,7 +348,7 @@ int peer_uid(const struct peer *peer, uid_t *ret)
 static const char why_gone[] = "the process that made the connection is gone";
 
 /* The process that connected is the one that the kernel names; it must still be there and hold the socket, or it has handed it on. */
-static int look_for_unix(const struct peer *peer, const char **ret_why)
+static int find_unix_process(const struct peer *peer, const char **ret_why)
 {
     const struct peer_process *process = peer->process;
     const struct held_socket held = { .uid = peer->uid, .inode = process->inode };
@@ -356,24 +356,24 @@ static int look_for_unix(const struct peer *peer, const char **ret_why)
     *ret_why = why_gone;
     if (process->proc_fd < 0 || (!process->is_vouched && process->inode == 0))
         return -EACCES;
-    return holder_check(process->proc_fd, peer->uid, process->inode ? &held : NULL, ret_why);
+    return socket_holder_check(process->proc_fd, peer->uid, process->inode ? &held : NULL, ret_why);
 }
 
 /* Asked by its cookie, the socket is the one that was there when the connection was accepted. It is asked for again afterwards, because one
  * that was closed while we looked may have been anybody's. */
-static int look_for_loopback(const struct peer *peer, const char **ret_why)
+static int find_loopback_process(const struct peer *peer, const char **ret_why)
 {
     struct client_socket before, after;
     const char *why;
-    int r = ask_owner(peer, peer->process->cookie, &before);
+    int r = query_owner(peer, peer->process->cookie, &before);
 
     *ret_why = why_gone;
     if (r == 0 && before.held.uid == peer->uid) {
-        r = holder_search(&before.held, &why);
+        r = socket_holder_search(&before.held, &why);
         if (r < 0)
             *ret_why = why;
         if (r == 0)
-            r = ask_owner(peer, peer->process->cookie, &after);
+            r = query_owner(peer, peer->process->cookie, &after);
         if (r == 0 && (after.held.uid != before.held.uid || after.held.inode != before.held.inode))
             r = -EACCES;
     } else if (r == 0) {
@@ -393,8 +393,8 @@ int peer_check_process(const struct peer *peer, struct err *err)
     if (process) {
         pthread_mutex_lock(&process->lock);
         if (!process->is_known) {
-            r = peer->kind == PEER_UNIX ? look_for_unix(peer, &why) : look_for_loopback(peer, &why);
-            process->is_known = !err_errno_is_short(r);
+            r = peer->kind == PEER_UNIX ? find_unix_process(peer, &why) : find_loopback_process(peer, &why);
+            process->is_known = !err_errno_is_exhaustion(r);
             process->why_not = r < 0 ? why : NULL;
             if (process->is_known) {
                 cleanup_fd(&process->proc_fd);
@@ -404,7 +404,7 @@ int peer_check_process(const struct peer *peer, struct err *err)
         why = process->why_not;
         pthread_mutex_unlock(&process->lock);
     }
-    if (err_errno_is_short(r))
+    if (err_errno_is_exhaustion(r))
         return err_set(err, ERR_UNAVAILABLE, r, "who calls cannot be found out now: descriptors or memory are short");
     if (why)
         return err_set(err, ERR_UNAUTHENTICATED, -EACCES, "a token is needed: %s", why);

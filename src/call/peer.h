@@ -6,7 +6,7 @@
  * nobody else has taken its place meanwhile; afterwards a peer never changes, and any number of threads may look at it.
  *
  * Whose process it is says less than whose user: a sandbox of an ordinary user has that user's uid. peer_check_process() finds the process at the
- * other end and compares its namespaces with ours (holder.h). It costs a look at all processes of that user, so it is asked only for those who
+ * other end and compares its namespaces with ours (socket_holder.h). It costs a look at all processes of that user, so it is asked only for those who
  * bring no token, and once for each connection, when the first of their requests is there.
  */
 #pragma once
@@ -47,4 +47,4 @@ int peer_check_process(const struct peer *peer, struct err *err);
 /* Of the user we run as, on this host. Others may have a part of our connections only: whoever takes all that strangers may have does not
  * keep our own user out. */
 bool peer_is_our_user(const struct peer *peer);
-#define PEER_STRANGERS_MAX(connections_max) ((connections_max) - (connections_max) / 4)
+#define PEER_OTHER_USERS_MAX(connections_max) ((connections_max) - (connections_max) / 4)

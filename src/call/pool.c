@@ -10,45 +10,45 @@
 #include "base/mem.h"
 
 #define THREADS_MAX 256
-#define LINE_MAX_DEFAULT 1024
+#define QUEUE_MAX_DEFAULT 1024
 #define STACK_BYTES (512u << 10)
 #define IDLE_SECONDS 10
 
-struct job {
-    struct job *next;
+struct pool_job {
+    struct pool_job *next;
     enum pool_kind kind;
     uint64_t number;
     pool_fn fn;
     void *arg;
 };
 
-struct line {
-    struct job *first, **last;
+struct pool_queue {
+    struct pool_job *first, **last;
     size_t waiting;
 };
 
 struct pool {
     pthread_mutex_t lock;
-    pthread_cond_t work;  /* something stands in line, or the end has come */
+    pthread_cond_t work;  /* something waits in a queue, or the end has come */
     pthread_cond_t ended; /* a thread is gone */
     pthread_attr_t attr;
-    struct line lines[2]; /* by kind */
-    size_t threads_max, line_max, lasting_max;
+    struct pool_queue queues[2]; /* by kind */
+    size_t threads_max, queue_max, lasting_max;
     size_t threads, idle, lasting;
     uint64_t submitted;
     bool is_ending;
 };
 
-int pool_new(size_t threads_max, size_t line_max, struct pool **ret, struct err *err)
+int pool_new(size_t threads_max, size_t queue_max, struct pool **ret, struct err *err)
 {
     struct pool *pool = xnew(struct pool);
     pthread_condattr_t clock;
 
     pool->threads_max = threads_max ? threads_max : THREADS_MAX;
-    pool->line_max = line_max ? line_max : LINE_MAX_DEFAULT;
+    pool->queue_max = queue_max ? queue_max : QUEUE_MAX_DEFAULT;
     pool->lasting_max = pool->threads_max > 1 ? pool->threads_max - (pool->threads_max + 7) / 8 : 1;
-    for (size_t i = 0; i < ARRAY_LEN(pool->lines); i++)
-        pool->lines[i].last = &pool->lines[i].first;
+    for (size_t i = 0; i < ARRAY_LEN(pool->queues); i++)
+        pool->queues[i].last = &pool->queues[i].first;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -84,9 +84,9 @@ void pool_free(struct pool *pool)
 }
 
 /* With the lock held. The line whose first has waited longest, of those that may go on; NULL: none. */
-static struct line *next_line(struct pool *pool)
+static struct pool_queue *next_queue(struct pool *pool)
 {
-    struct line *brief = &pool->lines[POOL_BRIEF], *lasting = &pool->lines[POOL_LASTING];
+    struct pool_queue *brief = &pool->queues[POOL_BRIEF], *lasting = &pool->queues[POOL_LASTING];
 
     if (!lasting->first || pool->lasting >= pool->lasting_max)
         return brief->first ? brief : NULL;
@@ -94,28 +94,28 @@ static struct line *next_line(struct pool *pool)
 }
 
 /* With the lock held. NULL after nothing came for a while, or at the end. */
-static struct job *next_job(struct pool *pool)
+static struct pool_job *next_job(struct pool *pool)
 {
     struct timespec until;
-    struct line *line;
+    struct pool_queue *queue;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += IDLE_SECONDS;
-    while (!(line = next_line(pool))) {
+    while (!(queue = next_queue(pool))) {
         /* Those that may last and cannot go on yet are taken by whoever ends one. */
         if (pool->is_ending)
             return NULL;
         pool->idle++;
         int r = pthread_cond_timedwait(&pool->work, &pool->lock, &until);
         pool->idle--;
-        if (r == ETIMEDOUT && !next_line(pool))
+        if (r == ETIMEDOUT && !next_queue(pool))
             return NULL;
     }
-    struct job *job = line->first;
-    line->first = job->next;
-    if (!line->first)
-        line->last = &line->first;
-    line->waiting--;
+    struct pool_job *job = queue->first;
+    queue->first = job->next;
+    if (!queue->first)
+        queue->last = &queue->first;
+    queue->waiting--;
     pool->lasting += job->kind == POOL_LASTING;
     return job;
 }
@@ -123,7 +123,7 @@ static struct job *next_job(struct pool *pool)
 static void *run_jobs(void *arg)
 {
     struct pool *pool = arg;
-    struct job *job;
+    struct pool_job *job;
 
     pthread_mutex_lock(&pool->lock);
     while ((job = next_job(pool))) {
@@ -142,21 +142,21 @@ static void *run_jobs(void *arg)
 
 static size_t count_waiting(const struct pool *pool)
 {
-    return pool->lines[POOL_BRIEF].waiting + pool->lines[POOL_LASTING].waiting;
+    return pool->queues[POOL_BRIEF].waiting + pool->queues[POOL_LASTING].waiting;
 }
 
 int pool_submit(struct pool *pool, enum pool_kind kind, pool_fn fn, void *arg)
 {
-    struct job *job = xnew(struct job);
-    struct line *line = &pool->lines[kind];
+    struct pool_job *job = xnew(struct pool_job);
+    struct pool_queue *queue = &pool->queues[kind];
     int r = 0;
 
-    *job = (struct job){ .kind = kind, .fn = fn, .arg = arg };
+    *job = (struct pool_job){ .kind = kind, .fn = fn, .arg = arg };
     pthread_mutex_lock(&pool->lock);
-    if (line->waiting >= pool->line_max) {
+    if (queue->waiting >= pool->queue_max) {
         r = -EAGAIN;
     } else if (pool->idle <= count_waiting(pool) && pool->threads < pool->threads_max) {
-        /* Those that are idle are spoken for by what stands in line already. */
+        /* Those that are idle are spoken for by what waits in a queue already. */
         pthread_t thread;
         if (pthread_create(&thread, &pool->attr, run_jobs, pool) == 0)
             pool->threads++;
@@ -165,9 +165,9 @@ int pool_submit(struct pool *pool, enum pool_kind kind, pool_fn fn, void *arg)
     }
     if (r == 0) {
         job->number = pool->submitted++;
-        *line->last = job;
-        line->last = &job->next;
-        line->waiting++;
+        *queue->last = job;
+        queue->last = &job->next;
+        queue->waiting++;
         pthread_cond_signal(&pool->work);
     }
     pthread_mutex_unlock(&pool->lock);

@@ -16,10 +16,10 @@ struct pool;
 
 typedef void (*pool_fn)(void *arg);
 
-/* Signals must be blocked already. `threads_max` 0, `line_max` 0: defaults (256, 1024). There is a line for each kind. */
-int pool_new(size_t threads_max, size_t line_max, struct pool **ret, struct err *err);
+/* Signals must be blocked already. `threads_max` 0, `queue_max` 0: defaults (256, 1024). There is a queue for each kind. */
+int pool_new(size_t threads_max, size_t queue_max, struct pool **ret, struct err *err);
 
-/* Waits for what is at work; what still stands in line is run too. Nothing may be submitted meanwhile. */
+/* Waits for what is at work; what still waits in a queue is run too. Nothing may be submitted meanwhile. */
 void pool_free(struct pool *pool);
 DEFINE_AUTOPTR(pool, pool_free);
 
@@ -28,7 +28,7 @@ enum pool_kind {
     POOL_LASTING, /* at most seven of eight threads */
 };
 
-/* -EAGAIN when the line is full or no thread can be made and none is there. */
+/* -EAGAIN when the queue is full or no thread can be made and none is there. */
 int pool_submit(struct pool *pool, enum pool_kind kind, pool_fn fn, void *arg);
 
 struct pool_stats {

@@ -44,12 +44,12 @@ static void credentials_unref(struct credentials *credentials)
 }
 DEFINE_AUTOPTR(credentials, credentials_unref);
 
-static int refuse_file(struct err *err, const char *what, const char *path, int code)
+static int reject_file(struct err *err, const char *what, const char *path, int code)
 {
     return err_set(err, ERR_INVALID_ARGUMENT, -EINVAL, "reading the %s '%s': %s", what, path, gnutls_strerror(code));
 }
 
-static int load(const struct tls_files *files, struct credentials **ret, struct err *err)
+static int tls_load_credentials(const struct tls_files *files, struct credentials **ret, struct err *err)
 {
     autoptr(credentials) made = xnew(struct credentials);
 
@@ -64,7 +64,7 @@ static int load(const struct tls_files *files, struct credentials **ret, struct 
     if (files->client_ca) {
         code = gnutls_certificate_set_x509_trust_file(made->certificate, files->client_ca, GNUTLS_X509_FMT_PEM);
         if (code <= 0)
-            return refuse_file(err, "authority for clients", files->client_ca, code ? code : GNUTLS_E_NO_CERTIFICATE_FOUND);
+            return reject_file(err, "authority for clients", files->client_ca, code ? code : GNUTLS_E_NO_CERTIFICATE_FOUND);
         made->asks_client = true;
     }
     *ret = steal_ptr(&made);
@@ -74,7 +74,7 @@ static int load(const struct tls_files *files, struct credentials **ret, struct 
 int tls_new(const struct tls_files *files, struct tls **ret, struct err *err)
 {
     struct credentials *credentials = NULL;
-    int r = load(files, &credentials, err);
+    int r = tls_load_credentials(files, &credentials, err);
 
     if (r < 0)
         return r;
@@ -110,7 +110,7 @@ void tls_free(struct tls *tls)
 int tls_reload(struct tls *tls, struct err *err)
 {
     autoptr(credentials) other = NULL;
-    int r = load(&tls->files, &other, err);
+    int r = tls_load_credentials(&tls->files, &other, err);
 
     if (r < 0)
         return r;
@@ -122,7 +122,7 @@ int tls_reload(struct tls *tls, struct err *err)
     return 0;
 }
 
-static struct credentials *current(struct tls *tls)
+static struct credentials *tls_get_credentials(struct tls *tls)
 {
     pthread_mutex_lock(&tls->lock);
     struct credentials *credentials = tls->credentials;
@@ -157,7 +157,7 @@ int tls_session_new(struct tls *tls, int fd, const char *const *protocols, struc
 {
     autoptr(tls_session) session = xnew(struct tls_session);
 
-    session->credentials = current(tls);
+    session->credentials = tls_get_credentials(tls);
     if (gnutls_init(&session->gnutls, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS) < 0 ||
         gnutls_priority_set(session->gnutls, tls->priority) < 0 ||
         gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE, session->credentials->certificate) < 0 ||

@@ -14,7 +14,7 @@ bool web_is_path(const char *path, size_t len)
     return (len >= 5 && memcmp(path, "/api/", 5) == 0) || (len == 4 && memcmp(path, "/api", 4) == 0);
 }
 
-static const char *find(const struct web_pair *pairs, size_t count, const char *name)
+static const char *web_find_pair(const struct web_pair *pairs, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(pairs[i].name, name) == 0)
@@ -24,14 +24,14 @@ static const char *find(const struct web_pair *pairs, size_t count, const char *
 
 const char *web_capture(const struct web *web, const char *name)
 {
-    const char *value = find(web->captures, web->capture_count, name);
+    const char *value = web_find_pair(web->captures, web->capture_count, name);
 
     return value ? value : "";
 }
 
 const char *web_query(const struct web *web, const char *name)
 {
-    return find(web->queries, web->query_count, name);
+    return web_find_pair(web->queries, web->query_count, name);
 }
 
 const char *web_header(const struct web *web, const char *name)
@@ -47,7 +47,7 @@ void web_add_header(struct web *web, const char *name, const char *value)
         response->headers[response->header_count++] = (struct web_header){ .name = name, .value = xdup(value) };
 }
 
-static int append(const char *bytes, size_t len, void *out)
+static int web_append(const char *bytes, size_t len, void *out)
 {
     buf_add(out, bytes, len);
     return 0;
@@ -57,7 +57,7 @@ bool web_add_json(struct buf *out, json_t *value)
 {
     if (!value)
         return false;
-    json_dump_callback(value, append, out, WEB_JSON);
+    json_dump_callback(value, web_append, out, WEB_JSON);
     json_decref(value);
     return true;
 }
@@ -194,7 +194,7 @@ void web_add_error(struct buf *out, int status, const char *message, const char 
         json_object_set_new(error, "retryable", json_true());
     if (details)
         json_object_set(error, "details", details);
-    json_dump_callback(error, append, out, WEB_JSON);
+    json_dump_callback(error, web_append, out, WEB_JSON);
     buf_add_char(out, '\n');
     json_decref(error);
 }

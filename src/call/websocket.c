@@ -34,12 +34,12 @@ struct websocket {
     unsigned ping_ms, silence_ms, write_ms;
     int64_t heard_ns, pinged_ns;
     int64_t taken_ns; /* when the peer last took something, or there was nothing to take */
-    bool is_held, is_refused;
+    bool is_paused, is_refused;
     enum websocket_status close_status; /* to be said when all else is; 0: nothing is to be */
     char close_reason[CLOSE_REASON_MAX + 1];
     bool is_over;
     bool was_silent;                         /* it did not live, or did not read */
-    bool was_absurd;                         /* what came was no frame */
+    bool was_malformed;                      /* what came was no frame */
     char their_reason[CLOSE_REASON_MAX + 4]; /* of the good-bye that came */
 };
 
@@ -55,7 +55,7 @@ static ssize_t would_block(struct websocket *socket)
     return -1;
 }
 
-static ssize_t fail(struct websocket *socket)
+static ssize_t websocket_fail(struct websocket *socket)
 {
     socket->is_over = true;
     wslay_event_set_error(socket->wslay, WSLAY_ERR_CALLBACK_FAILURE);
@@ -71,14 +71,14 @@ static ssize_t of_tls(ssize_t n)
     return -1;
 }
 
-static ssize_t receive(const struct websocket *socket, void *bytes, size_t len)
+static ssize_t websocket_recv_bytes(const struct websocket *socket, void *bytes, size_t len)
 {
     if (socket->wire.recv)
         return socket->wire.recv(socket->wire.cookie, bytes, len);
     return socket->tls ? of_tls(gnutls_record_recv(socket->tls, bytes, len)) : recv(socket->fd, bytes, len, MSG_DONTWAIT);
 }
 
-static ssize_t transmit(const struct websocket *socket, const void *bytes, size_t len, bool has_more)
+static ssize_t websocket_send_bytes(const struct websocket *socket, const void *bytes, size_t len, bool has_more)
 {
     if (socket->wire.send)
         return socket->wire.send(socket->wire.cookie, bytes, len);
@@ -101,7 +101,7 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, 
     (void) ctx, (void) flags;
 
     /* Who sends pings and reads no pongs shall wait, not fill our memory. */
-    if (is_full(socket) || socket->is_held)
+    if (is_full(socket) || socket->is_paused)
         return would_block(socket);
     if (early > 0) {
         len = len < early ? len : early;
@@ -110,13 +110,13 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, 
         return (ssize_t) len;
     }
     do
-        n = receive(socket, bytes, len);
+        n = websocket_recv_bytes(socket, bytes, len);
     while (n < 0 && errno == EINTR);
     socket->is_dry = n < 0;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return would_block(socket);
     if (n <= 0)
-        return fail(socket);
+        return websocket_fail(socket);
     socket->heard_ns = clock_now_ns();
     return n;
 }
@@ -128,12 +128,12 @@ static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *bytes, size_t
 
     (void) ctx;
     do
-        n = transmit(socket, bytes, len, flags & WSLAY_MSG_MORE);
+        n = websocket_send_bytes(socket, bytes, len, flags & WSLAY_MSG_MORE);
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return would_block(socket);
     if (n < 0)
-        return fail(socket);
+        return websocket_fail(socket);
     socket->taken_ns = clock_now_ns();
     return n;
 }
@@ -146,7 +146,7 @@ static int on_mask(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, void
 }
 
 /* Two bytes of status, and then the reason. */
-static void note_good_bye(struct websocket *socket, const struct wslay_event_on_msg_recv_arg *arg)
+static void note_close_frame(struct websocket *socket, const struct wslay_event_on_msg_recv_arg *arg)
 {
     size_t len = arg->msg_length > 2 ? arg->msg_length - 2 : 0;
 
@@ -162,7 +162,7 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
     (void) ctx;
 
     if (arg->opcode == WSLAY_CONNECTION_CLOSE)
-        note_good_bye(socket, arg);
+        note_close_frame(socket, arg);
     if (wslay_is_ctrl_frame(arg->opcode) || socket->is_refused)
         return;
     if (socket->fn(arg->opcode == WSLAY_BINARY_FRAME, arg->msg, arg->msg_length, socket->cookie) < 0)
@@ -225,14 +225,14 @@ void websocket_set_message_max(struct websocket *socket, size_t max)
     wslay_event_config_set_max_recv_msg_length(socket->wslay, max);
 }
 
-void websocket_hold(struct websocket *socket, bool on)
+void websocket_pause(struct websocket *socket, bool on)
 {
-    socket->is_held = on;
+    socket->is_paused = on;
 }
 
 static bool wants_read(const struct websocket *socket)
 {
-    return wslay_event_want_read(socket->wslay) && !is_full(socket) && !socket->is_held;
+    return wslay_event_want_read(socket->wslay) && !is_full(socket) && !socket->is_paused;
 }
 
 short websocket_events(const struct websocket *socket)
@@ -262,7 +262,7 @@ int websocket_timeout_ms(const struct websocket *socket)
 }
 
 /* Who does not read sees no pings, and is not to be taken for dead. */
-static void say_we_live(struct websocket *socket, int64_t now)
+static void send_keepalive(struct websocket *socket, int64_t now)
 {
     const struct wslay_event_msg pong = { .opcode = WSLAY_PONG };
 
@@ -273,14 +273,14 @@ static void say_we_live(struct websocket *socket, int64_t now)
 }
 
 /* One whose messages we do not take is not expected to be heard. */
-static void tick(struct websocket *socket)
+static void websocket_tick(struct websocket *socket)
 {
     int64_t now = clock_now_ns();
     const struct wslay_event_msg ping = { .opcode = WSLAY_PING };
 
-    if (socket->is_held)
-        say_we_live(socket, now);
-    if (socket->is_held || is_full(socket))
+    if (socket->is_paused)
+        send_keepalive(socket, now);
+    if (socket->is_paused || is_full(socket))
         socket->heard_ns = now;
     if (now - socket->heard_ns >= socket->silence_ms * CLOCK_NS_PER_MS ||
         (wslay_event_want_write(socket->wslay) && now - socket->taken_ns >= socket->write_ms * CLOCK_NS_PER_MS))
@@ -293,15 +293,15 @@ static void tick(struct websocket *socket)
 }
 
 /* What came is no frame: the peer is told so, if it still listens, and nothing more is read. */
-static void refuse(struct websocket *socket)
+static void websocket_reject_frame(struct websocket *socket)
 {
-    socket->was_absurd = !socket->is_over;
+    socket->was_malformed = !socket->is_over;
     wslay_event_shutdown_read(socket->wslay);
     wslay_event_queue_close(socket->wslay, WEBSOCKET_PROTOCOL_ERROR, NULL, 0);
 }
 
 /* wslay sends a good-bye before all other messages, and nothing after it: so it is given to it when there are no others. */
-static void say_good_bye(struct websocket *socket)
+static void send_close_frame(struct websocket *socket)
 {
     if (!socket->close_status || wslay_event_want_write(socket->wslay) || wslay_event_get_close_sent(socket->wslay))
         return;
@@ -313,15 +313,15 @@ int websocket_work(struct websocket *socket, short revents)
 {
     if (!wslay_event_want_write(socket->wslay))
         socket->taken_ns = clock_now_ns();
-    tick(socket);
+    websocket_tick(socket);
     if (!socket->is_over && (revents & (POLLIN | POLLHUP | POLLERR) || has_unseen(socket)) && wants_read(socket) &&
         wslay_event_recv(socket->wslay) != 0)
-        refuse(socket);
+        websocket_reject_frame(socket);
     if (!socket->is_over && !wslay_event_get_read_enabled(socket->wslay) && !wslay_event_get_close_received(socket->wslay))
-        socket->was_absurd = true;
+        socket->was_malformed = true;
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
         socket->is_over = true;
-    say_good_bye(socket);
+    send_close_frame(socket);
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
         socket->is_over = true;
     /* A hang-up that nobody reads would wake us for ever. */
@@ -366,9 +366,9 @@ void websocket_close(struct websocket *socket, enum websocket_status status, con
 }
 
 /* What wslay refuses by itself it tells the peer, and us only when the peer was still there to be told. */
-static const char *our_refusal(const struct websocket *socket)
+static const char *our_rejection(const struct websocket *socket)
 {
-    if (!socket->was_absurd)
+    if (!socket->was_malformed)
         return NULL;
     if (socket->close_status || !wslay_event_get_close_sent(socket->wslay) || wslay_event_get_close_received(socket->wslay))
         return "sent what is no WebSocket frame";
@@ -382,10 +382,10 @@ static const char *our_refusal(const struct websocket *socket)
     }
 }
 
-int websocket_tell_end(const struct websocket *socket, struct err *err)
+int websocket_explain_end(const struct websocket *socket, struct err *err)
 {
     autodone(buf) struct buf reason = BUF_EMPTY;
-    const char *refusal = our_refusal(socket);
+    const char *refusal = our_rejection(socket);
 
     if (refusal)
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the other end %s", refusal);
@@ -398,7 +398,7 @@ int websocket_tell_end(const struct websocket *socket, struct err *err)
                    reason.len ? reason.data : "", (unsigned) wslay_event_get_status_code_received(socket->wslay));
 }
 
-static int ignore(bool is_binary, const void *bytes, size_t len, void *cookie)
+static int websocket_ignore_message(bool is_binary, const void *bytes, size_t len, void *cookie)
 {
     (void) is_binary, (void) bytes, (void) len, (void) cookie;
     return 0;
@@ -408,8 +408,8 @@ void websocket_finish(struct websocket *socket, int timeout_ms, int cancel_fd)
 {
     int64_t until = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
 
-    socket->fn = ignore;
-    socket->is_held = false;
+    socket->fn = websocket_ignore_message;
+    socket->is_paused = false;
     for (short revents = 0; websocket_work(socket, revents) == 0;) {
         int64_t left = (until - clock_now_ns()) / CLOCK_NS_PER_MS;
         struct pollfd fds[] = { { .fd = socket->fd, .events = websocket_events(socket) },

@@ -66,7 +66,7 @@ int websocket_fd(const struct websocket *socket);
 void websocket_set_message_max(struct websocket *socket, size_t max);
 
 /* No message is handed on while this is so: set by who has no room for them. The peer hears from us all the same. */
-void websocket_hold(struct websocket *socket, bool on);
+void websocket_pause(struct websocket *socket, bool on);
 
 short websocket_events(const struct websocket *socket);
 int websocket_timeout_ms(const struct websocket *socket);
@@ -84,7 +84,7 @@ size_t websocket_queued(const struct websocket *socket);
 void websocket_close(struct websocket *socket, enum websocket_status status, const char *reason);
 
 /* Why it is over, for people: sets `err`, ERR_UNAVAILABLE, and returns -EPIPE, or -EPROTO for a peer that broke the protocol. */
-int websocket_tell_end(const struct websocket *socket, struct err *err);
+int websocket_explain_end(const struct websocket *socket, struct err *err);
 
 /* Until the peer has taken all and the end was told by both, or `timeout_ms` have passed, or the descriptor (-1: none) is readable. */
 void websocket_finish(struct websocket *socket, int timeout_ms, int cancel_fd);

@@ -72,7 +72,7 @@ static int stop(const char *name, int dir_fd, struct err *err)
 static int refuse(const char *wanted, int r, struct err *err)
 {
     if (!sandbox_name_is_valid(wanted))
-        return err_refuse(err, -EINVAL, wanted, "is no name of a sandbox");
+        return err_reject(err, -EINVAL, wanted, "is no name of a sandbox");
     return err_set(err, ERR_NOT_FOUND, r,
                    "there is no sandbox '%s' of 'agentfense run'; 'agentfense ls' lists them. Of a workspace name the paths to "
                    "give up ('agentfense discard %s PATH...'), or give up all of it ('agentfense reject %s')",

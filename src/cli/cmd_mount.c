@@ -140,7 +140,7 @@ static int take_changed(struct mounted *m, const char *path, struct err *err)
     int r = fence_base_changed(m->fence, &path, path ? 1 : 0);
 
     if (r == -EINVAL && path)
-        return err_refuse(err, r, path,
+        return err_reject(err, r, path,
                           "is no path of the base: one begins with '/', its top, and has no part that is empty, '.' or '..'");
     return r < 0 ? err_errno(err, r, "looking at the base again") : 0;
 }
@@ -170,7 +170,7 @@ static void handle_line(struct mounted *m, char *line, struct buf *answer)
     else if (strcmp(line, "sync") == 0)
         r = sync_delta(m, &err);
     else
-        r = err_refuse(&err, -EINVAL, line, "is none of rules FILE, changed [PATH], stats and sync");
+        r = err_reject(&err, -EINVAL, line, "is none of rules FILE, changed [PATH], stats and sync");
     tell_outcome(r, &err, answer);
 }
 

@@ -120,7 +120,7 @@ static int add_paths(struct api_call *call, struct err *err)
     for (int i = 1; i < call->word_count; i++) {
         if (json_array_append_new(paths, json_string(call->words[i])) < 0) {
             json_decref(paths);
-            return err_refuse(err, -EINVAL, call->words[i], "is not UTF-8; use -p");
+            return err_reject(err, -EINVAL, call->words[i], "is not UTF-8; use -p");
         }
     }
     if (json_array_size(paths) > 0)

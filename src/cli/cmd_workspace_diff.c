@@ -45,7 +45,7 @@ static void add_path(struct buf *out, const char *id, const char *path)
 
 static int say_unchanged(const char *path, struct err *err)
 {
-    return err_refuse(err, -ENOENT, path, "has no changes");
+    return err_reject(err, -ENOENT, path, "has no changes");
 }
 
 /* Each page is a walk of its own on the other side: few, rather than short. */

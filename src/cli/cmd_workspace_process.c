@@ -96,7 +96,7 @@ static int run_kill(struct api_call *call, struct err *err)
     if (!pid == !o->is_all)
         return err_invalid(err, "say which process, by its id or its pid; or --all");
     if (pid && strspn(pid, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(pid))
-        return err_refuse(err, -EINVAL, pid, "is no process");
+        return err_reject(err, -EINVAL, pid, "is no process");
     if (pid)
         r = workspace_ask(call, "DELETE", NULL, &answer, err, "/api/v1/sandboxes/%s/processes/%s", id_of(&target), pid);
     else

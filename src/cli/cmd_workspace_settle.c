@@ -183,7 +183,7 @@ static int run_discard(struct api_call *call, struct err *err)
 
     for (int i = 1; r == 0 && i < call->word_count; i++)
         if (json_array_append_new(paths, json_string(call->words[i])) < 0)
-            r = err_refuse(err, -EINVAL, call->words[i], "is not UTF-8");
+            r = err_reject(err, -EINVAL, call->words[i], "is not UTF-8");
     if (r < 0) {
         json_decref(paths);
         return r;

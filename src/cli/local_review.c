@@ -44,12 +44,12 @@ static int add_path(struct local_review *review, const char *path, struct err *e
 
     if (path) {
         if (path_clean(path, strlen(path), &clean) < 0)
-            return err_refuse(err, -EINVAL, path, "is no path");
+            return err_reject(err, -EINVAL, path, "is no path");
         query.path = clean.data[1] ? clean.data + 1 : NULL;
     }
     found = change_set_page(&review->set, &query, &count, &total);
     if (path && count == 0) {
-        err_refuse(err, -ENOENT, path, "has no changes");
+        err_reject(err, -ENOENT, path, "has no changes");
         err->code = ERR_NOT_FOUND;
         return -ENOENT;
     }

@@ -59,7 +59,7 @@ int output_refused(int r, const char *what, struct err *err)
 {
     standard_output_failed(r);
     err_errno(err, r, "%s", what);
-    return r == -EPIPE ? err_because(err, r, OUTPUT_CLOSED) : r;
+    return r == -EPIPE ? err_set_reason(err, r, OUTPUT_CLOSED) : r;
 }
 
 int output_error(const char *verb, const struct err *err)

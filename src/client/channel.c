@@ -72,7 +72,7 @@ int channel_work(struct channel *channel, short revents)
 
 void channel_hold(struct channel *channel, bool on)
 {
-    websocket_hold(channel->socket, on);
+    websocket_pause(channel->socket, on);
 }
 
 int channel_send(struct channel *channel, bool is_binary, const void *bytes, size_t len)
@@ -93,7 +93,7 @@ void channel_finish(struct channel *channel)
 
 int channel_tell_end(const struct channel *channel, struct err *err)
 {
-    int r = websocket_tell_end(channel->socket, err);
+    int r = websocket_explain_end(channel->socket, err);
 
     return err_wrap(err, r, "%s", channel->where);
 }

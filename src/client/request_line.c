@@ -57,7 +57,7 @@ static bool add_value(const ProtobufCMessage *message, const ProtobufCFieldDescr
         return *(const int64_t *) member;
     case PROTOBUF_C_TYPE_MESSAGE:
         inner = *(const ProtobufCMessage *const *) member;
-        return inner && field_known(field) == FIELD_KNOWN_TIMESTAMP && field_text_add_timestamp(out, inner) == 0;
+        return inner && field_well_known(field) == FIELD_WELL_KNOWN_TIMESTAMP && field_text_add_timestamp(out, inner) == 0;
     default:
         return false;
     }

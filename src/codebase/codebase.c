@@ -64,7 +64,7 @@ int codebases_each(struct codebases *all, codebase_id_fn fn, void *cookie, struc
 
 static int check_id(const char *id, struct err *err)
 {
-    return id_is_valid(CODEBASE_ID_PREFIX, id) ? 0 : err_refuse(err, -EINVAL, id, "is no codebase id");
+    return id_is_valid(CODEBASE_ID_PREFIX, id) ? 0 : err_reject(err, -EINVAL, id, "is no codebase id");
 }
 
 static int not_found(struct err *err)

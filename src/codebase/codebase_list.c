@@ -213,7 +213,7 @@ int codebase_list(struct codebase *cb, const struct codebase_list_options *optio
         return r;
     if (options->after) {
         if (!tree_path_is_in(clean.data, clean_after.data))
-            return err_refuse(err, -EINVAL, options->after, "is not in the directory listed");
+            return err_reject(err, -EINVAL, options->after, "is not in the directory listed");
         after = clean_after.data + (clean.len ? clean.len + 1 : 0);
     }
     r = open_dir(cb, clean.data, &fd, err);

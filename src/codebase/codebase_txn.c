@@ -158,7 +158,7 @@ int codebase_txn_put(struct codebase_txn *txn, const struct codebase_change *cha
     if (fstatat(source_dirfd, source_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return tree_path_errno(err, -errno, "taking the new", path.data);
     if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-        return err_refuse(err, -EINVAL, path.data, "is neither a file nor a symbolic link");
+        return err_reject(err, -EINVAL, path.data, "is neither a file nor a symbolic link");
     source = source_path(source_dirfd, source_name);
     if (!source)
         return tree_path_errno(err, -ENOENT, "finding the source of", path.data);
@@ -198,7 +198,7 @@ static int put_made(struct codebase_txn *txn, const struct codebase_change *chan
 int codebase_txn_symlink(struct codebase_txn *txn, const struct codebase_change *change, const char *target, struct err *err)
 {
     if (!*target || strlen(target) >= PATH_MAX)
-        return err_refuse(err, -EINVAL, target, "is no target of a symbolic link");
+        return err_reject(err, -EINVAL, target, "is no target of a symbolic link");
     return put_made(txn, change, target, 0, err);
 }
 

@@ -64,9 +64,9 @@ static int accept_name(struct extraction *x, const char *name)
     const char *end = name + strlen(name);
     for (const char *at = name; path_next_component(&at, end, &c);)
         if (path_component_is(&c, ".."))
-            return err_refuse(x->err, -EINVAL, name, "leads out of the archive");
+            return err_reject(x->err, -EINVAL, name, "leads out of the archive");
     if (*name == '/')
-        return err_refuse(x->err, -EINVAL, name, "is an absolute name");
+        return err_reject(x->err, -EINVAL, name, "is an absolute name");
     return tree_path_clean(name, strlen(name), &x->path, x->err);
 }
 

@@ -11,9 +11,9 @@
 static int check_component(const struct path_component *c, const char *shown, struct err *err)
 {
     if (c->len > NAME_MAX)
-        return err_refuse(err, -ENAMETOOLONG, shown, "has a name of more than 255 bytes");
+        return err_reject(err, -ENAMETOOLONG, shown, "has a name of more than 255 bytes");
     if (c->len >= strlen(MARKER) && memcmp(c->name, MARKER, strlen(MARKER)) == 0)
-        return err_refuse(err, -EINVAL, shown, "has a name beginning with '.wh.', which is reserved");
+        return err_reject(err, -EINVAL, shown, "has a name beginning with '.wh.', which is reserved");
     return 0;
 }
 
@@ -36,13 +36,13 @@ int tree_path_clean(const char *path, size_t len, struct buf *out, struct err *e
     if (r < 0)
         return err_errno(err, r, "cleaning a path");
     if (clean.len > TREE_PATH_MAX)
-        return err_refuse(err, -ENAMETOOLONG, clean.data, "is too long for a path");
+        return err_reject(err, -ENAMETOOLONG, clean.data, "is too long for a path");
     for (const char *at = clean.data; path_next_component(&at, clean.data + clean.len, &c);) {
         r = check_component(&c, clean.data, err);
         if (r < 0)
             return r;
         if (++depth > TREE_DEPTH_MAX)
-            return err_refuse(err, -ENAMETOOLONG, clean.data, "lies too deep");
+            return err_reject(err, -ENAMETOOLONG, clean.data, "lies too deep");
     }
     buf_add(out, clean.data + 1, clean.len - 1);
     return 0;
@@ -76,7 +76,7 @@ int tree_path_errno(struct err *err, int r, const char *what, const char *path)
 
 int tree_path_reject(struct err *err, enum err_code code, int r, const char *path, const char *why)
 {
-    err_refuse(err, r, path, why);
+    err_reject(err, r, path, why);
     if (err)
         err->code = code;
     return r;

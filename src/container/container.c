@@ -11,13 +11,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "container/ability.h"
-#include "container/answer.h"
-#include "container/blueprint.h"
-#include "container/doorstep.h"
+#include "container/container_dir.h"
+#include "container/create_body.h"
+#include "container/engine_caps.h"
 #include "container/image.h"
-#include "container/place.h"
-#include "container/relic.h"
+#include "container/init_socket.h"
+#include "container/orphan.h"
+#include "container/response.h"
 #include "runtime/cgroup_watch.h"
 #include "runtime/docker_report.h"
 
@@ -34,23 +34,23 @@ struct container {
     struct docker_order *order;  /* borrowed */
     struct container_ends *ends; /* borrowed */
     struct engine *engine;       /* owned */
-    struct ability ability;
-    int door_fd;       /* owned: where init is expected */
+    struct engine_caps caps;
+    int listen_fd;     /* owned: where init is expected */
     bool is_asked_for; /* there may be one, whether or not its id has reached us */
     char id[ID_MAX];
     pid_t init_pid;
     int init_pidfd;             /* owned */
     struct cgroup_watch *watch; /* owned; NULL: its counts are not to be seen */
-    struct cgroup_hits told;
+    struct cgroup_hits reported;
 };
 
-static int post(struct container *c, const char *path, const char *body, int finish_ms, struct engine_answer *answer,
-                struct err *err)
+static int container_post(struct container *c, const char *path, const char *body, int finish_ms,
+                          struct engine_response *response, struct err *err)
 {
-    return engine_ask(
+    return engine_send(
         c->engine,
-        &(struct engine_question){ .method = "POST", .path = path, .body = body, .timeout_ms = ASK_MS, .finish_ms = finish_ms },
-        answer, err);
+        &(struct engine_request){ .method = "POST", .path = path, .body = body, .timeout_ms = ASK_MS, .finish_ms = finish_ms },
+        response, err);
 }
 
 static void on_progress(const char *text, void *cookie)
@@ -61,94 +61,94 @@ static void on_progress(const char *text, void *cookie)
     docker_report_send(c->ends->report_fd, DOCKER_REPORT_PROGRESS, 0, line);
 }
 
-static int prepare(struct container *c, struct err *err)
+static int container_prepare(struct container *c, struct err *err)
 {
     const struct docker_order *order = c->order;
-    int r = ability_ask(c->engine, order->container.oci_runtime, &c->ability, err);
+    int r = engine_caps_query(c->engine, order->container.oci_runtime, &c->caps, err);
 
     if (r == 0)
-        r = ability_check(&c->ability, &order->spec.limits, err);
+        r = engine_caps_check(&c->caps, &order->spec.limits, err);
     if (r == 0)
-        r = relic_sweep(c->engine, order, err);
+        r = orphan_sweep(c->engine, order, err);
     return r < 0 ? r : image_require(c->engine, order->container.image, !order->container.no_pull, on_progress, c, err);
 }
 
-static int ask_for_it(struct container *c, const char *body, struct engine_answer *answer, struct err *err)
+static int container_request_create(struct container *c, const char *body, struct engine_response *response, struct err *err)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
     int r = 0;
 
     buf_add_str(&path, "/containers/create?name=");
-    blueprint_name(c->order, &path);
+    create_body_name(c->order, &path);
     c->is_asked_for = true;
     /* 409: the name is taken. An engine may still have been at what one before us, killed meanwhile, asked it for. What has not our
      * labels stays, and is the engine's to complain of. */
-    for (int i = 0; r == 0 && i < CREATE_TRIES && (i == 0 || answer->status == 409); i++) {
-        r = i == 0 ? 0 : relic_sweep(c->engine, c->order, err);
+    for (int i = 0; r == 0 && i < CREATE_TRIES && (i == 0 || response->status == 409); i++) {
+        r = i == 0 ? 0 : orphan_sweep(c->engine, c->order, err);
         if (r == 0)
-            r = post(c, path.data, body, CREATE_FINISH_MS, answer, err);
+            r = container_post(c, path.data, body, CREATE_FINISH_MS, response, err);
     }
-    return r < 0 ? r : answer_check(answer, err);
+    return r < 0 ? r : response_check(response, err);
 }
 
-static int create(struct container *c, struct err *err)
+static int container_create(struct container *c, struct err *err)
 {
-    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
-    autoptr(json_t) blueprint = blueprint_new(c->order, &c->ability);
-    autofree char *body = blueprint ? json_dumps(blueprint, JSON_COMPACT) : NULL;
+    autodone(engine_response) struct engine_response response = ENGINE_RESPONSE_NONE;
+    autoptr(json_t) create_body = create_body_new(c->order, &c->caps);
+    autofree char *body = create_body ? json_dumps(create_body, JSON_COMPACT) : NULL;
     autoptr(json_t) made = NULL;
     const char *id;
     int r;
 
     if (!body)
         return err_set(err, ERR_INVALID_ARGUMENT, -EILSEQ, "a path or name is no UTF-8, which an engine cannot be told");
-    r = ask_for_it(c, body, &answer, err);
+    r = container_request_create(c, body, &response, err);
     if (r == 0)
-        r = answer_json(&answer, JSON_OBJECT, &made, err);
+        r = response_json(&response, JSON_OBJECT, &made, err);
     if (r < 0)
         return r;
-    id = answer_string(made, "Id", "");
-    if (!answer_is_id(id))
+    id = response_string(made, "Id", "");
+    if (!response_is_id(id))
         return err_set(err, ERR_UNAVAILABLE, -EBADMSG, "the engine's answer has no id");
     memcpy(c->id, id, strlen(id) + 1);
     return 0;
 }
 
-static int start(struct container *c, struct err *err)
+static int container_start(struct container *c, struct err *err)
 {
     autofree char *path = xprintf("/containers/%s/start", c->id);
-    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
-    int r = post(c, path, NULL, 0, &answer, err);
+    autodone(engine_response) struct engine_response response = ENGINE_RESPONSE_NONE;
+    int r = container_post(c, path, NULL, 0, &response, err);
 
-    return r < 0 ? r : answer_check(&answer, err);
+    return r < 0 ? r : response_check(&response, err);
 }
 
 /* Whether it still runs; one that is gone ran, and the engine has taken it away. */
 static int check_runs(struct container *c, struct err *err)
 {
     autofree char *path = xprintf("/containers/%s/json", c->id);
-    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    autodone(engine_response) struct engine_response response = ENGINE_RESPONSE_NONE;
     autoptr(json_t) json = NULL;
     const json_t *state;
-    int r =
-        engine_ask(c->engine, &(struct engine_question){ .method = "GET", .path = path, .timeout_ms = LOOK_MS }, &answer, err);
+    int r = engine_send(c->engine, &(struct engine_request){ .method = "GET", .path = path, .timeout_ms = LOOK_MS }, &response,
+                        err);
 
     if (r < 0)
         return r;
-    if (answer.status == 404)
+    if (response.status == 404)
         return err_set(err, ERR_UNAVAILABLE, -ECHILD, "the container ended at once");
-    if ((r = answer_check(&answer, err)) < 0 || (r = answer_json(&answer, JSON_OBJECT, &json, err)) < 0)
+    if ((r = response_check(&response, err)) < 0 || (r = response_json(&response, JSON_OBJECT, &json, err)) < 0)
         return r;
     state = json_object_get(json, "State");
-    if (answer_is_true(state, "Running"))
+    if (response_is_true(state, "Running"))
         return 0;
     return err_set(err, ERR_UNAVAILABLE, -ECHILD, "the container ended at once, with code %d",
-                   (int) answer_number(state, "ExitCode", -1));
+                   (int) response_number(state, "ExitCode", -1));
 }
 
 static int await_init(struct container *c, struct err *err)
 {
-    struct pollfd polled[] = { { .fd = c->door_fd, .events = POLLIN }, { .fd = c->ends->stop_fd, .events = POLLIN } };
+    struct pollfd polled[] = { { .fd = c->listen_fd, .events = POLLIN }, { .fd = c->ends->stop_fd, .events = POLLIN } };
     int64_t deadline_ns = clock_now_ns() + INIT_MS * CLOCK_NS_PER_MS;
 
     while (poll(polled, 2, STEP_MS) <= 0) {
@@ -194,43 +194,43 @@ static int check_workspace(const struct container *c, struct err *err)
 }
 
 /* Told before init is let go on, so that whoever hears from init knows its pid already. */
-static int welcome_init(struct container *c, struct err *err)
+static int container_accept_init(struct container *c, struct err *err)
 {
-    autofd int guest = -1;
+    autofd int conn_fd = -1;
     int r = await_init(c, err);
 
     if (r == 0)
-        r = doorstep_accept(c->door_fd, c->order->spec.uid, &guest, &c->init_pid, &c->init_pidfd, err);
+        r = init_socket_accept(c->listen_fd, c->order->spec.uid, &conn_fd, &c->init_pid, &c->init_pidfd, err);
     if (r < 0)
         return r;
-    close(steal_fd(&c->door_fd));
+    close(steal_fd(&c->listen_fd));
     r = check_workspace(c, err);
     if (r < 0)
         return r;
     watch_limits(c);
     docker_report_send(c->ends->report_fd, DOCKER_REPORT_STARTED, (uint64_t) c->init_pid, "");
-    r = doorstep_hand_over(guest, c->ends->init_fd, err);
+    r = init_socket_pass_fd(conn_fd, c->ends->init_fd, err);
     close(steal_fd(&c->ends->init_fd));
     return r;
 }
 
-static void tell_limits(struct container *c)
+static void container_report_limits(struct container *c)
 {
     struct cgroup_hits now;
 
     if (!c->watch)
         return;
     cgroup_watch_read(c->watch, &now);
-    if (now.memory_kills > c->told.memory_kills)
-        docker_report_send(c->ends->report_fd, DOCKER_REPORT_MEMORY, now.memory_kills - c->told.memory_kills, "");
-    if (now.pids_refused > c->told.pids_refused)
-        docker_report_send(c->ends->report_fd, DOCKER_REPORT_PIDS, now.pids_refused - c->told.pids_refused, "");
-    c->told = now;
+    if (now.memory_kills > c->reported.memory_kills)
+        docker_report_send(c->ends->report_fd, DOCKER_REPORT_MEMORY, now.memory_kills - c->reported.memory_kills, "");
+    if (now.pids_refused > c->reported.pids_refused)
+        docker_report_send(c->ends->report_fd, DOCKER_REPORT_PIDS, now.pids_refused - c->reported.pids_refused, "");
+    c->reported = now;
 }
 
 /* Until init has ended, or it is told to stop. The engine is not needed for it, and may be restarted meanwhile if it keeps its
  * containers running. */
-static void watch(struct container *c)
+static void container_watch(struct container *c)
 {
     struct pollfd polled[] = { { .fd = c->ends->stop_fd, .events = POLLIN },
                                { .fd = c->init_pidfd, .events = POLLIN },
@@ -238,56 +238,57 @@ static void watch(struct container *c)
 
     do {
         if (poll(polled, 3, -1) > 0)
-            tell_limits(c);
+            container_report_limits(c);
     } while (!polled[0].revents && !polled[1].revents);
-    tell_limits(c);
+    container_report_limits(c);
 }
 
-/* After those that were left behind are gone: one of them might be about to start, and its init would come to this doorstep. */
-static int open_doorstep(struct container *c, struct err *err)
+/* After those that were left behind are gone: one of them might be about to start, and its init would come to this socket. */
+static int open_init_socket(struct container *c, struct err *err)
 {
     autofd int dir_fd = -1;
-    int r = place_make(c->order, &dir_fd, err);
+    int r = container_dir_make(c->order, &dir_fd, err);
 
-    return r < 0 ? r : doorstep_open(dir_fd, &c->door_fd, err);
+    return r < 0 ? r : init_socket_open(dir_fd, &c->listen_fd, err);
 }
 
-static int live(struct container *c, struct err *err)
+static int container_run_steps(struct container *c, struct err *err)
 {
-    static int (*const steps[])(struct container *, struct err *) = { prepare, open_doorstep, create, start, welcome_init };
+    static int (*const steps[])(struct container *, struct err *) = { container_prepare, open_init_socket, container_create,
+                                                                      container_start, container_accept_init };
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(steps); i++)
         r = steps[i](c, err);
     if (r == 0)
-        watch(c);
+        container_watch(c);
     return r;
 }
 
 /* A container whose id did not reach us, from an engine that took too long over it, is known by its labels if it is there by now. */
-static void take_away(struct container *c)
+static void container_remove(struct container *c)
 {
     engine_ignore_stop(c->engine);
     if (c->id[0] != '\0')
-        relic_remove(c->engine, c->id, REMOVE_MS, NULL);
+        orphan_remove(c->engine, c->id, REMOVE_MS, NULL);
     else if (c->is_asked_for)
-        relic_sweep(c->engine, c->order, NULL);
+        orphan_sweep(c->engine, c->order, NULL);
 }
 
 int container_run(struct docker_order *order, struct container_ends *ends, struct err *err)
 {
-    struct container c = { .order = order, .ends = ends, .door_fd = -1, .init_pidfd = -1 };
+    struct container c = { .order = order, .ends = ends, .listen_fd = -1, .init_pidfd = -1 };
     int r = engine_new(order->container.engine, ends->stop_fd, &c.engine, err);
 
     if (r == 0) {
-        r = live(&c, err);
+        r = container_run_steps(&c, err);
         /* Before the engine is asked for anything, which takes its time. */
-        place_forsake(order, ends->parent);
-        take_away(&c);
+        container_dir_unmount(order, ends->parent);
+        container_remove(&c);
     }
     engine_free(c.engine);
     cgroup_watch_free(c.watch);
-    cleanup_fd(&c.door_fd);
+    cleanup_fd(&c.listen_fd);
     cleanup_fd(&c.init_pidfd);
     return r;
 }

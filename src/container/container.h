@@ -1,7 +1,7 @@
 /*
  * One container's life, from the order to its end:
  *
- *     sweep ──▶ image ──▶ doorstep ──▶ create ──▶ start ──▶ init comes ──▶ watch ──▶ remove
+ *     sweep ──▶ image ──▶ init socket ──▶ create ──▶ start ──▶ init comes ──▶ watch ──▶ remove
  *
  * Whatever goes wrong, and whenever it is told to stop, it goes on with the last step: nothing of it is left.
  */

@@ -20,17 +20,17 @@ struct engine {
 };
 
 /* One question on its way. */
-struct asking {
-    const struct engine_question *question;
-    struct engine_answer *answer;
+struct engine_transfer {
+    const struct engine_request *request;
+    struct engine_response *response;
     CURL *easy;
     bool is_too_long;
     int refusal; /* of the piece function */
 };
 
-void engine_answer_done(struct engine_answer *answer)
+void engine_response_done(struct engine_response *response)
 {
-    buf_done(&answer->body);
+    buf_done(&response->body);
 }
 
 int engine_new(const char *socket_path, int stop_fd, struct engine **ret, struct err *err)
@@ -62,29 +62,29 @@ void engine_ignore_stop(struct engine *engine)
 
 static size_t on_bytes(char *bytes, size_t size, size_t count, void *cookie)
 {
-    struct asking *asking = cookie;
-    struct buf *body = &asking->answer->body;
+    struct engine_transfer *transfer = cookie;
+    struct buf *body = &transfer->response->body;
     size_t len = size * count;
     long status = 0;
 
-    curl_easy_getinfo(asking->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (asking->question->piece && status == 200) {
-        asking->refusal = asking->question->piece(bytes, len, asking->question->cookie);
-        return asking->refusal < 0 ? 0 : len;
+    curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (transfer->request->piece && status == 200) {
+        transfer->refusal = transfer->request->piece(bytes, len, transfer->request->cookie);
+        return transfer->refusal < 0 ? 0 : len;
     }
-    asking->is_too_long = len > ENGINE_ANSWER_MAX - body->len;
-    if (asking->is_too_long)
+    transfer->is_too_long = len > ENGINE_RESPONSE_MAX - body->len;
+    if (transfer->is_too_long)
         return 0;
     buf_add(body, bytes, len);
     return len;
 }
 
-static struct curl_slist *set_up(const struct engine *engine, struct asking *asking)
+static struct curl_slist *set_up(const struct engine *engine, struct engine_transfer *transfer)
 {
-    const struct engine_question *question = asking->question;
+    const struct engine_request *request = transfer->request;
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
-    autofree char *url = xprintf("http://engine%s", question->path);
-    CURL *easy = asking->easy;
+    autofree char *url = xprintf("http://engine%s", request->path);
+    CURL *easy = transfer->easy;
 
     curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, engine->socket_path);
     curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -93,18 +93,18 @@ static struct curl_slist *set_up(const struct engine *engine, struct asking *ask
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long) CONNECT_MS);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long) question->timeout_ms);
-    if (question->silence_ms > 0) {
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long) request->timeout_ms);
+    if (request->silence_ms > 0) {
         curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long) question->silence_ms / 1000);
+        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long) request->silence_ms / 1000);
     }
-    if (strcmp(question->method, "POST") == 0) {
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, question->body ? question->body : "");
+    if (strcmp(request->method, "POST") == 0) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body ? request->body : "");
         curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     }
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, question->method);
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, asking);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
     return headers;
 }
 
@@ -116,7 +116,7 @@ static bool is_readable(int fd)
 }
 
 /* What curl says of it, or -ECANCELED. */
-static int perform(struct engine *engine, CURL *easy, int finish_ms)
+static int engine_perform(struct engine *engine, CURL *easy, int finish_ms)
 {
     struct curl_waitfd stop = { .fd = engine->stop_fd, .events = CURL_WAIT_POLLIN };
     int64_t stop_ns = 0, left_ms; /* when it has to be over; 0: nobody has said so */
@@ -147,7 +147,8 @@ static int perform(struct engine *engine, CURL *easy, int finish_ms)
     return result;
 }
 
-static int explain(const struct engine *engine, const struct asking *asking, int result, struct err *err)
+static int engine_explain_failure(const struct engine *engine, const struct engine_transfer *transfer, int result,
+                                  struct err *err)
 {
     autodone(buf) struct buf socket = BUF_EMPTY;
     long cause = 0;
@@ -155,11 +156,11 @@ static int explain(const struct engine *engine, const struct asking *asking, int
     buf_add_escaped(&socket, engine->socket_path, strlen(engine->socket_path));
     if (result == -ECANCELED)
         return err_set(err, ERR_CANCELLED, result, "it was told to stop");
-    if (asking->refusal < 0)
-        return asking->refusal;
-    if (asking->is_too_long)
-        return err_set(err, ERR_UNAVAILABLE, -EMSGSIZE, "the engine's answer has more than %u bytes", ENGINE_ANSWER_MAX);
-    curl_easy_getinfo(asking->easy, CURLINFO_OS_ERRNO, &cause);
+    if (transfer->refusal < 0)
+        return transfer->refusal;
+    if (transfer->is_too_long)
+        return err_set(err, ERR_UNAVAILABLE, -EMSGSIZE, "the engine's answer has more than %u bytes", ENGINE_RESPONSE_MAX);
+    curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &cause);
     if (result == CURLE_COULDNT_CONNECT && cause == EACCES)
         return err_set(err, ERR_FAILED_PRECONDITION, -EACCES, "the Docker engine's socket '%s' is closed to this user",
                        socket.data);
@@ -173,23 +174,23 @@ static int explain(const struct engine *engine, const struct asking *asking, int
                    curl_easy_strerror((CURLcode) result));
 }
 
-int engine_ask(struct engine *engine, const struct engine_question *question, struct engine_answer *answer, struct err *err)
+int engine_send(struct engine *engine, const struct engine_request *request, struct engine_response *response, struct err *err)
 {
-    struct asking asking = { .question = question, .answer = answer, .easy = curl_easy_init() };
+    struct engine_transfer transfer = { .request = request, .response = response, .easy = curl_easy_init() };
     struct curl_slist *headers;
     int result, r = 0;
 
-    answer->status = 0;
-    buf_clear(&answer->body);
-    if (!asking.easy)
+    response->status = 0;
+    buf_clear(&response->body);
+    if (!transfer.easy)
         return err_set(err, ERR_INTERNAL, -ENOMEM, "libcurl cannot be used");
-    headers = set_up(engine, &asking);
-    result = perform(engine, asking.easy, question->finish_ms);
+    headers = set_up(engine, &transfer);
+    result = engine_perform(engine, transfer.easy, request->finish_ms);
     if (result == CURLE_OK)
-        curl_easy_getinfo(asking.easy, CURLINFO_RESPONSE_CODE, &answer->status);
+        curl_easy_getinfo(transfer.easy, CURLINFO_RESPONSE_CODE, &response->status);
     else
-        r = explain(engine, &asking, result, err);
-    curl_easy_cleanup(asking.easy);
+        r = engine_explain_failure(engine, &transfer, result, err);
+    curl_easy_cleanup(transfer.easy);
     curl_slist_free_all(headers);
     return r;
 }

@@ -1,7 +1,7 @@
 /*
  * A Docker engine, asked over its unix socket, one question at a time.
  *
- * An answer is kept up to ENGINE_ANSWER_MAX bytes; one that comes without end is handed on piece by piece instead. Whatever is
+ * An answer is kept up to ENGINE_RESPONSE_MAX bytes; one that comes without end is handed on piece by piece instead. Whatever is
  * asked ends early, with -ECANCELED, when the descriptor that was named for it becomes readable; an engine does not end it for that,
  * so what makes something is asked with time to be answered in. Paths carry no version of the API:
  * every engine then answers with its own, and what we use of it has not changed since 1.40.
@@ -15,7 +15,7 @@
 #include "base/err.h"
 
 #define ENGINE_SOCKET "/var/run/docker.sock"
-#define ENGINE_ANSWER_MAX (4u << 20)
+#define ENGINE_RESPONSE_MAX (4u << 20)
 
 struct engine;
 
@@ -30,7 +30,7 @@ void engine_ignore_stop(struct engine *engine);
 /* A part of an answer. Negative: no more of it is wanted. */
 typedef int (*engine_piece_fn)(const void *bytes, size_t len, void *cookie);
 
-struct engine_question {
+struct engine_request {
     const char *method, *path;
     const char *body;      /* JSON; NULL: none */
     int timeout_ms;        /* for the whole answer; 0: none, */
@@ -40,14 +40,14 @@ struct engine_question {
     void *cookie;
 };
 
-struct engine_answer {
+struct engine_response {
     long status; /* of HTTP */
     struct buf body;
 };
 
-#define ENGINE_ANSWER_NONE ((struct engine_answer){ .body = BUF_EMPTY })
+#define ENGINE_RESPONSE_NONE ((struct engine_response){ .body = BUF_EMPTY })
 
-void engine_answer_done(struct engine_answer *answer);
+void engine_response_done(struct engine_response *response);
 
-/* 0 with whatever it answered, also that it failed. `answer` is emptied first. */
-int engine_ask(struct engine *engine, const struct engine_question *question, struct engine_answer *answer, struct err *err);
+/* 0 with whatever it answered, also that it failed. `response` is emptied first. */
+int engine_send(struct engine *engine, const struct engine_request *request, struct engine_response *response, struct err *err);

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "container/answer.h"
+#include "container/response.h"
 
 #define LOOK_MS 30000
 #define SILENCE_MS 120000
@@ -38,7 +38,7 @@ void image_pull_path(const char *name, struct buf *out)
 
 static int on_piece(const void *bytes, size_t len, void *cookie)
 {
-    pull_take(cookie, bytes, len, clock_now_ns());
+    pull_feed(cookie, bytes, len, clock_now_ns());
     return 0;
 }
 
@@ -53,7 +53,7 @@ static bool is_refused(const char *reason)
     return false;
 }
 
-static int refuse(int r, const char *name, struct err *err)
+static int image_explain_missing(int r, const char *name, struct err *err)
 {
     struct err why = err ? *err : ERR_NONE;
 
@@ -62,19 +62,19 @@ static int refuse(int r, const char *name, struct err *err)
         is_refused(why.text) ? "; if it is not for everybody, use 'docker login' and 'docker pull' on this host first" : "");
 }
 
-static int fetch(struct engine *engine, const char *name, struct pull *pull, struct err *err)
+static int image_pull(struct engine *engine, const char *name, struct pull *pull, struct err *err)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
-    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
+    autodone(engine_response) struct engine_response response = ENGINE_RESPONSE_NONE;
     int r;
 
     image_pull_path(name, &path);
-    r = engine_ask(engine,
-                   &(struct engine_question){
-                       .method = "POST", .path = path.data, .silence_ms = SILENCE_MS, .piece = on_piece, .cookie = pull },
-                   &answer, err);
+    r = engine_send(engine,
+                    &(struct engine_request){
+                        .method = "POST", .path = path.data, .silence_ms = SILENCE_MS, .piece = on_piece, .cookie = pull },
+                    &response, err);
     /* Of whatever a registry says, engines say 500: nothing is wrong in here. */
-    if (r == 0 && (r = answer_check(&answer, err)) < 0 && err && err->code == ERR_UNAVAILABLE)
+    if (r == 0 && (r = response_check(&response, err)) < 0 && err && err->code == ERR_UNAVAILABLE)
         err->code = ERR_FAILED_PRECONDITION;
     if (r == 0 && pull->has_failed)
         r = err_set(err, ERR_NOT_FOUND, -ENOENT, "%s", pull->error);
@@ -82,22 +82,23 @@ static int fetch(struct engine *engine, const char *name, struct pull *pull, str
 }
 
 /* 1: it is here; 0: it is not. */
-static int look(struct engine *engine, const char *name, struct err *err)
+static int image_is_here(struct engine *engine, const char *name, struct err *err)
 {
     autofree char *path = xprintf("/images/%s/json", name);
-    autodone(engine_answer) struct engine_answer answer = ENGINE_ANSWER_NONE;
-    int r = engine_ask(engine, &(struct engine_question){ .method = "GET", .path = path, .timeout_ms = LOOK_MS }, &answer, err);
+    autodone(engine_response) struct engine_response response = ENGINE_RESPONSE_NONE;
+    int r =
+        engine_send(engine, &(struct engine_request){ .method = "GET", .path = path, .timeout_ms = LOOK_MS }, &response, err);
 
-    if (r < 0 || answer.status == 404)
+    if (r < 0 || response.status == 404)
         return r;
-    r = answer_check(&answer, err);
+    r = response_check(&response, err);
     return r < 0 ? err_wrap(err, r, "looking for the image '%s'", name) : 1;
 }
 
 int image_require(struct engine *engine, const char *name, bool may_pull, pull_fn fn, void *cookie, struct err *err)
 {
     autodone(pull) struct pull pull;
-    int r = look(engine, name, err);
+    int r = image_is_here(engine, name, err);
 
     pull_init(&pull, fn, cookie);
     if (r != 0)
@@ -109,12 +110,12 @@ int image_require(struct engine *engine, const char *name, bool may_pull, pull_f
             "runtime.docker.pull",
             name, name);
     fn("", cookie);
-    r = fetch(engine, name, &pull, err);
+    r = image_pull(engine, name, &pull, err);
     if (r == -ECANCELED)
         return r;
     if (r == 0)
-        r = look(engine, name, err);
+        r = image_is_here(engine, name, err);
     if (r < 0)
-        return refuse(r, name, err);
+        return image_explain_missing(r, name, err);
     return r > 0 ? 0 : err_set(err, ERR_NOT_FOUND, -ENOENT, "the image '%s' was fetched and is not there", name);
 }

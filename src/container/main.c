@@ -21,7 +21,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "container/container.h"
-#include "container/place.h"
+#include "container/container_dir.h"
 #include "runtime/docker_report.h"
 
 static int open_stop(int *ret_fd)
@@ -47,7 +47,7 @@ static int read_order(struct docker_order **ret, struct err *err)
     return r < 0 ? err_errno(err, r, "reading the order") : docker_order_decode(text.data, text.len, ret, err);
 }
 
-static int serve(pid_t parent, struct err *err)
+static int container_serve_order(pid_t parent, struct err *err)
 {
     autoptr(docker_order) order = NULL;
     autofd int stop_fd = -1;
@@ -64,8 +64,8 @@ static int serve(pid_t parent, struct err *err)
     r = container_run(order, &ends, err);
     cleanup_fd(&ends.init_fd);
     /* Once more: threads of a supervisor that is killed end one by one, and the first end brings the signal. */
-    place_forsake(order, parent);
-    place_remove(order, parent);
+    container_dir_unmount(order, parent);
+    container_dir_remove(order, parent);
     return r;
 }
 
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
         return 2;
     }
     umask(022);
-    if (serve(parent, &err) == 0)
+    if (container_serve_order(parent, &err) == 0)
         return 0;
     docker_report_send(DOCKER_REPORT_FD, DOCKER_REPORT_FAILED, (uint64_t) err.code, err.text);
     return 1;

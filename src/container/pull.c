@@ -10,7 +10,7 @@
 
 void pull_init(struct pull *pull, pull_fn fn, void *cookie)
 {
-    *pull = (struct pull){ .fn = fn, .cookie = cookie, .told_ns = INT64_MIN };
+    *pull = (struct pull){ .fn = fn, .cookie = cookie, .reported_ns = INT64_MIN };
 }
 
 void pull_done(struct pull *pull)
@@ -35,14 +35,14 @@ static struct pull_layer *find_layer(struct pull *pull, const char *id)
 
 static uint64_t size_of(const json_t *detail, const char *key)
 {
-    json_int_t value = answer_number(detail, key, 0);
+    json_int_t value = response_number(detail, key, 0);
 
     return value > 0 ? (uint64_t) value : 0;
 }
 
-static void take_layer(struct pull *pull, const json_t *news)
+static void parse_layer(struct pull *pull, const json_t *news)
 {
-    const char *status = answer_string(news, "status", "");
+    const char *status = response_string(news, "status", "");
     const json_t *detail = json_object_get(news, "progressDetail");
     bool is_download = strcmp(status, "Downloading") == 0;
     bool is_complete = strcmp(status, "Pull complete") == 0 || strcmp(status, "Already exists") == 0;
@@ -50,7 +50,7 @@ static void take_layer(struct pull *pull, const json_t *news)
 
     if (!is_download && !is_complete && strcmp(status, "Pulling fs layer") != 0)
         return;
-    layer = find_layer(pull, answer_string(news, "id", ""));
+    layer = find_layer(pull, response_string(news, "id", ""));
     if (layer && is_download) {
         layer->size_bytes = size_of(detail, "total");
         layer->done_bytes = size_of(detail, "current");
@@ -60,17 +60,17 @@ static void take_layer(struct pull *pull, const json_t *news)
     }
 }
 
-static void take_line(struct pull *pull)
+static void parse_line(struct pull *pull)
 {
     autoptr(json_t) news = json_loadb(pull->line.data ? pull->line.data : "", pull->line.len, 0, NULL);
     autodone(buf) struct buf text = BUF_EMPTY;
-    const char *error = answer_string(news, "error", NULL);
+    const char *error = response_string(news, "error", NULL);
 
     if (!error) {
-        take_layer(pull, news);
+        parse_layer(pull, news);
         return;
     }
-    answer_add_text(&text, error);
+    response_add_text(&text, error);
     pull->has_failed = true;
     snprintf(pull->error, sizeof(pull->error), "%s", text.data ? text.data : "");
 }
@@ -89,25 +89,25 @@ void pull_summary(const struct pull *pull, struct buf *out)
              (unsigned long long) size);
 }
 
-static void tell(struct pull *pull, int64_t now_ns)
+static void pull_report_progress(struct pull *pull, int64_t now_ns)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
 
-    if (pull->layer_count == 0 || (pull->told_ns != INT64_MIN && now_ns - pull->told_ns < CLOCK_NS_PER_SEC))
+    if (pull->layer_count == 0 || (pull->reported_ns != INT64_MIN && now_ns - pull->reported_ns < CLOCK_NS_PER_SEC))
         return;
-    pull->told_ns = now_ns;
+    pull->reported_ns = now_ns;
     pull_summary(pull, &text);
     pull->fn(text.data, pull->cookie);
 }
 
-void pull_take(struct pull *pull, const void *bytes, size_t len, int64_t now_ns)
+void pull_feed(struct pull *pull, const void *bytes, size_t len, int64_t now_ns)
 {
     const char *at = bytes;
 
     for (size_t i = 0; i < len; i++) {
         if (at[i] == '\n') {
             if (!pull->is_skipping)
-                take_line(pull);
+                parse_line(pull);
             pull->is_skipping = false;
             buf_clear(&pull->line);
         } else if (pull->line.len == PULL_LINE_MAX) {
@@ -116,5 +116,5 @@ void pull_take(struct pull *pull, const void *bytes, size_t len, int64_t now_ns)
             buf_add_char(&pull->line, at[i]);
         }
     }
-    tell(pull, now_ns);
+    pull_report_progress(pull, now_ns);
 }

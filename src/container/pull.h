@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "container/answer.h"
+#include "container/response.h"
 
 #define PULL_LINE_MAX 65536
 #define PULL_LAYERS_MAX 128
@@ -31,8 +31,8 @@ struct pull {
     struct buf line; /* what came of it */
     bool is_skipping;
     bool has_failed;
-    char error[ANSWER_SHOWN_MAX + 8]; /* escaped */
-    int64_t told_ns;
+    char error[RESPONSE_SHOWN_MAX + 8]; /* escaped */
+    int64_t reported_ns;
     pull_fn fn;
     void *cookie;
 };
@@ -41,7 +41,7 @@ void pull_init(struct pull *pull, pull_fn fn, void *cookie);
 void pull_done(struct pull *pull);
 
 /* Bytes as they come, cut anywhere. `now_ns` decides whether the second is over. */
-void pull_take(struct pull *pull, const void *bytes, size_t len, int64_t now_ns);
+void pull_feed(struct pull *pull, const void *bytes, size_t len, int64_t now_ns);
 
 /* "2 of 5 layers, 12 of 48 MB" */
 void pull_summary(const struct pull *pull, struct buf *out);

@@ -4,14 +4,14 @@
 
 #define LOW_32 0xffffffffULL
 
-static json_t *compare(unsigned arg, const char *op, uint64_t value, uint64_t second)
+static json_t *seccomp_profile_condition(unsigned arg, const char *op, uint64_t value, uint64_t second)
 {
     return json_pack("{s:i, s:s, s:I, s:I}", "index", (int) arg, "op", op, "value", (json_int_t) value, "valueTwo",
                      (json_int_t) second);
 }
 
 /* Takes `args`, an array. */
-static void add(json_t *list, const struct seccomp_rule *rule, json_t *args)
+static void seccomp_profile_append(json_t *list, const struct seccomp_rule *rule, json_t *args)
 {
     json_array_append_new(list, json_pack("{s:[s], s:s, s:i, s:o}", "names", rule->name, "action", "SCMP_ACT_ERRNO", "errnoRet",
                                           rule->error, "args", args));
@@ -19,7 +19,8 @@ static void add(json_t *list, const struct seccomp_rule *rule, json_t *args)
 
 static void add_masked(json_t *list, const struct seccomp_rule *rule, uint64_t mask, uint64_t value)
 {
-    add(list, rule, json_pack("[o]", compare(rule->arg, "SCMP_CMP_MASKED_EQ", mask, value)));
+    seccomp_profile_append(list, rule,
+                           json_pack("[o]", seccomp_profile_condition(rule->arg, "SCMP_CMP_MASKED_EQ", mask, value)));
 }
 
 /* "Any of these bits" is a line for each. */
@@ -45,7 +46,7 @@ static void add_rule(json_t *list, const struct seccomp_rule *rule)
 {
     switch (rule->when) {
     case SECCOMP_ALWAYS:
-        add(list, rule, json_array());
+        seccomp_profile_append(list, rule, json_array());
         break;
     case SECCOMP_ANY_BIT:
         add_any_bit(list, rule);
@@ -54,17 +55,20 @@ static void add_rule(json_t *list, const struct seccomp_rule *rule)
         add_masked(list, rule, LOW_32, rule->value);
         break;
     case SECCOMP_FROM:
-        add(list, rule, json_pack("[o]", compare(rule->arg, "SCMP_CMP_GE", rule->value, 0)));
+        seccomp_profile_append(list, rule,
+                               json_pack("[o]", seccomp_profile_condition(rule->arg, "SCMP_CMP_GE", rule->value, 0)));
         break;
     case SECCOMP_IS_AND_NEXT_NOT_ZERO:
-        add(list, rule,
-            json_pack("[o, o]", compare(rule->arg, "SCMP_CMP_MASKED_EQ", LOW_32, rule->value),
-                      compare(2, "SCMP_CMP_NE", 0, 0)));
+        seccomp_profile_append(list, rule,
+                               json_pack("[o, o]",
+                                         seccomp_profile_condition(rule->arg, "SCMP_CMP_MASKED_EQ", LOW_32, rule->value),
+                                         seccomp_profile_condition(2, "SCMP_CMP_NE", 0, 0)));
         break;
     case SECCOMP_IS_AND_NEXT_ABOVE:
-        add(list, rule,
-            json_pack("[o, o]", compare(rule->arg, "SCMP_CMP_MASKED_EQ", LOW_32, rule->value & LOW_32),
-                      compare(2, "SCMP_CMP_GT", rule->value >> 32, 0)));
+        seccomp_profile_append(
+            list, rule,
+            json_pack("[o, o]", seccomp_profile_condition(rule->arg, "SCMP_CMP_MASKED_EQ", LOW_32, rule->value & LOW_32),
+                      seccomp_profile_condition(2, "SCMP_CMP_GT", rule->value >> 32, 0)));
         break;
     case SECCOMP_MIXED:
         add_mixed(list, rule);

@@ -81,7 +81,7 @@ static int may_fold(int dirfd)
     }
     fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) /* any other reason is one not to trust it */
-        return err_errno_is_short(-errno) ? -errno : 1;
+        return err_errno_is_exhaustion(-errno) ? -errno : 1;
     return (uint32_t) st.f_type == XFS_SUPER_MAGIC ? folds_xfs(fd) : folds_flagged(fd, st.f_type == TMPFS_MAGIC);
 }
 
@@ -133,7 +133,7 @@ static int names_list(struct dir_names *names, int dirfd)
     size_t cap = 0;
 
     if (!dir)
-        return err_errno_is_short(-errno) ? -errno : -ENOENT;
+        return err_errno_is_exhaustion(-errno) ? -errno : -ENOENT;
 
     for (const struct dirent *d; (d = directory_next(dir));) {
         vec_room(&names->begins, &cap, names->count);

@@ -135,12 +135,13 @@ int delta_info_check_base(const struct delta_info *about, int base_fd, struct er
         return err_errno(err, r, "'%s', which the sandbox was made over", about->base_path);
     if (!about->is_base_bound || dir_identity_is_same(&about->base, &now))
         return 0;
-    return err_because(err,
-                       err_set(err, ERR_FAILED_PRECONDITION, -EXDEV,
-                               "'%s' is another directory now than the one that the sandbox was made over; put that one back "
-                               "in its place, or make a new sandbox over this one",
-                               about->base_path),
-                       "BASE_REPLACED");
+    return err_set_reason(
+        err,
+        err_set(err, ERR_FAILED_PRECONDITION, -EXDEV,
+                "'%s' is another directory now than the one that the sandbox was made over; put that one back "
+                "in its place, or make a new sandbox over this one",
+                about->base_path),
+        "BASE_REPLACED");
 }
 
 int delta_info_open_base(const struct delta_info *about, int flags, struct err *err)

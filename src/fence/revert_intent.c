@@ -153,7 +153,7 @@ static int add_one(const struct revert_dirs *at, const struct buf *roots, const 
         return r < 0 ? err_errno(err, r, "reading the delta") : 0;
     }
     if (revert->path[0] != '/' || !is_clean(revert->path + 1))
-        return err_refuse(err, -EINVAL, revert->path, "is no path within the workspace");
+        return err_reject(err, -EINVAL, revert->path, "is no path within the workspace");
     if (revert->replace_fd >= 0)
         r = stage_replacement(at, revert->path + 1, revert->replace_fd, list->count);
     if (r == -ENOENT)

@@ -25,7 +25,7 @@ int channel_inherit(int fd)
         return domain;
     if (domain != AF_UNIX || type != SOCK_SEQPACKET)
         return -EPROTOTYPE;
-    /* Keepers wait for room in it; the loop asks for no wait by itself. */
+    /* Reapers wait for room in it; the loop asks for no wait by itself. */
     flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
         return -errno;

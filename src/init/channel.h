@@ -2,7 +2,7 @@
  * init's one socket, to the supervisor. It is there before any command runs, it is CLOEXEC, and nothing is ever accepted on
  * it: whoever is at the other end then is there for good.
  *
- * Keepers report on the same socket; a packet is whole whoever sends it.
+ * Reapers report on the same socket; a packet is whole whoever sends it.
  */
 #pragma once
 

@@ -55,7 +55,7 @@ static int place_fds(struct child *child)
     return 0;
 }
 
-static int take_terminal(struct child *child)
+static int set_terminal(struct child *child)
 {
     if (!(child->spawn->flags & INIT_SPAWN_TTY))
         return 0;
@@ -141,7 +141,7 @@ static int execute_by_name(const struct child *child)
     return refused < 0 ? refused : -ENOENT;
 }
 
-static int execute(struct child *child)
+static int child_exec(struct child *child)
 {
     const char *name = child->vectors.argv[0];
     sigset_t none;
@@ -158,12 +158,12 @@ static const struct {
     enum init_step step;
     int (*take)(struct child *child);
 } steps[] = {
-    { INIT_STEP_SESSION, enter_session }, { INIT_STEP_DESCRIPTORS, place_fds }, { INIT_STEP_TTY, take_terminal },
+    { INIT_STEP_SESSION, enter_session }, { INIT_STEP_DESCRIPTORS, place_fds }, { INIT_STEP_TTY, set_terminal },
     { INIT_STEP_LIMITS, set_limits },     { INIT_STEP_USER, change_user },      { INIT_STEP_CWD, change_directory },
-    { INIT_STEP_EXEC, execute },
+    { INIT_STEP_EXEC, child_exec },
 };
 
-static int run(void *arg)
+static int child_main(void *arg)
 {
     struct child *child = arg;
 
@@ -181,7 +181,7 @@ static int run(void *arg)
 
 pid_t child_start(struct child *child)
 {
-    pid_t pid = clone(run, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK | SIGCHLD, child);
+    pid_t pid = clone(child_main, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK | SIGCHLD, child);
 
     if (pid < 0) {
         child->step = INIT_STEP_FORK;

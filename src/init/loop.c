@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "init/channel.h"
-#include "init/keeper.h"
+#include "init/reaper.h"
 #include "init/sweep.h"
 
-/* How long an init that is not pid 1 hunts before it ends nevertheless. */
+/* How long an init that is not pid 1 kills before it ends nevertheless. */
 #define FAREWELL_MS 10000
 #define FAREWELL_STEP_MS 50
 
@@ -26,8 +26,8 @@ static int64_t now_ms(void)
     return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* init never waits for its supervisor: it has hunts to go on with. Nothing may be pending. */
-static void tell(struct loop *loop, const struct init_report *report)
+/* init never waits for its supervisor: it has kills to go on with. Nothing may be pending. */
+static void loop_report(struct loop *loop, const struct init_report *report)
 {
     if (channel_report(loop->channel, report, -1, FRAME_NOWAIT) != -EAGAIN)
         return;
@@ -35,22 +35,22 @@ static void tell(struct loop *loop, const struct init_report *report)
     loop->has_pending = true;
 }
 
-static void tell_pending(struct loop *loop)
+static void report_pending(struct loop *loop)
 {
     loop->has_pending = false;
-    tell(loop, &loop->pending);
+    loop_report(loop, &loop->pending);
 }
 
-static void refuse(struct loop *loop, uint64_t id, enum init_step step, int error)
+static void loop_reject_spawn(struct loop *loop, uint64_t id, enum init_step step, int error)
 {
     struct init_report m = { .type = INIT_REPORT_SPAWN_FAILED, .id = id, .spawn_failed = { .error = error, .step = step } };
 
-    tell(loop, &m);
+    loop_report(loop, &m);
 }
 
 static void handle_spawn(struct loop *loop, struct frame *frame, struct init_request *request)
 {
-    struct keeper keeper = { .channel = loop->channel,
+    struct reaper reaper = { .channel = loop->channel,
                              .follows = !loop->is_pid1,
                              .init = getpid(),
                              .id = request->id,
@@ -59,20 +59,20 @@ static void handle_spawn(struct loop *loop, struct frame *frame, struct init_req
     struct exec *exec;
 
     if (exec_by_id(&loop->table, request->id)) {
-        refuse(loop, request->id, INIT_STEP_REQUEST, EEXIST);
+        loop_reject_spawn(loop, request->id, INIT_STEP_REQUEST, EEXIST);
         return;
     }
     exec = exec_add(&loop->table, request->id);
     if (!exec) {
-        refuse(loop, request->id, INIT_STEP_REQUEST, EAGAIN);
+        loop_reject_spawn(loop, request->id, INIT_STEP_REQUEST, EAGAIN);
         return;
     }
-    keeper.board = exec->board;
-    exec->keeper = fork();
-    if (exec->keeper == 0)
-        keeper_run(&keeper);
-    if (exec->keeper < 0) {
-        refuse(loop, request->id, INIT_STEP_FORK, errno);
+    reaper.state = exec->state;
+    exec->reaper = fork();
+    if (exec->reaper == 0)
+        reaper_run(&reaper);
+    if (exec->reaper < 0) {
+        loop_reject_spawn(loop, request->id, INIT_STEP_FORK, errno);
         exec_remove(&loop->table, exec);
     }
 }
@@ -82,11 +82,11 @@ static void handle_kill(struct loop *loop, const struct init_request *request)
     struct exec *exec = exec_by_id(&loop->table, request->id);
 
     if (exec)
-        hunt_kill(&loop->hunt, exec, request);
+        kill_tree_handle_kill(&loop->kill_tree, exec, request);
 }
 
 /* Reads one frame. Returns -1 to go on, or how init ends. */
-static int serve(struct loop *loop)
+static int loop_handle_frame(struct loop *loop)
 {
     struct init_request request;
     struct frame frame;
@@ -110,39 +110,39 @@ static int serve(struct loop *loop)
     return end;
 }
 
-/* What the keeper of this exec would have said. False when there is more to say once there is room. */
+/* What the reaper of this exec would have said. False when there is more to say once there is room. */
 static bool report_end(struct loop *loop, const struct exec *exec)
 {
     struct init_report exited = { .type = INIT_REPORT_EXITED, .id = exec->id, .exited = { .status = SIGKILL } };
     struct init_report gone = { .type = INIT_REPORT_GONE, .id = exec->id };
 
-    if (exec_state(exec) == BOARD_STARTING) {
-        refuse(loop, exec->id, INIT_STEP_KEEPER, ECANCELED);
+    if (exec_phase(exec) == EXEC_STARTING) {
+        loop_reject_spawn(loop, exec->id, INIT_STEP_REAPER, ECANCELED);
         return true;
     }
-    if (exec_state(exec) < BOARD_REPORTED) {
-        tell(loop, &exited);
-        atomic_store(&exec->board->state, BOARD_REPORTED);
+    if (exec_phase(exec) < EXEC_REPORTED) {
+        loop_report(loop, &exited);
+        atomic_store(&exec->state->state, EXEC_REPORTED);
     }
     if (loop->has_pending)
         return false;
-    tell(loop, &gone);
+    loop_report(loop, &gone);
     return true;
 }
 
-static void on_keeper_end(struct loop *loop, struct exec *exec)
+static void on_reaper_end(struct loop *loop, struct exec *exec)
 {
-    if (exec_state(exec) == BOARD_GONE) {
+    if (exec_phase(exec) == EXEC_GONE) {
         exec_remove(&loop->table, exec);
         return;
     }
     exec->orphaned = true;
-    exec->hunted = false;
-    hunt_begin(exec);
+    exec->is_killing = false;
+    kill_tree_begin(exec);
 }
 
-/* Also those that are no keepers: as pid 1 or subreaper we inherit what nobody else waits for. */
-static void reap(struct loop *loop)
+/* Also those that are no reapers: as pid 1 or subreaper we inherit what nobody else waits for. */
+static void loop_reap_children(struct loop *loop)
 {
     struct signalfd_siginfo info;
     pid_t pid;
@@ -150,21 +150,21 @@ static void reap(struct loop *loop)
     while (read(loop->signals, &info, sizeof(info)) > 0)
         ;
     while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-        struct exec *exec = exec_by_keeper(&loop->table, pid);
+        struct exec *exec = exec_by_reaper(&loop->table, pid);
 
         if (exec)
-            on_keeper_end(loop, exec);
+            on_reaper_end(loop, exec);
     }
 }
 
-static int hunt(struct loop *loop)
+static int loop_continue_kills(struct loop *loop)
 {
-    int wait_ms = hunt_go_on(&loop->hunt, now_ms());
+    int wait_ms = kill_tree_continue(&loop->kill_tree, now_ms());
 
     for (size_t i = 0; i < loop->table.used; i++) {
         struct exec *exec = &loop->table.execs[i];
 
-        if (exec->id != 0 && hunt_is_over(exec) && !loop->has_pending && report_end(loop, exec))
+        if (exec->id != 0 && kill_tree_is_done(exec) && !loop->has_pending && report_end(loop, exec))
             exec_remove(&loop->table, exec);
     }
     return wait_ms;
@@ -178,12 +178,12 @@ static void kill_all(struct loop *loop)
 
     for (size_t i = 0; i < loop->table.used; i++)
         if (loop->table.execs[i].id != 0)
-            hunt_begin(&loop->table.execs[i]);
+            kill_tree_begin(&loop->table.execs[i]);
     while (!loop->is_pid1 && loop->table.count > 0 && now_ms() < deadline_ms) {
-        int wait_ms = hunt(loop);
+        int wait_ms = loop_continue_kills(loop);
 
         poll(&p, 1, wait_ms < 0 || wait_ms > FAREWELL_STEP_MS ? FAREWELL_STEP_MS : wait_ms);
-        reap(loop);
+        loop_reap_children(loop);
         loop->has_pending = false; /* nobody reads any more */
     }
 }
@@ -194,17 +194,17 @@ enum init_exit loop_run(struct loop *loop)
     int end = -1;
 
     while (end < 0) {
-        int wait_ms = hunt(loop);
+        int wait_ms = loop_continue_kills(loop);
 
         polled[0].events = loop->has_pending ? POLLOUT : POLLIN;
         if (poll(polled, 2, wait_ms) < 0)
             continue;
         if (polled[1].revents)
-            reap(loop);
+            loop_reap_children(loop);
         if (polled[0].revents && loop->has_pending)
-            tell_pending(loop);
+            report_pending(loop);
         else if (polled[0].revents)
-            end = serve(loop);
+            end = loop_handle_frame(loop);
     }
     kill_all(loop);
     return (enum init_exit) end;
@@ -221,7 +221,7 @@ static int open_signals(void)
     return fd < 0 ? -errno : fd;
 }
 
-static int say_hello(const struct loop *loop)
+static int send_hello(const struct loop *loop)
 {
     uint32_t flags = (loop->is_pid1 ? INIT_HELLO_PID1 : 0) | (loop->proc_fd >= 0 ? INIT_HELLO_PROC : 0);
     struct init_report m = { .type = INIT_REPORT_HELLO,
@@ -241,6 +241,6 @@ int loop_open(struct loop *loop, int channel)
     r = exec_table_open(&loop->table);
     if (r < 0)
         return r;
-    loop->hunt = (struct hunt){ .proc_fd = loop->proc_fd, .table = &loop->table };
-    return say_hello(loop);
+    loop->kill_tree = (struct kill_tree){ .proc_fd = loop->proc_fd, .table = &loop->table };
+    return send_hello(loop);
 }

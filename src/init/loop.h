@@ -1,5 +1,5 @@
 /*
- * init's life: it waits for requests and for the ends of keepers, and costs nothing while there are none.
+ * init's life: it waits for requests and for the ends of reapers, and costs nothing while there are none.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "init/exec.h"
-#include "init/hunt.h"
+#include "init/kill_tree.h"
 #include "wire/init_proto.h"
 
 struct loop {
@@ -18,7 +18,7 @@ struct loop {
     bool has_pending; /* a report that found no room; no request is taken until it went out */
     struct init_report pending;
     struct exec_table table;
-    struct hunt hunt;
+    struct kill_tree kill_tree;
 };
 
 /* Takes over the channel, says HELLO. 0 or -errno. */

@@ -4,7 +4,7 @@
  *     agentfense-init --fd N          the supervisor's socket, inherited
  *     agentfense-init --socket PATH   be given it by whoever listens there, for where nothing can be inherited
  *
- * Best as pid 1. It needs no file of its image, no shell, no /proc (but see hunt.h), no privilege. It keeps nothing that an
+ * Best as pid 1. It needs no file of its image, no shell, no /proc (but see kill_tree.h), no privilege. It keeps nothing that an
  * agent could want: what it says is believed by nobody, and it can do nothing that a command could not.
  */
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 #define FALLBACK_FDS_MAX 4096
 
-static int complain(enum init_exit code, const char *text, int r)
+static int init_print_error(enum init_exit code, const char *text, int r)
 {
     const char *reason = r < 0 ? strerror(-r) : "";
     const char *parts[] = { "agentfense-init: ", text, r < 0 ? ": " : "", reason, "\n" };
@@ -76,7 +76,7 @@ static void reset_signals(void)
 }
 
 /* Not dumpable: no command, though of the same user, may trace us, read our memory or take our descriptors. */
-static int settle(void)
+static int init_prepare_process(void)
 {
     reset_signals();
     umask(022);
@@ -96,14 +96,14 @@ int main(int argc, char **argv)
     else if (argc == 3 && strcmp(argv[1], "--socket") == 0)
         channel = channel_fetch(argv[2]);
     else
-        return complain(INIT_EXIT_USAGE, "usage: agentfense-init --fd N | --socket PATH", 0);
+        return init_print_error(INIT_EXIT_USAGE, "usage: agentfense-init --fd N | --socket PATH", 0);
     if (channel < 0)
-        return complain(INIT_EXIT_SETUP, "taking the supervisor's socket", channel);
+        return init_print_error(INIT_EXIT_SETUP, "taking the supervisor's socket", channel);
     close_others(channel);
-    r = settle();
+    r = init_prepare_process();
     if (r == 0)
         r = loop_open(&loop, channel);
     if (r < 0)
-        return complain(INIT_EXIT_SETUP, "setting up", r);
+        return init_print_error(INIT_EXIT_SETUP, "setting up", r);
     return loop_run(&loop);
 }

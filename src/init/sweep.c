@@ -27,7 +27,7 @@ struct sweep {
 };
 
 /* What getdents64 fills in. */
-struct raw_dirent {
+struct proc_dirent {
     uint64_t ino;
     int64_t off;
     unsigned short reclen;
@@ -55,7 +55,7 @@ static char *put_number(char *at, pid_t number)
     return put_text(at, d);
 }
 
-static void meet(struct sweep *sweep, pid_t pid)
+static void sweep_visit_process(struct sweep *sweep, pid_t pid)
 {
     enum sweep_verdict verdict = sweep->judge(pid, sweep->cookie);
 
@@ -81,7 +81,7 @@ static void read_children(struct sweep *sweep, const char *path)
             if (text[i] >= '0' && text[i] <= '9') {
                 pid = pid * 10 + (text[i] - '0');
             } else if (pid > 0) {
-                meet(sweep, pid);
+                sweep_visit_process(sweep, pid);
                 pid = 0;
             }
         }
@@ -91,7 +91,7 @@ static void read_children(struct sweep *sweep, const char *path)
 static void visit_threads(struct sweep *sweep, char path[PATH_ROOM], char *end, const char *batch, long len)
 {
     for (long at = 0; at < len;) {
-        const struct raw_dirent *entry = (const struct raw_dirent *) (batch + at);
+        const struct proc_dirent *entry = (const struct proc_dirent *) (batch + at);
 
         at += entry->reclen;
         if (entry->name[0] < '0' || entry->name[0] > '9')
@@ -102,9 +102,9 @@ static void visit_threads(struct sweep *sweep, char path[PATH_ROOM], char *end, 
 }
 
 /* Each thread has children of its own. */
-static void visit(struct sweep *sweep, pid_t pid)
+static void sweep_visit_tasks(struct sweep *sweep, pid_t pid)
 {
-    _Alignas(struct raw_dirent) char batch[1024];
+    _Alignas(struct proc_dirent) char batch[1024];
     char path[PATH_ROOM], *end = put_text(put_number(path, pid), "/task");
     autofd int fd = openat(sweep->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long n;
@@ -132,9 +132,9 @@ int sweep_below(int proc_fd, pid_t root, int signal, enum sweep_order order, swe
     sweep.judge = judge;
     sweep.cookie = cookie;
     sweep.count = 0;
-    visit(&sweep, root);
+    sweep_visit_tasks(&sweep, root);
     for (size_t i = 0; i < sweep.count; i++)
-        visit(&sweep, sweep.found[i]);
+        sweep_visit_tasks(&sweep, sweep.found[i]);
     if (order == SWEEP_TOGETHER)
         signal_found(&sweep);
     return (int) sweep.count;

@@ -59,7 +59,7 @@ int tty_open(uint16_t rows, uint16_t cols, struct tty *ret)
     return 0;
 }
 
-int tty_give(const struct tty *tty, uint32_t uid)
+int tty_chown(const struct tty *tty, uint32_t uid)
 {
     return fchown(tty->slave, uid, (gid_t) -1) < 0 ? -errno : 0;
 }

@@ -16,6 +16,6 @@ struct tty {
 int tty_open(uint16_t rows, uint16_t cols, struct tty *ret);
 
 /* Makes the slave that of another user, as login does. */
-int tty_give(const struct tty *tty, uint32_t uid);
+int tty_chown(const struct tty *tty, uint32_t uid);
 
 void tty_close(struct tty *tty);

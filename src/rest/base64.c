@@ -14,7 +14,7 @@ static const uint8_t values[256] = {
     ['8'] = 61, ['9'] = 62, ['+'] = 63, ['-'] = 63, ['/'] = 64, ['_'] = 64,
 };
 
-static bool take_bits(const char *text, size_t count, uint32_t *ret)
+static bool decode_bits(const char *text, size_t count, uint32_t *ret)
 {
     uint32_t bits = 0;
 
@@ -33,7 +33,7 @@ static ptrdiff_t decode_rest(const char *text, size_t len, uint8_t *out)
 {
     uint32_t bits;
 
-    if (!take_bits(text, len, &bits) || bits & (len == 2 ? 0xFu : 0x3u))
+    if (!decode_bits(text, len, &bits) || bits & (len == 2 ? 0xFu : 0x3u))
         return -EINVAL;
     if (len == 2) {
         out[0] = (uint8_t) (bits >> 4);
@@ -56,7 +56,7 @@ ptrdiff_t base64_decode(const char *text, size_t len, uint8_t *out)
     if (len % 4 == 1 || (padding > 0 && (len + padding) % 4 != 0))
         return -EINVAL;
     for (; len >= 4; text += 4, len -= 4) {
-        if (!take_bits(text, 4, &bits))
+        if (!decode_bits(text, 4, &bits))
             return -EINVAL;
         out[count++] = (uint8_t) (bits >> 16);
         out[count++] = (uint8_t) (bits >> 8);

@@ -21,7 +21,7 @@ static size_t count_digits(const char *at, const char *end)
     return (size_t) (at - start);
 }
 
-static bool take_exponent(const char **at, const char *end, long *ret)
+static bool parse_exponent(const char **at, const char *end, long *ret)
 {
     bool is_negative = false;
     long value = 0;
@@ -41,7 +41,7 @@ static bool take_exponent(const char **at, const char *end, long *ret)
     return true;
 }
 
-static bool take_parts(const char *text, size_t len, struct parts *ret)
+static bool parse_parts(const char *text, size_t len, struct parts *ret)
 {
     const char *at = text, *end = text + len;
     struct parts parts = { 0 };
@@ -62,7 +62,7 @@ static bool take_parts(const char *text, size_t len, struct parts *ret)
             return false;
         at += parts.fraction_len;
     }
-    if (!take_exponent(&at, end, &parts.exponent) || at != end)
+    if (!parse_exponent(&at, end, &parts.exponent) || at != end)
         return false;
     *ret = parts;
     return true;
@@ -72,7 +72,7 @@ bool decimal_is_number(const char *text, size_t len)
 {
     struct parts parts;
 
-    return take_parts(text, len, &parts);
+    return parse_parts(text, len, &parts);
 }
 
 static int digit_at(const struct parts *parts, size_t i)
@@ -89,7 +89,7 @@ int decimal_parse(const char *text, size_t len, int scale, __int128 *ret)
     struct parts parts;
     int digits = 0;
 
-    if (!take_parts(text, len, &parts))
+    if (!parse_parts(text, len, &parts))
         return -EINVAL;
     size_t given = parts.whole_len + parts.fraction_len, first = 0;
     while (first < given && digit_at(&parts, first) == 0)

@@ -41,7 +41,7 @@ void exchange_ref(struct exchange *exchange)
     atomic_fetch_add(&exchange->refs, 1);
 }
 
-static void free_pairs(struct pair *pairs, size_t count)
+static void free_pairs(struct http_pair *pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         free(pairs[i].name);
@@ -78,7 +78,7 @@ void exchange_unref(struct exchange *exchange)
     free(exchange->target);
     pthread_mutex_destroy(&exchange->lock);
     pthread_cond_destroy(&exchange->changed);
-    line_unref(exchange->line);
+    http_conn_unref(exchange->conn);
     free(exchange);
 }
 
@@ -136,8 +136,8 @@ static enum MHD_Result add_header(void *cookie, enum MHD_ValueKind kind, const c
     (void) kind;
 
     vec_room(&exchange->headers, &exchange->header_cap, exchange->header_count);
-    struct pair *pair = &exchange->headers[exchange->header_count++];
-    *pair = (struct pair){ .name = xdup(name), .value = xdup(value ? value : "") };
+    struct http_pair *pair = &exchange->headers[exchange->header_count++];
+    *pair = (struct http_pair){ .name = xdup(name), .value = xdup(value ? value : "") };
     for (char *at = pair->name; *at; at++)
         if (*at >= 'A' && *at <= 'Z')
             *at = (char) (*at - 'A' + 'a');
@@ -162,14 +162,14 @@ enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *
                               const char *version)
 {
     const union MHD_ConnectionInfo *context = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct line *line = context ? context->socket_context : NULL;
+    struct http_conn *conn = context ? context->socket_context : NULL;
     enum MHD_Result result = MHD_YES;
 
-    if (!line)
+    if (!conn)
         return MHD_NO;
-    atomic_fetch_add(&line->refs, 1);
-    exchange->line = line;
-    exchange->call.peer = &line->peer;
+    atomic_fetch_add(&conn->refs, 1);
+    exchange->conn = conn;
+    exchange->call.peer = &conn->peer;
     exchange->connection = connection;
     exchange->verb = xdup(verb);
     exchange->is_head = strcmp(verb, "HEAD") == 0;
@@ -178,21 +178,21 @@ enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *
     exchange->head_flaw = request_head_flaw(connection, verb, url, exchange->target, version);
     MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, exchange);
     take_request_id(exchange);
-    exchange_admit(exchange, &result);
-    watch_begin(exchange->server->watch, line, exchange);
+    exchange_accept_headers(exchange, &result);
+    conn_watch_begin(exchange->server->watch, conn, exchange);
     if (exchange->has_body && !exchange->is_answered) {
         int64_t check_ns = clock_now_ns() + exchange->server->options.body_timeout_ms * CLOCK_NS_PER_MS;
 
         pthread_mutex_lock(&exchange->lock);
         exchange->body_check_ns = check_ns;
         pthread_mutex_unlock(&exchange->lock);
-        watch_arm(exchange->server->watch, check_ns);
+        conn_watch_arm(exchange->server->watch, check_ns);
     }
     return result;
 }
 
 /* Bytes that nobody will look at. libmicrohttpd answers only behind a whole body, so it is read, up to a point. */
-static enum MHD_Result discard(struct exchange *exchange, size_t *len)
+static enum MHD_Result exchange_discard_body(struct exchange *exchange, size_t *len)
 {
     exchange->discarded += *len;
     *len = 0;
@@ -207,7 +207,7 @@ static enum MHD_Result keep_whole(struct exchange *exchange, const char *bytes, 
         exchange->body = BUF_EMPTY;
     }
     if (exchange->body_is_too_large)
-        return discard(exchange, len);
+        return exchange_discard_body(exchange, len);
     buf_add(&exchange->body, bytes, *len);
     *len = 0;
     return MHD_YES;
@@ -221,7 +221,7 @@ static enum MHD_Result keep_streamed(struct exchange *exchange, const char *byte
         size_t held = exchange->inbox.len - exchange->inbox_at;
 
         if (exchange->has_ended || exchange->is_cancelled || exchange->body_refusal)
-            return discard(exchange, len);
+            return exchange_discard_body(exchange, len);
         if (held >= EXCHANGE_INBOX_MAX) {
             exchange->body_was_held = true;
             exchange_suspend(exchange);
@@ -238,7 +238,7 @@ static enum MHD_Result keep_streamed(struct exchange *exchange, const char *byte
     return MHD_YES;
 }
 
-enum MHD_Result exchange_take_body(struct exchange *exchange, const char *bytes, size_t *len)
+enum MHD_Result exchange_receive_body(struct exchange *exchange, const char *bytes, size_t *len)
 {
     enum MHD_Result result;
 
@@ -250,7 +250,7 @@ enum MHD_Result exchange_take_body(struct exchange *exchange, const char *bytes,
     size_t before = *len;
     switch (exchange->body_mode) {
     case BODY_IGNORED:
-        result = discard(exchange, len);
+        result = exchange_discard_body(exchange, len);
         break;
     case BODY_WHOLE:
         result = keep_whole(exchange, bytes, len);
@@ -275,11 +275,11 @@ enum MHD_Result exchange_proceed(struct exchange *exchange)
     if (is_first) {
         exchange_finish_body(exchange);
         if (exchange->refusal_status)
-            return exchange_send_refusal(exchange);
+            return exchange_send_rejection(exchange);
         if (exchange->body_is_too_large)
-            return exchange_refuse_status(exchange, 413, ERR_RESOURCE_EXHAUSTED, "the body is too large");
+            return exchange_reject_status(exchange, 413, ERR_RESOURCE_EXHAUSTED, "the body is too large");
         if (exchange->body_mode != BODY_STREAMED && exchange_submit(exchange) < 0)
-            return exchange_refuse(exchange, ERR_RESOURCE_EXHAUSTED, "too many calls at once");
+            return exchange_reject(exchange, ERR_RESOURCE_EXHAUSTED, "too many calls at once");
     }
     pthread_mutex_lock(&exchange->lock);
     if (exchange->has_begun)
@@ -312,8 +312,8 @@ static __attribute__((noinline)) void lock_at_the_end(struct exchange *exchange)
 
 void exchange_close(struct exchange *exchange, bool was_sent)
 {
-    if (exchange->line)
-        watch_end(exchange->server->watch, exchange->line);
+    if (exchange->conn)
+        conn_watch_end(exchange->server->watch, exchange->conn);
     lock_at_the_end(exchange);
     exchange->is_suspended = false;
     if (!was_sent || !exchange->has_ended)
@@ -347,16 +347,16 @@ static void check_events(struct exchange *exchange, int64_t now_ns)
         exchange->has_begun = true;
         exchange_wake(exchange);
     }
-    if (exchange->has_begun && now_ns >= exchange->beat_ns) {
+    if (exchange->has_begun && now_ns >= exchange->heartbeat_ns) {
         if (exchange->outbox.len == exchange->outbox_at) {
             buf_add_str(&exchange->outbox, ":\n\n");
             exchange_wake(exchange);
         }
-        exchange->beat_ns = now_ns + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
+        exchange->heartbeat_ns = now_ns + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
     }
 }
 
-static int64_t earlier(int64_t a, int64_t b)
+static int64_t exchange_earlier_ns(int64_t a, int64_t b)
 {
     return b != 0 && b < a ? b : a;
 }
@@ -377,13 +377,13 @@ int64_t exchange_tick(struct exchange *exchange, int64_t now_ns, bool *ret_is_sl
         } else if (is_events) {
             check_events(exchange, now_ns);
             if (exchange->has_begun || !exchange->match.route->web)
-                next = exchange->has_begun ? exchange->beat_ns : exchange->begin_by_ns;
+                next = exchange->has_begun ? exchange->heartbeat_ns : exchange->begin_by_ns;
         }
         if (!exchange->is_cancelled)
-            next = earlier(next, exchange->call.deadline_ns);
+            next = exchange_earlier_ns(next, exchange->call.deadline_ns);
     }
     if (!exchange->body_is_complete)
-        next = earlier(next, exchange->body_check_ns);
+        next = exchange_earlier_ns(next, exchange->body_check_ns);
     pthread_mutex_unlock(&exchange->lock);
     return next;
 }

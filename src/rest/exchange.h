@@ -7,7 +7,7 @@
  *
  *     exchange_new()          the request line is there
  *     exchange_open()         the headers are: refused at once, or a body begins; a handler that takes bytes starts here
- *     exchange_take_body()    pieces of the body
+ *     exchange_receive_body()    pieces of the body
  *     exchange_proceed()      the body is complete: the handler starts, connection suspended ... resumed: answer
  *     exchange_close()        sent, or the client is gone
  *
@@ -31,7 +31,7 @@ bool exchange_is_open(const struct exchange *exchange);
 /* Of the event thread, from libmicrohttpd's callbacks: what they are to return. */
 enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *connection, const char *url, const char *verb,
                               const char *version);
-enum MHD_Result exchange_take_body(struct exchange *exchange, const char *bytes, size_t *len);
+enum MHD_Result exchange_receive_body(struct exchange *exchange, const char *bytes, size_t *len);
 enum MHD_Result exchange_proceed(struct exchange *exchange);
 void exchange_close(struct exchange *exchange, bool was_sent);
 

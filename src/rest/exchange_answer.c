@@ -94,7 +94,7 @@ static void add_preflight(const struct exchange *exchange, struct MHD_Response *
     MHD_add_response_header(response, "Access-Control-Max-Age", "600");
 }
 
-static const char *hint_of_refusal(const struct exchange *exchange)
+static const char *hint_of_rejection(const struct exchange *exchange)
 {
     switch (exchange->refusal_status) {
     case 404:
@@ -110,12 +110,12 @@ static const char *hint_of_refusal(const struct exchange *exchange)
     }
 }
 
-enum MHD_Result exchange_send_refusal(struct exchange *exchange)
+enum MHD_Result exchange_send_rejection(struct exchange *exchange)
 {
     autodone(buf) struct buf body = BUF_EMPTY;
 
     if (exchange->refusal_status != 204 && web_is_path(exchange->path, exchange->path_len))
-        web_add_error(&body, exchange->refusal_status, exchange->refusal, hint_of_refusal(exchange), false, NULL);
+        web_add_error(&body, exchange->refusal_status, exchange->refusal, hint_of_rejection(exchange), false, NULL);
     else if (exchange->refusal_status != 204)
         exchange_add_error(&body, exchange->refusal_code, exchange->refusal, NULL);
     struct MHD_Response *response = response_of(&body);
@@ -133,27 +133,27 @@ enum MHD_Result exchange_send_refusal(struct exchange *exchange)
     return exchange_send_response(exchange, exchange->refusal_status, response);
 }
 
-static bool must_refuse_now(const struct exchange *exchange)
+static bool must_reject_now(const struct exchange *exchange)
 {
     if (exchange->is_unsound || exchange->body_is_complete)
         return true;
     return exchange->has_body && (exchange_header(exchange, "expect") || exchange->total_size > (int64_t) EXCHANGE_DISCARD_MAX);
 }
 
-enum MHD_Result exchange_refuse_status(struct exchange *exchange, int status, enum err_code code, const char *message)
+enum MHD_Result exchange_reject_status(struct exchange *exchange, int status, enum err_code code, const char *message)
 {
     exchange->refusal_status = status;
     exchange->refusal_code = code;
     exchange->refusal = xdup(message);
-    if (must_refuse_now(exchange))
-        return exchange_send_refusal(exchange);
+    if (must_reject_now(exchange))
+        return exchange_send_rejection(exchange);
     exchange->body_mode = BODY_IGNORED;
     return MHD_YES;
 }
 
-enum MHD_Result exchange_refuse(struct exchange *exchange, enum err_code code, const char *message)
+enum MHD_Result exchange_reject(struct exchange *exchange, enum err_code code, const char *message)
 {
-    return exchange_refuse_status(exchange, err_code_http_status(code), code, message);
+    return exchange_reject_status(exchange, err_code_http_status(code), code, message);
 }
 
 static bool has_header(const struct rest_response *page, const char *name)
@@ -225,7 +225,7 @@ static void reset_connection(const struct exchange *exchange)
     const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
     if (exchange->is_http_1_0)
-        (void) !connect(exchange->line->fd, &none, sizeof(none));
+        (void) !connect(exchange->conn->fd, &none, sizeof(none));
 }
 
 static ssize_t read_outbox(void *cookie, uint64_t offset, char *out, size_t max)
@@ -254,7 +254,7 @@ static ssize_t read_outbox(void *cookie, uint64_t offset, char *out, size_t max)
     return r;
 }
 
-static void release(void *cookie)
+static void exchange_on_response_free(void *cookie)
 {
     exchange_unref(cookie);
 }
@@ -263,7 +263,8 @@ enum MHD_Result exchange_send_stream(struct exchange *exchange)
 {
     bool is_events = route_answers_events(exchange->match.route), is_web = exchange->match.route->web;
     uint64_t size = is_web && exchange->page_size_bytes >= 0 ? (uint64_t) exchange->page_size_bytes : MHD_SIZE_UNKNOWN;
-    struct MHD_Response *response = MHD_create_response_from_callback(size, STREAM_BLOCK_BYTES, read_outbox, exchange, release);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(size, STREAM_BLOCK_BYTES, read_outbox, exchange, exchange_on_response_free);
 
     if (!response)
         return MHD_NO;

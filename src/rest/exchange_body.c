@@ -12,7 +12,7 @@
 #define FORM_VALUE_MAX 4096
 
 /* With the lock held. The first reason stays. */
-static void refuse_body(struct exchange *exchange, const char *why)
+static void reject_body(struct exchange *exchange, const char *why)
 {
     if (!exchange->body_refusal)
         exchange->body_refusal = xdup(why);
@@ -118,7 +118,7 @@ void exchange_feed(struct exchange *exchange, const char *bytes, size_t len)
 
     pthread_mutex_lock(&exchange->lock);
     if (r < 0)
-        refuse_body(exchange, err.text);
+        reject_body(exchange, err.text);
     else if (!exchange->form)
         buf_add(&exchange->inbox, bytes, len);
     pthread_mutex_unlock(&exchange->lock);
@@ -131,9 +131,9 @@ void exchange_finish_body(struct exchange *exchange)
 
     pthread_mutex_lock(&exchange->lock);
     if (r < 0)
-        refuse_body(exchange, err.text);
+        reject_body(exchange, err.text);
     else if (exchange->form && !exchange->file_has_begun)
-        refuse_body(exchange, "the form has no file");
+        reject_body(exchange, "the form has no file");
     exchange->body_is_complete = true;
     pthread_cond_broadcast(&exchange->changed);
     pthread_mutex_unlock(&exchange->lock);

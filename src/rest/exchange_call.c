@@ -25,8 +25,8 @@ static struct exchange *of_call(struct call *call)
 /* The whole request: the body, then what the path says; without a body the query too. */
 static int make_request(struct exchange *exchange, ProtobufCMessage **ret, struct err *err)
 {
-    const struct method_route *way = exchange->match.route->way;
-    bool is_json = way->body == METHOD_BODY_JSON;
+    const struct method_route *method_route = exchange->match.route->method_route;
+    bool is_json = method_route->body == METHOD_BODY_JSON;
     ProtobufCMessage *message;
     int r;
 
@@ -49,7 +49,7 @@ static int make_request(struct exchange *exchange, ProtobufCMessage **ret, struc
 }
 
 /* A message of a stream: its field of that name, which takes over the value. */
-static ProtobufCMessage *wrap(const ProtobufCMessageDescriptor *descriptor, const char *name, const void *value)
+static ProtobufCMessage *exchange_wrap_field(const ProtobufCMessageDescriptor *descriptor, const char *name, const void *value)
 {
     size_t budget = SIZE_MAX;
     ProtobufCMessage *message = field_new_message(&budget, descriptor);
@@ -76,7 +76,7 @@ static ProtobufCMessage *take_piece(struct exchange *exchange)
         exchange->inbox.len = held - len;
         exchange->inbox_at = 0;
     }
-    return wrap(exchange->call.method->request, "data", &data);
+    return exchange_wrap_field(exchange->call.method->request, "data", &data);
 }
 
 static int recv_streamed(struct exchange *exchange, ProtobufCMessage **ret, struct err *err)
@@ -95,7 +95,7 @@ static int recv_streamed(struct exchange *exchange, ProtobufCMessage **ret, stru
         r = err_set(err, ERR_INVALID_ARGUMENT, -EBADMSG, "%s", exchange->body_refusal);
     } else if (exchange->metadata) {
         ProtobufCMessage *metadata = steal_ptr(&exchange->metadata);
-        *ret = wrap(exchange->call.method->request, "metadata", &metadata);
+        *ret = exchange_wrap_field(exchange->call.method->request, "metadata", &metadata);
         r = 1;
     } else if (exchange->inbox.len > exchange->inbox_at) {
         *ret = take_piece(exchange);
@@ -109,7 +109,7 @@ static int recv_streamed(struct exchange *exchange, ProtobufCMessage **ret, stru
     return r;
 }
 
-static int op_recv(struct call *call, ProtobufCMessage **ret, struct err *err)
+static int exchange_op_recv(struct call *call, ProtobufCMessage **ret, struct err *err)
 {
     struct exchange *exchange = of_call(call);
 
@@ -169,7 +169,7 @@ int exchange_send_piece(struct exchange *exchange, const struct buf *piece)
             buf_add(&exchange->outbox, piece->data, piece->len);
         exchange->is_drained = false;
         exchange->has_begun = true;
-        exchange->beat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
+        exchange->heartbeat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
         /* Nobody wants what follows the headers. */
         if (exchange->is_head)
             exchange_cancel_locked(exchange);
@@ -201,31 +201,31 @@ static int send_piece(struct exchange *exchange, enum method_answer answer, cons
     return exchange_send_piece(exchange, &piece);
 }
 
-static int op_send(struct call *call, const ProtobufCMessage *message)
+static int exchange_op_send(struct call *call, const ProtobufCMessage *message)
 {
     struct exchange *exchange = of_call(call);
-    enum method_answer answer = exchange->match.route->way->answer;
+    enum method_answer answer = exchange->match.route->method_route->answer;
 
     if (call_is_cancelled(call))
         return -ECANCELED;
     return answer == METHOD_ANSWER_JSON ? send_answer(exchange, message) : send_piece(exchange, answer, message);
 }
 
-static const char *op_header(struct call *call, const char *name)
+static const char *exchange_op_header(struct call *call, const char *name)
 {
     return exchange_header(of_call(call), name);
 }
 
-static void op_set_trailer(struct call *call, const char *name, const char *value)
+static void exchange_op_set_trailer(struct call *call, const char *name, const char *value)
 {
     struct exchange *exchange = of_call(call);
 
     if (exchange->trailer_count == EXCHANGE_TRAILERS_MAX)
         return;
-    exchange->trailers[exchange->trailer_count++] = (struct pair){ .name = xdup(name), .value = xdup(value) };
+    exchange->trailers[exchange->trailer_count++] = (struct http_pair){ .name = xdup(name), .value = xdup(value) };
 }
 
-static int op_cancel_fd(struct call *call)
+static int exchange_op_cancel_fd(struct call *call)
 {
     struct exchange *exchange = of_call(call);
     uint64_t one = 1;
@@ -241,7 +241,7 @@ static int op_cancel_fd(struct call *call)
     return fd;
 }
 
-static bool op_is_cancelled(struct call *call)
+static bool exchange_op_is_cancelled(struct call *call)
 {
     struct exchange *exchange = of_call(call);
 
@@ -252,12 +252,12 @@ static bool op_is_cancelled(struct call *call)
 }
 
 const struct call_ops exchange_call_ops = {
-    .recv = op_recv,
-    .send = op_send,
-    .header = op_header,
-    .set_trailer = op_set_trailer,
-    .cancel_fd = op_cancel_fd,
-    .is_cancelled = op_is_cancelled,
+    .recv = exchange_op_recv,
+    .send = exchange_op_send,
+    .header = exchange_op_header,
+    .set_trailer = exchange_op_set_trailer,
+    .cancel_fd = exchange_op_cancel_fd,
+    .is_cancelled = exchange_op_is_cancelled,
 };
 
 static void add_trailers(struct buf *out, const struct exchange *exchange)
@@ -276,10 +276,10 @@ static void add_trailers(struct buf *out, const struct exchange *exchange)
 /* With the lock held: what the client sees of the end. */
 static void end_answer(struct exchange *exchange, const struct err *err)
 {
-    const struct method_route *way = exchange->match.route->way;
-    bool is_events = way->answer == METHOD_ANSWER_EVENTS;
+    const struct method_route *method_route = exchange->match.route->method_route;
+    bool is_events = method_route->answer == METHOD_ANSWER_EVENTS;
 
-    if (way->answer != METHOD_ANSWER_JSON && err->code == ERR_OK)
+    if (method_route->answer != METHOD_ANSWER_JSON && err->code == ERR_OK)
         exchange->has_begun = true;
     exchange->status = err_code_http_status(err->code);
     if (!exchange->has_begun) {
@@ -302,14 +302,14 @@ static void end_answer(struct exchange *exchange, const struct err *err)
 }
 
 /* The result of a handler as the client is told it. */
-static void judge(struct exchange *exchange, int r, struct err *err)
+static void exchange_classify_result(struct exchange *exchange, int r, struct err *err)
 {
     pthread_mutex_lock(&exchange->lock);
     bool is_late = exchange->is_late, is_cancelled = exchange->is_cancelled && !exchange->is_head;
     pthread_mutex_unlock(&exchange->lock);
     if (r >= 0) {
         *err = ERR_NONE;
-        if (exchange->match.route->way->answer == METHOD_ANSWER_JSON && !exchange->has_answer)
+        if (exchange->match.route->method_route->answer == METHOD_ANSWER_JSON && !exchange->has_answer)
             err_set(err, ERR_INTERNAL, 0, "the method gave no answer");
         return;
     }
@@ -329,7 +329,7 @@ static void run_method(struct exchange *exchange)
     int r = call_is_cancelled(&exchange->call) ? -ECANCELED
                                                : exchange->call.method->run(&exchange->call, options->methods->cookie, &err);
 
-    judge(exchange, r, &err);
+    exchange_classify_result(exchange, r, &err);
     if (options->on_call_end)
         options->on_call_end(exchange->call.method, err.code, clock_now_ns() - exchange->started_ns,
                              options->on_call_end_cookie);
@@ -360,7 +360,7 @@ static void run_page(struct exchange *exchange)
         .query = exchange->query,
         .call = &exchange->call,
     };
-    match->route->extra->fn(&request, &exchange->page, match->route->extra->cookie);
+    match->route->page->fn(&request, &exchange->page, match->route->page->cookie);
 }
 
 /* Whoever waits for the last one frees the server as soon as it has the lock: it is signalled with the lock held. */
@@ -377,7 +377,7 @@ void exchange_count_answer(struct exchange *exchange)
     count_down(exchange->server, &exchange->server->answers);
 }
 
-static void run(void *arg)
+static void exchange_thread(void *arg)
 {
     struct exchange *exchange = arg;
     struct http_server *server = exchange->server;
@@ -414,18 +414,18 @@ int exchange_submit(struct exchange *exchange)
     exchange->is_submitted = true;
     exchange->started_ns = now_ns;
     exchange->begin_by_ns = begin_by_ns;
-    exchange->beat_ns = now_ns + server->options.heartbeat_ms * CLOCK_NS_PER_MS;
+    exchange->heartbeat_ns = now_ns + server->options.heartbeat_ms * CLOCK_NS_PER_MS;
     pthread_mutex_unlock(&exchange->lock);
     exchange_ref(exchange);
-    r = pool_submit(server->options.pool, lasts ? POOL_LASTING : POOL_BRIEF, run, exchange);
+    r = pool_submit(server->options.pool, lasts ? POOL_LASTING : POOL_BRIEF, exchange_thread, exchange);
     if (r < 0) {
         exchange_unref(exchange);
         count_down(server, &server->calls);
         return r;
     }
     if (route_answers_events(exchange->match.route) && !exchange->match.route->web)
-        watch_arm(server->watch, begin_by_ns);
+        conn_watch_arm(server->watch, begin_by_ns);
     if (exchange->call.deadline_ns)
-        watch_arm(server->watch, exchange->call.deadline_ns);
+        conn_watch_arm(server->watch, exchange->call.deadline_ns);
     return 0;
 }

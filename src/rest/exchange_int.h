@@ -17,12 +17,12 @@
 
 #include "base/buf.h"
 #include "call/call.h"
+#include "rest/conn_watch.h"
 #include "rest/exchange.h"
-#include "rest/extra.h"
 #include "rest/http_server.h"
 #include "rest/multipart.h"
+#include "rest/page.h"
 #include "rest/route.h"
-#include "rest/watch.h"
 
 #define EXCHANGE_JSON_MAX ((size_t) 4 << 20)       /* of a body that is kept whole */
 #define EXCHANGE_DISCARD_MAX ((uint64_t) 16 << 20) /* of a body that nobody wants any more, before the connection is cut */
@@ -40,10 +40,10 @@ struct https {
 
 struct http_server {
     struct http_server_options options; /* with the defaults filled in */
-    struct rest_extra *extras;          /* owned: those of the options and our own */
+    struct rest_page *pages;            /* owned: those of the options and our own */
     struct buf openapi;
     struct route_table *routes; /* owned */
-    struct watch *watch;        /* owned */
+    struct conn_watch *watch;   /* owned */
     struct MHD_Daemon *plain;   /* owned; NULL: not needed */
     struct https *https;        /* owned, the newest first; NULL: not needed. Under the lock */
     bool has_plain, has_secure, is_started;
@@ -55,7 +55,7 @@ struct http_server {
     bool is_stopping;
 };
 
-struct pair {
+struct http_pair {
     char *name, *value; /* owned */
 };
 
@@ -65,7 +65,7 @@ enum body_mode { BODY_IGNORED, BODY_WHOLE, BODY_STREAMED };
 struct exchange {
     struct call call; /* first */
     struct http_server *server;
-    struct line *line; /* a reference */
+    struct http_conn *conn; /* a reference */
     atomic_uint refs;
 
     /* Set by exchange_open() and not changed afterwards. */
@@ -75,9 +75,9 @@ struct exchange {
     char *target;                      /* owned; path and query point into it */
     const char *path, *query;          /* the path is not ended by a NUL */
     size_t path_len, query_len;
-    char *verb;           /* owned */
-    char *allowed_origin; /* owned; NULL: no headers for other origins */
-    struct pair *headers; /* owned */
+    char *verb;                /* owned */
+    char *allowed_origin;      /* owned; NULL: no headers for other origins */
+    struct http_pair *headers; /* owned */
     size_t header_count, header_cap;
     const char *head_flaw; /* a literal: why what was sent is no request; NULL: it is one */
     struct route_match match;
@@ -126,9 +126,9 @@ struct exchange {
     bool is_drained;           /* all of it was sent, and there was no more */
     struct rest_response page; /* of a page; of a web route's answer, whole or as it was begun */
     int64_t page_size_bytes;   /* of a web route's pieces; -1: not known */
-    struct pair trailers[EXCHANGE_TRAILERS_MAX];
+    struct http_pair trailers[EXCHANGE_TRAILERS_MAX];
     size_t trailer_count;
-    int64_t started_ns, begin_by_ns, beat_ns;
+    int64_t started_ns, begin_by_ns, heartbeat_ns;
 
     char *upgrade_accept;                      /* owned: the handler wants a WebSocket, and this is the answer to its key */
     struct MHD_UpgradeResponseHandle *upgrade; /* it has it; NULL: not yet, or no more */
@@ -173,10 +173,10 @@ void exchange_run_web(struct exchange *exchange);
 
 /* A refusal instead of an answer, from the event thread: sent when the body has been read, for only then the connection can go on and the
  * client is sure to see it; at once when that would be long, or the client waits to hear whether it shall send a body. */
-enum MHD_Result exchange_refuse(struct exchange *exchange, enum err_code code, const char *message);
-enum MHD_Result exchange_refuse_status(struct exchange *exchange, int status, enum err_code code, const char *message);
+enum MHD_Result exchange_reject(struct exchange *exchange, enum err_code code, const char *message);
+enum MHD_Result exchange_reject_status(struct exchange *exchange, int status, enum err_code code, const char *message);
 
-enum MHD_Result exchange_send_refusal(struct exchange *exchange);
+enum MHD_Result exchange_send_rejection(struct exchange *exchange);
 
 /* What is answered, from the event thread, when the handler has ended or begun. */
 enum MHD_Result exchange_send_final(struct exchange *exchange);
@@ -186,7 +186,7 @@ enum MHD_Result exchange_send_stream(struct exchange *exchange);
 void exchange_add_error(struct buf *out, enum err_code code, const char *message, const struct call *call);
 
 /* Of exchange_open.c: the headers once they are collected. `ret` is what the callback returns. */
-void exchange_admit(struct exchange *exchange, enum MHD_Result *ret);
+void exchange_accept_headers(struct exchange *exchange, enum MHD_Result *ret);
 
 /* Of exchange_body.c. */
 int exchange_prepare_stream(struct exchange *exchange, struct err *err);

@@ -73,7 +73,7 @@ static bool is_from_elsewhere(struct exchange *exchange)
         return false;
     }
     if (origin)
-        return !origin_is_own(origin, host, exchange->line->peer.is_tls);
+        return !origin_is_own(origin, host, exchange->conn->peer.is_tls);
     if (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0)
         return false;
     /* Following a link to us is no harm: it only reads, and the page sees nothing of it. */
@@ -110,7 +110,7 @@ static int parse_request_timeout(const char *text, int64_t *ret_ns)
     return 0;
 }
 
-static int take_deadline(struct exchange *exchange)
+static int parse_deadline(struct exchange *exchange)
 {
     const char *grpc = exchange_header(exchange, "grpc-timeout"), *plain = exchange_header(exchange, "x-request-timeout");
     int64_t span_ns;
@@ -126,22 +126,22 @@ static int take_deadline(struct exchange *exchange)
 /* The certificate of the client, if one is asked for: libmicrohttpd asks, and leaves it to us what to think of the answer. */
 static bool has_certificate(struct exchange *exchange)
 {
-    struct line *line = exchange->line;
+    struct http_conn *conn = exchange->conn;
 
-    if (!line->peer.is_tls || !exchange->server->options.tls->client_ca)
+    if (!conn->peer.is_tls || !exchange->server->options.tls->client_ca)
         return true;
-    if (line->has_checked_tls)
-        return line->peer.tls_subject != NULL;
-    line->has_checked_tls = true;
+    if (conn->has_checked_tls)
+        return conn->peer.tls_subject != NULL;
+    conn->has_checked_tls = true;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     unsigned status = 1;
     if (!info || gnutls_certificate_verify_peers2(info->tls_session, &status) < 0 || status != 0)
         return false;
-    line->peer.tls_subject = tls_dup_subject(info->tls_session);
-    return line->peer.tls_subject != NULL;
+    conn->peer.tls_subject = tls_dup_subject(info->tls_session);
+    return conn->peer.tls_subject != NULL;
 }
 
-static const char *find_refusal(struct exchange *exchange, enum err_code *ret_code)
+static const char *find_rejection(struct exchange *exchange, enum err_code *ret_code)
 {
     const char *host = exchange_header(exchange, "host"), *wrong = find_smuggling(exchange);
 
@@ -154,12 +154,12 @@ static const char *find_refusal(struct exchange *exchange, enum err_code *ret_co
     if (!has_certificate(exchange))
         return "a client certificate is needed";
     *ret_code = ERR_PERMISSION_DENIED;
-    if (host && !origin_host_is_ours(host, &exchange->line->peer, exchange->server->options.host_names))
+    if (host && !origin_host_is_ours(host, &exchange->conn->peer, exchange->server->options.host_names))
         return "this server has another name than the request's Host";
     if (is_from_elsewhere(exchange))
         return "requests from pages of other origins are not taken";
     *ret_code = ERR_INVALID_ARGUMENT;
-    if (take_deadline(exchange) < 0)
+    if (parse_deadline(exchange) < 0)
         return "the timeout in the request's headers is malformed";
     return NULL;
 }
@@ -171,21 +171,23 @@ static void find_form_target(struct exchange *exchange)
         return;
     struct route_match match;
     route_find(exchange->server->routes, "GET", exchange->path, exchange->path_len, &match);
-    if (match.route && match.route->method && match.route->way->body == METHOD_BODY_NONE)
+    if (match.route && match.route->method && match.route->method_route->body == METHOD_BODY_NONE)
         exchange->match = match;
 }
 
 static enum body_mode mode_of(const struct exchange *exchange)
 {
-    const struct method_route *way = exchange->match.route->way;
+    const struct method_route *method_route = exchange->match.route->method_route;
 
     if (exchange->match.route->web)
         return exchange->match.route->web->has_body ? BODY_WHOLE : BODY_IGNORED;
-    if (!way)
+    if (!method_route)
         return BODY_IGNORED;
-    if (way->body == METHOD_BODY_BYTES)
+    if (method_route->body == METHOD_BODY_BYTES)
         return BODY_STREAMED;
-    return way->body == METHOD_BODY_JSON || (exchange->is_form && strcmp(way->verb, "GET") == 0) ? BODY_WHOLE : BODY_IGNORED;
+    return method_route->body == METHOD_BODY_JSON || (exchange->is_form && strcmp(method_route->verb, "GET") == 0)
+               ? BODY_WHOLE
+               : BODY_IGNORED;
 }
 
 static bool is_stopping(struct http_server *server)
@@ -201,9 +203,9 @@ static enum MHD_Result start_stream(struct exchange *exchange)
     struct err err = ERR_NONE;
 
     if (exchange_prepare_stream(exchange, &err) < 0)
-        return exchange_refuse(exchange, err.code, err.text);
+        return exchange_reject(exchange, err.code, err.text);
     if (exchange_submit(exchange) < 0)
-        return exchange_refuse(exchange, ERR_RESOURCE_EXHAUSTED, "too many calls at once");
+        return exchange_reject(exchange, ERR_RESOURCE_EXHAUSTED, "too many calls at once");
     return MHD_YES;
 }
 
@@ -213,10 +215,10 @@ static bool is_web(const struct exchange *exchange)
     return web_is_path(exchange->path, exchange->path_len);
 }
 
-void exchange_admit(struct exchange *exchange, enum MHD_Result *ret)
+void exchange_accept_headers(struct exchange *exchange, enum MHD_Result *ret)
 {
     enum err_code code;
-    const char *refusal = find_refusal(exchange, &code);
+    const char *refusal = find_rejection(exchange, &code);
 
     *ret = MHD_YES;
     if (!refusal && is_stopping(exchange->server)) {
@@ -224,7 +226,7 @@ void exchange_admit(struct exchange *exchange, enum MHD_Result *ret)
         refusal = "the server is stopping";
     }
     if (refusal) {
-        *ret = exchange_refuse(exchange, code, refusal);
+        *ret = exchange_reject(exchange, code, refusal);
         return;
     }
     route_find(exchange->server->routes, exchange->verb, exchange->path, exchange->path_len, &exchange->match);
@@ -234,11 +236,11 @@ void exchange_admit(struct exchange *exchange, enum MHD_Result *ret)
         bool is_path = exchange->match.allow[0] != '\0';
 
         if (is_path && (exchange->allowed_origin || is_web(exchange)) && strcmp(exchange->verb, "OPTIONS") == 0)
-            *ret = exchange_refuse_status(exchange, 204, ERR_OK, "");
+            *ret = exchange_reject_status(exchange, 204, ERR_OK, "");
         else
-            *ret = !is_path           ? exchange_refuse(exchange, ERR_NOT_FOUND, "Not Found")
-                   : is_web(exchange) ? exchange_refuse_status(exchange, 405, ERR_UNIMPLEMENTED, "Method Not Allowed")
-                                      : exchange_refuse(exchange, ERR_UNIMPLEMENTED, "Method Not Allowed");
+            *ret = !is_path           ? exchange_reject(exchange, ERR_NOT_FOUND, "Not Found")
+                   : is_web(exchange) ? exchange_reject_status(exchange, 405, ERR_UNIMPLEMENTED, "Method Not Allowed")
+                                      : exchange_reject(exchange, ERR_UNIMPLEMENTED, "Method Not Allowed");
         return;
     }
     exchange->call.method = exchange->match.route->method;
@@ -247,7 +249,7 @@ void exchange_admit(struct exchange *exchange, enum MHD_Result *ret)
     if (exchange->match.route->web && exchange->match.route->web->body_max > 0)
         exchange->body_max = exchange->match.route->web->body_max;
     if (exchange->body_mode != BODY_STREAMED && exchange->total_size > (int64_t) exchange->body_max) {
-        *ret = exchange_refuse_status(exchange, 413, ERR_RESOURCE_EXHAUSTED, "the body is too large");
+        *ret = exchange_reject_status(exchange, 413, ERR_RESOURCE_EXHAUSTED, "the body is too large");
         return;
     }
     if (exchange->body_mode == BODY_STREAMED)

@@ -38,7 +38,7 @@ static int check_request(const struct exchange *exchange, char accept[WEBSOCKET_
 
 /* libmicrohttpd corks a connection as it likes while it sends an answer, and leaves it so: with TLS each piece would then wait for the
  * kernel to lose patience. */
-static void uncork(int fd)
+static void exchange_uncork(int fd)
 {
     int on = 1, off = 0;
 
@@ -52,7 +52,7 @@ static int answer_by_tls(const struct exchange *exchange, gnutls_session_t sessi
     autofree char *text = xprintf("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                                   "Sec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
                                   accept, exchange->call.request_id);
-    struct pollfd fd = { .fd = exchange->line->fd, .events = POLLOUT };
+    struct pollfd fd = { .fd = exchange->conn->fd, .events = POLLOUT };
     ssize_t n;
 
     /* A session takes the same bytes again after EAGAIN, and all of a record or nothing. */
@@ -84,8 +84,8 @@ static int take_session(struct exchange *exchange, const char *accept, struct we
     info = MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     if (!info)
         return -ENOTCONN;
-    uncork(exchange->line->fd);
-    *ret = (struct web_socket){ .fd = exchange->line->fd, .tls = info->tls_session };
+    exchange_uncork(exchange->conn->fd);
+    *ret = (struct web_socket){ .fd = exchange->conn->fd, .tls = info->tls_session };
     return answer_by_tls(exchange, info->tls_session, accept);
 }
 
@@ -115,7 +115,7 @@ int exchange_upgrade(struct exchange *exchange, struct web_socket *ret, struct e
 
     if (r < 0)
         return r;
-    r = exchange->line->peer.is_tls ? take_session(exchange, accept, ret) : take_socket(exchange, accept, ret);
+    r = exchange->conn->peer.is_tls ? take_session(exchange, accept, ret) : take_socket(exchange, accept, ret);
     return r < 0 ? err_set(err, ERR_CANCELLED, -ECANCELED, "the client has gone") : 0;
 }
 
@@ -139,7 +139,7 @@ static void on_upgraded(void *cookie, struct MHD_Connection *connection, void *c
     bool is_wanted;
     (void) connection, (void) context;
 
-    uncork(exchange->line->fd);
+    exchange_uncork(exchange->conn->fd);
     pthread_mutex_lock(&exchange->lock);
     is_wanted = !exchange->is_cancelled && fd_set_nonblock(fd, true) == 0;
     if (is_wanted) {

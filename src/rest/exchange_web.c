@@ -16,7 +16,7 @@ static struct exchange *of_web(struct web *web)
 }
 
 /* What is to be sent first, and is the exchange's from now on. */
-static void give_head(struct exchange *exchange, struct web_response *response)
+static void send_head(struct exchange *exchange, struct web_response *response)
 {
     exchange->page.status = response->status;
     exchange->page.content_type = response->content_type;
@@ -25,50 +25,50 @@ static void give_head(struct exchange *exchange, struct web_response *response)
         rest_response_add_header(&exchange->page, response->headers[i].name, response->headers[i].value);
 }
 
-static int op_begin(struct web *web)
+static int web_op_begin(struct web *web)
 {
     struct exchange *exchange = of_web(web);
-    int64_t beat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
+    int64_t heartbeat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
 
     pthread_mutex_lock(&exchange->lock);
     bool is_cancelled = exchange->is_cancelled;
     if (!is_cancelled) {
-        give_head(exchange, &web->response);
+        send_head(exchange, &web->response);
         exchange->has_begun = true;
-        exchange->beat_ns = beat_ns;
+        exchange->heartbeat_ns = heartbeat_ns;
         exchange_wake(exchange);
     }
     pthread_mutex_unlock(&exchange->lock);
     if (!is_cancelled && web->route->answer == WEB_ANSWER_EVENTS)
-        watch_arm(exchange->server->watch, beat_ns);
+        conn_watch_arm(exchange->server->watch, heartbeat_ns);
     return is_cancelled ? -ECANCELED : 0;
 }
 
-static int op_write(struct web *web, const void *bytes, size_t len)
+static int web_op_write(struct web *web, const void *bytes, size_t len)
 {
     const struct buf piece = { .data = (char *) (uintptr_t) bytes, .len = len };
 
     return exchange_send_piece(of_web(web), &piece);
 }
 
-static int op_drain(struct web *web)
+static int web_op_drain(struct web *web)
 {
     return exchange_drain(of_web(web));
 }
 
-static int op_upgrade(struct web *web, struct web_socket *ret, struct err *err)
+static int web_op_upgrade(struct web *web, struct web_socket *ret, struct err *err)
 {
     web_add_header(web, "Sec-WebSocket-Version", "13"); /* of a refusal */
     return exchange_upgrade(of_web(web), ret, err);
 }
 
-static void op_hang_up(struct web *web)
+static void web_op_hang_up(struct web *web)
 {
     exchange_hang_up(of_web(web));
 }
 
 static const struct web_ops ops = {
-    .begin = op_begin, .write = op_write, .drain = op_drain, .upgrade = op_upgrade, .hang_up = op_hang_up
+    .begin = web_op_begin, .write = web_op_write, .drain = web_op_drain, .upgrade = web_op_upgrade, .hang_up = web_op_hang_up
 };
 
 static void free_pairs(struct web_pair *pairs, size_t count)
@@ -119,7 +119,7 @@ static void end_answer(struct exchange *exchange, struct web *web)
         exchange->is_broken = (exchange->is_cancelled || web->is_broken) && !exchange->is_head;
         return;
     }
-    give_head(exchange, &web->response);
+    send_head(exchange, &web->response);
     exchange->page.body = web->response.body;
     web->response.body = BUF_EMPTY;
 }

@@ -70,14 +70,14 @@ enum field_shape field_shape(const ProtobufCMessageDescriptor *of, const Protobu
     return field->type == PROTOBUF_C_TYPE_MESSAGE && is_entry_of(of, field) ? FIELD_MAP : FIELD_REPEATED;
 }
 
-enum field_known field_known(const ProtobufCFieldDescriptor *field)
+enum field_well_known field_well_known(const ProtobufCFieldDescriptor *field)
 {
     if (field->type != PROTOBUF_C_TYPE_MESSAGE)
-        return FIELD_KNOWN_NOT;
+        return FIELD_WELL_KNOWN_NOT;
     const char *name = ((const ProtobufCMessageDescriptor *) field->descriptor)->name;
     if (strcmp(name, "google.protobuf.Timestamp") == 0)
-        return FIELD_KNOWN_TIMESTAMP;
-    return strcmp(name, "google.protobuf.Duration") == 0 ? FIELD_KNOWN_DURATION : FIELD_KNOWN_NOT;
+        return FIELD_WELL_KNOWN_TIMESTAMP;
+    return strcmp(name, "google.protobuf.Duration") == 0 ? FIELD_WELL_KNOWN_DURATION : FIELD_WELL_KNOWN_NOT;
 }
 
 size_t field_size(const ProtobufCFieldDescriptor *field)
@@ -125,7 +125,7 @@ bool field_is_in_oneof(const ProtobufCFieldDescriptor *field)
 }
 
 /* Which member of a oneof is chosen, or whether an optional scalar is there: both an int. */
-static int *quantifier(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+static int *field_quantifier(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     return (int *) (void *) ((char *) message + field->quantifier_offset);
 }
@@ -138,20 +138,20 @@ static bool has_flag(const ProtobufCFieldDescriptor *field)
 bool field_is_there(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     if (field_is_in_oneof(field))
-        return *quantifier(message, field) == (int) field->id;
-    return !has_flag(field) || *quantifier(message, field);
+        return *field_quantifier(message, field) == (int) field->id;
+    return !has_flag(field) || *field_quantifier(message, field);
 }
 
 bool field_choose(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     if (field_is_in_oneof(field)) {
-        int *which = quantifier(message, field);
+        int *which = field_quantifier(message, field);
 
         if (*which != 0 && *which != (int) field->id)
             return false;
         *which = (int) field->id;
     } else if (has_flag(field)) {
-        *quantifier(message, field) = 1;
+        *field_quantifier(message, field) = 1;
     }
     return true;
 }
@@ -177,7 +177,7 @@ void field_clear(ProtobufCMessage *message, const ProtobufCFieldDescriptor *fiel
         memset(member, 0, field_size(field));
     }
     if (field_is_in_oneof(field) || has_flag(field))
-        *quantifier(message, field) = 0;
+        *field_quantifier(message, field) = 0;
 }
 
 void *field_alloc(size_t *budget, size_t size_bytes)

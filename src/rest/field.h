@@ -12,10 +12,10 @@
 #include "base/buf.h"
 
 enum field_shape { FIELD_SINGLE, FIELD_REPEATED, FIELD_MAP };
-enum field_known { FIELD_KNOWN_NOT, FIELD_KNOWN_TIMESTAMP, FIELD_KNOWN_DURATION };
+enum field_well_known { FIELD_WELL_KNOWN_NOT, FIELD_WELL_KNOWN_TIMESTAMP, FIELD_WELL_KNOWN_DURATION };
 
 enum field_shape field_shape(const ProtobufCMessageDescriptor *of, const ProtobufCFieldDescriptor *field);
-enum field_known field_known(const ProtobufCFieldDescriptor *field);
+enum field_well_known field_well_known(const ProtobufCFieldDescriptor *field);
 
 /* By either name, "sandbox_id" or "sandboxId". NULL: there is none. */
 const ProtobufCFieldDescriptor *field_find(const ProtobufCMessageDescriptor *of, const char *name, size_t len);

@@ -18,7 +18,7 @@
 #define NUMBER_TEXT_MAX 400             /* longer than any double needs */
 #define DURATION_MAX_SEC 315576000000LL /* 10000 years, as protobuf has it */
 
-int field_text_refuse_size(struct err *err)
+int field_text_reject_size(struct err *err)
 {
     return err_set(err, ERR_INVALID_ARGUMENT, -ENOMEM, "the message is too large");
 }
@@ -141,7 +141,7 @@ static int put_enum(const ProtobufCFieldDescriptor *field, enum field_text_kind 
     if (!value) {
         char why[160];
         snprintf(why, sizeof(why), "is no name of %s", descriptor->name);
-        return err_refuse(err, -EINVAL, name, why);
+        return err_reject(err, -EINVAL, name, why);
     }
     *(int *) member = value->value;
     return 0;
@@ -155,7 +155,7 @@ static int put_string(const char *text, size_t len, size_t *budget, void *member
         return err_invalid(err, "is not UTF-8");
     char *copy = field_alloc(budget, len + 1);
     if (!copy)
-        return field_text_refuse_size(err);
+        return field_text_reject_size(err);
     memcpy(copy, text, len);
     *(char **) member = copy;
     return 0;
@@ -169,7 +169,7 @@ static int put_bytes(const char *text, size_t len, size_t *budget, void *member,
         return 0;
     autofree uint8_t *bytes = field_alloc(budget, BASE64_DECODED_MAX(len));
     if (!bytes)
-        return field_text_refuse_size(err);
+        return field_text_reject_size(err);
     ptrdiff_t count = base64_decode(text, len, bytes);
     if (count < 0)
         return err_invalid(err, "is not base64");
@@ -207,7 +207,7 @@ static int put_duration(enum field_text_kind kind, const char *text, size_t len,
         return err_invalid(err, "is out of range");
     Google__Protobuf__Duration *duration = (void *) field_new_message(budget, &google__protobuf__duration__descriptor);
     if (!duration)
-        return field_text_refuse_size(err);
+        return field_text_reject_size(err);
     duration->seconds = (int64_t) (ns / CLOCK_NS_PER_SEC);
     duration->nanos = (int32_t) (ns % CLOCK_NS_PER_SEC);
     *(Google__Protobuf__Duration **) member = duration;
@@ -229,7 +229,7 @@ static int put_timestamp(enum field_text_kind kind, const char *text, size_t len
         return r;
     Google__Protobuf__Timestamp *timestamp = (void *) field_new_message(budget, &google__protobuf__timestamp__descriptor);
     if (!timestamp)
-        return field_text_refuse_size(err);
+        return field_text_reject_size(err);
     timestamp->seconds = time.tv_sec;
     timestamp->nanos = (int32_t) time.tv_nsec;
     *(Google__Protobuf__Timestamp **) member = timestamp;
@@ -239,12 +239,12 @@ static int put_timestamp(enum field_text_kind kind, const char *text, size_t len
 static int put_message(const ProtobufCFieldDescriptor *field, enum field_text_kind kind, const char *text, size_t len,
                        size_t *budget, void *member, struct err *err)
 {
-    switch (field_known(field)) {
-    case FIELD_KNOWN_TIMESTAMP:
+    switch (field_well_known(field)) {
+    case FIELD_WELL_KNOWN_TIMESTAMP:
         return put_timestamp(kind, text, len, budget, member, err);
-    case FIELD_KNOWN_DURATION:
+    case FIELD_WELL_KNOWN_DURATION:
         return put_duration(kind, text, len, budget, member, err);
-    case FIELD_KNOWN_NOT:
+    case FIELD_WELL_KNOWN_NOT:
         break;
     }
     return err_invalid(err, kind == FIELD_TEXT_PLAIN ? "cannot be given here" : "must be an object");
@@ -285,7 +285,7 @@ int field_text_assign(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
     if (field->label == PROTOBUF_C_LABEL_REPEATED) {
         member = field_append(message, field, budget);
         if (!member)
-            return field_text_refuse_size(err);
+            return field_text_reject_size(err);
     } else {
         field_clear(message, field);
         if (!field_choose(message, field))

@@ -21,7 +21,7 @@ int field_text_assign(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
                       size_t *budget, struct err *err);
 
 /* The message has become larger than anybody needs. */
-int field_text_refuse_size(struct err *err);
+int field_text_reject_size(struct err *err);
 
 /* "1970-01-01T00:00:00Z", "1.500s"; for a value that cannot be written so, -ERANGE. */
 int field_text_add_timestamp(struct buf *out, const ProtobufCMessage *timestamp);

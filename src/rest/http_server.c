@@ -42,15 +42,16 @@ static int check_methods(const struct method_table *methods, struct err *err)
         const struct method *method = &methods->methods[i];
 
         for (size_t j = 0; j < METHOD_ROUTES_MAX && method->routes[j].verb; j++) {
-            const struct method_route *way = &method->routes[j];
+            const struct method_route *method_route = &method->routes[j];
 
-            if (way->body == METHOD_BODY_BYTES && (!field_find(method->request, "metadata", strlen("metadata")) ||
-                                                   !field_find(method->request, "data", strlen("data"))))
-                return err_invalid(err, "%s %s: the request has no fields 'metadata' and 'data'", way->verb, way->path);
-            if (way->answer == METHOD_ANSWER_BYTES && !field_find(method->response, "data", strlen("data")))
-                return err_invalid(err, "%s %s: the answer has no field 'data'", way->verb, way->path);
-            if (way->answer == METHOD_ANSWER_JSON && (method->flags & METHOD_SERVER_STREAMS))
-                return err_invalid(err, "%s %s: a stream of answers is no JSON", way->verb, way->path);
+            if (method_route->body == METHOD_BODY_BYTES && (!field_find(method->request, "metadata", strlen("metadata")) ||
+                                                            !field_find(method->request, "data", strlen("data"))))
+                return err_invalid(err, "%s %s: the request has no fields 'metadata' and 'data'", method_route->verb,
+                                   method_route->path);
+            if (method_route->answer == METHOD_ANSWER_BYTES && !field_find(method->response, "data", strlen("data")))
+                return err_invalid(err, "%s %s: the answer has no field 'data'", method_route->verb, method_route->path);
+            if (method_route->answer == METHOD_ANSWER_JSON && (method->flags & METHOD_SERVER_STREAMS))
+                return err_invalid(err, "%s %s: a stream of answers is no JSON", method_route->verb, method_route->path);
         }
     }
     return 0;
@@ -64,7 +65,7 @@ static void serve_openapi(const struct rest_request *request, struct rest_respon
     buf_add(&response->body, server->openapi.data, server->openapi.len);
 }
 
-static bool adopt(void *cookie, int fd, const struct peer *peer, bool with_tls)
+static bool http_server_adopt(void *cookie, int fd, const struct peer *peer, bool with_tls)
 {
     struct http_server *server = cookie;
     struct MHD_Daemon *daemon = server->plain;
@@ -79,15 +80,15 @@ static bool adopt(void *cookie, int fd, const struct peer *peer, bool with_tls)
 
 static int make_watch(struct http_server *server, struct err *err)
 {
-    const struct watch_options options = {
+    const struct conn_watch_options options = {
         .connections_max = server->options.connections_max,
         .peer_connections_max = server->options.peer_connections_max,
         .header_timeout_ms = server->options.header_timeout_ms,
-        .adopt = adopt,
+        .adopt = http_server_adopt,
         .cookie = server,
     };
 
-    return watch_new(&options, &server->watch, err);
+    return conn_watch_new(&options, &server->watch, err);
 }
 
 int http_server_new(const struct http_server_options *options, struct http_server **ret, struct err *err)
@@ -106,16 +107,16 @@ int http_server_new(const struct http_server_options *options, struct http_serve
     r = check_methods(options->methods, err);
     if (r < 0)
         return r;
-    size_t count = options->extra_count;
-    server->extras = xalloc((count + 1) * sizeof(*server->extras));
+    size_t count = options->page_count;
+    server->pages = xalloc((count + 1) * sizeof(*server->pages));
     if (count > 0)
-        memcpy(server->extras, options->extras, count * sizeof(*server->extras));
+        memcpy(server->pages, options->pages, count * sizeof(*server->pages));
     if (options->openapi_title) {
         openapi_add(&server->openapi, options->methods, options->web, options->openapi_title, options->openapi_version);
-        server->extras[count++] =
-            (struct rest_extra){ .verb = "GET", .path = "/openapi.json", .fn = serve_openapi, .cookie = server };
+        server->pages[count++] =
+            (struct rest_page){ .verb = "GET", .path = "/openapi.json", .fn = serve_openapi, .cookie = server };
     }
-    r = route_table_new(options->methods, options->web, server->extras, count, &server->routes, err);
+    r = route_table_new(options->methods, options->web, server->pages, count, &server->routes, err);
     if (r == 0)
         r = make_watch(server, err);
     if (r < 0)
@@ -130,7 +131,7 @@ int http_server_listen(struct http_server *server, const struct listener *listen
 
     if (with_tls && !server->options.tls)
         return err_invalid(err, "listening on %s with TLS needs a certificate", listener->text);
-    r = watch_add_listener(server->watch, listener, with_tls, err);
+    r = conn_watch_add_listener(server->watch, listener, with_tls, err);
     if (r < 0)
         return r;
     server->has_plain |= !with_tls;
@@ -154,7 +155,7 @@ static enum MHD_Result on_request(void *cookie, struct MHD_Connection *connectio
         return MHD_NO;
     if (!exchange_is_open(exchange))
         return exchange_open(exchange, connection, url, verb, version);
-    return *body_len > 0 ? exchange_take_body(exchange, body, body_len) : exchange_proceed(exchange);
+    return *body_len > 0 ? exchange_receive_body(exchange, body, body_len) : exchange_proceed(exchange);
 }
 
 static void on_completed(void *cookie, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode how)
@@ -172,9 +173,9 @@ static void on_connection(void *cookie, struct MHD_Connection *connection, void 
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *context = info ? watch_find(server->watch, info->connect_fd) : NULL;
+        *context = info ? conn_watch_find(server->watch, info->connect_fd) : NULL;
     } else if (*context) {
-        watch_forget(server->watch, *context);
+        conn_watch_forget(server->watch, *context);
         *context = NULL;
     }
 }
@@ -304,7 +305,7 @@ int http_server_start(struct http_server *server, struct err *err)
     if (r == 0 && server->has_secure)
         r = add_https(server, err);
     if (r == 0)
-        r = watch_start(server->watch, err);
+        r = conn_watch_start(server->watch, err);
     server->is_started = r == 0;
     return r;
 }
@@ -326,7 +327,7 @@ static void wait_for_calls(struct http_server *server, unsigned grace_ms)
     server->is_stopping = true;
     if (!wait_none(server, &server->calls, grace_ms)) {
         pthread_mutex_unlock(&server->lock);
-        watch_cancel_all(server->watch);
+        conn_watch_cancel_all(server->watch);
         pthread_mutex_lock(&server->lock);
         while (server->calls > 0)
             pthread_cond_wait(&server->idle, &server->lock);
@@ -339,10 +340,10 @@ static void wait_for_calls(struct http_server *server, unsigned grace_ms)
 void http_server_stop(struct http_server *server, unsigned grace_ms)
 {
     if (server->is_started) {
-        watch_stop_accepting(server->watch);
+        conn_watch_stop_accepting(server->watch);
         wait_for_calls(server, grace_ms);
         /* Nothing hands connections over any more when the daemons go, and what is suspended has been resumed with its call's end. */
-        watch_stop(server->watch);
+        conn_watch_stop(server->watch);
     }
     server->is_started = false;
     if (server->plain)
@@ -356,18 +357,18 @@ void http_server_free(struct http_server *server)
     if (!server)
         return;
     http_server_stop(server, 0);
-    watch_free(server->watch);
+    conn_watch_free(server->watch);
     route_table_free(server->routes);
     buf_done(&server->openapi);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->idle);
-    free(server->extras);
+    free(server->pages);
     free(server);
 }
 
 void http_server_stats(struct http_server *server, struct http_server_stats *ret)
 {
-    watch_stats(server->watch, &ret->connections, &ret->refused);
+    conn_watch_stats(server->watch, &ret->connections, &ret->refused);
     pthread_mutex_lock(&server->lock);
     ret->calls = server->calls;
     pthread_mutex_unlock(&server->lock);

@@ -1,7 +1,7 @@
 /*
  * The API over HTTP/1.1: every route of the method table, plain pages beside, JSON in and out, server-sent events and bytes as streams.
  *
- * One thread moves bytes (libmicrohttpd), one accepts connections and watches them (watch.h), handlers run in the pool. A connection costs
+ * One thread moves bytes (libmicrohttpd), one accepts connections and watches them (conn_watch.h), handlers run in the pool. A connection costs
  * no thread; a call does, while it runs. What goes wrong before a method is found, or in it, is answered as JSON:
  * {"code": 5, "message": "...", "details": []}; only what is not HTTP at all gets libmicrohttpd's own page.
  *
@@ -21,7 +21,7 @@
 #include "call/pool.h"
 #include "call/tls.h"
 #include "call/web.h"
-#include "rest/extra.h"
+#include "rest/page.h"
 
 /* Called in the handler's thread when a call is over, before the client hears of it. */
 typedef void (*http_call_end_fn)(const struct method *method, enum err_code code, int64_t ns, void *cookie);
@@ -31,8 +31,8 @@ struct http_server_options {
     const struct method_table *methods;
     const struct web_table *web; /* NULL: none */
     struct pool *pool;
-    const struct rest_extra *extras;
-    size_t extra_count;
+    const struct rest_page *pages;
+    size_t page_count;
     const char *openapi_title;     /* NULL: no /openapi.json */
     const char *openapi_version;   /* of the API */
     const struct tls_files *tls;   /* NULL: no listener speaks TLS. Read at the start, and by http_server_reload() */

@@ -13,19 +13,19 @@
 #define FIELDS_MAX 256
 
 /* Where in the message we are, outwards, so that a refusal can say so. */
-struct spot {
-    const struct spot *outer; /* NULL: the message itself is the outermost */
-    const char *name;         /* of the field */
-    ptrdiff_t index;          /* in a list; -1: in none */
+struct json_spot {
+    const struct json_spot *outer; /* NULL: the message itself is the outermost */
+    const char *name;              /* of the field */
+    ptrdiff_t index;               /* in a list; -1: in none */
 };
 
-struct json_reader {
+struct json_message_reader {
     struct json_text text;
     size_t budget;
     struct err *err;
 };
 
-static void add_spot(struct buf *out, const struct spot *spot)
+static void add_spot(struct buf *out, const struct json_spot *spot)
 {
     if (spot->outer) {
         add_spot(out, spot->outer);
@@ -36,7 +36,7 @@ static void add_spot(struct buf *out, const struct spot *spot)
         buf_addf(out, "[%td]", spot->index);
 }
 
-static int refuse_at(struct json_reader *reader, const struct spot *spot, int r)
+static int reject_at(struct json_message_reader *reader, const struct json_spot *spot, int r)
 {
     autodone(buf) struct buf where = BUF_EMPTY;
 
@@ -44,14 +44,16 @@ static int refuse_at(struct json_reader *reader, const struct spot *spot, int r)
     return err_wrap(reader->err, r, "field '%s'", where.data);
 }
 
-static int refuse_kind(struct json_reader *reader, const struct spot *spot, const char *wanted, enum json_kind kind)
+static int reject_kind(struct json_message_reader *reader, const struct json_spot *spot, const char *wanted,
+                       enum json_kind kind)
 {
-    return refuse_at(reader, spot, err_invalid(reader->err, "must be %s, not %s", wanted, json_kind_name(kind)));
+    return reject_at(reader, spot, err_invalid(reader->err, "must be %s, not %s", wanted, json_kind_name(kind)));
 }
 
-static int read_message(struct json_reader *reader, ProtobufCMessage *message, const struct spot *spot);
+static int read_message(struct json_message_reader *reader, ProtobufCMessage *message, const struct json_spot *spot);
 
-static int read_bool(struct json_reader *reader, const ProtobufCFieldDescriptor *field, const struct spot *spot, void *member)
+static int read_bool(struct json_message_reader *reader, const ProtobufCFieldDescriptor *field, const struct json_spot *spot,
+                     void *member)
 {
     bool truth;
     int r = json_text_bool(&reader->text, &truth, reader->err);
@@ -59,25 +61,27 @@ static int read_bool(struct json_reader *reader, const ProtobufCFieldDescriptor 
     if (r < 0)
         return r;
     if (field->type != PROTOBUF_C_TYPE_BOOL)
-        return refuse_at(reader, spot, err_invalid(reader->err, "cannot be true or false"));
+        return reject_at(reader, spot, err_invalid(reader->err, "cannot be true or false"));
     *(protobuf_c_boolean *) member = truth;
     return 0;
 }
 
-static int read_object(struct json_reader *reader, const ProtobufCFieldDescriptor *field, const struct spot *spot, void *member)
+static int read_object(struct json_message_reader *reader, const ProtobufCFieldDescriptor *field, const struct json_spot *spot,
+                       void *member)
 {
-    if (field->type != PROTOBUF_C_TYPE_MESSAGE || field_known(field) != FIELD_KNOWN_NOT)
-        return refuse_at(reader, spot, err_invalid(reader->err, "cannot be an object"));
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE || field_well_known(field) != FIELD_WELL_KNOWN_NOT)
+        return reject_at(reader, spot, err_invalid(reader->err, "cannot be an object"));
     ProtobufCMessage *message = field_new_message(&reader->budget, field->descriptor);
     if (!message)
-        return refuse_at(reader, spot, field_text_refuse_size(reader->err));
+        return reject_at(reader, spot, field_text_reject_size(reader->err));
     /* It belongs to its parent from now on, which frees it if what follows is refused. */
     *(ProtobufCMessage **) member = message;
     return read_message(reader, message, spot);
 }
 
 /* One value that is neither null nor a list, into memory that holds the default. */
-static int read_value(struct json_reader *reader, const ProtobufCFieldDescriptor *field, const struct spot *spot, void *member)
+static int read_value(struct json_message_reader *reader, const ProtobufCFieldDescriptor *field, const struct json_spot *spot,
+                      void *member)
 {
     autodone(buf) struct buf string = BUF_EMPTY;
     enum json_kind kind = json_text_peek(&reader->text);
@@ -92,20 +96,20 @@ static int read_value(struct json_reader *reader, const ProtobufCFieldDescriptor
             return r;
         r = field_text_put(field, FIELD_TEXT_STRING, string.data ? string.data : "", string.len, &reader->budget, member,
                            reader->err);
-        return r < 0 ? refuse_at(reader, spot, r) : 0;
+        return r < 0 ? reject_at(reader, spot, r) : 0;
     case JSON_KIND_NUMBER:
         r = json_text_number(&reader->text, &number, &len, reader->err);
         if (r < 0)
             return r;
         r = field_text_put(field, FIELD_TEXT_NUMBER, number, len, &reader->budget, member, reader->err);
-        return r < 0 ? refuse_at(reader, spot, r) : 0;
+        return r < 0 ? reject_at(reader, spot, r) : 0;
     case JSON_KIND_BOOL:
         return read_bool(reader, field, spot, member);
     case JSON_KIND_OBJECT:
         return read_object(reader, field, spot, member);
     case JSON_KIND_LIST:
     case JSON_KIND_NULL:
-        return refuse_at(reader, spot, err_invalid(reader->err, "cannot be %s", json_kind_name(kind)));
+        return reject_at(reader, spot, err_invalid(reader->err, "cannot be %s", json_kind_name(kind)));
     case JSON_KIND_END:
     case JSON_KIND_BAD:
         break;
@@ -113,14 +117,14 @@ static int read_value(struct json_reader *reader, const ProtobufCFieldDescriptor
     return json_text_skip(&reader->text, reader->err);
 }
 
-static int read_list(struct json_reader *reader, ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
-                     const struct spot *spot)
+static int read_list(struct json_message_reader *reader, ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                     const struct json_spot *spot)
 {
-    struct spot here = *spot;
+    struct json_spot here = *spot;
     int r;
 
     if (json_text_peek(&reader->text) != JSON_KIND_LIST)
-        return refuse_kind(reader, spot, "a list", json_text_peek(&reader->text));
+        return reject_kind(reader, spot, "a list", json_text_peek(&reader->text));
     r = json_text_enter(&reader->text, reader->err);
     for (here.index = 0; r >= 0; here.index++) {
         r = json_text_next(&reader->text, here.index == 0, ']', reader->err);
@@ -128,13 +132,13 @@ static int read_list(struct json_reader *reader, ProtobufCMessage *message, cons
             return r;
         void *element = field_append(message, field, &reader->budget);
         if (!element)
-            return refuse_at(reader, spot, field_text_refuse_size(reader->err));
+            return reject_at(reader, spot, field_text_reject_size(reader->err));
         r = read_value(reader, field, &here, element);
     }
     return r;
 }
 
-static int read_entry(struct json_reader *reader, ProtobufCMessage *entry, const struct spot *spot)
+static int read_entry(struct json_message_reader *reader, ProtobufCMessage *entry, const struct json_spot *spot)
 {
     const ProtobufCFieldDescriptor *fields = entry->descriptor->fields;
     autodone(buf) struct buf key = BUF_EMPTY;
@@ -146,7 +150,7 @@ static int read_entry(struct json_reader *reader, ProtobufCMessage *entry, const
     r = field_text_put(&fields[0], FIELD_TEXT_KEY, key.data ? key.data : "", key.len, &reader->budget,
                        field_member(entry, &fields[0]), reader->err);
     if (r < 0)
-        return refuse_at(reader, spot, err_wrap(reader->err, r, "a key"));
+        return reject_at(reader, spot, err_wrap(reader->err, r, "a key"));
     return read_value(reader, &fields[1], spot, field_member(entry, &fields[1]));
 }
 
@@ -177,13 +181,13 @@ static bool has_double_key(const ProtobufCMessage *message, const ProtobufCField
     return false;
 }
 
-static int read_map(struct json_reader *reader, ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
-                    const struct spot *spot)
+static int read_map(struct json_message_reader *reader, ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                    const struct json_spot *spot)
 {
     int r;
 
     if (json_text_peek(&reader->text) != JSON_KIND_OBJECT)
-        return refuse_kind(reader, spot, "an object", json_text_peek(&reader->text));
+        return reject_kind(reader, spot, "an object", json_text_peek(&reader->text));
     r = json_text_enter(&reader->text, reader->err);
     for (bool is_first = true; r >= 0; is_first = false) {
         r = json_text_next(&reader->text, is_first, '}', reader->err);
@@ -193,18 +197,18 @@ static int read_map(struct json_reader *reader, ProtobufCMessage *message, const
         ProtobufCMessage **element = entry ? field_append(message, field, &reader->budget) : NULL;
         if (!element) {
             free(entry);
-            return refuse_at(reader, spot, field_text_refuse_size(reader->err));
+            return reject_at(reader, spot, field_text_reject_size(reader->err));
         }
         *element = entry;
         r = read_entry(reader, entry, spot);
     }
     if (r == 0 && has_double_key(message, field))
-        return refuse_at(reader, spot, err_invalid(reader->err, "the same key twice"));
+        return reject_at(reader, spot, err_invalid(reader->err, "the same key twice"));
     return r;
 }
 
-static int read_field(struct json_reader *reader, ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
-                      const struct spot *spot)
+static int read_field(struct json_message_reader *reader, ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                      const struct json_spot *spot)
 {
     if (json_text_peek(&reader->text) == JSON_KIND_NULL)
         return json_text_null(&reader->text, reader->err);
@@ -217,11 +221,11 @@ static int read_field(struct json_reader *reader, ProtobufCMessage *message, con
         break;
     }
     if (!field_choose(message, field))
-        return refuse_at(reader, spot, err_invalid(reader->err, "another of its group has been given already"));
+        return reject_at(reader, spot, err_invalid(reader->err, "another of its group has been given already"));
     return read_value(reader, field, spot, field_member(message, field));
 }
 
-static int read_message(struct json_reader *reader, ProtobufCMessage *message, const struct spot *spot)
+static int read_message(struct json_message_reader *reader, ProtobufCMessage *message, const struct json_spot *spot)
 {
     const ProtobufCMessageDescriptor *descriptor = message->descriptor;
     uint64_t seen[FIELDS_MAX / 64] = { 0 };
@@ -241,17 +245,17 @@ static int read_message(struct json_reader *reader, ProtobufCMessage *message, c
             r = json_text_skip(&reader->text, reader->err);
             continue;
         }
-        struct spot here = { .outer = spot, .name = field->name, .index = -1 };
+        struct json_spot here = { .outer = spot, .name = field->name, .index = -1 };
         size_t nth = (size_t) (field - descriptor->fields);
         if (seen[nth / 64] & UINT64_C(1) << nth % 64)
-            return refuse_at(reader, &here, err_invalid(reader->err, "given twice"));
+            return reject_at(reader, &here, err_invalid(reader->err, "given twice"));
         seen[nth / 64] |= UINT64_C(1) << nth % 64;
         r = read_field(reader, message, field, &here);
     }
     return r;
 }
 
-static int read_all(struct json_reader *reader, ProtobufCMessage *message)
+static int read_all(struct json_message_reader *reader, ProtobufCMessage *message)
 {
     enum json_kind kind = json_text_peek(&reader->text);
     int r;
@@ -269,14 +273,14 @@ static int read_all(struct json_reader *reader, ProtobufCMessage *message)
 int json_message_parse(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t len, ProtobufCMessage **ret,
                        struct err *err)
 {
-    struct json_reader reader = { .text = { .start = text, .at = text, .end = text + len },
-                                  .budget = JSON_MESSAGE_MEMORY_MAX,
-                                  .err = err };
+    struct json_message_reader reader = { .text = { .start = text, .at = text, .end = text + len },
+                                          .budget = JSON_MESSAGE_MEMORY_MAX,
+                                          .err = err };
     ProtobufCMessage *message = field_new_message(&reader.budget, descriptor);
     int r;
 
     if (!message)
-        return field_text_refuse_size(err);
+        return field_text_reject_size(err);
     r = read_all(&reader, message);
     if (r < 0) {
         protobuf_c_message_free_unpacked(message, NULL);

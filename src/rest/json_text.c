@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "rest/decimal.h"
 
-static int refuse(const struct json_text *text, const char *what, struct err *err)
+static int json_text_reject(const struct json_text *text, const char *what, struct err *err)
 {
     return err_invalid(err, "not JSON at byte %zu: %s", (size_t) (text->at - text->start), what);
 }
@@ -43,7 +43,7 @@ const char *json_kind_name(enum json_kind kind)
     return names[kind];
 }
 
-static bool take_hex(struct json_text *text, uint32_t *ret)
+static bool parse_hex(struct json_text *text, uint32_t *ret)
 {
     uint32_t value = 0;
 
@@ -63,41 +63,41 @@ static bool take_hex(struct json_text *text, uint32_t *ret)
 }
 
 /* Behind "\u". What is beyond 16 bits comes as two halves. */
-static int take_code_point(struct json_text *text, struct buf *out, struct err *err)
+static int parse_code_point(struct json_text *text, struct buf *out, struct err *err)
 {
     uint32_t code, low;
     char bytes[4];
 
-    if (!take_hex(text, &code))
-        return refuse(text, "\\u without four hex digits", err);
+    if (!parse_hex(text, &code))
+        return json_text_reject(text, "\\u without four hex digits", err);
     if (code == 0)
-        return refuse(text, "a NUL character", err);
+        return json_text_reject(text, "a NUL character", err);
     if (code >= 0xD800 && code <= 0xDBFF) {
         if (text->end - text->at < 2 || text->at[0] != '\\' || text->at[1] != 'u')
-            return refuse(text, "half a surrogate pair", err);
+            return json_text_reject(text, "half a surrogate pair", err);
         text->at += 2;
-        if (!take_hex(text, &low) || low < 0xDC00 || low > 0xDFFF)
-            return refuse(text, "half a surrogate pair", err);
+        if (!parse_hex(text, &low) || low < 0xDC00 || low > 0xDFFF)
+            return json_text_reject(text, "half a surrogate pair", err);
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     } else if (code >= 0xDC00 && code <= 0xDFFF) {
-        return refuse(text, "half a surrogate pair", err);
+        return json_text_reject(text, "half a surrogate pair", err);
     }
     buf_add(out, bytes, utf8_write(code, bytes));
     return 0;
 }
 
-static int take_escape(struct json_text *text, struct buf *out, struct err *err)
+static int parse_escape(struct json_text *text, struct buf *out, struct err *err)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 
     if (text->at == text->end)
-        return refuse(text, "a string without end", err);
+        return json_text_reject(text, "a string without end", err);
     char c = *text->at++;
     if (c == 'u')
-        return take_code_point(text, out, err);
+        return parse_code_point(text, out, err);
     const char *found = c ? strchr(from, c) : NULL;
     if (!found)
-        return refuse(text, "an escape that JSON does not have", err);
+        return json_text_reject(text, "an escape that JSON does not have", err);
     buf_add_char(out, to[found - from]);
     return 0;
 }
@@ -136,15 +136,15 @@ int json_text_string(struct json_text *text, struct buf *out, struct err *err)
 
         text->at = end_of_plain(text->at, text->end);
         if (!utf8_is_valid(run, (size_t) (text->at - run)))
-            return refuse(text, "a string that is not UTF-8", err);
+            return json_text_reject(text, "a string that is not UTF-8", err);
         buf_add(out, run, (size_t) (text->at - run));
         if (text->at == text->end)
-            return refuse(text, "a string without end", err);
+            return json_text_reject(text, "a string without end", err);
         if ((unsigned char) *text->at < 0x20)
-            return refuse(text, "a control character in a string", err);
+            return json_text_reject(text, "a control character in a string", err);
         if (*text->at++ == '"')
             return 0;
-        r = take_escape(text, out, err);
+        r = parse_escape(text, out, err);
         if (r < 0)
             return r;
     }
@@ -157,13 +157,13 @@ int json_text_number(struct json_text *text, const char **ret, size_t *ret_len, 
     while (text->at < text->end && *text->at && strchr("+-.0123456789eE", *text->at))
         text->at++;
     if (!decimal_is_number(from, (size_t) (text->at - from)))
-        return refuse(text, "a number that is written wrongly", err);
+        return json_text_reject(text, "a number that is written wrongly", err);
     *ret = from;
     *ret_len = (size_t) (text->at - from);
     return 0;
 }
 
-static bool take_word(struct json_text *text, const char *word)
+static bool parse_word(struct json_text *text, const char *word)
 {
     size_t len = strlen(word);
 
@@ -175,18 +175,18 @@ static bool take_word(struct json_text *text, const char *word)
 
 int json_text_bool(struct json_text *text, bool *ret, struct err *err)
 {
-    if (take_word(text, "true"))
+    if (parse_word(text, "true"))
         *ret = true;
-    else if (take_word(text, "false"))
+    else if (parse_word(text, "false"))
         *ret = false;
     else
-        return refuse(text, "a word that JSON does not have", err);
+        return json_text_reject(text, "a word that JSON does not have", err);
     return 0;
 }
 
 int json_text_null(struct json_text *text, struct err *err)
 {
-    return take_word(text, "null") ? 0 : refuse(text, "a word that JSON does not have", err);
+    return parse_word(text, "null") ? 0 : json_text_reject(text, "a word that JSON does not have", err);
 }
 
 int json_text_enter(struct json_text *text, struct err *err)
@@ -202,7 +202,7 @@ int json_text_next(struct json_text *text, bool is_first, char close, struct err
     enum json_kind kind = json_text_peek(text);
 
     if (kind == JSON_KIND_END)
-        return refuse(text, "the text ends too early", err);
+        return json_text_reject(text, "the text ends too early", err);
     if (*text->at == close) {
         text->at++;
         text->depth--;
@@ -210,12 +210,12 @@ int json_text_next(struct json_text *text, bool is_first, char close, struct err
     }
     if (!is_first) {
         if (*text->at != ',')
-            return refuse(text, "a comma is missing", err);
+            return json_text_reject(text, "a comma is missing", err);
         text->at++;
         kind = json_text_peek(text);
     }
     if (kind == JSON_KIND_END || kind == JSON_KIND_BAD)
-        return refuse(text, kind == JSON_KIND_END ? "the text ends too early" : "no value begins like this", err);
+        return json_text_reject(text, kind == JSON_KIND_END ? "the text ends too early" : "no value begins like this", err);
     return 1;
 }
 
@@ -224,13 +224,13 @@ int json_text_key(struct json_text *text, struct buf *out, struct err *err)
     int r;
 
     if (json_text_peek(text) != JSON_KIND_STRING)
-        return refuse(text, "a key must be a string", err);
+        return json_text_reject(text, "a key must be a string", err);
     r = json_text_string(text, out, err);
     if (r < 0)
         return r;
     json_text_peek(text);
     if (text->at == text->end || *text->at != ':')
-        return refuse(text, "a colon is missing", err);
+        return json_text_reject(text, "a colon is missing", err);
     text->at++;
     return 0;
 }
@@ -275,14 +275,14 @@ int json_text_skip(struct json_text *text, struct err *err)
     case JSON_KIND_NULL:
         return json_text_null(text, err);
     case JSON_KIND_END:
-        return refuse(text, "the text ends too early", err);
+        return json_text_reject(text, "the text ends too early", err);
     case JSON_KIND_BAD:
         break;
     }
-    return refuse(text, "no value begins like this", err);
+    return json_text_reject(text, "no value begins like this", err);
 }
 
 int json_text_finish(struct json_text *text, struct err *err)
 {
-    return json_text_peek(text) == JSON_KIND_END ? 0 : refuse(text, "something follows the end", err);
+    return json_text_peek(text) == JSON_KIND_END ? 0 : json_text_reject(text, "something follows the end", err);
 }

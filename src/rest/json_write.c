@@ -102,14 +102,14 @@ static void add_inner(struct buf *out, const ProtobufCFieldDescriptor *field, co
         buf_add_str(out, "null");
         return;
     }
-    switch (field_known(field)) {
-    case FIELD_KNOWN_TIMESTAMP:
+    switch (field_well_known(field)) {
+    case FIELD_WELL_KNOWN_TIMESTAMP:
         add_text(out, field_text_add_timestamp, message);
         return;
-    case FIELD_KNOWN_DURATION:
+    case FIELD_WELL_KNOWN_DURATION:
         add_text(out, field_text_add_duration, message);
         return;
-    case FIELD_KNOWN_NOT:
+    case FIELD_WELL_KNOWN_NOT:
         json_message_add(out, message);
     }
 }

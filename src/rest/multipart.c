@@ -95,13 +95,13 @@ void multipart_free(struct multipart *multipart)
     free(multipart);
 }
 
-static void drop(struct multipart *multipart, size_t len)
+static void multipart_drop(struct multipart *multipart, size_t len)
 {
     multipart->held.len -= len;
     memmove(multipart->held.data, multipart->held.data + len, multipart->held.len);
 }
 
-static int give(struct multipart *multipart, size_t len, struct err *err)
+static int multipart_emit(struct multipart *multipart, size_t len, struct err *err)
 {
     if (multipart->state != DATA || len == 0)
         return 0;
@@ -130,7 +130,7 @@ static int after_boundary(const char *at, size_t len, size_t *ret, struct err *e
 }
 
 /* In data, or before it: up to the next boundary. 1 when there may be more to do. */
-static int take_data(struct multipart *multipart, struct err *err)
+static int parse_data(struct multipart *multipart, struct err *err)
 {
     struct buf *held = &multipart->held;
     const char *found = memmem(held->data, held->len, multipart->delimiter, multipart->delimiter_len);
@@ -145,9 +145,9 @@ static int take_data(struct multipart *multipart, struct err *err)
     } else {
         len = held->len < multipart->delimiter_len ? 0 : held->len - multipart->delimiter_len + 1;
     }
-    r = give(multipart, len, err);
+    r = multipart_emit(multipart, len, err);
     if (r < 0 || what == 0) {
-        drop(multipart, len);
+        multipart_drop(multipart, len);
         return r < 0 ? r : 0;
     }
     if (multipart->state == DATA) {
@@ -156,7 +156,7 @@ static int take_data(struct multipart *multipart, struct err *err)
             return r;
     }
     /* The line's end stays, so that a part without headers is one with an empty line. */
-    drop(multipart, len + multipart->delimiter_len + skip - (what == 1 ? 2 : 0));
+    multipart_drop(multipart, len + multipart->delimiter_len + skip - (what == 1 ? 2 : 0));
     multipart->state = what == 1 ? HEADERS : AFTER;
     return 1;
 }
@@ -191,7 +191,7 @@ static int begin_part(struct multipart *multipart, char *headers, struct err *er
     return multipart->ops->begin(multipart->cookie, name, filename, err);
 }
 
-static int take_headers(struct multipart *multipart, struct err *err)
+static int parse_headers(struct multipart *multipart, struct err *err)
 {
     struct buf *held = &multipart->held;
     char *end = memmem(held->data, held->len, "\r\n\r\n", 4);
@@ -208,7 +208,7 @@ static int take_headers(struct multipart *multipart, struct err *err)
     r = begin_part(multipart, headers, err);
     if (r < 0)
         return r;
-    drop(multipart, len + 4);
+    multipart_drop(multipart, len + 4);
     multipart->state = DATA;
     return 1;
 }
@@ -221,7 +221,7 @@ int multipart_feed(struct multipart *multipart, const char *bytes, size_t len, s
         return 0;
     buf_add(&multipart->held, bytes, len);
     while (r > 0 && multipart->state != AFTER)
-        r = multipart->state == HEADERS ? take_headers(multipart, err) : take_data(multipart, err);
+        r = multipart->state == HEADERS ? parse_headers(multipart, err) : parse_data(multipart, err);
     return r < 0 ? r : 0;
 }
 

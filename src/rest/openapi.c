@@ -15,17 +15,17 @@ struct openapi {
 
 static json_t *schema_of_message(struct openapi *api, const ProtobufCMessageDescriptor *descriptor);
 
-static json_t *text(const char *s)
+static json_t *openapi_text(const char *s)
 {
     return json_string(s);
 }
 
-static json_t *type(const char *name, const char *format)
+static json_t *openapi_type(const char *name, const char *format)
 {
     json_t *schema = json_pack("{s:s}", "type", name);
 
     if (format)
-        json_object_set_new(schema, "format", text(format));
+        json_object_set_new(schema, "format", openapi_text(format));
     return schema;
 }
 
@@ -37,7 +37,7 @@ static const char *short_name(const ProtobufCMessageDescriptor *descriptor)
     return package ? descriptor->name + package + 1 : descriptor->name;
 }
 
-static json_t *reference(struct openapi *api, const ProtobufCMessageDescriptor *descriptor)
+static json_t *openapi_reference(struct openapi *api, const ProtobufCMessageDescriptor *descriptor)
 {
     const char *name = short_name(descriptor);
     autofree char *path = xprintf("#/components/schemas/%s", name);
@@ -54,7 +54,7 @@ static json_t *schema_of_enum(const ProtobufCEnumDescriptor *descriptor)
     json_t *names = json_array();
 
     for (unsigned i = 0; i < descriptor->n_values; i++)
-        json_array_append_new(names, text(descriptor->values[i].name));
+        json_array_append_new(names, openapi_text(descriptor->values[i].name));
     return json_pack("{s:s,s:o}", "type", "string", "enum", names);
 }
 
@@ -64,41 +64,41 @@ static json_t *schema_of_value(struct openapi *api, const ProtobufCFieldDescript
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SINT32:
     case PROTOBUF_C_TYPE_SFIXED32:
-        return type("integer", "int32");
+        return openapi_type("integer", "int32");
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
-        return type("integer", "int64");
+        return openapi_type("integer", "int64");
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
-        return type("string", "int64");
+        return openapi_type("string", "int64");
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        return type("string", "uint64");
+        return openapi_type("string", "uint64");
     case PROTOBUF_C_TYPE_FLOAT:
-        return type("number", "float");
+        return openapi_type("number", "float");
     case PROTOBUF_C_TYPE_DOUBLE:
-        return type("number", "double");
+        return openapi_type("number", "double");
     case PROTOBUF_C_TYPE_BOOL:
-        return type("boolean", NULL);
+        return openapi_type("boolean", NULL);
     case PROTOBUF_C_TYPE_ENUM:
         return schema_of_enum(field->descriptor);
     case PROTOBUF_C_TYPE_BYTES:
         return json_pack("{s:s,s:s}", "type", "string", "contentEncoding", "base64");
     case PROTOBUF_C_TYPE_STRING:
-        return type("string", NULL);
+        return openapi_type("string", NULL);
     case PROTOBUF_C_TYPE_MESSAGE:
         break;
     }
-    switch (field_known(field)) {
-    case FIELD_KNOWN_TIMESTAMP:
-        return type("string", "date-time");
-    case FIELD_KNOWN_DURATION:
+    switch (field_well_known(field)) {
+    case FIELD_WELL_KNOWN_TIMESTAMP:
+        return openapi_type("string", "date-time");
+    case FIELD_WELL_KNOWN_DURATION:
         return json_pack("{s:s,s:s}", "type", "string", "pattern", "^-?[0-9]+(\\.[0-9]{1,9})?s$");
-    case FIELD_KNOWN_NOT:
+    case FIELD_WELL_KNOWN_NOT:
         break;
     }
-    return reference(api, field->descriptor);
+    return openapi_reference(api, field->descriptor);
 }
 
 static json_t *schema_of_field(struct openapi *api, const ProtobufCMessageDescriptor *of, const ProtobufCFieldDescriptor *field)
@@ -117,7 +117,7 @@ static json_t *schema_of_field(struct openapi *api, const ProtobufCMessageDescri
     /* A message that is not set is null. */
     if (field->type != PROTOBUF_C_TYPE_MESSAGE || field_is_in_oneof(field))
         return schema;
-    return json_pack("{s:[o,o]}", "anyOf", schema, type("null", NULL));
+    return json_pack("{s:[o,o]}", "anyOf", schema, openapi_type("null", NULL));
 }
 
 static json_t *schema_of_message(struct openapi *api, const ProtobufCMessageDescriptor *descriptor)
@@ -141,97 +141,99 @@ static bool is_in_path(const char *path, const char *name)
     return strstr(path, plain) || strstr(path, rest);
 }
 
-static json_t *parameter(const char *name, const char *in, json_t *schema)
+static json_t *openapi_parameter(const char *name, const char *in, json_t *schema)
 {
     return json_pack("{s:s,s:s,s:b,s:o}", "name", name, "in", in, "required", strcmp(in, "path") == 0, "schema", schema);
 }
 
 /* The message whose fields path and query fill: the request, or its metadata. */
-static const ProtobufCMessageDescriptor *message_of_url(const struct method *method, const struct method_route *way)
+static const ProtobufCMessageDescriptor *message_of_url(const struct method *method, const struct method_route *method_route)
 {
-    if (way->body != METHOD_BODY_BYTES)
+    if (method_route->body != METHOD_BODY_BYTES)
         return method->request;
     return field_find(method->request, "metadata", strlen("metadata"))->descriptor;
 }
 
-static json_t *parameters_of(struct openapi *api, const struct method *method, const struct method_route *way)
+static json_t *parameters_of(struct openapi *api, const struct method *method, const struct method_route *method_route)
 {
-    const ProtobufCMessageDescriptor *message = message_of_url(method, way);
+    const ProtobufCMessageDescriptor *message = message_of_url(method, method_route);
     json_t *parameters = json_array();
 
     for (unsigned i = 0; i < message->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->fields[i];
-        bool is_text = field->type != PROTOBUF_C_TYPE_MESSAGE || field_known(field) != FIELD_KNOWN_NOT;
+        bool is_text = field->type != PROTOBUF_C_TYPE_MESSAGE || field_well_known(field) != FIELD_WELL_KNOWN_NOT;
         autodone(buf) struct buf name = BUF_EMPTY;
 
         field_add_json_name(&name, field);
-        if (is_in_path(way->path, field->name))
-            json_array_append_new(parameters, parameter(field->name, "path", schema_of_value(api, field)));
-        else if (way->body != METHOD_BODY_JSON && is_text && field->label == PROTOBUF_C_LABEL_REPEATED)
+        if (is_in_path(method_route->path, field->name))
+            json_array_append_new(parameters, openapi_parameter(field->name, "path", schema_of_value(api, field)));
+        else if (method_route->body != METHOD_BODY_JSON && is_text && field->label == PROTOBUF_C_LABEL_REPEATED)
             json_array_append_new(
-                parameters,
-                parameter(name.data, "query", json_pack("{s:s,s:o}", "type", "array", "items", schema_of_value(api, field))));
-        else if (way->body != METHOD_BODY_JSON && is_text)
-            json_array_append_new(parameters, parameter(name.data, "query", schema_of_value(api, field)));
+                parameters, openapi_parameter(name.data, "query",
+                                              json_pack("{s:s,s:o}", "type", "array", "items", schema_of_value(api, field))));
+        else if (method_route->body != METHOD_BODY_JSON && is_text)
+            json_array_append_new(parameters, openapi_parameter(name.data, "query", schema_of_value(api, field)));
     }
     return parameters;
 }
 
-static json_t *content(const char *media_type, json_t *schema)
+static json_t *openapi_content(const char *media_type, json_t *schema)
 {
     return json_pack("{s:{s:o}}", media_type, "schema", schema);
 }
 
-static json_t *body_of(struct openapi *api, const struct method *method, const struct method_route *way)
+static json_t *body_of(struct openapi *api, const struct method *method, const struct method_route *method_route)
 {
-    if (way->body == METHOD_BODY_JSON)
-        return json_pack("{s:o}", "content", content("application/json", reference(api, method->request)));
-    json_t *media = content("application/octet-stream", json_object());
-    if (strcmp(way->verb, "POST") == 0)
+    if (method_route->body == METHOD_BODY_JSON)
+        return json_pack("{s:o}", "content", openapi_content("application/json", openapi_reference(api, method->request)));
+    json_t *media = openapi_content("application/octet-stream", json_object());
+    if (strcmp(method_route->verb, "POST") == 0)
         json_object_set_new(media, "multipart/form-data",
                             json_pack("{s:{s:s,s:{s:{s:s},s:{}},s:[s]}}", "schema", "type", "object", "properties", "path",
                                       "type", "string", "file", "required", "file"));
     return json_pack("{s:b,s:o}", "required", 1, "content", media);
 }
 
-static json_t *answer_of(struct openapi *api, const struct method *method, const struct method_route *way)
+static json_t *answer_of(struct openapi *api, const struct method *method, const struct method_route *method_route)
 {
     const char *description = "The answer.";
     json_t *media;
 
-    switch (way->answer) {
+    switch (method_route->answer) {
     case METHOD_ANSWER_EVENTS: {
         autofree char *said = xprintf(
             "Events `message`, each with one %s as JSON; then `end` with {\"trailers\": {...}}, or `error` with an Error.",
             short_name(method->response));
         /* Listed among the schemas although only the text names it. */
-        json_decref(reference(api, method->response));
-        return json_pack("{s:s,s:o}", "description", said, "content", content("text/event-stream", type("string", NULL)));
+        json_decref(openapi_reference(api, method->response));
+        return json_pack("{s:s,s:o}", "description", said, "content",
+                         openapi_content("text/event-stream", openapi_type("string", NULL)));
     }
     case METHOD_ANSWER_BYTES:
         description = "The content.";
-        media = content("application/octet-stream", json_object());
+        media = openapi_content("application/octet-stream", json_object());
         break;
     default:
-        media = content("application/json", reference(api, method->response));
+        media = openapi_content("application/json", openapi_reference(api, method->response));
     }
     return json_pack("{s:s,s:o}", "description", description, "content", media);
 }
 
-static json_t *operation_of(struct openapi *api, const struct method *method, const struct method_route *way, size_t nth)
+static json_t *operation_of(struct openapi *api, const struct method *method, const struct method_route *method_route,
+                            size_t nth)
 {
     const char *dot = strrchr(method->service, '.');
     const char *service = dot ? dot + 1 : method->service;
     autofree char *id =
         nth == 0 ? xprintf("%s_%s", service, method->name) : xprintf("%s_%s_%zu", service, method->name, nth + 1);
     json_t *operation = json_pack("{s:s,s:[s],s:o,s:{s:o,s:{s:s}}}", "operationId", id, "tags", service, "parameters",
-                                  parameters_of(api, method, way), "responses", "200", answer_of(api, method, way), "default",
-                                  "$ref", "#/components/responses/Error");
+                                  parameters_of(api, method, method_route), "responses", "200",
+                                  answer_of(api, method, method_route), "default", "$ref", "#/components/responses/Error");
 
     if (method->summary)
-        json_object_set_new(operation, "summary", text(method->summary));
-    if (way->body != METHOD_BODY_NONE)
-        json_object_set_new(operation, "requestBody", body_of(api, method, way));
+        json_object_set_new(operation, "summary", openapi_text(method->summary));
+    if (method_route->body != METHOD_BODY_NONE)
+        json_object_set_new(operation, "requestBody", body_of(api, method, method_route));
     if (method->flags & METHOD_PUBLIC)
         json_object_set_new(operation, "security", json_array());
     return operation;
@@ -250,9 +252,9 @@ static char *dup_path(const char *template)
     return buf_dup_take(&path);
 }
 
-static void add_way(struct openapi *api, const struct method *method, const struct method_route *way, size_t nth)
+static void add_way(struct openapi *api, const struct method *method, const struct method_route *method_route, size_t nth)
 {
-    autofree char *path = dup_path(way->path), *verb = xdup(way->verb);
+    autofree char *path = dup_path(method_route->path), *verb = xdup(method_route->verb);
     json_t *item = json_object_get(api->paths, path);
 
     for (char *at = verb; *at; at++)
@@ -261,7 +263,7 @@ static void add_way(struct openapi *api, const struct method *method, const stru
         item = json_object();
         json_object_set_new(api->paths, path, item);
     }
-    json_object_set_new(item, verb, operation_of(api, method, way, nth));
+    json_object_set_new(item, verb, operation_of(api, method, method_route, nth));
 }
 
 static json_t *schema_of_error(void)
@@ -271,7 +273,7 @@ static json_t *schema_of_error(void)
                      "items", "type", "object", "required", "code", "message", "details");
 }
 
-static int append(const char *bytes, size_t len, void *out)
+static int openapi_append(const char *bytes, size_t len, void *out)
 {
     buf_add(out, bytes, len);
     return 0;
@@ -303,7 +305,7 @@ static json_t *web_parameters(const char *path)
         size_t len = strcspn(at + 1, "}=");
 
         json_array_append_new(list, json_pack("{s:s%, s:s, s:b, s:o}", "name", at + 1, len, "in", "path", "required", 1,
-                                              "schema", type("string", NULL)));
+                                              "schema", openapi_type("string", NULL)));
     }
     return list;
 }
@@ -314,17 +316,18 @@ static json_t *web_operation(const struct web_route *route)
     const char *media = route->answer == WEB_ANSWER_EVENTS  ? "text/event-stream"
                         : route->answer == WEB_ANSWER_BYTES ? "application/octet-stream"
                                                             : "application/json";
-    json_t *answer = json_pack("{s:s, s:o}", "description", "It was done.", "content", content(media, json_object()));
-    json_t *failure = json_pack("{s:s, s:o}", "description", "It failed, or was refused.", "content",
-                                content("application/json", json_pack("{s:s}", "$ref", "#/components/schemas/WorkspaceError")));
+    json_t *answer = json_pack("{s:s, s:o}", "description", "It was done.", "content", openapi_content(media, json_object()));
+    json_t *failure =
+        json_pack("{s:s, s:o}", "description", "It failed, or was refused.", "content",
+                  openapi_content("application/json", json_pack("{s:s}", "$ref", "#/components/schemas/WorkspaceError")));
     json_t *operation = json_pack("{s:s, s:[s], s:o, s:{s:o, s:o}}", "operationId", id, "tags", "Workspaces", "parameters",
                                   web_parameters(route->path), "responses", "2XX", answer, "default", failure);
 
     if (route->summary)
-        json_object_set_new(operation, "summary", text(route->summary));
+        json_object_set_new(operation, "summary", openapi_text(route->summary));
     if (route->has_body)
         json_object_set_new(operation, "requestBody",
-                            json_pack("{s:o}", "content", content("application/json", type("object", NULL))));
+                            json_pack("{s:o}", "content", openapi_content("application/json", openapi_type("object", NULL))));
     return operation;
 }
 
@@ -360,14 +363,15 @@ void openapi_add(struct buf *out, const struct method_table *methods, const stru
     if (web)
         add_web(&api, web);
     json_object_set_new(api.schemas, "Error", schema_of_error());
-    json_t *responses = json_pack("{s:{s:s,s:o}}", "Error", "description", "It failed, or was refused.", "content",
-                                  content("application/json", json_pack("{s:s}", "$ref", "#/components/schemas/Error")));
+    json_t *responses =
+        json_pack("{s:{s:s,s:o}}", "Error", "description", "It failed, or was refused.", "content",
+                  openapi_content("application/json", json_pack("{s:s}", "$ref", "#/components/schemas/Error")));
     json_t *document =
         json_pack("{s:s,s:{s:s,s:s},s:o,s:{s:o,s:o,s:{s:{s:s,s:s}}},s:[{s:[]}]}", "openapi", "3.1.0", "info", "title", title,
                   "version", version ? version : "0", "paths", api.paths, "components", "schemas", api.schemas, "responses",
                   responses, "securitySchemes", "token", "type", "http", "scheme", "bearer", "security", "token");
     if (!document)
         abort(); /* a format above is wrong, or memory is gone */
-    json_dump_callback(document, append, out, JSON_COMPACT);
+    json_dump_callback(document, openapi_append, out, JSON_COMPACT);
     json_decref(document);
 }

@@ -9,7 +9,7 @@
 #define NAME_MAX_BYTES 255
 
 /* The name in "name:port", "[::1]:port", "name."; false when it is none of these. */
-static bool take_name(const char *host, char out[NAME_MAX_BYTES + 1])
+static bool parse_name(const char *host, char out[NAME_MAX_BYTES + 1])
 {
     const char *from = host, *end = host + strcspn(host, ":");
 
@@ -54,7 +54,7 @@ bool origin_host_is_ours(const char *host, const struct peer *peer, const char *
 {
     char name[NAME_MAX_BYTES + 1];
 
-    if (!take_name(host, name))
+    if (!parse_name(host, name))
         return false;
     if (strcasecmp(name, "localhost") == 0 || is_local_address(name, peer))
         return true;

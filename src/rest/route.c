@@ -7,28 +7,28 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "rest/extra.h"
+#include "rest/page.h"
 
 #define VERBS_MAX 8
 #define NO_NODE 0 /* the root is nobody's child */
 
-struct node {
+struct route_node {
     uint32_t any, rest; /* the child for "{name}", the one for "{name=**}"; or NO_NODE */
     struct route *routes[VERBS_MAX];
     size_t route_count;
 };
 
 /* A step by a literal component: from which node, by which name, to which. */
-struct step {
+struct route_step {
     uint32_t from, to; /* to: NO_NODE in a slot that is free */
     const char *name;  /* borrowed from the template */
     size_t len;
 };
 
 struct route_table {
-    struct node *nodes;
+    struct route_node *nodes;
     size_t node_count, node_cap;
-    struct step *steps; /* open addressing; a power of two, at most half full */
+    struct route_step *steps; /* open addressing; a power of two, at most half full */
     size_t step_count, step_cap;
     struct route *routes; /* as many as were counted beforehand, so that pointers to them stay */
     size_t route_count;
@@ -41,10 +41,10 @@ static size_t hash_of(uint32_t from, const char *name, size_t len)
     return (size_t) (hash ^ hash >> 32);
 }
 
-static struct step *slot_of(const struct route_table *table, uint32_t from, const char *name, size_t len)
+static struct route_step *slot_of(const struct route_table *table, uint32_t from, const char *name, size_t len)
 {
     for (size_t i = hash_of(from, name, len);; i++) {
-        struct step *step = &table->steps[i & (table->step_cap - 1)];
+        struct route_step *step = &table->steps[i & (table->step_cap - 1)];
 
         if (step->to == NO_NODE || (step->from == from && step->len == len && memcmp(step->name, name, len) == 0))
             return step;
@@ -53,7 +53,7 @@ static struct step *slot_of(const struct route_table *table, uint32_t from, cons
 
 static void grow_steps(struct route_table *table)
 {
-    struct step *old = table->steps;
+    struct route_step *old = table->steps;
     size_t old_cap = table->step_cap;
 
     table->step_cap = old_cap ? old_cap * 2 : 64;
@@ -67,13 +67,13 @@ static void grow_steps(struct route_table *table)
 static uint32_t add_node(struct route_table *table)
 {
     vec_room(&table->nodes, &table->node_cap, table->node_count);
-    table->nodes[table->node_count] = (struct node){ 0 };
+    table->nodes[table->node_count] = (struct route_node){ 0 };
     return (uint32_t) table->node_count++;
 }
 
 static uint32_t step_by_name(struct route_table *table, uint32_t from, const char *name, size_t len)
 {
-    struct step *step = slot_of(table, from, name, len);
+    struct route_step *step = slot_of(table, from, name, len);
 
     if (step->to != NO_NODE)
         return step->to;
@@ -81,7 +81,7 @@ static uint32_t step_by_name(struct route_table *table, uint32_t from, const cha
         grow_steps(table);
         step = slot_of(table, from, name, len);
     }
-    *step = (struct step){ .from = from, .to = add_node(table), .name = name, .len = len };
+    *step = (struct route_step){ .from = from, .to = add_node(table), .name = name, .len = len };
     table->step_count++;
     return step->to;
 }
@@ -140,7 +140,7 @@ static int add_template(struct route_table *table, struct route *route, uint32_t
     return 0;
 }
 
-static struct route *find_verb(const struct node *node, const char *verb)
+static struct route *find_verb(const struct route_node *node, const char *verb)
 {
     for (size_t i = 0; i < node->route_count; i++)
         if (strcmp(node->routes[i]->verb, verb) == 0)
@@ -156,7 +156,7 @@ static int add_route(struct route_table *table, struct route route, struct err *
     *kept = route;
     if (add_template(table, kept, &at) < 0)
         return err_invalid(err, "the route '%s' is malformed", route.path);
-    struct node *node = &table->nodes[at];
+    struct route_node *node = &table->nodes[at];
     if (find_verb(node, route.verb) || node->route_count == VERBS_MAX)
         return err_invalid(err, "the route '%s %s' is there already", route.verb, route.path);
     node->routes[node->route_count++] = kept;
@@ -169,8 +169,12 @@ static int add_methods(struct route_table *table, const struct method_table *met
         const struct method *method = &methods->methods[i];
 
         for (size_t j = 0; j < METHOD_ROUTES_MAX && method->routes[j].verb; j++) {
-            const struct method_route *way = &method->routes[j];
-            int r = add_route(table, (struct route){ .verb = way->verb, .path = way->path, .method = method, .way = way }, err);
+            const struct method_route *method_route = &method->routes[j];
+            int r = add_route(
+                table,
+                (struct route){
+                    .verb = method_route->verb, .path = method_route->path, .method = method, .method_route = method_route },
+                err);
             if (r < 0)
                 return r;
         }
@@ -178,14 +182,14 @@ static int add_methods(struct route_table *table, const struct method_table *met
     return 0;
 }
 
-int route_table_new(const struct method_table *methods, const struct web_table *web, const struct rest_extra *extras,
-                    size_t extra_count, struct route_table **ret, struct err *err)
+int route_table_new(const struct method_table *methods, const struct web_table *web, const struct rest_page *pages,
+                    size_t page_count, struct route_table **ret, struct err *err)
 {
     autoptr(route_table) table = xnew(struct route_table);
     size_t web_count = web ? web->count : 0;
     int r;
 
-    table->routes = xalloc((methods->count * METHOD_ROUTES_MAX + web_count + extra_count + 1) * sizeof(*table->routes));
+    table->routes = xalloc((methods->count * METHOD_ROUTES_MAX + web_count + page_count + 1) * sizeof(*table->routes));
     add_node(table);
     grow_steps(table);
     r = add_methods(table, methods, err);
@@ -194,8 +198,8 @@ int route_table_new(const struct method_table *methods, const struct web_table *
 
         r = add_route(table, (struct route){ .verb = route->verb, .path = route->path, .web = route }, err);
     }
-    for (size_t i = 0; r == 0 && i < extra_count; i++)
-        r = add_route(table, (struct route){ .verb = extras[i].verb, .path = extras[i].path, .extra = &extras[i] }, err);
+    for (size_t i = 0; r == 0 && i < page_count; i++)
+        r = add_route(table, (struct route){ .verb = pages[i].verb, .path = pages[i].path, .page = &pages[i] }, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&table);
@@ -215,7 +219,7 @@ void route_table_free(struct route_table *table)
     free(table);
 }
 
-struct search {
+struct route_search {
     const struct route_table *table;
     const char *verb;
     const char *end;
@@ -223,7 +227,7 @@ struct search {
     size_t capture_count;
 };
 
-static void allow(struct route_match *match, const char *verb)
+static void route_allow_verb(struct route_match *match, const char *verb)
 {
     size_t len = strlen(match->allow);
 
@@ -231,50 +235,50 @@ static void allow(struct route_match *match, const char *verb)
         snprintf(match->allow + len, sizeof(match->allow) - len, "%s%s", len ? ", " : "", verb);
 }
 
-static bool arrive(struct search *search, const struct node *node)
+static bool route_match_node(struct route_search *search, const struct route_node *node)
 {
     search->match->route = find_verb(node, search->verb);
     if (search->match->route)
         return true;
     for (size_t i = 0; i < node->route_count; i++) {
-        allow(search->match, node->routes[i]->verb);
+        route_allow_verb(search->match, node->routes[i]->verb);
         if (strcmp(node->routes[i]->verb, "GET") == 0)
-            allow(search->match, "HEAD");
+            route_allow_verb(search->match, "HEAD");
     }
     return false;
 }
 
-static void capture(struct search *search, const char *from, const char *to)
+static void route_capture(struct route_search *search, const char *from, const char *to)
 {
     search->match->captures[search->capture_count] = from;
     search->match->capture_lens[search->capture_count++] = (size_t) (to - from);
 }
 
 /* From a node, with what is left of the path behind a slash. Templates are few components deep, which bounds the ways that are tried. */
-static bool walk(struct search *search, uint32_t from, const char *part)
+static bool route_walk(struct route_search *search, uint32_t from, const char *part)
 {
-    const struct node *node = &search->table->nodes[from];
+    const struct route_node *node = &search->table->nodes[from];
     const char *stop;
 
     if (part >= search->end)
-        return arrive(search, node);
+        return route_match_node(search, node);
     stop = memchr(part, '/', (size_t) (search->end - part));
     stop = stop ? stop : search->end;
     if (stop > part) {
-        const struct step *step = slot_of(search->table, from, part, (size_t) (stop - part));
+        const struct route_step *step = slot_of(search->table, from, part, (size_t) (stop - part));
 
-        if (step->to != NO_NODE && walk(search, step->to, stop + 1))
+        if (step->to != NO_NODE && route_walk(search, step->to, stop + 1))
             return true;
     }
     if (stop > part && node->any != NO_NODE) {
-        capture(search, part, stop);
-        if (walk(search, node->any, stop + 1))
+        route_capture(search, part, stop);
+        if (route_walk(search, node->any, stop + 1))
             return true;
         search->capture_count--;
     }
     if (node->rest != NO_NODE) {
-        capture(search, part, search->end);
-        if (arrive(search, &search->table->nodes[node->rest]))
+        route_capture(search, part, search->end);
+        if (route_match_node(search, &search->table->nodes[node->rest]))
             return true;
         search->capture_count--;
     }
@@ -285,16 +289,17 @@ bool route_answers_events(const struct route *route)
 {
     if (!route)
         return false;
-    return route->web ? route->web->answer == WEB_ANSWER_EVENTS : route->way && route->way->answer == METHOD_ANSWER_EVENTS;
+    return route->web ? route->web->answer == WEB_ANSWER_EVENTS
+                      : route->method_route && route->method_route->answer == METHOD_ANSWER_EVENTS;
 }
 
 void route_find(const struct route_table *table, const char *verb, const char *path, size_t len, struct route_match *ret)
 {
-    struct search search = {
+    struct route_search search = {
         .table = table, .verb = strcmp(verb, "HEAD") == 0 ? "GET" : verb, .end = path + len, .match = ret
     };
 
     memset(ret, 0, sizeof(*ret));
     if (len > 0 && *path == '/')
-        walk(&search, 0, path + 1);
+        route_walk(&search, 0, path + 1);
 }

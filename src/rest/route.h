@@ -19,19 +19,19 @@
 #include "call/method.h"
 #include "call/web.h"
 
-struct rest_extra;
+struct rest_page;
 
 #define ROUTE_CAPTURES_MAX 8
 #define ROUTE_ALLOW_MAX 128
 
 /* Where a way leads: a method with the route that was taken to it, a web route, or a plain page. */
 struct route {
-    const char *verb;               /* borrowed, as are the others */
-    const char *path;               /* the template */
-    const struct method *method;    /* NULL: no method */
-    const struct method_route *way; /* with a method */
-    const struct web_route *web;    /* NULL: no web route */
-    const struct rest_extra *extra; /* without both */
+    const char *verb;                        /* borrowed, as are the others */
+    const char *path;                        /* the template */
+    const struct method *method;             /* NULL: no method */
+    const struct method_route *method_route; /* with a method */
+    const struct web_route *web;             /* NULL: no web route */
+    const struct rest_page *page;            /* without both */
     size_t capture_count;
     char *names[ROUTE_CAPTURES_MAX]; /* owned: the fields that take what the path says, in its order */
 };
@@ -47,8 +47,8 @@ struct route_table;
 
 /* Refuses templates that are malformed, or two that are the same for one verb. */
 /* `web` may be NULL. */
-int route_table_new(const struct method_table *methods, const struct web_table *web, const struct rest_extra *extras,
-                    size_t extra_count, struct route_table **ret, struct err *err);
+int route_table_new(const struct method_table *methods, const struct web_table *web, const struct rest_page *pages,
+                    size_t page_count, struct route_table **ret, struct err *err);
 void route_table_free(struct route_table *table);
 DEFINE_AUTOPTR(route_table, route_table_free);
 

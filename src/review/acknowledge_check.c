@@ -58,7 +58,7 @@ static const struct {
     { "build.gradle", "gradle" }, { "build.gradle.kts", "gradlew" }, { "build.gradle.kts", "gradle" },
 };
 
-static const char *const script_endings[] = { ".sh", ".bash", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl" };
+static const char *const shell_stdin_endings[] = { ".sh", ".bash", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl" };
 
 static bool is_word_char(char c)
 {
@@ -144,9 +144,9 @@ static bool is_script(const struct edit *edit)
 
     if (((edit->now | edit->was.st_mode) & 0111) && !S_ISDIR(edit->now))
         return true;
-    for (size_t i = 0; i < ARRAY_LEN(script_endings); i++) {
-        size_t n = strlen(script_endings[i]);
-        if (len > n && strcasecmp(edit->path + len - n, script_endings[i]) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(shell_stdin_endings); i++) {
+        size_t n = strlen(shell_stdin_endings[i]);
+        if (len > n && strcasecmp(edit->path + len - n, shell_stdin_endings[i]) == 0)
             return true;
     }
     return false;

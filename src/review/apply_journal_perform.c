@@ -168,7 +168,7 @@ static int is_empty(int dirfd, const char *name)
     if (!dir) {
         r = fd < 0 ? fd : -errno;
         cleanup_fd(&fd);
-        return err_errno_is_short(r) ? r : 0;
+        return err_errno_is_exhaustion(r) ? r : 0;
     }
     while (readdir(dir))
         entries++;

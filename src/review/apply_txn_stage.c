@@ -45,7 +45,7 @@ static int missing_from(int base_fd, const char *path, size_t *ret_len)
     for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
         autofree char *beginning = xdupn(path, (size_t) (slash - path));
         autofd int fd = path_open_beneath(base_fd, beginning, O_PATH | O_DIRECTORY, 0);
-        if (err_errno_is_short(fd))
+        if (err_errno_is_exhaustion(fd))
             return fd;
         if (fd < 0) {
             *ret_len = (size_t) (slash - path);

@@ -59,7 +59,7 @@ int attribution_parse_mode(const char *text, enum attribution_mode *ret, struct 
             return 0;
         }
     }
-    return err_refuse(err, -EINVAL, text, "is none of agent, reviewer, coauthored");
+    return err_reject(err, -EINVAL, text, "is none of agent, reviewer, coauthored");
 }
 
 void attribution_author(const struct attribution *a, struct person *ret)
@@ -90,7 +90,7 @@ static int expand_template(const char *template, const struct attribution_word *
         const struct attribution_word *word = close ? find_word(words, count, open + 3, (size_t) (close - open - 3)) : NULL;
         if (!word) {
             autofree char *shown = close ? xdupn(open, (size_t) (close + 2 - open)) : xdup(open);
-            return err_refuse(err, -EINVAL, shown, "is no word of a commit message's template");
+            return err_reject(err, -EINVAL, shown, "is no word of a commit message's template");
         }
         buf_add(out, template, (size_t) (open - template));
         buf_add_str(out, word->value ? word->value : "");

@@ -110,7 +110,7 @@ static int clean_prefix(const char *prefix, struct buf *out, struct err *err)
 {
     int r = path_clean(prefix && *prefix ? prefix : "/", prefix && *prefix ? strlen(prefix) : 1, out);
 
-    return r < 0 ? err_refuse(err, r, prefix, "is no path in the project") : 0;
+    return r < 0 ? err_reject(err, r, prefix, "is no path in the project") : 0;
 }
 
 int change_set_load(const char *delta_path, const struct change_set_options *options, struct change_set *ret, struct err *err)

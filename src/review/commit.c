@@ -415,9 +415,9 @@ static int count_changed(const struct commit_run *c, size_t *ret, struct err *er
     if (!first)
         return 0;
     autofree char *shown = apply_txn_quote(first->path), *more = xprintf(" (and %zu more files like it)", blocked - 1);
-    return err_because(err,
-                       err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%s %s%s", shown, first->reason, blocked > 1 ? more : ""),
-                       "FOREIGN_CHANGES");
+    return err_set_reason(
+        err, err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%s %s%s", shown, first->reason, blocked > 1 ? more : ""),
+        "FOREIGN_CHANGES");
 }
 
 /* ---- all of it where nothing else can be reached ---- */

@@ -25,7 +25,7 @@ int rebase_parse_strategy(const char *text, enum rebase_strategy *ret, struct er
             return 0;
         }
     }
-    return err_refuse(err, -EINVAL, text, "is none of regenerate, merge, ours, theirs");
+    return err_reject(err, -EINVAL, text, "is none of regenerate, merge, ours, theirs");
 }
 
 const char *rebase_outcome_name(enum rebase_outcome outcome)

@@ -91,7 +91,7 @@ static int choose_ids(const struct selection_file *file, const struct hunk_list 
         if (!hunk) {
             autofree char *shown = apply_txn_quote(file->path), *id = apply_txn_quote(file->hunk_ids[i]);
             err_set(err, ERR_ABORTED, -ESTALE, "%s has no hunk %s; look at it again", shown, id);
-            return err_because(err, -ESTALE, "HUNK_UNKNOWN");
+            return err_set_reason(err, -ESTALE, "HUNK_UNKNOWN");
         }
         chosen[hunk - hunks->items] = true;
     }

@@ -79,11 +79,11 @@ static int reject_outside(struct err *err, const char *project_path)
 {
     autofree char *shown = apply_txn_quote(project_path);
 
-    return err_because(err,
-                       err_set(err, ERR_PERMISSION_DENIED, -EPERM,
-                               "the repository of %s, or a part of it, is not in the directories that this token allows",
-                               shown),
-                       "ROOT_NOT_ALLOWED");
+    return err_set_reason(err,
+                          err_set(err, ERR_PERMISSION_DENIED, -EPERM,
+                                  "the repository of %s, or a part of it, is not in the directories that this token allows",
+                                  shown),
+                          "ROOT_NOT_ALLOWED");
 }
 
 static int find_prefix(struct worktree *wt, const char *project_path, int project_fd, const char *const *roots, struct err *err)

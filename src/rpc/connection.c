@@ -22,12 +22,12 @@
 
 struct connection {
     struct connection_node node; /* the owner's */
-    struct host *host;
-    int epoll_fd;            /* borrowed */
-    int fd;                  /* owned */
-    struct tls_session *tls; /* owned; NULL: plain */
-    struct link *link;       /* owned reference */
-    struct h2 *h2;           /* owned; from OPEN on */
+    struct rpc_context *ctx;
+    int epoll_fd;               /* borrowed */
+    int fd;                     /* owned */
+    struct tls_session *tls;    /* owned; NULL: plain */
+    struct conn_shared *shared; /* owned reference */
+    struct h2 *h2;              /* owned; from OPEN on */
     enum connection_state state;
     uint32_t watched; /* epoll events */
     struct buf out;   /* frames, sent up to out_sent */
@@ -42,7 +42,7 @@ struct connection {
 
 static const char *const protocols[] = { "h2", NULL };
 
-static int watch(struct connection *c, uint32_t events)
+static int connection_set_events(struct connection *c, uint32_t events)
 {
     struct epoll_event event = { .events = events, .data.ptr = c };
     int op = c->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -56,7 +56,7 @@ static int watch(struct connection *c, uint32_t events)
 }
 
 /* The descriptor goes now, the memory when the owner comes by: it may be in the middle of a list of events. */
-static void die(struct connection *c)
+static void connection_kill(struct connection *c)
 {
     c->state = CONNECTION_DEAD;
     h2_free(c->h2);
@@ -69,44 +69,44 @@ static void die(struct connection *c)
 }
 
 /* A close(2) with bytes unread makes the kernel reset the connection, and the client may never see what we said last. */
-static void linger(struct connection *c)
+static void connection_linger(struct connection *c)
 {
     h2_free(c->h2);
     c->h2 = NULL;
     if (c->tls)
         tls_session_bye(c->tls);
     c->state = CONNECTION_LINGER;
-    c->linger_ns = c->host->now_ns;
-    if (shutdown(c->fd, SHUT_WR) < 0 || watch(c, EPOLLIN) < 0)
-        die(c);
+    c->linger_ns = c->ctx->now_ns;
+    if (shutdown(c->fd, SHUT_WR) < 0 || connection_set_events(c, EPOLLIN) < 0)
+        connection_kill(c);
 }
 
 static int open_session(struct connection *c)
 {
     if (c->tls) {
-        c->link->peer.is_tls = true;
-        c->link->peer.tls_subject = tls_session_dup_subject(c->tls);
+        c->shared->peer.is_tls = true;
+        c->shared->peer.tls_subject = tls_session_dup_subject(c->tls);
     }
-    int r = h2_new(c->host, c->link, c, &c->h2);
+    int r = h2_new(c->ctx, c->shared, c, &c->h2);
     if (r == 0)
         c->state = CONNECTION_OPEN;
     return r;
 }
 
-int connection_new(struct host *host, int epoll_fd, int fd, struct tls *tls, struct connection **ret)
+int connection_new(struct rpc_context *ctx, int epoll_fd, int fd, struct tls *tls, struct connection **ret)
 {
     struct connection *c = xnew(struct connection);
     const int yes = 1;
     int r;
 
-    *c = (struct connection){ .host = host, .epoll_fd = epoll_fd, .fd = fd, .link = link_new() };
-    c->born_ns = c->heard_ns = c->written_ns = host->now_ns;
+    *c = (struct connection){ .ctx = ctx, .epoll_fd = epoll_fd, .fd = fd, .shared = conn_shared_new() };
+    c->born_ns = c->heard_ns = c->written_ns = ctx->now_ns;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* in vain on a unix socket */
-    r = peer_init(&c->link->peer, fd);
+    r = peer_init(&c->shared->peer, fd);
     if (r == 0)
         r = tls ? tls_session_new(tls, fd, protocols, &c->tls) : open_session(c);
     if (r == 0)
-        r = watch(c, EPOLLIN);
+        r = connection_set_events(c, EPOLLIN);
     if (r < 0) {
         connection_free(c);
         return r;
@@ -119,9 +119,9 @@ void connection_free(struct connection *c)
 {
     if (!c)
         return;
-    die(c);
+    connection_kill(c);
     buf_done(&c->out);
-    link_unref(c->link);
+    conn_shared_unref(c->shared);
     free(c);
 }
 
@@ -159,7 +159,7 @@ static int write_out(struct connection *c)
         if (n < 0)
             return (int) n;
         c->out_sent += (size_t) n;
-        c->written_ns = c->host->now_ns;
+        c->written_ns = c->ctx->now_ns;
     }
     c->out_sent = 0;
     if (c->out.cap > WRITE_BYTES / 4)
@@ -174,9 +174,9 @@ static int fill_out(struct connection *c)
     const uint8_t *bytes;
     ssize_t n = 0;
 
-    while (c->out.len < WRITE_BYTES && (n = h2_take(c->h2, &bytes)) > 0)
+    while (c->out.len < WRITE_BYTES && (n = h2_read_output(c->h2, &bytes)) > 0)
         buf_add(&c->out, bytes, (size_t) n);
-    atomic_fetch_add(&c->host->bytes_out, c->out.len);
+    atomic_fetch_add(&c->ctx->bytes_out, c->out.len);
     return n < 0 ? (int) n : 0;
 }
 
@@ -196,18 +196,18 @@ void connection_flush(struct connection *c)
         }
     }
     if (r < 0) {
-        die(c);
+        connection_kill(c);
         return;
     }
     c->is_full = c->out_sent < c->out.len;
     if (!c->is_full && h2_is_done(c->h2)) {
-        linger(c);
+        connection_linger(c);
         return;
     }
     /* Somebody who sends and does not read makes us pile up answers to frames; what there is to read then waits. */
     uint32_t events = (c->is_full ? EPOLLOUT : 0u) | (c->is_full && h2_is_clogged(c->h2) ? 0u : EPOLLIN);
-    if (watch(c, events) < 0)
-        die(c);
+    if (connection_set_events(c, events) < 0)
+        connection_kill(c);
 }
 
 static void shake_hands(struct connection *c)
@@ -217,40 +217,40 @@ static void shake_hands(struct connection *c)
     if (r == 0)
         r = open_session(c);
     else if (r == -EAGAIN)
-        r = watch(c, tls_session_wants_write(c->tls) ? EPOLLOUT : EPOLLIN);
+        r = connection_set_events(c, tls_session_wants_write(c->tls) ? EPOLLOUT : EPOLLIN);
     if (r < 0)
-        die(c);
+        connection_kill(c);
 }
 
 static void read_in(struct connection *c)
 {
-    char *bytes = c->host->read_bytes;
+    char *bytes = c->ctx->read_bytes;
 
     /* What TLS has decrypted already makes no socket readable, so it must be read to its end; that comes, because the client gets no
      * credit meanwhile. */
     for (int i = 0; (c->tls || i < READS_PER_TURN) && c->state == CONNECTION_OPEN; i++) {
-        ssize_t n = read_some(c, bytes, HOST_READ_BYTES);
+        ssize_t n = read_some(c, bytes, RPC_READ_BYTES);
         if (n == -EAGAIN)
             return;
         if (n <= 0) {
-            die(c);
+            connection_kill(c);
             return;
         }
         if (h2_feed(c->h2, bytes, (size_t) n) < 0) {
             connection_flush(c);
             if (c->state == CONNECTION_OPEN)
-                linger(c);
+                connection_linger(c);
             return;
         }
-        c->heard_ns = c->host->now_ns;
+        c->heard_ns = c->ctx->now_ns;
         c->pinged_ns = 0;
-        atomic_fetch_add(&c->host->bytes_in, (size_t) n);
-        if (!c->tls && (size_t) n < HOST_READ_BYTES)
+        atomic_fetch_add(&c->ctx->bytes_in, (size_t) n);
+        if (!c->tls && (size_t) n < RPC_READ_BYTES)
             return;
     }
 }
 
-static void read_and_forget(struct connection *c)
+static void read_and_discard(struct connection *c)
 {
     char bytes[4096];
 
@@ -259,7 +259,7 @@ static void read_and_forget(struct connection *c)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0) {
-            die(c);
+            connection_kill(c);
             return;
         }
     }
@@ -270,7 +270,7 @@ void connection_on_event(struct connection *c, uint32_t events)
     if (c->state == CONNECTION_HANDSHAKE)
         shake_hands(c);
     if (c->state == CONNECTION_LINGER)
-        read_and_forget(c);
+        read_and_discard(c);
     if (c->state != CONNECTION_OPEN)
         return;
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
@@ -278,7 +278,7 @@ void connection_on_event(struct connection *c, uint32_t events)
     connection_flush(c);
 }
 
-static int64_t earlier(int64_t a, int64_t b)
+static int64_t connection_earlier_ns(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -288,15 +288,15 @@ static bool is_over(const struct connection *c, int64_t since_ns, unsigned ms, i
 {
     int64_t at = since_ns + ms * CLOCK_NS_PER_MS;
 
-    if (at <= c->host->now_ns)
+    if (at <= c->ctx->now_ns)
         return true;
-    *next = earlier(*next, at);
+    *next = connection_earlier_ns(*next, at);
     return false;
 }
 
 static const char *why_to_end(struct connection *c, int64_t *next)
 {
-    const struct rpc_limits *limits = &c->host->limits;
+    const struct rpc_limits *limits = &c->ctx->limits;
     bool is_greeted = c->state == CONNECTION_OPEN && h2_is_greeted(c->h2);
 
     if (c->state == CONNECTION_LINGER)
@@ -314,18 +314,18 @@ static const char *why_to_end(struct connection *c, int64_t *next)
 
 int64_t connection_tick(struct connection *c)
 {
-    const struct rpc_limits *limits = &c->host->limits;
+    const struct rpc_limits *limits = &c->ctx->limits;
     int64_t next = INT64_MAX;
     const char *why = c->state == CONNECTION_DEAD ? NULL : why_to_end(c, &next);
 
     if (why) {
-        log_debug("a connection was closed", LOG_STR("peer", c->link->peer.text), LOG_STR("why", why));
-        die(c);
+        log_debug("a connection was closed", LOG_STR("peer", c->shared->peer.text), LOG_STR("why", why));
+        connection_kill(c);
     }
     if (c->state != CONNECTION_OPEN)
         return next;
     if (!c->pinged_ns && is_over(c, c->heard_ns, limits->keepalive_ms, &next)) {
-        c->pinged_ns = c->host->now_ns;
+        c->pinged_ns = c->ctx->now_ns;
         h2_ping(c->h2);
         connection_flush(c);
         is_over(c, c->pinged_ns, limits->keepalive_timeout_ms, &next);
@@ -347,9 +347,9 @@ void connection_shutdown(struct connection *c)
 {
     if (c->leaving_ns)
         return;
-    c->leaving_ns = c->host->now_ns;
+    c->leaving_ns = c->ctx->now_ns;
     if (c->state == CONNECTION_HANDSHAKE)
-        die(c);
+        connection_kill(c);
     if (c->state != CONNECTION_OPEN)
         return;
     h2_shutdown(c->h2);
@@ -363,7 +363,7 @@ enum connection_state connection_state(const struct connection *c)
 
 bool connection_is_of_our_user(const struct connection *c)
 {
-    return peer_is_our_user(&c->link->peer);
+    return peer_is_our_user(&c->shared->peer);
 }
 
 struct connection_node *connection_node(struct connection *c)

@@ -19,7 +19,7 @@ enum connection_state { CONNECTION_HANDSHAKE, CONNECTION_OPEN, CONNECTION_LINGER
 struct connection;
 
 /* Takes the connected, non-blocking `fd`. It is watched by `epoll_fd`, with the connection as the event's pointer. `tls` NULL: plain. */
-int connection_new(struct host *host, int epoll_fd, int fd, struct tls *tls, struct connection **ret);
+int connection_new(struct rpc_context *ctx, int epoll_fd, int fd, struct tls *tls, struct connection **ret);
 void connection_free(struct connection *connection);
 
 enum connection_state connection_state(const struct connection *connection);

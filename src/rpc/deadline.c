@@ -11,24 +11,24 @@ void deadline_heap_done(struct deadline_heap *heap)
 }
 
 /* Places count from 1: a parent's is half its child's. */
-static void put(struct deadline_heap *heap, size_t place, struct deadline *deadline)
+static void deadline_put(struct deadline_heap *heap, size_t place, struct deadline *deadline)
 {
     heap->items[place - 1] = deadline;
     deadline->place = place;
 }
 
-static void rise(struct deadline_heap *heap, struct deadline *deadline)
+static void deadline_sift_up(struct deadline_heap *heap, struct deadline *deadline)
 {
     size_t place = deadline->place;
 
     while (place > 1 && heap->items[place / 2 - 1]->at_ns > deadline->at_ns) {
-        put(heap, place, heap->items[place / 2 - 1]);
+        deadline_put(heap, place, heap->items[place / 2 - 1]);
         place /= 2;
     }
-    put(heap, place, deadline);
+    deadline_put(heap, place, deadline);
 }
 
-static void sink(struct deadline_heap *heap, struct deadline *deadline)
+static void deadline_sift_down(struct deadline_heap *heap, struct deadline *deadline)
 {
     size_t place = deadline->place, child;
 
@@ -37,17 +37,17 @@ static void sink(struct deadline_heap *heap, struct deadline *deadline)
             child++;
         if (heap->items[child - 1]->at_ns >= deadline->at_ns)
             break;
-        put(heap, place, heap->items[child - 1]);
+        deadline_put(heap, place, heap->items[child - 1]);
         place = child;
     }
-    put(heap, place, deadline);
+    deadline_put(heap, place, deadline);
 }
 
 void deadline_add(struct deadline_heap *heap, struct deadline *deadline)
 {
     vec_room(&heap->items, &heap->cap, heap->count);
-    put(heap, ++heap->count, deadline);
-    rise(heap, deadline);
+    deadline_put(heap, ++heap->count, deadline);
+    deadline_sift_up(heap, deadline);
 }
 
 void deadline_remove(struct deadline_heap *heap, struct deadline *deadline)
@@ -60,9 +60,9 @@ void deadline_remove(struct deadline_heap *heap, struct deadline *deadline)
     struct deadline *last = heap->items[--heap->count];
     if (last == deadline)
         return;
-    put(heap, place, last);
-    rise(heap, last);
-    sink(heap, last);
+    deadline_put(heap, place, last);
+    deadline_sift_up(heap, last);
+    deadline_sift_down(heap, last);
 }
 
 struct deadline *deadline_first(const struct deadline_heap *heap)

@@ -10,15 +10,15 @@
 /* A buffer that once held a large message does not keep its memory. */
 #define BUFFER_KEEP (64u << 10)
 
-struct grpc_call *grpc_call_new(struct host *host, struct link *link)
+struct grpc_call *grpc_call_new(struct rpc_context *ctx, struct conn_shared *shared)
 {
     struct grpc_call *call = xnew(struct grpc_call);
     pthread_condattr_t clock;
 
-    call->call = (struct call){ .ops = &grpc_call_ops, .peer = &link->peer };
-    call->host = host;
-    call->link = link_ref(link);
-    call->metadata.size_max = host->limits.header_bytes_max;
+    call->call = (struct call){ .ops = &grpc_call_ops, .peer = &shared->peer };
+    call->ctx = ctx;
+    call->shared = conn_shared_ref(shared);
+    call->metadata.size_max = ctx->limits.header_bytes_max;
     atomic_init(&call->refs, 1);
     pthread_mutex_init(&call->lock, NULL);
     pthread_condattr_init(&clock);
@@ -47,7 +47,7 @@ void grpc_call_unref(struct grpc_call *call)
     status_done(&call->status);
     if (call->cancel_fd >= 0)
         close(call->cancel_fd);
-    link_unref(call->link);
+    conn_shared_unref(call->shared);
     pthread_cond_destroy(&call->changed);
     pthread_mutex_destroy(&call->lock);
     free(call);
@@ -85,7 +85,7 @@ void grpc_call_feed_end(struct grpc_call *call)
 /* With the lock held. */
 static void drop_out(struct grpc_call *call)
 {
-    atomic_fetch_sub(&call->link->queued_bytes, call->out.len - call->out_taken);
+    atomic_fetch_sub(&call->shared->queued_bytes, call->out.len - call->out_taken);
     call->out_taken = 0;
     buf_done(&call->out);
 }
@@ -123,7 +123,7 @@ void grpc_call_fail(struct grpc_call *call, enum err_code code, const char *text
     pthread_mutex_unlock(&call->lock);
 }
 
-size_t grpc_call_take(struct grpc_call *call, void *bytes, size_t len, bool *ret_end)
+size_t grpc_call_read(struct grpc_call *call, void *bytes, size_t len, bool *ret_end)
 {
     pthread_mutex_lock(&call->lock);
     size_t there = call->out.len - call->out_taken, before = there;
@@ -142,11 +142,11 @@ size_t grpc_call_take(struct grpc_call *call, void *bytes, size_t len, bool *ret
         pthread_cond_signal(&call->changed);
     *ret_end = there == 0 && call->is_over;
     pthread_mutex_unlock(&call->lock);
-    atomic_fetch_sub(&call->link->queued_bytes, len);
+    atomic_fetch_sub(&call->shared->queued_bytes, len);
     return len;
 }
 
-void grpc_call_nudge(struct grpc_call *call)
+void grpc_call_wake(struct grpc_call *call)
 {
     pthread_mutex_lock(&call->lock);
     pthread_cond_signal(&call->changed);

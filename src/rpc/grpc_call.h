@@ -24,10 +24,10 @@ struct h2;
 
 struct grpc_call {
     struct call call; /* first: the handler's view */
-    struct host *host;
-    struct link *link;        /* owned reference */
-    struct metadata metadata; /* const once the handler runs */
-    void *cookie;             /* the method's table's */
+    struct rpc_context *ctx;
+    struct conn_shared *shared; /* owned reference */
+    struct metadata metadata;   /* const once the handler runs */
+    void *cookie;               /* the method's table's */
     atomic_int refs;
 
     pthread_mutex_t lock;
@@ -64,7 +64,7 @@ struct grpc_call {
 };
 
 /* With one reference, the stream's. */
-struct grpc_call *grpc_call_new(struct host *host, struct link *link);
+struct grpc_call *grpc_call_new(struct rpc_context *ctx, struct conn_shared *shared);
 struct grpc_call *grpc_call_ref(struct grpc_call *call);
 void grpc_call_unref(struct grpc_call *call);
 
@@ -79,9 +79,9 @@ void grpc_call_cancel(struct grpc_call *call);
 /* Ends it from this side, whatever the handler does; what was not sent yet is dropped. */
 void grpc_call_fail(struct grpc_call *call, enum err_code code, const char *text);
 /* Up to `len` bytes of the answers. `ret_end`: these were the last, and the status is there. */
-size_t grpc_call_take(struct grpc_call *call, void *bytes, size_t len, bool *ret_end);
+size_t grpc_call_read(struct grpc_call *call, void *bytes, size_t len, bool *ret_end);
 /* Wakes a handler that waits for its connection to take more. */
-void grpc_call_nudge(struct grpc_call *call);
+void grpc_call_wake(struct grpc_call *call);
 
 /* Shared by the two sides. */
 extern const struct call_ops grpc_call_ops;            /* grpc_call_ops.c */

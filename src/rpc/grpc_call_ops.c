@@ -29,9 +29,9 @@ static struct timespec after_ms(unsigned ms)
 }
 
 /* Some of what came, at least a byte. 0 at the end; -ECANCELED. */
-static ssize_t take_some(struct grpc_call *call, void *bytes, size_t len)
+static ssize_t read_some(struct grpc_call *call, void *bytes, size_t len)
 {
-    struct timespec until = after_ms(call->host->limits.stall_ms);
+    struct timespec until = after_ms(call->ctx->limits.stall_ms);
     bool may_pause = call->call.method->flags & METHOD_CLIENT_STREAMS, gives_back = false;
     ssize_t n = 0;
 
@@ -40,7 +40,7 @@ static ssize_t take_some(struct grpc_call *call, void *bytes, size_t len)
         if (!wait_until(call, &until) && !may_pause && call->in.len == call->in_taken && !call->in_done)
             grpc_call_mark_cancelled(call); /* one request, and it does not come */
         else if (may_pause)
-            until = after_ms(call->host->limits.stall_ms);
+            until = after_ms(call->ctx->limits.stall_ms);
     }
     if (call->is_cancelled) {
         n = -ECANCELED;
@@ -58,17 +58,17 @@ static ssize_t take_some(struct grpc_call *call, void *bytes, size_t len)
     }
     pthread_mutex_unlock(&call->lock);
     if (gives_back)
-        mailbox_post(&call->host->mailbox, call);
+        mailbox_post(&call->ctx->mailbox, call);
     return n;
 }
 
 /* 1: all of it, 0: the end came before the first byte. */
-static int take_all(struct grpc_call *call, void *bytes, size_t len, struct err *err)
+static int read_all(struct grpc_call *call, void *bytes, size_t len, struct err *err)
 {
     size_t have = 0;
 
     while (have < len) {
-        ssize_t n = take_some(call, (char *) bytes + have, len - have);
+        ssize_t n = read_some(call, (char *) bytes + have, len - have);
         if (n < 0)
             return err_set(err, ERR_CANCELLED, (int) n, "the call was cancelled");
         if (n == 0 && have == 0)
@@ -80,7 +80,7 @@ static int take_all(struct grpc_call *call, void *bytes, size_t len, struct err 
     return 1;
 }
 
-static int refuse_size(struct err *err, size_t len, size_t max)
+static int reject_size(struct err *err, size_t len, size_t max)
 {
     return err_set(err, ERR_RESOURCE_EXHAUSTED, -EMSGSIZE, "grpc: received message larger than max (%zu vs. %zu)", len, max);
 }
@@ -88,25 +88,25 @@ static int refuse_size(struct err *err, size_t len, size_t max)
 static int unpack_gzip(struct grpc_call *call, const struct buf *packed, struct buf *out, struct err *err)
 {
     const char *encoding = metadata_get(&call->metadata, "grpc-encoding");
-    size_t max = call->host->limits.message_bytes_max;
+    size_t max = call->ctx->limits.message_bytes_max;
 
     if (!encoding || strcmp(encoding, "gzip") != 0)
         return err_set(err, ERR_INTERNAL, -EBADMSG, "a message is compressed, and the call does not say how");
     int r = gzip_unpack(packed->data, packed->len, max, out);
     if (r == -EMSGSIZE)
-        return refuse_size(err, out->len, max);
+        return reject_size(err, out->len, max);
     return r < 0 ? err_set(err, ERR_INTERNAL, r, "a message is not compressed as the call says") : 0;
 }
 
 /* Of a length that the client has announced: the memory follows what it really sends, or announcing much would be a way to take ours. */
-static int take_announced(struct grpc_call *call, size_t len, struct buf *out, struct err *err)
+static int read_announced(struct grpc_call *call, size_t len, struct buf *out, struct err *err)
 {
     while (out->len < len) {
         size_t step = out->len > STEP_BYTES ? out->len : STEP_BYTES;
         if (step > len - out->len)
             step = len - out->len;
         buf_room(out, step);
-        int r = take_all(call, out->data + out->len, step, err);
+        int r = read_all(call, out->data + out->len, step, err);
         if (r == 0)
             return err_set(err, ERR_INTERNAL, -EBADMSG, "the request ends in the middle of a message");
         if (r < 0)
@@ -117,23 +117,23 @@ static int take_announced(struct grpc_call *call, size_t len, struct buf *out, s
 }
 
 /* The bytes of the next message. 1, 0 at the end, or what went wrong. */
-static int take_message(struct grpc_call *call, struct buf *out, struct err *err)
+static int read_message(struct grpc_call *call, struct buf *out, struct err *err)
 {
     autodone(buf) struct buf packed = BUF_EMPTY;
-    size_t max = call->host->limits.message_bytes_max;
+    size_t max = call->ctx->limits.message_bytes_max;
     uint8_t prefix[PREFIX_BYTES] = { 0 };
     uint32_t len;
-    int r = take_all(call, prefix, sizeof(prefix), err);
+    int r = read_all(call, prefix, sizeof(prefix), err);
 
     if (r <= 0)
         return r;
     memcpy(&len, prefix + 1, sizeof(len));
     len = ntohl(len);
     if (len > max)
-        return refuse_size(err, len, max);
+        return reject_size(err, len, max);
     if (prefix[0] > 1)
         return err_set(err, ERR_INTERNAL, -EBADMSG, "a message has a flag that is not known: %u", prefix[0]);
-    r = take_announced(call, len, prefix[0] ? &packed : out, err);
+    r = read_announced(call, len, prefix[0] ? &packed : out, err);
     if (r < 0)
         return r;
     return prefix[0] && (r = unpack_gzip(call, &packed, out, err)) < 0 ? r : 1;
@@ -147,7 +147,7 @@ static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *e
 
     if (is_single && call->received_count > 0)
         return 0;
-    int r = take_message(call, &bytes, err);
+    int r = read_message(call, &bytes, err);
     if (r == 0 && is_single)
         return err_set(err, ERR_INTERNAL, -EBADMSG, "the call has no request, and needs one");
     if (r <= 0)
@@ -163,13 +163,13 @@ static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *e
 static bool has_room(const struct grpc_call *call)
 {
     return call->out.len - call->out_taken <= GRPC_CALL_OUT_MAX / 2 &&
-           atomic_load(&call->link->queued_bytes) < call->link->queued_max;
+           atomic_load(&call->shared->queued_bytes) < call->shared->queued_max;
 }
 
 /* Waits for room and takes it: what it is for is packed only then, or many that wait would each hold a message. */
-static int reserve(struct grpc_call *call, size_t len)
+static int grpc_call_reserve(struct grpc_call *call, size_t len)
 {
-    struct timespec until = after_ms(call->host->limits.slow_reader_ms);
+    struct timespec until = after_ms(call->ctx->limits.slow_reader_ms);
 
     pthread_mutex_lock(&call->lock);
     while (!call->is_cancelled && !has_room(call)) {
@@ -178,19 +178,19 @@ static int reserve(struct grpc_call *call, size_t len)
     }
     bool is_cancelled = call->is_cancelled;
     if (!is_cancelled)
-        atomic_fetch_add(&call->link->queued_bytes, len);
+        atomic_fetch_add(&call->shared->queued_bytes, len);
     pthread_mutex_unlock(&call->lock);
     return is_cancelled ? -ECANCELED : 0;
 }
 
 /* Takes the bytes of `message`, for which there is room. */
-static int queue(struct grpc_call *call, struct buf *message)
+static int grpc_call_queue_message(struct grpc_call *call, struct buf *message)
 {
     int r = 0;
 
     pthread_mutex_lock(&call->lock);
     if (call->is_cancelled) {
-        atomic_fetch_sub(&call->link->queued_bytes, message->len);
+        atomic_fetch_sub(&call->shared->queued_bytes, message->len);
         r = -ECANCELED;
     } else if (call->out.len == 0) {
         buf_done(&call->out);
@@ -205,7 +205,7 @@ static int queue(struct grpc_call *call, struct buf *message)
 }
 
 /* The handler cannot mend it: the client is told this, whatever else comes. */
-static int refuse_answer(struct grpc_call *call, size_t len, size_t max)
+static int reject_answer(struct grpc_call *call, size_t len, size_t max)
 {
     struct err err = ERR_NONE;
 
@@ -223,22 +223,22 @@ static int send_message(struct call *base, const ProtobufCMessage *message)
 {
     struct grpc_call *call = (struct grpc_call *) base;
     autodone(buf) struct buf bytes = BUF_EMPTY;
-    size_t len = protobuf_c_message_get_packed_size(message), max = call->host->limits.message_bytes_max;
+    size_t len = protobuf_c_message_get_packed_size(message), max = call->ctx->limits.message_bytes_max;
     uint32_t wire_len = htonl((uint32_t) len);
 
     if (len > max)
-        return refuse_answer(call, len, max);
-    int r = reserve(call, PREFIX_BYTES + len);
+        return reject_answer(call, len, max);
+    int r = grpc_call_reserve(call, PREFIX_BYTES + len);
     if (r < 0)
         return r;
     buf_room(&bytes, PREFIX_BYTES + len);
     buf_add_char(&bytes, 0);
     buf_add(&bytes, &wire_len, sizeof(wire_len));
     bytes.len += protobuf_c_message_pack(message, (uint8_t *) bytes.data + bytes.len);
-    r = queue(call, &bytes);
+    r = grpc_call_queue_message(call, &bytes);
     /* A single answer goes with the status, which is about to come. */
     if (r == 0 && base->method->flags & METHOD_SERVER_STREAMS)
-        mailbox_post(&call->host->mailbox, call);
+        mailbox_post(&call->ctx->mailbox, call);
     return r;
 }
 
@@ -290,7 +290,7 @@ const struct call_ops grpc_call_ops = {
     .is_cancelled = get_is_cancelled,
 };
 
-static void finish(struct grpc_call *call, int r, struct err *err)
+static void grpc_call_finish(struct grpc_call *call, int r, struct err *err)
 {
     bool is_single = !(call->call.method->flags & METHOD_SERVER_STREAMS);
 
@@ -314,7 +314,7 @@ static void finish(struct grpc_call *call, int r, struct err *err)
 void grpc_call_run(void *arg)
 {
     struct grpc_call *call = arg;
-    struct host *host = call->host;
+    struct rpc_context *ctx = call->ctx;
     struct err err = ERR_NONE;
     int r;
 
@@ -322,8 +322,8 @@ void grpc_call_run(void *arg)
         r = err_set(&err, ERR_CANCELLED, -ECANCELED, "the call was cancelled");
     else
         r = call->call.method->run(&call->call, call->cookie, &err);
-    finish(call, r, &err);
-    mailbox_post(&host->mailbox, call);
+    grpc_call_finish(call, r, &err);
+    mailbox_post(&ctx->mailbox, call);
     grpc_call_unref(call);
-    host_leave(host);
+    rpc_context_leave(ctx);
 }

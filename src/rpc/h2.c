@@ -37,18 +37,18 @@ static void send_away(struct h2 *h2, const char *why)
     if (h2->is_sent_away)
         return;
     h2->is_sent_away = true;
-    log_info("a client was sent away", LOG_STR("peer", h2->link->peer.text), LOG_STR("why", why));
+    log_info("a client was sent away", LOG_STR("peer", h2->shared->peer.text), LOG_STR("why", why));
     nghttp2_session_terminate_session(h2->session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 static void count_reset(struct h2 *h2)
 {
-    if (flood_add(&h2->resets, h2->host->now_ns, h2->host->limits.reset_per_second, h2->host->limits.reset_burst))
+    if (leaky_bucket_add(&h2->resets, h2->ctx->now_ns, h2->ctx->limits.reset_per_second, h2->ctx->limits.reset_burst))
         send_away(h2, "it takes back its calls");
 }
 
 /* Out of the list, with the reference that is the list's. */
-static void release(struct grpc_call *call)
+static void h2_release_call(struct grpc_call *call)
 {
     *call->link_from = call->next;
     if (call->next)
@@ -59,8 +59,8 @@ static void release(struct grpc_call *call)
 
 static void report_end(struct grpc_call *call)
 {
-    struct host *host = call->host;
-    struct rpc_call_end end = { .method = call->call.method, .duration_ns = host->now_ns - call->begun_ns };
+    struct rpc_context *ctx = call->ctx;
+    struct rpc_call_end end = { .method = call->call.method, .duration_ns = ctx->now_ns - call->begun_ns };
 
     if (call->is_counted || !call->has_headers)
         return;
@@ -68,21 +68,21 @@ static void report_end(struct grpc_call *call)
     pthread_mutex_lock(&call->lock);
     end.code = call->is_over ? call->status.code : ERR_CANCELLED;
     pthread_mutex_unlock(&call->lock);
-    if (host->on_call_end)
-        host->on_call_end(host->on_call_end_cookie, &end);
+    if (ctx->on_call_end)
+        ctx->on_call_end(ctx->on_call_end_cookie, &end);
 }
 
 /* The stream is gone, one way or the other. */
 static void close_stream(struct grpc_call *call)
 {
     struct h2 *h2 = call->h2;
-    size_t queued = atomic_load(&h2->link->queued_bytes);
+    size_t queued = atomic_load(&h2->shared->queued_bytes);
 
     call->has_stream = false;
     h2->streams--;
     report_end(call);
     h2_forget_waiting(h2, call);
-    deadline_remove(&h2->host->deadlines, &call->deadline);
+    deadline_remove(&h2->ctx->deadlines, &call->deadline);
     grpc_call_cancel(call);
     h2_relieve(h2, queued);
 }
@@ -91,16 +91,16 @@ static void close_stream(struct grpc_call *call)
 
 /* A header block where the client may not send one any more: the connection ends, as one of the two does not know what it is at. Streams
  * that are still there are nghttp2's to judge; data on others it passes over without telling us, as the rules permit. */
-static void judge_stream(struct h2 *h2, const nghttp2_frame_hd *hd)
+static void check_stream(struct h2 *h2, const nghttp2_frame_hd *hd)
 {
-    enum stream_word word = hd->type == NGHTTP2_HEADERS ? stream_past_open(&h2->past, hd->stream_id) : STREAM_SOUND;
+    enum stream_check word = hd->type == NGHTTP2_HEADERS ? stream_history_open(&h2->past, hd->stream_id) : STREAM_SOUND;
 
     if (hd->type == NGHTTP2_RST_STREAM || hd->flags & NGHTTP2_FLAG_END_STREAM)
-        stream_past_end(&h2->past, hd->stream_id);
+        stream_history_end(&h2->past, hd->stream_id);
     if (word == STREAM_SOUND || h2->is_sent_away || nghttp2_session_get_stream_user_data(h2->session, hd->stream_id))
         return;
     h2->is_sent_away = true;
-    log_debug("a client sent on a stream that is closed", LOG_STR("peer", h2->link->peer.text));
+    log_debug("a client sent on a stream that is closed", LOG_STR("peer", h2->shared->peer.text));
     nghttp2_session_terminate_session(h2->session, word == STREAM_SKIPPED ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
 }
 
@@ -110,10 +110,10 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 
     (void) session;
     if (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_DATA || hd->type == NGHTTP2_RST_STREAM)
-        judge_stream(h2, hd);
+        check_stream(h2, hd);
     if (hd->type == NGHTTP2_HEADERS || (hd->type == NGHTTP2_DATA && (hd->length > 0 || hd->flags & NGHTTP2_FLAG_END_STREAM)))
         return 0;
-    if (flood_add(&h2->frames, h2->host->now_ns, FRAMES_PER_SECOND, FRAMES_BURST))
+    if (leaky_bucket_add(&h2->frames, h2->ctx->now_ns, FRAMES_PER_SECOND, FRAMES_BURST))
         send_away(h2, "it sends frames without end and purpose");
     return 0;
 }
@@ -122,15 +122,15 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     struct h2 *h2 = user;
 
-    h2->headers_since_ns = h2->host->now_ns;
+    h2->headers_since_ns = h2->ctx->now_ns;
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    flood_forgive(&h2->frames, FRAMES_PER_CALL);
-    struct grpc_call *call = grpc_call_new(h2->host, h2->link);
+    leaky_bucket_remove(&h2->frames, FRAMES_PER_CALL);
+    struct grpc_call *call = grpc_call_new(h2->ctx, h2->shared);
     call->h2 = h2;
     call->stream_id = frame->hd.stream_id;
     call->has_stream = true;
-    call->begun_ns = h2->host->now_ns;
+    call->begun_ns = h2->ctx->now_ns;
     call->next = h2->calls;
     call->link_from = &h2->calls;
     if (call->next)
@@ -259,13 +259,13 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
         return 0;
     close_stream(call);
     if (!call->has_handler)
-        release(call);
+        h2_release_call(call);
     return 0;
 }
 
 /* ---- life ---- */
 
-static int make_session(struct h2 *h2, nghttp2_session_callbacks *callbacks, nghttp2_option *option)
+static int h2_make_session(struct h2 *h2, nghttp2_session_callbacks *callbacks, nghttp2_option *option)
 {
     nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
@@ -281,11 +281,11 @@ static int make_session(struct h2 *h2, nghttp2_session_callbacks *callbacks, ngh
     return nghttp2_session_server_new2(&h2->session, callbacks, h2, option) == 0 ? 0 : -ENOMEM;
 }
 
-static int greet(struct h2 *h2)
+static int h2_send_settings(struct h2 *h2)
 {
     const nghttp2_settings_entry settings[] = {
-        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, h2->host->limits.streams_max },
-        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, h2->host->limits.header_bytes_max },
+        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, h2->ctx->limits.streams_max },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, h2->ctx->limits.header_bytes_max },
     };
 
     if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, ARRAY_LEN(settings)) != 0 ||
@@ -294,24 +294,24 @@ static int greet(struct h2 *h2)
     return 0;
 }
 
-int h2_new(struct host *host, struct link *link, void *owner, struct h2 **ret)
+int h2_new(struct rpc_context *ctx, struct conn_shared *shared, void *owner, struct h2 **ret)
 {
     autoptr(h2) h2 = xnew(struct h2);
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
     int r = -ENOMEM;
 
-    h2->host = host;
-    h2->link = link_ref(link);
+    h2->ctx = ctx;
+    h2->shared = conn_shared_ref(shared);
     h2->owner = owner;
     h2->last_waiting = &h2->first_waiting;
-    link->queued_max = host->limits.queued_bytes_max;
+    shared->queued_max = ctx->limits.queued_bytes_max;
     if (nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0)
-        r = make_session(h2, callbacks, option);
+        r = h2_make_session(h2, callbacks, option);
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
     if (r == 0)
-        r = greet(h2);
+        r = h2_send_settings(h2);
     if (r == 0)
         *ret = steal_ptr(&h2);
     return r;
@@ -326,10 +326,10 @@ void h2_free(struct h2 *h2)
         next = call->next;
         if (call->has_stream)
             close_stream(call);
-        release(call);
+        h2_release_call(call);
     }
     nghttp2_session_del(h2->session);
-    link_unref(h2->link);
+    conn_shared_unref(h2->shared);
     free(h2);
 }
 
@@ -344,7 +344,7 @@ int h2_feed(struct h2 *h2, const void *bytes, size_t len)
     return -EPROTO;
 }
 
-ssize_t h2_take(struct h2 *h2, const uint8_t **ret)
+ssize_t h2_read_output(struct h2 *h2, const uint8_t **ret)
 {
     ssize_t n = nghttp2_session_mem_send(h2->session, ret);
 
@@ -363,7 +363,7 @@ bool h2_is_clogged(const struct h2 *h2)
     return nghttp2_session_get_outbound_queue_size(h2->session) > OUTBOUND_MAX;
 }
 
-void *h2_take_posted(struct grpc_call *call)
+void *h2_handle_posted(struct grpc_call *call)
 {
     struct h2 *h2 = call->h2;
 
@@ -383,22 +383,22 @@ void *h2_take_posted(struct grpc_call *call)
         if (call->has_stream)
             h2_answer(h2, call);
         else if (!call->has_handler)
-            release(call);
+            h2_release_call(call);
     }
     grpc_call_unref(call);
     return h2 ? h2->owner : NULL;
 }
 
-void h2_end_overdue(struct host *host, void (*on_owner)(void *owner, void *cookie), void *cookie)
+void h2_end_overdue(struct rpc_context *ctx, void (*on_owner)(void *owner, void *cookie), void *cookie)
 {
     struct deadline *first;
 
-    while ((first = deadline_first(&host->deadlines)) && first->at_ns <= host->now_ns) {
+    while ((first = deadline_first(&ctx->deadlines)) && first->at_ns <= ctx->now_ns) {
         struct grpc_call *call = first->owner;
         struct h2 *h2 = call->h2;
-        size_t queued = atomic_load(&h2->link->queued_bytes);
+        size_t queued = atomic_load(&h2->shared->queued_bytes);
 
-        deadline_remove(&host->deadlines, first);
+        deadline_remove(&ctx->deadlines, first);
         grpc_call_fail(call, ERR_DEADLINE_EXCEEDED, "deadline exceeded");
         h2_relieve(h2, queued);
         h2_answer(h2, call);

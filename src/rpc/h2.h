@@ -14,8 +14,8 @@
 
 struct h2;
 
-/* `owner` is whom h2_take_posted() tells about. -ENOMEM. */
-int h2_new(struct host *host, struct link *link, void *owner, struct h2 **ret);
+/* `owner` is whom h2_handle_posted() tells about. -ENOMEM. */
+int h2_new(struct rpc_context *ctx, struct conn_shared *shared, void *owner, struct h2 **ret);
 /* Cancels its calls. */
 void h2_free(struct h2 *h2);
 DEFINE_AUTOPTR(h2, h2_free);
@@ -24,7 +24,7 @@ DEFINE_AUTOPTR(h2, h2_free);
 int h2_feed(struct h2 *h2, const void *bytes, size_t len);
 
 /* The next bytes to send, valid until the next call of anything here; 0: none now; -EPROTO. */
-ssize_t h2_take(struct h2 *h2, const uint8_t **ret);
+ssize_t h2_read_output(struct h2 *h2, const uint8_t **ret);
 
 /* Nothing more will be said, by either side. */
 bool h2_is_done(const struct h2 *h2);
@@ -34,10 +34,10 @@ bool h2_is_clogged(const struct h2 *h2);
 
 /* Looks at a call that its handler has put into the mailbox, and takes that reference. The owner of the session that has something to send
  * now; NULL: there is none. */
-void *h2_take_posted(struct grpc_call *call);
+void *h2_handle_posted(struct grpc_call *call);
 
 /* Ends the calls whose time is over; `on_owner` is told of each session that has something to send now. */
-void h2_end_overdue(struct host *host, void (*on_owner)(void *owner, void *cookie), void *cookie);
+void h2_end_overdue(struct rpc_context *ctx, void (*on_owner)(void *owner, void *cookie), void *cookie);
 
 /* Asks for a sign of life. */
 void h2_ping(struct h2 *h2);

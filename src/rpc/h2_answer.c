@@ -47,11 +47,11 @@ static void add_status(struct fields *fields, const struct status *status)
 
 void h2_relieve(struct h2 *h2, size_t before)
 {
-    if (before < h2->link->queued_max || atomic_load(&h2->link->queued_bytes) >= h2->link->queued_max)
+    if (before < h2->shared->queued_max || atomic_load(&h2->shared->queued_bytes) >= h2->shared->queued_max)
         return;
     for (struct grpc_call *call = h2->calls; call; call = call->next) {
         if (call->has_handler)
-            grpc_call_nudge(call);
+            grpc_call_wake(call);
     }
 }
 
@@ -61,9 +61,9 @@ static ssize_t read_answer(nghttp2_session *session, int32_t stream_id, uint8_t 
     struct h2 *h2 = user;
     struct grpc_call *call = source->ptr;
     struct fields fields = { .count = 0 };
-    size_t queued = atomic_load(&h2->link->queued_bytes);
+    size_t queued = atomic_load(&h2->shared->queued_bytes);
     bool is_end;
-    size_t n = grpc_call_take(call, bytes, len, &is_end);
+    size_t n = grpc_call_read(call, bytes, len, &is_end);
 
     h2_relieve(h2, queued);
     if (is_end) {

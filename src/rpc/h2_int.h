@@ -3,23 +3,23 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "rpc/flood.h"
 #include "rpc/grpc_call.h"
 #include "rpc/h2.h"
-#include "rpc/stream_past.h"
+#include "rpc/leaky_bucket.h"
+#include "rpc/stream_history.h"
 
 struct h2 {
-    struct host *host;
-    struct link *link; /* owned reference */
+    struct rpc_context *ctx;
+    struct conn_shared *shared; /* owned reference */
     void *owner;
     nghttp2_session *session;
     struct grpc_call *calls;                         /* with a stream, a handler, or both; each with a reference */
     struct grpc_call *first_waiting, **last_waiting; /* ready to run, but too many run already */
     unsigned running;
     unsigned streams;
-    struct flood frames; /* that cost the client nothing */
-    struct flood resets; /* calls begun for nothing */
-    struct stream_past past;
+    struct leaky_bucket frames; /* that cost the client nothing */
+    struct leaky_bucket resets; /* calls begun for nothing */
+    struct stream_history past;
     int64_t headers_since_ns;
     bool is_greeted;
     bool is_sent_away;        /* for misbehaving */

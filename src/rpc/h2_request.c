@@ -24,17 +24,17 @@ static bool is_grpc(const char *content_type)
            (content_type[len] == '\0' || content_type[len] == '+' || content_type[len] == ';');
 }
 
-static void refuse(struct h2 *h2, struct grpc_call *call, enum err_code code, const char *text)
+static void h2_reject_request(struct h2 *h2, struct grpc_call *call, enum err_code code, const char *text)
 {
     grpc_call_fail(call, code, text);
     h2_answer(h2, call);
 }
 
-static bool has_service(const struct host *host, const char *service)
+static bool has_service(const struct rpc_context *ctx, const char *service)
 {
-    for (size_t t = 0; host->tables[t]; t++) {
-        for (size_t i = 0; i < host->tables[t]->count; i++) {
-            if (strcmp(host->tables[t]->methods[i].service, service) == 0)
+    for (size_t t = 0; ctx->tables[t]; t++) {
+        for (size_t i = 0; i < ctx->tables[t]->count; i++) {
+            if (strcmp(ctx->tables[t]->methods[i].service, service) == 0)
                 return true;
         }
     }
@@ -44,7 +44,7 @@ static bool has_service(const struct host *host, const char *service)
 /* "/sandbox.v1.SandboxService/GetSandbox". The words of a refusal are those that gRPC's own servers use. */
 static int find_method(struct grpc_call *call, const char *path, struct err *err)
 {
-    const struct host *host = call->host;
+    const struct rpc_context *ctx = call->ctx;
     const char *slash = path && path[0] == '/' ? strchr(path + 1, '/') : NULL;
     char service[NAME_MAX_BYTES];
 
@@ -52,15 +52,15 @@ static int find_method(struct grpc_call *call, const char *path, struct err *err
         return err_set(err, ERR_UNIMPLEMENTED, -ENOENT, "malformed method name");
     memcpy(service, path + 1, (size_t) (slash - path - 1));
     service[slash - path - 1] = '\0';
-    for (size_t i = 0; host->tables[i]; i++) {
-        const struct method *method = method_find(host->tables[i], service, slash + 1);
+    for (size_t i = 0; ctx->tables[i]; i++) {
+        const struct method *method = method_find(ctx->tables[i], service, slash + 1);
         if (method) {
             call->call.method = method;
-            call->cookie = host->tables[i]->cookie;
+            call->cookie = ctx->tables[i]->cookie;
             return 0;
         }
     }
-    if (!has_service(host, service))
+    if (!has_service(ctx, service))
         return err_set(err, ERR_UNIMPLEMENTED, -ENOENT, "unknown service %.200s", service);
     return err_set(err, ERR_UNIMPLEMENTED, -ENOENT, "unknown method %.200s for service %.200s", slash + 1, service);
 }
@@ -87,7 +87,7 @@ static int set_deadline(struct grpc_call *call, struct err *err)
     if (__builtin_add_overflow(call->begun_ns, ns, &call->call.deadline_ns))
         return 0;
     call->deadline = (struct deadline){ .at_ns = call->call.deadline_ns, .owner = call };
-    deadline_add(&call->host->deadlines, &call->deadline);
+    deadline_add(&call->ctx->deadlines, &call->deadline);
     return 0;
 }
 
@@ -107,16 +107,16 @@ void h2_begin_request(struct h2 *h2, struct grpc_call *call)
     const char *verb = metadata_get(&call->metadata, ":method");
     struct err err = ERR_NONE;
 
-    atomic_fetch_add(&h2->host->calls_started, 1);
+    atomic_fetch_add(&h2->ctx->calls_started, 1);
     if (call->metadata.is_too_large)
-        refuse(h2, call, ERR_RESOURCE_EXHAUSTED, "the header fields are too large");
+        h2_reject_request(h2, call, ERR_RESOURCE_EXHAUSTED, "the header fields are too large");
     else if (!verb || strcmp(verb, "POST") != 0)
         h2_answer_http(h2, call, "405");
     else if (!is_grpc(metadata_get(&call->metadata, "content-type")))
         h2_answer_http(h2, call, "415");
     else if (check_encoding(call, &err) < 0 || set_deadline(call, &err) < 0 ||
              find_method(call, metadata_get(&call->metadata, ":path"), &err) < 0)
-        refuse(h2, call, err.code, err.text);
+        h2_reject_request(h2, call, err.code, err.text);
     else
         call->call.request_id = dup_request_id(call);
 }
@@ -129,30 +129,30 @@ static bool is_ready(struct grpc_call *call)
     return call->client_is_done || call->in.len >= (streams ? 1 : READY_BYTES);
 }
 
-static void start(struct h2 *h2, struct grpc_call *call)
+static void h2_start_call(struct h2 *h2, struct grpc_call *call)
 {
-    struct host *host = h2->host;
+    struct rpc_context *ctx = h2->ctx;
 
     call->has_handler = true;
     h2->running++;
-    host_enter(host);
+    rpc_context_enter(ctx);
     if (!call->client_is_done)
         nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, call->stream_id, RUNNING_WINDOW);
-    if (host->start(host, grpc_call_ref(call)) == 0)
+    if (ctx->start(ctx, grpc_call_ref(call)) == 0)
         return;
     grpc_call_unref(call);
-    host_leave(host);
+    rpc_context_leave(ctx);
     call->has_handler = false;
     h2->running--;
-    refuse(h2, call, ERR_RESOURCE_EXHAUSTED, "the server has too much to do");
+    h2_reject_request(h2, call, ERR_RESOURCE_EXHAUSTED, "the server has too much to do");
 }
 
 void h2_start_if_ready(struct h2 *h2, struct grpc_call *call)
 {
     if (!call->call.method || call->has_handler || call->is_waiting || call->has_answered || !is_ready(call))
         return;
-    if (h2->running < h2->host->limits.running_max) {
-        start(h2, call);
+    if (h2->running < h2->ctx->limits.running_max) {
+        h2_start_call(h2, call);
         return;
     }
     call->is_waiting = true;
@@ -177,9 +177,9 @@ void h2_forget_waiting(struct h2 *h2, struct grpc_call *call)
 
 void h2_start_waiting(struct h2 *h2)
 {
-    while (h2->first_waiting && h2->running < h2->host->limits.running_max) {
+    while (h2->first_waiting && h2->running < h2->ctx->limits.running_max) {
         struct grpc_call *call = h2->first_waiting;
         h2_forget_waiting(h2, call);
-        start(h2, call);
+        h2_start_call(h2, call);
     }
 }

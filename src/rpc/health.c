@@ -25,8 +25,8 @@ struct health {
     int watchers[WATCHERS_MAX]; /* eventfds of those that watch; -1: none */
 };
 
-static int check(struct call *call, void *cookie, struct err *err);
-static int watch(struct call *call, void *cookie, struct err *err);
+static int health_check(struct call *call, void *cookie, struct err *err);
+static int health_watch(struct call *call, void *cookie, struct err *err);
 
 static const struct method methods[] = {
     { .service = "grpc.health.v1.Health",
@@ -34,13 +34,13 @@ static const struct method methods[] = {
       .flags = METHOD_PUBLIC,
       .request = &grpc__health__v1__health_check_request__descriptor,
       .response = &grpc__health__v1__health_check_response__descriptor,
-      .run = check },
+      .run = health_check },
     { .service = "grpc.health.v1.Health",
       .name = "Watch",
       .flags = METHOD_PUBLIC | METHOD_SERVER_STREAMS,
       .request = &grpc__health__v1__health_check_request__descriptor,
       .response = &grpc__health__v1__health_check_response__descriptor,
-      .run = watch },
+      .run = health_watch },
 };
 
 struct health *health_new(const struct method_table *const *tables)
@@ -121,7 +121,7 @@ static int take_service(struct call *call, char **ret, struct err *err)
     return 0;
 }
 
-static int say(struct call *call, Grpc__Health__V1__HealthCheckResponse__ServingStatus status)
+static int health_send_status(struct call *call, Grpc__Health__V1__HealthCheckResponse__ServingStatus status)
 {
     Grpc__Health__V1__HealthCheckResponse response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
 
@@ -144,7 +144,7 @@ static Grpc__Health__V1__HealthCheckResponse__ServingStatus status_of(bool is_se
                       : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
 }
 
-static int check(struct call *call, void *cookie, struct err *err)
+static int health_check(struct call *call, void *cookie, struct err *err)
 {
     struct health *health = cookie;
     autofree char *service = NULL;
@@ -155,10 +155,10 @@ static int check(struct call *call, void *cookie, struct err *err)
         return r;
     if (!is_known(health, service))
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "unknown service");
-    return say(call, status_of(get_serving(health, &is_closed)));
+    return health_send_status(call, status_of(get_serving(health, &is_closed)));
 }
 
-static int join(struct health *health, int fd)
+static int health_add_watcher(struct health *health, int fd)
 {
     int place = -EAGAIN;
 
@@ -173,7 +173,7 @@ static int join(struct health *health, int fd)
     return place;
 }
 
-static void leave(struct health *health, int place)
+static void health_remove_watcher(struct health *health, int place)
 {
     pthread_mutex_lock(&health->lock);
     health->watchers[place] = -1;
@@ -181,7 +181,7 @@ static void leave(struct health *health, int place)
 }
 
 /* The state, and again at each change. One that is not known may be some day, by the protocol; here it never will. */
-static int follow(struct call *call, struct health *health, bool known, int wake_fd)
+static int health_report_changes(struct call *call, struct health *health, bool known, int wake_fd)
 {
     struct pollfd fds[] = { { .fd = wake_fd, .events = POLLIN }, { .fd = call_cancel_fd(call), .events = POLLIN } };
     bool is_closed = false, is_first = true, said = false;
@@ -192,8 +192,8 @@ static int follow(struct call *call, struct health *health, bool known, int wake
     while (!is_closed) {
         bool is_serving = get_serving(health, &is_closed);
         if (is_first || (known && is_serving != said)) {
-            int r = say(call, known ? status_of(is_serving)
-                                    : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);
+            int r = health_send_status(call, known ? status_of(is_serving)
+                                                   : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);
             if (r < 0)
                 return r;
         }
@@ -209,7 +209,7 @@ static int follow(struct call *call, struct health *health, bool known, int wake
     return 0;
 }
 
-static int watch(struct call *call, void *cookie, struct err *err)
+static int health_watch(struct call *call, void *cookie, struct err *err)
 {
     struct health *health = cookie;
     autofree char *service = NULL;
@@ -218,11 +218,11 @@ static int watch(struct call *call, void *cookie, struct err *err)
 
     if (r < 0)
         return r;
-    int place = fd < 0 ? -EAGAIN : join(health, fd);
+    int place = fd < 0 ? -EAGAIN : health_add_watcher(health, fd);
     if (place < 0)
         return err_set(err, ERR_RESOURCE_EXHAUSTED, place, "too many watch already");
-    r = follow(call, health, is_known(health, service), fd);
-    leave(health, place);
+    r = health_report_changes(call, health, is_known(health, service), fd);
+    health_remove_watcher(health, place);
     if (r == 0)
         return err_set(err, ERR_UNAVAILABLE, -ESHUTDOWN, "the server goes down");
     return r == -ECANCELED ? err_set(err, ERR_CANCELLED, r, "the call was cancelled") : r;

@@ -77,7 +77,7 @@ const struct method_table *reflection_table(const struct reflection *reflection)
 }
 
 /* What follows `name` and a dot in `symbol`; "" when they are the same; NULL when it is not beneath. */
-static const char *beneath(const char *name, const char *symbol)
+static const char *reflection_symbol_below(const char *name, const char *symbol)
 {
     size_t len = strlen(name);
 
@@ -92,7 +92,7 @@ static const char *beneath(const char *name, const char *symbol)
 
 static bool type_has(const type_proto *type, const char *symbol)
 {
-    const char *rest = beneath(type->name, symbol);
+    const char *rest = reflection_symbol_below(type->name, symbol);
 
     if (!rest || *rest == '\0')
         return rest;
@@ -113,7 +113,7 @@ static bool type_has(const type_proto *type, const char *symbol)
 
 static bool file_has(const file_proto *file, const char *symbol)
 {
-    const char *rest = beneath(file->package ? file->package : "", symbol);
+    const char *rest = reflection_symbol_below(file->package ? file->package : "", symbol);
 
     if (!rest || *rest == '\0')
         return false;
@@ -127,7 +127,7 @@ static bool file_has(const file_proto *file, const char *symbol)
     }
     for (size_t i = 0; i < file->n_service; i++) {
         const Google__Protobuf__ServiceDescriptorProto *service = file->service[i];
-        const char *method = beneath(service->name, rest);
+        const char *method = reflection_symbol_below(service->name, rest);
         for (size_t m = 0; method && *method && m < service->n_method; m++) {
             if (strcmp(service->method[m]->name, method) == 0)
                 return true;
@@ -238,7 +238,7 @@ static int send_services(struct call *call, const struct reflection *reflection,
     return send_once(call, response);
 }
 
-static int answer(struct call *call, const struct reflection *reflection, request_proto *request)
+static int reflection_answer(struct call *call, const struct reflection *reflection, request_proto *request)
 {
     response_proto response = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT;
 
@@ -264,7 +264,7 @@ static int answer_all(struct call *call, void *cookie, struct err *err)
     int r;
 
     while ((r = call_recv(call, &message, err)) > 0) {
-        r = answer(call, cookie, (request_proto *) message);
+        r = reflection_answer(call, cookie, (request_proto *) message);
         protobuf_c_message_free_unpacked(message, NULL);
         if (r < 0)
             return r;

@@ -38,30 +38,30 @@ void mailbox_post(struct mailbox *mailbox, struct grpc_call *call);
 struct grpc_call *mailbox_take(struct mailbox *mailbox);
 
 /* What a connection and its calls both hold: a call may outlive the connection. */
-struct link {
+struct conn_shared {
     atomic_int refs;
     struct peer peer;           /* const once calls exist */
     atomic_size_t queued_bytes; /* answers not yet handed to HTTP/2, of all calls */
     size_t queued_max;
 };
 
-struct link *link_new(void);
-struct link *link_ref(struct link *link);
-void link_unref(struct link *link);
+struct conn_shared *conn_shared_new(void);
+struct conn_shared *conn_shared_ref(struct conn_shared *shared);
+void conn_shared_unref(struct conn_shared *shared);
 
-#define HOST_READ_BYTES (64u << 10)
+#define RPC_READ_BYTES (64u << 10)
 
 /* What sessions need of the server they belong to. All of the I/O thread, but for what is atomic or has a lock. */
-struct host {
+struct rpc_context {
     const struct method_table *tables[4]; /* borrowed, ended by NULL: the server's own, and what the room adds */
     struct rpc_limits limits;             /* no zeros any more */
     struct mailbox mailbox;
     struct deadline_heap deadlines; /* of calls */
     int64_t now_ns;                 /* when this turn began */
-    char *read_bytes;               /* owned: room for HOST_READ_BYTES, for whoever reads just now */
+    char *read_bytes;               /* owned: room for RPC_READ_BYTES, for whoever reads just now */
     bool is_draining;
     /* Has grpc_call_run() called for a reference of `call` that it takes. -EAGAIN when there is no thread to be had. */
-    int (*start)(struct host *host, struct grpc_call *call);
+    int (*start)(struct rpc_context *ctx, struct grpc_call *call);
     void (*on_call_end)(void *cookie, const struct rpc_call_end *end);
     void *on_call_end_cookie;
     /* Handlers at work or in line: the host must not go before they have. */
@@ -71,8 +71,8 @@ struct host {
     atomic_uint_fast64_t calls_started, bytes_in, bytes_out;
 };
 
-int host_init(struct host *host, const struct rpc_limits *limits);
+int rpc_context_init(struct rpc_context *ctx, const struct rpc_limits *limits);
 /* Waits for the handlers. */
-void host_done(struct host *host);
-void host_enter(struct host *host);
-void host_leave(struct host *host);
+void rpc_context_done(struct rpc_context *ctx);
+void rpc_context_enter(struct rpc_context *ctx);
+void rpc_context_leave(struct rpc_context *ctx);

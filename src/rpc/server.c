@@ -25,11 +25,11 @@
 #define ACCEPTS_PER_TURN 32
 #define ACCEPT_PAUSE_MS 100
 
-enum order { ORDER_NONE, ORDER_DRAIN, ORDER_ABORT, ORDER_STOP };
+enum server_command { COMMAND_NONE, COMMAND_DRAIN, ORDER_ABORT, COMMAND_STOP };
 
 struct rpc_server {
     struct rpc_options options;
-    struct host host;
+    struct rpc_context ctx;
     struct health *health;         /* owned */
     struct reflection *reflection; /* owned; NULL: none */
     int epoll_fd;
@@ -45,23 +45,23 @@ struct rpc_server {
     int64_t tick_ns;         /* when connections are looked at next */
     bool is_listening;
 
-    atomic_int order;
+    atomic_int command;
     pthread_mutex_t lock;
     pthread_cond_t empty;
-    size_t stranger_count;   /* of the connections, those of others than our user; the I/O thread's */
+    size_t other_user_count; /* of the connections, those of others than our user; the I/O thread's */
     size_t connection_count; /* under the lock, as the others below */
     bool is_drained;
     uint64_t accepted, refused;
 };
 
-static int submit(struct host *host, struct grpc_call *call)
+static int rpc_server_submit(struct rpc_context *ctx, struct grpc_call *call)
 {
-    struct rpc_server *server = (struct rpc_server *) ((char *) host - offsetof(struct rpc_server, host));
+    struct rpc_server *server = (struct rpc_server *) ((char *) ctx - offsetof(struct rpc_server, ctx));
 
     return pool_submit(server->options.pool, method_lasts(call->call.method) ? POOL_LASTING : POOL_BRIEF, grpc_call_run, call);
 }
 
-static void count(struct rpc_server *server, int change, uint64_t *counter)
+static void rpc_server_count(struct rpc_server *server, int change, uint64_t *counter)
 {
     pthread_mutex_lock(&server->lock);
     server->connection_count += (size_t) change;
@@ -73,7 +73,7 @@ static void count(struct rpc_server *server, int change, uint64_t *counter)
 /* ---- connections come and go ---- */
 
 /* What is due with a connection may have changed with what has just happened to it. */
-static void look_at(struct rpc_server *server, struct connection *connection)
+static void update_connection(struct rpc_server *server, struct connection *connection)
 {
     int64_t next = connection_tick(connection);
 
@@ -95,7 +95,7 @@ static void listen_on(struct rpc_server *server, bool on)
 
 /* There is no descriptor for whoever knocks, and epoll would tell us of the knocking without end. The one we keep for this lets us open the
  * door and close it again, so that the client knows. */
-static void turn_away(struct rpc_server *server, int listen_fd)
+static void reject_waiting_client(struct rpc_server *server, int listen_fd)
 {
     if (server->reserve_fd >= 0) {
         close(server->reserve_fd);
@@ -104,58 +104,58 @@ static void turn_away(struct rpc_server *server, int listen_fd)
             close(fd);
     }
     server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    count(server, 0, &server->refused);
+    rpc_server_count(server, 0, &server->refused);
     /* Another thread may have been faster; then there is nothing for it but to wait. */
     if (server->reserve_fd < 0) {
         listen_on(server, false);
-        server->accept_again_ns = server->host.now_ns + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
+        server->accept_again_ns = server->ctx.now_ns + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
     }
 }
 
-static void welcome(struct rpc_server *server, const struct listener *listener, int fd)
+static void rpc_server_add_connection(struct rpc_server *server, const struct listener *listener, int fd)
 {
     struct connection *connection = NULL;
     struct tls *tls = listener->is_unix ? NULL : server->options.tls;
 
-    if (server->connection_count >= server->host.limits.connections_max) {
+    if (server->connection_count >= server->ctx.limits.connections_max) {
         close(fd);
-        count(server, 0, &server->refused);
+        rpc_server_count(server, 0, &server->refused);
         return;
     }
     /* It closes the descriptor also when it fails. */
-    if (connection_new(&server->host, server->epoll_fd, fd, tls, &connection) < 0) {
-        count(server, 0, &server->refused);
+    if (connection_new(&server->ctx, server->epoll_fd, fd, tls, &connection) < 0) {
+        rpc_server_count(server, 0, &server->refused);
         return;
     }
     /* Without a word it may stay for as long as a handshake may take: strangers would hold all that there are. */
     if (!connection_is_of_our_user(connection) &&
-        server->stranger_count >= PEER_STRANGERS_MAX(server->host.limits.connections_max)) {
+        server->other_user_count >= PEER_OTHER_USERS_MAX(server->ctx.limits.connections_max)) {
         connection_free(connection);
-        count(server, 0, &server->refused);
+        rpc_server_count(server, 0, &server->refused);
         return;
     }
-    server->stranger_count += !connection_is_of_our_user(connection);
+    server->other_user_count += !connection_is_of_our_user(connection);
     connection_node(connection)->next = server->connections;
     server->connections = connection;
-    count(server, 1, &server->accepted);
+    rpc_server_count(server, 1, &server->accepted);
     connection_flush(connection);
-    look_at(server, connection);
+    update_connection(server, connection);
 }
 
-static void on_knock(struct rpc_server *server, const struct listener *listener)
+static void on_listener_ready(struct rpc_server *server, const struct listener *listener)
 {
     for (int i = 0; i < ACCEPTS_PER_TURN && server->is_listening; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            welcome(server, listener, fd);
-        else if (err_errno_is_short(-errno))
-            turn_away(server, listener->fd);
+            rpc_server_add_connection(server, listener, fd);
+        else if (err_errno_is_exhaustion(-errno))
+            reject_waiting_client(server, listener->fd);
         else if (errno != ECONNABORTED && errno != EINTR)
             return;
     }
 }
 
-static void bury_the_dead(struct rpc_server *server)
+static void free_dead_connections(struct rpc_server *server)
 {
     struct connection **from = &server->connections;
 
@@ -169,9 +169,9 @@ static void bury_the_dead(struct rpc_server *server)
             continue;
         }
         *from = connection_node(connection)->next;
-        server->stranger_count -= !connection_is_of_our_user(connection);
+        server->other_user_count -= !connection_is_of_our_user(connection);
         connection_free(connection);
-        count(server, -1, NULL);
+        rpc_server_count(server, -1, NULL);
     }
 }
 
@@ -193,10 +193,10 @@ static void on_posted(struct rpc_server *server)
     struct grpc_call *call;
     uint64_t ignored;
 
-    if (read(server->host.mailbox.wake_fd, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
+    if (read(server->ctx.mailbox.wake_fd, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
         log_error("waking the I/O thread failed", LOG_ERRNO("error", -errno));
-    while ((call = mailbox_take(&server->host.mailbox))) {
-        struct connection *connection = h2_take_posted(call);
+    while ((call = mailbox_take(&server->ctx.mailbox))) {
+        struct connection *connection = h2_handle_posted(call);
         if (connection)
             mark_dirty(server, connection);
     }
@@ -216,36 +216,36 @@ static void flush_dirty(struct rpc_server *server)
         server->first_dirty = node->next_dirty;
         node->is_dirty = false;
         connection_flush(connection);
-        look_at(server, connection);
+        update_connection(server, connection);
     }
 }
 
-static void tick(struct rpc_server *server)
+static void rpc_server_tick(struct rpc_server *server)
 {
-    if (server->accept_again_ns && server->accept_again_ns <= server->host.now_ns && !server->host.is_draining) {
+    if (server->accept_again_ns && server->accept_again_ns <= server->ctx.now_ns && !server->ctx.is_draining) {
         server->accept_again_ns = 0;
         if (server->reserve_fd < 0)
             server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         listen_on(server, true);
     }
-    if (server->tick_ns > server->host.now_ns)
+    if (server->tick_ns > server->ctx.now_ns)
         return;
     server->tick_ns = INT64_MAX;
     for (struct connection *c = server->connections; c; c = connection_node(c)->next)
-        look_at(server, c);
+        update_connection(server, c);
 }
 
-static void obey(struct rpc_server *server, enum order order)
+static void rpc_server_run_command(struct rpc_server *server, enum server_command command)
 {
-    if (order == ORDER_NONE)
+    if (command == COMMAND_NONE)
         return;
-    if (!server->host.is_draining) {
-        server->host.is_draining = true;
+    if (!server->ctx.is_draining) {
+        server->ctx.is_draining = true;
         listen_on(server, false);
         health_set(server->health, false);
         health_close(server->health);
     }
-    if (order == ORDER_DRAIN) {
+    if (command == COMMAND_DRAIN) {
         for (struct connection *c = server->connections; c; c = connection_node(c)->next)
             connection_shutdown(c);
         server->tick_ns = 0;
@@ -255,13 +255,13 @@ static void obey(struct rpc_server *server, enum order order)
         struct connection *connection = server->connections;
         server->connections = connection_node(connection)->next;
         connection_free(connection);
-        count(server, -1, NULL);
+        rpc_server_count(server, -1, NULL);
     }
 }
 
 static int wait_ms(const struct rpc_server *server)
 {
-    const struct deadline *first = deadline_first(&server->host.deadlines);
+    const struct deadline *first = deadline_first(&server->ctx.deadlines);
     int64_t next = server->tick_ns;
 
     if (first && first->at_ns < next)
@@ -282,29 +282,29 @@ static bool is_listener(const struct rpc_server *server, const void *p)
 }
 
 /* False when it was the last one. */
-static bool turn(struct rpc_server *server, const struct epoll_event *events, int count_of_events)
+static bool rpc_server_handle_events(struct rpc_server *server, const struct epoll_event *events, int count_of_events)
 {
     for (int i = 0; i < count_of_events; i++) {
         void *p = events[i].data.ptr;
-        if (p == &server->host.mailbox) {
+        if (p == &server->ctx.mailbox) {
             on_posted(server);
         } else if (is_listener(server, p)) {
-            on_knock(server, p);
+            on_listener_ready(server, p);
         } else {
             connection_on_event(p, events[i].events);
-            look_at(server, p);
+            update_connection(server, p);
         }
     }
-    h2_end_overdue(&server->host, on_overdue, server);
+    h2_end_overdue(&server->ctx, on_overdue, server);
     flush_dirty(server);
-    enum order order = (enum order) atomic_exchange(&server->order, ORDER_NONE);
-    obey(server, order);
-    tick(server);
-    bury_the_dead(server);
-    return order != ORDER_STOP;
+    enum server_command command = (enum server_command) atomic_exchange(&server->command, COMMAND_NONE);
+    rpc_server_run_command(server, command);
+    rpc_server_tick(server);
+    free_dead_connections(server);
+    return command != COMMAND_STOP;
 }
 
-static void *run(void *arg)
+static void *rpc_server_thread(void *arg)
 {
     struct rpc_server *server = arg;
     struct epoll_event events[EVENTS_PER_TURN];
@@ -313,10 +313,10 @@ static void *run(void *arg)
     pthread_setname_np(pthread_self(), "rpc");
     while (goes_on) {
         int n = epoll_wait(server->epoll_fd, events, EVENTS_PER_TURN, wait_ms(server));
-        server->host.now_ns = clock_now_ns();
-        goes_on = turn(server, events, n < 0 ? 0 : n);
+        server->ctx.now_ns = clock_now_ns();
+        goes_on = rpc_server_handle_events(server, events, n < 0 ? 0 : n);
         pthread_mutex_lock(&server->lock);
-        if (server->host.is_draining && server->connection_count == 0) {
+        if (server->ctx.is_draining && server->connection_count == 0) {
             server->is_drained = true;
             pthread_cond_broadcast(&server->empty);
         }
@@ -330,14 +330,14 @@ static void *run(void *arg)
 static int make_tables(struct rpc_server *server, struct err *err)
 {
     const struct rpc_options *options = &server->options;
-    const struct method_table **tables = server->host.tables;
+    const struct method_table **tables = server->ctx.tables;
 
     server->health = health_new(tables);
     *tables++ = options->methods;
     *tables++ = health_table(server->health);
     if (!options->descriptors)
         return 0;
-    int r = reflection_new(options->descriptors, options->descriptors_len, server->host.tables, &server->reflection, err);
+    int r = reflection_new(options->descriptors, options->descriptors_len, server->ctx.tables, &server->reflection, err);
     if (r == 0)
         *tables = reflection_table(server->reflection);
     return r;
@@ -345,12 +345,12 @@ static int make_tables(struct rpc_server *server, struct err *err)
 
 static int make_loop(struct rpc_server *server)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &server->host.mailbox };
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &server->ctx.mailbox };
 
     server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (server->epoll_fd < 0 || server->reserve_fd < 0 ||
-        epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, server->host.mailbox.wake_fd, &event) < 0)
+        epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, server->ctx.mailbox.wake_fd, &event) < 0)
         return -errno;
     return 0;
 }
@@ -359,7 +359,7 @@ int rpc_server_new(const struct rpc_options *options, struct rpc_server **ret, s
 {
     struct rpc_server *server = xnew(struct rpc_server);
     pthread_condattr_t clock;
-    int r = host_init(&server->host, &options->limits);
+    int r = rpc_context_init(&server->ctx, &options->limits);
 
     if (r < 0) {
         free(server);
@@ -368,9 +368,9 @@ int rpc_server_new(const struct rpc_options *options, struct rpc_server **ret, s
     server->options = *options;
     server->epoll_fd = server->reserve_fd = -1;
     server->tick_ns = INT64_MAX;
-    server->host.start = submit;
-    server->host.on_call_end = options->on_call_end;
-    server->host.on_call_end_cookie = options->on_call_end_cookie;
+    server->ctx.start = rpc_server_submit;
+    server->ctx.on_call_end = options->on_call_end;
+    server->ctx.on_call_end_cookie = options->on_call_end_cookie;
     pthread_mutex_init(&server->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -393,19 +393,19 @@ int rpc_server_start(struct rpc_server *server, struct err *err)
 {
     listen_on(server, true);
     health_set(server->health, true);
-    int r = pthread_create(&server->thread, NULL, run, server);
+    int r = pthread_create(&server->thread, NULL, rpc_server_thread, server);
     if (r != 0)
         return err_errno(err, -r, "starting the gRPC server");
     server->is_started = true;
     return 0;
 }
 
-static void give_order(struct rpc_server *server, enum order order)
+static void send_command(struct rpc_server *server, enum server_command command)
 {
     const uint64_t one = 1;
 
-    atomic_store(&server->order, order);
-    if (write(server->host.mailbox.wake_fd, &one, sizeof(one)) < 0)
+    atomic_store(&server->command, command);
+    if (write(server->ctx.mailbox.wake_fd, &one, sizeof(one)) < 0)
         log_error("waking the I/O thread failed", LOG_ERRNO("error", -errno));
 }
 
@@ -416,7 +416,7 @@ int rpc_server_drain(struct rpc_server *server, int timeout_ms)
 
     if (!server->is_started)
         return 0;
-    give_order(server, ORDER_DRAIN);
+    send_command(server, COMMAND_DRAIN);
     pthread_mutex_lock(&server->lock);
     while (!server->is_drained && r == 0)
         r = pthread_cond_timedwait(&server->empty, &server->lock, &until);
@@ -424,7 +424,7 @@ int rpc_server_drain(struct rpc_server *server, int timeout_ms)
     pthread_mutex_unlock(&server->lock);
     if (is_drained)
         return 0;
-    give_order(server, ORDER_ABORT);
+    send_command(server, ORDER_ABORT);
     pthread_mutex_lock(&server->lock);
     while (!server->is_drained)
         pthread_cond_wait(&server->empty, &server->lock);
@@ -437,12 +437,12 @@ void rpc_server_free(struct rpc_server *server)
     if (!server)
         return;
     if (server->is_started) {
-        give_order(server, ORDER_STOP);
+        send_command(server, COMMAND_STOP);
         pthread_join(server->thread, NULL);
     }
     if (server->health)
         health_close(server->health);
-    host_done(&server->host);
+    rpc_context_done(&server->ctx);
     health_free(server->health);
     reflection_free(server->reflection);
     if (server->epoll_fd >= 0)
@@ -466,9 +466,9 @@ void rpc_server_stats(struct rpc_server *server, struct rpc_stats *ret)
         .connections = server->connection_count,
         .connections_accepted = server->accepted,
         .connections_refused = server->refused,
-        .calls_started = atomic_load(&server->host.calls_started),
-        .bytes_in = atomic_load(&server->host.bytes_in),
-        .bytes_out = atomic_load(&server->host.bytes_out),
+        .calls_started = atomic_load(&server->ctx.calls_started),
+        .bytes_in = atomic_load(&server->ctx.bytes_in),
+        .bytes_out = atomic_load(&server->ctx.bytes_out),
     };
     pthread_mutex_unlock(&server->lock);
 }

@@ -48,7 +48,7 @@ static void copy_text(const char *text, char *out, size_t size)
     out[used] = '\0';
 }
 
-static void pack(const ProtobufCMessage *message, struct buf *out)
+static void status_pack(const ProtobufCMessage *message, struct buf *out)
 {
     size_t len = protobuf_c_message_get_packed_size(message);
 
@@ -73,7 +73,7 @@ static void pack_reason(const struct call *call, struct buf *out)
     info.domain = (char *) DOMAIN;
     info.metadata = list;
     info.n_metadata = call->detail_count;
-    pack(&info.base, out);
+    status_pack(&info.base, out);
 }
 
 static void add_details(struct status *status, const char *text, const struct call *call)
@@ -89,7 +89,7 @@ static void add_details(struct status *status, const char *text, const struct ca
     whole.message = (char *) text;
     whole.details = &list;
     whole.n_details = 1;
-    pack(&whole.base, &bytes);
+    status_pack(&whole.base, &bytes);
     if (bytes.len <= DETAILS_MAX)
         metadata_add_base64(&status->details, bytes.data, bytes.len);
 }

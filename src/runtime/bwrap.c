@@ -33,29 +33,29 @@ struct bwrap_runtime {
 };
 
 /* The descriptors of one start. */
-struct start {
-    int args_ours, args_theirs; /* owned; a stream: bwrap waits at its end until we have written */
-    int info;                   /* owned; a file in memory into which bwrap writes init's pid */
-    int output_theirs;          /* owned */
-    int doors[CGROUP_DIRS_MAX]; /* owned */
-    size_t door_count;
+struct bwrap_start {
+    int args_ours, args_theirs;     /* owned; a stream: bwrap waits at its end until we have written */
+    int info;                       /* owned; a file in memory into which bwrap writes init's pid */
+    int output_theirs;              /* owned */
+    int procs_fds[CGROUP_DIRS_MAX]; /* owned */
+    size_t procs_count;
 };
 
-static void start_done(struct start *start)
+static void start_done(struct bwrap_start *start)
 {
     cleanup_fd(&start->args_ours);
     cleanup_fd(&start->args_theirs);
     cleanup_fd(&start->info);
     cleanup_fd(&start->output_theirs);
-    for (size_t i = 0; i < start->door_count; i++)
-        close(start->doors[i]);
+    for (size_t i = 0; i < start->procs_count; i++)
+        close(start->procs_fds[i]);
 }
 
-static int start_init(struct start *start, struct runtime_process *process)
+static int start_init(struct bwrap_start *start, struct runtime_process *process)
 {
     int pair[2];
 
-    *start = (struct start){ .args_ours = -1, .args_theirs = -1, .info = -1, .output_theirs = -1 };
+    *start = (struct bwrap_start){ .args_ours = -1, .args_theirs = -1, .info = -1, .output_theirs = -1 };
     /* A socket rather than a pipe, so that writing to a bwrap that has died is an error and not a signal. */
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
@@ -133,8 +133,8 @@ static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *sp
 /* No death signal from here: bwrap sets one for itself when its child can nearly do without it. Killed before that it would
  * leave a child that waits for its ids for ever. If we die so early, bwrap goes on to start init, whose socket has then ended.
  * What is left of the gap is bwrap_orphan.h's. */
-static int spawn(const struct bwrap_runtime *self, const struct runtime_spec *spec, const struct bwrap_args *args,
-                 const struct start *start, struct proc *ret, struct err *err)
+static int bwrap_spawn(const struct bwrap_runtime *self, const struct runtime_spec *spec, const struct bwrap_args *args,
+                       const struct bwrap_start *start, struct proc *ret, struct err *err)
 {
     const struct proc_rlimit no_core = { RLIMIT_CORE, { 0, 0 } };
     const struct proc_user user = { .uid = spec->uid, .gid = spec->gid };
@@ -167,12 +167,12 @@ static int spawn(const struct bwrap_runtime *self, const struct runtime_spec *sp
                                      .user = spec->uid == geteuid() && spec->gid == getegid() ? NULL : &user,
                                      .rlimits = &no_core,
                                      .rlimit_count = 1,
-                                     .joins = start->doors,
-                                     .join_count = start->door_count };
+                                     .joins = start->procs_fds,
+                                     .join_count = start->procs_count };
     return proc_spawn(&child, ret, err);
 }
 
-static int send_args(const struct bwrap_args *args, struct start *start)
+static int send_args(const struct bwrap_args *args, struct bwrap_start *start)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     size_t sent = 0;
@@ -203,7 +203,7 @@ static pid_t parse_init_pid(int info)
 }
 
 /* A file in memory tells nobody that it was written, so it is looked at: for the millisecond or two that bwrap needs. */
-static int wait_init_pid(struct runtime_process *process, const struct start *start)
+static int wait_init_pid(struct runtime_process *process, const struct bwrap_start *start)
 {
     const struct timespec step = { .tv_nsec = 100000 };
     struct pollfd end = { .fd = process->proc.pidfd, .events = POLLIN };
@@ -239,30 +239,31 @@ static void open_init(struct runtime_process *process)
         process->init_pidfd = steal_fd(&fd);
 }
 
-static int open_doors(const struct cgroup *cgroup, struct start *start, struct err *err)
+static int open_cgroup_procs(const struct cgroup *cgroup, struct bwrap_start *start, struct err *err)
 {
-    int r = cgroup ? cgroup_open_doors(cgroup, start->doors) : 0;
+    int r = cgroup ? cgroup_open_procs(cgroup, start->procs_fds) : 0;
 
     if (r < 0)
         return err_errno(err, r, "opening the sandbox's cgroup");
-    start->door_count = (size_t) r;
+    start->procs_count = (size_t) r;
     return 0;
 }
 
-static int launch(struct bwrap_runtime *self, const struct runtime_spec *spec, struct runtime_process *process,
-                  struct start *start, struct err *err)
+static int bwrap_launch(struct bwrap_runtime *self, const struct runtime_spec *spec, struct runtime_process *process,
+                        struct bwrap_start *start, struct err *err)
 {
     autoptr(bwrap_args) args = NULL;
     int r;
 
     if ((r = bwrap_args_new(spec, &self->probe, "", &args, err)) < 0)
         return r;
-    if ((r = open_doors(process->cgroup, start, err)) < 0 || (r = spawn(self, spec, args, start, &process->proc, err)) < 0)
+    if ((r = open_cgroup_procs(process->cgroup, start, err)) < 0 ||
+        (r = bwrap_spawn(self, spec, args, start, &process->proc, err)) < 0)
         return r;
     close(steal_fd(&start->args_theirs));
     close(steal_fd(&start->output_theirs));
     /* bwrap is still reading its arguments: it has no child and no namespace that could stay behind outside the cgroup. */
-    if (process->cgroup && start->door_count < process->cgroup->count &&
+    if (process->cgroup && start->procs_count < process->cgroup->count &&
         (r = cgroup_attach(process->cgroup, process->proc.pid, err)) < 0)
         return r;
     if (spec->stage && (r = stage_build(spec, args, err)) < 0)
@@ -278,7 +279,7 @@ static int launch(struct bwrap_runtime *self, const struct runtime_spec *spec, s
 static int on_start(struct runtime *runtime, const struct runtime_spec *spec, struct runtime_process *process, struct err *err)
 {
     struct bwrap_runtime *self = (struct bwrap_runtime *) runtime;
-    struct start start;
+    struct bwrap_start start;
     int r;
 
     r = make_cgroup(self, spec, process, err);
@@ -288,7 +289,7 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     if (r < 0)
         err_errno(err, r, "starting bubblewrap");
     else
-        r = launch(self, spec, process, &start, err);
+        r = bwrap_launch(self, spec, process, &start, err);
     start_done(&start);
     return r;
 }

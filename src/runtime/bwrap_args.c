@@ -34,7 +34,7 @@ const char *const bwrap_call[] = { "bwrap",
                                    RUNTIME_INIT,
                                    NULL };
 
-static struct bwrap_op *add(struct bwrap_args *args, const char *option, const char *first, const char *second)
+static struct bwrap_op *bwrap_args_add(struct bwrap_args *args, const char *option, const char *first, const char *second)
 {
     vec_room(&args->ops, &args->cap, args->count);
     args->ops[args->count] = (struct bwrap_op){ .option = option,
@@ -60,17 +60,17 @@ static void add_number(struct bwrap_args *args, const char *option, unsigned num
     char text[16];
 
     snprintf(text, sizeof(text), "%u", number);
-    add(args, option, text, NULL);
+    bwrap_args_add(args, option, text, NULL);
 }
 
 static void add_dir(struct bwrap_args *args, const char *path)
 {
-    add(args, "--dir", path, NULL)->perms = 0755;
+    bwrap_args_add(args, "--dir", path, NULL)->perms = 0755;
 }
 
 static void add_tmpfs(struct bwrap_args *args, const char *path, int perms, uint64_t size_bytes)
 {
-    struct bwrap_op *op = add(args, "--tmpfs", path, NULL);
+    struct bwrap_op *op = bwrap_args_add(args, "--tmpfs", path, NULL);
 
     op->perms = perms;
     op->size_bytes = size_bytes;
@@ -96,7 +96,7 @@ static int add_file(struct bwrap_args *args, const char *path, const struct buf 
 
     if (fd < 0 && !args->is_staging)
         return fd;
-    op = add(args, "--file", path, NULL);
+    op = bwrap_args_add(args, "--file", path, NULL);
     op->perms = 0644;
     if (args->is_staging)
         buf_add(&op->text, text->data, text->len);
@@ -130,36 +130,36 @@ static bool add_of_host(struct bwrap_args *args, const char *path)
         if (len <= 0)
             return false;
         target[len] = '\0';
-        add(args, "--symlink", target, path);
+        bwrap_args_add(args, "--symlink", target, path);
         return true;
     }
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return false;
     if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX_BYTES && add_copy(args, full, path))
         return true;
-    add(args, "--ro-bind", full, path);
+    bwrap_args_add(args, "--ro-bind", full, path);
     return true;
 }
 
 static void add_namespaces(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe)
 {
-    add(args, "--unshare-ipc", NULL, NULL);
-    add(args, "--unshare-uts", NULL, NULL);
-    add(args, "--unshare-cgroup", NULL, NULL);
+    bwrap_args_add(args, "--unshare-ipc", NULL, NULL);
+    bwrap_args_add(args, "--unshare-uts", NULL, NULL);
+    bwrap_args_add(args, "--unshare-cgroup", NULL, NULL);
     if (spec->net == RUNTIME_NET_NONE)
-        add(args, "--unshare-net", NULL, NULL);
+        bwrap_args_add(args, "--unshare-net", NULL, NULL);
     /* Also takes away what is left of capabilities over the namespace we are in; the filter says the same for old versions. */
     if (probe->has_disable_userns)
-        add(args, "--disable-userns", NULL, NULL);
+        bwrap_args_add(args, "--disable-userns", NULL, NULL);
     add_number(args, "--uid", runtime_spec_agent_uid(spec));
     add_number(args, "--gid", runtime_spec_agent_gid(spec));
-    add(args, "--hostname", runtime_spec_hostname(spec), NULL);
+    bwrap_args_add(args, "--hostname", runtime_spec_hostname(spec), NULL);
     /* Its own session, so the terminal of whoever runs us is out of reach (CVE-2017-5226). */
-    add(args, "--new-session", NULL, NULL);
+    bwrap_args_add(args, "--new-session", NULL, NULL);
     if (!spec->outlive_parent)
-        add(args, "--die-with-parent", NULL, NULL);
-    add(args, "--as-pid-1", NULL, NULL);
-    add(args, "--cap-drop", "ALL", NULL);
+        bwrap_args_add(args, "--die-with-parent", NULL, NULL);
+    bwrap_args_add(args, "--as-pid-1", NULL, NULL);
+    bwrap_args_add(args, "--cap-drop", "ALL", NULL);
 }
 
 static void add_environment(struct bwrap_args *args, const struct runtime_spec *spec)
@@ -169,14 +169,14 @@ static void add_environment(struct bwrap_args *args, const struct runtime_spec *
         { "PATH", RUNTIME_PATH }, { "LANG", "C.UTF-8" },    { "TMPDIR", "/tmp" },
     };
 
-    add(args, "--clearenv", NULL, NULL);
+    bwrap_args_add(args, "--clearenv", NULL, NULL);
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-        add(args, "--setenv", fixed[i][0], fixed[i][1]);
+        bwrap_args_add(args, "--setenv", fixed[i][0], fixed[i][1]);
     for (const char *const *entry = spec->env; entry && *entry; entry++) {
         const char *equals = strchr(*entry, '=');
         autofree char *name = xdupn(*entry, (size_t) (equals - *entry));
 
-        add(args, "--setenv", name, equals + 1);
+        bwrap_args_add(args, "--setenv", name, equals + 1);
     }
 }
 
@@ -283,9 +283,9 @@ static void add_own(struct bwrap_args *args, const struct runtime_spec *spec)
     add_dir(args, RUNTIME_DIR);
     add_dir(args, RUNTIME_DIR "/bin");
     if (!host_runs(args, "python", found) && host_runs(args, "python3", found))
-        add(args, "--symlink", found, RUNTIME_DIR "/bin/python");
+        bwrap_args_add(args, "--symlink", found, RUNTIME_DIR "/bin/python");
     if (spec->init_path)
-        add(args, "--ro-bind", spec->init_path, RUNTIME_INIT);
+        bwrap_args_add(args, "--ro-bind", spec->init_path, RUNTIME_INIT);
 }
 
 static int add_init_copy(struct bwrap_args *args, const struct runtime_spec *spec, struct err *err)
@@ -301,7 +301,7 @@ static int add_init_copy(struct bwrap_args *args, const struct runtime_spec *spe
     fd = open(link, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening init by its descriptor");
-    op = add(args, "--file", RUNTIME_INIT, NULL);
+    op = bwrap_args_add(args, "--file", RUNTIME_INIT, NULL);
     op->perms = 0555;
     if (!args->is_staging) {
         op->fd = take_fd(args, fd);
@@ -322,7 +322,7 @@ static void hide_keys(struct bwrap_args *args, const struct runtime_spec *spec)
         autofree char *full = xprintf("%s%s", args->root, files[i]);
 
         if (access(full, F_OK) == 0)
-            add(args, "--ro-bind", "/dev/null", files[i]);
+            bwrap_args_add(args, "--ro-bind", "/dev/null", files[i]);
     }
 }
 
@@ -334,7 +334,7 @@ static void add_proc(struct bwrap_args *args, const struct runtime_spec *spec)
     if (was_staging)
         add_dir(args, "/proc");
     args->is_staging = false;
-    add(args, "--proc", "/proc", NULL);
+    bwrap_args_add(args, "--proc", "/proc", NULL);
     hide_keys(args, spec);
     args->is_staging = was_staging;
 }
@@ -342,16 +342,16 @@ static void add_proc(struct bwrap_args *args, const struct runtime_spec *spec)
 /* /dev as bwrap makes it (null, zero, full, random, urandom, tty, pts), closed, but for a /dev/shm of limited size. */
 static void add_devices(struct bwrap_args *args, const struct runtime_spec *spec)
 {
-    add(args, "--dev", "/dev", NULL);
+    bwrap_args_add(args, "--dev", "/dev", NULL);
     add_tmpfs(args, "/dev/shm", 01777, spec->shm_bytes ? spec->shm_bytes : RUNTIME_SHM_BYTES);
-    add(args, "--remount-ro", "/dev", NULL);
+    bwrap_args_add(args, "--remount-ro", "/dev", NULL);
 }
 
 static void add_scratch(struct bwrap_args *args, const struct runtime_spec *spec)
 {
     add_tmpfs(args, "/tmp", 01777, spec->tmp_bytes ? spec->tmp_bytes : RUNTIME_TMP_BYTES);
     add_dir(args, "/var");
-    add(args, "--symlink", "/tmp", "/var/tmp");
+    bwrap_args_add(args, "--symlink", "/tmp", "/var/tmp");
     add_dir(args, "/home");
     add_tmpfs(args, RUNTIME_HOME, 0755, spec->home_bytes ? spec->home_bytes : RUNTIME_HOME_BYTES);
 }
@@ -365,14 +365,14 @@ static int add_workspace(struct bwrap_args *args, const struct runtime_spec *spe
     int fd;
 
     if (spec->workspace_fd < 0) {
-        add(args, "--bind", spec->workspace, RUNTIME_WORKSPACE);
+        bwrap_args_add(args, "--bind", spec->workspace, RUNTIME_WORKSPACE);
         return 0;
     }
     if (probe->has_bind_fd) {
         if ((fd = fd_move_above(spec->workspace_fd, 3)) < 0)
             return err_errno(err, fd, "keeping the workspace's descriptor");
         fd = take_fd(args, fd);
-        add(args, "--bind-fd", RUNTIME_WORKSPACE, NULL)->fd = fd;
+        bwrap_args_add(args, "--bind-fd", RUNTIME_WORKSPACE, NULL)->fd = fd;
         return 0;
     }
     snprintf(link, sizeof(link), "/proc/self/fd/%d", spec->workspace_fd);
@@ -380,7 +380,7 @@ static int add_workspace(struct bwrap_args *args, const struct runtime_spec *spe
     if (len <= 0)
         return err_errno(err, len < 0 ? -errno : -ENOENT, "finding the workspace");
     path[len] = '\0';
-    add(args, "--bind", path, RUNTIME_WORKSPACE);
+    bwrap_args_add(args, "--bind", path, RUNTIME_WORKSPACE);
     return 0;
 }
 
@@ -405,7 +405,7 @@ static int add_staged_mount(struct bwrap_args *args, const struct runtime_mount 
     int r = 0;
 
     if (fd >= 0) {
-        add(args, option, mount->src, mount->dst)->source_fd = steal_fd(&fd);
+        bwrap_args_add(args, option, mount->src, mount->dst)->source_fd = steal_fd(&fd);
         return 0;
     }
     if (stat(mount->src, &st) < 0)
@@ -415,7 +415,7 @@ static int add_staged_mount(struct bwrap_args *args, const struct runtime_mount 
     else
         r = add_file(args, mount->dst, &BUF_EMPTY);
     args->is_staging = false;
-    add(args, option, mount->src, mount->dst);
+    bwrap_args_add(args, option, mount->src, mount->dst);
     args->is_staging = true;
     return r < 0 ? err_errno(err, r, "making '%s' in the sandbox", mount->dst) : 0;
 }
@@ -433,7 +433,7 @@ static int add_mounts(struct bwrap_args *args, const struct runtime_spec *spec, 
             add_dir(args, parent);
         }
         if (!args->is_staging)
-            add(args, mount->read_only ? "--ro-bind" : "--bind", mount->src, mount->dst);
+            bwrap_args_add(args, mount->read_only ? "--ro-bind" : "--bind", mount->src, mount->dst);
         else if ((r = add_staged_mount(args, mount, err)) < 0)
             return r;
     }
@@ -447,11 +447,12 @@ static int add_filter(struct bwrap_args *args, struct err *err)
     if (fd < 0)
         return fd;
     fd = take_fd(args, fd);
-    add(args, "--seccomp", NULL, NULL)->fd = fd;
+    bwrap_args_add(args, "--seccomp", NULL, NULL)->fd = fd;
     return 0;
 }
 
-static int fill(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe, struct err *err)
+static int bwrap_args_fill(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe,
+                           struct err *err)
 {
     int r;
 
@@ -459,7 +460,7 @@ static int fill(struct bwrap_args *args, const struct runtime_spec *spec, const 
     add_environment(args, spec);
     if (spec->stage) {
         /* Devices stay devices; all that is in it has its own attributes already. */
-        add(args, "--dev-bind", spec->stage, "/");
+        bwrap_args_add(args, "--dev-bind", spec->stage, "/");
         args->is_staging = true;
     }
     if ((r = add_system(args, err)) < 0 || (r = add_etc(args, spec, err)) < 0)
@@ -475,9 +476,9 @@ static int fill(struct bwrap_args *args, const struct runtime_spec *spec, const 
     if (!spec->stage && (r = add_workspace(args, spec, probe, err)) < 0)
         return r;
     /* Last of all that makes something: from here on nobody can put a file beside the mounts. */
-    add(args, "--remount-ro", "/", NULL);
+    bwrap_args_add(args, "--remount-ro", "/", NULL);
     args->is_staging = false;
-    add(args, "--chdir", RUNTIME_WORKSPACE, NULL);
+    bwrap_args_add(args, "--chdir", RUNTIME_WORKSPACE, NULL);
     return add_filter(args, err);
 }
 
@@ -488,7 +489,7 @@ int bwrap_args_new(const struct runtime_spec *spec, const struct bwrap_probe *pr
     int r;
 
     args->root = root;
-    r = fill(args, spec, probe, err);
+    r = bwrap_args_fill(args, spec, probe, err);
     args->root = NULL;
     if (r < 0)
         return r;

@@ -69,7 +69,7 @@ static bool is_orphan(int pid)
 }
 
 /* Looked at once more through the descriptor's time: a number that went to another process meanwhile is no bwrap. */
-static bool end(int pid)
+static bool bwrap_orphan_kill(int pid)
 {
     autofd int fd = (int) syscall(SYS_pidfd_open, pid, 0);
 
@@ -86,7 +86,7 @@ int bwrap_orphan_sweep(void)
         int pid = atoi(entry->d_name);
 
         if (pid > 0 && is_orphan(pid))
-            count += end(pid);
+            count += bwrap_orphan_kill(pid);
     }
     if (dir)
         closedir(dir);

@@ -69,7 +69,7 @@ const char *bwrap_find(void)
 }
 
 /* What the program says for one option, on either output. */
-static int ask(const char *path, const char *option, struct buf *out, struct err *err)
+static int bwrap_probe_run(const char *path, const char *option, struct buf *out, struct err *err)
 {
     const char *argv[] = { path, option, NULL };
     struct proc proc = PROC_NONE;
@@ -108,7 +108,7 @@ static int read_version(const char *text, char version[32], struct err *err)
 }
 
 /* An option is one when the character behind it ends the word: --size is not --size-of-something. */
-static bool knows(const struct buf *text, const char *option)
+static bool bwrap_probe_has_option(const struct buf *text, const char *option)
 {
     size_t len = strlen(option);
     const char *at = text->data, *end = text->data + text->len;
@@ -123,12 +123,12 @@ static bool knows(const struct buf *text, const char *option)
 
 static void read_options(const struct buf *help, struct bwrap_probe *probe)
 {
-    probe->has_disable_userns = knows(help, "--disable-userns");
-    probe->has_bind_fd = knows(help, "--bind-fd");
-    probe->has_size = knows(help, "--size");
-    probe->has_perms = knows(help, "--perms");
-    probe->has_clearenv = knows(help, "--clearenv");
-    probe->has_as_pid_1 = knows(help, "--as-pid-1");
+    probe->has_disable_userns = bwrap_probe_has_option(help, "--disable-userns");
+    probe->has_bind_fd = bwrap_probe_has_option(help, "--bind-fd");
+    probe->has_size = bwrap_probe_has_option(help, "--size");
+    probe->has_perms = bwrap_probe_has_option(help, "--perms");
+    probe->has_clearenv = bwrap_probe_has_option(help, "--clearenv");
+    probe->has_as_pid_1 = bwrap_probe_has_option(help, "--as-pid-1");
 }
 
 /* --size came last of these, with 0.7.0; a tmpfs without it takes half of the memory. */
@@ -159,8 +159,8 @@ int bwrap_probe(const char *path, struct bwrap_probe *ret, struct err *err)
     if (stat(path, &st) < 0)
         return err_errno(err, -errno, "bubblewrap '%s'", path);
     probe.is_setuid = st.st_mode & S_ISUID;
-    if ((r = ask(path, "--version", &version, err)) < 0 || (r = read_version(version.data, probe.version, err)) < 0 ||
-        (r = ask(path, "--help", &help, err)) < 0)
+    if ((r = bwrap_probe_run(path, "--version", &version, err)) < 0 ||
+        (r = read_version(version.data, probe.version, err)) < 0 || (r = bwrap_probe_run(path, "--help", &help, err)) < 0)
         return r;
     read_options(&help, &probe);
     *ret = probe;

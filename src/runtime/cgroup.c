@@ -25,22 +25,22 @@
 #define FREEZE_AGAIN_MS 500
 #define PROCS_MAX_BYTES (1 << 20)
 
-static int put(const struct cgroup *cgroup, const struct cgroup_place *place, const char *name, const char *text)
+static int cgroup_write(const struct cgroup *cgroup, const struct cgroup_dir *dir, const char *name, const char *text)
 {
-    return cgroup_write_file(cgroup->is_fake, place->path, name, text);
+    return cgroup_write_file(cgroup->is_fake, dir->path, name, text);
 }
 
-static int put_number(const struct cgroup *cgroup, const struct cgroup_place *place, const char *name, uint64_t number)
+static int put_number(const struct cgroup *cgroup, const struct cgroup_dir *dir, const char *name, uint64_t number)
 {
     char text[32];
 
     snprintf(text, sizeof(text), "%" PRIu64, number);
-    return put(cgroup, place, name, text);
+    return cgroup_write(cgroup, dir, name, text);
 }
 
-static int get(const struct cgroup_place *place, const char *name, struct buf *out)
+static int cgroup_read(const struct cgroup_dir *dir, const char *name, struct buf *out)
 {
-    autofree char *path = xprintf("%s/%s", place->path, name);
+    autofree char *path = xprintf("%s/%s", dir->path, name);
     autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     return fd < 0 ? -errno : fd_read_all(fd, PROCS_MAX_BYTES, out);
@@ -48,23 +48,23 @@ static int get(const struct cgroup_place *place, const char *name, struct buf *o
 
 /* Without a limit on swap a memory limit only moves the problem to the disk. Where the kernel does not count swap there is
  * no such file, and then none to limit. */
-static int limit_memory(const struct cgroup *cgroup, const struct cgroup_place *place, uint64_t size_bytes)
+static int limit_memory(const struct cgroup *cgroup, const struct cgroup_dir *dir, uint64_t size_bytes)
 {
     int r;
 
-    if (place->version == 1) {
-        r = put_number(cgroup, place, "memory.limit_in_bytes", size_bytes);
+    if (dir->version == 1) {
+        r = put_number(cgroup, dir, "memory.limit_in_bytes", size_bytes);
         if (r == 0)
-            r = put_number(cgroup, place, "memory.memsw.limit_in_bytes", size_bytes);
+            r = put_number(cgroup, dir, "memory.memsw.limit_in_bytes", size_bytes);
         return r == -ENOENT ? 0 : r;
     }
-    if ((r = put_number(cgroup, place, "memory.max", size_bytes)) < 0)
+    if ((r = put_number(cgroup, dir, "memory.max", size_bytes)) < 0)
         return r;
-    r = put(cgroup, place, "memory.swap.max", "0");
+    r = cgroup_write(cgroup, dir, "memory.swap.max", "0");
     if (r < 0 && r != -ENOENT)
         return r;
     /* One hog is ended, not all with it: the sandbox lives on. */
-    r = put(cgroup, place, "memory.oom.group", "0");
+    r = cgroup_write(cgroup, dir, "memory.oom.group", "0");
     return r == -ENOENT ? 0 : r;
 }
 
@@ -74,51 +74,51 @@ static uint64_t weight_of_shares(uint32_t shares)
     return 1 + ((uint64_t) (shares - 2) * 9999) / 262142;
 }
 
-static int limit_cpu(const struct cgroup *cgroup, const struct cgroup_place *place, const struct runtime_limits *limits)
+static int limit_cpu(const struct cgroup *cgroup, const struct cgroup_dir *dir, const struct runtime_limits *limits)
 {
     char text[64];
     int r = 0;
 
-    if (limits->cpu_quota_us && place->version == 1) {
-        if ((r = put_number(cgroup, place, "cpu.cfs_period_us", RUNTIME_CPU_PERIOD_US)) < 0 ||
-            (r = put_number(cgroup, place, "cpu.cfs_quota_us", limits->cpu_quota_us)) < 0)
+    if (limits->cpu_quota_us && dir->version == 1) {
+        if ((r = put_number(cgroup, dir, "cpu.cfs_period_us", RUNTIME_CPU_PERIOD_US)) < 0 ||
+            (r = put_number(cgroup, dir, "cpu.cfs_quota_us", limits->cpu_quota_us)) < 0)
             return r;
     } else if (limits->cpu_quota_us) {
         snprintf(text, sizeof(text), "%u %d", limits->cpu_quota_us, RUNTIME_CPU_PERIOD_US);
-        if ((r = put(cgroup, place, "cpu.max", text)) < 0)
+        if ((r = cgroup_write(cgroup, dir, "cpu.max", text)) < 0)
             return r;
     }
-    if (limits->cpu_shares && place->version == 1)
-        r = put_number(cgroup, place, "cpu.shares", limits->cpu_shares);
+    if (limits->cpu_shares && dir->version == 1)
+        r = put_number(cgroup, dir, "cpu.shares", limits->cpu_shares);
     else if (limits->cpu_shares)
-        r = put_number(cgroup, place, "cpu.weight", weight_of_shares(limits->cpu_shares));
+        r = put_number(cgroup, dir, "cpu.weight", weight_of_shares(limits->cpu_shares));
     return r;
 }
 
 static int set_limits(const struct cgroup *cgroup, const struct runtime_limits *limits, uint32_t pids, struct err *err)
 {
     for (size_t i = 0; i < cgroup->count; i++) {
-        const struct cgroup_place *place = &cgroup->dirs[i];
+        const struct cgroup_dir *dir = &cgroup->dirs[i];
         int r = 0;
 
-        if (place->controllers & CGROUP_MEMORY && (r = limit_memory(cgroup, place, limits->memory_bytes)) < 0)
+        if (dir->controllers & CGROUP_MEMORY && (r = limit_memory(cgroup, dir, limits->memory_bytes)) < 0)
             return err_errno(err, r, "setting the memory limit");
-        if (place->controllers & CGROUP_CPU && (r = limit_cpu(cgroup, place, limits)) < 0)
+        if (dir->controllers & CGROUP_CPU && (r = limit_cpu(cgroup, dir, limits)) < 0)
             return err_errno(err, r, "setting the cpu limit");
-        if (place->controllers & CGROUP_PIDS && (r = put_number(cgroup, place, "pids.max", pids)) < 0)
+        if (dir->controllers & CGROUP_PIDS && (r = put_number(cgroup, dir, "pids.max", pids)) < 0)
             return err_errno(err, r, "setting the pids limit");
     }
     return 0;
 }
 
-static void add_place(struct cgroup *cgroup, const struct cgroup_hierarchy *hierarchy, const char *name, unsigned controllers)
+static void add_dir(struct cgroup *cgroup, const struct cgroup_hierarchy *hierarchy, const char *name, unsigned controllers)
 {
     if (cgroup->count == CGROUP_DIRS_MAX)
         return;
-    cgroup->dirs[cgroup->count++] = (struct cgroup_place){ .version = hierarchy->version,
-                                                           .controllers = controllers & hierarchy->controllers,
-                                                           .path = xprintf("%s/%s", hierarchy->parent, name),
-                                                           .parent = xdup(hierarchy->parent) };
+    cgroup->dirs[cgroup->count++] = (struct cgroup_dir){ .version = hierarchy->version,
+                                                         .controllers = controllers & hierarchy->controllers,
+                                                         .path = xprintf("%s/%s", hierarchy->parent, name),
+                                                         .parent = xdup(hierarchy->parent) };
 }
 
 static int check_enforceable(const struct cgroup_tree *tree, unsigned wanted, struct err *err)
@@ -134,7 +134,7 @@ static int check_enforceable(const struct cgroup_tree *tree, unsigned wanted, st
 }
 
 /* The last sandbox takes the common directory along (cgroup_remove), also in the moment in which the next one has just made it. */
-static int make_place(const struct cgroup_tree *tree, const struct cgroup_hierarchy *h, const char *path, struct err *err)
+static int make_cgroup_dir(const struct cgroup_tree *tree, const struct cgroup_hierarchy *h, const char *path, struct err *err)
 {
     struct err why = ERR_NONE;
     int r = -ENOENT;
@@ -150,8 +150,8 @@ static int make_place(const struct cgroup_tree *tree, const struct cgroup_hierar
     return r;
 }
 
-static int make_places(const struct cgroup_tree *tree, struct cgroup *cgroup, const char *name, unsigned wanted,
-                       struct err *err)
+static int make_cgroup_dirs(const struct cgroup_tree *tree, struct cgroup *cgroup, const char *name, unsigned wanted,
+                            struct err *err)
 {
     for (size_t i = 0; i < tree->count; i++) {
         const struct cgroup_hierarchy *h = &tree->items[i];
@@ -161,9 +161,9 @@ static int make_places(const struct cgroup_tree *tree, struct cgroup *cgroup, co
         /* Freezing is wanted but never required, and one place to freeze is enough. */
         if (!h->writable || !(h->controllers & wanted))
             continue;
-        if ((r = make_place(tree, h, path, err)) < 0)
+        if ((r = make_cgroup_dir(tree, h, path, err)) < 0)
             return r;
-        add_place(cgroup, h, name, wanted);
+        add_dir(cgroup, h, name, wanted);
         wanted &= ~h->controllers;
     }
     return 0;
@@ -182,7 +182,7 @@ int cgroup_new(const struct cgroup_tree *tree, const char *name, const struct ru
     wanted |= pids ? CGROUP_PIDS : 0;
     if ((r = check_enforceable(tree, wanted, err)) < 0)
         return r;
-    r = make_places(tree, cgroup, name, wanted, err);
+    r = make_cgroup_dirs(tree, cgroup, name, wanted, err);
     if (r == 0)
         r = set_limits(cgroup, limits, pids, err);
     if (r < 0) {
@@ -202,7 +202,7 @@ int cgroup_find(const struct cgroup_tree *tree, const char *name, struct cgroup 
         autofree char *path = xprintf("%s/%s", tree->items[i].parent, name);
 
         if (access(path, F_OK) == 0)
-            add_place(cgroup, &tree->items[i], name, CGROUP_ALL);
+            add_dir(cgroup, &tree->items[i], name, CGROUP_ALL);
     }
     if (cgroup->count == 0)
         return -ENOENT;
@@ -221,7 +221,7 @@ void cgroup_free(struct cgroup *cgroup)
     free(cgroup);
 }
 
-const struct cgroup_place *cgroup_get_place(const struct cgroup *cgroup, unsigned controller)
+const struct cgroup_dir *cgroup_get_dir(const struct cgroup *cgroup, unsigned controller)
 {
     for (size_t i = 0; i < cgroup->count; i++)
         if (cgroup->dirs[i].controllers & controller)
@@ -231,7 +231,7 @@ const struct cgroup_place *cgroup_get_place(const struct cgroup *cgroup, unsigne
 
 /* Since Linux 5.5 the thread that writes itself takes no lock that all forks of the machine share, for which moving another
  * process waits until every CPU has taken note. */
-int cgroup_open_doors(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRS_MAX])
+int cgroup_open_procs(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRS_MAX])
 {
     int count = 0;
 
@@ -265,51 +265,51 @@ int cgroup_attach(struct cgroup *cgroup, pid_t pid, struct err *err)
 }
 
 /* True in the file "key value" or, with a NULL key, for a file that begins with the value. */
-static bool says(const struct cgroup_place *place, const char *file, const char *key, const char *value)
+static bool cgroup_file_has(const struct cgroup_dir *dir, const char *file, const char *key, const char *value)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     const char *at;
 
-    if (get(place, file, &text) < 0 || !text.data)
+    if (cgroup_read(dir, file, &text) < 0 || !text.data)
         return false;
     at = key ? strstr(text.data, key) : text.data;
     return at && strncmp(at + (key ? strlen(key) : 0), value, strlen(value)) == 0;
 }
 
-static int put_frozen(struct cgroup *cgroup, const struct cgroup_place *place, bool on)
+static int put_frozen(struct cgroup *cgroup, const struct cgroup_dir *dir, bool on)
 {
-    return place->version == 2 ? put(cgroup, place, "cgroup.freeze", on ? "1" : "0")
-                               : put(cgroup, place, "freezer.state", on ? "FROZEN" : "THAWED");
+    return dir->version == 2 ? cgroup_write(cgroup, dir, "cgroup.freeze", on ? "1" : "0")
+                             : cgroup_write(cgroup, dir, "freezer.state", on ? "FROZEN" : "THAWED");
 }
 
-static bool is_frozen(const struct cgroup_place *place, bool on)
+static bool is_frozen(const struct cgroup_dir *dir, bool on)
 {
-    return place->version == 2 ? says(place, "cgroup.events", "frozen ", on ? "1" : "0")
-                               : says(place, "freezer.state", NULL, on ? "FROZEN" : "THAWED");
+    return dir->version == 2 ? cgroup_file_has(dir, "cgroup.events", "frozen ", on ? "1" : "0")
+                             : cgroup_file_has(dir, "freezer.state", NULL, on ? "FROZEN" : "THAWED");
 }
 
 /* cgroup v1 can get stuck in FREEZING when a process forks, or waits for one that is already frozen. Thawing and freezing again resolves it. */
 int cgroup_freeze(struct cgroup *cgroup, bool on)
 {
-    const struct cgroup_place *place = cgroup_get_place(cgroup, CGROUP_FREEZER);
+    const struct cgroup_dir *dir = cgroup_get_dir(cgroup, CGROUP_FREEZER);
     int64_t begin_ns = clock_now_ns();
     int64_t again_ns = begin_ns + FREEZE_AGAIN_MS * CLOCK_NS_PER_MS;
     int r;
 
-    if (!place)
+    if (!dir)
         return -ENOTSUP;
-    r = put_frozen(cgroup, place, on);
+    r = put_frozen(cgroup, dir, on);
     if (r < 0 || cgroup->is_fake)
         return r;
-    while (!is_frozen(place, on)) {
+    while (!is_frozen(dir, on)) {
         int64_t now_ns = clock_now_ns();
 
         if (now_ns > begin_ns + FREEZE_WAIT_MS * CLOCK_NS_PER_MS)
             return -ETIMEDOUT;
-        if (on && place->version == 1 && now_ns > again_ns) {
+        if (on && dir->version == 1 && now_ns > again_ns) {
             again_ns = now_ns + FREEZE_AGAIN_MS * CLOCK_NS_PER_MS;
-            put_frozen(cgroup, place, false);
-            r = put_frozen(cgroup, place, true);
+            put_frozen(cgroup, dir, false);
+            r = put_frozen(cgroup, dir, true);
             if (r < 0)
                 return r;
         }
@@ -325,15 +325,15 @@ int cgroup_kill(struct cgroup *cgroup)
     int64_t deadline_ns = clock_now_ns() + WAIT_MS * CLOCK_NS_PER_MS;
 
     if (cgroup->is_fake)
-        return cgroup->count ? put(cgroup, &cgroup->dirs[0], "cgroup.kill", "1") : 0;
+        return cgroup->count ? cgroup_write(cgroup, &cgroup->dirs[0], "cgroup.kill", "1") : 0;
     for (size_t i = 0; i < cgroup->count; i++) {
-        const struct cgroup_place *place = &cgroup->dirs[i];
+        const struct cgroup_dir *dir = &cgroup->dirs[i];
 
-        if (place->version == 2)
-            put(cgroup, place, "cgroup.kill", "1");
-        if (place->version == 1 && place->controllers & CGROUP_FREEZER)
-            put(cgroup, place, "freezer.state", "THAWED");
-        autofree char *procs = xprintf("%s/cgroup.procs", place->path);
+        if (dir->version == 2)
+            cgroup_write(cgroup, dir, "cgroup.kill", "1");
+        if (dir->version == 1 && dir->controllers & CGROUP_FREEZER)
+            cgroup_write(cgroup, dir, "freezer.state", "THAWED");
+        autofree char *procs = xprintf("%s/cgroup.procs", dir->path);
         while (cgroup_members_kill(procs)) {
             if (clock_now_ns() > deadline_ns)
                 return -ETIMEDOUT;
@@ -374,14 +374,14 @@ int cgroup_remove(struct cgroup *cgroup)
 }
 
 /* What /proc says is relative to our own view of the hierarchy; whether it led to the right place is seen from who is there. */
-static bool has_process(const struct cgroup_place *place, pid_t pid)
+static bool has_process(const struct cgroup_dir *dir, pid_t pid)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     char line[32];
     const char *at;
 
     snprintf(line, sizeof(line), "%d\n", (int) pid);
-    if (get(place, "cgroup.procs", &text) < 0 || text.len == 0)
+    if (cgroup_read(dir, "cgroup.procs", &text) < 0 || text.len == 0)
         return false;
     at = strstr(text.data, line);
     while (at && at != text.data && at[-1] != '\n')
@@ -401,13 +401,13 @@ int cgroup_of_process(pid_t pid, unsigned controllers, struct cgroup **ret, stru
         return r;
     for (size_t i = 0; i < tree->count && cgroup->count < CGROUP_DIRS_MAX; i++) {
         const struct cgroup_hierarchy *h = &tree->items[i];
-        struct cgroup_place place = { .version = h->version, .controllers = h->controllers & controllers, .path = h->base };
+        struct cgroup_dir dir = { .version = h->version, .controllers = h->controllers & controllers, .path = h->base };
 
-        if (place.controllers == 0 || !has_process(&place, pid))
+        if (dir.controllers == 0 || !has_process(&dir, pid))
             continue;
-        place.path = xdup(h->base);
-        place.parent = xdup("");
-        cgroup->dirs[cgroup->count++] = place;
+        dir.path = xdup(h->base);
+        dir.parent = xdup("");
+        cgroup->dirs[cgroup->count++] = dir;
     }
     if (cgroup->count == 0)
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "the cgroup of process %d is not to be seen from here", (int) pid);

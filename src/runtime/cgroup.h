@@ -16,7 +16,7 @@
 
 #define CGROUP_DIRS_MAX 8
 
-struct cgroup_place {
+struct cgroup_dir {
     int version;
     unsigned controllers; /* those that have a limit here */
     char *path;           /* owned */
@@ -24,7 +24,7 @@ struct cgroup_place {
 };
 
 struct cgroup {
-    struct cgroup_place dirs[CGROUP_DIRS_MAX];
+    struct cgroup_dir dirs[CGROUP_DIRS_MAX];
     size_t count;
     bool is_fake;
 };
@@ -49,7 +49,7 @@ int cgroup_attach(struct cgroup *cgroup, pid_t pid, struct err *err);
 /* The files, opened for writing, through which a process of one thread moves itself in: where it writes "0" the kernel need not
  * wait. Only version 1 has them, so the number of them, which is returned, may be less than that of the directories; cgroup_attach()
  * is for what is left. -errno when one cannot be opened, and none is open then. */
-int cgroup_open_doors(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRS_MAX]);
+int cgroup_open_procs(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRS_MAX]);
 
 /* Stops all processes where they are, or lets them go on; waits until it is so. -ENOTSUP where no hierarchy can. */
 int cgroup_freeze(struct cgroup *cgroup, bool on);
@@ -61,4 +61,4 @@ int cgroup_kill(struct cgroup *cgroup);
 int cgroup_remove(struct cgroup *cgroup);
 
 /* The directory where this controller's limit is enforced, lent; NULL when it has none. */
-const struct cgroup_place *cgroup_get_place(const struct cgroup *cgroup, unsigned controller);
+const struct cgroup_dir *cgroup_get_dir(const struct cgroup *cgroup, unsigned controller);

@@ -46,7 +46,7 @@ static void read_members(const char *path, struct members *ret)
         qsort(ret->pids, ret->count, sizeof(ret->pids[0]), by_number);
 }
 
-static bool has(const struct members *members, pid_t pid)
+static bool cgroup_members_has(const struct members *members, pid_t pid)
 {
     return members->count && bsearch(&pid, members->pids, members->count, sizeof(pid), by_number);
 }
@@ -64,7 +64,7 @@ static void kill_some(const char *path, const pid_t *pids, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (fds[i] < 0)
             continue;
-        if (has(&now, pids[i]))
+        if (cgroup_members_has(&now, pids[i]))
             syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL, 0);
         close(fds[i]);
     }

@@ -240,7 +240,7 @@ int cgroup_tree_evacuate(const struct cgroup_tree *tree, const char *base)
     return -EBUSY;
 }
 
-static int hand_down(const struct cgroup_tree *tree, unsigned bits, const char *dir, bool may_evacuate)
+static int enable_controllers(const struct cgroup_tree *tree, unsigned bits, const char *dir, bool may_evacuate)
 {
     for (size_t i = 0; i < ARRAY_LEN(controllers); i++) {
         autofree char *text = xprintf("+%s", controllers[i].name);
@@ -264,14 +264,14 @@ int cgroup_tree_prepare(const struct cgroup_tree *tree, const struct cgroup_hier
     if (mkdir(hierarchy->parent, 0755) < 0 && errno != EEXIST)
         r = -errno;
     if (r == 0 && hierarchy->version == 2)
-        r = hand_down(tree, hierarchy->controllers, hierarchy->base, hierarchy->is_own);
+        r = enable_controllers(tree, hierarchy->controllers, hierarchy->base, hierarchy->is_own);
     if (r == 0 && hierarchy->version == 2)
-        r = hand_down(tree, hierarchy->controllers, hierarchy->parent, false);
+        r = enable_controllers(tree, hierarchy->controllers, hierarchy->parent, false);
     return r < 0 ? err_errno(err, r, "preparing the cgroup '%s'", hierarchy->parent) : 0;
 }
 
 /* Names found in one hierarchy's parent. */
-static void collect(const struct cgroup_hierarchy *hierarchy, const char *prefix, struct buf *names)
+static void cgroup_tree_collect_names(const struct cgroup_hierarchy *hierarchy, const char *prefix, struct buf *names)
 {
     DIR *dir = opendir(hierarchy->parent);
     struct dirent *entry;
@@ -289,7 +289,7 @@ int cgroup_tree_sweep(const struct cgroup_tree *tree, const char *prefix, cgroup
     int count = 0;
 
     for (size_t i = 0; i < tree->count; i++)
-        collect(&tree->items[i], prefix, &names);
+        cgroup_tree_collect_names(&tree->items[i], prefix, &names);
     /* A name found in several hierarchies is gone from all of them the first time, and then no more counted. */
     for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1) {
         const char *name = names.data + at;

@@ -48,9 +48,9 @@ static uint64_t read_count(const struct counter *counter)
     return 0;
 }
 
-static int open_counter(struct counter *counter, const struct cgroup_place *place, const char *file, const char *key)
+static int open_counter(struct counter *counter, const struct cgroup_dir *dir, const char *file, const char *key)
 {
-    autofree char *path = xprintf("%s/%s", place->path, file);
+    autofree char *path = xprintf("%s/%s", dir->path, file);
 
     counter->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (counter->fd < 0)
@@ -67,9 +67,9 @@ static int poll_also(struct cgroup_watch *watch, int fd)
     return epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int watch_file(struct cgroup_watch *watch, const struct cgroup_place *place, const char *file)
+static int watch_file(struct cgroup_watch *watch, const struct cgroup_dir *dir, const char *file)
 {
-    autofree char *path = xprintf("%s/%s", place->path, file);
+    autofree char *path = xprintf("%s/%s", dir->path, file);
 
     if (watch->inotify_fd < 0)
         watch->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -92,7 +92,7 @@ static int set_timer(struct cgroup_watch *watch, long after_ms)
     return timerfd_settime(watch->timer_fd, 0, &when, NULL) < 0 ? -errno : 0;
 }
 
-static int watch_memory_v1(struct cgroup_watch *watch, const struct cgroup *cgroup, const struct cgroup_place *place)
+static int watch_memory_v1(struct cgroup_watch *watch, const struct cgroup *cgroup, const struct cgroup_dir *dir)
 {
     char text[32];
     int r;
@@ -101,36 +101,36 @@ static int watch_memory_v1(struct cgroup_watch *watch, const struct cgroup *cgro
     if (watch->event_fd < 0)
         return -errno;
     snprintf(text, sizeof(text), "%d %d", watch->event_fd, watch->memory.fd);
-    r = cgroup_write_file(cgroup->is_fake, place->path, "cgroup.event_control", text);
+    r = cgroup_write_file(cgroup->is_fake, dir->path, "cgroup.event_control", text);
     return r < 0 ? r : poll_also(watch, watch->event_fd);
 }
 
 static int watch_memory(struct cgroup_watch *watch, const struct cgroup *cgroup)
 {
-    const struct cgroup_place *place = cgroup_get_place(cgroup, CGROUP_MEMORY);
+    const struct cgroup_dir *dir = cgroup_get_dir(cgroup, CGROUP_MEMORY);
     int r;
 
-    if (!place)
+    if (!dir)
         return 0;
-    if (place->version == 1)
-        return (r = open_counter(&watch->memory, place, "memory.oom_control", "oom_kill")) < 0
+    if (dir->version == 1)
+        return (r = open_counter(&watch->memory, dir, "memory.oom_control", "oom_kill")) < 0
                    ? r
-                   : watch_memory_v1(watch, cgroup, place);
-    r = open_counter(&watch->memory, place, "memory.events", "oom_kill");
-    return r < 0 ? r : watch_file(watch, place, "memory.events");
+                   : watch_memory_v1(watch, cgroup, dir);
+    r = open_counter(&watch->memory, dir, "memory.events", "oom_kill");
+    return r < 0 ? r : watch_file(watch, dir, "memory.events");
 }
 
 static int watch_pids(struct cgroup_watch *watch, const struct cgroup *cgroup)
 {
-    const struct cgroup_place *place = cgroup_get_place(cgroup, CGROUP_PIDS);
+    const struct cgroup_dir *dir = cgroup_get_dir(cgroup, CGROUP_PIDS);
     int r;
 
-    if (!place)
+    if (!dir)
         return 0;
-    if ((r = open_counter(&watch->pids, place, "pids.events", "max")) < 0)
+    if ((r = open_counter(&watch->pids, dir, "pids.events", "max")) < 0)
         return r;
-    if (place->version == 2)
-        return watch_file(watch, place, "pids.events");
+    if (dir->version == 2)
+        return watch_file(watch, dir, "pids.events");
     watch->ticks = true;
     return set_timer(watch, CGROUP_WATCH_V1_MS);
 }
@@ -171,7 +171,7 @@ int cgroup_watch_fd(const struct cgroup_watch *watch)
 }
 
 /* Whether there was anything. */
-static bool drain(int fd)
+static bool cgroup_watch_drain(int fd)
 {
     char bytes[4096];
     bool any = false;
@@ -183,10 +183,10 @@ static bool drain(int fd)
 
 void cgroup_watch_read(struct cgroup_watch *watch, struct cgroup_hits *ret)
 {
-    bool told_of_memory = drain(watch->event_fd);
+    bool told_of_memory = cgroup_watch_drain(watch->event_fd);
 
-    drain(watch->inotify_fd);
-    drain(watch->timer_fd);
+    cgroup_watch_drain(watch->inotify_fd);
+    cgroup_watch_drain(watch->timer_fd);
     ret->memory_kills = read_count(&watch->memory) - watch->memory.start;
     ret->pids_refused = read_count(&watch->pids) - watch->pids.start;
     /* v1 tells when memory is out, and counts when it has killed, a moment later. */

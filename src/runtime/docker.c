@@ -44,8 +44,8 @@ static int write_order(const struct runtime_spec *spec)
 }
 
 /* SIGTERM, not SIGKILL, when we are gone: somebody must take the container away. */
-static int spawn(const struct docker_runtime *self, const struct runtime_spec *spec, int order, int output, int report,
-                 struct proc *ret, struct err *err)
+static int docker_spawn(const struct docker_runtime *self, const struct runtime_spec *spec, int order, int output, int report,
+                        struct proc *ret, struct err *err)
 {
     const struct proc_fd fds[] = { { output, STDERR_FILENO },
                                    { spec->init_socket, DOCKER_INIT_FD },
@@ -94,12 +94,12 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     process->output_fd = fds[0];
     theirs = fds[1];
     fd_set_nonblock(process->output_fd, true);
-    return spawn(self, spec, order, theirs, cookie->report_theirs, &process->proc, err);
+    return docker_spawn(self, spec, order, theirs, cookie->report_theirs, &process->proc, err);
 }
 
 /* The program reaps nobody, so until it has ended the number may be another's only if init has. Its word is good: it asked the kernel
  * who is at the other end of the socket that only init has. */
-static void take_pid(struct runtime_process *process, uint64_t pid)
+static void handle_pid(struct runtime_process *process, uint64_t pid)
 {
     if (pid == 0 || pid > INT32_MAX || process->init_pid > 0)
         return;
@@ -107,7 +107,7 @@ static void take_pid(struct runtime_process *process, uint64_t pid)
     process->init_pidfd = (int) syscall(SYS_pidfd_open, process->init_pid, 0);
 }
 
-static void take_failure(struct docker_cookie *cookie, const struct docker_report *report)
+static void handle_failure(struct docker_cookie *cookie, const struct docker_report *report)
 {
     enum err_code code = report->number <= ERR_UNAUTHENTICATED ? (enum err_code) report->number : ERR_UNKNOWN;
 
@@ -134,9 +134,9 @@ static int on_next_event(struct runtime_process *process, struct runtime_event *
 
     while ((r = docker_report_receive(cookie->report_fd, report)) > 0) {
         if (report->kind == DOCKER_REPORT_STARTED) {
-            take_pid(process, report->number);
+            handle_pid(process, report->number);
         } else if (report->kind == DOCKER_REPORT_FAILED) {
-            take_failure(cookie, report);
+            handle_failure(cookie, report);
         } else {
             *ret = event_of(process, report);
             return 1;

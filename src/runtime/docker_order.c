@@ -12,11 +12,11 @@
  * Strings "key=value", each ended by a NUL, every key of the table once and in its order; then for each mount its "src", "dst" and
  * "ro". Numbers are decimal.
  */
-enum kind { TEXT, U32, U64, BOOL };
+enum order_field_kind { TEXT, U32, U64, BOOL };
 
-struct field {
+struct order_field {
     const char *key;
-    enum kind kind;
+    enum order_field_kind kind;
     size_t offset; /* in struct docker_order */
 };
 
@@ -29,7 +29,7 @@ struct field {
         key, kind, offsetof(struct docker_order, container.member)                                                             \
     }
 
-static const struct field fields[] = {
+static const struct order_field fields[] = {
     OF_SPEC("id", TEXT, id),
     OF_SPEC("workspace", TEXT, workspace),
     OF_SPEC("init", TEXT, init_path),
@@ -68,7 +68,7 @@ static void put_number(struct buf *out, const char *key, uint64_t value)
     buf_add_char(out, '\0');
 }
 
-static void put_field(struct buf *out, const struct field *field, const struct docker_order *order)
+static void put_field(struct buf *out, const struct order_field *field, const struct docker_order *order)
 {
     const char *at = (const char *) order + field->offset;
 
@@ -97,7 +97,7 @@ void docker_order_encode(const struct runtime_spec *spec, struct buf *out)
 }
 
 /* The value of the next string when it has this key; NULL otherwise. */
-static const char *next(const char **at, const char *end, const char *key)
+static const char *docker_order_next_value(const char **at, const char *end, const char *key)
 {
     const char *text = *at;
     size_t len = strlen(key);
@@ -119,11 +119,11 @@ static bool read_number(const char *text, uint64_t max, uint64_t *ret)
     return errno == 0 && *end == '\0' && *ret <= max;
 }
 
-static bool take_field(const char **at, const char *end, const struct field *field, struct docker_order *order)
+static bool parse_field(const char **at, const char *end, const struct order_field *field, struct docker_order *order)
 {
     static const uint64_t most[] = { [U32] = UINT32_MAX, [U64] = UINT64_MAX, [BOOL] = 1 };
     char *into = (char *) order + field->offset;
-    const char *value = next(at, end, field->key);
+    const char *value = docker_order_next_value(at, end, field->key);
     uint64_t number;
 
     if (value && field->kind == TEXT) {
@@ -141,28 +141,29 @@ static bool take_field(const char **at, const char *end, const struct field *fie
     return true;
 }
 
-static bool take_mount(const char **at, const char *end, struct docker_order *order)
+static bool parse_mount(const char **at, const char *end, struct docker_order *order)
 {
     struct runtime_mount *mount = &order->mounts[order->spec.mount_count];
     uint64_t read_only;
 
-    if (order->spec.mount_count == RUNTIME_MOUNTS_MAX || !(mount->src = next(at, end, "src")) ||
-        !(mount->dst = next(at, end, "dst")) || !read_number(next(at, end, "mount_ro"), 1, &read_only))
+    if (order->spec.mount_count == RUNTIME_MOUNTS_MAX || !(mount->src = docker_order_next_value(at, end, "src")) ||
+        !(mount->dst = docker_order_next_value(at, end, "dst")) ||
+        !read_number(docker_order_next_value(at, end, "mount_ro"), 1, &read_only))
         return false;
     mount->read_only = read_only != 0;
     order->spec.mount_count++;
     return true;
 }
 
-static bool take_all(struct docker_order *order, size_t len)
+static bool parse_all(struct docker_order *order, size_t len)
 {
     const char *at = order->text, *end = order->text + len;
 
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-        if (!take_field(&at, end, &fields[i], order))
+        if (!parse_field(&at, end, &fields[i], order))
             return false;
     while (at < end)
-        if (!take_mount(&at, end, order))
+        if (!parse_mount(&at, end, order))
             return false;
     return order->spec.net <= RUNTIME_NET_BRIDGE;
 }
@@ -177,7 +178,7 @@ int docker_order_decode(const void *bytes, size_t len, struct docker_order **ret
     order->text = xdupn(bytes, len);
     order->spec.container = &order->container;
     order->spec.mounts = order->mounts;
-    if (!take_all(order, len))
+    if (!parse_all(order, len))
         return err_set(err, ERR_INTERNAL, -EBADMSG, "the order for a container is damaged");
     order->spec.agent_uid = order->spec.uid;
     order->spec.agent_gid = order->spec.gid;

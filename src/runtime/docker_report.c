@@ -24,7 +24,7 @@ int docker_report_send(int fd, enum docker_report_kind kind, uint64_t number, co
     return send(fd, packet, (size_t) len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static int parse(char *packet, struct docker_report *ret)
+static int docker_report_parse(char *packet, struct docker_report *ret)
 {
     char *number = strchr(packet, ' '), *text;
 
@@ -55,5 +55,5 @@ int docker_report_receive(int fd, struct docker_report *ret)
     if ((size_t) n > sizeof(packet) - 1 || memchr(packet, '\0', (size_t) n))
         return -EPROTO;
     packet[n] = '\0';
-    return parse(packet, ret);
+    return docker_report_parse(packet, ret);
 }

@@ -152,7 +152,7 @@ static void find_version(const char *reply, char *ret, size_t size)
 }
 
 /* The engine's answer to a ping within two seconds, or a negative errno. */
-static int ping(const char *path, char *ret_version, size_t size)
+static int doctor_ping_docker(const char *path, char *ret_version, size_t size)
 {
     static const char request[] = "GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n";
     const struct timeval patience = { .tv_sec = 2 };
@@ -180,7 +180,7 @@ void doctor_check_docker(const struct doctor_view *view)
         host && strncmp(host, "unix:///", 8) == 0 ? xdup(host + 7) : xprintf("%s/var/run/docker.sock", view->root);
     autofree char *found = NULL;
     char version[64] = "";
-    int r = ping(path, version, sizeof(version));
+    int r = doctor_ping_docker(path, version, sizeof(version));
 
     found = r == 0 ? xprintf("an engine answers at %s%s", path, version) : xprintf("%s: %s", path, strerror(-r));
     if (r == 0 && geteuid() != 0) {

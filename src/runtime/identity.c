@@ -88,7 +88,7 @@ static int lock_uid(int lock_dir, uid_t uid)
 }
 
 /* From a random place on, so that a thousand supervisors starting at once do not all try the same first one. */
-static int take_from_range(int lock_dir, uid_t first, unsigned count, struct identity *ret, struct err *err)
+static int allocate_from_range(int lock_dir, uid_t first, unsigned count, struct identity *ret, struct err *err)
 {
     uint32_t start = 0;
 
@@ -109,7 +109,7 @@ static int take_from_range(int lock_dir, uid_t first, unsigned count, struct ide
     return err_set(err, ERR_RESOURCE_EXHAUSTED, -EUSERS, "all %u users from %u on are taken by other sandboxes", count, first);
 }
 
-int identity_take(int lock_dir, uid_t first, unsigned count, struct identity *ret, struct err *err)
+int identity_allocate(int lock_dir, uid_t first, unsigned count, struct identity *ret, struct err *err)
 {
     if (!identity_is_host_root()) {
         *ret = (struct identity){ .uid = geteuid(), .gid = getegid(), .lock_fd = -1 };
@@ -117,7 +117,7 @@ int identity_take(int lock_dir, uid_t first, unsigned count, struct identity *re
     }
     if (first == 0 || count == 0 || (uint64_t) first + count > UINT32_MAX)
         return err_invalid(err, "the range of users %u+%u is empty, has root in it or leaves 32 bits", first, count);
-    return take_from_range(lock_dir, first, count, ret, err);
+    return allocate_from_range(lock_dir, first, count, ret, err);
 }
 
 void identity_done(struct identity *identity)

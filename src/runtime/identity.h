@@ -33,7 +33,7 @@ struct identity {
 
 /* As root a free uid of [first, first + count), locked in the directory `lock_dir`; otherwise our own. -EUSERS when all are
  * taken. */
-int identity_take(int lock_dir, uid_t first, unsigned count, struct identity *ret, struct err *err);
+int identity_allocate(int lock_dir, uid_t first, unsigned count, struct identity *ret, struct err *err);
 
 /* Gives it back. The file stays: removing it would let two holders lock two files of one name. */
 void identity_done(struct identity *identity);

@@ -23,7 +23,7 @@ struct mock_cookie {
     struct runtime_event event;
 };
 
-static int spawn(const struct runtime_spec *spec, int output, struct proc *ret, struct err *err)
+static int mock_spawn(const struct runtime_spec *spec, int output, struct proc *ret, struct err *err)
 {
     const struct proc_fd fds[] = { { output, 2 }, { spec->init_socket, RUNTIME_INIT_FD } };
     const char *argv[ARGV_MAX], *env[] = { "PATH=" RUNTIME_PATH, NULL };
@@ -64,7 +64,7 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     fd_set_nonblock(process->output_fd, true);
     process->cookie = xnew(struct mock_cookie);
     process->nproc_rlimit = 0;
-    r = spawn(spec, theirs, &process->proc, err);
+    r = mock_spawn(spec, theirs, &process->proc, err);
     process->init_pid = process->proc.pid;
     return r;
 }

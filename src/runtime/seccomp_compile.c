@@ -86,7 +86,7 @@ static int add_rule(scmp_filter_ctx ctx, const struct seccomp_rule *rule)
     return -EINVAL;
 }
 
-static int fill(scmp_filter_ctx ctx)
+static int seccomp_add_rules(scmp_filter_ctx ctx)
 {
     size_t count;
     const struct seccomp_rule *rules = seccomp_rules(&count);
@@ -121,7 +121,7 @@ int main(void)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
     FILE *program = tmpfile();
-    int r = ctx && program ? fill(ctx) : -ENOMEM;
+    int r = ctx && program ? seccomp_add_rules(ctx) : -ENOMEM;
 
     if (r == 0)
         r = seccomp_export_bpf(ctx, fileno(program));

@@ -28,12 +28,12 @@ struct builder {
 
 typedef int (*build_fn)(const struct builder *builder, struct bwrap_op *op);
 
-static char *place(const struct builder *builder, const char *path)
+static char *stage_path(const struct builder *builder, const char *path)
 {
     return xprintf("%s%s", builder->stage, path);
 }
 
-static int give(const struct builder *builder, const char *full)
+static int stage_chown(const struct builder *builder, const char *full)
 {
     return builder->gives && lchown(full, builder->uid, builder->gid) < 0 ? -errno : 0;
 }
@@ -50,7 +50,7 @@ static int make_dir(const struct builder *builder, const char *full, mode_t mode
 {
     if (mkdir(full, mode) < 0)
         return errno == EEXIST ? 0 : -errno;
-    return give(builder, full);
+    return stage_chown(builder, full);
 }
 
 static int make_file(const struct builder *builder, const char *full, mode_t mode, const struct buf *text)
@@ -66,7 +66,7 @@ static int make_file(const struct builder *builder, const char *full, mode_t mod
 
 static int make_link(const struct builder *builder, const char *target, const char *full)
 {
-    return symlink(target, full) < 0 ? -errno : give(builder, full);
+    return symlink(target, full) < 0 ? -errno : stage_chown(builder, full);
 }
 
 static int mount_tmpfs(const struct builder *builder, const char *full, int mode, uint64_t size_bytes)
@@ -81,21 +81,21 @@ static int mount_tmpfs(const struct builder *builder, const char *full, int mode
 
 static int build_dir(const struct builder *builder, struct bwrap_op *op)
 {
-    autofree char *full = place(builder, op->first);
+    autofree char *full = stage_path(builder, op->first);
 
     return make_dir(builder, full, (mode_t) op->perms);
 }
 
 static int build_file(const struct builder *builder, struct bwrap_op *op)
 {
-    autofree char *full = place(builder, op->first);
+    autofree char *full = stage_path(builder, op->first);
 
     return make_file(builder, full, (mode_t) op->perms, &op->text);
 }
 
 static int build_link(const struct builder *builder, struct bwrap_op *op)
 {
-    autofree char *full = place(builder, op->second);
+    autofree char *full = stage_path(builder, op->second);
 
     return make_link(builder, op->first, full);
 }
@@ -105,7 +105,7 @@ static int attach_source(const struct builder *builder, const struct bwrap_op *o
 {
     bool is_read_only = strcmp(op->option, "--ro-bind") == 0;
     struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (is_read_only ? MOUNT_ATTR_RDONLY : 0) };
-    autofree char *full = place(builder, op->second);
+    autofree char *full = stage_path(builder, op->second);
     autofd int tree = open_tree(op->source_fd, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
     if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ||
@@ -116,7 +116,7 @@ static int attach_source(const struct builder *builder, const struct bwrap_op *o
 
 static int build_bind(const struct builder *builder, struct bwrap_op *op)
 {
-    autofree char *full = place(builder, op->second);
+    autofree char *full = stage_path(builder, op->second);
     bool is_held = op->source_fd >= 0;
     struct stat st;
     int r;
@@ -135,7 +135,7 @@ static int build_bind(const struct builder *builder, struct bwrap_op *op)
 
 static int build_tmpfs(const struct builder *builder, struct bwrap_op *op)
 {
-    autofree char *full = place(builder, op->first);
+    autofree char *full = stage_path(builder, op->first);
     int r = make_dir(builder, full, 0755);
 
     return r < 0 ? r : mount_tmpfs(builder, full, op->perms, op->size_bytes);
@@ -144,7 +144,7 @@ static int build_tmpfs(const struct builder *builder, struct bwrap_op *op)
 /* Busy: another thread forked while one of our files was open for writing, and what it forked has it open until its exec. */
 static int build_read_only(const struct builder *builder, struct bwrap_op *op)
 {
-    autofree char *full = place(builder, strcmp(op->first, "/") == 0 ? "" : op->first);
+    autofree char *full = stage_path(builder, strcmp(op->first, "/") == 0 ? "" : op->first);
     int64_t deadline_ns = clock_now_ns() + BUSY_NS;
     int r = set_attributes(full, 0, MOUNT_ATTR_RDONLY);
 
@@ -202,7 +202,7 @@ static int mount_terminals(const struct builder *builder, const char *dev)
 /* What bwrap makes of --dev. */
 static int build_dev(const struct builder *builder, struct bwrap_op *op)
 {
-    autofree char *full = place(builder, op->first);
+    autofree char *full = stage_path(builder, op->first);
     int r = make_dir(builder, full, 0755);
 
     if (r == 0)
@@ -227,7 +227,7 @@ static const struct {
     { "--tmpfs", build_tmpfs }, { "--dev", build_dev },   { "--remount-ro", build_read_only }, { "--bind", build_bind },
 };
 
-static int build(const struct builder *builder, struct bwrap_op *op)
+static int stage_build_op(const struct builder *builder, struct bwrap_op *op)
 {
     for (size_t i = 0; i < ARRAY_LEN(builders); i++) {
         if (strcmp(op->option, builders[i].option) == 0)
@@ -269,7 +269,7 @@ int stage_build(const struct runtime_spec *spec, struct bwrap_args *args, struct
     for (size_t i = 0; i < args->count; i++) {
         struct bwrap_op *op = &args->ops[i];
 
-        r = op->is_staged ? build(&builder, op) : 0;
+        r = op->is_staged ? stage_build_op(&builder, op) : 0;
         if (r < 0 && strcmp(op->option, "--dev") == 0)
             leave_devices(args);
         else if (r < 0)
@@ -283,7 +283,7 @@ int stage_build(const struct runtime_spec *spec, struct bwrap_args *args, struct
 int stage_open(const char *path, uid_t uid, gid_t gid)
 {
     struct builder builder = { path, uid, gid, uid != geteuid() || gid != getegid() };
-    autofree char *workspace = place(&builder, STAGE_WORKSPACE);
+    autofree char *workspace = stage_path(&builder, STAGE_WORKSPACE);
     int r;
 
     umask(0);

@@ -23,9 +23,9 @@ int engine_path_parse(const char *host, char **ret_path, struct err *err)
     const char *path = strncmp(text, SCHEME, strlen(SCHEME)) == 0 ? text + strlen(SCHEME) : text;
 
     if (*path != '/')
-        return err_refuse(err, -EINVAL, text, "is no engine of this host; it must be unix:///PATH or an absolute path");
+        return err_reject(err, -EINVAL, text, "is no engine of this host; it must be unix:///PATH or an absolute path");
     if (strlen(path) >= sizeof(((struct sockaddr_un *) NULL)->sun_path))
-        return err_refuse(err, -EINVAL, text, "is too long for the path of a socket");
+        return err_reject(err, -EINVAL, text, "is too long for the path of a socket");
     *ret_path = xdup(path);
     return 0;
 }

@@ -241,7 +241,7 @@ static int check_uids(const struct config *config, struct err *err)
         unsigned long uid = strtoul(text, &end, 10);
 
         if (*text < '0' || *text > '9' || *end || uid >= UINT32_MAX)
-            return err_refuse(err, -EINVAL, text, "in server.allowed_uids is no user's number");
+            return err_reject(err, -EINVAL, text, "in server.allowed_uids is no user's number");
     }
     return 0;
 }
@@ -262,9 +262,9 @@ static int check_docker(struct config *config, struct err *err)
     free(config->docker_host);
     config->docker_host = steal_ptr(&path);
     if (!sandbox_image_is_valid(config->docker_image))
-        return err_refuse(err, -EINVAL, config->docker_image, "in runtime.docker.default_image is no name of an image");
+        return err_reject(err, -EINVAL, config->docker_image, "in runtime.docker.default_image is no name of an image");
     if (*config->docker_oci_runtime && !sandbox_name_is_valid(config->docker_oci_runtime))
-        return err_refuse(err, -EINVAL, config->docker_oci_runtime, "in runtime.docker.oci_runtime is no name");
+        return err_reject(err, -EINVAL, config->docker_oci_runtime, "in runtime.docker.oci_runtime is no name");
     if (strcmp(config->docker_network_mode, "none") != 0 && !config->docker_enable_networking)
         return err_invalid(err, "runtime.docker.network_mode is '%s', but runtime.docker.enable_networking is false",
                            config->docker_network_mode);

@@ -16,7 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/covered.h"
+#include "base/coverage.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/standard_output.h"
@@ -83,7 +83,7 @@ static void *end_at_once(void *signals)
     while (number == SIGHUP)
         sigwait(signals, &number);
     log_warn("ending at once", LOG_INT("signal", number));
-    covered_save();
+    coverage_save();
     _exit(EXIT_SUCCESS);
 }
 

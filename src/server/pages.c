@@ -113,12 +113,12 @@ static void show_metrics(const struct rest_request *request, struct rest_respons
     ws_metrics_add(server->service, &response->body);
 }
 
-const struct rest_extra *pages_make(struct server *server, size_t *ret_count)
+const struct rest_page *pages_make(struct server *server, size_t *ret_count)
 {
-    static struct rest_extra pages[2];
+    static struct rest_page pages[2];
 
-    pages[0] = (struct rest_extra){ "GET", "/health", show_health, server };
-    pages[1] = (struct rest_extra){ "GET", "/metrics", show_metrics, server };
+    pages[0] = (struct rest_page){ "GET", "/health", show_health, server };
+    pages[1] = (struct rest_page){ "GET", "/metrics", show_metrics, server };
     *ret_count = ARRAY_LEN(pages);
     return pages;
 }

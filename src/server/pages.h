@@ -3,9 +3,9 @@
  */
 #pragma once
 
-#include "rest/extra.h"
+#include "rest/page.h"
 
 struct server;
 
 /* Their cookies are the server. */
-const struct rest_extra *pages_make(struct server *server, size_t *ret_count);
+const struct rest_page *pages_make(struct server *server, size_t *ret_count);

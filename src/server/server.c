@@ -161,13 +161,13 @@ static int start_rest(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
     size_t page_count;
-    const struct rest_extra *pages = pages_make(server, &page_count);
+    const struct rest_page *pages = pages_make(server, &page_count);
     struct http_server_options options = {
         .methods = &server->methods,
         .web = ws_routes_make(&server->api),
         .pool = server->pool,
-        .extras = pages,
-        .extra_count = page_count,
+        .pages = pages,
+        .page_count = page_count,
         .openapi_title = "AgentFense",
         .openapi_version = AGENTFENSE_VERSION,
         .tls = server->tls ? &server->tls_files : NULL,

@@ -236,7 +236,7 @@ static int set_text(const struct setting *setting, char **at, const char *value,
         autodone(buf) struct buf why = BUF_EMPTY;
 
         buf_addf(&why, "is not one of: %s", setting->choices);
-        return err_refuse(err, -EINVAL, value, why.data);
+        return err_reject(err, -EINVAL, value, why.data);
     }
     free(*at);
     *at = xdup(value);
@@ -248,7 +248,7 @@ static int set_bool(bool *at, const char *value, struct err *err)
     static const char *const yes = "true yes on 1", *const no = "false no off 0";
 
     if (!is_among(yes, value) && !is_among(no, value))
-        return err_refuse(err, -EINVAL, value, "is neither true nor false");
+        return err_reject(err, -EINVAL, value, "is neither true nor false");
     *at = is_among(yes, value);
     return 0;
 }
@@ -261,7 +261,7 @@ static int set_count(uint64_t *at, const char *value, struct err *err)
     errno = 0;
     number = strtoull(value, &end, 10);
     if (!isdigit((unsigned char) *value) || *end || errno || number > INT64_MAX)
-        return err_refuse(err, -EINVAL, value, "is no number, 0 or more");
+        return err_reject(err, -EINVAL, value, "is no number, 0 or more");
     *at = number;
     return 0;
 }

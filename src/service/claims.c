@@ -42,7 +42,7 @@ int claim_take(struct service *service, const struct claim *claim, char ret_id[I
     sha256_digest(&sha, sizeof(hash), hash);
     r = claim_row_take(service->store, &row, now, &outcome, &found, err);
     if (r < 0)
-        return err_because(err, r, "IDEMPOTENCY_KEY");
+        return err_set_reason(err, r, "IDEMPOTENCY_KEY");
     if (outcome == CLAIM_TAKEN)
         return 0;
     snprintf(ret_id, ID_TEXT_MAX, "%.*s", (int) found.response.len, found.response.data ? found.response.data : "");

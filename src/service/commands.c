@@ -105,7 +105,7 @@ int commands_make_env(const struct pair_list *pairs, char ***ret, struct err *er
     for (size_t i = 0; i < count; i++) {
         if (!*pairs->items[i].key || strchr(pairs->items[i].key, '=')) {
             commands_free_env(&env);
-            return err_refuse(err, -EINVAL, pairs->items[i].key, "is no name of a variable");
+            return err_reject(err, -EINVAL, pairs->items[i].key, "is no name of a variable");
         }
         env[i] = xprintf("%s=%s", pairs->items[i].key, pairs->items[i].value);
     }
@@ -133,9 +133,9 @@ static int judge(const struct exec_result *result, struct err *err)
     case CTL_END_NOT_STARTED: /* 126 or 127, as a shell has it */
         return 0;
     case CTL_END_TIMED_OUT:
-        return err_because(err, err_set(err, ERR_DEADLINE_EXCEEDED, -ETIME, "command timed out"), "COMMAND_TIMED_OUT");
+        return err_set_reason(err, err_set(err, ERR_DEADLINE_EXCEEDED, -ETIME, "command timed out"), "COMMAND_TIMED_OUT");
     case CTL_END_SESSION:
-        return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EPIPE, "session is closed"), "SESSION_CLOSED");
+        return err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EPIPE, "session is closed"), "SESSION_CLOSED");
     default:
         return err_set(err, ERR_UNAVAILABLE, -ECONNRESET, "failed to execute command: %s",
                        *finished->text ? finished->text : "the sandbox ended first");

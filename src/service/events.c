@@ -149,7 +149,7 @@ static void write_batch(struct service *service, const struct event_row *batch, 
         recorder->is_stuck = true;
         pthread_cond_broadcast(&recorder->went);
         pthread_mutex_unlock(&recorder->lock);
-        if (is_ending || !err_is_passing(&err)) {
+        if (is_ending || !err_is_transient(&err)) {
             log_error("events could not be kept", LOG_UINT("count", count), LOG_STR("error", err.text));
             return;
         }
@@ -268,7 +268,7 @@ static int parse_token(const char *token, int64_t *ret, struct err *err)
     errno = 0;
     number = strtoll(token, &end, 10);
     if (*token < '0' || *token > '9' || *end || errno)
-        return err_refuse(err, -EINVAL, token, "is no page_token");
+        return err_reject(err, -EINVAL, token, "is no page_token");
     *ret = number;
     return 0;
 }

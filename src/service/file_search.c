@@ -374,7 +374,7 @@ static int take_glob(struct searching *s, const char *glob)
     if (!*glob)
         return 0;
     if (acceptance_add_glob(&s->names.allow, floating ? floating : glob) != 0)
-        return err_refuse(s->err, -EINVAL, glob, "is no pattern of names");
+        return err_reject(s->err, -EINVAL, glob, "is no pattern of names");
     return 0;
 }
 
@@ -384,10 +384,10 @@ static int take_path(struct searching *s, const char *path, struct buf *clean)
 
     for (const char *at = path, *end = path + strlen(path); path_next_component(&at, end, &component);) {
         if (path_component_is(&component, ".."))
-            return err_refuse(s->err, -EINVAL, path, "leaves the sandbox, or might");
+            return err_reject(s->err, -EINVAL, path, "leaves the sandbox, or might");
     }
     if (strlen(path) >= CTL_PATH_MAX || path_clean(*path ? path : "/", *path ? strlen(path) : 1, clean) < 0)
-        return err_refuse(s->err, -EINVAL, path, "is no path");
+        return err_reject(s->err, -EINVAL, path, "is no path");
     return 0;
 }
 

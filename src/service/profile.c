@@ -50,7 +50,7 @@ int profile_network_parse(const char *text, enum profile_network *ret, struct er
         *ret = (enum profile_network) i;
         return 0;
     }
-    return err_refuse(err, -EINVAL, text, "is no networkAccess; there are 'none', 'localhost' and 'full'");
+    return err_reject(err, -EINVAL, text, "is no networkAccess; there are 'none', 'localhost' and 'full'");
 }
 
 /* ---- what may be in one ---- */
@@ -83,11 +83,11 @@ static int check_bind(const struct pair *bind, struct err *err)
     if (strlen(bind->key) >= TEXT_MAX || strlen(bind->value) >= TEXT_MAX)
         return err_invalid(err, "a bind's path is too long");
     if (*bind->key != '/' && strncmp(bind->key, "$HOME", 5) != 0)
-        return err_refuse(err, -EINVAL, bind->key, "is no absolute path of the host");
+        return err_reject(err, -EINVAL, bind->key, "is no absolute path of the host");
     if (path_clean(bind->value, strlen(bind->value), &clean) < 0 || *bind->value != '/')
-        return err_refuse(err, -EINVAL, bind->value, "is no absolute path inside the sandbox");
+        return err_reject(err, -EINVAL, bind->value, "is no absolute path inside the sandbox");
     if (is_ours(clean.data))
-        return err_refuse(err, -EINVAL, bind->value, "is a place of the sandbox's own, where nothing can be bound");
+        return err_reject(err, -EINVAL, bind->value, "is a place of the sandbox's own, where nothing can be bound");
     return 0;
 }
 
@@ -102,13 +102,13 @@ int profile_check(const struct profile *profile, struct err *err)
     int r = 0;
 
     if (!id_is_sound(profile->id))
-        return err_refuse(err, -EINVAL, profile->id, "is no id of a profile: 1 to 63 letters, digits, '.', '_' and '-'");
+        return err_reject(err, -EINVAL, profile->id, "is no id of a profile: 1 to 63 letters, digits, '.', '_' and '-'");
     if (profile->network == PROFILE_NETWORK_LOCALHOST)
         return err_invalid(err, "networkAccess 'localhost' cannot be had: a sandbox has no network or the host's");
     if (strlen(profile->hostname) > HOSTNAME_MAX ||
         strspn(profile->hostname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") !=
             strlen(profile->hostname))
-        return err_refuse(err, -EINVAL, profile->hostname, "is no host name");
+        return err_reject(err, -EINVAL, profile->hostname, "is no host name");
     for (size_t i = 0; i < ARRAY_LEN(binds); i++) {
         if (binds[i]->count > PROFILE_PAIRS_MAX)
             return err_invalid(err, "a profile has at most %d binds", PROFILE_PAIRS_MAX);
@@ -117,7 +117,7 @@ int profile_check(const struct profile *profile, struct err *err)
     }
     for (size_t i = 0; r == 0 && i < profile->environment.count; i++) {
         if (!variable_is_sound(profile->environment.items[i].key))
-            r = err_refuse(err, -EINVAL, profile->environment.items[i].key, "is no name of a variable");
+            r = err_reject(err, -EINVAL, profile->environment.items[i].key, "is no name of a variable");
     }
     return r;
 }
@@ -168,7 +168,7 @@ static int add_binds(const struct profile *profile, const struct pair_list *bind
         struct stat st;
 
         if (path_clean(binds->items[i].value, strlen(binds->items[i].value), &inside) < 0)
-            return err_refuse(err, -EINVAL, binds->items[i].value, "is no path inside the sandbox");
+            return err_reject(err, -EINVAL, binds->items[i].value, "is no path inside the sandbox");
         if (*source != '/' || stat(source, &st) < 0) {
             if (profile->is_builtin)
                 continue;

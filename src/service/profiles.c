@@ -213,9 +213,9 @@ static int refuse_unknown(const struct profile_list *list, const char *id, struc
     buf_add_str(&what, "is no profile; there are ");
     for (size_t i = 0; i < list->count; i++)
         buf_addf(&what, "%s%s", i > 0 ? ", " : "", list->items[i].id);
-    err_refuse(err, -ENOENT, id, what.data);
+    err_reject(err, -ENOENT, id, what.data);
     err->code = ERR_NOT_FOUND;
-    return err_because(err, -ENOENT, "PROFILE_UNKNOWN");
+    return err_set_reason(err, -ENOENT, "PROFILE_UNKNOWN");
 }
 
 int profiles_get(struct service *service, const char *id, struct profile *ret, struct err *err)
@@ -270,7 +270,7 @@ static int check_builtin(const struct profile_list *list, const char *id, struct
 {
     const struct profile *found = find(list, id);
 
-    return found && found->is_builtin ? err_refuse(err, -EINVAL, id, "is built in and stays as it is") : 0;
+    return found && found->is_builtin ? err_reject(err, -EINVAL, id, "is built in and stays as it is") : 0;
 }
 
 int profiles_put(struct service *service, const struct caller *caller, const struct profile *profile, struct err *err)
@@ -315,7 +315,7 @@ int profiles_delete(struct service *service, const struct caller *caller, const 
         r = check_builtin(&list, id, err);
     struct profile *found = r == 0 ? find(&list, id) : NULL;
     if (r == 0 && !found)
-        r = err_refuse(err, -EINVAL, id, "is no profile");
+        r = err_reject(err, -EINVAL, id, "is no profile");
     if (r == 0) {
         profile_done(found);
         memmove(found, found + 1, (size_t) (list.items + list.count - found - 1) * sizeof(*found));
@@ -378,7 +378,7 @@ int execution_config_put(struct service *service, const struct caller *caller, c
     if (r == 0)
         r = profiles_get(service, config->default_profile, &profile, err);
     if (r == -ENOENT)
-        return err_refuse(err, -EINVAL, config->default_profile, "is no profile");
+        return err_reject(err, -EINVAL, config->default_profile, "is no profile");
     if (r < 0)
         return r;
     pthread_mutex_lock(&files_lock);

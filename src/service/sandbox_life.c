@@ -151,8 +151,8 @@ static int start(struct service *service, struct ward *ward, struct sandbox_row 
     int r;
 
     if (row->status == SANDBOX_STATUS_RUNNING)
-        return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EALREADY, "sandbox is already running"),
-                           "SANDBOX_ALREADY_RUNNING");
+        return err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EALREADY, "sandbox is already running"),
+                              "SANDBOX_ALREADY_RUNNING");
     if (row->status == SANDBOX_STATUS_DESTROYING)
         return refuse_sandbox(err);
     r = life_move(service, row, from, SANDBOX_STATUS_STARTING, NULL, err);
@@ -166,7 +166,7 @@ static int start(struct service *service, struct ward *ward, struct sandbox_row 
         tell(service, row, "sandbox_failed", json_pack("{s:s}", "reason", row->reason));
         err_wrap(err, r, "failed to start sandbox");
         err->code = r == -EINTR ? ERR_CANCELLED : code;
-        return err_because(err, r, "START_FAILED");
+        return err_set_reason(err, r, "START_FAILED");
     }
     r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
     if (r < 0)
@@ -310,7 +310,7 @@ static int destroy_step(struct service *service, struct ward *ward, struct sandb
     (void) cancel_fd;
 
     if (row->status == SANDBOX_STATUS_RUNNING && sync_now(service, ward, &full) < 0 && full.code == ERR_RESOURCE_EXHAUSTED)
-        return err_because(
+        return err_set_reason(
             err,
             err_set(err, full.code, -ENOSPC,
                     "failed to destroy sandbox: its changes do not fit into the codebase, and 'force' gives them "

@@ -11,12 +11,13 @@
 
 int refuse_sandbox(struct err *err)
 {
-    return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox not found"), "SANDBOX_NOT_FOUND");
+    return err_set_reason(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox not found"), "SANDBOX_NOT_FOUND");
 }
 
 int refuse_not_running(struct err *err)
 {
-    return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox is not running"), "SANDBOX_NOT_RUNNING");
+    return err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox is not running"),
+                          "SANDBOX_NOT_RUNNING");
 }
 
 int service_get_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
@@ -42,8 +43,8 @@ int service_get_own_sandbox(struct service *service, const struct caller *caller
     if (r < 0 || strcmp(ret->host_id, service->host_id) == 0)
         return r;
     sandbox_row_done(ret);
-    return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox '%s' lives on another host", id),
-                       "OTHER_HOST");
+    return err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox '%s' lives on another host", id),
+                          "OTHER_HOST");
 }
 
 static void set_broken(struct sandbox_info *info, const char *reason)

@@ -52,7 +52,7 @@ static int check_labels(const struct pair_list *labels, struct err *err)
         if (!*labels->items[i].key)
             return err_invalid(err, "a label without a name");
         if (strlen(labels->items[i].key) > LABEL_BYTES_MAX || strlen(labels->items[i].value) > LABEL_BYTES_MAX)
-            return err_refuse(err, -EINVAL, labels->items[i].key, "is a label that is too long");
+            return err_reject(err, -EINVAL, labels->items[i].key, "is a label that is too long");
     }
     return 0;
 }
@@ -63,7 +63,7 @@ static int check_env(const struct pair_list *env, struct err *err)
         return err_invalid(err, "%zu variables are too many, %d is the most", env->count, ENV_COUNT_MAX);
     for (size_t i = 0; i < env->count; i++) {
         if (!*env->items[i].key || strchr(env->items[i].key, '='))
-            return err_refuse(err, -EINVAL, env->items[i].key, "is no name of a variable");
+            return err_reject(err, -EINVAL, env->items[i].key, "is no name of a variable");
     }
     return 0;
 }
@@ -80,7 +80,7 @@ static bool is_container(const struct service *service, const struct sandbox_req
 
 static int refuse_network(const char *what, const char *key, struct err *err)
 {
-    return err_because(
+    return err_set_reason(
         err, err_set(err, ERR_PERMISSION_DENIED, -EPERM, "this server gives no %s; %s in its configuration would", what, key),
         "NETWORK_NOT_ALLOWED");
 }
@@ -93,7 +93,7 @@ static int check_network(const struct service *service, const struct sandbox_req
     if (!*network || strcmp(network, "none") == 0)
         return 0;
     if (!is_host && !is_bridge)
-        return err_refuse(err, -EINVAL, network, "is no network; there are 'none', 'host' and, in a container, 'bridge'");
+        return err_reject(err, -EINVAL, network, "is no network; there are 'none', 'host' and, in a container, 'bridge'");
     if (is_bridge && !is_container(service, request))
         return err_invalid(err, "the network 'bridge' is the Docker engine's, and this sandbox is no container; 'none' and "
                                 "'host' can be had");
@@ -108,7 +108,7 @@ static int check_image(const struct service *service, const struct sandbox_reque
 {
     if (!is_container(service, request) || !*request->image || sandbox_image_is_valid(request->image))
         return 0;
-    return err_refuse(err, -EINVAL, request->image, "is no name of an image");
+    return err_reject(err, -EINVAL, request->image, "is no name of an image");
 }
 
 static int check(const struct service *service, const struct sandbox_request *request, struct err *err)
@@ -234,7 +234,7 @@ static int keep(struct service *service, struct draft *draft, struct err *err)
     if (r < 0)
         state_dir_remove(&service->state_dir, draft->row.id, &ignored);
     if (r == -EDQUOT)
-        return err_because(err, r, "TOO_MANY_SANDBOXES");
+        return err_set_reason(err, r, "TOO_MANY_SANDBOXES");
     return r == -ENOENT ? refuse_codebase(err) : r;
 }
 

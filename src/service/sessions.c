@@ -20,7 +20,7 @@
 
 int refuse_session(struct err *err)
 {
-    return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "session not found"), "SESSION_NOT_FOUND");
+    return err_set_reason(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "session not found"), "SESSION_NOT_FOUND");
 }
 
 void session_info_done(struct session_info *info)

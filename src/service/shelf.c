@@ -22,7 +22,7 @@
 int refuse_codebase(struct err *err)
 {
     err_set(err, ERR_NOT_FOUND, -ENOENT, "codebase not found");
-    err_because(err, -ENOENT, "CODEBASE_NOT_FOUND");
+    err_set_reason(err, -ENOENT, "CODEBASE_NOT_FOUND");
     return -ENOENT;
 }
 
@@ -76,8 +76,8 @@ int service_check_host(const struct service *service, const struct codebase_row 
 {
     if (strcmp(row->host_id, service->host_id) == 0)
         return 0;
-    return err_because(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "codebase '%s' lives on another host", row->id),
-                       "OTHER_HOST");
+    return err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "codebase '%s' lives on another host", row->id),
+                          "OTHER_HOST");
 }
 
 int shelf_open(struct service *service, const struct caller *caller, const char *id, struct codebase **ret, char **ret_owner,
@@ -146,10 +146,10 @@ static int check_new(const struct caller *caller, const char *name, const char *
     if (strlen(name) > NAME_BYTES_MAX || strlen(owner) > NAME_BYTES_MAX)
         return err_invalid(err, "name and owner_id have at most %d bytes", NAME_BYTES_MAX);
     if (!caller_sees(caller, owner))
-        return err_because(err,
-                           err_set(err, ERR_PERMISSION_DENIED, -EPERM,
-                                   "this token makes codebases of '%s', not of another owner", caller->owner),
-                           "OTHER_OWNER");
+        return err_set_reason(err,
+                              err_set(err, ERR_PERMISSION_DENIED, -EPERM,
+                                      "this token makes codebases of '%s', not of another owner", caller->owner),
+                              "OTHER_OWNER");
     return 0;
 }
 
@@ -288,7 +288,7 @@ int shelf_delete(struct service *service, const struct caller *caller, const cha
     if (r == 0)
         r = codebase_row_delete(service->store, id, is_forced, err);
     if (r < 0 && err->code == ERR_FAILED_PRECONDITION)
-        return err_because(
+        return err_set_reason(
             err,
             err_set(err, ERR_FAILED_PRECONDITION, r, "codebase is used by running sandboxes; stop them, or delete it by force"),
             "CODEBASE_IN_USE");

@@ -44,7 +44,7 @@ void upload_free(struct upload *upload)
 static int fail(const char *what, int r, struct err *err)
 {
     if (err->code == ERR_NOT_FOUND && !err->reason)
-        err_because(err, r, "FILE_NOT_FOUND");
+        err_set_reason(err, r, "FILE_NOT_FOUND");
     return err->code == ERR_INTERNAL ? err_wrap(err, r, "%s", what) : r;
 }
 
@@ -151,7 +151,7 @@ int shelf_get_file(struct service *service, const struct caller *caller, const c
     r = version ? codebase_get_open_at(codebase, version, path, &fd, &st, err)
                 : codebase_get_open(codebase, path, &fd, &st, err);
     if (r < 0)
-        return err->code == ERR_NOT_FOUND ? err_because(err, err_wrap(err, r, "file not found"), "FILE_NOT_FOUND")
+        return err->code == ERR_NOT_FOUND ? err_set_reason(err, err_wrap(err, r, "file not found"), "FILE_NOT_FOUND")
                                           : err_wrap(err, r, "failed to read file");
     bytes = malloc(CHUNK_BYTES);
     if (!bytes)
@@ -246,9 +246,9 @@ int shelf_remove_file(struct service *service, const struct caller *caller, cons
     if (r < 0)
         return r;
     if (path_clean(path, strlen(path), &clean) < 0 || clean.len < 2)
-        return err_refuse(err, -EINVAL, path, "is no path of a file");
+        return err_reject(err, -EINVAL, path, "is no path of a file");
     if (!is_there(codebase, clean.data))
-        return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "file not found: %s", path), "FILE_NOT_FOUND");
+        return err_set_reason(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "file not found: %s", path), "FILE_NOT_FOUND");
     options.path = clean.data;
     if (is_directory(codebase, clean.data))
         r = codebase_list(codebase, &options, doom, &doomed, err);

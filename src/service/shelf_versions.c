@@ -85,7 +85,7 @@ static int parse_token(const char *token, uint64_t *ret, struct err *err)
         return 0;
     errno = 0;
     *ret = strtoull(token, &end, 10);
-    return *token < '0' || *token > '9' || *end || errno || *ret == 0 ? err_refuse(err, -EINVAL, token, "is no page_token") : 0;
+    return *token < '0' || *token > '9' || *end || errno || *ret == 0 ? err_reject(err, -EINVAL, token, "is no page_token") : 0;
 }
 
 int shelf_list_versions(struct service *service, const struct caller *caller, const char *id, size_t page_size,
@@ -133,7 +133,7 @@ int shelf_restore(struct service *service, const struct caller *caller, const ch
     if (r == 0)
         r = codebase_restore(codebase, version, *path ? path : NULL, caller->owner, &commit, err);
     if (r < 0)
-        return r == -ERANGE ? err_because(err, r, "VERSION_NOT_KEPT") : r;
+        return r == -ERANGE ? err_set_reason(err, r, "VERSION_NOT_KEPT") : r;
     shelf_note_commit(service, codebase, &commit, NULL);
     events_add(service, &(struct event){ .type = "version_restored",
                                          .codebase_id = id,

@@ -152,7 +152,7 @@ int tokens_revoke(struct store *store, const char *id, struct err *err)
 
 static int refuse(struct err *err)
 {
-    return err_because(err, err_set(err, ERR_UNAUTHENTICATED, -EACCES, "the token is not valid"), "TOKEN_NOT_VALID");
+    return err_set_reason(err, err_set(err, ERR_UNAUTHENTICATED, -EACCES, "the token is not valid"), "TOKEN_NOT_VALID");
 }
 
 int tokens_check(struct service *service, const char *secret, struct token_info *ret, struct err *err)

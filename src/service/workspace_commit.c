@@ -67,10 +67,10 @@ static int refuse_blocked(const struct workspace_commit_plan *plan, struct err *
             continue;
         autofree char *shown = apply_txn_quote(plan->rows.rows[i].relative_path);
         autofree char *more = xprintf(" (and %zu more files like it)", plan->blocked_count - 1);
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%s %s%s", shown, plan->views[i].reason,
-                                   plan->blocked_count > 1 ? more : ""),
-                           "FOREIGN_CHANGES");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%s %s%s", shown, plan->views[i].reason,
+                                      plan->blocked_count > 1 ? more : ""),
+                              "FOREIGN_CHANGES");
     }
     return 0;
 }

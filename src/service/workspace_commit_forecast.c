@@ -111,8 +111,8 @@ int commit_forecast_begin(struct still *still, const struct workspace_approved *
     autofree struct commit_view *views = xalloc((f->count + 1) * sizeof(*views));
     r = look(still, f, NULL, views, err);
     if (r < 0)
-        return err_because(err, err_wrap(err, r, "nothing was applied, because it could not be committed"),
-                           r == -EPERM && err->reason ? err->reason : "NO_REPOSITORY");
+        return err_set_reason(err, err_wrap(err, r, "nothing was applied, because it could not be committed"),
+                              r == -EPERM && err->reason ? err->reason : "NO_REPOSITORY");
     for (size_t i = f->count; i-- > 0;)
         if (views[i].status == COMMIT_IN_HEAD || !has_plain_name(&f->files[i]))
             drop(f, i);
@@ -174,11 +174,11 @@ static int refuse(const struct commit_forecast *f, const struct commit_view *vie
         return 0;
     autofree char *shown = apply_txn_quote(f->files[first].path);
     autofree char *more = xprintf(" (and %zu more files like it)", count - 1);
-    return err_because(err,
-                       err_set(err, ERR_FAILED_PRECONDITION, -EEXIST,
-                               "nothing was applied, because it could not be committed: %s %s%s", shown, views[first].reason,
-                               count > 1 ? more : ""),
-                       "FOREIGN_CHANGES");
+    return err_set_reason(err,
+                          err_set(err, ERR_FAILED_PRECONDITION, -EEXIST,
+                                  "nothing was applied, because it could not be committed: %s %s%s", shown, views[first].reason,
+                                  count > 1 ? more : ""),
+                          "FOREIGN_CHANGES");
 }
 
 int commit_forecast_judge(struct still *still, struct commit_forecast *f, struct err *err)

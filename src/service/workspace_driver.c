@@ -74,7 +74,7 @@ int workspace_driver_prefer(struct service *service, const char *name, struct er
     int r;
 
     if (!find(name) && strcmp(name, "auto") != 0)
-        return err_refuse(err, -EINVAL, name, "is no driver that this server has");
+        return err_reject(err, -EINVAL, name, "is no driver that this server has");
     r = file_replace(service->state_dir.fd, PREFERENCE, name, strlen(name), 0600);
     return r < 0 ? err_errno(err, r, "keeping the preferred driver") : 0;
 }

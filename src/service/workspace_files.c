@@ -59,12 +59,12 @@ static int clean_path(const char *path, struct buf *clean, const char **ret, str
 
     for (const char *at = path; path_next_component(&at, end, &component);) {
         if (path_component_is(&component, "..")) {
-            err_refuse(err, -EINVAL, path, "leaves the workspace, or might");
+            err_reject(err, -EINVAL, path, "leaves the workspace, or might");
             return -EINVAL;
         }
     }
     if (strlen(path) >= CTL_PATH_MAX || path_clean(*path ? path : "/", *path ? strlen(path) : 1, clean) < 0) {
-        err_refuse(err, -EINVAL, path, "is no path");
+        err_reject(err, -EINVAL, path, "is no path");
         return -EINVAL;
     }
     *ret = clean->data[1] ? clean->data + 1 : ".";

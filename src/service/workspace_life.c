@@ -83,10 +83,10 @@ int workspace_check_version(const struct workspace_row *row, int64_t version, st
 {
     if (!version || version == row->row_version)
         return 0;
-    return err_because(err,
-                       err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile (version %lld, now %lld)", row->id,
-                               (long long) version, (long long) row->row_version),
-                       "VERSION_MISMATCH");
+    return err_set_reason(err,
+                          err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile (version %lld, now %lld)",
+                                  row->id, (long long) version, (long long) row->row_version),
+                          "VERSION_MISMATCH");
 }
 
 /* ---- with the lock ---- */
@@ -157,10 +157,10 @@ int workspace_halt(struct service *service, struct ward *ward, struct workspace_
     if (r < 0)
         return r;
     if (row->status != WORKSPACE_STATUS_ACTIVE)
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be stopped", row->id,
-                                   workspace_status_name((enum workspace_status) row->status)),
-                           "INVALID_STATE");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be stopped", row->id,
+                                      workspace_status_name((enum workspace_status) row->status)),
+                              "INVALID_STATE");
     life_end(service, ward);
     r = workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, NULL, err);
     if (r < 0)
@@ -214,10 +214,10 @@ static int start(struct service *service, const struct caller *caller, struct wa
     int r;
 
     if (row->status != WORKSPACE_STATUS_STOPPED)
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be started", row->id,
-                                   workspace_status_name((enum workspace_status) row->status)),
-                           "INVALID_STATE");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be started", row->id,
+                                      workspace_status_name((enum workspace_status) row->status)),
+                              "INVALID_STATE");
     workspace_end_stray(service, ward, row);
     r = check_base(service, row, err);
     if (r < 0)
@@ -228,7 +228,7 @@ static int start(struct service *service, const struct caller *caller, struct wa
     if (r < 0) {
         err_wrap(err, r, "failed to start sandbox %s", row->id);
         err->code = ERR_INTERNAL;
-        return err_because(err, r, "DRIVER_FAILED");
+        return err_set_reason(err, r, "DRIVER_FAILED");
     }
     r = workspace_step(service, row, BIT(STOPPED), 0, WORKSPACE_STATUS_ACTIVE, NULL, err);
     if (r < 0)

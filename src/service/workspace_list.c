@@ -31,7 +31,7 @@ int workspaces_get(struct service *service, const struct caller *caller, const c
     if (r == 0 && !caller_sees(caller, row.account_id))
         r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'", id);
     if (r < 0)
-        return r == -ENOENT ? err_because(err, r, "SANDBOX_NOT_FOUND") : r;
+        return r == -ENOENT ? err_set_reason(err, r, "SANDBOX_NOT_FOUND") : r;
     *ret = row;
     row = (struct workspace_row){ 0 };
     return 0;
@@ -134,12 +134,12 @@ int workspaces_find_ward(struct service *service, const struct caller *caller, c
     workspace_name(id, name);
     struct ward *ward = row.status == WORKSPACE_STATUS_ACTIVE ? ward_find_running(&service->wards, name) : NULL;
     if (!ward)
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not active", id,
-                                   row.status == WORKSPACE_STATUS_ACTIVE
-                                       ? "not mounted"
-                                       : workspace_status_name((enum workspace_status) row.status)),
-                           "INVALID_STATE");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not active", id,
+                                      row.status == WORKSPACE_STATUS_ACTIVE
+                                          ? "not mounted"
+                                          : workspace_status_name((enum workspace_status) row.status)),
+                              "INVALID_STATE");
     workspaces_touch(service, id);
     *ret = ward;
     return 0;

@@ -68,7 +68,7 @@ static int make_rules(const struct workspace_request *request, const char *drive
     if (r == 0 && !checks && ret->count == 0)
         r = rule_list_add(ret, "/**", strlen("/**"), RULE_UNSPECIFIED, LEVEL_WRITE, 0, err);
     if (r == 0 && !checks && !rule_list_forbids_nothing(ret))
-        return err_refuse(err, -EINVAL, driver, "is a driver that checks nothing, and these rules forbid something; use fence");
+        return err_reject(err, -EINVAL, driver, "is a driver that checks nothing, and these rules forbid something; use fence");
     return r < 0 ? r : ruleset_new(ret, &options, &compiled, err);
 }
 
@@ -167,14 +167,14 @@ static int check_request(struct service *service, const struct workspace_request
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         is_type |= strcmp(request->owner_type, types[i]) == 0;
     if (!is_type)
-        return err_refuse(err, -EINVAL, request->owner_type, "is no ownerType; there are agent, user, task, system");
+        return err_reject(err, -EINVAL, request->owner_type, "is no ownerType; there are agent, user, task, system");
     if (service->options.requires_human &&
         json_is_true(json_object_get(json_object_get(request->behavior, "acceptance"), "autoApprove")))
         return err_invalid(err,
                            "autoApprove is not for this server: a person has to approve (workspace.require_human_approval)");
     if (!workspace_driver_choose(service, request->driver, NULL))
-        return err_because(err, err_refuse(err, -EINVAL, request->driver, "is no driver that this server has"),
-                           "DRIVER_UNKNOWN");
+        return err_set_reason(err, err_reject(err, -EINVAL, request->driver, "is no driver that this server has"),
+                              "DRIVER_UNKNOWN");
     return 0;
 }
 
@@ -344,7 +344,7 @@ static int make(struct service *service, const struct caller *caller, struct wor
         err_wrap(err, r, "failed to make sandbox %s", row->id);
         if (err->code != ERR_RESOURCE_EXHAUSTED && err->code != ERR_UNAVAILABLE)
             err->code = ERR_INTERNAL;
-        err_because(err, r, "DRIVER_FAILED");
+        err_set_reason(err, r, "DRIVER_FAILED");
     }
     pthread_mutex_unlock(&ward->life);
     if (r < 0)

@@ -93,7 +93,7 @@ int prepared_await(int ctl_fd, char *payload, char name[CTL_NAME_MAX], struct er
         if (reply.type == CTL_REPLY_ERROR)
             return err_set(err, reply.error.code, -EREMOTEIO, "%s", reply.error.text);
         if (reply.type == CTL_REPLY_FINISHED)
-            return err_because(
+            return err_set_reason(
                 err, err_set(err, ERR_INVALID_ARGUMENT, -reply.finished.error, "cannot be started: %s", reply.finished.text),
                 reason_of(reply.finished.status));
     }
@@ -217,10 +217,10 @@ int workspace_process_find(struct service *service, const struct caller *caller,
             found = &list.items[i];
     }
     if (!found) {
-        err_refuse(err, -ENOENT, which, "is no process of this sandbox");
+        err_reject(err, -ENOENT, which, "is no process of this sandbox");
         if (err)
             err->code = ERR_NOT_FOUND;
-        return err ? err_because(err, -ENOENT, "PROCESS_UNKNOWN") : -ENOENT;
+        return err ? err_set_reason(err, -ENOENT, "PROCESS_UNKNOWN") : -ENOENT;
     }
     *ret = *found;
     *found = (struct process_info){ 0 };

@@ -112,7 +112,7 @@ static int sweep_one(const char *name, int dir_fd, void *cookie)
     err = ERR_NONE;
     if (state_dir_remove(&service->state_dir, name, &err) < 0) {
         log_warn("files of a deleted sandbox could not be removed", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
-        if (err_is_passing(&err) || err.code == ERR_FAILED_PRECONDITION)
+        if (err_is_transient(&err) || err.code == ERR_FAILED_PRECONDITION)
             janitor_doubt(service);
     }
     return 0;

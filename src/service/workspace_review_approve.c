@@ -168,8 +168,8 @@ static int run(struct approving *a, bool is_dry, struct err *err)
     a->decision.given.tried = a->tried;
     r = run_patiently(a, &options, approve, err);
     if (r == -ESTALE && a->was_tried)
-        return err_because(err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"),
-                           "DIFF_STALE");
+        return err_set_reason(
+            err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"), "DIFF_STALE");
     if (r > 0 && approve->unaccepted_count + approve->unacknowledged_count > 0)
         judge_refused(a);
     else if (r >= 0)
@@ -194,11 +194,11 @@ static int calm(struct approving *a, struct err *err)
         r = change_set_hash(&now, hash, err);
     if (r < 0 || change_set_hash_is(hash, a->out->hash, true))
         return r;
-    return err_because(err,
-                       err_set(err, ERR_ABORTED, -ESTALE,
-                               "the agent changed something until it was stopped; nothing was applied%s",
-                               a->ends ? ", and it is stopped now" : ""),
-                       "DIFF_STALE");
+    return err_set_reason(err,
+                          err_set(err, ERR_ABORTED, -ESTALE,
+                                  "the agent changed something until it was stopped; nothing was applied%s",
+                                  a->ends ? ", and it is stopped now" : ""),
+                          "DIFF_STALE");
 }
 
 /* It has landed, and the sandbox still shows it as its own: that is told. Where files come from is known all the same, so they can be committed. */

@@ -37,7 +37,7 @@ int approving_refuse(struct err *err, enum err_code code, const char *reason, si
         what += len;
         break;
     }
-    return err_because(
+    return err_set_reason(
         err, err_set(err, code, -EPERM, "%zu change%s %s%s; nothing was applied", count, count == 1 ? "" : "s", verb, what),
         reason);
 }
@@ -223,7 +223,7 @@ int approving_tell_refused(struct approving *a, bool is_dry, struct err *err)
         return approving_refuse(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", approve->unacknowledged_count,
                                 "may do something on this host by themselves");
     if (a->decision.is_other_diff)
-        return err_because(
+        return err_set_reason(
             err, err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
             "DIFF_STALE");
     if (unshown > 0)

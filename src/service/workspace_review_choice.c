@@ -28,9 +28,9 @@ static void make_ids(struct choosing_from *from)
 static int say_unknown(struct choosing_from *from, const char *name, struct err *err)
 {
     if (!from->unknown) {
-        err_refuse(err, -ENOENT, name, "has no changes");
+        err_reject(err, -ENOENT, name, "has no changes");
         err->code = ERR_NOT_FOUND;
-        return err_because(err, -ENOENT, "FILE_UNKNOWN");
+        return err_set_reason(err, -ENOENT, "FILE_UNKNOWN");
     }
     vec_room(&from->unknown->unknown, &from->unknown->unknown_cap, from->unknown->unknown_count);
     from->unknown->unknown[from->unknown->unknown_count++] = xdup(name);
@@ -48,7 +48,7 @@ static int find_id(struct choosing_from *from, const char *id, struct file_chang
 
     *ret = NULL;
     if (uuid_parse(id, normal) < 0)
-        return err_refuse(err, -EINVAL, id, "is no id of a file");
+        return err_reject(err, -EINVAL, id, "is no id of a file");
     make_ids(from);
     for (size_t i = 0; i < from->set->count; i++) {
         if (strcmp(from->ids[i], normal) == 0) {
@@ -72,13 +72,13 @@ static int find_id(struct choosing_from *from, const char *id, struct file_chang
 static int find_path(struct choosing_from *from, const char *path, struct buf *clean, struct file_change **ret, struct err *err)
 {
     if (!*path || path_clean(path, strlen(path), clean) < 0) {
-        err_refuse(err, -EINVAL, path, "is no path of a file");
+        err_reject(err, -EINVAL, path, "is no path of a file");
         return -EINVAL;
     }
     struct file_change *scoped = change_set_find_scoped(from->set, clean->data + 1),
                        *whole = change_set_find(from->set, clean->data + 1);
     if (scoped && whole && scoped != whole)
-        return err_refuse(err, -EINVAL, path,
+        return err_reject(err, -EINVAL, path,
                           "may be two files, from the project's root and from the sandbox's; name it by its id");
     *ret = scoped ? scoped : whole;
     for (size_t i = 0; i < from->set->count && !*ret; i++) {
@@ -153,10 +153,10 @@ static int choose_hunks(struct choosing_from *from, const struct workspace_hunks
     if (!change)
         return say_unknown(from, name, err);
     if (change->kind == FILE_CHANGE_RENAMED || change->is_dir)
-        return err_refuse(err, -EINVAL, change->path, "is taken whole or not at all: it was renamed, or is a directory");
+        return err_reject(err, -EINVAL, change->path, "is taken whole or not at all: it was renamed, or is a directory");
     size_t place = place_of(from, change);
     if (from->ret->items[place] != CHOOSING_NOT)
-        return err_refuse(err, -EINVAL, change->path, "is named twice");
+        return err_reject(err, -EINVAL, change->path, "is named twice");
     from->ret->items[place] = CHOOSING_HUNKS;
     from->ret->hunks[place] = hunks;
     return 0;

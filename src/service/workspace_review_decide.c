@@ -166,10 +166,10 @@ int workspaces_conflicts(struct service *service, const struct caller *caller, c
     if (r < 0)
         return r;
     if (WORKSPACE_STATUS_BIT(ret->row.status) & (BIT(CREATING) | BIT(DELETED) | BIT(ERROR)))
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and has no changes to compare", id,
-                                   workspace_status_name((enum workspace_status) ret->row.status)),
-                           "INVALID_STATE");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and has no changes to compare",
+                                      id, workspace_status_name((enum workspace_status) ret->row.status)),
+                              "INVALID_STATE");
     ret->prefix = workspace_prefix(&ret->row);
     read_head(caller, &ret->row, ret->head);
     return conflict_report_make(delta_path, NULL, &ret->report, err);
@@ -190,10 +190,10 @@ static int rebase(struct still *still, enum rebase_strategy strategy, struct wor
 
     /* Its files are made anew from the copy, which would not have the merged texts. */
     if (still_is_copy(still) && strategy != REBASE_REGENERATE)
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
-                                   "a sandbox on a copy cannot be rebased; approve what merges, or force"),
-                           "DRIVER_CANNOT");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                                      "a sandbox on a copy cannot be rebased; approve what merges, or force"),
+                              "DRIVER_CANNOT");
     if (strategy != REBASE_REGENERATE)
         r = still_hold_to_drop(still, err);
     if (r == 0)
@@ -268,11 +268,11 @@ static int find_approval(const char *delta_path, const char *id, struct workspac
     if (r < 0)
         return r;
     if (*id) {
-        err_refuse(err, -ENOENT, id, "is no approval of this sandbox");
+        err_reject(err, -ENOENT, id, "is no approval of this sandbox");
         err->code = ERR_NOT_FOUND;
-        return err_because(err, -ENOENT, "NO_APPROVAL");
+        return err_set_reason(err, -ENOENT, "NO_APPROVAL");
     }
-    return err_because(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no approval to be undone"), "NO_APPROVAL");
+    return err_set_reason(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no approval to be undone"), "NO_APPROVAL");
 }
 
 static int undo(struct still *still, bool is_dry, const char *actor, struct workspace_undone *ret, struct err *err)

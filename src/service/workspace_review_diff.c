@@ -47,10 +47,10 @@ static int check_state(const struct workspace_row *row, struct err *err)
 {
     if (!(WORKSPACE_STATUS_BIT(row->status) & (BIT(CREATING) | BIT(DELETED))))
         return 0;
-    return err_because(err,
-                       err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and has no changes to show", row->id,
-                               workspace_status_name((enum workspace_status) row->status)),
-                       "INVALID_STATE");
+    return err_set_reason(err,
+                          err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and has no changes to show",
+                                  row->id, workspace_status_name((enum workspace_status) row->status)),
+                          "INVALID_STATE");
 }
 
 int workspaces_diff(struct service *service, const struct caller *caller, const char *id, struct workspace_diff *ret,
@@ -162,7 +162,7 @@ static int check_hashes(const json_t *hashes, struct err *err)
     json_object_foreach((json_t *) (uintptr_t) hashes, name, hash)
     {
         if (!json_is_string(hash) || !seen_parse(json_string_value(hash), &ignored))
-            return err_refuse(err, -EINVAL, name, "has no hash of a change");
+            return err_reject(err, -EINVAL, name, "has no hash of a change");
     }
     return 0;
 }

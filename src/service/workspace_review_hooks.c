@@ -19,7 +19,7 @@ static int refuse_config(int r, struct err *err)
     if (err->code == ERR_RESOURCE_EXHAUSTED)
         return r;
     err->code = ERR_FAILED_PRECONDITION;
-    return err_because(err, r, "HOOKS_UNREADABLE");
+    return err_set_reason(err, r, "HOOKS_UNREADABLE");
 }
 
 static int add_server(const struct service *service, struct hook_list *list)
@@ -91,10 +91,10 @@ int approving_take_hooks(struct approving *a, struct err *err)
     if (!a->request->skips_hooks)
         return hook_box_make(still->service, &still->row, still->dir_fd, &a->box, err);
     if (!still->caller->is_admin && !still->service->options.allows_no_verify)
-        return err_because(err,
-                           err_set(err, ERR_PERMISSION_DENIED, -EPERM,
-                                   "only an administrator may approve without the hooks; nothing was applied"),
-                           "NO_VERIFY_REFUSED");
+        return err_set_reason(err,
+                              err_set(err, ERR_PERMISSION_DENIED, -EPERM,
+                                      "only an administrator may approve without the hooks; nothing was applied"),
+                              "NO_VERIFY_REFUSED");
     hook_list_done(&a->hooks);
     return 0;
 }
@@ -190,12 +190,13 @@ static int refuse(const struct hook_results *results, struct err *err)
         const struct hook_result *result = &results->items[i];
 
         if (result->is_required && result->status != HOOK_PASSED)
-            return err_because(err,
-                               err_set(err, ERR_FAILED_PRECONDITION, -EPERM, "hook '%s' %s; nothing was applied", result->name,
-                                       result->status == HOOK_TIMED_OUT ? "took too long"
-                                       : result->status == HOOK_ERROR   ? "could not be run"
-                                                                        : "failed"),
-                               "HOOK_FAILED");
+            return err_set_reason(err,
+                                  err_set(err, ERR_FAILED_PRECONDITION, -EPERM, "hook '%s' %s; nothing was applied",
+                                          result->name,
+                                          result->status == HOOK_TIMED_OUT ? "took too long"
+                                          : result->status == HOOK_ERROR   ? "could not be run"
+                                                                           : "failed"),
+                                  "HOOK_FAILED");
     }
     return 0;
 }

@@ -460,7 +460,7 @@ static int recover_first_edition(struct still *still, struct err *err)
 void review_record_left(const struct still *still, const struct err *why)
 {
     log_warn("what was being applied could not be finished", LOG_STR("sandbox_id", still->row.id), LOG_STR("error", why->text));
-    if (err_is_passing(why))
+    if (err_is_transient(why))
         janitor_doubt(still->service);
 }
 

@@ -46,10 +46,10 @@ char *workspace_prefix(const struct workspace_row *row)
 static int check(const struct workspace_row *row, int64_t version, unsigned statuses, const char *verbed, struct err *err)
 {
     if (!(statuses & WORKSPACE_STATUS_BIT(row->status)))
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be %s", row->id,
-                                   workspace_status_name((enum workspace_status) row->status), verbed),
-                           "INVALID_STATE");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be %s", row->id,
+                                      workspace_status_name((enum workspace_status) row->status), verbed),
+                              "INVALID_STATE");
     return workspace_check_version(row, version, err);
 }
 
@@ -72,7 +72,7 @@ int still_begin(struct service *service, const struct caller *caller, const char
     if (ret->dir_fd < 0 && errno != ENOENT)
         return err_errno(err, -errno, "opening the changes of sandbox %s", id);
     if (ret->dir_fd < 0)
-        return err_because(
+        return err_set_reason(
             err, err_set(err, ERR_FAILED_PRECONDITION, -ENOENT, "the changes of sandbox %s are not there any more", id),
             "INVALID_STATE");
     review_record_recover(ret);
@@ -115,12 +115,13 @@ bool still_can_drop(const struct still *still)
 static int stop_for_now(struct still *still, const char *why, struct err *err)
 {
     if (!still->may_stop)
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
-                                   "sandbox %s, on the driver %s, would have to be stopped for that and started again, and its "
-                                   "processes would end (%s); nothing was changed",
-                                   still->row.id, still->row.driver, why),
-                           "WOULD_STOP");
+        return err_set_reason(
+            err,
+            err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                    "sandbox %s, on the driver %s, would have to be stopped for that and started again, and its "
+                    "processes would end (%s); nothing was changed",
+                    still->row.id, still->row.driver, why),
+            "WOULD_STOP");
     life_end(still->service, still->ward);
     still->starts_again = true;
     return 0;
@@ -132,10 +133,10 @@ static int hold(struct still *still, struct err *err)
     int r = ward_take_fd(still->ward, &fd, err);
 
     if (r < 0)
-        return err_because(err, r, "INVALID_STATE");
+        return err_set_reason(err, r, "INVALID_STATE");
     if (!still->payload)
         still->payload = xalloc(FRAME_PAYLOAD_MAX);
-    r = ctl_client_hold(fd, TAG, HOLD_WAIT_MS, CTL_HOLD_MS_MAX, still->payload, ASK_MS, err);
+    r = ctl_client_quiesce(fd, TAG, HOLD_WAIT_MS, CTL_QUIESCE_MS_MAX, still->payload, ASK_MS, err);
     if (r < 0)
         return err_wrap(err, r, "holding sandbox %s still", still->row.id);
     still->fd = steal_fd(&fd);
@@ -174,7 +175,7 @@ int still_hold_to_drop(struct still *still, struct err *err)
     return stop_for_now(still, "the kernel's overlayfs must not have its layers changed while it is mounted", err);
 }
 
-static int send_drops(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
+static int send_reverts(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
 {
     autofree const char **paths = xalloc((count + 1) * sizeof(*paths));
     size_t path_count = 0;
@@ -186,13 +187,13 @@ static int send_drops(struct still *still, const struct fence_revert *drops, siz
         else
             paths[path_count++] = drops[i].path;
     }
-    return r < 0 || path_count == 0 ? r : ctl_client_drop(still->fd, TAG, paths, path_count, still->payload, RELEASE_MS, err);
+    return r < 0 || path_count == 0 ? r : ctl_client_revert(still->fd, TAG, paths, path_count, still->payload, RELEASE_MS, err);
 }
 
 /* The connection's end releases without drops; so does an error before the release. */
 static int release_held(struct still *still, const struct fence_revert *drops, size_t count, struct err *err)
 {
-    int r = send_drops(still, drops, count, err);
+    int r = send_reverts(still, drops, count, err);
 
     if (r == 0)
         r = ctl_client_release(still->fd, TAG, still->payload, RELEASE_MS, err);
@@ -252,10 +253,10 @@ int still_open_root(const struct still *still, struct err *err)
     if (fstat(base, &a) < 0 || fstat(scope, &b) < 0)
         return err_errno(err, -errno, "opening the project '%s'", row->project_root);
     if (a.st_dev != b.st_dev || a.st_ino != b.st_ino)
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -EXDEV, "'%s' is another directory now; put the old one back",
-                                   row->project_root),
-                           "BASE_REPLACED");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -EXDEV,
+                                      "'%s' is another directory now; put the old one back", row->project_root),
+                              "BASE_REPLACED");
     return steal_fd(&root);
 }
 

@@ -65,8 +65,9 @@ int workspace_scope_refuse(const char *path, struct err *err)
     autodone(buf) struct buf shown = BUF_EMPTY;
 
     buf_add_excerpt(&shown, path, strlen(path));
-    return err_because(err, err_set(err, ERR_PERMISSION_DENIED, -EPERM, "this token allows no sandbox over '%s'", shown.data),
-                       "ROOT_NOT_ALLOWED");
+    return err_set_reason(err,
+                          err_set(err, ERR_PERMISSION_DENIED, -EPERM, "this token allows no sandbox over '%s'", shown.data),
+                          "ROOT_NOT_ALLOWED");
 }
 
 static int open_real(const struct caller *caller, const char *path, const char *what, int *ret_fd, char **ret_path,
@@ -87,7 +88,7 @@ static int join(const char *root, const char *path, struct buf *ret, struct err 
     autofree char *joined = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
 
     if (strlen(joined) >= PATH_MAX || path_clean(joined, strlen(joined), ret) < 0) {
-        err_refuse(err, -EINVAL, path, "is no path");
+        err_reject(err, -EINVAL, path, "is no path");
         return -EINVAL;
     }
     return 0;
@@ -211,7 +212,7 @@ static int check_same(int root_fd, int scope_fd, const struct workspace_scope *s
     while (*below == '/')
         below++;
     autofd int fd = path_open_beneath(root_fd, *below ? below : ".", O_PATH | O_DIRECTORY, 0);
-    if (err_errno_is_short(fd))
+    if (err_errno_is_exhaustion(fd))
         return err_errno(err, fd, "opening scope '%s'", scope->scope_path);
     if (fd < 0 || fstat(fd, &a) < 0 || fstat(scope_fd, &b) < 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
         return err_invalid(err, "scope '%s' changes while it is looked at", scope->scope_path);

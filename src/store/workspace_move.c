@@ -67,15 +67,15 @@ static int check(const struct workspace_move *move, const struct found *found, s
     enum workspace_status is = (enum workspace_status) found->status;
 
     if (move->row_version && move->row_version != found->version)
-        return err_because(err,
-                           err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile (version %lld, now %lld)",
-                                   move->id, (long long) move->row_version, (long long) found->version),
-                           "VERSION_MISMATCH");
+        return err_set_reason(err,
+                              err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile (version %lld, now %lld)",
+                                      move->id, (long long) move->row_version, (long long) found->version),
+                              "VERSION_MISMATCH");
     if (!(move->from & WORKSPACE_STATUS_BIT(is)) || !workspace_status_may(is, move->to))
-        return err_because(err,
-                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot become %s", move->id,
-                                   workspace_status_name(is), workspace_status_name(move->to)),
-                           "INVALID_STATE");
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot become %s", move->id,
+                                      workspace_status_name(is), workspace_status_name(move->to)),
+                              "INVALID_STATE");
     return 0;
 }
 

@@ -136,7 +136,7 @@ static int check_key(struct db *db, const struct inserting *in, struct err *err)
     const struct workspace_row *was = (const struct workspace_row *) found.rows;
     if (was->request_hash.len != in->row->request_hash.len ||
         memcmp(was->request_hash.data, in->row->request_hash.data, was->request_hash.len) != 0)
-        return err_because(
+        return err_set_reason(
             err,
             err_set(err, ERR_ALREADY_EXISTS, -EEXIST, "the idempotency key was used for another request, by '%s'", was->id),
             "IDEMPOTENCY_KEY_REUSED");
@@ -192,10 +192,10 @@ static int check_paths(struct db *db, const struct inserting *in, struct err *er
     }
     if (r < 0 || conflicts->count == 0)
         return r;
-    return err_because(err,
-                       err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "'%s' overlaps '%s', which sandbox %s has reserved",
-                               conflicts->items[0].wanted, conflicts->items[0].path, conflicts->items[0].id),
-                       "SCOPE_CONFLICT");
+    return err_set_reason(err,
+                          err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "'%s' overlaps '%s', which sandbox %s has reserved",
+                                  conflicts->items[0].wanted, conflicts->items[0].path, conflicts->items[0].id),
+                          "SCOPE_CONFLICT");
 }
 
 static int check_count(struct db *db, const struct inserting *in, struct err *err)
@@ -209,10 +209,10 @@ static int check_count(struct db *db, const struct inserting *in, struct err *er
                    DB_VALUES(db_text(in->row->host_id), db_int(WORKSPACE_STATUS_DELETED)), &count, err);
     if (r < 0 || count < in->insertion->max)
         return r;
-    return err_because(err,
-                       err_set(err, ERR_RESOURCE_EXHAUSTED, -EDQUOT, "there are %lld sandboxes, and %u are allowed",
-                               (long long) count, in->insertion->max),
-                       "TOO_MANY_SANDBOXES");
+    return err_set_reason(err,
+                          err_set(err, ERR_RESOURCE_EXHAUSTED, -EDQUOT, "there are %lld sandboxes, and %u are allowed",
+                                  (long long) count, in->insertion->max),
+                          "TOO_MANY_SANDBOXES");
 }
 
 /* No other is inserted, or comes back, until the transaction ends. */
@@ -345,9 +345,9 @@ static int update(struct db *db, void *cookie, struct err *err)
     query_add(&query, " AND row_version = ", db_int(row->row_version));
     r = query_run(&query, db, NULL, NULL, err);
     if (r == 0)
-        return err_because(err,
-                           err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile, or is not there", row->id),
-                           "VERSION_MISMATCH");
+        return err_set_reason(err,
+                              err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile, or is not there", row->id),
+                              "VERSION_MISMATCH");
     return r < 0 ? r : 0;
 }
 

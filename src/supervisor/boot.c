@@ -14,14 +14,14 @@
 #include "base/program.h"
 #include "runtime/cgroup.h"
 #include "supervisor/boot_fence.h"
-#include "supervisor/boot_place.h"
+#include "supervisor/boot_prepare.h"
+#include "supervisor/codebase_sync.h"
 #include "supervisor/file_ops.h"
-#include "supervisor/holding.h"
-#include "supervisor/keeper.h"
 #include "supervisor/limit_default.h"
 #include "supervisor/plain.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/sandbox_quiesce.h"
 #include "supervisor/state_file.h"
 #include "supervisor/sync.h"
 
@@ -67,7 +67,7 @@ static bool is_open_to_all(const char *path)
     return true;
 }
 
-void boot_take_limits(struct sandbox *sandbox)
+void boot_report_limits(struct sandbox *sandbox)
 {
     struct runtime_event event;
 
@@ -77,11 +77,11 @@ void boot_take_limits(struct sandbox *sandbox)
         bool is_memory = event.kind == RUNTIME_EVENT_MEMORY;
 
         if (event.kind == RUNTIME_EVENT_PROGRESS) {
-            sandbox_tell_progress(sandbox, event.text);
+            sandbox_report_progress(sandbox, event.text);
             continue;
         }
         sandbox->oom_count += is_memory ? event.count : 0;
-        chronicle_add(&sandbox->chronicle, &(struct ctl_event){
+        event_log_add(&sandbox->event_log, &(struct ctl_event){
                                                .kind = CTL_EVENT_LIMIT,
                                                .subject = is_memory ? "memory" : "pids",
                                                .numbers = { (int64_t) event.count, (int64_t) event.limit },
@@ -97,13 +97,13 @@ void boot_await_limits(struct sandbox *sandbox)
 
     if (news.fd >= 0)
         poll(&news, 1, LIMIT_MS);
-    boot_take_limits(sandbox);
+    boot_report_limits(sandbox);
 }
 
 static void on_limit(uint32_t events, void *cookie)
 {
     (void) events;
-    boot_take_limits(cookie);
+    boot_report_limits(cookie);
 }
 
 /* It ran, and does not any more. Why a container ended nobody here can say; what to do about it can be said. */
@@ -120,7 +120,7 @@ static void fail_starting(struct sandbox *sandbox)
 {
     struct err err = ERR_NONE;
 
-    boot_take_limits(sandbox);
+    boot_report_limits(sandbox);
     runtime_explain(sandbox->process, &err);
     sandbox_fail(sandbox, &err);
 }
@@ -141,7 +141,7 @@ static void on_process_end(uint32_t events, void *cookie)
 }
 
 /* What bwrap and init complain of; read so that they never wait for us. */
-static void on_complaint(uint32_t events, void *cookie)
+static void on_runtime_stderr(uint32_t events, void *cookie)
 {
     struct sandbox *sandbox = cookie;
     char text[1024];
@@ -182,9 +182,10 @@ static void on_link(int r, void *cookie)
         return;
     if (r == 0) {
         timer_stop(&sandbox->boot_timer);
-        boot_take_limits(sandbox); /* a container's first news is the pid of its init, which is about to be told */
+        boot_report_limits(sandbox); /* a container's first news is the pid of its init, which is about to be told */
         if (sandbox->process->output_fd >= 0)
-            watch_start(&sandbox->output_watch, &sandbox->reactor, sandbox->process->output_fd, EPOLLIN, on_complaint, sandbox);
+            watch_start(&sandbox->output_watch, &sandbox->reactor, sandbox->process->output_fd, EPOLLIN, on_runtime_stderr,
+                        sandbox);
         sandbox_enter(sandbox, CTL_STATE_RUNNING);
         /* After it was told, so that whoever waits for it is woken meanwhile, and before the next request can be read: nothing of
          * the agent's has run yet. */
@@ -342,7 +343,7 @@ static int start_init(struct sandbox *sandbox, struct err *err)
 void boot(struct sandbox *sandbox)
 {
     static int (*const steps[])(struct sandbox *, struct err *) = {
-        boot_take_identity,
+        boot_allocate_identity,
         boot_choose_mount_point,
         start_init,
     };
@@ -364,17 +365,17 @@ void boot_undo(struct sandbox *sandbox)
     watch_stop(&sandbox->process_watch);
     watch_stop(&sandbox->limit_watch);
     watch_stop(&sandbox->output_watch);
-    boot_take_limits(sandbox);
-    holding_stop(sandbox);
+    boot_report_limits(sandbox);
+    sandbox_quiesce_stop(sandbox);
     init_link_shut_down(&sandbox->link);
     init_link_close(&sandbox->link);
     runtime_process_free(steal_ptr(&sandbox->process));
     runtime_free(steal_ptr(&sandbox->runtime));
     file_ops_stop(sandbox);
     sync_stop(sandbox);
-    fencing_free(steal_ptr(&sandbox->fencing));
+    fence_server_free(steal_ptr(&sandbox->fence_server));
     plain_free(steal_ptr(&sandbox->plain));
-    keeper_close(steal_ptr(&sandbox->keeper));
+    codebase_sync_close(steal_ptr(&sandbox->codebase_sync));
     identity_done(&sandbox->identity);
     free(steal_ptr(&sandbox->mount_point));
     free(steal_ptr(&sandbox->stage));

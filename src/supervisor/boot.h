@@ -10,7 +10,7 @@ struct sandbox;
 void boot(struct sandbox *sandbox);
 
 /* Limits that were hit and of which nobody was told yet: counts them, and tells. What hit one may end before its event comes. */
-void boot_take_limits(struct sandbox *sandbox);
+void boot_report_limits(struct sandbox *sandbox);
 
 /* The same after a command was killed, by the memory limit perhaps: who counts for a container is another process, and is waited for. */
 void boot_await_limits(struct sandbox *sandbox);

@@ -5,7 +5,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "supervisor/keeper.h"
+#include "supervisor/codebase_sync.h"
 #include "supervisor/plain.h"
 #include "supervisor/sandbox.h"
 
@@ -44,7 +44,7 @@ static int explain_fuse(int r, struct err *err)
 
 static int make_fence(struct sandbox *sandbox, struct err *err)
 {
-    struct fencing_config config = {
+    struct fence_server_config config = {
         .dir_path = sandbox->dir_path,
         .mount_point = sandbox->mount_point,
         .spec = sandbox->spec,
@@ -52,22 +52,22 @@ static int make_fence(struct sandbox *sandbox, struct err *err)
         .uid = sandbox->identity.uid,
         .gid = sandbox->identity.gid,
         .reactor = &sandbox->reactor,
-        .roster = &sandbox->roster,
-        .chronicle = &sandbox->chronicle,
+        .exec_of_pid = &sandbox->exec_of_pid,
+        .event_log = &sandbox->event_log,
         .on_end = on_fence_end,
         .cookie = sandbox,
     };
 
-    int r = keeper_open(sandbox->spec, &sandbox->keeper, err);
+    int r = codebase_sync_open(sandbox->spec, &sandbox->codebase_sync, err);
     if (r < 0)
         return r;
     if (plain_is_wanted(sandbox))
         return plain_start(sandbox, &sandbox->plain, err);
-    r = fencing_start(&config, &sandbox->fencing, err);
+    r = fence_server_start(&config, &sandbox->fence_server, err);
     return r < 0 ? explain_fuse(r, err) : r;
 }
 
-static void *run(void *cookie)
+static void *boot_fence_thread(void *cookie)
 {
     struct boot_fence *start = cookie;
 
@@ -80,7 +80,7 @@ int boot_fence_begin(struct boot_fence *start, struct sandbox *sandbox, struct e
     int r;
 
     *start = (struct boot_fence){ .sandbox = sandbox, .err = ERR_NONE };
-    r = pthread_create(&start->thread, NULL, run, start);
+    r = pthread_create(&start->thread, NULL, boot_fence_thread, start);
     start->is_joined = r != 0;
     return r ? err_errno(err, -r, "starting a thread") : 0;
 }

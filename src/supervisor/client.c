@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "supervisor/file_ops.h"
-#include "supervisor/holding.h"
 #include "supervisor/process.h"
 #include "supervisor/request.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/sandbox_quiesce.h"
 #include "supervisor/sync.h"
 
 #define REQUESTS_PER_TURN 32
@@ -32,18 +32,18 @@ static void reply_free(struct client_reply *reply)
     free(reply);
 }
 
-static void reap(void *cookie)
+static void client_on_free_timer(void *cookie)
 {
     client_free(cookie);
 }
 
-static void break_off(struct client *client)
+static void client_disconnect(struct client *client)
 {
     if (client->is_broken)
         return;
     client->is_broken = true;
     watch_stop(&client->watch);
-    timer_start(&client->reaper, &client->sandbox->reactor, 0, reap, client);
+    timer_start(&client->free_timer, &client->sandbox->reactor, 0, client_on_free_timer, client);
 }
 
 static void set_blocked(struct client *client, bool on)
@@ -62,17 +62,17 @@ static int send_frame(struct client *client, const struct frame *frame)
         return -EAGAIN;
     }
     if (r < 0)
-        break_off(client);
+        client_disconnect(client);
     return 0;
 }
 
-static void enqueue(struct client *client, const struct frame *frame)
+static void client_enqueue(struct client *client, const struct frame *frame)
 {
     struct client_reply *reply = xalloc(sizeof(*reply) + frame->len);
 
     if (++client->queue_count > CLIENT_QUEUE_MAX) {
         free(reply);
-        break_off(client);
+        client_disconnect(client);
         return;
     }
     memcpy(reply->payload, frame->payload, frame->len);
@@ -104,7 +104,7 @@ void client_reply(struct client *client, const struct ctl_reply *reply, int fd)
         frame.fd_count = 1;
     }
     if (client->queue || send_frame(client, &frame) < 0)
-        enqueue(client, &frame);
+        client_enqueue(client, &frame);
 }
 
 int client_output(struct client *client, const struct ctl_reply *reply)
@@ -134,7 +134,7 @@ void client_send_events(struct client *client)
     uint64_t number;
 
     while (client->watches && !client->is_blocked && !client->queue && !client->is_broken &&
-           (number = chronicle_next(&client->sandbox->chronicle, client->watched, &reply.event)) != 0) {
+           (number = event_log_next(&client->sandbox->event_log, client->watched, &reply.event)) != 0) {
         client->watched = number;
         client_reply(client, &reply, -1);
     }
@@ -157,7 +157,7 @@ static void flush_runs(struct client *client)
     }
 }
 
-static void flush(struct client *client)
+static void client_flush(struct client *client)
 {
     set_blocked(client, false);
     while (client->queue) {
@@ -177,7 +177,7 @@ static void flush(struct client *client)
     client_send_events(client);
 }
 
-static void receive(struct client *client)
+static void client_receive(struct client *client)
 {
     static char payload[FRAME_PAYLOAD_MAX];
 
@@ -188,11 +188,11 @@ static void receive(struct client *client)
         if (r == -EAGAIN)
             return;
         if (r == 0)
-            r = request_take(client, &frame);
+            r = request_handle(client, &frame);
         if (r < 0) {
             if (r != -ECONNRESET)
                 log_warn("a client sent what is no request", LOG_ERRNO("error", r));
-            break_off(client);
+            client_disconnect(client);
         }
         frame_close_fds(&frame);
     }
@@ -203,12 +203,12 @@ static void on_event(uint32_t events, void *cookie)
     struct client *client = cookie;
 
     if (events & EPOLLOUT)
-        flush(client);
+        client_flush(client);
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !client->is_broken)
-        receive(client);
+        client_receive(client);
 }
 
-static void say_hello(struct client *client)
+static void send_hello(struct client *client)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_HELLO,
                                .hello = { .version = CTL_PROTO_VERSION, .state = client->sandbox->state } };
@@ -236,7 +236,7 @@ int client_new(struct sandbox *sandbox, int fd, struct client **ret)
         client->next->slot = &client->next;
     sandbox->clients = client;
     sandbox->client_count++;
-    say_hello(client);
+    send_hello(client);
     *ret = client;
     return 0;
 }
@@ -260,13 +260,13 @@ void client_free(struct client *client)
     struct sandbox *sandbox = client->sandbox;
 
     client->is_broken = true;
-    timer_stop(&client->reaper);
+    timer_stop(&client->free_timer);
     watch_stop(&client->watch);
     lose_runs(client);
     shell_lose_client(sandbox, client);
     process_lose_client(sandbox, client);
     sync_lose_client(sandbox, client);
-    holding_lose_client(sandbox, client);
+    sandbox_quiesce_lose_client(sandbox, client);
     file_ops_lose_client(sandbox, client);
     while (client->queue) {
         struct client_reply *reply = client->queue;

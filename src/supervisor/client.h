@@ -23,7 +23,7 @@ struct client {
     struct client *next, **slot;
     int fd; /* owned */
     struct watch watch;
-    struct timer reaper;
+    struct timer free_timer;
     bool is_broken, is_blocked;
     bool watches; /* wants events */
     uint64_t watch_tag;

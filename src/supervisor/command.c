@@ -19,8 +19,8 @@
 #include "base/mem.h"
 #include "runtime/runtime_spec.h"
 #include "supervisor/environment.h"
+#include "supervisor/pipe_reader.h"
 #include "supervisor/sandbox.h"
-#include "supervisor/tap.h"
 
 /* How long output may still come after the first process has ended, when something else holds the pipe. */
 #define GRACE_MS 100
@@ -30,14 +30,14 @@
 struct command {
     struct run run;
     struct task task;
-    struct tap taps[2];
+    struct pipe_reader readers[2];
     struct timer timeout; /* then: until it is gone */
     struct timer grace;
     bool timed_out, has_exited, is_over /* its tree is gone */;
     bool is_given_up; /* killed, and it does not go */
     bool is_draining; /* nothing may end it now */
     struct ctl_finished result;
-    char *text; /* owned: for the chronicle */
+    char *text; /* owned: for the event log */
 };
 
 #define command_of_run(r) ((struct command *) ((char *) (r) -offsetof(struct command, run)))
@@ -48,15 +48,15 @@ static void command_free(struct command *command)
     timer_stop(&command->timeout);
     timer_stop(&command->grace);
     for (int i = 0; i < 2; i++)
-        tap_close(&command->taps[i]);
+        pipe_reader_close(&command->readers[i]);
     task_forget(&command->task);
-    roster_remove(&command->run.sandbox->roster, command);
+    exec_of_pid_remove(&command->run.sandbox->exec_of_pid, command);
     run_done(&command->run);
     free(command->text);
     free(command);
 }
 
-static void end(struct command *command)
+static void command_end(struct command *command)
 {
     timer_stop(&command->grace);
     timer_stop(&command->timeout);
@@ -70,23 +70,23 @@ static bool awaits_tree(const struct command *command)
 }
 
 /* Ends it if all that there is to wait for has come. May free it. */
-static void consider(struct command *command)
+static void command_end_if_done(struct command *command)
 {
-    bool has_all = command->taps[0].fd < 0 && command->taps[1].fd < 0;
+    bool has_all = command->readers[0].fd < 0 && command->readers[1].fd < 0;
 
     if (command->has_exited && has_all && !command->is_draining && !awaits_tree(command))
-        end(command);
+        command_end(command);
 }
 
 /* Takes what is in the pipes now. False when the client does not: there is more. */
-static bool drain(struct command *command)
+static bool command_drain_output(struct command *command)
 {
     bool is_empty = true;
 
     command->is_draining = true;
     for (int i = 0; i < 2; i++) {
-        tap_drain(&command->taps[i]);
-        is_empty = is_empty && !tap_is_paused(&command->taps[i]);
+        pipe_reader_drain(&command->readers[i]);
+        is_empty = is_empty && !pipe_reader_is_paused(&command->readers[i]);
     }
     command->is_draining = false;
     return is_empty;
@@ -99,38 +99,38 @@ static void at_grace(void *cookie)
     if (awaits_tree(command))
         return;
     /* The client is slow, not the command: wait for it. */
-    if (!drain(command))
+    if (!command_drain_output(command))
         timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
     else
-        end(command);
+        command_end(command);
 }
 
-static bool take_out(const void *bytes, size_t len, void *cookie)
+static bool on_stdout(const void *bytes, size_t len, void *cookie)
 {
-    return run_take_output(&((struct command *) cookie)->run, 0, bytes, len);
+    return run_add_output(&((struct command *) cookie)->run, 0, bytes, len);
 }
 
-static bool take_err(const void *bytes, size_t len, void *cookie)
+static bool on_stderr(const void *bytes, size_t len, void *cookie)
 {
-    return run_take_output(&((struct command *) cookie)->run, 1, bytes, len);
+    return run_add_output(&((struct command *) cookie)->run, 1, bytes, len);
 }
 
 static void at_pipe_end(void *cookie)
 {
-    consider(cookie);
+    command_end_if_done(cookie);
 }
 
 static void on_spawned(struct task *task, int pty_fd)
 {
     struct command *command = command_of_task(task);
 
-    roster_set(&command->run.sandbox->roster, command, task->pid, command->run.name);
+    exec_of_pid_set(&command->run.sandbox->exec_of_pid, command, task->pid, command->run.name);
     run_started(&command->run, task->pid, pty_fd, command->text);
     if (pty_fd >= 0)
         close(pty_fd);
 }
 
-void command_tell_failure(struct ctl_finished *result, int error, enum init_step step)
+void command_describe_failure(struct ctl_finished *result, int error, enum init_step step)
 {
     result->end = CTL_END_NOT_STARTED;
     result->error = error;
@@ -142,11 +142,11 @@ static void on_failed(struct task *task, int error, enum init_step step)
 {
     struct command *command = command_of_task(task);
 
-    command_tell_failure(&command->result, error, step);
+    command_describe_failure(&command->result, error, step);
     command->is_over = command->has_exited = true;
     for (int i = 0; i < 2; i++)
-        tap_close(&command->taps[i]);
-    end(command);
+        pipe_reader_close(&command->readers[i]);
+    command_end(command);
 }
 
 static void at_kill_wait(void *cookie)
@@ -170,8 +170,8 @@ static void on_exited(struct task *task, const struct init_report *report)
     if (!command->timed_out)
         timer_stop(&command->timeout);
     timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
-    drain(command);
-    consider(command);
+    command_drain_output(command);
+    command_end_if_done(command);
 }
 
 static void on_gone(struct task *task)
@@ -180,15 +180,15 @@ static void on_gone(struct task *task)
 
     command->is_over = true;
     command->run.is_alive = false;
-    roster_remove(&command->run.sandbox->roster, command);
-    if (command->run.phase == RUN_TOLD) {
+    exec_of_pid_remove(&command->run.sandbox->exec_of_pid, command);
+    if (command->run.phase == RUN_REPORTED) {
         command_free(command);
         return;
     }
     /* One that was killed has its grace only now: the client may not have taken all yet. */
     timer_stop(&command->timeout);
     timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
-    consider(command);
+    command_end_if_done(command);
 }
 
 static const struct task_ops task_ops = {
@@ -210,7 +210,7 @@ static void resume_run(struct run *run)
     struct command *command = command_of_run(run);
 
     for (int i = 0; i < 2; i++)
-        tap_resume(&command->taps[i]);
+        pipe_reader_resume(&command->readers[i]);
 }
 
 /* What still runs is waited for; what it prints is read, so that it does not stop at a full pipe, and dropped. */
@@ -255,7 +255,7 @@ static int check_stdin(const struct sandbox *sandbox, int fd, struct err *err)
         return err_invalid(err, "standard input must be a pipe or a socket");
     /* A named one is a file of the host: it stays whose it is. */
     if (S_ISFIFO(st.st_mode) && is_pipe(fd))
-        sandbox_give_pipe(sandbox, fd);
+        sandbox_chown_pipe(sandbox, fd);
     return 0;
 }
 
@@ -282,13 +282,13 @@ static int open_pipes(struct command *command, bool is_tty, int fds[3], struct e
         r = fds[0] < 0 ? -errno : 0;
     }
     if (r == 0)
-        r = tap_open(&command->taps[0], reactor, take_out, at_pipe_end, command, &fds[1]);
+        r = pipe_reader_open(&command->readers[0], reactor, on_stdout, at_pipe_end, command, &fds[1]);
     if (r == 0)
-        r = tap_open(&command->taps[1], reactor, take_err, at_pipe_end, command, &fds[2]);
+        r = pipe_reader_open(&command->readers[1], reactor, on_stderr, at_pipe_end, command, &fds[2]);
     if (r < 0)
         return err_errno(err, r, "making pipes for a command");
-    sandbox_give_pipe(command->run.sandbox, fds[1]);
-    sandbox_give_pipe(command->run.sandbox, fds[2]);
+    sandbox_chown_pipe(command->run.sandbox, fds[1]);
+    sandbox_chown_pipe(command->run.sandbox, fds[2]);
     return 0;
 }
 
@@ -346,15 +346,15 @@ int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, 
     if (r < 0)
         return r;
     command = xnew(struct command);
-    command->taps[0] = command->taps[1] = TAP_NONE;
+    command->readers[0] = command->readers[1] = PIPE_READER_NONE;
     r = run_init(&command->run, sandbox, &run_ops, client, tag, asked, wanted->name);
     if (r < 0) {
         free(command);
         return err_set(err, ERR_ALREADY_EXISTS, r, "there is a command named '%s' already", wanted->name);
     }
-    command->text = command_text(wanted->argv, CHRONICLE_TEXT_MAX);
+    command->text = command_text(wanted->argv, EVENT_LOG_TEXT_MAX);
     /* Before it can write anything. */
-    roster_set(&sandbox->roster, command, 0, command->run.name);
+    exec_of_pid_set(&sandbox->exec_of_pid, command, 0, command->run.name);
     r = open_pipes(command, asked->flags & CTL_RUN_TTY, fds, err);
     if (r == 0)
         r = command_spawn(sandbox, &command->task, &task_ops, asked, wanted, fds, err);

@@ -22,7 +22,7 @@ int command_spawn(struct sandbox *sandbox, struct task *task, const struct task_
                   const struct ctl_command *wanted, const int fds[3], struct err *err);
 
 /* As a shell would say it: 127 for what is not there, 126 for what cannot be run. */
-void command_tell_failure(struct ctl_finished *result, int error, enum init_step step);
+void command_describe_failure(struct ctl_finished *result, int error, enum init_step step);
 
 /* The arguments as one line, no longer than `max` bytes. Free it. */
 char *command_text(const char *const *argv, size_t max);

@@ -13,7 +13,7 @@
 #include "supervisor/sandbox.h"
 
 /* The directory is closed to others already; this holds also where somebody opened it up. */
-static bool is_welcome(int fd)
+static bool is_allowed_peer(int fd)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);
@@ -30,7 +30,7 @@ static void on_connection(uint32_t events, void *cookie)
     (void) events;
     if (fd < 0)
         return;
-    if (sandbox->client_count >= CLIENTS_MAX || !is_welcome(fd)) {
+    if (sandbox->client_count >= CLIENTS_MAX || !is_allowed_peer(fd)) {
         log_warn("a connection was refused", LOG_UINT("clients", sandbox->client_count));
         return;
     }

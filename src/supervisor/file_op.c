@@ -72,7 +72,7 @@ int file_op_become(uid_t uid, gid_t gid)
     return (uid_t) setfsuid((uid_t) -1) == uid && (gid_t) setfsgid((gid_t) -1) == gid ? 0 : -EPERM;
 }
 
-static void describe(const struct stat *st, struct ctl_file *ret)
+static void file_op_describe(const struct stat *st, struct ctl_file *ret)
 {
     *ret = (struct ctl_file){ .mode = st->st_mode & 0777, .size = (uint64_t) st->st_size, .text = "" };
     ret->mtime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
@@ -101,7 +101,7 @@ int file_op_stat(int root, const char *path, char target[CTL_PATH_MAX], struct c
         return fd;
     if (fstat(fd, &st) < 0)
         return -errno;
-    describe(&st, ret);
+    file_op_describe(&st, ret);
     if (ret->kind != CTL_FILE_SYMLINK)
         return 0;
     n = readlinkat(fd, "", target, CTL_PATH_MAX - 1);
@@ -112,12 +112,12 @@ int file_op_stat(int root, const char *path, char target[CTL_PATH_MAX], struct c
     return 0;
 }
 
-struct names {
+struct file_op_names {
     char **items; /* owned, each too */
     size_t count, cap;
 };
 
-static void names_done(struct names *names)
+static void names_done(struct file_op_names *names)
 {
     for (size_t i = 0; i < names->count; i++)
         free(names->items[i]);
@@ -129,7 +129,7 @@ static int cmp_names(const void *a, const void *b)
     return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-static int read_names(int take_fd, const char *after, struct names *names)
+static int read_names(int take_fd, const char *after, struct file_op_names *names)
 {
     autodirectory dir = directory_take(take_fd);
     int r = 0;
@@ -160,7 +160,7 @@ static bool describe_name(int dir, dev_t dev, const char *name, struct ctl_file 
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
         return false;
     if (st.st_dev == dev)
-        describe(&st, ret);
+        file_op_describe(&st, ret);
     else
         *ret = (struct ctl_file){ .kind = S_ISDIR(st.st_mode) ? CTL_FILE_DIRECTORY : CTL_FILE_OTHER };
     ret->text = name;
@@ -170,7 +170,7 @@ static bool describe_name(int dir, dev_t dev, const char *name, struct ctl_file 
 int file_op_list(int root, const char *path, const char *after, uint8_t *buf, struct ctl_listing *ret)
 {
     autofd int dir = open_in(root, path, O_RDONLY | O_DIRECTORY, 0);
-    struct names names = { 0 };
+    struct file_op_names names = { 0 };
     struct stat st;
     int copy, r;
 
@@ -208,7 +208,7 @@ int file_op_open(int root, const char *path, struct ctl_file *ret)
 
     fd = fd < 0 ? fd : require_regular(fd, &st);
     if (fd >= 0)
-        describe(&st, ret);
+        file_op_describe(&st, ret);
     return fd;
 }
 
@@ -282,7 +282,7 @@ static int remove_name(int dir, const char *name, bool is_recursive, unsigned de
 static int empty_dir(int take_fd, unsigned depth)
 {
     autofd int dir = fcntl(take_fd, F_DUPFD_CLOEXEC, 3);
-    struct names names = { 0 };
+    struct file_op_names names = { 0 };
     int r = dir < 0 ? -errno : 0;
 
     if (r < 0) {

@@ -25,7 +25,7 @@ struct file_job {
     struct sandbox *sandbox;
     struct client *client; /* borrowed; NULL: gone */
     uint64_t tag;
-    bool is_running, is_told; /* told: the FILE of a READ was sent */
+    bool is_running, is_reported; /* told: the FILE of a READ was sent */
     pthread_t thread;
 
     /* const for the thread, but for what it fills */
@@ -68,7 +68,7 @@ static void job_free(struct file_job *job)
 
 /* ---- in the thread ---- */
 
-static void wake(const struct file_ops *ops)
+static void file_ops_wake(const struct file_ops *ops)
 {
     uint64_t one = 1;
 
@@ -96,15 +96,15 @@ static int do_read(struct file_job *job, int root)
     if (fcntl(to, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     job->has_opened = true;
-    wake(job->sandbox->file_ops);
+    file_ops_wake(job->sandbox->file_ops);
     n = file_op_copy(from, to, size, job->cancel_fd);
     return n < 0 ? (int) n : 0;
 }
 
 /* What comes slowly, or not to its end, is not seen by the sandbox: it is gathered first. */
-static int gather(struct file_job *job, int *ret_fd)
+static int file_ops_receive_content(struct file_job *job, int *ret_fd)
 {
-    autofd int spool = -1;
+    autofd int ring = -1;
     struct stat st;
     int64_t n;
 
@@ -118,15 +118,15 @@ static int gather(struct file_job *job, int *ret_fd)
     }
     if (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode))
         return -EINVAL;
-    spool = openat(job->sandbox->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (spool < 0)
+    ring = openat(job->sandbox->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (ring < 0)
         return -errno;
-    n = file_op_copy(job->content_fd, spool, job->request.size + 1, job->cancel_fd);
+    n = file_op_copy(job->content_fd, ring, job->request.size + 1, job->cancel_fd);
     if (n < 0)
         return (int) n;
-    if ((uint64_t) n != job->request.size || lseek(spool, 0, SEEK_SET) < 0)
+    if ((uint64_t) n != job->request.size || lseek(ring, 0, SEEK_SET) < 0)
         return -EBADMSG;
-    *ret_fd = steal_fd(&spool);
+    *ret_fd = steal_fd(&ring);
     return 0;
 }
 
@@ -145,7 +145,7 @@ static int do_write(struct file_job *job, int root, int from)
     return ftruncate(to, (off_t) n) < 0 ? -errno : 0;
 }
 
-static int perform(struct file_job *job, int root, int content)
+static int file_ops_perform(struct file_job *job, int root, int content)
 {
     const struct ctl_file_request *request = &job->request;
 
@@ -170,7 +170,7 @@ static int perform(struct file_job *job, int root, int content)
 }
 
 /* Ours is the root of the mount and the place for what comes; all else is done as the sandbox's user. */
-static int run(struct file_job *job)
+static int file_ops_run_job(struct file_job *job)
 {
     const struct identity *user = &job->sandbox->identity;
     struct plain *plain = job->sandbox->plain;
@@ -179,7 +179,7 @@ static int run(struct file_job *job)
     int r = root < 0 ? root : 0;
 
     if (r == 0 && job->request.op == CTL_FILE_WRITE)
-        r = gather(job, &content);
+        r = file_ops_receive_content(job, &content);
     if (r == 0)
         r = file_op_become(user->uid, user->gid);
     if (r < 0)
@@ -187,20 +187,20 @@ static int run(struct file_job *job)
     /* A fence has its gate. */
     if (plain && changes)
         plain_change_begin(plain);
-    r = perform(job, root, content);
+    r = file_ops_perform(job, root, content);
     if (plain && changes)
         plain_change_end(plain);
     return r;
 }
 
-static void *work(void *cookie)
+static void *file_ops_thread(void *cookie)
 {
     static const char *const names[] = { "",        "looking at",       "listing",  "reading",
                                          "writing", "making directory", "removing", "renaming" };
     struct file_job *job = cookie;
     struct file_ops *ops = job->sandbox->file_ops;
 
-    job->r = run(job);
+    job->r = file_ops_run_job(job);
     if (job->r == -EBADMSG)
         err_set(&job->err, ERR_ABORTED, job->r, "the content was not as long as it was said to be");
     else if (job->r == -EXDEV && job->request.op == CTL_FILE_RENAME)
@@ -209,24 +209,24 @@ static void *work(void *cookie)
     else if (job->r < 0)
         err_errno(&job->err, job->r, "%s '%.256s'", names[job->request.op], job->path);
     job->has_ended = true;
-    wake(ops);
+    file_ops_wake(ops);
     return NULL;
 }
 
 /* ---- answers ---- */
 
-static void tell_opened(struct file_job *job)
+static void report_opened(struct file_job *job)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_FILE, .tag = job->tag, .file = job->file };
 
-    job->is_told = true;
+    job->is_reported = true;
     if (job->client)
         client_reply(job->client, &reply, job->pipe_fd);
     close(job->pipe_fd);
     job->pipe_fd = -1;
 }
 
-static void answer(struct file_job *job)
+static void file_ops_reply(struct file_job *job)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_OK, .tag = job->tag };
 
@@ -248,7 +248,7 @@ static void answer(struct file_job *job)
 
 /* ---- a few at a time ---- */
 
-static void refuse(struct client *client, uint64_t tag, enum err_code code, const char *why)
+static void file_ops_reject(struct client *client, uint64_t tag, enum err_code code, const char *why)
 {
     struct err err = ERR_NONE;
 
@@ -257,7 +257,7 @@ static void refuse(struct client *client, uint64_t tag, enum err_code code, cons
         client_error(client, tag, &err);
 }
 
-static void take_out(struct file_ops *ops, struct file_job *job)
+static void remove_job(struct file_ops *ops, struct file_job *job)
 {
     struct file_job **at = &ops->jobs;
 
@@ -273,25 +273,25 @@ static void start_some(struct file_ops *ops)
         next = job->next;
         if (job->is_running)
             continue;
-        if (pthread_create(&job->thread, NULL, work, job) == 0) {
+        if (pthread_create(&job->thread, NULL, file_ops_thread, job) == 0) {
             job->is_running = true;
             ops->running++;
         } else {
-            take_out(ops, job);
-            refuse(job->client, job->tag, ERR_RESOURCE_EXHAUSTED, "there is no thread for an operation on a file");
+            remove_job(ops, job);
+            file_ops_reject(job->client, job->tag, ERR_RESOURCE_EXHAUSTED, "there is no thread for an operation on a file");
             job_free(job);
         }
     }
 }
 
-static void finish(struct file_ops *ops, struct file_job *job)
+static void file_ops_finish_job(struct file_ops *ops, struct file_job *job)
 {
     pthread_join(job->thread, NULL);
-    take_out(ops, job);
+    remove_job(ops, job);
     ops->running--;
-    if (job->has_opened && !job->is_told)
-        tell_opened(job);
-    answer(job);
+    if (job->has_opened && !job->is_reported)
+        report_opened(job);
+    file_ops_reply(job);
     job_free(job);
 }
 
@@ -305,10 +305,10 @@ static void on_wake(uint32_t events, void *cookie)
         return;
     for (struct file_job *job = ops->jobs, *next; job; job = next) {
         next = job->next;
-        if (job->has_opened && !job->is_told)
-            tell_opened(job);
+        if (job->has_opened && !job->is_reported)
+            report_opened(job);
         if (job->has_ended)
-            finish(ops, job);
+            file_ops_finish_job(ops, job);
     }
     start_some(ops);
 }
@@ -350,21 +350,21 @@ static struct file_job *job_new(struct sandbox *sandbox, struct client *client, 
     return job;
 }
 
-void file_ops_ask(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame)
+void file_ops_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame)
 {
     struct file_job *job, **at;
 
     if (sandbox->state != CTL_STATE_RUNNING) {
-        refuse(client, request->tag, ERR_FAILED_PRECONDITION, "the sandbox is not running");
+        file_ops_reject(client, request->tag, ERR_FAILED_PRECONDITION, "the sandbox is not running");
         return;
     }
     if (make_ready(sandbox) < 0 || sandbox->file_ops->count >= WAITING_MAX) {
-        refuse(client, request->tag, ERR_RESOURCE_EXHAUSTED, "too many operations on files are waiting");
+        file_ops_reject(client, request->tag, ERR_RESOURCE_EXHAUSTED, "too many operations on files are waiting");
         return;
     }
     job = job_new(sandbox, client, request, frame);
     if (job->cancel_fd < 0) {
-        refuse(client, request->tag, ERR_RESOURCE_EXHAUSTED, "there is no descriptor for an operation on a file");
+        file_ops_reject(client, request->tag, ERR_RESOURCE_EXHAUSTED, "there is no descriptor for an operation on a file");
         job_free(job);
         return;
     }
@@ -375,7 +375,7 @@ void file_ops_ask(struct sandbox *sandbox, struct client *client, const struct c
     start_some(sandbox->file_ops);
 }
 
-static void cancel(const struct file_job *job)
+static void file_ops_cancel_job(const struct file_job *job)
 {
     uint64_t one = 1;
 
@@ -388,7 +388,7 @@ void file_ops_lose_client(struct sandbox *sandbox, const struct client *client)
     for (struct file_job *job = sandbox->file_ops ? sandbox->file_ops->jobs : NULL; job; job = job->next) {
         if (job->client == client) {
             job->client = NULL;
-            cancel(job);
+            file_ops_cancel_job(job);
         }
     }
 }
@@ -400,15 +400,15 @@ void file_ops_stop(struct sandbox *sandbox)
     if (!ops)
         return;
     for (const struct file_job *job = ops->jobs; job; job = job->next)
-        cancel(job);
+        file_ops_cancel_job(job);
     while (ops->jobs) {
         struct file_job *job = ops->jobs;
         if (job->is_running) {
-            finish(ops, job);
+            file_ops_finish_job(ops, job);
             continue;
         }
-        take_out(ops, job);
-        refuse(job->client, job->tag, ERR_ABORTED, "the sandbox has ended");
+        remove_job(ops, job);
+        file_ops_reject(job->client, job->tag, ERR_ABORTED, "the sandbox has ended");
         job_free(job);
     }
     watch_stop(&ops->watch);

@@ -13,7 +13,7 @@ struct client;
 struct sandbox;
 
 /* Answers later. */
-void file_ops_ask(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame);
+void file_ops_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame);
 
 /* The client is going: nobody is answered, and what it waits for to be copied is not copied any more. */
 void file_ops_lose_client(struct sandbox *sandbox, const struct client *client);

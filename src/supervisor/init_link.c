@@ -11,24 +11,24 @@
 #include "base/mem.h"
 
 /* A request that waits. */
-struct init_parcel {
-    struct init_parcel *next;
+struct init_link_request {
+    struct init_link_request *next;
     struct frame frame; /* its payload and descriptors are owned here */
     char payload[];
 };
 
-static void init_parcel_free(struct init_parcel *parcel)
+static void init_link_request_free(struct init_link_request *parcel)
 {
     if (!parcel)
         return;
     frame_close_fds(&parcel->frame);
     free(parcel);
 }
-DEFINE_AUTOPTR(init_parcel, init_parcel_free);
+DEFINE_AUTOPTR(init_link_request, init_link_request_free);
 
-static int init_parcel_new(const struct frame *frame, struct init_parcel **ret)
+static int init_link_request_new(const struct frame *frame, struct init_link_request **ret)
 {
-    autoptr(init_parcel) parcel = xalloc(sizeof(*parcel) + frame->len);
+    autoptr(init_link_request) parcel = xalloc(sizeof(*parcel) + frame->len);
 
     parcel->frame = *frame;
     parcel->frame.payload = parcel->payload;
@@ -48,14 +48,14 @@ static int init_parcel_new(const struct frame *frame, struct init_parcel **ret)
 /* Sends it, or keeps it until init listens. A KILL that is lost would be a command that never ends. */
 static int send_request(struct init_link *link, const struct frame *frame, unsigned queue_max)
 {
-    struct init_parcel *parcel = NULL;
+    struct init_link_request *parcel = NULL;
     int r = link->queue ? -EAGAIN : frame_send(link->fd, frame, FRAME_NOWAIT);
 
     if (r != -EAGAIN && r != -ENOBUFS)
         return r;
     if (link->queue_count >= queue_max)
         return -EAGAIN;
-    r = init_parcel_new(frame, &parcel);
+    r = init_link_request_new(frame, &parcel);
     if (r < 0)
         return r;
     *link->queue_end = parcel;
@@ -66,13 +66,13 @@ static int send_request(struct init_link *link, const struct frame *frame, unsig
 
 static void drop_first(struct init_link *link)
 {
-    struct init_parcel *parcel = link->queue;
+    struct init_link_request *parcel = link->queue;
 
     link->queue = parcel->next;
     if (!link->queue)
         link->queue_end = &link->queue;
     link->queue_count--;
-    init_parcel_free(parcel);
+    init_link_request_free(parcel);
 }
 
 /* A link that is broken is noticed by whoever reads from it. */
@@ -107,7 +107,7 @@ void task_forget(struct task *task)
     task->link = NULL;
 }
 
-static void take_failed(struct task *task, const struct init_report *report)
+static void handle_failed(struct task *task, const struct init_report *report)
 {
     if (task->phase != TASK_ASKED)
         return;
@@ -116,7 +116,7 @@ static void take_failed(struct task *task, const struct init_report *report)
     task->ops->failed(task, report->spawn_failed.error, report->spawn_failed.step);
 }
 
-static void take_spawned(struct task *task, const struct init_report *report)
+static void handle_spawned(struct task *task, const struct init_report *report)
 {
     if (task->phase != TASK_ASKED)
         return;
@@ -127,7 +127,7 @@ static void take_spawned(struct task *task, const struct init_report *report)
     task->ops->spawned(task, -1);
 }
 
-static void take_pty(struct task *task, struct frame *frame)
+static void handle_pty(struct task *task, struct frame *frame)
 {
     if (task->phase != TASK_ASKED || !task->wants_pty)
         return;
@@ -136,24 +136,24 @@ static void take_pty(struct task *task, struct frame *frame)
 }
 
 /* An agent can kill the process of init's that keeps a task before that has said what it should. */
-static void take_early_end(struct task *task)
+static void handle_early_end(struct task *task)
 {
     task->phase = TASK_GONE;
     task_forget(task);
-    task->ops->failed(task, ECANCELED, INIT_STEP_KEEPER);
+    task->ops->failed(task, ECANCELED, INIT_STEP_REAPER);
 }
 
-static void take_exited(struct task *task, const struct init_report *report)
+static void handle_exited(struct task *task, const struct init_report *report)
 {
     if (task->phase == TASK_ASKED) {
-        take_early_end(task);
+        handle_early_end(task);
     } else if (task->phase == TASK_RUNNING) {
         task->phase = TASK_EXITED;
         task->ops->exited(task, report);
     }
 }
 
-static void take_gone(struct task *task)
+static void handle_gone(struct task *task)
 {
     if (task->phase != TASK_EXITED)
         return;
@@ -162,7 +162,7 @@ static void take_gone(struct task *task)
     task->ops->gone(task);
 }
 
-static void take_report(struct init_link *link, const struct init_report *report, struct frame *frame)
+static void handle_report(struct init_link *link, const struct init_report *report, struct frame *frame)
 {
     struct task *task = *find_slot(link, report->id);
 
@@ -177,15 +177,15 @@ static void take_report(struct init_link *link, const struct init_report *report
     if (!task)
         return;
     if (report->type == INIT_REPORT_SPAWN_FAILED)
-        take_failed(task, report);
+        handle_failed(task, report);
     else if (report->type == INIT_REPORT_SPAWNED)
-        take_spawned(task, report);
+        handle_spawned(task, report);
     else if (report->type == INIT_REPORT_PTY)
-        take_pty(task, frame);
+        handle_pty(task, frame);
     else if (report->type == INIT_REPORT_EXITED)
-        take_exited(task, report);
+        handle_exited(task, report);
     else
-        take_gone(task);
+        handle_gone(task);
 }
 
 /* A bounded number at a time: an init that never stops talking must not keep us from everybody else. */
@@ -212,7 +212,7 @@ static void on_readable(uint32_t events, void *cookie)
             link->fn(r, link->cookie);
             return;
         }
-        take_report(link, &report, &frame);
+        handle_report(link, &report, &frame);
         frame_close_fds(&frame);
     }
 }

@@ -20,7 +20,7 @@
 #define INIT_LINK_SPAWNS_MAX 1024
 #define INIT_LINK_QUEUE_MAX 16384
 
-struct init_parcel;
+struct init_link_request;
 struct task;
 
 struct task_ops {
@@ -52,8 +52,8 @@ struct init_link {
     bool is_ready;
     uint32_t hello_flags;
     uint64_t last_id;
-    uint32_t nproc_rlimit;                  /* for every task; 0: none */
-    struct init_parcel *queue, **queue_end; /* owned */
+    uint32_t nproc_rlimit;                        /* for every task; 0: none */
+    struct init_link_request *queue, **queue_end; /* owned */
     unsigned queue_count;
     struct task *buckets[INIT_LINK_BUCKETS];
     init_link_fn fn;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/covered.h"
+#include "base/coverage.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "runtime/bwrap_orphan.h"
@@ -92,7 +92,7 @@ static void sweep_home(char *home)
         log_info("removed what was left behind", LOG_INT("processes", processes), LOG_INT("cgroups", cgroups));
 }
 
-static void *sweep(void *cookie)
+static void *leftovers_thread(void *cookie)
 {
     autofree char *home = cookie;
 
@@ -115,13 +115,13 @@ void leftovers_sweep(const char *dir_path)
 
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attr, sweep, home) != 0)
+    if (pthread_create(&thread, &attr, leftovers_thread, home) != 0)
         free(home);
     pthread_attr_destroy(&attr);
 }
 
 /* Reading of all processes takes longer than most of a short sandbox's end, and who started it waits for our process. */
-void leftovers_sweep_apart(const char *dir_path)
+void leftovers_sweep_detached(const char *dir_path)
 {
     autofree char *home = home_of(dir_path);
 
@@ -130,6 +130,6 @@ void leftovers_sweep_apart(const char *dir_path)
     close_range(STDERR_FILENO + 1, ~0U, 0);
     prctl(PR_SET_NAME, LEFTOVERS_SWEEPER); /* whoever counts supervisors must not count us */
     sweep_home(home);
-    covered_save();
+    coverage_save();
     _exit(0);
 }

@@ -10,7 +10,7 @@
 void leftovers_sweep(const char *dir_path); /* by a thread */
 
 /* By a process of its own that holds nothing of ours, for who is about to end. */
-void leftovers_sweep_apart(const char *dir_path);
+void leftovers_sweep_detached(const char *dir_path);
 
 /* Whatever is mounted at the mount point in a sandbox's directory. Its lock is held, so nobody serves it. */
 void leftovers_unmount(const char *dir_path);

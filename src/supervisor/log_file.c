@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 
-static int make(const struct log_file *log, uint64_t start)
+static int log_file_create(const struct log_file *log, uint64_t start)
 {
     char name[PROCESS_LOG_NAME_MAX];
     int fd;
@@ -23,7 +23,7 @@ int log_file_open(struct log_file *log, int dir_fd, const char *process)
 
     *log = (struct log_file){ .dir_fd = dir_fd, .fd = -1, .count = 1 };
     memcpy(log->process, process, strnlen(process, CTL_NAME_MAX - 1));
-    fd = make(log, 0);
+    fd = log_file_create(log, 0);
     if (fd < 0)
         return fd;
     log->fd = fd;
@@ -36,17 +36,17 @@ void log_file_close(struct log_file *log)
     log->fd = -1;
 }
 
-static uint64_t newest(const struct log_file *log)
+static uint64_t log_file_newest_start(const struct log_file *log)
 {
     return log->starts[log->count - 1];
 }
 
 /* The next file first, then the oldest goes: whoever reads finds no gap that was not there. Where none can be made the old one
  * is not written further: the bound holds. */
-static int turn_over(struct log_file *log)
+static int log_file_rotate(struct log_file *log)
 {
     char name[PROCESS_LOG_NAME_MAX];
-    int fd = make(log, log->end);
+    int fd = log_file_create(log, log->end);
 
     if (fd < 0)
         return fd;
@@ -67,10 +67,10 @@ void log_file_add(struct log_file *log, const void *bytes, size_t len)
     const char *at = bytes;
 
     while (len > 0) {
-        uint64_t room = PROCESS_LOG_FILE_BYTES - (log->end - newest(log));
+        uint64_t room = PROCESS_LOG_FILE_BYTES - (log->end - log_file_newest_start(log));
         ssize_t n;
 
-        if (log->fd < 0 || (room == 0 && turn_over(log) < 0))
+        if (log->fd < 0 || (room == 0 && log_file_rotate(log) < 0))
             break;
         if (room == 0)
             continue;

@@ -32,12 +32,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/covered.h"
+#include "base/coverage.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sanitized.h"
 #include "supervisor/boot.h"
-#include "supervisor/boot_place.h"
+#include "supervisor/boot_prepare.h"
 #include "supervisor/client.h"
 #include "supervisor/ctl_server.h"
 #include "supervisor/leftovers.h"
@@ -56,7 +56,7 @@ struct inherited {
     bool is_owner;
 };
 
-static int usage(void)
+static int supervisor_usage(void)
 {
     fprintf(stderr, "usage: agentfense-supervisor [--owner-fd N | --report-fd N] [--base-fd N] DIR\n"
                     "       agentfense-supervisor --try DIR\n"
@@ -96,7 +96,7 @@ static void open_log(int dir_fd)
 }
 
 /* Orphans of the sandbox come to us. Its own first process is waited for by the runtime. */
-static void reap(const struct sandbox *sandbox)
+static void supervisor_reap_orphans(const struct sandbox *sandbox)
 {
     for (;;) {
         siginfo_t info = { 0 };
@@ -118,13 +118,13 @@ static void on_signal(uint32_t events, void *cookie)
     if (read(sandbox->signal_fd, &info, sizeof(info)) != sizeof(info))
         return;
     if (info.ssi_signo == SIGCHLD)
-        reap(sandbox);
+        supervisor_reap_orphans(sandbox);
     else if (info.ssi_signo == SIGTERM)
         sandbox_stop(sandbox, TERM_GRACE_MS);
 }
 
 /* Before the first thread, so that all have it. */
-static int take_signals(struct sandbox *sandbox)
+static int open_signals(struct sandbox *sandbox)
 {
     sigset_t set;
 
@@ -142,10 +142,10 @@ static int take_signals(struct sandbox *sandbox)
     return watch_start(&sandbox->signal_watch, &sandbox->reactor, sandbox->signal_fd, EPOLLIN, on_signal, sandbox);
 }
 
-static int prepare(struct sandbox *sandbox, int parent_fd, bool is_owner, struct err *err)
+static int supervisor_prepare(struct sandbox *sandbox, int parent_fd, bool is_owner, struct err *err)
 {
     struct client *parent = NULL;
-    int r = take_signals(sandbox);
+    int r = open_signals(sandbox);
 
     if (r < 0)
         return err_errno(err, r, "waiting for signals");
@@ -160,7 +160,7 @@ static int prepare(struct sandbox *sandbox, int parent_fd, bool is_owner, struct
     return ctl_server_open(sandbox, err);
 }
 
-static int supervise(const char *dir_path, const struct inherited *from, struct err *err)
+static int supervisor_run(const char *dir_path, const struct inherited *from, struct err *err)
 {
     static struct sandbox sandbox;
     autofd int dir_fd = open(dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -176,11 +176,11 @@ static int supervise(const char *dir_path, const struct inherited *from, struct 
         return r;
     steal_fd(&dir_fd);
     steal_fd(&lock_fd);
-    r = prepare(&sandbox, from->parent_fd, from->is_owner, err);
+    r = supervisor_prepare(&sandbox, from->parent_fd, from->is_owner, err);
     if (r < 0)
         return r;
     open_log(sandbox.dir_fd);
-    process_settle(&sandbox);
+    process_recover_all(&sandbox);
     r = boot_open_base(&sandbox, from->base_fd, err);
     if (r == 0)
         r = boot_enter_namespace(&sandbox, err);
@@ -193,12 +193,12 @@ static int supervise(const char *dir_path, const struct inherited *from, struct 
         r = -ECANCELED;
     sandbox_done(&sandbox);
     if (!sandbox.has_swept)
-        leftovers_sweep_apart(dir_path);
+        leftovers_sweep_detached(dir_path);
     return r < 0 ? err_errno(err, r, "serving the sandbox") : 0;
 }
 
 /* It failed before there was a sandbox to say so: who started us hears it all the same, instead of reading it in the log. */
-static bool tell_parent(int fd, const struct err *err)
+static bool report_to_parent(int fd, const struct err *err)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_STATE, .state = { .state = CTL_STATE_FAILED, .code = err->code } };
     char payload[CTL_PROTO_SMALL_MAX];
@@ -218,10 +218,10 @@ static int parse_fd(const char *text)
 }
 
 /* Not by exit(): a sweep may be at work. */
-static _Noreturn void end(int code)
+static _Noreturn void supervisor_exit(int code)
 {
     sanitized_find_leaks();
-    covered_save();
+    coverage_save();
     _exit(code);
 }
 
@@ -230,7 +230,7 @@ static int work_at(const char *given, bool is_trial, const struct inherited *fro
     autofree char *real = realpath(given, NULL);
     const char *dir_path = real ? real : given;
 
-    return is_trial ? trial_run(dir_path, err) : supervise(dir_path, from, err);
+    return is_trial ? trial_run(dir_path, err) : supervisor_run(dir_path, from, err);
 }
 
 int main(int argc, char **argv)
@@ -251,19 +251,19 @@ int main(int argc, char **argv)
         int *fd = option == 'b' ? &from.base_fd : &from.parent_fd;
 
         if (is_trial || option == '?' || *fd >= 0)
-            return usage();
+            return supervisor_usage();
         is_trial = option == 't';
         if (!is_trial && (*fd = parse_fd(optarg)) < 0)
-            return usage();
+            return supervisor_usage();
         if (fd == &from.parent_fd && !is_trial && fd_set_nonblock(*fd, true) < 0)
-            return usage();
+            return supervisor_usage();
         from.is_owner |= option == 'o';
     }
     if (optind + 1 != argc || argv[optind][0] != '/')
-        return usage();
+        return supervisor_usage();
     if (work_at(argv[optind], is_trial, &from, &err) == 0)
-        end(0);
-    if (!tell_parent(from.parent_fd, &err))
+        supervisor_exit(0);
+    if (!report_to_parent(from.parent_fd, &err))
         log_error("the supervisor ends", LOG_STR("error", err.text));
-    end(1);
+    supervisor_exit(1);
 }

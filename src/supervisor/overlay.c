@@ -63,7 +63,7 @@ static int mount_overlay(const struct overlay_config *config, struct err *err)
                  : 0;
 }
 
-static int lend(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
+static int overlay_lend_delta(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
 {
     autofd int delta = open(config->delta_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autofd int lock = delta < 0 ? -1 : openat(delta, "meta/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -79,7 +79,7 @@ static int lend(const struct overlay_config *config, int *ret_lock_fd, struct er
     return r;
 }
 
-static void take_back(const struct overlay_config *config, int lock_fd)
+static void overlay_take_back_delta(const struct overlay_config *config, int lock_fd)
 {
     autofd int delta = open(config->delta_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct err err = ERR_NONE;
@@ -90,7 +90,7 @@ static void take_back(const struct overlay_config *config, int lock_fd)
 }
 
 /* A child that is between its fork and its exec has a copy of every descriptor, of the lock's, too, for a moment. */
-static int lend_patiently(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
+static int lend_delta_with_retry(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
 {
     struct fence_config delta = {
         .base_path = config->base_path, .base_fd = config->base_fd, .delta_path = config->delta_path, .is_live = true
@@ -103,14 +103,14 @@ static int lend_patiently(const struct overlay_config *config, int *ret_lock_fd,
         *err = ERR_NONE;
         r = fence_recover_delta(&delta, err);
         if (r == 0)
-            r = lend(config, ret_lock_fd, err);
+            r = overlay_lend_delta(config, ret_lock_fd, err);
     }
     return r;
 }
 
 int overlay_mount(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
 {
-    int lock_fd = -1, r = lend_patiently(config, &lock_fd, err);
+    int lock_fd = -1, r = lend_delta_with_retry(config, &lock_fd, err);
 
     if (r < 0)
         return r;
@@ -131,5 +131,5 @@ void overlay_unmount(const struct overlay_config *config, int lock_fd)
 
     for (size_t i = 0; i < ARRAY_LEN(points); i++)
         bind_undo(points[i]);
-    take_back(config, lock_fd);
+    overlay_take_back_delta(config, lock_fd);
 }

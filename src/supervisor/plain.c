@@ -12,7 +12,7 @@
 #include "policy/rule.h"
 #include "runtime/runtime.h"
 #include "supervisor/bind.h"
-#include "supervisor/fencing.h"
+#include "supervisor/fence_server.h"
 #include "supervisor/overlay.h"
 #include "supervisor/sandbox.h"
 
@@ -34,11 +34,11 @@ bool plain_is_wanted(const struct sandbox *sandbox)
 }
 
 /* What only the fence can hold is refused, never dropped. */
-static int check(const struct sandbox *sandbox, struct err *err)
+static int plain_check(const struct sandbox *sandbox, struct err *err)
 {
     const struct sandbox_spec *spec = sandbox->spec;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
-    int r = fencing_rules(spec, &rules, err);
+    int r = fence_server_rules(spec, &rules, err);
 
     if (r < 0)
         return r;
@@ -69,7 +69,7 @@ static int start_copy(struct sandbox *sandbox, struct plain *plain, struct err *
 int plain_start(struct sandbox *sandbox, struct plain **ret, struct err *err)
 {
     autoptr(plain) plain = NULL;
-    int r = check(sandbox, err);
+    int r = plain_check(sandbox, err);
 
     if (r < 0)
         return r;
@@ -121,9 +121,9 @@ void plain_free(struct plain *plain)
     free(plain);
 }
 
-/* ---- holding it still ---- */
+/* ---- quiescing it ---- */
 
-int plain_hold(struct plain *plain, uint32_t wait_ms, struct err *err)
+int plain_quiesce(struct plain *plain, uint32_t wait_ms, struct err *err)
 {
     struct timespec until = clock_timespec_of_ns(clock_now_ns() + wait_ms * CLOCK_NS_PER_MS);
     int r = -pthread_rwlock_clockwrlock(&plain->calm, CLOCK_MONOTONIC, &until);

@@ -22,7 +22,7 @@ DEFINE_AUTOPTR(plain, plain_free);
 
 /* Nothing changes its files from here on: every process of the sandbox stands still, and what clients do to files waits. One at a time;
  * plain_release() from the same thread. -ENOTSUP where there is no cgroup to freeze. */
-int plain_hold(struct plain *plain, uint32_t wait_ms, struct err *err);
+int plain_quiesce(struct plain *plain, uint32_t wait_ms, struct err *err);
 void plain_release(struct plain *plain);
 
 /* Around what a client does to a file. */

@@ -28,7 +28,7 @@
 #define process_of_run(r) ((struct process *) ((char *) (r) -offsetof(struct process, run)))
 #define process_of_task(t) ((struct process *) ((char *) (t) -offsetof(struct process, task)))
 
-static void store(struct process *process)
+static void process_store_record(struct process *process)
 {
     int r;
 
@@ -38,7 +38,7 @@ static void store(struct process *process)
         log_error("a process's record cannot be written", LOG_STR("process", process->record.name), LOG_ERRNO("error", r));
 }
 
-static void tell_waiters(struct process *process, const struct err *err)
+static void notify_waiters(struct process *process, const struct err *err)
 {
     while (process->waiters) {
         struct process_waiter *waiter = process->waiters;
@@ -53,30 +53,30 @@ static void tell_waiters(struct process *process, const struct err *err)
 }
 
 /* Nothing of it runs any more: said to those who wait, and for good. */
-static void settle(struct process *process, enum ctl_end end)
+static void process_note_stopped(struct process *process, enum ctl_end end)
 {
     if (process->record.stopped_ns)
         return;
     process->record.stopped_ns = clock_wall_ns();
     if (!process->record.has_exited)
         process->record.end = end;
-    store(process);
-    tell_waiters(process, NULL);
+    process_store_record(process);
+    notify_waiters(process, NULL);
 }
 
 void process_free(struct process *process)
 {
     timer_stop(&process->grace);
     timer_stop(&process->ending);
-    typing_close(&process->typing);
-    tap_close(&process->tap);
+    tty_input_close(&process->tty_input);
+    pipe_reader_close(&process->reader);
     task_forget(&process->task);
     if (process->record.pid)
-        settle(process, CTL_END_LOST);
+        process_note_stopped(process, CTL_END_LOST);
     else
         process_record_remove(process->run.sandbox->process_dir_fd, process->record.name);
     log_file_close(&process->log);
-    roster_remove(&process->run.sandbox->roster, process);
+    exec_of_pid_remove(&process->run.sandbox->exec_of_pid, process);
     *process->slot = process->next;
     if (process->next)
         process->next->slot = process->slot;
@@ -87,12 +87,12 @@ void process_free(struct process *process)
 
 /* ---- output ---- */
 
-bool process_take_output(const void *bytes, size_t len, void *cookie)
+bool process_add_output(const void *bytes, size_t len, void *cookie)
 {
     struct process *process = cookie;
 
     log_file_add(&process->log, bytes, len);
-    return !process->run.client || process->run.phase >= RUN_ENDED || run_take_output(&process->run, 0, bytes, len);
+    return !process->run.client || process->run.phase >= RUN_ENDED || run_add_output(&process->run, 0, bytes, len);
 }
 
 static void end_run(struct process *process)
@@ -104,31 +104,31 @@ static void end_run(struct process *process)
     run_end(&process->run, &process->result);
 }
 
-static void consider(struct process *process)
+static void process_end_run_if_done(struct process *process)
 {
-    if (process->record.has_exited && process->tap.fd < 0 && !process->is_draining && process->run.phase < RUN_ENDED)
+    if (process->record.has_exited && process->reader.fd < 0 && !process->is_draining && process->run.phase < RUN_ENDED)
         end_run(process);
 }
 
 void process_at_output_end(void *cookie)
 {
-    consider(cookie);
+    process_end_run_if_done(cookie);
 }
 
 /* Takes what is there now. False when the client does not: there is more. */
-static bool drain(struct process *process)
+static bool process_drain_output(struct process *process)
 {
     process->is_draining = true;
-    tap_drain(&process->tap);
+    pipe_reader_drain(&process->reader);
     process->is_draining = false;
-    return !tap_is_paused(&process->tap);
+    return !pipe_reader_is_paused(&process->reader);
 }
 
 static void at_grace(void *cookie)
 {
     struct process *process = cookie;
 
-    if (!drain(process))
+    if (!process_drain_output(process))
         timer_start(&process->grace, &process->run.sandbox->reactor, GRACE_MS, at_grace, process);
     else
         end_run(process);
@@ -144,12 +144,13 @@ static void on_spawned(struct task *task, int pty_fd)
 
     process->record.pid = task->pid;
     process->record.started_ns = clock_wall_ns();
-    store(process);
-    roster_set(&sandbox->roster, process, task->pid, process->run.name);
+    process_store_record(process);
+    exec_of_pid_set(&sandbox->exec_of_pid, process, task->pid, process->run.name);
     if (pty_fd >= 0) {
-        r = typing_open(&process->typing, &sandbox->reactor, pty_fd);
+        r = tty_input_open(&process->tty_input, &sandbox->reactor, pty_fd);
         if (r == 0)
-            r = tap_adopt(&process->tap, &sandbox->reactor, process_take_output, process_at_output_end, process, pty_fd);
+            r = pipe_reader_adopt(&process->reader, &sandbox->reactor, process_add_output, process_at_output_end, process,
+                                  pty_fd);
         else
             close(pty_fd);
     }
@@ -165,10 +166,10 @@ static void on_failed(struct task *task, int error, enum init_step step)
     struct process *process = process_of_task(task);
     struct ctl_finished *result = &process->result;
 
-    command_tell_failure(result, error, step);
+    command_describe_failure(result, error, step);
     process->is_over = true;
-    tap_close(&process->tap);
-    tell_waiters(process, NULL);
+    pipe_reader_close(&process->reader);
+    notify_waiters(process, NULL);
     end_run(process);
 }
 
@@ -189,10 +190,10 @@ static void on_exited(struct task *task, const struct init_report *report)
                                              .user_us = record->user_us,
                                              .system_us = record->system_us,
                                              .max_rss_kib = record->max_rss_kib };
-    store(process);
+    process_store_record(process);
     timer_start(&process->grace, &process->run.sandbox->reactor, GRACE_MS, at_grace, process);
-    drain(process);
-    consider(process);
+    process_drain_output(process);
+    process_end_run_if_done(process);
 }
 
 static void on_gone(struct task *task)
@@ -202,26 +203,26 @@ static void on_gone(struct task *task)
     process->is_over = true;
     process->run.is_alive = false;
     timer_stop(&process->ending);
-    roster_remove(&process->run.sandbox->roster, process);
+    exec_of_pid_remove(&process->run.sandbox->exec_of_pid, process);
     /* All of its output is in the log before its end is. */
     process->is_draining = true;
     if (process->run.client)
-        tap_drain(&process->tap);
+        pipe_reader_drain(&process->reader);
     else
-        tap_empty(&process->tap);
+        pipe_reader_drain_all(&process->reader);
     process->is_draining = false;
     if (!process->record.has_exited) {
         process->record.has_exited = true;
         process->record.end = process->result.end = CTL_END_SIGNALED;
         process->record.status = process->result.status = SIGKILL;
     }
-    settle(process, CTL_END_LOST);
-    if (process->run.phase == RUN_TOLD) {
+    process_note_stopped(process, CTL_END_LOST);
+    if (process->run.phase == RUN_REPORTED) {
         process_free(process);
         return;
     }
     timer_start(&process->grace, &process->run.sandbox->reactor, GRACE_MS, at_grace, process);
-    consider(process);
+    process_end_run_if_done(process);
 }
 
 const struct task_ops process_task_ops = {
@@ -240,7 +241,7 @@ static void kill_run(struct run *run, int signal, enum ctl_kill_scope scope)
 
 static void resume_run(struct run *run)
 {
-    tap_resume(&process_of_run(run)->tap);
+    pipe_reader_resume(&process_of_run(run)->reader);
 }
 
 static void drop_run(struct run *run)
@@ -258,22 +259,22 @@ static void replay_run(struct run *run)
 {
     struct process *process = process_of_run(run);
     int dir_fd = run->sandbox->process_dir_fd;
-    struct spool *spool = &run->outputs[0].spool;
+    struct ring_buffer *ring = &run->outputs[0].ring;
     struct process_log log;
     uint64_t at;
 
-    spool_done(spool);
+    ring_buffer_done(ring);
     if (process_log_find(dir_fd, run->name, &log) < 0)
         return;
     autofree char *bytes = xalloc(PROCESS_REPLAY_BYTES);
     at = log.end - log.first > PROCESS_REPLAY_BYTES ? log.end - PROCESS_REPLAY_BYTES : log.first;
-    spool->lost = at;
+    ring->lost = at;
     while (at < process->log.end) {
         ssize_t n = process_log_read(dir_fd, run->name, &log, at, bytes, PROCESS_REPLAY_BYTES);
 
         if (n <= 0)
             return;
-        spool_add(spool, bytes, (size_t) n);
+        ring_buffer_add(ring, bytes, (size_t) n);
         at += (uint64_t) n;
     }
 }
@@ -284,7 +285,7 @@ static int input_run(struct run *run, const void *bytes, size_t len)
 
     if (!process->record.is_tty)
         return -ENOTTY;
-    return typing_take(&process->typing, run->client, run->tag, bytes, len);
+    return tty_input_write(&process->tty_input, run->client, run->tag, bytes, len);
 }
 
 static void resize_run(struct run *run, uint16_t rows, uint16_t cols)
@@ -292,14 +293,14 @@ static void resize_run(struct run *run, uint16_t rows, uint16_t cols)
     struct winsize size = { .ws_row = rows, .ws_col = cols };
     struct process *process = process_of_run(run);
 
-    if (process->record.is_tty && process->tap.fd >= 0)
-        ioctl(process->tap.fd, TIOCSWINSZ, &size);
+    if (process->record.is_tty && process->reader.fd >= 0)
+        ioctl(process->reader.fd, TIOCSWINSZ, &size);
 }
 
 /* What was typed and is not taken yet stays typed; nobody is told any more. */
 static void leave_run(struct run *run)
 {
-    typing_lose_client(&process_of_run(run)->typing);
+    tty_input_lose_client(&process_of_run(run)->tty_input);
 }
 
 const struct run_ops process_run_ops = {
@@ -319,7 +320,7 @@ static void at_ending(void *cookie)
 
     if (process->was_killed) {
         err_set(&err, ERR_DEADLINE_EXCEEDED, -ETIME, "the process was killed and does not end");
-        tell_waiters(process, &err);
+        notify_waiters(process, &err);
         return;
     }
     process->was_killed = true;

@@ -28,4 +28,4 @@ int process_end(struct sandbox *sandbox, struct client *client, uint64_t tag, co
 void process_lose_client(struct sandbox *sandbox, const struct client *client);
 
 /* Before the first: what an earlier supervisor left as running has ended with it. */
-void process_settle(struct sandbox *sandbox);
+void process_recover_all(struct sandbox *sandbox);

@@ -3,10 +3,10 @@
 
 #include "supervisor/init_link.h"
 #include "supervisor/log_file.h"
+#include "supervisor/pipe_reader.h"
 #include "supervisor/process.h"
 #include "supervisor/run.h"
-#include "supervisor/tap.h"
-#include "supervisor/typing.h"
+#include "supervisor/tty_input.h"
 #include "wire/process_record.h"
 
 /* Somebody who waits for the end. */
@@ -20,8 +20,8 @@ struct process {
     struct run run;
     struct task task;
     struct process *next, **slot; /* of the sandbox's list */
-    struct tap tap;               /* its pipe, or the master of its terminal */
-    struct typing typing;         /* what goes into the terminal */
+    struct pipe_reader reader;    /* its pipe, or the master of its terminal */
+    struct tty_input tty_input;   /* what goes into the terminal */
     struct log_file log;
     struct process_record record;
     struct timer grace, ending;
@@ -37,6 +37,6 @@ extern const struct task_ops process_task_ops;
 
 void process_free(struct process *process);
 
-/* Of a tap: to the log, and to who is attached. */
-bool process_take_output(const void *bytes, size_t len, void *cookie);
+/* Of a reader: to the log, and to who is attached. */
+bool process_add_output(const void *bytes, size_t len, void *cookie);
 void process_at_output_end(void *cookie);

@@ -43,7 +43,7 @@ static void forget_oldest(struct sandbox *sandbox)
     }
 }
 
-void process_settle(struct sandbox *sandbox)
+void process_recover_all(struct sandbox *sandbox)
 {
     autodone(process_record_list) struct process_record_list list = { 0 };
     int fd = process_dir_open(sandbox->dir_fd, false);
@@ -77,24 +77,25 @@ static int open_output(struct process *process, int fds[3], struct err *err)
         return 0;
     fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     r = fds[0] < 0 ? -errno
-                   : tap_open(&process->tap, &sandbox->reactor, process_take_output, process_at_output_end, process, &fds[1]);
+                   : pipe_reader_open(&process->reader, &sandbox->reactor, process_add_output, process_at_output_end, process,
+                                      &fds[1]);
     if (r < 0)
         return err_errno(err, r, "making a pipe for a process");
     fds[2] = fds[1];
-    sandbox_give_pipe(sandbox, fds[1]);
+    sandbox_chown_pipe(sandbox, fds[1]);
     return 0;
 }
 
-static int make(struct sandbox *sandbox, struct client *client, uint64_t tag, const struct ctl_run *asked,
-                const struct ctl_command *wanted, const char *name, struct process **ret)
+static int process_new(struct sandbox *sandbox, struct client *client, uint64_t tag, const struct ctl_run *asked,
+                       const struct ctl_command *wanted, const char *name, struct process **ret)
 {
     struct process *process = xnew(struct process);
     struct ctl_run detached = *asked;
     int r;
 
     detached.flags |= CTL_RUN_DETACHED;
-    process->tap = TAP_NONE;
-    process->typing = TYPING_NONE;
+    process->reader = PIPE_READER_NONE;
+    process->tty_input = TTY_INPUT_NONE;
     process->log = LOG_FILE_NONE;
     r = run_init(&process->run, sandbox, &process_run_ops, client, tag, &detached, name);
     if (r < 0) {
@@ -134,10 +135,10 @@ int process_start(struct sandbox *sandbox, struct client *client, uint64_t tag, 
     if (r < 0)
         return err_errno(err, r, "opening the directory of processes");
     forget_oldest(sandbox);
-    r = make(sandbox, client, tag, asked, wanted, name, &process);
+    r = process_new(sandbox, client, tag, asked, wanted, name, &process);
     if (r < 0)
         return err_set(err, ERR_ALREADY_EXISTS, r, "there is a process named '%s' already", name);
-    roster_set(&sandbox->roster, process, 0, process->run.name);
+    exec_of_pid_set(&sandbox->exec_of_pid, process, 0, process->run.name);
     r = open_output(process, fds, err);
     if (r == 0)
         r = command_spawn(sandbox, &process->task, &process_task_ops, asked, wanted, fds, err);

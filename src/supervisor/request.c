@@ -13,9 +13,9 @@
 #include "supervisor/client.h"
 #include "supervisor/command.h"
 #include "supervisor/file_ops.h"
-#include "supervisor/holding.h"
 #include "supervisor/process.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/sandbox_quiesce.h"
 #include "supervisor/sync.h"
 
 static void reply_ok(struct client *client, uint64_t tag)
@@ -23,7 +23,7 @@ static void reply_ok(struct client *client, uint64_t tag)
     client_reply(client, &(struct ctl_reply){ .type = CTL_REPLY_OK, .tag = tag }, -1);
 }
 
-static int refuse(struct sandbox *sandbox, struct err *err)
+static int request_reject_not_running(struct sandbox *sandbox, struct err *err)
 {
     return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is %s, not running", ctl_state_name(sandbox->state));
 }
@@ -35,7 +35,7 @@ static int run_command(struct client *client, const struct ctl_request *request,
     const struct ctl_run *run = &request->run;
 
     if (sandbox->state != CTL_STATE_RUNNING)
-        return refuse(sandbox, err);
+        return request_reject_not_running(sandbox, err);
     if (request->type == CTL_REQUEST_SESSION_OPEN)
         return shell_open(sandbox, client, request->tag, run, command, err);
     if (request->type == CTL_REQUEST_SESSION_EXEC)
@@ -45,7 +45,7 @@ static int run_command(struct client *client, const struct ctl_request *request,
     return command_start(sandbox, client, request->tag, run, command, run->flags & CTL_RUN_STDIN ? frame->fds[0] : -1, err);
 }
 
-static int take_run(struct client *client, struct ctl_request *request, struct frame *frame)
+static int handle_run(struct client *client, struct ctl_request *request, struct frame *frame)
 {
     struct err err = ERR_NONE;
     struct ctl_command command;
@@ -63,7 +63,7 @@ static int take_run(struct client *client, struct ctl_request *request, struct f
     return 0;
 }
 
-static void take_attach(struct client *client, const struct ctl_request *request)
+static void handle_attach(struct client *client, const struct ctl_request *request)
 {
     struct run *run = run_find_name(client->sandbox, request->attach.name);
     struct err err = ERR_NONE;
@@ -82,7 +82,7 @@ static void take_attach(struct client *client, const struct ctl_request *request
     client_error(client, request->tag, &err);
 }
 
-static void take_session_close(struct client *client, const struct ctl_request *request)
+static void handle_session_close(struct client *client, const struct ctl_request *request)
 {
     struct err err = ERR_NONE;
 
@@ -92,7 +92,7 @@ static void take_session_close(struct client *client, const struct ctl_request *
         reply_ok(client, request->tag);
 }
 
-static void take_kill(struct client *client, const struct ctl_request *request)
+static void handle_kill(struct client *client, const struct ctl_request *request)
 {
     struct run *run = run_find_tag(client->sandbox, client, request->tag);
 
@@ -102,7 +102,7 @@ static void take_kill(struct client *client, const struct ctl_request *request)
 
 /* For one that has ended meanwhile FINISHED is on its way. Where there is no terminal, or what was typed before is not taken yet, the
  * client does not keep to the protocol. */
-static int take_input(struct client *client, const struct ctl_request *request)
+static int handle_input(struct client *client, const struct ctl_request *request)
 {
     struct run *run = run_find_tag(client->sandbox, client, request->tag);
 
@@ -111,7 +111,7 @@ static int take_input(struct client *client, const struct ctl_request *request)
     return run->ops->input ? run->ops->input(run, request->input.bytes, request->input.len) : -EPROTO;
 }
 
-static void take_resize(struct client *client, const struct ctl_request *request)
+static void handle_resize(struct client *client, const struct ctl_request *request)
 {
     struct run *run = run_find_tag(client->sandbox, client, request->tag);
 
@@ -120,7 +120,7 @@ static void take_resize(struct client *client, const struct ctl_request *request
         run->ops->resize(run, request->resize.rows, request->resize.cols);
 }
 
-static void take_end(struct client *client, const struct ctl_request *request)
+static void handle_end(struct client *client, const struct ctl_request *request)
 {
     struct err err = ERR_NONE;
 
@@ -140,14 +140,14 @@ static int read_rules(int fd, struct buf *out)
     return fd_read_all(fd, SANDBOX_SPEC_BYTES_MAX, out);
 }
 
-static void take_rules(struct client *client, const struct ctl_request *request, struct frame *frame)
+static void handle_rules(struct client *client, const struct ctl_request *request, struct frame *frame)
 {
     autodone(buf) struct buf bytes = BUF_EMPTY;
     struct err err = ERR_NONE;
     int r = read_rules(frame->fds[0], &bytes);
 
     /* They would wait for the gate, in the thread that hears of the release. */
-    if (holding_is_on(client->sandbox))
+    if (sandbox_quiesce_is_active(client->sandbox))
         r = err_set(&err, ERR_UNAVAILABLE, -EBUSY, "the sandbox's files are held still: try again");
     else if (r < 0)
         err_errno(&err, r, "reading the new rules");
@@ -159,7 +159,7 @@ static void take_rules(struct client *client, const struct ctl_request *request,
         reply_ok(client, request->tag);
 }
 
-static void take_status(struct client *client, const struct ctl_request *request)
+static void handle_status(struct client *client, const struct ctl_request *request)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_STATUS, .tag = request->tag };
 
@@ -167,7 +167,7 @@ static void take_status(struct client *client, const struct ctl_request *request
     client_reply(client, &reply, -1);
 }
 
-static void take_watch(struct client *client, const struct ctl_request *request)
+static void handle_watch(struct client *client, const struct ctl_request *request)
 {
     client->watches = true;
     client->watch_tag = request->tag;
@@ -176,7 +176,7 @@ static void take_watch(struct client *client, const struct ctl_request *request)
     client_send_events(client);
 }
 
-int request_take(struct client *client, struct frame *frame)
+int request_handle(struct client *client, struct frame *frame)
 {
     struct ctl_request request;
     int r = ctl_request_decode(frame, &request);
@@ -187,44 +187,44 @@ int request_take(struct client *client, struct frame *frame)
     case CTL_REQUEST_EXEC:
     case CTL_REQUEST_SESSION_OPEN:
     case CTL_REQUEST_SESSION_EXEC:
-        return take_run(client, &request, frame);
+        return handle_run(client, &request, frame);
     case CTL_REQUEST_SESSION_CLOSE:
-        take_session_close(client, &request);
+        handle_session_close(client, &request);
         return 0;
     case CTL_REQUEST_ATTACH:
-        take_attach(client, &request);
+        handle_attach(client, &request);
         return 0;
     case CTL_REQUEST_KILL:
-        take_kill(client, &request);
+        handle_kill(client, &request);
         return 0;
     case CTL_REQUEST_RESIZE:
-        take_resize(client, &request);
+        handle_resize(client, &request);
         return 0;
     case CTL_REQUEST_INPUT:
-        return take_input(client, &request);
+        return handle_input(client, &request);
     case CTL_REQUEST_END:
-        take_end(client, &request);
+        handle_end(client, &request);
         return 0;
     case CTL_REQUEST_SET_RULES:
-        take_rules(client, &request, frame);
+        handle_rules(client, &request, frame);
         return 0;
     case CTL_REQUEST_STATUS:
-        take_status(client, &request);
+        handle_status(client, &request);
         return 0;
     case CTL_REQUEST_SYNC:
     case CTL_REQUEST_BASE_CHANGED:
-        sync_ask(client->sandbox, client, &request);
+        sync_request(client->sandbox, client, &request);
         return 0;
-    case CTL_REQUEST_HOLD:
-    case CTL_REQUEST_DROP:
+    case CTL_REQUEST_QUIESCE:
+    case CTL_REQUEST_REVERT:
     case CTL_REQUEST_RELEASE:
-        holding_ask(client->sandbox, client, &request, frame);
+        sandbox_quiesce_request(client->sandbox, client, &request, frame);
         return 0;
     case CTL_REQUEST_FILE:
-        file_ops_ask(client->sandbox, client, &request, frame);
+        file_ops_request(client->sandbox, client, &request, frame);
         return 0;
     case CTL_REQUEST_WATCH:
-        take_watch(client, &request);
+        handle_watch(client, &request);
         return 0;
     case CTL_REQUEST_STOP:
         sandbox_stop(client->sandbox, request.stop.grace_ms);

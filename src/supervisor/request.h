@@ -8,4 +8,4 @@
 struct client;
 
 /* Answers it, or begins what will. Negative for a frame that is no request of ours; then the client is to be cut off. */
-int request_take(struct client *client, struct frame *frame);
+int request_handle(struct client *client, struct frame *frame);

@@ -13,7 +13,7 @@
 struct run *run_find_name(struct sandbox *sandbox, const char *name)
 {
     for (struct run *run = sandbox->runs; run; run = run->next) {
-        if (run->phase != RUN_TOLD && strcmp(run->name, name) == 0)
+        if (run->phase != RUN_REPORTED && strcmp(run->name, name) == 0)
             return run;
     }
     return NULL;
@@ -22,7 +22,7 @@ struct run *run_find_name(struct sandbox *sandbox, const char *name)
 struct run *run_find_tag(struct sandbox *sandbox, const struct client *client, uint64_t tag)
 {
     for (struct run *run = sandbox->runs; run; run = run->next) {
-        if (run->phase != RUN_TOLD && run->client == client && run->tag == tag)
+        if (run->phase != RUN_REPORTED && run->client == client && run->tag == tag)
             return run;
     }
     return NULL;
@@ -61,10 +61,10 @@ void run_done(struct run *run)
         run->next->slot = run->slot;
     run->sandbox->run_count--;
     for (int i = 0; i < 2; i++)
-        spool_done(&run->outputs[i].spool);
+        ring_buffer_done(&run->outputs[i].ring);
 }
 
-static void tell_started(struct run *run, int pty_fd)
+static void report_started(struct run *run, int pty_fd)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_STARTED, .tag = run->tag, .started = { .pid = run->pid } };
 
@@ -80,13 +80,13 @@ void run_started(struct run *run, uint32_t pid, int pty_fd, const char *text)
     run->pid = pid;
     run->began_ns = clock_now_ns();
     run->oom_count = run->sandbox->oom_count;
-    chronicle_add(&run->sandbox->chronicle, &(struct ctl_event){
+    event_log_add(&run->sandbox->event_log, &(struct ctl_event){
                                                 .kind = CTL_EVENT_EXEC_STARTED,
                                                 .exec = run->name,
                                                 .subject = run->name,
                                                 .detail = text,
                                             });
-    tell_started(run, pty_fd);
+    report_started(run, pty_fd);
     run_flush(run);
 }
 
@@ -102,7 +102,7 @@ static int send_bytes(struct run *run, unsigned stream, uint64_t lost, const voi
 }
 
 /* What of these bytes is below the limit. */
-static size_t admit(struct run *run, struct run_output *output, size_t len)
+static size_t run_apply_output_limit(struct run *run, struct run_output *output, size_t len)
 {
     uint64_t room = run->output_limit ? run->output_limit - output->passed : UINT64_MAX;
 
@@ -114,48 +114,48 @@ static size_t admit(struct run *run, struct run_output *output, size_t len)
     return len;
 }
 
-bool run_take_output(struct run *run, unsigned stream, const void *bytes, size_t len)
+bool run_add_output(struct run *run, unsigned stream, const void *bytes, size_t len)
 {
     struct run_output *output = &run->outputs[stream];
 
-    if (run->phase == RUN_TOLD || (!run->client && !run->is_detached))
+    if (run->phase == RUN_REPORTED || (!run->client && !run->is_detached))
         return true;
-    len = admit(run, output, len);
+    len = run_apply_output_limit(run, output, len);
     if (len == 0)
         return true;
     if (!run->client) {
-        spool_add(&output->spool, bytes, len);
+        ring_buffer_add(&output->ring, bytes, len);
         return true;
     }
     /* A command may print before init tells us that it runs; its client hears STARTED first. */
-    if (run->phase != RUN_WAITING && output->spool.len == 0 && send_bytes(run, stream, output->spool.lost, bytes, len) == 0) {
-        output->spool.lost = 0;
+    if (run->phase != RUN_WAITING && output->ring.len == 0 && send_bytes(run, stream, output->ring.lost, bytes, len) == 0) {
+        output->ring.lost = 0;
         return true;
     }
-    spool_add(&output->spool, bytes, len);
+    ring_buffer_add(&output->ring, bytes, len);
     return false;
 }
 
 /* 0 when the client has all that there is. */
 static int flush_output(struct run *run, unsigned stream)
 {
-    struct spool *spool = &run->outputs[stream].spool;
+    struct ring_buffer *ring = &run->outputs[stream].ring;
 
-    while (spool->len > 0) {
+    while (ring->len > 0) {
         size_t len;
-        const char *bytes = spool_peek(spool, &len);
+        const char *bytes = ring_buffer_peek(ring, &len);
 
         len = len > CTL_OUTPUT_MAX ? CTL_OUTPUT_MAX : len;
-        int r = send_bytes(run, stream, spool->lost, bytes, len);
+        int r = send_bytes(run, stream, ring->lost, bytes, len);
         if (r < 0)
             return r;
-        spool->lost = 0;
-        spool_take(spool, len);
+        ring->lost = 0;
+        ring_buffer_consume(ring, len);
     }
     return 0;
 }
 
-static void tell_finished(struct run *run)
+static void report_finished(struct run *run)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_FINISHED, .tag = run->tag, .finished = run->result };
 
@@ -176,7 +176,7 @@ static void forget_oldest_kept(struct sandbox *sandbox)
     }
     if (count <= RUNS_KEPT_MAX)
         return;
-    oldest->phase = RUN_TOLD;
+    oldest->phase = RUN_REPORTED;
     oldest->ops->drop(oldest);
 }
 
@@ -188,7 +188,7 @@ void run_flush(struct run *run)
     if (run->client && (flush_output(run, 0) < 0 || flush_output(run, 1) < 0))
         return;
     if (run->phase != RUN_ENDED) {
-        if (run->phase != RUN_TOLD)
+        if (run->phase != RUN_REPORTED)
             run->ops->resume(run);
         return;
     }
@@ -197,9 +197,9 @@ void run_flush(struct run *run)
         return;
     }
     if (run->client)
-        tell_finished(run);
+        report_finished(run);
     run->client = NULL;
-    run->phase = RUN_TOLD;
+    run->phase = RUN_REPORTED;
     run->ops->drop(run);
 }
 
@@ -219,10 +219,10 @@ void run_end(struct run *run, const struct ctl_finished *result)
     if (run->began_ns && result->end == CTL_END_SIGNALED && result->status == SIGKILL)
         boot_await_limits(sandbox);
     else if (run->began_ns && result->status != 0)
-        boot_take_limits(sandbox);
+        boot_report_limits(sandbox);
     if (run->began_ns && sandbox->oom_count != run->oom_count && result->status != 0)
         run->result.flags |= CTL_FINISHED_OOM;
-    chronicle_add(&sandbox->chronicle, &(struct ctl_event){
+    event_log_add(&sandbox->event_log, &(struct ctl_event){
                                            .kind = CTL_EVENT_EXEC_FINISHED,
                                            .exec = run->name,
                                            .subject = run->name,
@@ -243,7 +243,7 @@ void run_lose_client(struct run *run)
         return;
     }
     for (int i = 0; i < 2; i++)
-        spool_done(&run->outputs[i].spool);
+        ring_buffer_done(&run->outputs[i].ring);
     if (run->phase == RUN_ENDED) {
         run_flush(run);
         return;
@@ -259,6 +259,6 @@ void run_attach(struct run *run, struct client *client, uint64_t tag)
     if (run->ops->replay)
         run->ops->replay(run);
     if (run->phase != RUN_WAITING)
-        tell_started(run, -1);
+        report_started(run, -1);
     run_flush(run);
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "supervisor/reactor.h"
-#include "supervisor/spool.h"
+#include "supervisor/ring_buffer.h"
 #include "wire/ctl_proto.h"
 
 #define RUNS_KEPT_MAX 64 /* ended, detached, and nobody has asked for them yet */
@@ -24,7 +24,7 @@ struct run_ops {
     void (*resume)(struct run *run); /* output is taken again */
     void (*drop)(struct run *run);   /* nobody wants to hear more: free it, now or when what runs is gone */
     /* These may be NULL. */
-    void (*replay)(struct run *run);                              /* a client has come: the spool is what it is shown first */
+    void (*replay)(struct run *run); /* a client has come: the ring buffer is what it is shown first */
     int (*input)(struct run *run, const void *bytes, size_t len); /* the client is told when it is taken */
     void (*resize)(struct run *run, uint16_t rows, uint16_t cols);
     void (*leave)(struct run *run); /* its client has gone */
@@ -34,11 +34,11 @@ enum run_phase {
     RUN_WAITING, /* for its turn */
     RUN_ACTIVE,
     RUN_ENDED, /* but the client has not got everything */
-    RUN_TOLD,
+    RUN_REPORTED,
 };
 
 struct run_output {
-    struct spool spool;
+    struct ring_buffer ring;
     uint64_t passed; /* bytes let through so far */
     bool is_cut;
 };
@@ -67,11 +67,11 @@ int run_init(struct run *run, struct sandbox *sandbox, const struct run_ops *ops
              const struct ctl_run *asked, const char *name);
 void run_done(struct run *run);
 
-/* It runs; `pty_fd` is borrowed, or -1. `text` is for the chronicle. */
+/* It runs; `pty_fd` is borrowed, or -1. `text` is for the event log. */
 void run_started(struct run *run, uint32_t pid, int pty_fd, const char *text);
 
 /* Bytes of stream 0 (standard output) or 1. Whether more may come now. */
-bool run_take_output(struct run *run, unsigned stream, const void *bytes, size_t len);
+bool run_add_output(struct run *run, unsigned stream, const void *bytes, size_t len);
 
 /* It has ended and all its output is here. `result` needs end, status, error, flags, text and usage; the rest is added. */
 void run_end(struct run *run, const struct ctl_finished *result);

@@ -13,8 +13,8 @@
 #include "supervisor/boot.h"
 #include "supervisor/client.h"
 #include "supervisor/ctl_server.h"
-#include "supervisor/holding.h"
 #include "supervisor/leftovers.h"
+#include "supervisor/sandbox_quiesce.h"
 #include "supervisor/state_file.h"
 
 #define STOP_STEP_MS 10
@@ -28,7 +28,7 @@ static const bool steps[CTL_STATE_FAILED + 1][CTL_STATE_FAILED + 1] = {
     [CTL_STATE_STOPPING] = { [CTL_STATE_STOPPED] = true },
 };
 
-static void on_chronicle(void *cookie)
+static void on_event_log(void *cookie)
 {
     for (struct client *client = ((struct sandbox *) cookie)->clients; client; client = client->next)
         client_send_events(client);
@@ -47,14 +47,14 @@ int sandbox_init(struct sandbox *sandbox, const char *dir_path, int dir_fd, int 
         .started_ns = clock_wall_ns(),
         .identity = IDENTITY_NONE,
         .link = INIT_LINK_NONE,
-        .roster = ROSTER_EMPTY,
+        .exec_of_pid = EXEC_OF_PID_EMPTY,
         .listen_fd = -1,
         .signal_fd = -1,
         .process_dir_fd = -1,
         .reactor = { .epoll_fd = -1 },
     };
-    sandbox->chronicle.fn = on_chronicle;
-    sandbox->chronicle.cookie = sandbox;
+    sandbox->event_log.fn = on_event_log;
+    sandbox->event_log.cookie = sandbox;
     r = sandbox_spec_load(dir_fd, &sandbox->spec, err);
     if (r < 0)
         return r;
@@ -81,8 +81,8 @@ void sandbox_done(struct sandbox *sandbox)
     timer_stop(&sandbox->stop_timer);
     timer_stop(&sandbox->sweep_timer);
     watch_stop(&sandbox->signal_watch);
-    chronicle_done(&sandbox->chronicle);
-    roster_done(&sandbox->roster);
+    event_log_done(&sandbox->event_log);
+    exec_of_pid_done(&sandbox->exec_of_pid);
     sandbox_spec_free(steal_ptr(&sandbox->spec));
     reactor_done(&sandbox->reactor);
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
@@ -117,7 +117,7 @@ void sandbox_enter(struct sandbox *sandbox, enum ctl_state state)
         timer_start(&sandbox->sweep_timer, &sandbox->reactor, SWEEP_AFTER_MS, at_sweep, sandbox);
 }
 
-void sandbox_tell_progress(struct sandbox *sandbox, const char *text)
+void sandbox_report_progress(struct sandbox *sandbox, const char *text)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_STATE, .state = { .state = sandbox->state, .code = ERR_OK } };
 
@@ -185,7 +185,7 @@ static void at_stop_step(void *cookie)
         timer_start(&sandbox->stop_timer, &sandbox->reactor, STOP_STEP_MS, at_stop_step, sandbox);
 }
 
-void sandbox_give_pipe(const struct sandbox *sandbox, int fd)
+void sandbox_chown_pipe(const struct sandbox *sandbox, int fd)
 {
     /* Without it the stream itself works all the same. */
     if (sandbox->identity.uid != geteuid() && fchown(fd, sandbox->identity.uid, sandbox->identity.gid) < 0)
@@ -197,7 +197,7 @@ void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms)
     if (sandbox->state != CTL_STATE_BOOTING && sandbox->state != CTL_STATE_RUNNING)
         return;
     sandbox_enter(sandbox, CTL_STATE_STOPPING);
-    holding_give_up(sandbox);
+    sandbox_quiesce_cancel(sandbox);
     sandbox->stop_until_ns = clock_now_ns() + (int64_t) grace_ms * CLOCK_NS_PER_MS;
     if (grace_ms) {
         for (struct run *run = sandbox->runs; run; run = run->next) {
@@ -216,18 +216,18 @@ int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, st
 
     if (sandbox->state != CTL_STATE_RUNNING)
         return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is not running");
-    if (!sandbox->fencing)
+    if (!sandbox->fence_server)
         return err_set(err, ERR_FAILED_PRECONDITION, -ENOTSUP, "the driver %s checks no rules", sandbox->spec->driver);
     if (r == 0)
         r = sandbox_spec_rules_decode(changed, bytes, len, err);
     if (r == 0)
-        r = fencing_compile(changed, sandbox->base_fd, &rules, err);
+        r = fence_server_compile(changed, sandbox->base_fd, &rules, err);
     /* Stored before they hold: after a crash in between the stricter reading of "acknowledged" is kept. */
     if (r == 0)
         r = sandbox_spec_store(sandbox->dir_fd, changed, true, err);
     if (r < 0)
         return r;
-    r = fence_set_rules(fencing_fence(sandbox->fencing), rules);
+    r = fence_set_rules(fence_server_fence(sandbox->fence_server), rules);
     if (r < 0)
         return err_errno(err, r, "swapping the rules");
     sandbox_spec_free(sandbox->spec);
@@ -239,8 +239,8 @@ void sandbox_get_status(struct sandbox *sandbox, struct ctl_status *ret)
 {
     struct fence_stats stats = { 0 };
 
-    if (sandbox->fencing)
-        fence_stats(fencing_fence(sandbox->fencing), &stats);
+    if (sandbox->fence_server)
+        fence_stats(fence_server_fence(sandbox->fence_server), &stats);
     *ret = (struct ctl_status){
         .state = sandbox->state,
         .pid = (uint64_t) getpid(),
@@ -252,8 +252,8 @@ void sandbox_get_status(struct sandbox *sandbox, struct ctl_status *ret)
         .used_bytes = stats.used_bytes,
         .used_inodes = stats.used_inodes,
         .fence_requests = stats.requests,
-        .denials = sandbox->chronicle.denial_count,
-        .denials_dropped = sandbox->chronicle.dropped_count + stats.denials_dropped,
-        .last_event = sandbox->chronicle.last,
+        .denials = sandbox->event_log.denial_count,
+        .denials_dropped = sandbox->event_log.dropped_count + stats.denials_dropped,
+        .last_event = sandbox->event_log.last,
     };
 }

@@ -5,8 +5,8 @@
  *        └───────────┴──────────────────▶ failed
  *
  * boot.h makes what is below in this order: mount namespace, identity, fence and runtime, link; shutdown takes it down in the
- * reverse. Everything runs in the main thread, except the fence's workers, which see only `roster` and the fence's own mailbox, and
- * a sync, which sees the fence and `keeper`, a hold, which sees the fence, and operations on files, which see the mount.
+ * reverse. Everything runs in the main thread, except the fence's workers, which see only `exec_of_pid` and the fence's own mailbox, and
+ * a sync, which sees the fence and `codebase_sync`, a hold, which sees the fence, and operations on files, which see the mount.
  */
 #pragma once
 
@@ -18,11 +18,11 @@
 #include "runtime/identity.h"
 #include "runtime/runtime.h"
 #include "supervisor/cgroup_name.h"
-#include "supervisor/chronicle.h"
-#include "supervisor/fencing.h"
+#include "supervisor/event_log.h"
+#include "supervisor/exec_of_pid.h"
+#include "supervisor/fence_server.h"
 #include "supervisor/init_link.h"
 #include "supervisor/reactor.h"
-#include "supervisor/roster.h"
 #include "supervisor/run.h"
 #include "supervisor/shell.h"
 #include "wire/ctl_proto.h"
@@ -30,8 +30,8 @@
 
 struct client;
 struct file_ops;
-struct holding;
-struct keeper;
+struct sandbox_quiesce;
+struct codebase_sync;
 struct process;
 struct sync_job;
 
@@ -64,13 +64,13 @@ struct sandbox {
     bool has_swept; /* what others left behind */
 
     struct identity identity;
-    char *mount_point;       /* owned: of the fence, in our mount namespace or, for a container, the host's */
-    char *stage;             /* owned: where the root of the sandbox is made ahead, or NULL */
-    struct keeper *keeper;   /* owned; NULL: changes stay in the delta */
-    struct plain *plain;     /* owned; instead of a fence */
-    struct fencing *fencing; /* owned */
+    char *mount_point;                   /* owned: of the fence, in our mount namespace or, for a container, the host's */
+    char *stage;                         /* owned: where the root of the sandbox is made ahead, or NULL */
+    struct codebase_sync *codebase_sync; /* owned; NULL: changes stay in the delta */
+    struct plain *plain;                 /* owned; instead of a fence */
+    struct fence_server *fence_server;   /* owned */
     struct syncs syncs;
-    struct holding *holding;         /* owned; NULL: nobody holds the files */
+    struct sandbox_quiesce *quiesce; /* owned; NULL: nobody holds the files */
     struct file_ops *file_ops;       /* owned; NULL: none was asked for yet */
     struct runtime *runtime;         /* owned */
     struct runtime_process *process; /* owned */
@@ -85,8 +85,8 @@ struct sandbox {
     unsigned shell_count;
     struct process *processes; /* in the background; each is one of the runs */
     int process_dir_fd;        /* owned: where their records and logs are; -1: there are none */
-    struct roster roster;
-    struct chronicle chronicle;
+    struct exec_of_pid exec_of_pid;
+    struct event_log event_log;
 
     int listen_fd; /* owned */
     struct watch listen_watch;
@@ -105,14 +105,14 @@ void sandbox_done(struct sandbox *sandbox);
 void sandbox_enter(struct sandbox *sandbox, enum ctl_state state);
 
 /* What a start that takes its time is at: to all clients, as the state it is in, and to the log. */
-void sandbox_tell_progress(struct sandbox *sandbox, const char *text);
+void sandbox_report_progress(struct sandbox *sandbox, const char *text);
 
 /* It cannot go on: `sandbox->failure` says why. */
 void sandbox_fail(struct sandbox *sandbox, const struct err *err);
 
 /* A pipe that is to be a standard stream of what runs inside: it must be its user's, or /dev/stdout and /dev/stderr, which open the pipe
  * anew, are closed to it. */
-void sandbox_give_pipe(const struct sandbox *sandbox, int fd);
+void sandbox_chown_pipe(const struct sandbox *sandbox, int fd);
 
 /* SIGTERM to what runs, SIGKILL after the grace, then down. */
 void sandbox_stop(struct sandbox *sandbox, uint32_t grace_ms);

@@ -29,12 +29,12 @@ void shell_free(struct shell *shell)
 {
     timer_stop(&shell->timer);
     for (int i = 0; i < 2; i++)
-        tap_close(&shell->taps[i]);
-    tap_close(&shell->channel);
+        pipe_reader_close(&shell->readers[i]);
+    pipe_reader_close(&shell->channel);
     task_forget(&shell->task);
     task_forget(&shell->barrier);
-    roster_remove(&shell->sandbox->roster, shell);
-    script_close(&shell->script);
+    exec_of_pid_remove(&shell->sandbox->exec_of_pid, shell);
+    shell_stdin_close(&shell->shell_stdin);
     if (shell->text_fd >= 0)
         close(shell->text_fd);
     *shell->slot = shell->next;
@@ -44,7 +44,7 @@ void shell_free(struct shell *shell)
     free(shell);
 }
 
-void shell_tell_opener(struct shell *shell, const char *problem)
+void shell_notify_opener(struct shell *shell, const char *problem)
 {
     struct ctl_reply reply = { .type = problem ? CTL_REPLY_ERROR : CTL_REPLY_OK, .tag = shell->opener_tag };
 
@@ -62,15 +62,15 @@ void shell_tell_opener(struct shell *shell, const char *problem)
 
 void shell_close_down(struct shell *shell, enum ctl_end end, int status, const char *why)
 {
-    struct line *line = shell->current;
+    struct shell_command *command = shell->current;
 
     if (shell->phase == SHELL_CLOSED)
         return;
     timer_stop(&shell->timer);
     if (shell->phase == SHELL_OPENING)
-        shell_tell_opener(shell, why);
+        shell_notify_opener(shell, why);
     else
-        chronicle_add(&shell->sandbox->chronicle, &(struct ctl_event){
+        event_log_add(&shell->sandbox->event_log, &(struct ctl_event){
                                                       .kind = CTL_EVENT_SESSION_CLOSED,
                                                       .subject = shell->name,
                                                       .detail = why,
@@ -78,15 +78,15 @@ void shell_close_down(struct shell *shell, enum ctl_end end, int status, const c
                                                   });
     shell->phase = SHELL_CLOSED;
     task_kill(&shell->task, SIGKILL, INIT_KILL_TREE, 0);
-    if (line) {
+    if (command) {
         for (int i = 0; i < 2; i++)
-            tap_empty(&shell->taps[i]);
+            pipe_reader_drain_all(&shell->readers[i]);
         shell->current = NULL;
-        shell_end_line(line, shell->timed_out ? CTL_END_TIMED_OUT : end, status, CTL_FINISHED_SESSION_CLOSED, "");
+        shell_end_command(command, shell->timed_out ? CTL_END_TIMED_OUT : end, status, CTL_FINISHED_SESSION_CLOSED, "");
     }
-    while ((line = shell->queue)) {
-        shell->queue = line->next;
-        shell_end_line(line, CTL_END_SESSION, 0, CTL_FINISHED_SESSION_CLOSED, why);
+    while ((command = shell->queue)) {
+        shell->queue = command->next;
+        shell_end_command(command, CTL_END_SESSION, 0, CTL_FINISHED_SESSION_CLOSED, why);
     }
 }
 
@@ -100,7 +100,7 @@ void shell_become_idle(struct shell *shell)
     shell->phase = SHELL_IDLE;
     shell->timed_out = false;
     timer_stop(&shell->timer);
-    roster_set(&shell->sandbox->roster, shell, shell->task.pid, "");
+    exec_of_pid_set(&shell->sandbox->exec_of_pid, shell, shell->task.pid, "");
     if (shell->idle_ms)
         timer_start(&shell->timer, &shell->sandbox->reactor, shell->idle_ms, at_idle_end, shell);
     shell_begin_next(shell);
@@ -112,7 +112,7 @@ static void on_spawned(struct task *task, int pty_fd)
 
     if (pty_fd >= 0)
         close(pty_fd);
-    roster_set(&shell->sandbox->roster, shell, task->pid, "");
+    exec_of_pid_set(&shell->sandbox->exec_of_pid, shell, task->pid, "");
 }
 
 static void on_failed(struct task *task, int error, enum init_step step)

@@ -1,5 +1,5 @@
 /*
- * A session: a shell that remembers, and runs one command at a time (see dialect.h for how).
+ * A session: a shell that remembers, and runs one command at a time (see shell_proto.h for how).
  *
  *     opening ──▶ idle ◀──▶ busy ──▶ interrupting ──▶ settling ──▶ idle
  *                   └──────────┴──────────┴──────────────┴────▶ closed, then gone with its last process

@@ -1,13 +1,13 @@
 /* A session in pieces: what the files of shell.h share. */
 #pragma once
 
-#include "supervisor/dialect.h"
 #include "supervisor/init_link.h"
+#include "supervisor/pipe_reader.h"
 #include "supervisor/run.h"
 #include "supervisor/sandbox.h"
-#include "supervisor/script.h"
 #include "supervisor/shell.h"
-#include "supervisor/tap.h"
+#include "supervisor/shell_proto.h"
+#include "supervisor/shell_stdin.h"
 
 #define SHELL_ANSWER_MS 10000 /* to say that it is there */
 #define SHELL_CHANNEL_LINE_MAX 64
@@ -15,10 +15,10 @@
 enum shell_phase { SHELL_OPENING, SHELL_IDLE, SHELL_BUSY, SHELL_INTERRUPTING, SHELL_SETTLING, SHELL_CLOSED };
 
 /* A command given to a session. */
-struct line {
+struct shell_command {
     struct run run;
-    struct shell *shell; /* NULL: it has left it */
-    struct line *next;   /* of the shell's queue */
+    struct shell *shell;        /* NULL: it has left it */
+    struct shell_command *next; /* of the shell's queue */
     uint32_t timeout_ms;
     char *text; /* owned */
 };
@@ -27,19 +27,19 @@ struct shell {
     struct sandbox *sandbox;
     struct shell *next, **slot;
     char name[CTL_NAME_MAX];
-    const struct dialect *dialect;
+    const struct shell_proto *shell_proto;
     enum shell_phase phase;
     struct task task;
     struct task barrier; /* see shell_interrupt.c */
-    struct tap taps[2];
-    struct tap channel;
-    char heard[SHELL_CHANNEL_LINE_MAX];
-    size_t heard_len;
-    struct script script; /* its standard input */
-    int text_fd;          /* owned: the memory file */
+    struct pipe_reader readers[2];
+    struct pipe_reader channel;
+    char report[SHELL_CHANNEL_LINE_MAX];
+    size_t report_len;
+    struct shell_stdin shell_stdin; /* its standard input */
+    int text_fd;                    /* owned: the memory file */
     unsigned long long number;
     unsigned attempt; /* how often it was asked to say the number */
-    struct line *current, *queue;
+    struct shell_command *current, *queue;
     uint64_t since_ticks; /* when the current one began */
     bool timed_out;
     unsigned interrupt_step, probe_count;
@@ -57,14 +57,14 @@ void shell_free(struct shell *shell);
 extern const struct task_ops shell_task_ops;
 
 /* Answers whoever waits for the session to open. */
-void shell_tell_opener(struct shell *shell, const char *problem);
+void shell_notify_opener(struct shell *shell, const char *problem);
 
 void shell_become_idle(struct shell *shell);
 
 /* No more commands; what is queued is told so. The shell itself may still have processes. */
 void shell_close_down(struct shell *shell, enum ctl_end end, int status, const char *why);
 
-/* ---- what it is told, and says: shell_talk.c ---- */
+/* ---- what it is told, and says: shell_io.c ---- */
 
 /* Standard input, output and error, the channel and the text, for the shell's process. */
 int shell_open_channels(struct shell *shell, int fds[5]);
@@ -73,17 +73,17 @@ int shell_open_channels(struct shell *shell, int fds[5]);
 void shell_next_number(struct shell *shell);
 
 /* Asks it to say the number, which it can be asked again: what does not come from a command is heard once. */
-int shell_say_report(struct shell *shell);
+int shell_request_report(struct shell *shell);
 
 /* The same after a signal, unless it has not read the last question yet. */
-void shell_ask_again(struct shell *shell);
+void shell_request_report_again(struct shell *shell);
 
-/* ---- its commands: shell_line.c ---- */
+/* ---- its commands: shell_command.c ---- */
 
 /* Where it is idle, and something is queued. */
 void shell_begin_next(struct shell *shell);
 void shell_finish_current(struct shell *shell, int status);
-void shell_end_line(struct line *line, enum ctl_end end, int status, uint32_t flags, const char *text);
+void shell_end_command(struct shell_command *command, enum ctl_end end, int status, uint32_t flags, const char *text);
 
 /* ---- getting it back: shell_interrupt.c ---- */
 

@@ -22,7 +22,7 @@ static void at_probe(void *cookie)
         shell_close_down(shell, CTL_END_LOST, 0, "its shell does not come back");
         return;
     }
-    shell_ask_again(shell);
+    shell_request_report_again(shell);
     timer_start(&shell->timer, &shell->sandbox->reactor, PROBE_MS, at_probe, shell);
 }
 
@@ -93,7 +93,7 @@ void shell_settle(struct shell *shell)
     shell_next_number(shell);
     /* What it had just forked may have overheard the interrupt, and a shell waits for that before it does anything else. */
     task_kill(&shell->task, SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
-    roster_set(&shell->sandbox->roster, shell, shell->task.pid, "");
+    exec_of_pid_set(&shell->sandbox->exec_of_pid, shell, shell->task.pid, "");
     raise_barrier(shell);
 }
 
@@ -114,7 +114,7 @@ static void interrupt_step(void *cookie)
     if (step == 2)
         task_kill(&shell->task, SIGINT, INIT_KILL_BELOW, shell->since_ticks);
     else if (step % 2 == 0)
-        shell_ask_again(shell);
+        shell_request_report_again(shell);
     else
         task_kill(&shell->task, SIGINT, INIT_KILL_MAIN, 0);
     if (step > 2 && step % 2)

@@ -16,7 +16,7 @@ static void at_open_timeout(void *cookie)
     shell_close_down(cookie, CTL_END_SESSION, 0, "the shell does not answer");
 }
 
-static int spawn(struct shell *shell, const char *path, const struct ctl_command *wanted, const int fds[5])
+static int shell_spawn(struct shell *shell, const char *path, const struct ctl_command *wanted, const int fds[5])
 {
     struct sandbox *sandbox = shell->sandbox;
     struct init_spawn request = { .flags = INIT_SPAWN_SESSION };
@@ -27,21 +27,21 @@ static int spawn(struct shell *shell, const char *path, const struct ctl_command
     };
     autofree char *shell_var = xprintf("SHELL=%s", path);
 
-    for (size_t i = 0; shell->dialect->args[i]; i++)
-        argv[i + 1] = shell->dialect->args[i];
+    for (size_t i = 0; shell->shell_proto->args[i]; i++)
+        argv[i + 1] = shell->shell_proto->args[i];
     environment_init(&environment, sandbox->spec, wanted->envp);
     environment_set(&environment, shell_var);
     what.envp = (const char *const *) environment.vars;
     return task_start(&shell->task, &sandbox->link, &shell_task_ops, &request, &what);
 }
 
-static int start(struct shell *shell, const char *path, const struct ctl_command *wanted)
+static int shell_start(struct shell *shell, const char *path, const struct ctl_command *wanted)
 {
     int fds[5] = { -1, -1, -1, -1, -1 };
     int r = shell_open_channels(shell, fds);
 
     if (r == 0)
-        r = spawn(shell, path, wanted, fds);
+        r = shell_spawn(shell, path, wanted, fds);
     for (int i = 0; i < 5; i++) {
         if (fds[i] >= 0)
             close(fds[i]);
@@ -49,9 +49,9 @@ static int start(struct shell *shell, const char *path, const struct ctl_command
     if (r < 0)
         return r;
     shell_next_number(shell);
-    r = script_say(&shell->script, shell->dialect->preamble);
+    r = shell_stdin_write_line(&shell->shell_stdin, shell->shell_proto->preamble);
     if (r == 0)
-        r = shell_say_report(shell);
+        r = shell_request_report(shell);
     /* One that has failed already says itself why. */
     return r == -EPIPE ? 0 : r;
 }
@@ -61,10 +61,10 @@ static struct shell *shell_new(struct sandbox *sandbox, const char *path)
     struct shell *shell = xnew(struct shell);
 
     shell->sandbox = sandbox;
-    shell->dialect = dialect_of(path);
-    shell->script = SCRIPT_NONE;
+    shell->shell_proto = shell_proto_of(path);
+    shell->shell_stdin = SHELL_STDIN_NONE;
     shell->text_fd = -1;
-    shell->taps[0] = shell->taps[1] = shell->channel = TAP_NONE;
+    shell->readers[0] = shell->readers[1] = shell->channel = PIPE_READER_NONE;
     shell->began_ns = clock_now_ns();
     shell->next = sandbox->shells;
     shell->slot = &sandbox->shells;
@@ -78,7 +78,7 @@ static struct shell *shell_new(struct sandbox *sandbox, const char *path)
 int shell_open(struct sandbox *sandbox, struct client *client, uint64_t tag, const struct ctl_run *asked,
                const struct ctl_command *wanted, struct err *err)
 {
-    const char *path = asked->argc > 0 ? wanted->argv[0] : dialect_default_shell();
+    const char *path = asked->argc > 0 ? wanted->argv[0] : shell_proto_default_shell();
     struct shell *shell;
     int r;
 
@@ -90,7 +90,7 @@ int shell_open(struct sandbox *sandbox, struct client *client, uint64_t tag, con
     else
         id_new("se_", shell->name);
     shell->idle_ms = asked->timeout_ms;
-    r = start(shell, path, wanted);
+    r = shell_start(shell, path, wanted);
     if (r < 0) {
         shell_free(shell);
         return err_errno(err, r, "starting the shell '%s'", path);

@@ -9,14 +9,14 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "supervisor/boot_place.h"
+#include "supervisor/boot_prepare.h"
 #include "supervisor/limit_default.h"
 #include "supervisor/sandbox.h"
 
 #define TEMP_NAME "state.new"
 
 /* Atomic, not durable: after a power cut no supervisor lives, whatever this says. */
-static int replace(int dir_fd, const char *text, size_t len)
+static int state_file_replace(int dir_fd, const char *text, size_t len)
 {
     autofd int fd = openat(dir_fd, TEMP_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -errno : fd_write_full(fd, text, len);
@@ -38,13 +38,13 @@ static void add_limit(struct buf *text, const char *name, uint64_t value, bool i
 static void add_file_limits(struct buf *text, const struct sandbox *sandbox)
 {
     const struct sandbox_spec *spec = sandbox->spec;
-    struct fencing_limits held = { 0 };
-    const char *reason = sandbox->fencing ? NULL : "only the fence counts changes";
+    struct fence_server_limits held = { 0 };
+    const char *reason = sandbox->fence_server ? NULL : "only the fence counts changes";
 
-    if (sandbox->fencing)
-        held = fencing_limits(sandbox->fencing);
+    if (sandbox->fence_server)
+        held = fence_server_limits(sandbox->fence_server);
     else
-        fencing_choose_limits(spec, sandbox->dir_path, &held);
+        fence_server_choose_limits(spec, sandbox->dir_path, &held);
     add_limit(text, "disk", held.bytes, spec->quota_bytes, reason);
     add_limit(text, "files", held.files, spec->quota_inodes, reason);
 }
@@ -82,7 +82,7 @@ void state_file_write(const struct sandbox *sandbox)
         buf_addf(&text, "mount %s\n", sandbox->mount_point);
     if (sandbox->failure.code != ERR_OK)
         buf_addf(&text, "error %s\n", sandbox->failure.text);
-    r = replace(sandbox->dir_fd, text.data, text.len);
+    r = state_file_replace(sandbox->dir_fd, text.data, text.len);
     if (r < 0)
         log_warn("the state file cannot be written", LOG_ERRNO("error", r));
 }

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "supervisor/client.h"
-#include "supervisor/keeper.h"
+#include "supervisor/codebase_sync.h"
 #include "supervisor/sandbox.h"
 
 #define JOBS_MAX 256
@@ -31,23 +31,23 @@ struct sync_job {
 
     /* The thread's, until it has ended. */
     struct fence *fence;
-    struct keeper *keeper;
+    struct codebase_sync *codebase_sync;
     int wake_fd;
-    struct keeper_result result;
+    struct codebase_sync_result result;
     int r;
     struct err err;
 };
 
 static void job_free(struct sync_job *job)
 {
-    keeper_result_done(&job->result);
+    codebase_sync_result_done(&job->result);
     buf_done(&job->paths);
     free(job);
 }
 
 /* ---- in the thread ---- */
 
-static int tell_fence(struct sync_job *job)
+static int notify_fence(struct sync_job *job)
 {
     autofree const char **paths = xalloc((job->path_count + 1) * sizeof(*paths));
     const char *at = job->paths.data;
@@ -59,15 +59,15 @@ static int tell_fence(struct sync_job *job)
     return r < 0 ? err_errno(&job->err, r, "renewing what the sandbox sees") : 0;
 }
 
-static void *work(void *cookie)
+static void *sync_thread(void *cookie)
 {
     struct sync_job *job = cookie;
     uint64_t one = 1;
 
     if (job->type == CTL_REQUEST_BASE_CHANGED)
-        job->r = tell_fence(job);
-    else if (job->keeper)
-        job->r = keeper_sync(job->keeper, job->fence, job->by, &job->result, &job->err);
+        job->r = notify_fence(job);
+    else if (job->codebase_sync)
+        job->r = codebase_sync_run(job->codebase_sync, job->fence, job->by, &job->result, &job->err);
     else if ((job->r = fence_sync(job->fence)) < 0)
         err_errno(&job->err, job->r, "syncing the changes");
     if (write(job->wake_fd, &one, sizeof(one)) < 0)
@@ -112,14 +112,14 @@ static void answer_synced(struct sync_job *job)
     client_reply(job->client, &reply, -1);
 }
 
-static void tell_conflicts(struct sync_job *job)
+static void report_conflicts(struct sync_job *job)
 {
     const struct codebase_commit *commit = &job->result.commit;
 
     for (size_t i = 0; i < commit->conflict_count && i < CONFLICT_EVENTS_MAX; i++) {
         const struct codebase_conflict *conflict = &commit->conflicts[i];
         autofree char *path = xprintf("/%s", conflict->path);
-        chronicle_add(&job->sandbox->chronicle,
+        event_log_add(&job->sandbox->event_log,
                       &(struct ctl_event){
                           .kind = CTL_EVENT_SYNC_CONFLICT,
                           .exec = job->by,
@@ -130,16 +130,16 @@ static void tell_conflicts(struct sync_job *job)
     }
 }
 
-static void answer(struct sync_job *job)
+static void sync_reply(struct sync_job *job)
 {
     if (job->r < 0)
         log_warn("a sync failed", LOG_STR("reason", job->err.text));
-    tell_conflicts(job);
+    report_conflicts(job);
     if (!job->client)
         return;
     if (job->r < 0)
         client_error(job->client, job->tag, &job->err);
-    else if (job->keeper && job->type == CTL_REQUEST_SYNC)
+    else if (job->codebase_sync && job->type == CTL_REQUEST_SYNC)
         answer_synced(job);
     else
         client_reply(job->client, &(struct ctl_reply){ .type = CTL_REPLY_OK, .tag = job->tag }, -1);
@@ -147,7 +147,7 @@ static void answer(struct sync_job *job)
 
 /* ---- one after the other ---- */
 
-static void refuse(struct sync_job *job, enum err_code code, const char *why)
+static void sync_reject(struct sync_job *job, enum err_code code, const char *why)
 {
     struct err err = ERR_NONE;
 
@@ -168,24 +168,24 @@ static void start_next(struct sandbox *sandbox)
         syncs->waiting = job->next;
         syncs->count--;
         job->next = NULL;
-        job->fence = fencing_fence(sandbox->fencing);
-        job->keeper = sandbox->keeper;
+        job->fence = fence_server_fence(sandbox->fence_server);
+        job->codebase_sync = sandbox->codebase_sync;
         job->wake_fd = syncs->wake_fd;
-        r = pthread_create(&syncs->thread, NULL, work, job);
+        r = pthread_create(&syncs->thread, NULL, sync_thread, job);
         if (r)
-            refuse(job, ERR_RESOURCE_EXHAUSTED, "there is no thread for a sync");
+            sync_reject(job, ERR_RESOURCE_EXHAUSTED, "there is no thread for a sync");
         else
             syncs->running = job;
     }
 }
 
-static void finish(struct sandbox *sandbox)
+static void sync_finish(struct sandbox *sandbox)
 {
     struct sync_job *job = sandbox->syncs.running;
 
     pthread_join(sandbox->syncs.thread, NULL);
     sandbox->syncs.running = NULL;
-    answer(job);
+    sync_reply(job);
     job_free(job);
 }
 
@@ -197,7 +197,7 @@ static void on_wake(uint32_t events, void *cookie)
     (void) events;
     if (read(sandbox->syncs.wake_fd, &count, sizeof(count)) < 0 || !sandbox->syncs.running)
         return;
-    finish(sandbox);
+    sync_finish(sandbox);
     start_next(sandbox);
 }
 
@@ -217,7 +217,7 @@ static int make_ready(struct sandbox *sandbox)
     return r;
 }
 
-void sync_ask(struct sandbox *sandbox, struct client *client, const struct ctl_request *request)
+void sync_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request)
 {
     struct sync_job *job = xnew(struct sync_job), **at = &sandbox->syncs.waiting;
 
@@ -228,12 +228,12 @@ void sync_ask(struct sandbox *sandbox, struct client *client, const struct ctl_r
         buf_add(&job->paths, request->base_changed.bytes, request->base_changed.len);
         job->path_count = request->base_changed.count;
     }
-    if (!sandbox->fencing || (sandbox->state != CTL_STATE_RUNNING && sandbox->state != CTL_STATE_STOPPING)) {
-        refuse(job, ERR_FAILED_PRECONDITION, "the sandbox is not running");
+    if (!sandbox->fence_server || (sandbox->state != CTL_STATE_RUNNING && sandbox->state != CTL_STATE_STOPPING)) {
+        sync_reject(job, ERR_FAILED_PRECONDITION, "the sandbox is not running");
         return;
     }
     if (sandbox->syncs.count >= JOBS_MAX || make_ready(sandbox) < 0) {
-        refuse(job, ERR_RESOURCE_EXHAUSTED, "too many syncs are waiting");
+        sync_reject(job, ERR_RESOURCE_EXHAUSTED, "too many syncs are waiting");
         return;
     }
     while (*at)
@@ -258,11 +258,11 @@ void sync_stop(struct sandbox *sandbox)
     struct syncs *syncs = &sandbox->syncs;
 
     if (syncs->running)
-        finish(sandbox);
+        sync_finish(sandbox);
     while (syncs->waiting) {
         struct sync_job *job = syncs->waiting;
         syncs->waiting = job->next;
-        refuse(job, ERR_ABORTED, "the sandbox has ended");
+        sync_reject(job, ERR_ABORTED, "the sandbox has ended");
     }
     syncs->count = 0;
     if (syncs->watch.reactor) {

@@ -10,7 +10,7 @@ struct client;
 struct sandbox;
 
 /* SYNC or BASE_CHANGED: answers now or later. */
-void sync_ask(struct sandbox *sandbox, struct client *client, const struct ctl_request *request);
+void sync_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request);
 
 /* The client is going: nobody is answered, the work is done all the same. */
 void sync_lose_client(struct sandbox *sandbox, const struct client *client);

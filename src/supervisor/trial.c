@@ -19,7 +19,7 @@
 #include "supervisor/namespace.h"
 #include "supervisor/overlay.h"
 
-static void say(const char *driver, bool works, const char *reason)
+static void trial_print_result(const char *driver, bool works, const char *reason)
 {
     printf("%s\t%s\t%s\n", driver, works ? "yes" : "no", reason);
 }
@@ -29,7 +29,7 @@ static void try_fence(void)
     autofd int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     autofree char *reason = fd < 0 ? xprintf("/dev/fuse does not open: %s", strerror(errno)) : xdup("/dev/fuse opens");
 
-    say("fence", fd >= 0, reason);
+    trial_print_result("fence", fd >= 0, reason);
 }
 
 /* The directory is opened by us, what is in it made by the sandbox's user: it may not come that way. */
@@ -76,10 +76,10 @@ static void try_overlay(const char *place)
         r = write_into(&config, &err);
     if (lock_fd >= 0)
         overlay_unmount(&config, lock_fd);
-    say("overlayfs", r == 0,
-        r < 0     ? err.text
-        : is_root ? "mounted a trial, with its owner mapped"
-                  : "mounted a trial, in a user namespace");
+    trial_print_result("overlayfs", r == 0,
+                       r < 0     ? err.text
+                       : is_root ? "mounted a trial, with its owner mapped"
+                                 : "mounted a trial, in a user namespace");
 }
 
 static void try_copy(int place_fd)
@@ -88,10 +88,10 @@ static void try_copy(int place_fd)
                b = openat(place_fd, "b", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     bool refers = a >= 0 && b >= 0 && fd_write_full(a, "x", 1) == 0 && ioctl(b, FICLONE, a) == 0;
 
-    say("copy", a >= 0 && b >= 0,
-        refers             ? "files are copied by reference"
-        : a >= 0 && b >= 0 ? "files are copied byte by byte: this file system has no references"
-                           : "nothing can be written there");
+    trial_print_result("copy", a >= 0 && b >= 0,
+                       refers             ? "files are copied by reference"
+                       : a >= 0 && b >= 0 ? "files are copied byte by byte: this file system has no references"
+                                          : "nothing can be written there");
 }
 
 int trial_run(const char *dir_path, struct err *err)
@@ -108,7 +108,7 @@ int trial_run(const char *dir_path, struct err *err)
     if (!mkdtemp(place))
         return err_errno(err, -errno, "making a directory for a trial in '%s'", dir_path);
     if (r < 0)
-        say("overlayfs", false, entering.text);
+        trial_print_result("overlayfs", false, entering.text);
     else
         try_overlay(place);
     place_fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -67,7 +67,7 @@ static int connect_socket(int dir_fd, int *ret_fd)
 }
 
 /* What a person reads when talking to the supervisor failed. */
-static int explain(int r, struct err *err)
+static int ctl_client_explain(int r, struct err *err)
 {
     switch (r) {
     case -ETIMEDOUT:
@@ -90,7 +90,7 @@ int ctl_client_connect(int sandbox_dir_fd, int *ret_fd, struct err *err)
         return err_set(err, ERR_FAILED_PRECONDITION, r, "the sandbox is not running");
     if (r == -ENOTSOCK)
         return err_set(err, ERR_INTERNAL, r, "'" SOCKET_NAME "' in the sandbox's directory is not a socket");
-    return r < 0 ? explain(r, err) : 0;
+    return r < 0 ? ctl_client_explain(r, err) : 0;
 }
 
 static int64_t deadline_of(int timeout_ms)
@@ -153,7 +153,7 @@ static int send_until(int fd, const struct frame *frame, int64_t deadline_ns, st
         if (r == 0)
             r = frame_send(fd, frame, FRAME_NOWAIT);
     } while (r == -EAGAIN);
-    return r < 0 ? explain(r, err) : 0;
+    return r < 0 ? ctl_client_explain(r, err) : 0;
 }
 
 int ctl_client_send(int fd, const struct frame *frame, int timeout_ms, struct err *err)
@@ -162,7 +162,7 @@ int ctl_client_send(int fd, const struct frame *frame, int timeout_ms, struct er
 }
 
 /* 1 when this is the answer, 0 when it is something else, or -errno. */
-static int judge(const struct ctl_reply *reply, uint64_t tag, struct err *err)
+static int ctl_client_match_reply(const struct ctl_reply *reply, uint64_t tag, struct err *err)
 {
     /* A supervisor outlives the program that started it, and what it speaks. */
     if (reply->type == CTL_REPLY_HELLO && reply->hello.version != CTL_PROTO_VERSION)
@@ -188,13 +188,13 @@ static int await_until(int fd, uint64_t tag, struct ctl_reply *ret, int *ret_fd,
     do {
         r = receive_until(fd, buf, deadline_ns, &frame, &reply);
         if (r < 0)
-            return explain(r, err);
-        r = judge(&reply, tag, err);
+            return ctl_client_explain(r, err);
+        r = ctl_client_match_reply(&reply, tag, err);
         if (r == 1 && ret_fd)
             *ret_fd = frame.fd_count ? frame_take_fd(&frame, 0) : -1;
         frame_close_fds(&frame);
         if (r == 0 && left_ms(deadline_ns) == 0)
-            return explain(-ETIMEDOUT, err);
+            return ctl_client_explain(-ETIMEDOUT, err);
     } while (r == 0);
     if (r < 0)
         return r;
@@ -210,11 +210,11 @@ int ctl_client_await(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, int
 int ctl_client_call(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, void *buf, int timeout_ms,
                     struct err *err)
 {
-    return ctl_client_call_taking(fd, request, send_fd, ret, NULL, buf, timeout_ms, err);
+    return ctl_client_call_fd(fd, request, send_fd, ret, NULL, buf, timeout_ms, err);
 }
 
-int ctl_client_call_taking(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, int *ret_fd,
-                           void *buf, int timeout_ms, struct err *err)
+int ctl_client_call_fd(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, int *ret_fd, void *buf,
+                       int timeout_ms, struct err *err)
 {
     int64_t deadline_ns = deadline_of(timeout_ms);
     struct frame frame;

@@ -29,8 +29,8 @@ int ctl_client_call(int fd, const struct ctl_request *request, int send_fd, stru
                     struct err *err);
 
 /* The same, and the answer's descriptor is the caller's: -1 when there is none. */
-int ctl_client_call_taking(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, int *ret_fd,
-                           void *buf, int timeout_ms, struct err *err);
+int ctl_client_call_fd(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, int *ret_fd, void *buf,
+                       int timeout_ms, struct err *err);
 
 /* SYNC: what the sandbox changed is in its codebase when this returns 0. `by` may be NULL. `ret` borrows from `buf`; it is zeroed
  * for a sandbox without a codebase, whose changes are safe in its delta then. */

@@ -3,15 +3,15 @@
 
 #include "wire/ctl_int.h"
 
-bool ctl_hold_is_valid(const struct ctl_request *m)
+bool ctl_quiesce_is_valid(const struct ctl_request *m)
 {
-    return m->hold.wait_ms <= CTL_HOLD_MS_MAX && m->hold.limit_ms >= 1 && m->hold.limit_ms <= CTL_HOLD_MS_MAX;
+    return m->quiesce.wait_ms <= CTL_QUIESCE_MS_MAX && m->quiesce.limit_ms >= 1 && m->quiesce.limit_ms <= CTL_QUIESCE_MS_MAX;
 }
 
-bool ctl_drop_is_valid(const struct ctl_request *m)
+bool ctl_revert_is_valid(const struct ctl_request *m)
 {
-    return ctl_paths_are_valid(&m->drop.paths, CTL_PATHS_BYTES_MAX) && m->drop.paths.count > 0 && m->drop.replaces <= 1 &&
-           (!m->drop.replaces || m->drop.paths.count == 1);
+    return ctl_paths_are_valid(&m->revert.paths, CTL_PATHS_BYTES_MAX) && m->revert.paths.count > 0 && m->revert.replaces <= 1 &&
+           (!m->revert.replaces || m->revert.paths.count == 1);
 }
 
 static uint32_t flags_of(enum ctl_file_op op)

@@ -1,6 +1,6 @@
 /*
  * What a server asks a sandbox's supervisor about its files: to hold them still, and to read and write them as the sandbox sees them
- * (CTL_REQUEST_HOLD and CTL_REQUEST_FILE of ctl_proto.h).
+ * (CTL_REQUEST_QUIESCE and CTL_REQUEST_FILE of ctl_proto.h).
  *
  * Each call waits, as those of ctl_client.h do, with a tag of the caller's; `buf` holds FRAME_PAYLOAD_MAX bytes, from which results are
  * borrowed. None of them touches the sandbox's file system itself: a descriptor that comes back is a pipe. A supervisor of an
@@ -11,12 +11,12 @@
 #include "wire/ctl_client.h"
 
 /* From the OK on no file operation is under way and new ones wait, until ctl_client_release(), the end of the connection, or limit_ms
- * (at most CTL_HOLD_MS_MAX). -EREMOTEIO with ERR_UNAVAILABLE: an operation did not end within wait_ms; with
+ * (at most CTL_QUIESCE_MS_MAX). -EREMOTEIO with ERR_UNAVAILABLE: an operation did not end within wait_ms; with
  * ERR_FAILED_PRECONDITION: somebody else holds. */
-int ctl_client_hold(int fd, uint64_t tag, uint32_t wait_ms, uint32_t limit_ms, void *buf, int timeout_ms, struct err *err);
+int ctl_client_quiesce(int fd, uint64_t tag, uint32_t wait_ms, uint32_t limit_ms, void *buf, int timeout_ms, struct err *err);
 
 /* What is to leave the delta at the release; absolute paths, with all beneath. Any number of calls. */
-int ctl_client_drop(int fd, uint64_t tag, const char *const *paths, size_t count, void *buf, int timeout_ms, struct err *err);
+int ctl_client_revert(int fd, uint64_t tag, const char *const *paths, size_t count, void *buf, int timeout_ms, struct err *err);
 
 /* The delta's file at the path gets the content of a regular file. */
 int ctl_client_replace(int fd, uint64_t tag, const char *path, int content_fd, void *buf, int timeout_ms, struct err *err);

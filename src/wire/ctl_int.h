@@ -27,9 +27,9 @@ void ctl_read_paths(struct reader *r, struct ctl_paths *paths);
 bool ctl_type_is_run(enum ctl_request_type type);
 int ctl_run_decode(const struct frame *frame, struct ctl_run *ret);
 
-/* HOLD, DROP, RELEASE and FILE (ctl_file.c). */
-bool ctl_drop_is_valid(const struct ctl_request *m);
-bool ctl_hold_is_valid(const struct ctl_request *m);
+/* QUIESCE, REVERT, RELEASE and FILE (ctl_file.c). */
+bool ctl_revert_is_valid(const struct ctl_request *m);
+bool ctl_quiesce_is_valid(const struct ctl_request *m);
 bool ctl_file_request_is_valid(const struct ctl_file_request *m);
 void ctl_write_file_request(struct writer *w, const struct ctl_file_request *m);
 void ctl_read_file_request(struct reader *r, struct ctl_file_request *m);

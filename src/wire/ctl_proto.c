@@ -109,10 +109,10 @@ static bool request_is_valid(const struct ctl_request *m)
         return ctl_text_is_ended(m->sync.by, CTL_NAME_MAX);
     case CTL_REQUEST_BASE_CHANGED:
         return ctl_paths_are_valid(&m->base_changed, CTL_PATHS_BYTES_MAX);
-    case CTL_REQUEST_HOLD:
-        return ctl_hold_is_valid(m);
-    case CTL_REQUEST_DROP:
-        return ctl_drop_is_valid(m);
+    case CTL_REQUEST_QUIESCE:
+        return ctl_quiesce_is_valid(m);
+    case CTL_REQUEST_REVERT:
+        return ctl_revert_is_valid(m);
     case CTL_REQUEST_FILE:
         return ctl_file_request_is_valid(&m->file);
     case CTL_REQUEST_INPUT:
@@ -163,13 +163,13 @@ static void write_request(struct writer *w, const struct ctl_request *m)
     case CTL_REQUEST_BASE_CHANGED:
         ctl_write_paths(w, &m->base_changed);
         break;
-    case CTL_REQUEST_HOLD:
-        writer_u32(w, m->hold.wait_ms);
-        writer_u32(w, m->hold.limit_ms);
+    case CTL_REQUEST_QUIESCE:
+        writer_u32(w, m->quiesce.wait_ms);
+        writer_u32(w, m->quiesce.limit_ms);
         break;
-    case CTL_REQUEST_DROP:
-        writer_u32(w, m->drop.replaces);
-        ctl_write_paths(w, &m->drop.paths);
+    case CTL_REQUEST_REVERT:
+        writer_u32(w, m->revert.replaces);
+        ctl_write_paths(w, &m->revert.paths);
         break;
     case CTL_REQUEST_FILE:
         ctl_write_file_request(w, &m->file);
@@ -230,13 +230,13 @@ static void read_request(struct reader *r, struct ctl_request *m)
     case CTL_REQUEST_BASE_CHANGED:
         ctl_read_paths(r, &m->base_changed);
         break;
-    case CTL_REQUEST_HOLD:
-        m->hold.wait_ms = reader_u32(r);
-        m->hold.limit_ms = reader_u32(r);
+    case CTL_REQUEST_QUIESCE:
+        m->quiesce.wait_ms = reader_u32(r);
+        m->quiesce.limit_ms = reader_u32(r);
         break;
-    case CTL_REQUEST_DROP:
-        m->drop.replaces = reader_u32(r);
-        ctl_read_paths(r, &m->drop.paths);
+    case CTL_REQUEST_REVERT:
+        m->revert.replaces = reader_u32(r);
+        ctl_read_paths(r, &m->revert.paths);
         break;
     case CTL_REQUEST_FILE:
         ctl_read_file_request(r, &m->file);
@@ -259,8 +259,8 @@ static size_t fds_of(const struct ctl_request *m)
     switch (m->type) {
     case CTL_REQUEST_SET_RULES:
         return 1;
-    case CTL_REQUEST_DROP:
-        return m->drop.replaces;
+    case CTL_REQUEST_REVERT:
+        return m->revert.replaces;
     case CTL_REQUEST_FILE:
         return m->file.op == CTL_FILE_WRITE;
     default:

@@ -16,7 +16,7 @@
  *       ◀────────────────────────────────────────│
  *       │       STATUS, SET_RULES, SYNC, WATCH   │   one OK, STATUS, SYNCED or ERROR with their tag; WATCH then EVENTs
  *       │                          BASE_CHANGED  │
- *       │                   HOLD, DROP, RELEASE  │   one OK or ERROR each: see below
+ *       │              QUIESCE, REVERT, RELEASE  │   one OK or ERROR each: see below
  *       │                                  FILE  │   one FILE, LISTING, OK or ERROR; of a READ a FILE, then OK or ERROR
  *       │                                   END  │   OK or ERROR
  *       │                                  STOP  │   STATE stopping, STATE stopped, end of the connection
@@ -78,8 +78,8 @@ enum ctl_request_type {
     CTL_REQUEST_STOP = 43,
     CTL_REQUEST_BASE_CHANGED = 44, /* somebody else changed the base: OK when the sandbox sees it */
     /* A supervisor of an earlier release does not know what follows, and hangs up. */
-    CTL_REQUEST_HOLD = 45, /* OK when no file operation is under way and new ones wait */
-    CTL_REQUEST_DROP =
+    CTL_REQUEST_QUIESCE = 45, /* OK when no file operation is under way and new ones wait */
+    CTL_REQUEST_REVERT =
         46, /* paths that are to leave the delta at the RELEASE; with a descriptor, a regular file, it is one path,
                                  whose file in the delta gets that content */
     CTL_REQUEST_RELEASE = 47, /* OK when they are gone, everything goes on, and the sandbox sees it */
@@ -89,9 +89,9 @@ enum ctl_request_type {
 };
 
 /* A hold ends by itself after its limit, and with the connection; then nothing leaves the delta. There is one at a time. */
-#define CTL_HOLD_MS_MAX 60000
-#define CTL_DROPS_MAX 65536             /* paths in one hold */
-#define CTL_DROPS_BYTES_MAX (16u << 20) /* of these */
+#define CTL_QUIESCE_MS_MAX 60000
+#define CTL_REVERTS_MAX 65536             /* paths in one hold */
+#define CTL_REVERTS_BYTES_MAX (16u << 20) /* of these */
 #define CTL_REPLACEMENTS_MAX 512
 
 enum ctl_file_op {
@@ -212,12 +212,12 @@ struct ctl_request {
         } stop;
         struct {
             uint32_t wait_ms;  /* how long for operations under way */
-            uint32_t limit_ms; /* how long it lasts at most; 1 to CTL_HOLD_MS_MAX */
-        } hold;
+            uint32_t limit_ms; /* how long it lasts at most; 1 to CTL_QUIESCE_MS_MAX */
+        } quiesce;
         struct {
             struct ctl_paths paths; /* absolute */
             uint32_t replaces;      /* 0 or 1: descriptors */
-        } drop;
+        } revert;
         struct ctl_file_request file;
         struct {
             char name[CTL_NAME_MAX];
@@ -387,7 +387,7 @@ struct ctl_reply {
     };
 };
 
-/* Room for any payload but those of ctl_run, BASE_CHANGED, DROP and OUTPUT, which need FRAME_PAYLOAD_MAX. */
+/* Room for any payload but those of ctl_run, BASE_CHANGED, REVERT and OUTPUT, which need FRAME_PAYLOAD_MAX. */
 #define CTL_PROTO_SMALL_MAX 16384
 #define CTL_OUTPUT_MAX (FRAME_PAYLOAD_MAX - 64) /* bytes in one OUTPUT */
 

@@ -21,7 +21,7 @@
 
 static const char *const no_strings[] = { NULL };
 
-static bool has(const struct ctl_run *run, uint32_t flag)
+static bool ctl_run_has_flag(const struct ctl_run *run, uint32_t flag)
 {
     return (run->flags & flag) != 0;
 }
@@ -75,7 +75,7 @@ static void write_fixed(struct writer *w, const struct ctl_run *run)
     writer_u32(w, run->argc);
     writer_u32(w, run->envc);
     writer_u32(w, run->strings_len);
-    if (!has(run, CTL_RUN_LIMITS))
+    if (!ctl_run_has_flag(run, CTL_RUN_LIMITS))
         return;
     writer_u64(w, run->limits.memory_bytes);
     writer_u64(w, run->limits.cpu_sec);
@@ -85,7 +85,7 @@ static void write_fixed(struct writer *w, const struct ctl_run *run)
 
 static size_t fixed_len(const struct ctl_run *run)
 {
-    return FIXED_LEN + (has(run, CTL_RUN_LIMITS) ? LIMITS_LEN : 0);
+    return FIXED_LEN + (ctl_run_has_flag(run, CTL_RUN_LIMITS) ? LIMITS_LEN : 0);
 }
 
 static const char *or_empty(const char *text)
@@ -128,7 +128,8 @@ int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_ru
     int r;
 
     m.flags &= ~(uint32_t) CTL_RUN_STRINGS_FD;
-    if (!ctl_type_is_run(type) || tag == 0 || !flags_are_valid(type, m.flags) || (has(&m, CTL_RUN_STDIN) && stdin_fd < 0))
+    if (!ctl_type_is_run(type) || tag == 0 || !flags_are_valid(type, m.flags) ||
+        (ctl_run_has_flag(&m, CTL_RUN_STDIN) && stdin_fd < 0))
         return -EINVAL;
     r = measure_command(type, &block, &m);
     if (r < 0)
@@ -144,7 +145,7 @@ int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_ru
     if (fd < 0)
         string_block_write(&block, &w);
     *ret = (struct frame){ .id = tag, .type = (uint16_t) type, .payload = buf, .len = w.len };
-    borrow_fds(ret, has(&m, CTL_RUN_STDIN) ? stdin_fd : -1, fd);
+    borrow_fds(ret, ctl_run_has_flag(&m, CTL_RUN_STDIN) ? stdin_fd : -1, fd);
     *ret_fd = steal_fd(&fd);
     return 0;
 }
@@ -157,7 +158,7 @@ static bool strings_are_valid(enum ctl_request_type type, uint32_t flags, const 
 
 static void read_strings(struct reader *r, enum ctl_request_type type, struct ctl_run *run)
 {
-    if (has(run, CTL_RUN_STRINGS_FD))
+    if (ctl_run_has_flag(run, CTL_RUN_STRINGS_FD))
         return;
     run->strings = reader_bytes(r, run->strings_len);
     if (run->strings && (!string_block_is_valid(run->strings, run->strings_len, string_count(run)) ||
@@ -175,7 +176,7 @@ static void read_fixed(struct reader *r, struct ctl_run *run)
     run->argc = reader_u32(r);
     run->envc = reader_u32(r);
     run->strings_len = reader_u32(r);
-    if (!has(run, CTL_RUN_LIMITS))
+    if (!ctl_run_has_flag(run, CTL_RUN_LIMITS))
         return;
     run->limits.memory_bytes = reader_u64(r);
     run->limits.cpu_sec = reader_u64(r);
@@ -197,7 +198,7 @@ int ctl_run_decode(const struct frame *frame, struct ctl_run *ret)
     read_strings(&r, type, &run);
     if (reader_end(&r) < 0 || frame->id == 0)
         return -EPROTO;
-    if (frame->fd_count != (size_t) has(&run, CTL_RUN_STDIN) + (size_t) has(&run, CTL_RUN_STRINGS_FD))
+    if (frame->fd_count != (size_t) ctl_run_has_flag(&run, CTL_RUN_STDIN) + (size_t) ctl_run_has_flag(&run, CTL_RUN_STRINGS_FD))
         return -EPROTO;
     *ret = run;
     return 0;
@@ -208,7 +209,7 @@ int ctl_run_map_strings(struct ctl_run *run, const struct frame *frame)
     const char *strings;
     int r;
 
-    if (!has(run, CTL_RUN_STRINGS_FD))
+    if (!ctl_run_has_flag(run, CTL_RUN_STRINGS_FD))
         return 0;
     r = string_block_map(frame->fds[frame->fd_count - 1], run->strings_len, string_count(run), &strings);
     if (r < 0)
@@ -223,7 +224,7 @@ int ctl_run_map_strings(struct ctl_run *run, const struct frame *frame)
 
 void ctl_run_unmap_strings(struct ctl_run *run)
 {
-    if (has(run, CTL_RUN_STRINGS_FD))
+    if (ctl_run_has_flag(run, CTL_RUN_STRINGS_FD))
         string_block_unmap(run->strings, run->strings_len);
     run->strings = NULL;
 }

@@ -27,7 +27,7 @@ int driver_trial_index(const char *name)
     return -1;
 }
 
-static void take_line(const char *line, size_t len, struct driver_trial ret[DRIVER_TRIAL_COUNT])
+static void parse_line(const char *line, size_t len, struct driver_trial ret[DRIVER_TRIAL_COUNT])
 {
     autofree char *text = xdupn(line, len);
     char *verdict = strchr(text, '\t'), *reason = verdict ? strchr(verdict + 1, '\t') : NULL;
@@ -50,7 +50,7 @@ void driver_trial_parse(const char *text, size_t len, struct driver_trial ret[DR
         size_t line = end ? (size_t) (end - text) : len;
 
         if (!memchr(text, '\0', line))
-            take_line(text, line, ret);
+            parse_line(text, line, ret);
         if (!end)
             return;
         len -= line + 1;
@@ -58,7 +58,7 @@ void driver_trial_parse(const char *text, size_t len, struct driver_trial ret[DR
     }
 }
 
-static int spawn(const char *program, const char *dir, int out, struct proc *ret, struct err *err)
+static int driver_trial_spawn(const char *program, const char *dir, int out, struct proc *ret, struct err *err)
 {
     const char *argv[] = { program, "--try", dir, NULL };
     const struct proc_fd fds[] = { { out, STDOUT_FILENO } };
@@ -68,7 +68,7 @@ static int spawn(const char *program, const char *dir, int out, struct proc *ret
 }
 
 /* What it says fits into a pipe, so it is read when it has ended. */
-static int ask(const char *dir, struct buf *ret, struct err *err)
+static int driver_trial_query(const char *dir, struct buf *ret, struct err *err)
 {
     autofree char *program = NULL;
     struct proc proc = PROC_NONE;
@@ -80,7 +80,7 @@ static int ask(const char *dir, struct buf *ret, struct err *err)
     if (pipe2(pair, O_CLOEXEC) < 0)
         return err_errno(err, -errno, "making a pipe");
     autofd int from = pair[0], to = pair[1];
-    r = spawn(program, dir, to, &proc, err);
+    r = driver_trial_spawn(program, dir, to, &proc, err);
     close(steal_fd(&to));
     if (r < 0)
         return r;
@@ -100,7 +100,7 @@ void driver_trial_run(const char *dir, struct driver_trial ret[DRIVER_TRIAL_COUN
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     struct err err = ERR_NONE;
-    int r = ask(dir, &text, &err);
+    int r = driver_trial_query(dir, &text, &err);
 
     memset(ret, 0, DRIVER_TRIAL_COUNT * sizeof(*ret));
     if (r >= 0 && text.data)

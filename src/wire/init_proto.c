@@ -14,7 +14,7 @@
 static const char *const step_texts[] = {
     [INIT_STEP_REQUEST] = "taking the request",
     [INIT_STEP_FORK] = "making a process",
-    [INIT_STEP_KEEPER] = "keeping the process that starts it",
+    [INIT_STEP_REAPER] = "keeping the process that starts it",
     [INIT_STEP_TTY] = "making a terminal",
     [INIT_STEP_DESCRIPTORS] = "placing descriptors",
     [INIT_STEP_SESSION] = "making a session",

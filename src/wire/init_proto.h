@@ -63,7 +63,7 @@ enum init_hello_flag {
 enum init_step {
     INIT_STEP_REQUEST = 1, /* EEXIST: the id is in use; EAGAIN: INIT_EXECS_MAX are running; EINVAL: strings, see init_spawn.h */
     INIT_STEP_FORK,
-    INIT_STEP_KEEPER, /* ECANCELED: our process that starts it was killed */
+    INIT_STEP_REAPER, /* ECANCELED: our process that starts it was killed */
     INIT_STEP_TTY,
     INIT_STEP_DESCRIPTORS,
     INIT_STEP_SESSION,

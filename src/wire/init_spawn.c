@@ -21,7 +21,7 @@
 
 #define RESOURCE_MAX 16
 
-static bool has(const struct init_spawn *spawn, uint32_t flag)
+static bool init_spawn_has_flag(const struct init_spawn *spawn, uint32_t flag)
 {
     return (spawn->flags & flag) != 0;
 }
@@ -36,7 +36,8 @@ static bool spawn_is_valid(const struct init_spawn *spawn)
 {
     if ((spawn->flags & ~(uint32_t) INIT_SPAWN_ALL) != 0 || spawn->rlimit_count > INIT_SPAWN_RLIMITS_MAX)
         return false;
-    if (has(spawn, INIT_SPAWN_USER) ? spawn->uid == UINT32_MAX || spawn->gid == UINT32_MAX : spawn->uid || spawn->gid)
+    if (init_spawn_has_flag(spawn, INIT_SPAWN_USER) ? spawn->uid == UINT32_MAX || spawn->gid == UINT32_MAX
+                                                    : spawn->uid || spawn->gid)
         return false;
     for (uint32_t i = 0; i < spawn->rlimit_count; i++)
         if (!rlimit_is_valid(&spawn->rlimits[i]))
@@ -46,7 +47,7 @@ static bool spawn_is_valid(const struct init_spawn *spawn)
 
 static bool fd_count_is_valid(const struct init_spawn *spawn, size_t count)
 {
-    size_t standard = has(spawn, INIT_SPAWN_TTY) ? 0 : 3, extra = INIT_SPAWN_FDS_MAX - 3;
+    size_t standard = init_spawn_has_flag(spawn, INIT_SPAWN_TTY) ? 0 : 3, extra = INIT_SPAWN_FDS_MAX - 3;
 
     return count >= standard && count <= standard + extra;
 }
@@ -155,7 +156,7 @@ static void read_counts(struct reader *r, struct init_spawn *spawn)
 
 static void read_strings(struct reader *r, struct init_spawn *spawn)
 {
-    if (has(spawn, INIT_SPAWN_STRINGS_FD))
+    if (init_spawn_has_flag(spawn, INIT_SPAWN_STRINGS_FD))
         return;
     spawn->strings = reader_bytes(r, spawn->strings_len);
     if (spawn->strings && !string_block_is_valid(spawn->strings, spawn->strings_len, string_count(spawn)))
@@ -178,7 +179,7 @@ int init_spawn_decode(const struct frame *frame, struct init_spawn *ret)
     read_strings(&r, &spawn);
     if (reader_end(&r) < 0 || !spawn_is_valid(&spawn))
         return -EPROTO;
-    if (has(&spawn, INIT_SPAWN_STRINGS_FD) && frame->fd_count == 0)
+    if (init_spawn_has_flag(&spawn, INIT_SPAWN_STRINGS_FD) && frame->fd_count == 0)
         return -EPROTO;
     if (!fd_count_is_valid(&spawn, init_spawn_fd_count(&spawn, frame)))
         return -EPROTO;
@@ -188,19 +189,19 @@ int init_spawn_decode(const struct frame *frame, struct init_spawn *ret)
 
 size_t init_spawn_fd_count(const struct init_spawn *spawn, const struct frame *frame)
 {
-    return frame->fd_count - (has(spawn, INIT_SPAWN_STRINGS_FD) ? 1 : 0);
+    return frame->fd_count - (init_spawn_has_flag(spawn, INIT_SPAWN_STRINGS_FD) ? 1 : 0);
 }
 
 int init_spawn_map_strings(struct init_spawn *spawn, const struct frame *frame)
 {
-    if (!has(spawn, INIT_SPAWN_STRINGS_FD))
+    if (!init_spawn_has_flag(spawn, INIT_SPAWN_STRINGS_FD))
         return 0;
     return string_block_map(frame->fds[frame->fd_count - 1], spawn->strings_len, string_count(spawn), &spawn->strings);
 }
 
 void init_spawn_unmap_strings(struct init_spawn *spawn)
 {
-    if (has(spawn, INIT_SPAWN_STRINGS_FD))
+    if (init_spawn_has_flag(spawn, INIT_SPAWN_STRINGS_FD))
         string_block_unmap(spawn->strings, spawn->strings_len);
     spawn->strings = NULL;
 }

@@ -64,7 +64,7 @@ static void put_text(struct writer *w, const char *text, size_t cap)
     writer_u8(w, 0);
 }
 
-static int encode(const struct process_record *record, char *bytes, size_t *ret_len)
+static int process_record_encode(const struct process_record *record, char *bytes, size_t *ret_len)
 {
     struct writer w;
 
@@ -88,7 +88,7 @@ static int encode(const struct process_record *record, char *bytes, size_t *ret_
     return writer_end(&w);
 }
 
-static int decode(const void *bytes, size_t len, struct process_record *ret)
+static int process_record_decode(const void *bytes, size_t len, struct process_record *ret)
 {
     struct process_record record = { 0 };
     const char *command, *note;
@@ -142,7 +142,7 @@ int process_record_load(int process_dir_fd, const char *name, struct process_rec
     r = file_read(process_dir_fd, file, RECORD_BYTES_MAX, &bytes);
     if (r < 0)
         return r;
-    r = decode(bytes.data, bytes.len, &record);
+    r = process_record_decode(bytes.data, bytes.len, &record);
     if (r < 0)
         return r;
     if (strcmp(record.name, name) != 0) {
@@ -167,7 +167,7 @@ int process_record_store(int process_dir_fd, const struct process_record *record
 {
     char bytes[RECORD_BYTES_MAX], file[FILE_NAME_MAX];
     size_t len;
-    int r = encode(record, bytes, &len);
+    int r = process_record_encode(record, bytes, &len);
 
     if (r < 0)
         return r;
@@ -197,7 +197,7 @@ void process_record_remove(int process_dir_fd, const char *name)
     }
 }
 
-static int compare(const void *a, const void *b)
+static int process_record_compare(const void *a, const void *b)
 {
     const struct process_record *x = a, *y = b;
 
@@ -233,7 +233,7 @@ int process_record_list_load(int process_dir_fd, struct process_record_list *ret
     for (const struct dirent *entry; (entry = directory_next(dir));)
         add_record(&list, process_dir_fd, entry->d_name);
     if (list.count > 1)
-        qsort(list.items, list.count, sizeof(*list.items), compare);
+        qsort(list.items, list.count, sizeof(*list.items), process_record_compare);
     *ret = list;
     return 0;
 }

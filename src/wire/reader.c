@@ -29,7 +29,7 @@ const void *reader_bytes(struct reader *reader, size_t len)
     return bytes;
 }
 
-static uint64_t number(struct reader *reader, size_t len)
+static uint64_t reader_number(struct reader *reader, size_t len)
 {
     const uint8_t *bytes = reader_bytes(reader, len);
     uint64_t value = 0;
@@ -41,22 +41,22 @@ static uint64_t number(struct reader *reader, size_t len)
 
 uint8_t reader_u8(struct reader *reader)
 {
-    return (uint8_t) number(reader, 1);
+    return (uint8_t) reader_number(reader, 1);
 }
 
 uint16_t reader_u16(struct reader *reader)
 {
-    return (uint16_t) number(reader, 2);
+    return (uint16_t) reader_number(reader, 2);
 }
 
 uint32_t reader_u32(struct reader *reader)
 {
-    return (uint32_t) number(reader, 4);
+    return (uint32_t) reader_number(reader, 4);
 }
 
 uint64_t reader_u64(struct reader *reader)
 {
-    return number(reader, 8);
+    return reader_number(reader, 8);
 }
 
 const char *reader_string(struct reader *reader, size_t cap)

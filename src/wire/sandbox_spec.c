@@ -123,7 +123,7 @@ bool sandbox_image_is_valid(const char *image)
 }
 
 /* A stranger's text in quotes, or what to say when there is none. */
-static int refuse(struct err *err, const char *what, const char *text, const char *why)
+static int sandbox_spec_reject(struct err *err, const char *what, const char *text, const char *why)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
@@ -135,7 +135,7 @@ static int refuse(struct err *err, const char *what, const char *text, const cha
 
 static int check_path(const char *what, const char *path, struct err *err)
 {
-    return path && path[0] == '/' ? 0 : refuse(err, what, path, "is not an absolute path");
+    return path && path[0] == '/' ? 0 : sandbox_spec_reject(err, what, path, "is not an absolute path");
 }
 
 static bool is_set(const char *text)
@@ -147,13 +147,14 @@ static bool is_set(const char *text)
 static int check_names(const struct sandbox_spec *spec, struct err *err)
 {
     if (is_set(spec->id) && !sandbox_id_is_valid(spec->id))
-        return refuse(err, "id", spec->id, "is not the id of a sandbox");
+        return sandbox_spec_reject(err, "id", spec->id, "is not the id of a sandbox");
     if ((!is_set(spec->id) || is_set(spec->name)) && (!spec->name || !sandbox_name_is_valid(spec->name)))
-        return refuse(err, "name", spec->name, "is not 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _");
+        return sandbox_spec_reject(err, "name", spec->name,
+                                   "is not 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _");
     if (is_set(spec->codebase_id) && !sandbox_name_is_valid(spec->codebase_id))
-        return refuse(err, "codebase", spec->codebase_id, "is not the id of a codebase");
+        return sandbox_spec_reject(err, "codebase", spec->codebase_id, "is not the id of a codebase");
     if (is_set(spec->preset) && !sandbox_name_is_valid(spec->preset))
-        return refuse(err, "preset", spec->preset, "is not the name of a preset");
+        return sandbox_spec_reject(err, "preset", spec->preset, "is not the name of a preset");
     return 0;
 }
 
@@ -187,7 +188,7 @@ static int check_env(const struct sandbox_spec *spec, struct err *err)
 {
     for (size_t i = 0; i < spec->env_count; i++)
         if (spec->env[i][0] == '=' || !strchr(spec->env[i], '='))
-            return refuse(err, "environment", spec->env[i], "is not NAME=value");
+            return sandbox_spec_reject(err, "environment", spec->env[i], "is not NAME=value");
     return 0;
 }
 
@@ -207,9 +208,9 @@ static int check_container(const struct sandbox_spec *spec, struct err *err)
     if (is_set(spec->engine) && check_path("engine", spec->engine, err) < 0)
         return -EINVAL;
     if (is_set(spec->oci_runtime) && !sandbox_name_is_valid(spec->oci_runtime))
-        return refuse(err, "OCI runtime", spec->oci_runtime, "is no name");
+        return sandbox_spec_reject(err, "OCI runtime", spec->oci_runtime, "is no name");
     if ((is_container || is_set(spec->image)) && (!spec->image || !sandbox_image_is_valid(spec->image)))
-        return refuse(err, "image", spec->image, "is no name of an image");
+        return sandbox_spec_reject(err, "image", spec->image, "is no name of an image");
     return 0;
 }
 

@@ -35,12 +35,12 @@
 #define MAGIC_LEN 4
 #define CODEBASE_ID_PREFIX "cb_"
 
-enum kind { KIND_SPEC = 1, KIND_RULES = 2 };
+enum spec_file_kind { KIND_SPEC = 1, KIND_RULES = 2 };
 
 static const char magic[MAGIC_LEN] = { 'A', 'F', 'S', 'B' };
 
 /* FNV-1a, 64 bits: tells every change of a single byte. */
-static uint64_t checksum(const void *bytes, size_t len)
+static uint64_t sandbox_spec_checksum(const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;
     uint64_t sum = 0xcbf29ce484222325u;
@@ -131,7 +131,7 @@ static void put_env(struct buf *out, const struct sandbox_spec *spec)
 }
 
 /* Leaves room for the header, which is known at the end. */
-static void begin(struct buf *out)
+static void sandbox_spec_begin_file(struct buf *out)
 {
     static const char blank[HEADER_LEN];
 
@@ -139,7 +139,7 @@ static void begin(struct buf *out)
     buf_add(out, blank, HEADER_LEN);
 }
 
-static void end(struct buf *out, enum kind kind)
+static void sandbox_spec_end_file(struct buf *out, enum spec_file_kind kind)
 {
     size_t len = out->len - HEADER_LEN;
     struct writer w;
@@ -149,39 +149,39 @@ static void end(struct buf *out, enum kind kind)
     writer_u8(&w, VERSION);
     writer_u8(&w, (uint8_t) kind);
     writer_u32(&w, (uint32_t) len);
-    writer_u64(&w, checksum(out->data + HEADER_LEN, len));
+    writer_u64(&w, sandbox_spec_checksum(out->data + HEADER_LEN, len));
 }
 
 void sandbox_spec_encode(const struct sandbox_spec *spec, struct buf *out)
 {
-    begin(out);
+    sandbox_spec_begin_file(out);
     put_fixed(out, spec);
     put_rules(out, spec);
     put_mounts(out, spec);
     put_env(out, spec);
-    end(out, KIND_SPEC);
+    sandbox_spec_end_file(out, KIND_SPEC);
 }
 
 void sandbox_spec_rules_encode(const struct sandbox_spec *spec, struct buf *out)
 {
-    begin(out);
+    sandbox_spec_begin_file(out);
     put_rules(out, spec);
-    end(out, KIND_RULES);
+    sandbox_spec_end_file(out, KIND_RULES);
 }
 
 /* Rules come from a client, who is told that they are wrong; a spec is ours. */
-static enum err_code code_of(enum kind kind)
+static enum err_code code_of(enum spec_file_kind kind)
 {
     return kind == KIND_SPEC ? ERR_DATA_LOSS : ERR_INVALID_ARGUMENT;
 }
 
-static int damaged(enum kind kind, const char *how, struct err *err)
+static int sandbox_spec_damaged(enum spec_file_kind kind, const char *how, struct err *err)
 {
     return err_set(err, code_of(kind), -EBADMSG, "the file is damaged: %s", how);
 }
 
 /* A check of the content failed, and has said why. */
-static int bad_content(enum kind kind, struct err *err)
+static int bad_content(enum spec_file_kind kind, struct err *err)
 {
     if (err)
         err->code = code_of(kind);
@@ -189,7 +189,8 @@ static int bad_content(enum kind kind, struct err *err)
 }
 
 /* Checks all that is around the body and lets `ret` read it. */
-static int open_body(const void *bytes, size_t len, enum kind kind, struct reader *ret, uint8_t *ret_version, struct err *err)
+static int open_body(const void *bytes, size_t len, enum spec_file_kind kind, struct reader *ret, uint8_t *ret_version,
+                     struct err *err)
 {
     const char *what = kind == KIND_SPEC ? "a sandbox's spec" : "a file of rules";
     struct reader r;
@@ -210,13 +211,13 @@ static int open_body(const void *bytes, size_t len, enum kind kind, struct reade
         return err_set(err, ERR_FAILED_PRECONDITION, -EBADMSG, "format %u is unknown to this version, which reads up to %u",
                        version, VERSION);
     if (r.failed || body_len != r.left)
-        return damaged(kind, "its length is wrong", err);
+        return sandbox_spec_damaged(kind, "its length is wrong", err);
     if (found_kind != kind)
         return err_set(err, code_of(kind), -EBADMSG, "this is not %s", what);
     if (len > SANDBOX_SPEC_BYTES_MAX)
         return err_set(err, code_of(kind), -EBADMSG, "it is too large");
-    if (checksum(r.at, r.left) != sum)
-        return damaged(kind, "its checksum does not match", err);
+    if (sandbox_spec_checksum(r.at, r.left) != sum)
+        return sandbox_spec_damaged(kind, "its checksum does not match", err);
     *ret = r;
     *ret_version = version;
     return 0;
@@ -394,7 +395,7 @@ int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret
     read_mounts(&reader, spec);
     read_env(&reader, spec);
     if (reader_end(&reader) < 0)
-        return damaged(KIND_SPEC, "its fields do not fill it", err);
+        return sandbox_spec_damaged(KIND_SPEC, "its fields do not fill it", err);
     if (sandbox_spec_check(spec, err) < 0)
         return bad_content(KIND_SPEC, err);
     *ret = steal_ptr(&spec);
@@ -413,7 +414,7 @@ int sandbox_spec_rules_decode(struct sandbox_spec *spec, const void *bytes, size
         return r;
     read_rules(&reader, fresh);
     if (reader_end(&reader) < 0)
-        return damaged(KIND_RULES, "its fields do not fill it", err);
+        return sandbox_spec_damaged(KIND_RULES, "its fields do not fill it", err);
     if (sandbox_rules_check(fresh->rules, fresh->rule_count, err) < 0)
         return bad_content(KIND_RULES, err);
     sandbox_rules_free(spec->rules, spec->rule_count);

@@ -12,7 +12,7 @@
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 /* Counts a vector's strings and bytes, and stops counting where both are too many anyway. */
-static int measure(const char *const *strings, uint32_t *ret_count, size_t *bytes)
+static int string_block_measure_vector(const char *const *strings, uint32_t *ret_count, size_t *bytes)
 {
     uint32_t count = 0;
 
@@ -32,9 +32,9 @@ int string_block_measure(struct string_block *block)
 
     for (size_t i = 0; i < block->head_count; i++)
         bytes += strlen(block->heads[i]) + 1;
-    r = measure(block->argv, &block->argc, &bytes);
+    r = string_block_measure_vector(block->argv, &block->argc, &bytes);
     if (r == 0)
-        r = measure(block->envp, &block->envc, &bytes);
+        r = string_block_measure_vector(block->envp, &block->envc, &bytes);
     if (r < 0)
         return r;
     if (bytes > STRING_BLOCK_BYTES_MAX || block->argc + block->envc > STRING_BLOCK_COUNT_MAX)

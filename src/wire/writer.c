@@ -19,7 +19,7 @@ void writer_bytes(struct writer *writer, const void *bytes, size_t len)
     writer->len += len;
 }
 
-static void number(struct writer *writer, uint64_t value, size_t len)
+static void writer_number(struct writer *writer, uint64_t value, size_t len)
 {
     uint8_t bytes[8];
 
@@ -30,22 +30,22 @@ static void number(struct writer *writer, uint64_t value, size_t len)
 
 void writer_u8(struct writer *writer, uint8_t value)
 {
-    number(writer, value, 1);
+    writer_number(writer, value, 1);
 }
 
 void writer_u16(struct writer *writer, uint16_t value)
 {
-    number(writer, value, 2);
+    writer_number(writer, value, 2);
 }
 
 void writer_u32(struct writer *writer, uint32_t value)
 {
-    number(writer, value, 4);
+    writer_number(writer, value, 4);
 }
 
 void writer_u64(struct writer *writer, uint64_t value)
 {
-    number(writer, value, 8);
+    writer_number(writer, value, 8);
 }
 
 void writer_string(struct writer *writer, const char *string)

@@ -79,7 +79,7 @@ static void check_request(const struct frame *frame)
         return;
     }
     require(ctl_request_encode(&request, again, sizeof(again), &made) == 0);
-    require(request.type == CTL_REQUEST_BASE_CHANGED || request.type == CTL_REQUEST_DROP || made.len <= CTL_PROTO_SMALL_MAX);
+    require(request.type == CTL_REQUEST_BASE_CHANGED || request.type == CTL_REQUEST_REVERT || made.len <= CTL_PROTO_SMALL_MAX);
     require_same(frame, &made);
 }
 

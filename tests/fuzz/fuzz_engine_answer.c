@@ -5,8 +5,8 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "container/answer.h"
 #include "container/pull.h"
+#include "container/response.h"
 
 static void require_printable(const char *text, void *cookie)
 {
@@ -18,11 +18,11 @@ static void require_printable(const char *text, void *cookie)
 
 static void check_error(const uint8_t *data, size_t size)
 {
-    autodone(engine_answer) struct engine_answer answer = { .status = 500 };
+    autodone(engine_response) struct engine_response response = { .status = 500 };
     struct err err = ERR_NONE;
 
-    buf_add(&answer.body, data, size);
-    require_refusal(answer_check(&answer, &err), &err);
+    buf_add(&response.body, data, size);
+    require_refusal(response_check(&response, &err), &err);
 }
 
 static void check_pull(const uint8_t *data, size_t size, size_t piece, struct buf *out)
@@ -31,7 +31,7 @@ static void check_pull(const uint8_t *data, size_t size, size_t piece, struct bu
 
     pull_init(&pull, require_printable, NULL);
     for (size_t at = 0; at < size; at += piece)
-        pull_take(&pull, data + at, size - at < piece ? size - at : piece, (int64_t) at);
+        pull_feed(&pull, data + at, size - at < piece ? size - at : piece, (int64_t) at);
     require(pull.layer_count <= PULL_LAYERS_MAX && pull.line.len <= PULL_LINE_MAX);
     require_printable(pull.error, NULL);
     pull_summary(&pull, out);

@@ -70,9 +70,9 @@ static const struct method methods[] = {
 };
 static const struct method_table table = { .methods = methods, .count = sizeof(methods) / sizeof(methods[0]) };
 
-static int start(struct host *host, struct grpc_call *call)
+static int start(struct rpc_context *ctx, struct grpc_call *call)
 {
-    (void) host;
+    (void) ctx;
     if (started_count == CALLS_MAX)
         return -EAGAIN;
     started[started_count++] = call;
@@ -86,7 +86,7 @@ static void on_call_end(void *cookie, const struct rpc_call_end *end)
     ended++;
 }
 
-static void run_started(struct host *host, bool all)
+static void run_started(struct rpc_context *ctx, bool all)
 {
     struct grpc_call *call;
     size_t kept = 0;
@@ -99,8 +99,8 @@ static void run_started(struct host *host, bool all)
             started[kept++] = call;
     }
     started_count = kept;
-    while ((call = mailbox_take(&host->mailbox)))
-        h2_take_posted(call);
+    while ((call = mailbox_take(&ctx->mailbox)))
+        h2_handle_posted(call);
 }
 
 /* Frames: a length, and as many bytes. */
@@ -110,7 +110,7 @@ static void take_out(struct h2 *h2)
     const uint8_t *bytes;
     ssize_t n;
 
-    while ((n = h2_take(h2, &bytes)) > 0) {
+    while ((n = h2_read_output(h2, &bytes)) > 0) {
         size_t len = (size_t) n < sizeof(out) ? (size_t) n : sizeof(out);
         memcpy(out, bytes, len);
         require(len >= 9);
@@ -118,18 +118,18 @@ static void take_out(struct h2 *h2)
     }
 }
 
-static bool feed(struct host *host, struct h2 *h2, const uint8_t *data, size_t size, size_t piece)
+static bool feed(struct rpc_context *ctx, struct h2 *h2, const uint8_t *data, size_t size, size_t piece)
 {
     while (size > 0) {
         size_t len = size < piece ? size : piece;
         int r = h2_feed(h2, data, len);
-        run_started(host, false);
+        run_started(ctx, false);
         take_out(h2);
         if (r < 0 || h2_is_done(h2))
             return false;
         data += len;
         size -= len;
-        host->now_ns += CLOCK_NS_PER_MS;
+        ctx->now_ns += CLOCK_NS_PER_MS;
     }
     return true;
 }
@@ -142,33 +142,33 @@ static void ignore(void *owner, void *cookie)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct host host;
+    static struct rpc_context ctx;
     static bool is_ready;
-    struct link *link = link_new();
+    struct conn_shared *shared = conn_shared_new();
     struct h2 *h2 = NULL;
 
     if (!is_ready) {
-        require(host_init(&host, NULL) == 0);
-        host.tables[0] = &table;
-        host.start = start;
-        host.on_call_end = on_call_end;
+        require(rpc_context_init(&ctx, NULL) == 0);
+        ctx.tables[0] = &table;
+        ctx.start = start;
+        ctx.on_call_end = on_call_end;
         log_set_level(LOG_LEVEL_ERROR);
         is_ready = true;
     }
-    host.now_ns = CLOCK_NS_PER_SEC;
-    require(h2_new(&host, link, link, &h2) == 0);
+    ctx.now_ns = CLOCK_NS_PER_SEC;
+    require(h2_new(&ctx, shared, shared, &h2) == 0);
     if (size > 0) {
         size_t piece = 1 + (data[0] >> 1) * (data[0] >> 1);
-        if (data[0] & 1 || feed(&host, h2, (const uint8_t *) greeting, sizeof(greeting), sizeof(greeting)))
-            feed(&host, h2, data + 1, size - 1, piece);
-        host.now_ns += 3600 * CLOCK_NS_PER_SEC;
-        h2_end_overdue(&host, ignore, NULL);
+        if (data[0] & 1 || feed(&ctx, h2, (const uint8_t *) greeting, sizeof(greeting), sizeof(greeting)))
+            feed(&ctx, h2, data + 1, size - 1, piece);
+        ctx.now_ns += 3600 * CLOCK_NS_PER_SEC;
+        h2_end_overdue(&ctx, ignore, NULL);
         take_out(h2);
     }
     h2_free(h2);
-    run_started(&host, true);
-    require(host.handlers == 0 && host.deadlines.count == 0);
-    require(atomic_load(&link->refs) == 1 && atomic_load(&link->queued_bytes) == 0);
-    link_unref(link);
+    run_started(&ctx, true);
+    require(ctx.handlers == 0 && ctx.deadlines.count == 0);
+    require(atomic_load(&shared->refs) == 1 && atomic_load(&shared->queued_bytes) == 0);
+    conn_shared_unref(shared);
     return 0;
 }

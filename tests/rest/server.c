@@ -382,7 +382,7 @@ static void show_stats(const struct rest_request *request, struct rest_response 
              (unsigned long long) stats.refused);
 }
 
-static const struct rest_extra extras[] = {
+static const struct rest_page pages[] = {
     { "GET", "/health", show_health, NULL }, { "GET", "/notes", show_notes, NULL },    { "GET", "/release", release, NULL },
     { "GET", "/stats", show_stats, NULL },   { "GET", "/ui/{x=**}", show_page, NULL },
 };
@@ -446,8 +446,8 @@ int main(int argc, char **argv)
     struct http_server_options options = {
         .methods = &table,
         .web = &web_routes,
-        .extras = extras,
-        .extra_count = ARRAY_LEN(extras),
+        .pages = pages,
+        .page_count = ARRAY_LEN(pages),
         .openapi_title = "echo",
         .openapi_version = "1",
         .host_names = hosts,

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "web_routes.h"
 
-#define FLOOD_COUNT 1024
+#define LEAKY_BUCKET_COUNT 1024
 
 struct talk {
     struct web *web;
@@ -47,7 +47,7 @@ static bool flood(struct talk *talk)
 
     note("flooding", "", 0);
     talk->is_flooding = false;
-    for (int i = 0; i < FLOOD_COUNT; i++) {
+    for (int i = 0; i < LEAKY_BUCKET_COUNT; i++) {
         websocket_send(talk->socket, true, block, WEBSOCKET_MESSAGE_MAX);
         while (websocket_queued(talk->socket) >= WEBSOCKET_QUEUE_MAX / 2)
             if (!work(talk))

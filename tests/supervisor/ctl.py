@@ -24,7 +24,7 @@ OUTPUT_MAX = PAYLOAD_MAX - 64
 WAIT = float(os.environ.get("AGENTFENSE_TEST_WAIT", "120"))  # longer than anything takes on a machine that is busy with other things
 
 (EXEC, SESSION_OPEN, SESSION_EXEC, SESSION_CLOSE, ATTACH, KILL, RESIZE, SET_RULES, STATUS, SYNC, WATCH, STOP, BASE_CHANGED,
- HOLD, DROP, RELEASE, FILE) = range(32, 49)
+ QUIESCE, REVERT, RELEASE, FILE) = range(32, 49)
 HELLO, STATE, OK, ERROR, STARTED, OUTPUT, FINISHED, STATUS_REPLY, EVENT, SYNCED, FILE_REPLY, LISTING = range(64, 76)
 STAT, LIST, READ, WRITE, MKDIR, REMOVE, RENAME = range(1, 8)
 PARENTS, RECURSIVE, EXCLUSIVE = 1, 2, 4
@@ -345,11 +345,11 @@ class Client:
         return reply
 
     def hold(self, wait_ms=60000, limit_ms=60000):
-        return self.ask(HOLD, struct.pack("<II", wait_ms, limit_ms))
+        return self.ask(QUIESCE, struct.pack("<II", wait_ms, limit_ms))
 
     def drop(self, *paths, fd=None):
         block = b"".join(os.fsencode(p) + b"\0" for p in paths)
-        return self.ask(DROP, struct.pack("<III", fd is not None, len(paths), len(block)) + block, [fd] if fd is not None else [])
+        return self.ask(REVERT, struct.pack("<III", fd is not None, len(paths), len(block)) + block, [fd] if fd is not None else [])
 
     def release(self):
         return self.ask(RELEASE)

@@ -79,10 +79,10 @@ static void a_refused_text_is_shown_escaped(void **state)
     struct err err = ERR_NONE;
 
     (void) state;
-    assert_int_equal(err_refuse(&err, -ERANGE, "1\033[31m", "is too much"), -ERANGE);
+    assert_int_equal(err_reject(&err, -ERANGE, "1\033[31m", "is too much"), -ERANGE);
     assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
     assert_string_equal(err.text, "'1\\x1b[31m' is too much");
-    assert_int_equal(err_refuse(NULL, -EINVAL, "x", "is wrong"), -EINVAL);
+    assert_int_equal(err_reject(NULL, -EINVAL, "x", "is wrong"), -EINVAL);
 }
 
 static void nobody_has_to_care(void **state)

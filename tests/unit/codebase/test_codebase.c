@@ -2,7 +2,7 @@
 
 #include <sys/file.h>
 
-#include "base/covered.h"
+#include "base/coverage.h"
 
 static void only_ids_of_codebases_are_taken(void **state)
 {
@@ -203,7 +203,7 @@ static void processes_at_once_make_their_versions_one_by_one(void **state)
     for (int i = 0; i < WRITERS; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
-            covered_exit(write_much(w, i));
+            coverage_exit(write_much(w, i));
     }
     for (int i = 0; i < WRITERS; i++)
         wait_for(pids[i], 0);

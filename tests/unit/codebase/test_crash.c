@@ -1,7 +1,7 @@
 /* A process killed at every step of every kind of change: what is there afterwards is the old or the new, and the delta goes with it. */
 #include "codebase_fixture.h"
 
-#include "base/covered.h"
+#include "base/coverage.h"
 
 /* Runs the body in a child that dies at the point. True if it did. */
 static bool dies(struct world *w, const char *point, int (*body)(struct world *w))
@@ -12,7 +12,7 @@ static bool dies(struct world *w, const char *point, int (*body)(struct world *w
     assert_true(pid >= 0);
     if (pid == 0) {
         setenv("AGENTFENSE_FAULT", point, 1);
-        covered_exit(body(w) < 0 ? 1 : 0);
+        coverage_exit(body(w) < 0 ? 1 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (WIFSIGNALED(status))

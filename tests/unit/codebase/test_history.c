@@ -1,7 +1,7 @@
 /* Random histories against a model in memory, with processes that die at any step in between. */
 #include "codebase_fixture.h"
 
-#include "base/covered.h"
+#include "base/coverage.h"
 
 /* Directories are made by what is in them. "h" and "g" are sometimes files. */
 static const char *const universe[] = {
@@ -383,7 +383,7 @@ static bool perform_in_child(struct world *w, const struct action *a, size_t die
     if (pid == 0) {
         snprintf(fault, sizeof(fault), "codebase-step:%zu", dies_at);
         setenv("AGENTFENSE_FAULT", fault, 1);
-        covered_exit(perform(w, a) < 0 ? 1 : 0);
+        coverage_exit(perform(w, a) < 0 ? 1 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (WIFSIGNALED(status)) {

@@ -7,7 +7,7 @@
 
 #include "../own_namespace.h"
 
-#include "base/covered.h"
+#include "base/coverage.h"
 
 static void an_upload_tells_size_and_hashes(void **state)
 {
@@ -220,7 +220,7 @@ static int on_a_small_disk(struct world *w, int (*body)(struct world *w))
     if (pid == 0) {
         if (!own_namespace_enter() || mount("tmpfs", w->root, "tmpfs", 0, "size=1m,nr_inodes=60") < 0)
             _exit(77);
-        covered_exit(body(w));
+        coverage_exit(body(w));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 99;

@@ -25,8 +25,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "container/answer.h"
 #include "container/engine.h"
+#include "container/response.h"
 #include "runtime/docker_order.h"
 
 #define count_of(a) (sizeof(a) / sizeof((a)[0]))

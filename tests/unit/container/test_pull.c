@@ -28,7 +28,7 @@ static void progress_is_summed_up_however_it_is_cut(void **state)
 
         pull_init(&pull, remember, &told);
         for (size_t at = 0; at < sizeof(news) - 1; at += step)
-            pull_take(&pull, news + at, sizeof(news) - 1 - at < step ? sizeof(news) - 1 - at : step, 0);
+            pull_feed(&pull, news + at, sizeof(news) - 1 - at < step ? sizeof(news) - 1 - at : step, 0);
         pull_summary(&pull, &text);
         assert_string_equal(text.data, "1 of 2 layers, 10 of 13 MB");
         assert_false(pull.has_failed);
@@ -43,7 +43,7 @@ static void it_is_told_once_a_second(void **state)
     (void) state;
     pull_init(&pull, remember, &told);
     for (int i = 0; i < 10; i++)
-        pull_take(&pull, news, sizeof(news) - 1, 5 * CLOCK_NS_PER_SEC + i * CLOCK_NS_PER_SEC / 4);
+        pull_feed(&pull, news, sizeof(news) - 1, 5 * CLOCK_NS_PER_SEC + i * CLOCK_NS_PER_SEC / 4);
     assert_string_equal(told.data, "1 of 2 layers, 10 of 13 MB\n1 of 2 layers, 10 of 13 MB\n1 of 2 layers, 10 of 13 MB\n");
 }
 
@@ -55,7 +55,7 @@ static void an_error_is_kept_and_safe_to_print(void **state)
 
     (void) state;
     pull_init(&pull, remember, &told);
-    pull_take(&pull, error, sizeof(error) - 1, 0);
+    pull_feed(&pull, error, sizeof(error) - 1, 0);
     assert_true(pull.has_failed);
     assert_string_equal(pull.error, "manifest for x\\x1b[0m not found");
 }
@@ -81,7 +81,7 @@ static void nonsense_does_no_harm(void **state)
     (void) state;
     pull_init(&pull, remember, &told);
     for (size_t i = 0; i < count_of(lines); i++)
-        pull_take(&pull, lines[i], strlen(lines[i]), 0);
+        pull_feed(&pull, lines[i], strlen(lines[i]), 0);
     pull_summary(&pull, &text);
     assert_string_equal(text.data, "0 of 2 layers, 0 of 0 MB");
     assert_false(pull.has_failed);
@@ -96,15 +96,15 @@ static void a_line_too_long_is_passed_over_and_more_layers_are_not_counted(void 
     (void) state;
     pull_init(&pull, remember, &told);
     memset(filler, 'x', 4 * PULL_LINE_MAX);
-    pull_take(&pull, "{\"error\":\"", 10, 0);
-    pull_take(&pull, filler, 4 * PULL_LINE_MAX, 0);
+    pull_feed(&pull, "{\"error\":\"", 10, 0);
+    pull_feed(&pull, filler, 4 * PULL_LINE_MAX, 0);
     assert_true(pull.line.len <= PULL_LINE_MAX);
-    pull_take(&pull, "\"}\n", 3, 0);
+    pull_feed(&pull, "\"}\n", 3, 0);
     assert_false(pull.has_failed);
     for (int i = 0; i < 3 * PULL_LAYERS_MAX; i++) {
         autofree char *line = xprintf("{\"status\":\"Pulling fs layer\",\"id\":\"%x\"}\n", i);
 
-        pull_take(&pull, line, strlen(line), 0);
+        pull_feed(&pull, line, strlen(line), 0);
     }
     assert_int_equal(pull.layer_count, PULL_LAYERS_MAX);
 }

@@ -16,17 +16,17 @@ static int verdict(const json_t *profile, const char *name, const uint64_t args[
 
         for (size_t j = 0; j < json_array_size(compares) && holds; j++) {
             const json_t *compare = json_array_get(compares, j);
-            const char *op = answer_string(compare, "op", "");
-            uint64_t arg = args[answer_number(compare, "index", 0)];
-            uint64_t value = (uint64_t) answer_number(compare, "value", 0),
-                     two = (uint64_t) answer_number(compare, "valueTwo", 0);
+            const char *op = response_string(compare, "op", "");
+            uint64_t arg = args[response_number(compare, "index", 0)];
+            uint64_t value = (uint64_t) response_number(compare, "value", 0),
+                     two = (uint64_t) response_number(compare, "valueTwo", 0);
 
             holds = strcmp(op, "SCMP_CMP_MASKED_EQ") == 0 ? (arg & value) == two
                     : strcmp(op, "SCMP_CMP_GE") == 0      ? arg >= value
                                                           : arg != value;
         }
         if (holds)
-            return (int) answer_number(line, "errnoRet", -1);
+            return (int) response_number(line, "errnoRet", -1);
     }
     return 0;
 }
@@ -37,7 +37,7 @@ static void it_refuses_what_the_table_refuses(void **state)
     const uint64_t none[6] = { 0 };
 
     (void) state;
-    assert_string_equal(answer_string(profile, "defaultAction", ""), "SCMP_ACT_ALLOW");
+    assert_string_equal(response_string(profile, "defaultAction", ""), "SCMP_ACT_ALLOW");
     assert_int_equal(verdict(profile, "mount", none), EPERM);
     assert_int_equal(verdict(profile, "clone3", none), ENOSYS);
     assert_int_equal(verdict(profile, "read", none), 0);

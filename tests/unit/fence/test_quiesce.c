@@ -2,7 +2,7 @@
 
 #include <sys/wait.h>
 
-#include "base/covered.h"
+#include "base/coverage.h"
 #include "base/path.h"
 #include "fence/handle.h"
 #include "fence/quiesce.h"
@@ -442,7 +442,7 @@ static int die_dropping(struct fixture *x, const char *fault_name)
         autofd int fd = openat(x->fd, "merged", O_RDONLY | O_CLOEXEC);
         struct fence_revert reverts[] = { { "/f", -1 }, { "/d/e/deep", -1 }, { "/new", -1 }, { "/g", fd } };
         setenv("AGENTFENSE_FAULT", fault_name, 1);
-        covered_exit(delta_revert(delta, reverts, ARRAY_LEN(reverts), &err) < 0 ? 1 : 0);
+        coverage_exit(delta_revert(delta, reverts, ARRAY_LEN(reverts), &err) < 0 ? 1 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return status;

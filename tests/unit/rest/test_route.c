@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "rest/extra.h"
+#include "rest/page.h"
 #include "rest/route.h"
 
 static const struct method methods[] = {
@@ -26,14 +26,14 @@ static const struct method methods[] = {
                   { .verb = "POST", .path = "/v1/things/{id}/files" } } },
 };
 
-static const struct rest_extra extras[] = { { .verb = "GET", .path = "/health" }, { .verb = "GET", .path = "/" } };
+static const struct rest_page pages[] = { { .verb = "GET", .path = "/health" }, { .verb = "GET", .path = "/" } };
 
 static struct route_table *make_table(void)
 {
     const struct method_table table = { .methods = methods, .count = ARRAY_LEN(methods) };
     struct route_table *routes = NULL;
 
-    assert_int_equal(route_table_new(&table, NULL, extras, ARRAY_LEN(extras), &routes, NULL), 0);
+    assert_int_equal(route_table_new(&table, NULL, pages, ARRAY_LEN(pages), &routes, NULL), 0);
     return routes;
 }
 
@@ -42,7 +42,7 @@ static const char *find(const struct route_table *table, const char *verb, const
     route_find(table, verb, path, strlen(path), match);
     if (!match->route)
         return NULL;
-    return match->route->method ? match->route->method->name : match->route->extra->path;
+    return match->route->method ? match->route->method->name : match->route->page->path;
 }
 
 static void test_paths_lead_to_methods(void **state)

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "base/covered.h"
+#include "base/coverage.h"
 #include "base/id.h"
 #include "review/undo.h"
 
@@ -58,7 +58,7 @@ static bool strikes(bool needs_room)
     long call = ++faults.calls;
 
     if (faults.trouble == KILL && call == faults.at) {
-        covered_save();
+        coverage_save();
         kill(getpid(), SIGKILL);
     }
     if (faults.trouble == SAVE && call == faults.at)
@@ -287,7 +287,7 @@ static int run_with(struct world *w, enum trouble trouble, long at, const char *
             undo_id ? undo_run(w->delta, undo_id, &(struct undo_options){ 0 }, &undo, &err) : approve_all(w, &approve, &err);
         faults.trouble = NONE;
         /* 2: never struck. */
-        covered_exit(faults.calls < at ? 2 : r == 0 ? 0 : 1);
+        coverage_exit(faults.calls < at ? 2 : r == 0 ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (WIFSIGNALED(status))

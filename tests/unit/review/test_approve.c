@@ -7,7 +7,7 @@
 #include <sys/mount.h>
 #include <sys/xattr.h>
 
-#include "base/covered.h"
+#include "base/coverage.h"
 #include "base/id.h"
 #include "review/undo.h"
 
@@ -550,7 +550,7 @@ static pid_t approve_and_die(struct world *w, const char *fault, int *ret_status
     if (pid == 0) {
         autodone(approve) struct approve approve = APPROVE_NONE;
         setenv("AGENTFENSE_FAULT", fault, 1);
-        covered_exit(try_approve(w, &(struct wanted){ 0 }, &approve, NULL) == 0 ? 0 : 1);
+        coverage_exit(try_approve(w, &(struct wanted){ 0 }, &approve, NULL) == 0 ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, ret_status, 0), pid);
     return pid;
@@ -713,7 +713,7 @@ static void a_full_disk_changes_nothing(void **state)
     assert_int_equal(mkdirat(w->f.fd, "base/d", 0755), 0);
     pid = fork();
     if (pid == 0)
-        covered_exit(fill_a_small_disk(w));
+        coverage_exit(fill_a_small_disk(w));
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         skip();

@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-#include "base/covered.h"
+#include "base/coverage.h"
 
 static void every_kind_of_change_is_told_once(void **state)
 {
@@ -220,7 +220,7 @@ static void a_rename_cut_short_is_finished_first(void **state)
         setenv("AGENTFENSE_FAULT", "rename-whiteout", 1);
         agent_begin(w);
         agent_rename(w, "a", "b");
-        covered_exit(0);
+        coverage_exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (!WIFSIGNALED(status)) /* a release has no such points */

@@ -136,8 +136,8 @@ static void a_hybrid_host_uses_both(void **state)
     check_text(scratch, "m/agentfense/sb_1/memory.limit_in_bytes", "67108864");
     assert_int_equal(cgroup_freeze(cgroup, true), 0);
     check_text(scratch, "u/agentfense/sb_1/cgroup.freeze", "1");
-    assert_int_equal(cgroup_get_place(cgroup, CGROUP_FREEZER)->version, 2);
-    assert_int_equal(cgroup_get_place(cgroup, CGROUP_MEMORY)->version, 1);
+    assert_int_equal(cgroup_get_dir(cgroup, CGROUP_FREEZER)->version, 2);
+    assert_int_equal(cgroup_get_dir(cgroup, CGROUP_MEMORY)->version, 1);
 }
 
 static void only_what_has_a_limit_is_touched(void **state)

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "base/covered.h"
+#include "base/coverage.h"
 #include "base/mem.h"
 #include "runtime/cgroup_members.h"
 
@@ -71,7 +71,7 @@ static pid_t somebody(void)
     assert_true(pid >= 0);
     if (pid == 0) {
         pause();
-        covered_exit(0);
+        coverage_exit(0);
     }
     return pid;
 }

@@ -281,7 +281,7 @@ static void a_v2_cgroup_is_emptied_into_its_leaf(void **state)
 
 #define real_test(f) cmocka_unit_test_setup_teardown(f, real_setup, real_teardown)
 
-static bool lists(const struct cgroup_place *place, pid_t pid)
+static bool lists(const struct cgroup_dir *place, pid_t pid)
 {
     autofree char *path = xprintf("%s/cgroup.procs", place->path);
     autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -299,14 +299,14 @@ static void a_child_goes_in_through_the_doors(void **state)
     const char *argv[] = { "sleep", "60", NULL };
     struct real *real = *state;
     struct proc proc = PROC_NONE;
-    int doors[CGROUP_DIRS_MAX], count, status;
+    int procs_fds[CGROUP_DIRS_MAX], count, status;
     size_t in = 0;
 
     need(real, CGROUP_MEMORY);
     make(real, &limits, 0);
-    count = cgroup_open_doors(real->cgroup, doors);
+    count = cgroup_open_procs(real->cgroup, procs_fds);
     assert_true(count >= 0);
-    const struct proc_spec spec = { .argv = argv, .joins = doors, .join_count = (size_t) count };
+    const struct proc_spec spec = { .argv = argv, .joins = procs_fds, .join_count = (size_t) count };
     assert_int_equal(proc_spawn(&spec, &proc, NULL), 0);
     for (size_t i = 0; i < real->cgroup->count; i++) {
         bool is_in = lists(&real->cgroup->dirs[i], proc.pid);
@@ -319,7 +319,7 @@ static void a_child_goes_in_through_the_doors(void **state)
     assert_int_equal(proc_wait(&proc, &status), 0);
     proc_done(&proc);
     while (count > 0)
-        close(doors[--count]);
+        close(procs_fds[--count]);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 
 #include "runtime/identity.h"
 
-/* Users of this process alone: identity_take() passes over one that has processes, also those of another test. */
+/* Users of this process alone: identity_allocate() passes over one that has processes, also those of another test. */
 static uid_t first_user(void)
 {
     return 2010000000 + 4 * (uid_t) getpid();
@@ -40,18 +40,18 @@ static void every_holder_gets_another_user(void **state)
     if (!identity_is_host_root())
         skip();
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(identity_take(scratch->fd, first_user(), 4, &taken[i], &err), 0);
+        assert_int_equal(identity_allocate(scratch->fd, first_user(), 4, &taken[i], &err), 0);
         assert_in_range(taken[i].uid, first_user(), first_user() + 3);
         assert_int_equal(taken[i].uid, taken[i].gid);
         for (size_t k = 0; k < i; k++)
             assert_int_not_equal(taken[i].uid, taken[k].uid);
     }
     struct identity fifth;
-    assert_int_equal(identity_take(scratch->fd, first_user(), 4, &fifth, &err), -EUSERS);
+    assert_int_equal(identity_allocate(scratch->fd, first_user(), 4, &fifth, &err), -EUSERS);
     assert_int_equal(err.code, ERR_RESOURCE_EXHAUSTED);
     uid_t freed = taken[2].uid;
     identity_done(&taken[2]);
-    assert_int_equal(identity_take(scratch->fd, first_user(), 4, &fifth, &err), 0);
+    assert_int_equal(identity_allocate(scratch->fd, first_user(), 4, &fifth, &err), 0);
     assert_int_equal(fifth.uid, freed);
     identity_done(&fifth);
     for (size_t i = 0; i < 4; i++)
@@ -88,10 +88,10 @@ static void a_user_with_processes_is_passed_over(void **state)
     int lock = open_lock(scratch, user, O_WRONLY | O_CREAT);
     assert_int_equal(write(lock, "1", 1), 1);
     close(lock);
-    assert_int_equal(identity_take(scratch->fd, user, 1, &identity, NULL), -EUSERS);
+    assert_int_equal(identity_allocate(scratch->fd, user, 1, &identity, NULL), -EUSERS);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
-    assert_int_equal(identity_take(scratch->fd, user, 1, &identity, NULL), 0);
+    assert_int_equal(identity_allocate(scratch->fd, user, 1, &identity, NULL), 0);
     identity_done(&identity);
 }
 
@@ -107,11 +107,11 @@ static void a_killed_holder_leaves_a_note_and_a_kind_one_none(void **state)
         skip();
     pid = fork();
     if (pid == 0)
-        _exit(identity_take(scratch->fd, user, 1, &identity, NULL) == 0 ? 0 : 1);
+        _exit(identity_allocate(scratch->fd, user, 1, &identity, NULL) == 0 ? 0 : 1);
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
     assert_true(note_size(scratch, user) > 0);
-    assert_int_equal(identity_take(scratch->fd, user, 1, &identity, NULL), 0);
+    assert_int_equal(identity_allocate(scratch->fd, user, 1, &identity, NULL), 0);
     identity_done(&identity);
     assert_int_equal(note_size(scratch, user), 0);
 }
@@ -128,10 +128,10 @@ static void the_lock_ends_with_its_holder(void **state)
         skip();
     pid = fork();
     if (pid == 0)
-        _exit(identity_take(scratch->fd, user, 1, &identity, NULL) == 0 ? 0 : 1);
+        _exit(identity_allocate(scratch->fd, user, 1, &identity, NULL) == 0 ? 0 : 1);
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
-    assert_int_equal(identity_take(scratch->fd, user, 1, &identity, NULL), 0);
+    assert_int_equal(identity_allocate(scratch->fd, user, 1, &identity, NULL), 0);
     identity_done(&identity);
 }
 
@@ -142,9 +142,9 @@ static void ranges_with_root_in_them_are_refused(void **state)
 
     if (!identity_is_host_root())
         skip();
-    assert_int_equal(identity_take(scratch->fd, 0, 10, &identity, NULL), -EINVAL);
-    assert_int_equal(identity_take(scratch->fd, 5, 0, &identity, NULL), -EINVAL);
-    assert_int_equal(identity_take(scratch->fd, UINT32_MAX - 1, 10, &identity, NULL), -EINVAL);
+    assert_int_equal(identity_allocate(scratch->fd, 0, 10, &identity, NULL), -EINVAL);
+    assert_int_equal(identity_allocate(scratch->fd, 5, 0, &identity, NULL), -EINVAL);
+    assert_int_equal(identity_allocate(scratch->fd, UINT32_MAX - 1, 10, &identity, NULL), -EINVAL);
 }
 
 /* In a child that has become an ordinary user. */
@@ -160,7 +160,7 @@ static void an_ordinary_user_is_itself(void **state)
 
         if (geteuid() == 0 && (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0))
             _exit(1);
-        if (identity_is_host_root() || identity_take(scratch->fd, 1000, 10, &identity, NULL) < 0)
+        if (identity_is_host_root() || identity_allocate(scratch->fd, 1000, 10, &identity, NULL) < 0)
             _exit(2);
         if (identity.uid != geteuid() || identity.lock_fd != -1 || identity_check(identity.uid, identity.gid, &err) < 0)
             _exit(3);

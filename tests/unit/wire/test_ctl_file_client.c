@@ -37,17 +37,17 @@ static void a_hold_is_asked_for_filled_and_released(void **state)
 
     for (uint64_t tag = 1; tag <= 4; tag++)
         say_ok(p->b, tag);
-    assert_int_equal(ctl_client_hold(p->a, 1, 100, 2000, buf, 60000, &err), 0);
-    assert_int_equal(ctl_client_drop(p->a, 2, paths, 2, buf, 60000, &err), 0);
+    assert_int_equal(ctl_client_quiesce(p->a, 1, 100, 2000, buf, 60000, &err), 0);
+    assert_int_equal(ctl_client_revert(p->a, 2, paths, 2, buf, 60000, &err), 0);
     assert_int_equal(ctl_client_replace(p->a, 3, "/r", p->a, buf, 60000, &err), 0);
     assert_int_equal(ctl_client_release(p->a, 4, buf, 60000, &err), 0);
     hear(p->b, &request, &frame);
-    assert_int_equal(request.hold.limit_ms, 2000);
+    assert_int_equal(request.quiesce.limit_ms, 2000);
     hear(p->b, &request, &frame);
-    assert_int_equal(request.drop.paths.count, 2);
-    assert_string_equal(ctl_paths_next(&request.drop.paths, request.drop.paths.bytes), "/b/c");
+    assert_int_equal(request.revert.paths.count, 2);
+    assert_string_equal(ctl_paths_next(&request.revert.paths, request.revert.paths.bytes), "/b/c");
     hear(p->b, &request, &frame);
-    assert_int_equal(request.drop.replaces, 1);
+    assert_int_equal(request.revert.replaces, 1);
     assert_int_equal(frame.fd_count, 1);
     frame_close_fds(&frame);
     hear(p->b, &request, &frame);
@@ -71,14 +71,14 @@ static void more_paths_than_a_message_holds_are_several(void **state)
         paths[i] = long_path;
     for (int i = 0; i < 4; i++)
         say_ok(p->b, 1);
-    assert_int_equal(ctl_client_drop(p->a, 1, paths, COUNT, buf, 60000, &err), 0);
+    assert_int_equal(ctl_client_revert(p->a, 1, paths, COUNT, buf, 60000, &err), 0);
     while (heard < COUNT) {
         hear(p->b, &request, &frame);
-        heard += request.drop.paths.count;
+        heard += request.revert.paths.count;
     }
     assert_int_equal(heard, COUNT);
     paths[1] = "";
-    assert_int_equal(ctl_client_drop(p->a, 1, paths, 2, buf, 60000, &err), -EINVAL);
+    assert_int_equal(ctl_client_revert(p->a, 1, paths, 2, buf, 60000, &err), -EINVAL);
 }
 
 static void a_file_and_its_pipe_come_together(void **state)
@@ -137,7 +137,7 @@ static void answers_of_another_kind_are_refused_and_their_descriptors_closed(voi
     assert_int_equal(ctl_client_file_stat(p->a, 1, "", &got, buf, 60000, &err), -EINVAL);
     assert_int_equal(ctl_client_file_remove(p->a, 1, "x", CTL_FILE_PARENTS, buf, 60000, &err), -EINVAL);
     assert_int_equal(ctl_client_file_write(p->a, 1, "x", 0, 04755, 1, p->a, buf, 60000, &err), -EINVAL);
-    assert_int_equal(ctl_client_hold(p->a, 1, 1, 0, buf, 60000, &err), -EINVAL);
+    assert_int_equal(ctl_client_quiesce(p->a, 1, 1, 0, buf, 60000, &err), -EINVAL);
 }
 
 static void a_listing_is_in_order_and_each_name_comes_once(void **state)

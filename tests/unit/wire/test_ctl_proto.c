@@ -18,9 +18,9 @@ static const struct ctl_request requests[] = {
     { .type = CTL_REQUEST_BASE_CHANGED, .tag = 7, .base_changed = { .count = 2, .len = 9, .bytes = "/a\0/b/\xff\n" } },
     { .type = CTL_REQUEST_WATCH, .tag = 8, .watch = { .after = UINT64_MAX } },
     { .type = CTL_REQUEST_STOP, .tag = 9, .stop = { .grace_ms = 5000 } },
-    { .type = CTL_REQUEST_HOLD, .tag = 10, .hold = { .wait_ms = 0, .limit_ms = CTL_HOLD_MS_MAX } },
-    { .type = CTL_REQUEST_DROP, .tag = 11, .drop = { .paths = { .count = 2, .len = 6, .bytes = "/a\0/b" } } },
-    { .type = CTL_REQUEST_DROP, .tag = 11, .drop = { .paths = { .count = 1, .len = 3, .bytes = "/a" }, .replaces = 1 } },
+    { .type = CTL_REQUEST_QUIESCE, .tag = 10, .quiesce = { .wait_ms = 0, .limit_ms = CTL_QUIESCE_MS_MAX } },
+    { .type = CTL_REQUEST_REVERT, .tag = 11, .revert = { .paths = { .count = 2, .len = 6, .bytes = "/a\0/b" } } },
+    { .type = CTL_REQUEST_REVERT, .tag = 11, .revert = { .paths = { .count = 1, .len = 3, .bytes = "/a" }, .replaces = 1 } },
     { .type = CTL_REQUEST_RELEASE, .tag = 12 },
     { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_STAT, .path = ".", .after = "" } },
     { .type = CTL_REQUEST_FILE, .tag = 13, .file = { .op = CTL_FILE_LIST, .path = "a/\xff", .after = "m" } },
@@ -112,7 +112,7 @@ static char first[FRAME_PAYLOAD_MAX + 1], second[FRAME_PAYLOAD_MAX];
 static void encode_request(const struct ctl_request *request, struct frame *ret)
 {
     assert_int_equal(ctl_request_encode(request, first, CTL_PROTO_SMALL_MAX, ret), 0);
-    if (request->type == CTL_REQUEST_SET_RULES || (request->type == CTL_REQUEST_DROP && request->drop.replaces) ||
+    if (request->type == CTL_REQUEST_SET_RULES || (request->type == CTL_REQUEST_REVERT && request->revert.replaces) ||
         (request->type == CTL_REQUEST_FILE && request->file.op == CTL_FILE_WRITE))
         ret->fds[ret->fd_count++] = 0;
 }
@@ -334,12 +334,12 @@ static void bad_requests_are_not_encoded(void **state)
         { .type = 45, .tag = 1 },
         { .type = CTL_REQUEST_SYNC, .tag = 1, .sync = { FULL("123") } },
         { .type = CTL_REQUEST_BASE_CHANGED, .tag = 1, .base_changed = { .count = 1 } },
-        { .type = CTL_REQUEST_HOLD, .tag = 1, .hold = { .wait_ms = 1 } },
-        { .type = CTL_REQUEST_HOLD, .tag = 1, .hold = { .limit_ms = CTL_HOLD_MS_MAX + 1 } },
-        { .type = CTL_REQUEST_HOLD, .tag = 1, .hold = { .wait_ms = CTL_HOLD_MS_MAX + 1, .limit_ms = 1 } },
-        { .type = CTL_REQUEST_DROP, .tag = 1 },
-        { .type = CTL_REQUEST_DROP, .tag = 1, .drop = { .paths = { 2, 6, "/a\0/b" }, .replaces = 1 } },
-        { .type = CTL_REQUEST_DROP, .tag = 1, .drop = { .paths = { 1, 3, "/a" }, .replaces = 2 } },
+        { .type = CTL_REQUEST_QUIESCE, .tag = 1, .quiesce = { .wait_ms = 1 } },
+        { .type = CTL_REQUEST_QUIESCE, .tag = 1, .quiesce = { .limit_ms = CTL_QUIESCE_MS_MAX + 1 } },
+        { .type = CTL_REQUEST_QUIESCE, .tag = 1, .quiesce = { .wait_ms = CTL_QUIESCE_MS_MAX + 1, .limit_ms = 1 } },
+        { .type = CTL_REQUEST_REVERT, .tag = 1 },
+        { .type = CTL_REQUEST_REVERT, .tag = 1, .revert = { .paths = { 2, 6, "/a\0/b" }, .replaces = 1 } },
+        { .type = CTL_REQUEST_REVERT, .tag = 1, .revert = { .paths = { 1, 3, "/a" }, .replaces = 2 } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = 0, .path = "a", .after = "" } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = 8, .path = "a", .after = "" } },
         { .type = CTL_REQUEST_FILE, .tag = 1, .file = { .op = CTL_FILE_STAT, .path = "", .after = "" } },

@@ -1,0 +1,61 @@
+#include "rpc/stream_history.h"
+
+/* Clients' streams have odd ids. */
+static unsigned place_of(uint32_t id)
+{
+    return (id / 2) % STREAM_HISTORY_KEPT;
+}
+
+static bool is_set(const uint64_t *bits, uint32_t id)
+{
+    return bits[place_of(id) / 64] >> (place_of(id) % 64) & 1;
+}
+
+static void stream_history_set_bit(uint64_t *bits, uint32_t id, bool on)
+{
+    uint64_t bit = UINT64_C(1) << (place_of(id) % 64);
+
+    if (on)
+        bits[place_of(id) / 64] |= bit;
+    else
+        bits[place_of(id) / 64] &= ~bit;
+}
+
+static bool is_kept(const struct stream_history *past, uint32_t id)
+{
+    return id % 2 == 1 && id <= past->last_id && (past->last_id - id) / 2 < STREAM_HISTORY_KEPT;
+}
+
+/* Whatever lies between was skipped; more than we keep of it need not be gone through. */
+static void stream_history_advance(struct stream_history *past, uint32_t to)
+{
+    uint32_t from = past->last_id ? past->last_id + 2 : 1;
+
+    if ((to - from) / 2 >= STREAM_HISTORY_KEPT)
+        from = to - 2 * (STREAM_HISTORY_KEPT - 1);
+    for (uint32_t id = from; id <= to && id >= from; id += 2) {
+        stream_history_set_bit(past->opened, id, false);
+        stream_history_set_bit(past->ended, id, false);
+    }
+    past->last_id = to;
+    stream_history_set_bit(past->opened, to, true);
+}
+
+enum stream_check stream_history_open(struct stream_history *past, int32_t id)
+{
+    uint32_t number = (uint32_t) id;
+
+    if (id > 0 && number % 2 == 1 && number > past->last_id)
+        stream_history_advance(past, number);
+    if (!is_kept(past, number))
+        return STREAM_SOUND;
+    if (!is_set(past->opened, number))
+        return STREAM_SKIPPED;
+    return is_set(past->ended, number) ? STREAM_ENDED : STREAM_SOUND;
+}
+
+void stream_history_end(struct stream_history *past, int32_t id)
+{
+    if (is_kept(past, (uint32_t) id))
+        stream_history_set_bit(past->ended, (uint32_t) id, true);
+}

@@ -1,0 +1,228 @@
+#include "supervisor/exec_of_pid.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/mem.h"
+
+void exec_of_pid_done(struct exec_of_pid *map)
+{
+    free(map->entries);
+    map->entries = NULL;
+    map->count = map->cap = map->past_count = 0;
+}
+
+static struct exec_of_pid_entry *exec_of_pid_find_entry(struct exec_of_pid *map, const void *key)
+{
+    for (size_t i = 0; i < map->count; i++) {
+        if (map->entries[i].key == key)
+            return &map->entries[i];
+    }
+    return NULL;
+}
+
+/* It has this name no longer. */
+static void note_past(struct exec_of_pid *map, const struct exec_of_pid_entry *entry, int64_t now)
+{
+    struct exec_of_pid_entry *past = &map->past[map->past_count % EXEC_OF_PID_PAST_MAX];
+
+    if (!*entry->name)
+        return;
+    *past = *entry;
+    past->until_ns = now;
+    map->past_count++;
+}
+
+void exec_of_pid_set(struct exec_of_pid *map, const void *key, uint32_t pid, const char *name)
+{
+    int64_t now = clock_wall_ns();
+
+    pthread_mutex_lock(&map->lock);
+    struct exec_of_pid_entry *entry = exec_of_pid_find_entry(map, key);
+    if (!entry) {
+        vec_room(&map->entries, &map->cap, map->count);
+        entry = &map->entries[map->count++];
+        *entry = (struct exec_of_pid_entry){ .key = key, .from_ns = now, .until_ns = INT64_MAX };
+    }
+    if (entry->pid == 0 && pid != 0 && map->on_pid)
+        map->on_pid(map->cookie);
+    entry->pid = pid;
+    if (strncmp(entry->name, name, CTL_NAME_MAX - 1) != 0) {
+        note_past(map, entry, now);
+        entry->from_ns = now;
+        memset(entry->name, 0, CTL_NAME_MAX);
+        memcpy(entry->name, name, strnlen(name, CTL_NAME_MAX - 1));
+    }
+    pthread_mutex_unlock(&map->lock);
+}
+
+void exec_of_pid_remove(struct exec_of_pid *map, const void *key)
+{
+    pthread_mutex_lock(&map->lock);
+    struct exec_of_pid_entry *entry = exec_of_pid_find_entry(map, key);
+    if (entry) {
+        note_past(map, entry, clock_wall_ns());
+        if (entry->pid == 0 && map->on_pid)
+            map->on_pid(map->cookie);
+        *entry = map->entries[--map->count];
+    }
+    pthread_mutex_unlock(&map->lock);
+}
+
+bool exec_of_pid_is_incomplete(struct exec_of_pid *map)
+{
+    bool awaits = false;
+
+    pthread_mutex_lock(&map->lock);
+    for (size_t i = 0; i < map->count && !awaits; i++)
+        awaits = map->entries[i].pid == 0;
+    pthread_mutex_unlock(&map->lock);
+    return awaits;
+}
+
+void exec_of_pid_notify_with(struct exec_of_pid *map, void (*on_pid)(void *cookie), void *cookie)
+{
+    pthread_mutex_lock(&map->lock);
+    map->on_pid = on_pid;
+    map->cookie = cookie;
+    pthread_mutex_unlock(&map->lock);
+}
+
+/* The session id as seen in the innermost pid namespace: the last number of "NSsid:". 0: not to be had. */
+static uint32_t session_of(pid_t pid)
+{
+    char path[64], status[4096];
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, status, sizeof(status) - 1);
+    if (n <= 0)
+        return 0;
+    status[n] = '\0';
+    char *line = strstr(status, "\nNSsid:");
+    char *end = line ? strchr(line + 1, '\n') : NULL;
+    if (!end)
+        return 0;
+    *end = '\0';
+    char *last = strrchr(line + 1, '\t');
+    return last ? (uint32_t) strtoul(last + 1, NULL, 10) : 0;
+}
+
+/* Joins the names of those that had one then. How many these are. */
+static size_t add_names(const struct exec_of_pid_entry *entries, size_t count, int64_t wall_ns, char out[CTL_NAME_MAX])
+{
+    size_t len = strlen(out), found = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *name = entries[i].name;
+        size_t more = strlen(name) + (len > 0);
+
+        if (!*name || entries[i].from_ns > wall_ns || entries[i].until_ns < wall_ns)
+            continue;
+        found++;
+        if (len + more >= CTL_NAME_MAX)
+            continue;
+        snprintf(out + len, CTL_NAME_MAX - len, "%s%s", len ? "," : "", name);
+        len += more;
+    }
+    return found;
+}
+
+static void name_all(const struct exec_of_pid *map, char out[CTL_NAME_MAX])
+{
+    add_names(map->entries, map->count, INT64_MAX, out);
+}
+
+static bool find_session(struct exec_of_pid *map, uint32_t session, char out[CTL_NAME_MAX])
+{
+    bool found = false;
+
+    pthread_mutex_lock(&map->lock);
+    for (size_t i = 0; i < map->count && session != 0 && !found; i++) {
+        found = map->entries[i].pid == session;
+        if (found)
+            memcpy(out, map->entries[i].name, CTL_NAME_MAX);
+    }
+    pthread_mutex_unlock(&map->lock);
+    return found;
+}
+
+static void note_unknown_pid(struct exec_of_pid *map, pid_t pid, uint32_t session)
+{
+    pthread_mutex_lock(&map->lock);
+    if (session != 0)
+        map->unknown_pids[map->unknown_count++ % EXEC_OF_PID_UNKNOWN_MAX] = (struct exec_of_pid_unknown){ pid, session };
+    pthread_mutex_unlock(&map->lock);
+}
+
+/* The latest of that pid; 0: none. */
+static uint32_t find_unknown_pid(struct exec_of_pid *map, pid_t pid)
+{
+    uint32_t session = 0;
+
+    pthread_mutex_lock(&map->lock);
+    for (size_t i = 0; i < EXEC_OF_PID_UNKNOWN_MAX && i < map->unknown_count && session == 0; i++) {
+        const struct exec_of_pid_unknown *one = &map->unknown_pids[(map->unknown_count - 1 - i) % EXEC_OF_PID_UNKNOWN_MAX];
+        session = one->pid == pid ? one->session : 0;
+    }
+    pthread_mutex_unlock(&map->lock);
+    return session;
+}
+
+void exec_of_pid_find(struct exec_of_pid *map, pid_t pid, char out[CTL_NAME_MAX])
+{
+    size_t count;
+    uint32_t session;
+
+    memset(out, 0, CTL_NAME_MAX);
+    pthread_mutex_lock(&map->lock);
+    count = map->count;
+    if (count <= 1 || pid == 0)
+        name_all(map, out);
+    pthread_mutex_unlock(&map->lock);
+    if (count <= 1 || pid == 0)
+        return;
+    session = session_of(pid);
+    if (find_session(map, session, out))
+        return;
+    note_unknown_pid(map, pid, session);
+    pthread_mutex_lock(&map->lock);
+    name_all(map, out);
+    pthread_mutex_unlock(&map->lock);
+}
+
+/* Also among those that have left. With the lock. */
+static bool find_session_at(const struct exec_of_pid_entry *entries, size_t count, uint32_t session, int64_t wall_ns,
+                            char out[CTL_NAME_MAX])
+{
+    for (size_t i = 0; i < count && session != 0; i++) {
+        if (entries[i].pid != session || entries[i].from_ns > wall_ns || entries[i].until_ns < wall_ns)
+            continue;
+        memcpy(out, entries[i].name, CTL_NAME_MAX);
+        return true;
+    }
+    return false;
+}
+
+void exec_of_pid_find_at(struct exec_of_pid *map, pid_t pid, int64_t wall_ns, char out[CTL_NAME_MAX])
+{
+    uint32_t session = pid == 0 ? 0 : find_unknown_pid(map, pid);
+    size_t past, found;
+
+    if (session == 0 && pid != 0)
+        session = session_of(pid);
+    memset(out, 0, CTL_NAME_MAX);
+    pthread_mutex_lock(&map->lock);
+    past = map->past_count < EXEC_OF_PID_PAST_MAX ? map->past_count : EXEC_OF_PID_PAST_MAX;
+    found = add_names(map->past, past, wall_ns, out);
+    found += add_names(map->entries, map->count, wall_ns, out);
+    if (found > 1 && !find_session_at(map->entries, map->count, session, wall_ns, out))
+        find_session_at(map->past, past, session, wall_ns, out);
+    pthread_mutex_unlock(&map->lock);
+}

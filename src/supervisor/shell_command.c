@@ -1,0 +1,172 @@
+#include "supervisor/shell_int.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+
+#define command_of_run(r) ((struct shell_command *) ((char *) (r) -offsetof(struct shell_command, run)))
+
+void shell_end_command(struct shell_command *command, enum ctl_end end, int status, uint32_t flags, const char *text)
+{
+    struct ctl_finished result = { .end = end, .status = status, .flags = flags };
+
+    snprintf(result.text, sizeof(result.text), "%s", text);
+    command->shell = NULL;
+    command->run.is_alive = false;
+    run_end(&command->run, &result);
+}
+
+/* What a command printed is in the pipes before the shell says that it has ended. A client that does not keep up gets it from
+ * the run, which takes as much as a pipe holds. */
+void shell_finish_current(struct shell *shell, int status)
+{
+    struct shell_command *command = shell->current;
+    bool timed_out = shell->timed_out, was_interrupted = shell->phase == SHELL_INTERRUPTING;
+
+    for (int i = 0; i < 2; i++)
+        pipe_reader_drain_all(&shell->readers[i]);
+    shell->current = NULL;
+    for (int i = 0; i < 2; i++)
+        pipe_reader_resume(&shell->readers[i]);
+    shell_end_command(command, timed_out ? CTL_END_TIMED_OUT : CTL_END_EXITED, status, 0, "");
+    if (was_interrupted)
+        shell_settle(shell);
+    else
+        shell_become_idle(shell);
+}
+
+static uint64_t ticks_now(void)
+{
+    struct timespec t;
+    uint64_t hz = (uint64_t) sysconf(_SC_CLK_TCK);
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t) t.tv_sec * hz + (uint64_t) t.tv_nsec * hz / (uint64_t) CLOCK_NS_PER_SEC;
+}
+
+static int write_text(struct shell *shell, const char *command)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    int r;
+
+    shell_proto_add_text(&text, command, strlen(command));
+    r = fd_pwrite_full(shell->text_fd, text.data, text.len, 0);
+    return r == 0 && ftruncate(shell->text_fd, (off_t) text.len) < 0 ? -errno : r;
+}
+
+static void at_command_timeout(void *cookie)
+{
+    struct shell *shell = cookie;
+
+    shell->timed_out = true;
+    shell_interrupt(shell);
+}
+
+void shell_begin_next(struct shell *shell)
+{
+    struct shell_command *command = shell->queue;
+    int r;
+
+    if (!command || shell->phase != SHELL_IDLE)
+        return;
+    shell->queue = command->next;
+    shell->current = command;
+    shell->phase = SHELL_BUSY;
+    shell->since_ticks = ticks_now();
+    timer_stop(&shell->timer);
+    /* Before the shell can write anything that would be charged to it. */
+    exec_of_pid_set(&shell->sandbox->exec_of_pid, shell, shell->task.pid, command->run.name);
+    run_started(&command->run, 0, -1, command->text);
+    shell_next_number(shell);
+    r = write_text(shell, command->text);
+    if (r == 0)
+        r = shell_stdin_write_line(&shell->shell_stdin, shell->shell_proto->run_line);
+    if (r == 0)
+        r = shell_request_report(shell);
+    /* One that has ended, by this very command perhaps, says itself how. */
+    if (r < 0 && r != -EPIPE) {
+        shell_close_down(shell, CTL_END_LOST, 0, "its shell does not listen");
+        return;
+    }
+    if (command->timeout_ms)
+        timer_start(&shell->timer, &shell->sandbox->reactor, command->timeout_ms, at_command_timeout, shell);
+}
+
+static void shell_command_unqueue(struct shell_command *command)
+{
+    struct shell_command **slot = &command->shell->queue;
+
+    while (*slot && *slot != command)
+        slot = &(*slot)->next;
+    if (*slot)
+        *slot = command->next;
+}
+
+/* One command of a session is stopped as by Ctrl-C, whichever signal was asked for: the session goes on. */
+static void kill_run(struct run *run, int signal, enum ctl_kill_scope scope)
+{
+    struct shell_command *command = command_of_run(run);
+    struct shell *shell = command->shell;
+
+    (void) scope;
+    if (!shell)
+        return;
+    if (shell->current != command) {
+        shell_command_unqueue(command);
+        shell_end_command(command, CTL_END_SIGNALED, signal, 0, "");
+    } else if (shell->phase == SHELL_BUSY) {
+        shell_interrupt(shell);
+    }
+}
+
+static void resume_run(struct run *run)
+{
+    struct shell_command *command = command_of_run(run);
+
+    for (int i = 0; command->shell && command->shell->current == command && i < 2; i++)
+        pipe_reader_resume(&command->shell->readers[i]);
+}
+
+static void drop_run(struct run *run)
+{
+    struct shell_command *command = command_of_run(run);
+
+    run_done(run);
+    free(command->text);
+    free(command);
+}
+
+static const struct run_ops run_ops = { .kill = kill_run, .resume = resume_run, .drop = drop_run };
+
+int shell_run(struct sandbox *sandbox, struct client *client, uint64_t tag, const struct ctl_run *asked,
+              const struct ctl_command *wanted, struct err *err)
+{
+    struct shell *shell = shell_find(sandbox, wanted->session);
+    struct shell_command *command, **last;
+    int r;
+
+    if (!shell)
+        return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no session '%s'", wanted->session);
+    command = xnew(struct shell_command);
+    r = run_init(&command->run, sandbox, &run_ops, client, tag, asked, wanted->name);
+    if (r < 0) {
+        free(command);
+        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a command named '%s' already", wanted->name);
+    }
+    command->shell = shell;
+    command->timeout_ms = asked->timeout_ms;
+    command->text = xdup(wanted->argv[0]);
+    for (last = &shell->queue; *last; last = &(*last)->next)
+        ;
+    *last = command;
+    shell_begin_next(shell);
+    return 0;
+}
