@@ -200,7 +200,7 @@ static int run_apply(const struct local_call *call, struct err *err)
         r = apply_locked(&pick, call, &approve, &outcome, err);
     /* What is left below .git, and FIFOs, go with the sandbox. */
     if (r == 0 && !o->keep && outcome.is_complete) {
-        r = state_dir_remove(&pick.state_dir, pick.name, err);
+        r = state_dir_remove(&pick.state_dir, pick.id, err);
         outcome.is_removed = r == 0;
     }
     if (r < 0)

@@ -33,9 +33,9 @@ struct discard_options {
 };
 
 /* An apply that was killed is finished or taken back first: nobody could later. Who holds the lock is told by who removes. */
-static int clean_up(const struct state_dir *state_dir, const char *name, int dir_fd, struct err *err)
+static int clean_up(const struct state_dir *state_dir, const char *id, int dir_fd, struct err *err)
 {
-    autofree char *delta_path = state_dir_path(state_dir, name, "delta");
+    autofree char *delta_path = state_dir_path(state_dir, id, "delta");
     autofd int lock = -1;
 
     return sandbox_dir_lock(dir_fd, &lock) < 0 ? 0 : approve_recover_before_delete(delta_path, err);
@@ -79,17 +79,24 @@ static int refuse(const char *wanted, int r, struct err *err)
                    wanted, wanted, wanted);
 }
 
-/* Its spec is not read: a damaged sandbox can be discarded too. */
+/* A damaged sandbox, whose spec cannot be read, can be discarded too. */
 static int discard_one(struct state_dir *state_dir, const char *wanted, bool stops, char ret_name[SANDBOX_NAME_MAX],
                        struct err *err)
 {
+    autoptr(sandbox_spec) spec = NULL;
+    struct err ignored = ERR_NONE;
+    char id[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
-    int r = state_dir_find(state_dir, wanted, ret_name, &dir_fd, err);
+    int r = state_dir_find(state_dir, wanted, id, &dir_fd, err);
 
     if (r == -ENOENT)
         return refuse(wanted, r, err);
+    if (r == 0)
+        sandbox_spec_load(dir_fd, &spec, &ignored);
+    if (r == 0 || r == -ENOTDIR)
+        state_dir_show_name(state_dir, id, spec, ret_name);
     if (r == -ENOTDIR)
-        return state_dir_remove(state_dir, ret_name, err);
+        return state_dir_remove(state_dir, id, err);
     if (r < 0)
         return r;
     if (!stops && sandbox_dir_is_running(dir_fd))
@@ -99,8 +106,8 @@ static int discard_one(struct state_dir *state_dir, const char *wanted, bool sto
     if (stops)
         r = stop(ret_name, dir_fd, err);
     if (r == 0)
-        r = clean_up(state_dir, ret_name, dir_fd, err);
-    return r < 0 ? r : state_dir_remove(state_dir, ret_name, err);
+        r = clean_up(state_dir, id, dir_fd, err);
+    return r < 0 ? r : state_dir_remove(state_dir, id, err);
 }
 
 /* All are tried. The first failure is the answer, each is told. */

@@ -17,7 +17,8 @@
 static const char help[] =
     "usage: agentfense ls [--json] [-q]\n"
     "\n"
-    "Lists the sandboxes that 'agentfense run' made: name, running, stopped or broken, how many files are changed, age, and\n"
+    "Lists the sandboxes that 'agentfense run' made: name, id, running, stopped or broken, how many files are changed, age, "
+    "and\n"
     "the directory each was made over; why, of one that is broken. Those of 'agentfense create' are listed by\n"
     "'agentfense ps', workspaces by 'agentfense ps -w'.\n"
     "\n"
@@ -30,13 +31,16 @@ static const struct option long_options[] = {
     LOCAL_LONG_OPTIONS,
 };
 
+#define ID_WIDTH 19 /* of "sb_" and 16 digits */
+
 struct ls_options {
     bool only_names;
 };
 
 /* One line of the list. */
 struct row {
-    char *name;
+    char *id;        /* what its directory is called */
+    char *name;      /* the id where it has none */
     char *directory; /* NULL: its spec cannot be read */
     char *broken;    /* why it is, or NULL */
     bool is_running;
@@ -56,7 +60,7 @@ struct listing {
 static void count_changes(const struct listing *l, int dir_fd, struct row *row)
 {
     autodone(edit_list) struct edit_list edits = EDIT_LIST_EMPTY;
-    autofree char *delta_path = state_dir_path(l->state_dir, row->name, "delta");
+    autofree char *delta_path = state_dir_path(l->state_dir, row->id, "delta");
     struct err err = ERR_NONE;
 
     row->has_changes =
@@ -72,19 +76,22 @@ static void count_changes(const struct listing *l, int dir_fd, struct row *row)
 }
 
 /* One that is broken is listed too, so that it can be discarded. */
-static int on_sandbox(const char *name, int dir_fd, void *cookie)
+static int on_sandbox(const char *id, int dir_fd, void *cookie)
 {
     struct listing *l = cookie;
     autoptr(sandbox_spec) spec = NULL;
     struct err err = ERR_NONE;
+    int r = dir_fd < 0 ? err_errno(&err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, &err);
+    char name[SANDBOX_NAME_MAX];
 
     vec_room(&l->rows, &l->cap, l->count);
     struct row *row = &l->rows[l->count++];
-    *row = (struct row){ .name = xdup(name) };
+    state_dir_show_name(l->state_dir, id, spec, name);
+    *row = (struct row){ .id = xdup(id), .name = xdup(name) };
     if (l->only_names)
         return 0;
     row->is_running = dir_fd >= 0 && sandbox_dir_is_running(dir_fd);
-    if (dir_fd < 0 ? err_errno(&err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, &err)) {
+    if (r < 0) {
         row->broken = xdup(err.text);
         return 0;
     }
@@ -101,6 +108,14 @@ static const char *state_of(const struct row *row)
     return row->is_running ? "running" : row->broken ? "broken" : "stopped";
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct row *one = a, *other = b;
+    int order = strcmp(one->name, other->name);
+
+    return order ? order : strcmp(one->id, other->id);
+}
+
 static void print_row(const struct row *row, int width)
 {
     char age[AGE_TEXT_MAX], changes[24] = "?";
@@ -108,7 +123,7 @@ static void print_row(const struct row *row, int width)
     age_format((int64_t) row->created_ns, age);
     if (row->has_changes)
         snprintf(changes, sizeof(changes), "%zu", row->changes);
-    printf("%-*s  %-7s  %7s  %4s  ", width, row->name, state_of(row), changes, age);
+    printf("%-*s  %-*s  %-7s  %7s  %4s  ", width, row->name, ID_WIDTH, row->id, state_of(row), changes, age);
     output_escaped(stdout, row->directory ? row->directory : "?");
     if (row->broken) {
         fputs("  (", stdout);
@@ -124,7 +139,7 @@ static void print_text(const struct listing *l)
 
     for (size_t i = 0; i < l->count; i++)
         width = (int) strlen(l->rows[i].name) > width ? (int) strlen(l->rows[i].name) : width;
-    printf("%-*s  %-7s  %7s  %4s  %s\n", width, "NAME", "STATE", "CHANGES", "AGE", "DIRECTORY");
+    printf("%-*s  %-*s  %-7s  %7s  %4s  %s\n", width, "NAME", ID_WIDTH, "ID", "STATE", "CHANGES", "AGE", "DIRECTORY");
     for (size_t i = 0; i < l->count; i++)
         print_row(&l->rows[i], width);
 }
@@ -148,7 +163,7 @@ static json_t *limits_json(const struct limit_report *limits)
 static json_t *row_json(const struct row *row)
 {
     char created[CLOCK_TEXT_MAX] = "";
-    json_t *json = json_pack("{s:s, s:s, s:o}", "name", row->name, "state", state_of(row), "directory",
+    json_t *json = json_pack("{s:s, s:s, s:s, s:o}", "name", row->name, "id", row->id, "state", state_of(row), "directory",
                              row->directory ? output_json_name(row->directory) : json_null());
 
     json_object_set_new(json, "changes", row->has_changes ? json_integer((json_int_t) row->changes) : json_null());
@@ -191,9 +206,12 @@ static int run_ls(const struct local_call *call, struct err *err)
         r = state_dir_each_name(&state_dir, on_sandbox, &l, err);
     if (r == -ENOENT) /* nobody has made one yet */
         r = 0;
+    if (l.count > 0)
+        qsort(l.rows, l.count, sizeof(*l.rows), by_name);
     if (r == 0)
         print(&l);
     for (size_t i = 0; i < l.count; i++) {
+        free(l.rows[i].id);
         free(l.rows[i].name);
         free(l.rows[i].directory);
         free(l.rows[i].broken);

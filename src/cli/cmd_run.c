@@ -23,6 +23,11 @@
 #include "sandbox/launch.h"
 #include "sandbox/state_dir.h"
 
+/* The sandbox in which the command runs. */
+struct run_sandbox {
+    char id[SANDBOX_NAME_MAX], name[SANDBOX_NAME_MAX];
+};
+
 /* What a sandbox changed, as 'agentfense diff' will show it. */
 struct tally {
     size_t added, modified, deleted; /* files */
@@ -52,12 +57,13 @@ static int take_tally(const char *delta, struct tally *ret, struct err *err)
     return 0;
 }
 
-static void print_json(const char *name, const struct tally *tally, const struct ctl_finished *result, int code, bool kept)
+static void print_json(const struct run_sandbox *sandbox, const struct tally *tally, const struct ctl_finished *result,
+                       int code, bool kept)
 {
-    json_t *summary =
-        json_pack("{s:s, s:i, s:b, s:f, s:b, s:{s:I, s:I, s:I}}", "sandbox", name, "exit_code", code, "timed_out",
-                  result->end == CTL_END_TIMED_OUT, "seconds", (double) result->wall_us / 1e6, "kept", kept, "changes", "added",
-                  (json_int_t) tally->added, "modified", (json_int_t) tally->modified, "deleted", (json_int_t) tally->deleted);
+    json_t *summary = json_pack("{s:s, s:s, s:i, s:b, s:f, s:b, s:{s:I, s:I, s:I}}", "sandbox", sandbox->name, "id",
+                                sandbox->id, "exit_code", code, "timed_out", result->end == CTL_END_TIMED_OUT, "seconds",
+                                (double) result->wall_us / 1e6, "kept", kept, "changes", "added", (json_int_t) tally->added,
+                                "modified", (json_int_t) tally->modified, "deleted", (json_int_t) tally->deleted);
     char *text = json_dumps(summary, JSON_REAL_PRECISION(6));
 
     fprintf(stderr, "%s\n", text);
@@ -93,29 +99,29 @@ static void print_summary(const char *name, const struct tally *tally, bool kept
 }
 
 /* A sandbox in which nothing changed is of no more use. */
-static int conclude(struct state_dir *state_dir, const char *name, const struct run_options *o,
+static int conclude(struct state_dir *state_dir, const struct run_sandbox *sandbox, const struct run_options *o,
                     const struct ctl_finished *result, int code)
 {
-    autofree char *delta = state_dir_path(state_dir, name, "delta");
+    autofree char *delta = state_dir_path(state_dir, sandbox->id, "delta");
     struct tally tally = { 0 };
     struct err err = ERR_NONE;
     int r = take_tally(delta, &tally, &err);
 
     if (r == -ENOENT) {
-        fprintf(stderr, "agentfense: sandbox '%s' was discarded while it ran\n", name);
+        fprintf(stderr, "agentfense: sandbox '%s' was discarded while it ran\n", sandbox->name);
         return code;
     }
     if (r < 0) {
-        fprintf(stderr, "agentfense: the changes in sandbox '%s' cannot be read: %s\n", name, err.text);
+        fprintf(stderr, "agentfense: the changes in sandbox '%s' cannot be read: %s\n", sandbox->name, err.text);
         return EXIT_OURS;
     }
     bool keeps = !o->removes && (o->in || tally.has_others || tally.added + tally.modified + tally.deleted > 0);
-    if (!keeps && state_dir_remove(state_dir, name, &err) < 0)
-        fprintf(stderr, "agentfense: sandbox '%s' is left behind: %s\n", name, err.text);
+    if (!keeps && state_dir_remove(state_dir, sandbox->id, &err) < 0)
+        fprintf(stderr, "agentfense: sandbox '%s' is left behind: %s\n", sandbox->name, err.text);
     if (o->is_json)
-        print_json(name, &tally, result, code, keeps);
+        print_json(sandbox, &tally, result, code, keeps);
     else if (!o->is_quiet)
-        print_summary(name, &tally, keeps);
+        print_summary(sandbox->name, &tally, keeps);
     return code;
 }
 
@@ -259,20 +265,36 @@ static int prepare(struct run_options *o, struct err *err)
     return r < 0 ? r : fill_rules(o, err);
 }
 
-/* The sandbox's directory is there when it returns, and `name` is its name. */
-static int make_sandbox(struct run_options *o, struct state_dir *state_dir, char name[SANDBOX_NAME_MAX], struct err *err)
+/* One that exists already. */
+static int find_sandbox(const struct run_options *o, struct state_dir *state_dir, struct run_sandbox *ret, struct err *err)
+{
+    autoptr(sandbox_spec) spec = NULL;
+    autofd int dir_fd = -1;
+    int r = state_dir_find(state_dir, o->in, ret->id, &dir_fd, err);
+
+    if (r == 0)
+        r = sandbox_spec_load(dir_fd, &spec, err);
+    if (r == 0)
+        state_dir_show_name(state_dir, ret->id, spec, ret->name);
+    return r;
+}
+
+/* The sandbox's directory is there when it returns. */
+static int make_sandbox(struct run_options *o, struct state_dir *state_dir, struct run_sandbox *ret, struct err *err)
 {
     autofd int dir_fd = -1;
     int r;
 
     if (o->in)
-        return state_dir_find(state_dir, o->in, name, &dir_fd, err);
+        return find_sandbox(o, state_dir, ret, err);
     o->spec->is_live = true;
     o->spec->created_ns = (uint64_t) clock_wall_ns();
     r = state_dir_create(state_dir, o->spec, false, &dir_fd, err);
-    if (r == 0)
-        snprintf(name, SANDBOX_NAME_MAX, "%s", o->spec->name);
-    return r;
+    if (r < 0)
+        return r;
+    snprintf(ret->id, sizeof(ret->id), "%s", o->spec->id);
+    snprintf(ret->name, sizeof(ret->name), "%s", o->spec->name);
+    return 0;
 }
 
 static char *workdir_of(const struct run_options *o)
@@ -348,8 +370,8 @@ static void tell_step(const char *text, void *cookie)
 }
 
 /* A sandbox that never ran is not left behind. */
-static int start_sandbox(struct run_options *o, struct state_dir *state_dir, const char *name, int signal_fd,
-                         struct launch *ret, struct err *err)
+static int start_sandbox(struct run_options *o, struct state_dir *state_dir, const char *id, int signal_fd, struct launch *ret,
+                         struct err *err)
 {
     struct err ignored = ERR_NONE;
     bool may_be_container = o->in || sandbox_spec_is_container(o->spec);
@@ -357,10 +379,10 @@ static int start_sandbox(struct run_options *o, struct state_dir *state_dir, con
                                 .cancel_fd = signal_fd,
                                 .on_step = tell_step,
                                 .cookie = o };
-    int r = launch(state_dir, name, LAUNCH_OWNED, &wait, ret, err);
+    int r = launch(state_dir, id, LAUNCH_OWNED, &wait, ret, err);
 
     if (r < 0 && !o->in)
-        state_dir_remove(state_dir, name, &ignored);
+        state_dir_remove(state_dir, id, &ignored);
     return r;
 }
 
@@ -376,7 +398,7 @@ static int run_sandbox(struct run_options *o, struct err *err)
     autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
     autodone(launch) struct launch sandbox = LAUNCH_NONE;
     autofd int signal_fd = -1;
-    char name[SANDBOX_NAME_MAX];
+    struct run_sandbox made = { .id = "" };
     struct ctl_finished result = { .end = CTL_END_LOST };
     int r = attach_take_signals(&signal_fd);
 
@@ -387,20 +409,20 @@ static int run_sandbox(struct run_options *o, struct err *err)
     if (r == 0)
         r = state_dir_open(true, &state_dir, err);
     if (r == 0)
-        r = make_sandbox(o, &state_dir, name, err);
+        r = make_sandbox(o, &state_dir, &made, err);
     if (r < 0)
         return r;
-    r = start_sandbox(o, &state_dir, name, signal_fd, &sandbox, err);
+    r = start_sandbox(o, &state_dir, made.id, signal_fd, &sandbox, err);
     if (r == -EINTR)
         return interrupted(signal_fd);
     if (r < 0)
         return r;
     /* Whatever became of the command, what it wrote is there. */
-    if (run_in(o, name, &sandbox, signal_fd, &result, err) < 0)
+    if (run_in(o, made.name, &sandbox, signal_fd, &result, err) < 0)
         snprintf(result.text, sizeof(result.text), "%s", err->text);
     int code = exit_code(o, &result);
     launch_stop(&sandbox, 0, show_late, o);
-    return conclude(&state_dir, name, o, &result, code);
+    return conclude(&state_dir, &made, o, &result, code);
 }
 
 static int run(int argc, char **argv)

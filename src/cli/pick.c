@@ -14,7 +14,7 @@ static int find(const char *name, struct pick *pick, struct err *err)
     /* No directory for sandboxes yet: there are none. */
     if (r == -ENOENT && sandbox_name_is_valid(name))
         return err_set(err, ERR_NOT_FOUND, r, "there is no sandbox '%s'; 'agentfense ls' lists them", name);
-    return r < 0 ? r : state_dir_find(&pick->state_dir, name, pick->name, &pick->dir_fd, err);
+    return r < 0 ? r : state_dir_find(&pick->state_dir, name, pick->id, &pick->dir_fd, err);
 }
 
 int pick_open(const char *name, struct pick *ret, struct err *err)
@@ -25,9 +25,10 @@ int pick_open(const char *name, struct pick *ret, struct err *err)
     if (r < 0)
         return r;
     r = sandbox_spec_load(pick.dir_fd, &pick.spec, err);
+    state_dir_show_name(&pick.state_dir, pick.id, pick.spec, pick.name);
     if (r < 0)
         return err_wrap(err, r, "sandbox '%s'", pick.name);
-    pick.delta_path = state_dir_path(&pick.state_dir, pick.name, "delta");
+    pick.delta_path = state_dir_path(&pick.state_dir, pick.id, "delta");
     pick.has_delta = faccessat(pick.dir_fd, "delta/meta/format", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     *ret = pick;
     pick = PICK_NONE;

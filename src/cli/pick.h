@@ -1,5 +1,5 @@
 /*
- * The sandbox that a verb is about: NAME on the command line, or a beginning of it that no other shares.
+ * The sandbox that a verb is about: a name or an id on the command line, or a beginning of one that no other shares.
  */
 #pragma once
 
@@ -10,11 +10,11 @@
 
 struct pick {
     struct state_dir state_dir;
-    char name[SANDBOX_NAME_MAX];
-    int dir_fd;                /* owned */
-    struct sandbox_spec *spec; /* owned */
-    char *delta_path;          /* owned */
-    bool has_delta;            /* one that never started has none */
+    char id[SANDBOX_NAME_MAX], name[SANDBOX_NAME_MAX]; /* the name is the id where it has none */
+    int dir_fd;                                        /* owned */
+    struct sandbox_spec *spec;                         /* owned */
+    char *delta_path;                                  /* owned */
+    bool has_delta;                                    /* one that never started has none */
 };
 
 #define PICK_NONE ((struct pick){ .state_dir = STATE_DIR_NONE, .dir_fd = -1 })

@@ -265,6 +265,8 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
         if (!sandbox_name_is_valid(arg))
             return err_invalid(err, "--name '%s': letters, digits, '.', '_' and '-', at most 63, not beginning with '.' or '-'",
                                arg);
+        if (sandbox_id_is_valid(arg))
+            return err_invalid(err, "--name '%s' has the form of an id; choose another name", arg);
         free(spec->name);
         spec->name = xdup(arg);
         return 0;

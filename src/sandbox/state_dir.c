@@ -10,11 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "sandbox/host_mount.h"
+#include "sandbox/sandbox_names.h"
 #include "sandbox/state_dir_int.h"
 
 #define NAMES_TOLD 8
@@ -107,6 +109,22 @@ static int open_part(struct state_dir *state_dir, const char *name, bool create,
     return check_private(fd, path, err);
 }
 
+/* Only what makes or starts a sandbox needs it, and makes it: sandboxes can be listed and reviewed without. */
+static int open_later_part(struct state_dir *state_dir, const char *name, bool create, int *ret_fd, struct err *err)
+{
+    int r = open_part(state_dir, name, create, ret_fd, err);
+
+    if (r != -ENOENT || create)
+        return r;
+    *err = ERR_NONE;
+    return 0;
+}
+
+int state_dir_make_names(struct state_dir *state_dir, struct err *err)
+{
+    return state_dir->names_fd >= 0 ? 0 : open_part(state_dir, STATE_DIR_NAMES, true, &state_dir->names_fd, err);
+}
+
 /* Takes the path. */
 static int open_state_dir(char *path, bool create, struct state_dir *ret, struct err *err)
 {
@@ -118,12 +136,12 @@ static int open_state_dir(char *path, bool create, struct state_dir *ret, struct
     if (r == 0)
         r = open_part(&state_dir, "sandboxes", create, &state_dir.sandboxes_fd, err);
     if (r == 0)
-        r = open_part(&state_dir, "uids", create, &state_dir.locks_fd, err);
-    /* Only who starts a sandbox needs it, and makes it: sandboxes can be listed and reviewed without. */
-    if (r == -ENOENT && !create && state_dir.sandboxes_fd >= 0)
-        r = 0;
+        r = open_later_part(&state_dir, "uids", create, &state_dir.locks_fd, err);
+    if (r == 0)
+        r = open_later_part(&state_dir, STATE_DIR_NAMES, create, &state_dir.names_fd, err);
     if (r < 0)
         return r;
+    state_dir_convert(&state_dir);
     *ret = state_dir;
     state_dir = STATE_DIR_NONE;
     return 0;
@@ -147,6 +165,7 @@ void state_dir_done(struct state_dir *state_dir)
     cleanup_fd(&state_dir->fd);
     cleanup_fd(&state_dir->sandboxes_fd);
     cleanup_fd(&state_dir->locks_fd);
+    cleanup_fd(&state_dir->names_fd);
     *state_dir = STATE_DIR_NONE;
 }
 
@@ -155,16 +174,7 @@ char *state_dir_path(const struct state_dir *state_dir, const char *name, const 
     return xprintf("%s/sandboxes/%s/%s", state_dir->path, name, file);
 }
 
-bool state_dir_is_running(const struct state_dir *state_dir, const char *name)
-{
-    char found[SANDBOX_NAME_MAX];
-    struct err ignored = ERR_NONE;
-    autofd int dir_fd = -1;
-
-    return state_dir_find(state_dir, name, found, &dir_fd, &ignored) == 0 && sandbox_dir_is_running(dir_fd);
-}
-
-/* ---- finding and removing ---- */
+/* ---- sandboxes ---- */
 
 int state_dir_refuse_name(const char *name, struct err *err)
 {
@@ -176,7 +186,7 @@ int state_dir_refuse_name(const char *name, struct err *err)
 }
 
 /* A link is no directory either, whichever of both the kernel calls it. */
-static int open_sandbox(const struct state_dir *state_dir, const char *name)
+int state_dir_open_sandbox(const struct state_dir *state_dir, const char *name)
 {
     int fd = path_open_beneath(state_dir->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
 
@@ -214,7 +224,7 @@ static int each(const struct state_dir *state_dir, bool wants_all, state_dir_fn 
     int count = list(state_dir, &names, err), r = count < 0 ? count : 0;
 
     for (int i = 0; i < count && r == 0; i++) {
-        autofd int fd = open_sandbox(state_dir, names[i]->d_name);
+        autofd int fd = state_dir_open_sandbox(state_dir, names[i]->d_name);
         if (fd >= 0 || (wants_all && fd != -ENOENT)) /* otherwise it went meanwhile, or is none */
             r = fn(names[i]->d_name, fd, cookie);
     }
@@ -235,73 +245,9 @@ int state_dir_each_name(const struct state_dir *state_dir, state_dir_fn fn, void
 int state_dir_check(const struct state_dir *state_dir, const char *name, struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
-    autofd int dir_fd = open_sandbox(state_dir, name);
+    autofd int dir_fd = state_dir_open_sandbox(state_dir, name);
 
     return dir_fd < 0 ? err_errno(err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, err);
-}
-
-/* The one name of the list that begins so, or NULL and how many do. */
-static const char *match_prefix(struct dirent **names, int count, const char *prefix, int *ret_matches, struct buf *ret_all)
-{
-    const char *found = NULL;
-    size_t len = strlen(prefix);
-
-    *ret_matches = 0;
-    for (int i = 0; i < count; i++) {
-        if (strncmp(names[i]->d_name, prefix, len) != 0)
-            continue;
-        if (++*ret_matches <= NAMES_TOLD)
-            buf_addf(ret_all, "%s%s", found ? ", " : "", names[i]->d_name);
-        found = names[i]->d_name;
-    }
-    if (*ret_matches > NAMES_TOLD)
-        buf_addf(ret_all, " and %d more", *ret_matches - NAMES_TOLD);
-    return *ret_matches == 1 ? found : NULL;
-}
-
-static int find_name(const struct state_dir *state_dir, const char *name, char ret_name[SANDBOX_NAME_MAX], struct err *err)
-{
-    autodone(buf) struct buf all = BUF_EMPTY;
-    struct dirent **names = NULL;
-    struct stat st;
-    const char *found;
-    int matches, count, r = 0;
-
-    if (fstatat(state_dir->sandboxes_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        memcpy(ret_name, name, strlen(name) + 1);
-        return 0;
-    }
-    count = list(state_dir, &names, err);
-    if (count < 0)
-        return count;
-    found = match_prefix(names, count, name, &matches, &all);
-    if (found)
-        memcpy(ret_name, found, strlen(found) + 1);
-    else if (matches > 1)
-        r = err_invalid(err, "several sandboxes begin with '%s': %s; say more of the name", name, all.data);
-    else
-        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' lists them", name);
-    names_free(names, count);
-    return r;
-}
-
-int state_dir_find(const struct state_dir *state_dir, const char *name, char ret_name[SANDBOX_NAME_MAX], int *ret_dir_fd,
-                   struct err *err)
-{
-    char found[SANDBOX_NAME_MAX];
-    int r, fd;
-
-    if (!sandbox_name_is_valid(name))
-        return state_dir_refuse_name(name, err);
-    r = find_name(state_dir, name, found, err);
-    if (r < 0)
-        return r;
-    fd = open_sandbox(state_dir, found);
-    memcpy(ret_name, found, sizeof(found));
-    if (fd < 0)
-        return err_errno(err, fd, "opening sandbox '%s'", found);
-    *ret_dir_fd = fd;
-    return 0;
 }
 
 void state_dir_unmount_ended(const struct state_dir *state_dir, const char *name)
@@ -312,9 +258,26 @@ void state_dir_unmount_ended(const struct state_dir *state_dir, const char *name
         sandbox_dir_unmount_leftover(dir_fd);
 }
 
+/* Without a spec the name of one of the administrator's can be told from the claim. A claim that stays is free. */
+static void release_name(const struct state_dir *state_dir, const char *id, const struct sandbox_spec *spec)
+{
+    char claimed[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int lock = -1;
+
+    if (state_dir->names_fd < 0 || (spec && !*spec->name) || sandbox_names_lock(state_dir, &lock, &ignored) < 0)
+        return;
+    if (spec)
+        sandbox_names_release(state_dir, spec->owner, spec->name, id);
+    else if (sandbox_names_find_id(state_dir, "", id, claimed) == 0)
+        sandbox_names_release(state_dir, "", claimed, id);
+}
+
 /* Under a temporary name from the first step: what has a sandbox's name is whole. */
 static int remove_locked(struct state_dir *state_dir, const char *name, int dir_fd)
 {
+    autoptr(sandbox_spec) spec = NULL;
+    struct err ignored = ERR_NONE;
     char temp[ID_TEXT_MAX];
     int r;
 
@@ -324,9 +287,12 @@ static int remove_locked(struct state_dir *state_dir, const char *name, int dir_
         host_mount_hide(dir_fd);
     if (unlinkat(dir_fd, HOST_MOUNT_DIR, AT_REMOVEDIR) < 0 && errno != ENOENT)
         return -errno;
+    sandbox_spec_load(dir_fd, &spec, &ignored);
     id_new(FILE_TEMP_PREFIX, temp);
     if (renameat(state_dir->sandboxes_fd, name, state_dir->sandboxes_fd, temp) < 0)
         return -errno;
+    fault("sandbox_removed");
+    release_name(state_dir, name, spec);
     r = file_remove_tree(state_dir->sandboxes_fd, temp);
     return r == 0 ? file_fsync_dir(state_dir->sandboxes_fd) : r;
 }
@@ -338,7 +304,7 @@ int state_dir_remove(struct state_dir *state_dir, const char *name, struct err *
 
     if (!sandbox_name_is_valid(name))
         return state_dir_refuse_name(name, err);
-    dir_fd = open_sandbox(state_dir, name);
+    dir_fd = state_dir_open_sandbox(state_dir, name);
     if (dir_fd == -ENOTDIR && unlinkat(state_dir->sandboxes_fd, name, 0) == 0)
         return 0;
     if (dir_fd < 0)

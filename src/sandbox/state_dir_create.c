@@ -9,10 +9,13 @@
 
 #include "base/clock.h"
 #include "base/directory.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "sandbox/sandbox_id.h"
+#include "sandbox/sandbox_names.h"
 #include "sandbox/state_dir_int.h"
 
 #define NAME_TRIES 16
@@ -91,59 +94,93 @@ static int make_temp(struct state_dir *state_dir, char temp[ID_TEXT_MAX], int *r
     return sandbox_dir_lock(*ret_dir_fd, ret_lock_fd);
 }
 
-/* A sandbox that is there is never empty, so a plain rename() does not replace one. */
-static int take_name(struct state_dir *state_dir, const char *temp, int dir_fd, const struct sandbox_spec *spec, bool lasts,
-                     struct err *err)
+static bool has_name(const struct sandbox_spec *spec)
 {
-    const char *name = sandbox_spec_dir_name(spec);
-    int r = sandbox_spec_store(dir_fd, spec, lasts, err);
-
-    if (r < 0)
-        return r;
-    if (renameat(state_dir->sandboxes_fd, temp, state_dir->sandboxes_fd, name) == 0)
-        r = lasts ? file_fsync_dir(state_dir->sandboxes_fd) : 0;
-    else
-        r = errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
-    if (r == -EEXIST)
-        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a sandbox '%s' already; choose another name", name);
-    return r < 0 ? err_errno(err, r, "naming sandbox '%s'", name) : 0;
+    return spec->name && *spec->name;
 }
 
-static int take_new_name(struct state_dir *state_dir, const char *temp, int dir_fd, struct sandbox_spec *spec, bool lasts,
-                         struct err *err)
+static int claim_new_name(struct state_dir *state_dir, struct sandbox_spec *spec, bool lasts, struct err *err)
 {
     int r = -EEXIST;
 
     for (int i = 0; i < NAME_TRIES && r == -EEXIST; i++) {
         free(spec->name);
         spec->name = make_name(spec->base_path ? spec->base_path : "");
-        r = take_name(state_dir, temp, dir_fd, spec, lasts, err);
-    }
-    if (r < 0) {
-        free(spec->name);
-        spec->name = NULL;
+        r = sandbox_names_claim(state_dir, spec->owner, spec->name, spec->id, lasts, err);
     }
     return r;
 }
 
+/* The spec goes into the directory, and the directory gets its own name: now the sandbox exists. A sandbox that is there is never empty, so
+ * a plain rename() does not replace one. */
+static int put_in_place(struct state_dir *state_dir, const char *temp, int dir_fd, const struct sandbox_spec *spec, bool lasts,
+                        struct err *err)
+{
+    int r = sandbox_spec_store(dir_fd, spec, lasts, err);
+
+    if (r < 0)
+        return r;
+    fault("sandbox_spec_written");
+    if (renameat(state_dir->sandboxes_fd, temp, state_dir->sandboxes_fd, spec->id) < 0)
+        r = errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
+    else if (lasts)
+        r = file_fsync_dir(state_dir->sandboxes_fd);
+    if (r == -EEXIST)
+        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a sandbox '%s' already", spec->id);
+    return r < 0 ? err_errno(err, r, "making sandbox '%s'", spec->id) : 0;
+}
+
+static int name_and_place(struct state_dir *state_dir, const char *temp, int dir_fd, struct sandbox_spec *spec, bool lasts,
+                          bool wants_name, struct err *err)
+{
+    autofd int names_lock = -1;
+    int r = has_name(spec) || wants_name ? sandbox_names_lock(state_dir, &names_lock, err) : 0;
+
+    if (r == 0 && has_name(spec))
+        r = sandbox_names_claim(state_dir, spec->owner, spec->name, spec->id, lasts, err);
+    else if (r == 0 && wants_name)
+        r = claim_new_name(state_dir, spec, lasts, err);
+    if (r < 0)
+        return r;
+    fault("sandbox_name_claimed");
+    r = put_in_place(state_dir, temp, dir_fd, spec, lasts, err);
+    if (r < 0 && has_name(spec))
+        sandbox_names_release(state_dir, spec->owner, spec->name, spec->id);
+    return r;
+}
+
+/* A caller that knows no names may give the id as the name. */
+static void settle_id(struct sandbox_spec *spec)
+{
+    char id[SANDBOX_ID_MAX];
+
+    if (spec->id && *spec->id)
+        return;
+    free(spec->id);
+    if (spec->name && sandbox_id_is_valid(spec->name)) {
+        spec->id = steal_ptr(&spec->name);
+        return;
+    }
+    sandbox_id_new(id);
+    spec->id = xdup(id);
+}
+
 int state_dir_create(struct state_dir *state_dir, struct sandbox_spec *spec, bool lasts, int *ret_dir_fd, struct err *err)
 {
+    bool wants_name = !spec->id && !spec->name;
     char temp[ID_TEXT_MAX];
     autofd int dir_fd = -1, lock = -1;
     int r;
 
-    if (!spec->id && spec->name && sandbox_id_is_valid(spec->name))
-        spec->id = steal_ptr(&spec->name);
-    if (spec->name && !sandbox_name_is_valid(spec->name))
+    settle_id(spec);
+    if (has_name(spec) && (!sandbox_name_is_valid(spec->name) || sandbox_id_is_valid(spec->name)))
         return state_dir_refuse_name(spec->name, err);
     sweep(state_dir);
     r = make_temp(state_dir, temp, &dir_fd, &lock);
     if (r < 0)
         err_errno(err, r, "making a sandbox in '%s/sandboxes'", state_dir->path);
-    else if (spec->id || spec->name)
-        r = take_name(state_dir, temp, dir_fd, spec, lasts, err);
     else
-        r = take_new_name(state_dir, temp, dir_fd, spec, lasts, err);
+        r = name_and_place(state_dir, temp, dir_fd, spec, lasts, wants_name, err);
     if (r < 0) {
         file_remove_tree(state_dir->sandboxes_fd, temp);
         return r;

@@ -31,10 +31,10 @@
 
 static void name_cgroup(struct sandbox *sandbox)
 {
-    const char *slash = strrchr(sandbox->dir_path, '/');
-    autofree char *home = xdupn(sandbox->dir_path, slash ? (size_t) (slash - sandbox->dir_path) : 0);
+    const char *id = sandbox_id(sandbox);
+    autofree char *home = xdupn(sandbox->dir_path, (size_t) (id - 1 - sandbox->dir_path));
 
-    cgroup_name_make(home, sandbox_spec_dir_name(sandbox->spec), sandbox->cgroup);
+    cgroup_name_make(home, id, sandbox->cgroup);
     memcpy(sandbox->home_mark, sandbox->cgroup, CGROUP_NAME_MARK - 1);
 }
 
@@ -249,7 +249,7 @@ static void fill_container(const struct sandbox *sandbox, struct runtime_contain
         .image = from->image,
         .engine = from->engine,
         .oci_runtime = from->oci_runtime,
-        .sandbox = sandbox_spec_dir_name(from),
+        .sandbox = sandbox_id(sandbox),
         .home = sandbox->home_mark,
         .dir = sandbox->dir_path,
         .read_only_root = from->read_only_root,

@@ -1,7 +1,7 @@
 /*
- * What the cgroup of a sandbox is called: its name, after a mark of the home it lives in ("4f1c09ab-shop-x3kf"). There may be
- * several homes on one host with sandboxes of the same name, and all their cgroups lie in one directory: whoever removes what
- * was left behind must not end what another home runs.
+ * What the cgroup of a sandbox is called: what its directory is called, after a mark of the directory that one lies in
+ * ("4f1c09ab-sb_0123456789abcdef"). There may be several state directories on one host, and all their cgroups lie in one directory: whoever
+ * removes what was left behind must not end what runs in another state directory.
  */
 #pragma once
 
@@ -15,5 +15,5 @@
 /* `state_dir_path` is the directory in which the sandboxes' directories are. */
 void cgroup_name_make(const char *state_dir_path, const char *sandbox, char out[CGROUP_NAME_MAX]);
 
-/* The sandbox's name in it when it is one of this home's, NULL otherwise. */
+/* What the sandbox's directory is called when it is one of this state directory, NULL otherwise. */
 const char *cgroup_name_sandbox(const char *state_dir_path, const char *name);

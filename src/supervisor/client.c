@@ -213,7 +213,7 @@ static void send_hello(struct client *client)
     struct ctl_reply reply = { .type = CTL_REPLY_HELLO,
                                .hello = { .version = CTL_PROTO_VERSION, .state = client->sandbox->state } };
 
-    snprintf(reply.hello.name, sizeof(reply.hello.name), "%s", sandbox_spec_dir_name(client->sandbox->spec));
+    snprintf(reply.hello.name, sizeof(reply.hello.name), "%s", sandbox_id(client->sandbox));
     client_reply(client, &reply, -1);
 }
 

@@ -91,6 +91,11 @@ void sandbox_done(struct sandbox *sandbox)
     }
 }
 
+const char *sandbox_id(const struct sandbox *sandbox)
+{
+    return strrchr(sandbox->dir_path, '/') + 1;
+}
+
 static void at_sweep(void *cookie)
 {
     struct sandbox *sandbox = cookie;

@@ -101,6 +101,9 @@ struct sandbox {
 int sandbox_init(struct sandbox *sandbox, const char *dir_path, int dir_fd, int lock_fd, struct err *err);
 void sandbox_done(struct sandbox *sandbox);
 
+/* What its directory is called: that is what others look for before they end what is called so (leftovers.c). */
+const char *sandbox_id(const struct sandbox *sandbox);
+
 /* Goes to another state, says so to all clients and in the state file. A step that the drawing above has not is our mistake. */
 void sandbox_enter(struct sandbox *sandbox, enum ctl_state state);
 

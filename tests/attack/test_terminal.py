@@ -97,7 +97,7 @@ def on_a_terminal(host, *words):
 @pytest.mark.parametrize("words", [["diff", "loud"], ["diff", "loud", "--stat"], ["diff", "loud", "--name-only"], ["diff", "loud", "--json"], ["ls"], ["ls", "--json"],
                                    ["delta", "list", "DELTA"]], ids=" ".join)
 def test_names_that_move_the_terminal_of_whoever_looks(printed, words):
-    words = [str(printed.sandboxes / "loud/delta") if word == "DELTA" else word for word in words]
+    words = [str(printed.place("loud") / "delta") if word == "DELTA" else word for word in words]
     for text in (printed.call(*words).out.decode(errors="surrogateescape"), re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal(printed, *words))):
         assert text
         is_calm(calm_json(text) if "--json" in words else text)

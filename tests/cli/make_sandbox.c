@@ -24,7 +24,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "make-sandbox: %s\n", err.text);
         return 1;
     }
-    autofree char *path = state_dir_path(&state_dir, spec->name, "");
+    autofree char *path = state_dir_path(&state_dir, spec->id, "");
     puts(path);
     return 0;
 }

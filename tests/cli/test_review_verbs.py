@@ -46,9 +46,12 @@ class Sandboxes:
             self.work(name, script, live)
         return path
 
+    def path(self, name):
+        return self.state / "sandboxes" / (self.state / "names/-" / name).read_text()
+
     def work(self, name, script, live=False):
         """Runs a script behind the fence, as the agent."""
-        path = self.state / "sandboxes" / name
+        path = self.path(name)
         (path / "mnt").mkdir(mode=0o700, exist_ok=True)
         own = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
         ran = subprocess.run(
@@ -101,7 +104,7 @@ APPLIED = {
 
 def test_ls_without_any_says_so(boxes):
     ran = boxes("ls", check=0)
-    assert ran.stdout.split() == ["NAME", "STATE", "CHANGES", "AGE", "DIRECTORY"] and not boxes.state.exists()
+    assert ran.stdout.split() == ["NAME", "ID", "STATE", "CHANGES", "AGE", "DIRECTORY"] and not boxes.state.exists()
     assert boxes.json("ls") == {"sandboxes": []}
     assert boxes.names() == []
 
@@ -113,11 +116,11 @@ def test_ls_tells_name_state_changes_age_and_directory(boxes):
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = boxes("ls", check=0).stdout.splitlines()
         assert boxes.json("ls")["sandboxes"][1]["state"] == "running"
-    assert re.fullmatch(rf"idle +stopped +0 +\d+s +{boxes.base}", lines[1]), lines
-    assert re.fullmatch(rf"shop-one +running +4 +\d+s +{boxes.base}", lines[2]), lines
+    assert re.fullmatch(rf"idle +sb_[0-9a-f]{{16}} +stopped +0 +\d+s +{boxes.base}", lines[1]), lines
+    assert re.fullmatch(rf"shop-one +{path.name} +running +4 +\d+s +{boxes.base}", lines[2]), lines
     first = boxes.json("ls")["sandboxes"][0]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT.*Z", first.pop("created"))
-    assert first == {"name": "idle", "state": "stopped", "directory": str(boxes.base), "changes": 0}
+    assert first == {"name": "idle", "id": boxes.path("idle").name, "state": "stopped", "directory": str(boxes.base), "changes": 0}
     assert boxes.names() == ["idle", "shop-one"]
 
 
@@ -161,8 +164,8 @@ def test_ls_shows_a_broken_one_with_the_reason_beside_the_others(boxes, harm, re
     harm(boxes, boxes.make("hurt", "echo 1 > one"))
     ran = boxes("ls", check=0)
     hurt, well = ran.stdout.splitlines()[1:]
-    assert re.fullmatch(rf"hurt +broken +\? .*\(.*{reason}.*\)", hurt), ran
-    assert re.fullmatch(rf"sound +stopped +1 +\d+s +{sound}", well) and ran.stderr == "", ran
+    assert re.fullmatch(rf"hurt +sb_\w+ +broken +\? .*\(.*{reason}.*\)", hurt), ran
+    assert re.fullmatch(rf"sound +sb_\w+ +stopped +1 +\d+s +{sound}", well) and ran.stderr == "", ran
     hurt, well = boxes.json("ls")["sandboxes"]
     assert hurt["state"] == "broken" and reason in hurt["reason"] and hurt["changes"] is None
     assert well["state"] == "stopped" and well["changes"] == 1 and "reason" not in well

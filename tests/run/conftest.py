@@ -55,12 +55,18 @@ def mark_of(directory):
     return f"{(mark ^ mark >> 32) % (1 << 32):08x}"
 
 
-def cgroups_of(name, directory=None):
-    """Of sandboxes that have this name, in whatever directory they are unless one is given. Cgroups of others come and go while one looks,
-    which a walk does not mind."""
+def cgroups_of(name=None, directory=None):
+    """Of sandboxes whose directories have this name, in whatever directory they are unless one is given; without a name, of all there. Cgroups of
+    others come and go while one looks, which a walk does not mind."""
     mark = mark_of(directory) if directory else None
     return [f"{place}/{one}" for place, names, _ in os.walk("/sys/fs/cgroup") if place.endswith("/agentfense")
-            for one in names if one.partition("-")[2] == name and mark in (None, one.partition("-")[0])]
+            for one in names if name in (None, one.partition("-")[2]) and mark in (None, one.partition("-")[0])]
+
+
+def names_in(state):
+    """Which directory of the state directory's sandboxes has which name."""
+    claims = state / "names/-"
+    return {claim.read_text(): claim.name for claim in claims.iterdir()} if claims.exists() else {}
 
 
 class Result:
@@ -186,11 +192,19 @@ class Host:
                                 cwd=self.dir, **kwargs)
 
     def cgroups_of(self, name):
-        return cgroups_of(name, self.sandboxes) if self.sandboxes.exists() else []
+        return cgroups_of(self.place(name).name, self.sandboxes) if self.sandboxes.exists() else []
+
+    def cgroups(self):
+        return cgroups_of(None, self.sandboxes) if self.sandboxes.exists() else []
+
+    def place(self, name):
+        """The directory of the sandbox that has this name, or of none."""
+        return self.sandboxes / next((id for id, one in names_in(self.state).items() if one == name and (self.sandboxes / id).exists()), name)
 
     def names(self):
-        """The sandboxes that are kept; temporary names too."""
-        return sorted(os.listdir(self.sandboxes)) if self.sandboxes.exists() else []
+        """The sandboxes that are kept; those under temporary names too."""
+        names = names_in(self.state)
+        return sorted(names.get(id, id) for id in os.listdir(self.sandboxes)) if self.sandboxes.exists() else []
 
     def name(self):
         (only,) = self.names()
@@ -201,7 +215,7 @@ class Host:
         os.kill(popen.pid, number)
 
     def changes(self, name):
-        result = self.call("delta", "list", self.sandboxes / name / "delta")
+        result = self.call("delta", "list", self.place(name) / "delta")
         assert result.code == 0, result
         return result.out.decode()
 
@@ -209,8 +223,7 @@ class Host:
         left = processes(str(self.dir))
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
             left += [line for line in mounts if str(self.dir) in line or "/run/agentfense" in line]
-        for name in self.names():
-            left += self.cgroups_of(name)
+        left += self.cgroups()
         if ENGINE:
             left += [f"container {name}" for name in ENGINE.containers_of(self.dir)]
         return left

@@ -148,7 +148,7 @@ class Round:
                 except OSError as problem:
                     print(pid, file, problem)
         for file in ("state", "log"):
-            path = self.host.sandboxes / self.name / file
+            path = self.host.place(self.name) / file
             print(file, path.read_text() if path.exists() else "is not there")
 
     def check(self, acknowledged):
@@ -162,7 +162,7 @@ class Round:
             assert again.code == 0, (self.what, again)
             count, last = map(int, again.out.split())
             assert last >= acknowledged and count >= acknowledged + 1, (self.what, again.out)
-            left = set(os.listdir(host.sandboxes / self.name)) - {"spec", "delta", "lock", "state", "mnt", "log"}
+            left = set(os.listdir(host.place(self.name))) - {"spec", "delta", "lock", "state", "mnt", "log"}
             assert not left, (self.what, left)
             assert host.call("discard", self.name).code == 0, self.what
         else:
@@ -173,7 +173,7 @@ class Round:
 
     def check_nothing_left(self):
         until = time.monotonic() + TIMEOUT
-        while left := processes_of(self.uids) + self.host.leftovers() + self.host.cgroups_of(self.name):
+        while left := processes_of(self.uids) + self.host.leftovers():
             assert time.monotonic() < until, (self.what, left)
             time.sleep(0.05)
         for name in self.host.names():

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -50,7 +51,7 @@ def test_json_is_one_line_with_the_same_facts(one):
     told = json.loads(result.err)
     assert result.out == b"out\n"
     assert told.pop("seconds") < 60
-    assert told == {"sandbox": "box", "exit_code": 3, "timed_out": False, "kept": True,
+    assert told == {"sandbox": "box", "id": one.place("box").name, "exit_code": 3, "timed_out": False, "kept": True,
                     "changes": {"added": 1, "modified": 0, "deleted": 0}}
     assert re.search(r'"seconds": [\d.e-]{1,12}[,}]', result.err), result
 
@@ -68,6 +69,41 @@ def test_rm_drops_what_was_changed(host):
 
 
 # ---- names, and going on ----
+
+def test_an_id_its_beginning_and_its_uuid_name_it_too(one):
+    assert one.run("-q", "--name", "box", command="echo x > x").code == 0
+    id = one.place("box").name
+    digits = id.removeprefix("sb_")
+    uuid = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-8{digits[15]}00-000000000000"
+    assert re.fullmatch("sb_[0-9a-f]{16}", id)
+    for word in ("box", "bo", id, id[:9], uuid):
+        assert one.run("--in", word, "-q", command="cat x").out == b"x\n", word
+        assert "+x" in one.call("diff", word).out.decode(), word
+    refused = one.run("--name", id, command=["true"])
+    assert refused.code == 2 and "form of an id" in refused.err, refused
+
+
+def test_of_two_that_want_a_name_at_once_one_gets_it(host):
+    for _ in range(5):
+        both = [host.start("-q", "--name", "box", command="echo x > x") for _ in range(2)]
+        told = [run.communicate(timeout=60)[1].decode() for run in both]
+        codes = [run.returncode for run in both]
+        assert sorted(codes) == [0, 125], (codes, told)
+        assert told[codes.index(125)] == "agentfense run: there is a sandbox 'box' already; choose another name\n", told
+        assert host.names() == ["box"] and host.call("discard", "box").code == 0
+
+
+def test_a_sandbox_of_a_release_before_ids_goes_on(one):
+    """Its directory had its name, and nothing was in names."""
+    assert one.run("-q", "--name", "box", command="echo x > x").code == 0
+    one.place("box").rename(one.sandboxes / "box")
+    shutil.rmtree(one.state / "names")
+    assert one.run("--in", "box", "-q", command="cat x; echo y > y").out == b"x\n"
+    (row,) = json.loads(one.call("ls", "--json").out)["sandboxes"]
+    assert (row["name"], row["changes"]) == ("box", 2) and re.fullmatch("sb_[0-9a-f]{16}", row["id"])
+    assert os.listdir(one.sandboxes) == [row["id"]]
+    assert one.call("discard", "box").code == 0 and one.names() == []
+
 
 def test_a_name_is_made_of_the_directory(one):
     one.run("-q", command="echo x > x")

@@ -106,7 +106,7 @@ def test_the_whole_host_is_no_project(one):
 
 def test_a_project_in_the_state_directory(one):
     one.run("-q", "--name", "box", command="echo x > x")
-    result = one.call("run", "-q", one.sandboxes / "box" / "delta", "--", "true")
+    result = one.call("run", "-q", one.place("box") / "delta", "--", "true")
     assert result.code in (0, 125)  # of no use, but no harm
 
 

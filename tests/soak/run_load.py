@@ -74,10 +74,14 @@ class Terminal(Actor):
         self.checker.check(f"{self.name}: exit code and output of run", (code, b"done\n"), (got, out))
         self.box, self.delta[path] = name, after
 
+    def has(self, name):
+        claim = self.state / "names/-" / name
+        return claim.exists() and (self.state / "sandboxes" / claim.read_text()).exists()
+
     def resolve(self, name, path, before, after):
         """A sandbox in which nothing was changed need not be there."""
         def ask():
-            if not (self.state / "sandboxes" / name).exists():
+            if not self.has(name):
                 return None
             return self.call("run", "-q", "-n", "--in", name, "--", "sh", "-c", f"cat {path} 2>/dev/null || echo absent")
 
@@ -89,7 +93,7 @@ class Terminal(Actor):
         found = ABSENT if answer[1] == b"absent\n" else answer[1]
         if self.checker.check(f"{self.name}: {path} in sandbox {name} after a kill", True, found in (before, after)) and found == after:
             self.box, self.delta[path] = name, after
-        if not self.box and (self.state / "sandboxes" / name).exists():
+        if not self.box and self.has(name):
             self.insist(lambda: self.call("discard", name))
 
     def look(self):
@@ -130,7 +134,7 @@ class Terminal(Actor):
     def discard(self):
         self.do("agentfense discard")
         name, self.box, self.delta = self.box, None, {}
-        self.insist(lambda: self.call("discard", name) if (self.state / "sandboxes" / name).exists() else None)
+        self.insist(lambda: self.call("discard", name) if self.has(name) else None)
 
     def check(self):
         self.now = "check"

@@ -1,13 +1,5 @@
-#include "sandbox/state_dir.h"
+#include "state_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -21,112 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/mem.h"
-
-struct fixture {
-    char dir[64];
-    char *state; /* owned: the state directory, not made yet */
-    struct state_dir state_dir;
-};
-
-static int setup(void **state)
-{
-    struct fixture *x = xnew(struct fixture);
-
-    strcpy(x->dir, "/tmp/test-home-XXXXXX");
-    if (!mkdtemp(x->dir))
-        return -1;
-    x->state = xprintf("%s/a/b/state", x->dir);
-    x->state_dir = STATE_DIR_NONE;
-    setenv("AGENTFENSE_STATE_DIR", x->state, 1);
-    *state = x;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *x = *state;
-    int r;
-
-    state_dir_done(&x->state_dir);
-    r = file_remove_tree(AT_FDCWD, x->dir + 1); /* beneath the root: the working directory is set to it */
-    free(x->state);
-    free(x);
-    return r;
-}
-
-static struct sandbox_spec *spec_of(const char *name, const char *base)
-{
-    struct sandbox_spec *spec = xnew(struct sandbox_spec);
-
-    spec->name = name ? xdup(name) : NULL;
-    spec->base_path = xdup(base);
-    spec->runtime = xdup("mock");
-    spec->hostname = xdup("");
-    return spec;
-}
-
-static void open_it(struct fixture *x)
-{
-    struct err err = ERR_NONE;
-
-    if (state_dir_open(true, &x->state_dir, &err) < 0)
-        fail_msg("%s", err.text);
-}
-
-static int make(struct fixture *x, const char *name, int *ret_fd, struct err *err)
-{
-    autoptr(sandbox_spec) spec = spec_of(name, "/srv/shop");
-
-    return state_dir_create(&x->state_dir, spec, true, ret_fd, err);
-}
-
-static void must_make(struct fixture *x, const char *name)
-{
-    struct err err = ERR_NONE;
-    autofd int fd = -1;
-
-    if (make(x, name, &fd, &err) < 0)
-        fail_msg("%s", err.text);
-}
-
 static mode_t mode_of(const char *path)
 {
     struct stat st;
 
     assert_int_equal(lstat(path, &st), 0);
     return st.st_mode & 07777;
-}
-
-static int count_name(const char *name, int dir_fd, void *cookie)
-{
-    struct buf *all = cookie;
-
-    assert_true(dir_fd >= 0);
-    buf_addf(all, "%s ", name);
-    return 0;
-}
-
-static void assert_names(struct fixture *x, const char *expected)
-{
-    autodone(buf) struct buf all = BUF_EMPTY;
-    struct err err = ERR_NONE;
-
-    assert_int_equal(state_dir_each(&x->state_dir, count_name, &all, &err), 0);
-    assert_string_equal(all.data ? all.data : "", expected);
-}
-
-/* Of any name, also a temporary one. */
-static int count_entries(struct fixture *x)
-{
-    struct dirent **names = NULL;
-    int count = scandirat(x->state_dir.sandboxes_fd, ".", &names, NULL, alphasort);
-
-    for (int i = 0; i < count; i++)
-        free(names[i]);
-    free(names);
-    return count - 2;
 }
 
 /* ---- the directory ---- */
@@ -262,14 +154,19 @@ static void a_sandbox_has_its_parts(void **state)
     autofd int fd = -1;
     autoptr(sandbox_spec) spec = NULL;
     autofree char *dir = NULL;
+    char id[SANDBOX_NAME_MAX];
+    autofd int found = -1;
 
     open_it(x);
     assert_int_equal(make(x, "shop", &fd, &err), 0);
-    dir = xprintf("%s/sandboxes/shop", x->state);
+    assert_int_equal(state_dir_find(&x->state_dir, "shop", id, &found, &err), 0);
+    dir = xprintf("%s/sandboxes/%s", x->state, id);
     assert_int_equal(mode_of(dir), 0700);
     assert_int_equal(faccessat(fd, "mnt", F_OK, 0), -1); /* whoever mounts something there makes it */
     assert_int_equal(faccessat(fd, "lock", F_OK, 0), 0);
     assert_int_equal(sandbox_spec_load(fd, &spec, &err), 0);
+    assert_string_equal(spec->id, id);
+    assert_int_equal(strncmp(id, SANDBOX_ID_PREFIX, 3), 0);
     assert_string_equal(spec->name, "shop");
     assert_string_equal(spec->base_path, "/srv/shop");
     assert_false(sandbox_dir_is_running(fd));
@@ -301,7 +198,8 @@ static void unsafe_names_are_refused(void **state)
         struct err err = ERR_NONE;
         char found[SANDBOX_NAME_MAX];
         int fd = -1;
-        assert_int_equal(make(x, names[i], &fd, &err), -EINVAL);
+        if (*names[i]) /* "" is none */
+            assert_int_equal(make(x, names[i], &fd, &err), -EINVAL);
         assert_null(strchr(err.text, '\033'));
         assert_int_equal(state_dir_find(&x->state_dir, names[i], found, &fd, &err), -EINVAL);
         assert_int_equal(state_dir_remove(&x->state_dir, names[i], &err), -EINVAL);
@@ -345,15 +243,20 @@ static void a_unique_beginning_finds_it(void **state)
     struct err err = ERR_NONE;
     char found[SANDBOX_NAME_MAX];
     autofd int a = -1, b = -1, c = -1;
+    autoptr(sandbox_spec) one = NULL;
+    autoptr(sandbox_spec) shop = NULL;
 
     open_it(x);
     must_make(x, "shop-one");
     must_make(x, "shop-two");
     must_make(x, "shop");
     assert_int_equal(state_dir_find(&x->state_dir, "shop-o", found, &a, &err), 0);
-    assert_string_equal(found, "shop-one");
+    assert_int_equal(sandbox_spec_load(a, &one, &err), 0);
+    assert_string_equal(one->name, "shop-one");
     assert_int_equal(state_dir_find(&x->state_dir, "shop", found, &b, &err), 0);
-    assert_string_equal(found, "shop");
+    assert_int_equal(sandbox_spec_load(b, &shop, &err), 0);
+    assert_string_equal(shop->name, "shop");
+    assert_string_equal(shop->id, found);
     assert_int_equal(state_dir_find(&x->state_dir, "shop-", found, &c, &err), -EINVAL);
     assert_non_null(strstr(err.text, "shop-one, shop-two"));
     assert_int_equal(state_dir_find(&x->state_dir, "blog", found, &c, &err), -ENOENT);
@@ -396,8 +299,8 @@ static void it_runs_while_its_lock_is_held(void **state)
     pid = hold_lock(fd);
     assert_true(sandbox_dir_is_running(fd));
     assert_int_equal(sandbox_dir_lock(fd, &lock), -EBUSY);
-    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), -EBUSY);
-    assert_non_null(strstr(err.text, "'shop' is running"));
+    assert_int_equal(remove_named(x, "shop", &err), -EBUSY);
+    assert_non_null(strstr(err.text, "is running"));
     assert_names(x, "shop ");
     assert_int_equal(faccessat(fd, "spec", F_OK, 0), 0);
     kill(pid, SIGKILL);
@@ -419,10 +322,11 @@ static void removing_takes_all_of_it(void **state)
     assert_int_equal(make(x, "shop", &fd, &err), 0);
     assert_int_equal(mkdirat(fd, "delta", 0700), 0);
     assert_int_equal(mkdirat(fd, "delta/data", 0), 0);
-    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), 0);
+    assert_int_equal(remove_named(x, "shop", &err), 0);
     assert_names(x, "other ");
     assert_int_equal(count_entries(x), 1);
-    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), -ENOENT);
+    assert_int_equal(remove_named(x, "shop", &err), -ENOENT);
+    assert_int_equal(state_dir_remove(&x->state_dir, "sb_0123456789abcdef", &err), -ENOENT);
 }
 
 /* As of a container's supervisor that was killed. */
@@ -439,7 +343,7 @@ static void a_mount_that_was_left_behind_does_not_keep_it(void **state)
     snprintf(path, sizeof(path), "/proc/self/fd/%d/mnt", fd);
     if (mount("left", path, "tmpfs", 0, "size=4k") < 0)
         skip();
-    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), 0);
+    assert_int_equal(remove_named(x, "shop", &err), 0);
     assert_names(x, "");
     assert_int_equal(count_entries(x), 0);
 }
@@ -456,7 +360,7 @@ static void one_whose_delta_is_in_use_is_not_removed(void **state)
     assert_int_equal(mkdirat(fd, "delta/meta", 0700), 0);
     lock = openat(fd, "delta/meta/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
-    assert_int_equal(state_dir_remove(&x->state_dir, "shop", &err), -EBUSY);
+    assert_int_equal(remove_named(x, "shop", &err), -EBUSY);
     assert_int_equal(faccessat(fd, "spec", F_OK, 0), 0);
 }
 
@@ -498,29 +402,27 @@ static void a_link_under_a_name_is_no_sandbox(void **state)
     assert_int_equal(make(x, "evil", &fd, &err), 0);
 }
 
-#define home_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        home_test(it_is_made_when_it_is_needed_and_closed_to_others),
-        home_test(one_that_others_can_write_is_refused_with_the_remedy),
-        home_test(sandboxes_that_others_can_write_are_refused),
-        home_test(one_of_another_owner_is_refused),
-        home_test(a_link_in_its_place_is_not_followed),
-        home_test(a_relative_place_is_refused),
-        home_test(a_user_has_one_below_home),
-        home_test(a_sandbox_has_its_parts),
-        home_test(a_name_is_taken_once),
-        home_test(unsafe_names_are_refused),
-        home_test(names_are_made_of_the_base),
-        home_test(a_unique_beginning_finds_it),
-        home_test(it_runs_while_its_lock_is_held),
-        home_test(removing_takes_all_of_it),
-        home_test(a_mount_that_was_left_behind_does_not_keep_it),
-        home_test(one_whose_delta_is_in_use_is_not_removed),
-        home_test(what_a_crash_left_is_swept_later),
-        home_test(a_link_under_a_name_is_no_sandbox),
+        state_test(it_is_made_when_it_is_needed_and_closed_to_others),
+        state_test(one_that_others_can_write_is_refused_with_the_remedy),
+        state_test(sandboxes_that_others_can_write_are_refused),
+        state_test(one_of_another_owner_is_refused),
+        state_test(a_link_in_its_place_is_not_followed),
+        state_test(a_relative_place_is_refused),
+        state_test(a_user_has_one_below_home),
+        state_test(a_sandbox_has_its_parts),
+        state_test(a_name_is_taken_once),
+        state_test(unsafe_names_are_refused),
+        state_test(names_are_made_of_the_base),
+        state_test(a_unique_beginning_finds_it),
+        state_test(it_runs_while_its_lock_is_held),
+        state_test(removing_takes_all_of_it),
+        state_test(a_mount_that_was_left_behind_does_not_keep_it),
+        state_test(one_whose_delta_is_in_use_is_not_removed),
+        state_test(what_a_crash_left_is_swept_later),
+        state_test(a_link_under_a_name_is_no_sandbox),
     };
 
     /* Where we may: a mount that a failed test leaves behind goes with this process. */

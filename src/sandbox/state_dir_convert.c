@@ -1,0 +1,97 @@
+/*
+ * Sandboxes of a release before ids, whose directories have their names. Each gets an id in steps, of which any may be the last:
+ *
+ *     lock      nobody starts, reviews or removes it meanwhile
+ *     claim     its name, for the new id. A claim is free while its id has no directory, but no other sandbox gets the name: a directory has it
+ *     spec      holds the id. Whoever comes next goes on with that id
+ *     rename    the directory to the id. It is converted
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/directory.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "sandbox/sandbox_id.h"
+#include "sandbox/sandbox_names.h"
+#include "sandbox/state_dir_int.h"
+
+/* Somebody who had the lock before us may have renamed or removed it. */
+static bool still_has_name(const struct state_dir *state_dir, const char *name, int dir_fd)
+{
+    struct stat now, opened;
+
+    return fstatat(state_dir->sandboxes_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && fstat(dir_fd, &opened) == 0 &&
+           now.st_dev == opened.st_dev && now.st_ino == opened.st_ino;
+}
+
+static int store_id(int dir_fd, struct sandbox_spec *spec, const char *name, const char *id, struct err *err)
+{
+    free(spec->id);
+    free(spec->name);
+    spec->id = xdup(id);
+    spec->name = xdup(name);
+    return sandbox_spec_store(dir_fd, spec, true, err);
+}
+
+static int rename_to_id(const struct state_dir *state_dir, const char *name, const char *id, struct err *err)
+{
+    if (renameat2(state_dir->sandboxes_fd, name, state_dir->sandboxes_fd, id, RENAME_NOREPLACE) < 0)
+        return err_errno(err, -errno, "renaming its directory");
+    fault("convert_renamed");
+    return file_fsync_dir(state_dir->sandboxes_fd);
+}
+
+/* With its lock. */
+static int convert_locked(struct state_dir *state_dir, const char *name, int dir_fd, struct err *err)
+{
+    autoptr(sandbox_spec) spec = NULL;
+    autofd int names_lock = -1;
+    char id[SANDBOX_ID_MAX];
+    int r = sandbox_spec_load(dir_fd, &spec, err);
+
+    if (r == 0)
+        r = state_dir_make_names(state_dir, err);
+    if (r == 0)
+        r = sandbox_names_lock(state_dir, &names_lock, err);
+    if (r < 0)
+        return r;
+    if (*spec->id)
+        memcpy(id, spec->id, strlen(spec->id) + 1);
+    else
+        sandbox_id_new(id);
+    r = sandbox_names_take_over(state_dir, name, id, err);
+    fault("convert_name_claimed");
+    if (r == 0 && (!*spec->id || strcmp(spec->name, name) != 0))
+        r = store_id(dir_fd, spec, name, id, err);
+    fault("convert_spec_written");
+    return r == 0 ? rename_to_id(state_dir, name, id, err) : r;
+}
+
+static void convert_one(struct state_dir *state_dir, const char *name)
+{
+    struct err err = ERR_NONE;
+    autofd int dir_fd = state_dir_open_sandbox(state_dir, name), lock = -1;
+
+    if (dir_fd < 0 || sandbox_dir_is_running(dir_fd) || sandbox_dir_lock(dir_fd, &lock) < 0 ||
+        !still_has_name(state_dir, name, dir_fd))
+        return;
+    if (convert_locked(state_dir, name, dir_fd, &err) < 0)
+        log_debug("a sandbox of an earlier release keeps its name as its id", LOG_STR("name", name),
+                  LOG_STR("error", err.text));
+}
+
+void state_dir_convert(struct state_dir *state_dir)
+{
+    autodirectory dir = directory_open(state_dir->sandboxes_fd);
+
+    for (const struct dirent *d; (d = directory_next(dir));)
+        if (sandbox_name_is_valid(d->d_name) && !sandbox_id_is_valid(d->d_name))
+            convert_one(state_dir, d->d_name);
+}
