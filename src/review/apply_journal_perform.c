@@ -88,32 +88,8 @@ static int exchange_names(const struct dir_entry *a, const struct dir_entry *b)
     return renameat2(a->dirfd, a->name, b->dirfd, b->name, RENAME_EXCHANGE) < 0 ? -errno : 0;
 }
 
-/* Where names cannot be exchanged, the old file is gone; an undo has its copy. A directory cannot come over a file that way. */
-static int replace_file(const struct apply_step *step, struct dir_entry *temp, struct dir_entry *path)
-{
-    if (!apply_step_file_matches(&step->was, &path->st))
-        return -ESTALE;
-    if (S_ISDIR(step->now.mode) && unlinkat(path->dirfd, path->name, 0) < 0)
-        return -errno;
-    return renameat(temp->dirfd, temp->name, path->dirfd, path->name) < 0 ? -errno : 0;
-}
-
-static int swap_in(const struct apply_step *step, struct dir_entry *temp, struct dir_entry *path)
-{
-    int r;
-
-    if (!path->st.st_mode || path->st.st_ino != step->was.ino)
-        return -ESTALE;
-    r = exchange_names(temp, path);
-    if (r < 0)
-        return lacks_flag(-r) ? replace_file(step, temp, path) : r;
-    r = dir_entry_stat(temp);
-    if (r == 0 && apply_step_file_matches(&step->was, &temp->st))
-        return 0;
-    exchange_names(temp, path);
-    return r < 0 ? r : -ESTALE;
-}
-
+/* The staged file comes into its place. Where names cannot be exchanged, the old file is gone; an undo has its copy. A directory cannot come
+ * over a file that way. */
 static int perform_put(int base_fd, const struct apply_step *step)
 {
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
@@ -127,7 +103,25 @@ static int perform_put(int base_fd, const struct apply_step *step)
     r = dir_entry_open(base_fd, step->path, &path);
     if (r < 0)
         return is_not_there(r) ? -ESTALE : r;
-    return step->was.mode ? swap_in(step, &temp, &path) : move_name(&temp, &path);
+    if (!step->was.mode)
+        return move_name(&temp, &path);
+    if (!path.st.st_mode || path.st.st_ino != step->was.ino)
+        return -ESTALE;
+    r = renameat2(temp.dirfd, temp.name, path.dirfd, path.name, RENAME_EXCHANGE) < 0 ? -errno : 0;
+    if (r < 0 && lacks_flag(-r)) {
+        if (!apply_step_file_matches(&step->was, &path.st))
+            return -ESTALE;
+        if (S_ISDIR(step->now.mode) && unlinkat(path.dirfd, path.name, 0) < 0)
+            return -errno;
+        return renameat(temp.dirfd, temp.name, path.dirfd, path.name) < 0 ? -errno : 0;
+    }
+    if (r < 0)
+        return r;
+    r = dir_entry_stat(&temp);
+    if (r == 0 && apply_step_file_matches(&step->was, &temp.st))
+        return 0;
+    exchange_names(&temp, &path);
+    return r < 0 ? r : -ESTALE;
 }
 
 static int perform_remove(int base_fd, const struct apply_step *step)

@@ -105,21 +105,16 @@ int apply_txn_finish_journal(const struct apply_txn_site *site, int record_fd, s
 bool apply_txn_is_abandoned(const struct apply_journal *journal);
 int apply_txn_remove_abandoned(const struct apply_txn_site *site, const char *id, const struct apply_journal *journal);
 
-/* ---- apply_txn_stage.c, apply_txn_backup.c ---- */
+/* ---- apply_txn_stage.c ---- */
 
 #define APPLY_TXN_SYNC_EACH_MOST 256 /* files; for more, one syncfs() is cheaper */
-
-int apply_txn_stage_failed(const char *path, int r, struct err *err);
-
-/* Copies of what will be replaced or removed. */
-int apply_txn_backup(struct apply_txn *txn, struct err *err);
 
 struct apply_step_file apply_step_file_of(const struct stat *st);
 
 /* A name beside `path` that only we give. */
 char *apply_txn_temp_beside(const char *path);
 
-/* ---- apply_journal.c ---- */
+/* ---- apply_txn_record.c ---- */
 
 struct apply_step *apply_journal_add(struct apply_journal *journal, enum apply_step_kind kind, const char *path,
                                      const char *temp);

@@ -2,12 +2,15 @@
  * Writing what was reviewed of a delta into its base: all, files, or hunks of files, and the rest stays where it is.
  *
  * Each chosen edit must be covered by the decision (decision.h): accepted, acknowledged, shown, tried by the hooks. Then it is reconciled with
- * the project (reconcile.h). One edit that is refused, or one conflict, means that nothing is written. Then all of it lands as one transaction (apply_txn.h), whose record is kept in
- * <delta>/meta/approvals/<id> and can be undone.
+ * the project (reconcile.h). One edit that is refused, or one conflict, means that nothing is written. Then all of it lands as one
+ * transaction (apply_txn.h), whose record is kept in <delta>/meta/approvals/<id> and can be undone.
  *
  * A delta is not rewritten for what was taken from it. Its diary gets a line per path with the new ground, such that merging on it
  * gives what is left and nothing else. What was taken whole can leave the delta: `drops` says which paths, for whoever can do that (the
  * fence, behind its closed gate); until then it is no change, because it is on the ground it was noted with.
+ *
+ * A request is one dry run, which says what would be written, and one run, which makes all its checks anew: whatever happens between the two is
+ * found out by the second.
  *
  * Killed at any moment, the project is as before or as after, and approve_recover() makes it definite. Every run does that first.
  */
@@ -20,16 +23,10 @@
 #include "review/reconcile.h"
 #include "review/selection.h"
 
-/* What would be changed in a file; `path` from the base, the contribution's own is the callee's to set. 0 or -errno. */
-typedef int (*approve_forecast_fn)(const char *path, struct contribution *contribution, void *cookie);
+struct approve;
 
-/* Of a dry run: the files to tell of. */
-struct approve_forecast {
-    const char *const *paths; /* sorted */
-    size_t count;
-    approve_forecast_fn report;
-    void *cookie;
-};
+/* Called when nothing is in the way and nothing is written yet: adds to `out` what the caller owes afterwards (apply_txn.h). */
+typedef void (*approve_owe_fn)(const struct approve *approve, struct buf *out, void *cookie);
 
 struct approve_options {
     const struct selection *selection; /* NULL: all */
@@ -37,10 +34,11 @@ struct approve_options {
     bool is_dry;                       /* the same answer, and nothing is written */
     bool is_held;     /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
     bool is_dropping; /* the caller will drop what was taken whole: no copy of it is kept as ground */
+    unsigned wait_ms; /* for others who write to the project or have the delta, until it is -EBUSY */
     const char
         *staged_tree_path; /* of a dry run: where a delta is made of what would be written (staged_tree.h); NULL: nowhere */
-    const struct approve_forecast *forecast; /* NULL: of none */
-    const struct buf *follow_up; /* what the caller owes when all is written (apply_txn.h); NULL or empty: nothing */
+    approve_owe_fn owe;    /* NULL: nothing is owed */
+    void *cookie;
 };
 
 enum approve_outcome {
@@ -70,6 +68,7 @@ struct approve_file {
 struct approve {
     struct edit_list edits;     /* what was chosen */
     struct approve_file *files; /* owned; one for each edit */
+    struct planned *planned;    /* owned; likewise (approve_int.h) */
     size_t conflict_count, stale_count, unshown_count, unacknowledged_count, unaccepted_count;
     size_t lost_hunk_count;                /* of the stale: files that have other hunks than those that were named */
     bool lacks_hooks;                      /* the project has hooks, and nobody ran them */
@@ -89,6 +88,14 @@ int approve_run(const char *delta_path, const struct decision *decision, const s
                 struct approve *ret, struct err *err);
 void approve_done(struct approve *approve);
 
+/* What became, or would become, of a path; NULL: it was not chosen. */
+const struct approve_file *approve_find(const struct approve *approve, const char *path);
+
+/* After a dry run: what would be changed in the file; `ret->path` is left to the caller. 1; 0: it would not be written; or -errno. */
+int approve_foresee(const struct approve *approve, const char *path, struct contribution *ret);
+
+/* ---- records (approve_records.c) ---- */
+
 /* Finishes or takes back what was cut short, and removes what it left behind. To be called when a service starts; each run does it too.
  * -EBUSY as above. */
 int approve_recover(const char *delta_path, bool is_held, struct err *err);
@@ -96,8 +103,6 @@ int approve_recover(const char *delta_path, bool is_held, struct err *err);
 /* The same for a delta that is about to be removed, by which nothing in the project may become half done for ever. Success also if
  * nothing can be done: the project has gone, or the record of an approval cannot be read. */
 int approve_recover_before_delete(const char *delta_path, struct err *err);
-
-/* ---- follow-ups ---- */
 
 /* Whether approve_recover() or a follow-up has something to do: 1, 0 or -errno. Costs a look at one directory. */
 int approve_has_unfinished(const char *delta_path, struct err *err);

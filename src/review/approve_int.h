@@ -4,7 +4,7 @@
 #include "review/approve.h"
 
 /* What is to be done for one edit. */
-struct planned_change {
+struct planned {
     bool is_taken;   /* it gets notes */
     bool has_change; /* something is written */
     size_t change;   /* its index in the landing */
@@ -21,10 +21,12 @@ struct planned_change {
 };
 
 /* Reconciles the edit and says what to do. Fills `file` and, unless it is refused, `ret`. */
-int planned_change_make(const struct edit_list *list, const struct edit *edit, const struct decision *decision,
-                        const struct approve_options *options, struct approve_file *file, struct planned_change *ret,
-                        struct err *err);
-void planned_change_done(struct planned_change *planned);
+int planned_make(const struct edit_list *list, const struct edit *edit, const struct decision *decision,
+                 const struct approve_options *options, struct approve_file *file, struct planned *ret, struct err *err);
+void planned_done(struct planned *planned);
+
+/* Of all that is written, with paths, modes and contents: what has the same digest is the same change. */
+void planned_digest(const struct edit_list *edits, const struct planned *planned, uint8_t ret[FILE_STATE_HASH_BYTES]);
 
 /* What must not move while we look at it and then write. */
 struct approve_locks {
@@ -34,8 +36,8 @@ struct approve_locks {
 
 #define APPROVE_LOCKS_NONE ((struct approve_locks){ DELTA_INFO_NONE, -1, -1, -1 })
 
-/* Takes them, and then finishes what was cut short. */
-int approve_locks_acquire(const char *delta_path, bool is_held, struct approve_locks *ret, struct err *err);
+/* Takes them, and then finishes what was cut short. -EBUSY: somebody else had them for `wait_ms`. */
+int approve_locks_acquire(const char *delta_path, bool is_held, unsigned wait_ms, struct approve_locks *ret, struct err *err);
 void approve_locks_done(struct approve_locks *locks);
 
 /* Where something lands under these locks; its notes go to the diary. Borrows from `locks`. */

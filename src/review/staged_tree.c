@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,37 +15,6 @@
 #include "fence/copyup.h"
 #include "fence/fence.h"
 #include "fence/whiteout.h"
-
-/* ---- the digest ---- */
-
-static void add_number(struct sha256_ctx *sha, uint64_t number)
-{
-    uint8_t bytes[8];
-
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (uint8_t) (number >> (8 * i));
-    sha256_update(sha, sizeof(bytes), bytes);
-}
-
-void staged_tree_digest(const struct edit_list *edits, const struct planned_change *plan, uint8_t ret[FILE_STATE_HASH_BYTES])
-{
-    struct sha256_ctx sha;
-
-    sha256_init(&sha);
-    for (size_t i = 0; i < edits->count; i++) {
-        const struct planned_change *planned = &plan[i];
-        if (!planned->is_taken || !planned->has_change)
-            continue;
-        sha256_update(&sha, strlen(edits->items[i].path) + 1, (const uint8_t *) edits->items[i].path);
-        add_number(&sha, planned->now & (S_IFMT | 0777));
-        add_number(&sha, planned->is_mode_only);
-        if (planned->now && !S_ISDIR(planned->now) && !planned->is_mode_only)
-            sha256_update(&sha, sizeof(planned->hash), planned->hash);
-    }
-    sha256_digest(&sha, FILE_STATE_HASH_BYTES, ret);
-}
-
-/* ---- the tree ---- */
 
 struct staged_tree {
     int base_fd;          /* borrowed: the project */
@@ -107,7 +75,7 @@ static int make_parents(const struct staged_tree *re, const char *path)
     return 0;
 }
 
-static int add_file(const struct staged_tree *re, const char *path, const struct planned_change *planned)
+static int add_file(const struct staged_tree *re, const char *path, const struct planned *planned)
 {
     autofd int fd = path_open_beneath(re->data_fd, path, O_RDWR | O_CREAT | O_EXCL, 0600), from = -1;
     uint8_t hash[FILE_STATE_HASH_BYTES];
@@ -130,7 +98,7 @@ static int add_file(const struct staged_tree *re, const char *path, const struct
     return r;
 }
 
-static int add_link(const struct staged_tree *re, const char *path, const struct planned_change *planned)
+static int add_link(const struct staged_tree *re, const char *path, const struct planned *planned)
 {
     autofd int link = planned->has_bytes ? -1 : path_open_beneath(re->from_fd, path, O_PATH, 0), parent = -1;
     char target[PATH_MAX];
@@ -149,7 +117,7 @@ static int add_link(const struct staged_tree *re, const char *path, const struct
     return r < 0 ? r : symlinkat(target, parent, name) < 0 ? -errno : 0;
 }
 
-static int add_one(const struct staged_tree *re, const char *path, const struct planned_change *planned)
+static int add_one(const struct staged_tree *re, const char *path, const struct planned *planned)
 {
     int r = make_parents(re, path);
 
@@ -200,7 +168,7 @@ static int is_emptied(const struct staged_tree *re, const char *path)
 }
 
 /* As a landing does it: a directory goes if nothing is left in it, such as what the agent never saw. */
-static int remove_one(const struct staged_tree *re, const char *path, const struct planned_change *planned)
+static int remove_one(const struct staged_tree *re, const char *path, const struct planned *planned)
 {
     int r = make_parents(re, path);
 
@@ -216,14 +184,13 @@ static int remove_one(const struct staged_tree *re, const char *path, const stru
     return r < 0 ? r : put_marker(re, path);
 }
 
-static int add_all(const struct staged_tree *re, const struct edit_list *edits, const struct planned_change *plan,
-                   struct err *err)
+static int add_all(const struct staged_tree *re, const struct edit_list *edits, const struct planned *all, struct err *err)
 {
     for (size_t k = 0; k < 2 * edits->count; k++) {
         /* First what is new, from above; then what goes, from below. */
         bool goes = k >= edits->count;
         size_t i = goes ? 2 * edits->count - 1 - k : k;
-        const struct planned_change *planned = &plan[i];
+        const struct planned *planned = &all[i];
         if (!planned->is_taken || !planned->has_change || goes != !planned->now)
             continue;
         const char *path = edits->items[i].path;
@@ -238,7 +205,7 @@ static int add_all(const struct staged_tree *re, const struct edit_list *edits, 
 }
 
 int staged_tree_make(const char *delta_path, const char *base_path, int base_fd, const struct edit_list *edits,
-                     const struct planned_change *plan, struct err *err)
+                     const struct planned *all, struct err *err)
 {
     struct staged_tree re = { .base_fd = base_fd, .from_fd = edits->delta.data_fd, .data_fd = -1, .work_fd = -1 };
     int r = make_delta(delta_path, base_path, base_fd, err);
@@ -252,5 +219,5 @@ int staged_tree_make(const char *delta_path, const char *base_path, int base_fd,
         return err_errno(err, -EIO, "opening '%s'", delta_path);
     re.data_fd = data;
     re.work_fd = work;
-    return add_all(&re, edits, plan, err);
+    return add_all(&re, edits, all, err);
 }

@@ -2,8 +2,7 @@
  * What an approval would leave, to be tried before it lands: a new delta over the same base that holds exactly what would be written, and
  * nothing else of what the agent did. A sandbox over it sees the project as it would be.
  *
- * Each file's bytes are hashed as they lie there. The digest is over all of it, paths, modes and contents: what has the same digest is the
- * same change.
+ * Each file's bytes are hashed as they lie there.
  */
 #pragma once
 
@@ -11,6 +10,4 @@
 
 /* Makes the delta at `delta_path`, where nothing is. -ESTALE: something was changed while it was copied. */
 int staged_tree_make(const char *delta_path, const char *base_path, int base_fd, const struct edit_list *edits,
-                     const struct planned_change *plan, struct err *err);
-
-void staged_tree_digest(const struct edit_list *edits, const struct planned_change *plan, uint8_t ret[FILE_STATE_HASH_BYTES]);
+                     const struct planned *all, struct err *err);

@@ -290,7 +290,7 @@ int undo_run(const char *delta_path, const char *id, const struct undo_options *
     int r;
 
     *ret = UNDO_NONE;
-    r = approve_locks_acquire(delta_path, options->is_held, &locks, err);
+    r = approve_locks_acquire(delta_path, options->is_held, 0, &locks, err);
     if (r == 0)
         r = find_record(&u, id, err);
     if (r == 0)

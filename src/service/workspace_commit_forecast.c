@@ -20,12 +20,15 @@ struct forecast_file {
     char name[ID_TEXT_MAX];  /* of its contribution; "": it would not be written */
 };
 
-static int by_scope_path(const void *a, const void *b)
-{
-    return strcmp(((const struct forecast_file *) a)->scope_path, ((const struct forecast_file *) b)->scope_path);
-}
+struct commit_forecast {
+    struct forecast_file *files; /* owned: those that hold something of others */
+    size_t count;
+    int fd; /* owned: where contributions are */
+};
 
-void commit_forecast_done(struct commit_forecast *f)
+#define COMMIT_FORECAST_NONE ((struct commit_forecast){ .fd = -1 })
+
+static void commit_forecast_done(struct commit_forecast *f)
 {
     for (size_t i = 0; i < f->count; i++) {
         if (*f->files[i].name)
@@ -34,7 +37,6 @@ void commit_forecast_done(struct commit_forecast *f)
         free(f->files[i].path);
     }
     free(f->files);
-    free(f->paths);
     cleanup_fd(&f->fd);
     *f = COMMIT_FORECAST_NONE;
 }
@@ -101,10 +103,9 @@ static int look(const struct still *still, const struct commit_forecast *f, cons
 }
 
 /* A file that is as HEAD has it holds nothing of others. */
-int commit_forecast_begin(struct still *still, const struct workspace_approved *approved, struct commit_forecast *ret,
-                          struct err *err)
+static int find_files(struct commit_forecast *f, struct still *still, const struct workspace_approved *approved,
+                      struct err *err)
 {
-    struct commit_forecast *f = ret;
     int r;
 
     list_files(f, still, approved);
@@ -116,36 +117,31 @@ int commit_forecast_begin(struct still *still, const struct workspace_approved *
     for (size_t i = f->count; i-- > 0;)
         if (views[i].status == COMMIT_IN_HEAD || !has_plain_name(&f->files[i]))
             drop(f, i);
-    if (f->count == 0)
-        return 0;
-    qsort(f->files, f->count, sizeof(*f->files), by_scope_path);
-    f->paths = xalloc(f->count * sizeof(*f->paths));
-    for (size_t i = 0; i < f->count; i++)
-        f->paths[i] = f->files[i].scope_path;
-    return workspace_contributions_open(still->service, &f->fd, err);
+    return f->count > 0 ? workspace_contributions_open(still->service, &f->fd, err) : 0;
 }
 
 /* ---- what would be in them ---- */
 
 /* One that is too large to be merged is written from the project's directory, where it is not yet. */
-int commit_forecast_take(const char *path, struct contribution *contribution, void *cookie)
+static int keep_foreseen(struct commit_forecast *f, const struct approve *approve, struct err *err)
 {
-    struct commit_forecast *f = cookie;
-    struct forecast_file key = { .scope_path = (char *) (uintptr_t) path };
-    struct forecast_file *file = bsearch(&key, f->files, f->count, sizeof(key), by_scope_path);
-
-    if (!file || (contribution->after.mode && !contribution->after.has_bytes))
-        return 0;
-    contribution->path = xdup(file->path);
-    id_new(NAME_PREFIX, file->name);
-    return contribution_keep(f->fd, file->name, contribution);
-}
-
-static void drop_untold(struct commit_forecast *f)
-{
-    for (size_t i = f->count; i-- > 0;)
-        if (!*f->files[i].name)
+    for (size_t i = f->count; i-- > 0;) {
+        autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
+        struct forecast_file *file = &f->files[i];
+        int r = approve_foresee(approve, file->scope_path, &c);
+        if (r > 0 && (!c.after.mode || c.after.has_bytes)) {
+            c.path = xdup(file->path);
+            id_new(NAME_PREFIX, file->name);
+            r = contribution_keep(f->fd, file->name, &c);
+        }
+        if (r < 0) {
+            autofree char *shown = apply_txn_quote(file->scope_path);
+            return err_errno(err, r, "reading what would be in %s", shown);
+        }
+        if (!*file->name)
             drop(f, i);
+    }
+    return 0;
 }
 
 /* What is pending of a file goes with it, the oldest first; and then what is approved now. */
@@ -181,19 +177,15 @@ static int refuse(const struct commit_forecast *f, const struct commit_view *vie
                           "FOREIGN_CHANGES");
 }
 
-int commit_forecast_judge(struct still *still, struct commit_forecast *f, struct err *err)
+static int judge_files(struct commit_forecast *f, struct still *still, struct err *err)
 {
     struct applied_change_filter filter = { .host_id = still->service->host_id,
                                             .project_root = still->row.project_root,
                                             .only_pending = true };
     autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
     size_t used = 0;
-    int r;
+    int r = workspaces_applied(still->service, still->caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, NULL, err);
 
-    drop_untold(f);
-    if (f->count == 0)
-        return 0;
-    r = workspaces_applied(still->service, still->caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, NULL, err);
     if (r < 0)
         return r;
     autofree struct commit_view *views = xalloc(f->count * sizeof(*views));
@@ -206,4 +198,14 @@ int commit_forecast_judge(struct still *still, struct commit_forecast *f, struct
     }
     r = look(still, f, parts, views, err);
     return r < 0 ? r : refuse(f, views, err);
+}
+
+int commit_forecast_check(struct still *still, const struct workspace_approved *approved, struct err *err)
+{
+    autodone(commit_forecast) struct commit_forecast f = COMMIT_FORECAST_NONE;
+    int r = find_files(&f, still, approved, err);
+
+    if (r == 0 && f.count > 0)
+        r = keep_foreseen(&f, &approved->approve, err);
+    return r == 0 && f.count > 0 ? judge_files(&f, still, err) : r;
 }

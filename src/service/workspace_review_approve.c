@@ -1,8 +1,12 @@
+/*
+ * Approving: one plan, which is a dry run and decides whether the sandbox ends with it, and one run. Between the two lie the hooks, which try what
+ * was planned in a sandbox of their own, and the end of the agent's processes, if nothing is left for them. What happens to the changes or to
+ * the project meanwhile is found out by the run's own checks.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -12,8 +16,7 @@
 #include "service/workspace_review_int.h"
 
 #define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
-#define BUSY_TRIES 100
-#define BUSY_WAIT_NS 50000000L
+#define BUSY_WAIT_MS 5000
 
 const char *workspace_verdict_name(enum workspace_verdict verdict)
 {
@@ -35,165 +38,209 @@ void workspace_approved_done(struct workspace_approved *approved)
     *approved = WORKSPACE_APPROVED_NONE;
 }
 
-/* ---- running ---- */
+/* ---- what approve_run() says of each change ---- */
 
-static const struct approve_file *file_of(const struct approve *approve, const char *path)
-{
-    size_t low = 0, high = approve->edits.count;
+static const enum workspace_verdict verdicts[] = {
+    [APPROVE_WHOLE] = WORKSPACE_VERDICT_APPLIED,      [APPROVE_PARTLY] = WORKSPACE_VERDICT_PARTLY,
+    [APPROVE_NOTHING] = WORKSPACE_VERDICT_NOTHING,    [APPROVE_CONFLICT] = WORKSPACE_VERDICT_CONFLICT,
+    [APPROVE_STALE] = WORKSPACE_VERDICT_STALE,        [APPROVE_UNSHOWN] = WORKSPACE_VERDICT_UNSHOWN,
+    [APPROVE_UNACCEPTED] = WORKSPACE_VERDICT_REFUSED, [APPROVE_UNACKNOWLEDGED] = WORKSPACE_VERDICT_UNACKNOWLEDGED,
+};
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(approve->edits.items[middle].path, path);
-        if (order == 0)
-            return &approve->files[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
-static enum workspace_verdict verdict_of(enum approve_outcome outcome)
-{
-    switch (outcome) {
-    case APPROVE_WHOLE:
-        return WORKSPACE_VERDICT_APPLIED;
-    case APPROVE_PARTLY:
-        return WORKSPACE_VERDICT_PARTLY;
-    case APPROVE_NOTHING:
-        return WORKSPACE_VERDICT_NOTHING;
-    case APPROVE_CONFLICT:
-        return WORKSPACE_VERDICT_CONFLICT;
-    case APPROVE_UNSHOWN:
-        return WORKSPACE_VERDICT_UNSHOWN;
-    case APPROVE_UNACKNOWLEDGED:
-        return WORKSPACE_VERDICT_UNACKNOWLEDGED;
-    case APPROVE_UNACCEPTED:
-        return WORKSPACE_VERDICT_REFUSED;
-    default:
-        return WORKSPACE_VERDICT_STALE;
-    }
-}
-
-/* Of the two edits of a rename the one that went less well counts. */
-static void judge_one(struct approving *a, size_t i)
+/* Of the two edits of a rename the one that went less well counts. What was refused before anything was reconciled leaves the rest undecided. */
+static void give_verdicts(struct approving *a, const struct approve *approve)
 {
     struct workspace_approved *out = a->out;
-    const struct file_change *change = &out->set.items[i];
-    const struct approve_file *file = file_of(&out->approve, change->scope_path),
-                              *from = change->from ? file_of(&out->approve, change->from->path) : NULL;
-
-    if (from && (!file || (from->outcome >= APPROVE_CONFLICT && file->outcome < APPROVE_CONFLICT)))
-        file = from;
-    out->files[i] = file;
-    out->verdicts[i] = file ? verdict_of(file->outcome) : WORKSPACE_VERDICT_NOTHING;
-    /* No hunk of it was chosen. */
-    if (a->chosen.items[i] == CHOOSING_HUNKS && file && file->outcome == APPROVE_NOTHING &&
-        file->hunks_taken < file->hunk_count)
-        out->verdicts[i] = WORKSPACE_VERDICT_LEFT;
-}
-
-static void judge(struct approving *a)
-{
-    struct workspace_approved *out = a->out;
+    bool is_undecided = approve->unaccepted_count + approve->unacknowledged_count > 0;
 
     out->applied = out->remaining = 0;
-    a->ends = true;
-    for (size_t i = 0; out->approve.files && i < out->set.count; i++)
-        if (a->chosen.items[i] != CHOOSING_NOT)
-            judge_one(a, i);
-    for (size_t i = 0; i < out->set.count; i++) {
-        enum workspace_verdict verdict = out->verdicts[i];
-        bool is_done = verdict == WORKSPACE_VERDICT_APPLIED || verdict == WORKSPACE_VERDICT_NOTHING;
-
-        a->ends &= is_done;
-        if (out->set.items[i].is_dir)
-            continue;
-        out->remaining += !is_done;
-        out->applied += verdict == WORKSPACE_VERDICT_APPLIED || verdict == WORKSPACE_VERDICT_PARTLY;
-    }
-}
-
-/* Somebody else may be writing to the same project for a moment. */
-static int run_patiently(const struct approving *a, const struct approve_options *options, struct approve *ret, struct err *err)
-{
-    int r = -EBUSY;
-
-    for (int i = 0; i < BUSY_TRIES && r == -EBUSY; i++) {
-        if (i > 0)
-            nanosleep(&(struct timespec){ .tv_nsec = BUSY_WAIT_NS }, NULL);
-        *err = ERR_NONE;
-        approve_done(ret);
-        r = approve_run(a->still->delta_path, &a->decision.given, options, ret, err);
-    }
-    if (r == -EBUSY)
-        err->code = ERR_ABORTED;
-    return r;
-}
-
-/* What is refused before anything is reconciled leaves the rest undecided. */
-static void judge_refused(struct approving *a)
-{
-    struct workspace_approved *out = a->out;
-
     for (size_t i = 0; i < out->set.count; i++) {
         const struct file_change *change = &out->set.items[i];
-        const struct approve_file *file = file_of(&out->approve, change->scope_path),
-                                  *from = change->from ? file_of(&out->approve, change->from->path) : NULL;
-        if (from && (!file || file->outcome < APPROVE_CONFLICT))
+        const struct approve_file *file = approve_find(approve, change->scope_path),
+                                  *from = change->from ? approve_find(approve, change->from->path) : NULL;
+        enum workspace_verdict *verdict = &out->verdicts[i];
+
+        if (from && (!file || (from->outcome >= APPROVE_CONFLICT && file->outcome < APPROVE_CONFLICT)))
             file = from;
-        if (!file || file->outcome < APPROVE_CONFLICT)
+        if (a->chosen.items[i] != CHOOSING_NOT && approve->files &&
+            (!is_undecided || (file && file->outcome >= APPROVE_CONFLICT))) {
+            out->files[i] = file;
+            *verdict = file ? verdicts[file->outcome] : WORKSPACE_VERDICT_NOTHING;
+            /* No hunk of it was chosen. */
+            if (a->chosen.items[i] == CHOOSING_HUNKS && file && file->outcome == APPROVE_NOTHING &&
+                file->hunks_taken < file->hunk_count)
+                *verdict = WORKSPACE_VERDICT_LEFT;
+        }
+        if (change->is_dir)
             continue;
-        out->files[i] = file;
-        out->verdicts[i] = verdict_of(file->outcome);
+        out->remaining += *verdict != WORKSPACE_VERDICT_APPLIED && *verdict != WORKSPACE_VERDICT_NOTHING;
+        out->applied += *verdict == WORKSPACE_VERDICT_APPLIED || *verdict == WORKSPACE_VERDICT_PARTLY;
     }
 }
 
-static int run(struct approving *a, bool is_dry, struct err *err)
+static bool is_all_done(const struct workspace_approved *out)
 {
-    struct approve *approve = &a->out->approve;
-    struct approve_options options = {
-        .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
-        .is_forced = a->request->is_forced,
-        .is_dry = is_dry,
-        .follow_up = &a->follow_up,
-        .is_held = still_is_locked(a->still),
-        .is_dropping = !a->ends && still_can_drop(a->still),
-        .staged_tree_path = is_dry && !a->was_tried ? a->box.staged_path : NULL,
-    };
+    for (size_t i = 0; i < out->set.count; i++)
+        if (out->verdicts[i] != WORKSPACE_VERDICT_APPLIED && out->verdicts[i] != WORKSPACE_VERDICT_NOTHING)
+            return false;
+    return true;
+}
+
+/* ---- refusals ---- */
+
+/* "3 changes WHAT; nothing was applied". */
+static int refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what)
+{
+    static const char *const verbs[][2] = { { "are ", "is " }, { "were ", "was " }, { "have ", "has " } };
+    const char *verb = "";
+
+    for (size_t i = 0; count == 1 && i < ARRAY_LEN(verbs); i++) {
+        size_t len = strlen(verbs[i][0]);
+        if (strncmp(what, verbs[i][0], len) != 0)
+            continue;
+        verb = verbs[i][1];
+        what += len;
+        break;
+    }
+    return err_set_reason(
+        err, err_set(err, code, -EPERM, "%zu change%s %s%s; nothing was applied", count, count == 1 ? "" : "s", verb, what),
+        reason);
+}
+
+/* `is_late`: it was not so a moment ago. */
+static int refuse_unshown(const struct approving *a, size_t count, bool is_late, struct err *err)
+{
+    if (is_late)
+        return refuse(err, ERR_ABORTED, "DIFF_STALE", count, "were changed meanwhile");
+    if (a->request->hashes)
+        return refuse(err, ERR_ABORTED, "DIFF_STALE", count, "are not what was seen");
+    if (a->out->approve.stale_count == 0 && a->decision.seen.count == 0)
+        return refuse(err, ERR_ABORTED, "DIFF_NOT_SERVED", count, "nobody has looked at");
+    return refuse(err, ERR_ABORTED, "DIFF_STALE", count, "were made or changed since the diff was shown");
+}
+
+/* What approve_run() refused. */
+static int refuse_changes(const struct approving *a, bool is_late, struct err *err)
+{
+    const struct approve *approve = &a->out->approve;
+    size_t unshown = approve->stale_count - approve->lost_hunk_count + approve->unshown_count;
+
+    if (approve->unaccepted_count > 0)
+        return refuse(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", approve->unaccepted_count,
+                      "may not be applied by the sandbox's acceptance");
+    if (approve->unacknowledged_count > 0)
+        return refuse(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", approve->unacknowledged_count,
+                      "may do something on this host by themselves");
+    if (a->decision.is_other_diff)
+        return err_set_reason(
+            err, err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
+            "DIFF_STALE");
+    if (unshown > 0)
+        return refuse_unshown(a, unshown, is_late, err);
+    if (approve->conflict_count > 0)
+        return refuse(err, ERR_FAILED_PRECONDITION, "CONFLICTS", approve->conflict_count,
+                      "cannot be applied: the project has changed there, too");
+    if (is_late)
+        return refuse_unshown(a, approve->stale_count, true, err);
+    return refuse(err, ERR_ABORTED, "HUNK_UNKNOWN", approve->stale_count, "have other hunks than those that are named");
+}
+
+/* ---- the plan ---- */
+
+/* Says what would be, and writes nothing but the tree that the hooks try. */
+static int plan(struct approving *a, struct err *err)
+{
+    struct workspace_approved *out = a->out;
+    /* One that would have to be stopped for it is not, before it is known that there is a reason. */
+    int r = still_try(a->still, err);
+
+    if (r == 0)
+        r = approving_look(a, err);
+    if (r < 0)
+        return r;
+    const struct approve_options options = { .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
+                                             .is_forced = a->request->is_forced,
+                                             .is_dry = true,
+                                             .is_held = still_is_locked(a->still),
+                                             .is_dropping = still_can_drop(a->still),
+                                             .wait_ms = BUSY_WAIT_MS,
+                                             .staged_tree_path = a->box.staged_path };
+    if (a->chosen.count > 0)
+        r = approve_run(a->still->delta_path, &a->decision.given, &options, &out->approve, err);
+    if (r == -EBUSY)
+        err->code = ERR_ABORTED;
+    if (r < 0)
+        return r;
+    give_verdicts(a, &out->approve);
+    /* The verdicts say which changes those are that another diff was of. */
+    if (r > 0 || a->decision.is_other_diff)
+        return refuse_changes(a, false, err);
+    a->ends = is_all_done(out);
+    memcpy(a->tried, out->approve.digest, sizeof(a->tried));
+    return a->request->creates_commit ? commit_forecast_check(a->still, out, err) : 0;
+}
+
+/* ---- between plan and run ---- */
+
+/* Everybody was at liberty until now. What the agent did is looked at again; whether it matters is for the caller. 1: it is something else. */
+static int look_again(struct approving *a, struct err *err)
+{
+    char planned[CHANGE_SET_HASH_MAX];
     int r;
 
-    a->decision.given.hooks = a->was_tried ? DECISION_HOOKS_TRIED : DECISION_HOOKS_WAIVED;
-    a->decision.given.tried = a->tried;
-    r = run_patiently(a, &options, approve, err);
-    if (r == -ESTALE && a->was_tried)
-        return err_set_reason(
-            err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"), "DIFF_STALE");
-    if (r > 0 && approve->unaccepted_count + approve->unacknowledged_count > 0)
-        judge_refused(a);
-    else if (r >= 0)
-        judge(a);
-    return r > 0 ? approving_tell_refused(a, is_dry, err) : r;
+    memcpy(planned, a->out->hash, sizeof(planned));
+    chosen_done(&a->chosen);
+    approving_decision_done(&a->decision);
+    change_set_done(&a->out->set);
+    acceptance_done(&a->out->acceptance);
+    free(a->out->verdicts);
+    free(a->out->files);
+    a->out->verdicts = NULL;
+    a->out->files = NULL;
+    r = approving_look(a, err);
+    if (r < 0)
+        return r;
+    return a->decision.is_other_diff ? refuse_changes(a, false, err) : !change_set_hash_is(a->out->hash, planned, true);
+}
+
+/* Nobody waits for us while the hooks run: the sandbox goes on, and may be decided about by others. What they tried is all that lands. 1: it
+ * was approved meanwhile. */
+static int try_hooks(struct approving *a, const char *id, struct err *err)
+{
+    int r = approving_run_hooks(a, &a->out->row, err);
+
+    a->was_tried = true;
+    if (r < 0 || a->request->is_dry)
+        return r;
+    a->out->applied_ns = clock_wall_ns();
+    r = still_begin(a->service, a->caller, id, a->request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved",
+                    a->still, err);
+    a->still->may_stop = a->request->may_stop;
+    if (r == 0 && a->still->row.status == WORKSPACE_STATUS_APPROVED)
+        return 1;
+    if (r == 0)
+        r = still_try(a->still, err);
+    if (r == 0)
+        r = look_again(a, err);
+    if (r < 0)
+        return r;
+    /* What is new was not decided about, and stays. */
+    a->ends &= r == 0;
+    return 0;
 }
 
 /* Nothing may change from here on. If it could until now, because it was not held or ends with this approval, what was written meanwhile
  * would be applied unseen, or be left behind. */
-static int calm(struct approving *a, struct err *err)
+static int hold_for_run(struct approving *a, struct err *err)
 {
-    autodone(change_set) struct change_set now = CHANGE_SET_EMPTY;
-    struct change_set_options options = { .prefix = a->still->prefix };
     bool could_change = a->still->row.status == WORKSPACE_STATUS_ACTIVE && (a->ends || !still_is_calm(a->still));
-    char hash[CHANGE_SET_HASH_MAX];
+    bool means_whatever_is_there = a->request->is_forced && a->chosen.selection.file_count == 0;
     int r = a->ends ? still_halt(a->still, err) : still_hold(a->still, err);
 
-    if (r < 0 || !could_change || (a->request->is_forced && a->chosen.selection.file_count == 0))
-        return r;
-    r = change_set_load(a->still->delta_path, &options, &now, err);
-    if (r == 0)
-        r = change_set_hash(&now, hash, err);
-    if (r < 0 || change_set_hash_is(hash, a->out->hash, true))
-        return r;
+    if (r == 0 && could_change)
+        r = look_again(a, err);
+    if (r <= 0 || means_whatever_is_there)
+        return r < 0 ? r : 0;
     return err_set_reason(err,
                           err_set(err, ERR_ABORTED, -ESTALE,
                                   "the agent changed something until it was stopped; nothing was applied%s",
@@ -201,63 +248,52 @@ static int calm(struct approving *a, struct err *err)
                           "DIFF_STALE");
 }
 
-/* It has landed, and the sandbox still shows it as its own: that is told. Where files come from is known all the same, so they can be committed. */
-static int land_half(struct approving *a, const char *approval_id, const struct err *why, char ***ret_ids)
+/* ---- the run ---- */
+
+static void on_owed(const struct approve *approve, struct buf *out, void *cookie)
+{
+    struct approving *a = cookie;
+    const struct review_follow_up what = { a->request->actor, a->request->is_automatic, a->ends };
+
+    give_verdicts(a, approve);
+    review_follow_up_write(a->still, &what, a->out, out);
+}
+
+/* After the landing nothing makes it undone: what fails then is in its record, and done by the next one who takes the sandbox. Rows of provenance
+ * are written all the same where they can be, so that it can be committed. */
+static int finish(struct approving *a, char ***ret_ids, struct err *err)
 {
     struct workspace_approved *out = a->out;
-    struct err err = ERR_NONE;
-    int r = review_record_note(a->still, approval_id, ret_ids, &err);
+    const char *approval_id = out->approve.id;
+    struct err later = ERR_NONE, unwritten = ERR_NONE;
+    int r = a->ends ? 0 : still_release_taken(a->still, &out->approve, &later);
 
-    snprintf(out->note, sizeof(out->note),
-             "all is applied, but not yet taken out of the sandbox, which is tried again when it is next looked at: %s",
-             why->text);
-    log_warn("what was applied is not taken out of its sandbox yet", LOG_STR("sandbox_id", a->still->row.id),
-             LOG_STR("error", why->text));
+    if (!*approval_id) {
+        /* The project has it all already: nothing landed, and there is no record. */
+        workspaces_totals(a->service)->patches++;
+        return a->ends ? review_end(a->still, err) : 0;
+    }
+    if (r < 0) {
+        snprintf(out->note, sizeof(out->note),
+                 "all is applied, but not yet taken out of the sandbox, which is tried again when it is next looked at: %s",
+                 later.text);
+        log_warn("what was applied is not taken out of its sandbox yet", LOG_STR("sandbox_id", a->still->row.id),
+                 LOG_STR("error", later.text));
+        r = review_record_note(a->still, approval_id, ret_ids, &unwritten);
+    } else {
+        r = review_record_finish(a->still, approval_id, ret_ids, &unwritten);
+        a->is_unsaid = r < 0;
+    }
+    /* Only the directories of project and sandbox say so yet. Whoever finishes it tells of it, too. */
+    if (a->is_unsaid) {
+        snprintf(out->note, sizeof(out->note), "all is applied, but that could not be noted yet, which is tried again: %s",
+                 unwritten.text);
+        review_record_left(a->still, &unwritten);
+    }
     if (r < 0 && a->request->creates_commit)
         snprintf(out->commit_error, sizeof(out->commit_error), "what was applied could not be noted, commit it later: %s",
-                 err.text);
+                 unwritten.text);
     return 0;
-}
-
-/* It has landed, and only the directories of project and sandbox say so yet. Whoever finishes it tells of it, too. */
-static int land_unsaid(struct approving *a, const struct err *why)
-{
-    struct workspace_approved *out = a->out;
-
-    a->is_unsaid = true;
-    snprintf(out->note, sizeof(out->note), "all is applied, but that could not be noted yet, which is tried again: %s",
-             why->text);
-    review_record_left(a->still, why);
-    if (a->request->creates_commit)
-        snprintf(out->commit_error, sizeof(out->commit_error), "what was applied could not be noted, commit it later: %s",
-                 why->text);
-    return 0;
-}
-
-/* After the landing nothing makes it undone: what fails then is in the record, and done by the next one who looks. */
-static int land(struct approving *a, char ***ret_ids, struct err *err)
-{
-    const struct review_follow_up what = { a->request->actor, a->request->is_automatic, a->ends };
-    const char *approval_id = a->out->approve.id;
-    struct err later = ERR_NONE;
-    int r = calm(a, err);
-
-    if (r < 0)
-        return r;
-    review_follow_up_write(a->still, &what, a->out, &a->follow_up);
-    r = run(a, false, err);
-    if (r < 0)
-        return r;
-    a->out->applied_ns = clock_wall_ns();
-    if (!a->ends)
-        r = still_release_taken(a->still, &a->out->approve, &later);
-    if (r < 0)
-        return land_half(a, approval_id, &later, ret_ids);
-    if (*approval_id)
-        return review_record_finish(a->still, approval_id, ret_ids, &later) < 0 ? land_unsaid(a, &later) : 0;
-    /* The project has it all already: nothing landed, and there is no record. */
-    workspaces_totals(a->still->service)->patches++;
-    return a->ends ? review_end(a->still, err) : 0;
 }
 
 static void tell(struct approving *a)
@@ -284,116 +320,45 @@ static void tell(struct approving *a)
                 a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
 }
 
-/* A second dry run, and only where others have uncommitted lines in the same files: reading what would be written of all would cost everybody. */
-static int check_commit(struct approving *a, struct err *err)
-{
-    autodone(commit_forecast) struct commit_forecast forecast = COMMIT_FORECAST_NONE;
-    autodone(approve) struct approve again = APPROVE_NONE;
-    int r = commit_forecast_begin(a->still, a->out, &forecast, err);
-
-    if (r < 0 || forecast.count == 0)
-        return r;
-    const struct approve_forecast asked = { forecast.paths, forecast.count, commit_forecast_take, &forecast };
-    const struct approve_options options = { .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
-                                             .is_forced = a->request->is_forced,
-                                             .is_dry = true,
-                                             .is_held = still_is_locked(a->still),
-                                             .forecast = &asked };
-    r = run_patiently(a, &options, &again, err);
-    /* Conflicts that came up meanwhile are told by the approval itself. */
-    return r < 0 ? r : commit_forecast_judge(a->still, &forecast, err);
-}
-
-static int prepare(struct approving *a, struct err *err)
-{
-    /* One that would have to be stopped for it is not, before it is known that there is a reason. */
-    int r = still_try(a->still, err);
-
-    if (r == 0)
-        r = approving_load(a, err);
-    if (r == 0)
-        r = approving_choose(a, err);
-    if (r == 0 && a->chosen.count > 0)
-        r = run(a, true, err);
-    else if (r == 0)
-        judge(a);
-    /* The verdicts say which changes those are; whatever else is wrong with them comes second. */
-    if (a->decision.is_other_diff && a->out->approve.unaccepted_count + a->out->approve.unacknowledged_count == 0) {
-        *err = ERR_NONE;
-        r = approving_tell_refused(a, true, err);
-    }
-    if (r == 0 && a->request->creates_commit)
-        r = check_commit(a, err);
-    return r;
-}
-
 static int apply(struct approving *a, struct err *err)
 {
+    struct workspace_approved *out = a->out;
     char **ids = NULL;
-    int r = land(a, &ids, err);
+    int r = hold_for_run(a, err);
 
+    if (r < 0)
+        return r;
+    const struct approve_options options = { .selection = a->chosen.selection.file_count ? &a->chosen.selection : NULL,
+                                             .is_forced = a->request->is_forced,
+                                             .is_held = still_is_locked(a->still),
+                                             .is_dropping = !a->ends && still_can_drop(a->still),
+                                             .wait_ms = BUSY_WAIT_MS,
+                                             .owe = on_owed,
+                                             .cookie = a };
+    a->decision.given.hooks = a->was_tried ? DECISION_HOOKS_TRIED : DECISION_HOOKS_WAIVED;
+    a->decision.given.tried = a->tried;
+    approve_done(&out->approve);
+    r = approve_run(a->still->delta_path, &a->decision.given, &options, &out->approve, err);
+    if (r == -EBUSY)
+        err->code = ERR_ABORTED;
+    if (r == -ESTALE && a->was_tried)
+        return err_set_reason(
+            err, err_set(err, ERR_ABORTED, r, "something was changed while the hooks ran; nothing was applied"), "DIFF_STALE");
+    if (r < 0)
+        return r;
+    give_verdicts(a, &out->approve);
+    if (r > 0)
+        return refuse_changes(a, !a->was_tried, err);
+    out->applied_ns = clock_wall_ns();
+    r = finish(a, &ids, err);
     if (r == 0 && a->request->creates_commit && ids && ids[0])
-        workspace_commit_approved(a->still, a->request, a->out, (const char *const *) ids);
+        workspace_commit_approved(a->still, a->request, out, (const char *const *) ids);
     for (size_t i = 0; ids && ids[i]; i++)
         free(ids[i]);
     free(ids);
     if (r == 0 && !a->is_unsaid)
         tell(a);
     return r;
-}
-
-/* Holds the workspace and says what would be. 1: there is nothing to do, it was approved before. */
-static int begin(struct approving *a, const char *id, struct err *err)
-{
-    int r = still_begin(a->service, a->caller, id, a->request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved",
-                        a->still, err);
-
-    if (r < 0)
-        return r;
-    a->still->may_stop = a->request->may_stop;
-    if (a->still->row.status == WORKSPACE_STATUS_APPROVED) {
-        a->out->was_approved_before = true;
-        return 1;
-    }
-    workspaces_touch(a->service, id);
-    if (!a->was_tried)
-        r = approving_take_hooks(a, err);
-    return r < 0 ? r : prepare(a, err);
-}
-
-/* Once more, from the beginning: everybody was at liberty while the hooks ran. */
-static int begin_again(struct approving *a, const char *id, struct err *err)
-{
-    struct hook_results hooks = a->out->hooks;
-
-    a->out->hooks = (struct hook_results){ 0 };
-    chosen_done(&a->chosen);
-    approving_decision_done(&a->decision);
-    workspace_approved_done(a->out);
-    a->out->hooks = hooks;
-    a->out->applied_ns = clock_wall_ns();
-    return begin(a, id, err);
-}
-
-static int try(struct approving *a, const char *id, struct err *err)
-{
-    int r;
-
-    memcpy(a->tried, a->out->approve.digest, sizeof(a->tried));
-    r = approving_run_hooks(a, &a->out->row, err);
-    a->was_tried = true;
-    return r < 0 || a->request->is_dry ? r : begin_again(a, id, err);
-}
-
-static int approve(struct approving *a, const char *id, struct err *err)
-{
-    int r = begin(a, id, err);
-
-    if (r == 0 && a->hooks.count > 0 && a->out->approve.taken_count > 0)
-        r = try(a, id, err);
-    if (r != 0 || a->request->is_dry || (a->chosen.count == 0 && !a->ends))
-        return r < 0 ? r : 0;
-    return apply(a, err);
 }
 
 int workspaces_approve(struct service *service, const struct caller *caller, const char *id,
@@ -406,13 +371,27 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
     int r;
 
     ret->applied_ns = clock_wall_ns();
-    r = approve(&a, id, err);
-    bool has_ended = r == 0 && !ret->was_approved_before && !request->is_dry && still.row.status == WORKSPACE_STATUS_APPROVED;
+    r = still_begin(service, caller, id, request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved", &still, err);
+    still.may_stop = request->may_stop;
+    /* 1: there is nothing to do. */
+    if (r == 0)
+        r = still.row.status == WORKSPACE_STATUS_APPROVED;
+    if (r == 0) {
+        workspaces_touch(service, id);
+        r = approving_take_hooks(&a, err);
+    }
+    if (r == 0)
+        r = plan(&a, err);
+    if (r == 0 && a.hooks.count > 0 && ret->approve.taken_count > 0)
+        r = try_hooks(&a, id, err);
+    ret->was_approved_before = r > 0;
+    if (r == 0 && !request->is_dry && (a.chosen.count > 0 || a.ends))
+        r = apply(&a, err);
+    bool has_ended = r == 0 && !request->is_dry && still.row.status == WORKSPACE_STATUS_APPROVED;
     chosen_done(&a.chosen);
     approving_decision_done(&a.decision);
     hook_list_done(&a.hooks);
     hook_box_done(&a.box);
-    buf_done(&a.follow_up);
     if (still.row.id) {
         workspace_row_done(&ret->row);
         ret->row = still.row;
@@ -424,5 +403,5 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
     still_done(&still);
     if (has_ended)
         workspaces_happened(service, id, BEHAVIOR_APPROVED);
-    return r;
+    return r < 0 ? r : 0;
 }

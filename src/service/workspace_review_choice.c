@@ -1,7 +1,8 @@
-/* From what a request names to what review/ takes. */
+/* What of a sandbox's changes is chosen, and what was decided about it: from what a request says to what review/ takes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "base/path.h"
@@ -245,4 +246,176 @@ void chosen_done(struct chosen *chosen)
     free(chosen->hunks);
     free(chosen->files);
     *chosen = (struct chosen){ 0 };
+}
+
+/* ---- acceptance ---- */
+
+/* Who approves all means all that its acceptance lets in. What is named and not let in is refused, by approve_run(). */
+static void skip_unaccepted(struct approving *a)
+{
+    struct workspace_approved *out = a->out;
+
+    for (size_t i = 0; a->chosen.is_all && !a->request->overrides_acceptance && i < out->set.count; i++) {
+        const struct file_change *change = &out->set.items[i];
+        if (change->is_dir || decision_check_acceptance(&out->acceptance, change).status == ACCEPTANCE_ACCEPTED)
+            continue;
+        out->verdicts[i] = WORKSPACE_VERDICT_SKIPPED;
+        a->chosen.items[i] = CHOOSING_NOT;
+    }
+}
+
+/* ---- acknowledgement ---- */
+
+static bool names_change(const char *word, const struct approving *a, const struct file_change *change)
+{
+    char id[FILE_ID_LEN + 1] = "";
+
+    file_id_make(a->still->row.id, change->scope_path, id);
+    return strcmp(word, change->path) == 0 || strcmp(word, change->scope_path) == 0 || strcasecmp(word, id) == 0;
+}
+
+static bool is_acknowledged(const struct approving *a, const struct file_change *change)
+{
+    for (size_t i = 0; i < a->request->acknowledged_count; i++)
+        if (names_change(a->request->acknowledged[i], a, change))
+            return true;
+    return false;
+}
+
+static void take_acknowledged(struct approving *a)
+{
+    const struct workspace_approval *request = a->request;
+    struct decision *decision = &a->decision.given;
+    const struct change_set *set = &a->out->set;
+
+    decision->acknowledges_all = request->acknowledges_all;
+    a->decision.acknowledged = xalloc((request->acknowledged_count + 2 * set->count + 1) * sizeof(*a->decision.acknowledged));
+    decision->acknowledged = a->decision.acknowledged;
+    for (size_t i = 0; i < request->acknowledged_count; i++)
+        a->decision.acknowledged[decision->acknowledged_count++] = request->acknowledged[i];
+    for (size_t i = 0; request->acknowledged_count > 0 && i < set->count; i++) {
+        const struct file_change *change = &set->items[i];
+        if (!is_acknowledged(a, change))
+            continue;
+        a->decision.acknowledged[decision->acknowledged_count++] = change->scope_path;
+        if (change->from)
+            a->decision.acknowledged[decision->acknowledged_count++] = change->from->path;
+    }
+}
+
+/* ---- what was shown ---- */
+
+static const char *hash_given(const struct approving *a, const struct file_change *change)
+{
+    char id[FILE_ID_LEN + 1] = "";
+    const char *names[] = { id, change->path, change->scope_path };
+    const char *hash = NULL;
+
+    file_id_make(a->still->row.id, change->scope_path, id);
+    for (size_t i = 0; i < ARRAY_LEN(names) && !hash; i++)
+        hash = json_string_value(json_object_get(a->request->hashes, names[i]));
+    return hash;
+}
+
+/* What the caller says to have seen, whatever anybody else was shown; else what all of diffHash names; else what was shown last. */
+static const struct seen_one *shown_of(struct approving *a, size_t i)
+{
+    const struct file_change *change = &a->out->set.items[i];
+    struct seen_one *shown = &a->decision.shown[i];
+    const char *given;
+
+    if (!*a->request->diff_hash || a->decision.is_other_diff) {
+        if (!a->request->hashes || a->decision.is_other_diff)
+            return seen_find(&a->decision.seen, change->scope_path);
+    } else if (!a->request->hashes) {
+        *shown = seen_as(change);
+        return *shown->hash ? shown : NULL;
+    }
+    given = hash_given(a, change);
+    if (given && !seen_parse(given, shown))
+        memcpy(shown->hash, "?", sizeof("?")); /* nobody's */
+    return given ? shown : NULL;
+}
+
+/* Of a file of which hunks are to be taken, its hunks must be those that were shown. */
+static void expect(struct approving *a)
+{
+    const struct change_set *set = &a->out->set;
+    struct approving_decision *decision = &a->decision;
+
+    decision->shown = xalloc((set->count + 1) * sizeof(*decision->shown));
+    decision->expected = xalloc((2 * set->count + 1) * sizeof(*decision->expected));
+    for (size_t i = 0; i < set->count; i++) {
+        const struct file_change *change = &set->items[i];
+        const struct seen_one *shown = change->is_dir ? NULL : shown_of(a, i);
+        if (!shown)
+            continue;
+        const char *drift = a->chosen.items[i] == CHOOSING_HUNKS ? shown->drift : NULL;
+        decision->expected[decision->list.count++] = (struct expectation){ change->scope_path, shown->hash, drift };
+        if (change->from)
+            decision->expected[decision->list.count++] = (struct expectation){ change->from->path, "", NULL };
+    }
+    expectation_sort(decision->expected, decision->list.count);
+    decision->list.items = decision->expected;
+    decision->list.is_complete = true;
+}
+
+static int take_shown(struct approving *a, struct err *err)
+{
+    const char *given = a->request->diff_hash;
+    int r = 0;
+
+    a->decision.given.shown = &a->decision.list;
+    if (a->request->is_forced) {
+        a->decision.list = EXPECTATION_ANYTHING;
+        return 0;
+    }
+    a->decision.is_other_diff = *given && !change_set_hash_is(a->out->hash, given, a->request->choice.hunk_count == 0);
+    if ((!*given && !a->request->hashes) || a->decision.is_other_diff)
+        r = seen_load(a->still->dir_fd, &a->decision.seen, err);
+    if (r == 0)
+        expect(a);
+    return r;
+}
+
+void approving_decision_done(struct approving_decision *decision)
+{
+    free(decision->acknowledged);
+    free(decision->shown);
+    free(decision->expected);
+    seen_done(&decision->seen);
+    *decision = (struct approving_decision){ 0 };
+}
+
+/* ---- all of it ---- */
+
+int approving_look(struct approving *a, struct err *err)
+{
+    const struct change_set_options options = { .prefix = a->still->prefix };
+    struct workspace_approved *out = a->out;
+    struct decision *decision = &a->decision.given;
+    int r = change_set_load(a->still->delta_path, &options, &out->set, err);
+
+    if (r < 0)
+        return r;
+    out->verdicts = xalloc((out->set.count + 1) * sizeof(*out->verdicts));
+    out->files = xalloc((out->set.count + 1) * sizeof(*out->files));
+    workspace_acceptance(&a->still->row, &out->acceptance);
+    if (out->acceptance.ignores_binary)
+        r = change_set_measure(&out->set, NULL, 0, err);
+    if (r == 0)
+        r = change_set_hash(&out->set, out->hash, err);
+    if (r == 0)
+        r = chosen_make(&a->request->choice, &out->set, a->still->row.id, NULL, &a->chosen, err);
+    if (r < 0)
+        return r;
+    skip_unaccepted(a);
+    decision->hooks = DECISION_HOOKS_WAIVED;
+    decision->prefix = a->still->prefix;
+    decision->acceptance = a->request->overrides_acceptance ? &a->decision.anything : &out->acceptance;
+    take_acknowledged(a);
+    r = take_shown(a, err);
+    if (r == 0)
+        chosen_select(&a->chosen, &out->set);
+    return r;
 }

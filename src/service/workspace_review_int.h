@@ -80,7 +80,7 @@ int workspace_reject(struct service *service, const struct caller *caller, const
 char *workspace_prefix(const struct workspace_row *row);
 char *still_project_path(const char *prefix, const char *scope_path);
 
-/* ---- what was shown (workspace_review_seen.c) ---- */
+/* ---- what was shown (workspace_review_diff.c) ---- */
 
 struct seen_one {
     char *path; /* owned; from the sandbox's root */
@@ -133,7 +133,7 @@ void chosen_done(struct chosen *chosen);
 /* Of the row's behaviour. */
 void workspace_acceptance(const struct workspace_row *row, struct acceptance *ret);
 
-/* ---- one approval (workspace_review_check.c, workspace_review_approve.c) ---- */
+/* ---- one approval (workspace_review_choice.c, workspace_review_approve.c) ---- */
 
 /* What the request says, as review/ takes it. */
 struct approving_decision {
@@ -159,7 +159,6 @@ struct approving {
     struct chosen chosen;
     struct approving_decision decision;
     bool ends;              /* nothing is left afterwards */
-    struct buf follow_up;   /* what the landing owes (workspace_review_record.c) */
     bool is_unsaid;         /* it has landed, and that could not be noted */
     struct hook_list hooks; /* that are to be run; none: it lands as it is */
     struct hook_box box;
@@ -167,12 +166,9 @@ struct approving {
     uint8_t tried[FILE_STATE_HASH_BYTES];
 };
 
-/* The changes, with their hashes. */
-int approving_load(struct approving *a, struct err *err);
-/* What is meant, and the decision about it. */
-int approving_choose(struct approving *a, struct err *err);
-/* What approve_run() refused, with the verdicts of the files. */
-int approving_tell_refused(struct approving *a, bool is_dry, struct err *err);
+/* Reads the changes with their hashes, what is meant of them, and the decision about it. */
+int approving_look(struct approving *a, struct err *err);
+
 /* ---- hooks (workspace_review_hooks.c) ---- */
 
 /* Which there are, and a sandbox for them. NO_VERIFY_REFUSED, HOOKS_UNREADABLE. */
@@ -181,9 +177,6 @@ int approving_take_hooks(struct approving *a, struct err *err);
 int approving_run_hooks(struct approving *a, struct workspace_row *row, struct err *err);
 /* Names and results, for the audit. */
 json_t *workspace_hooks_brief(const struct hook_results *results);
-
-/* "3 changes WHAT; nothing was applied". */
-int approving_refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what);
 
 /* ---- what a landing owes (workspace_review_record.c) ---- */
 

@@ -222,6 +222,7 @@ def test_the_sandbox_is_free_while_they_run(shared):
     (box.project / "go").write_text("")
     thread.join()
     assert answers[0][0] == 200 and answers[0][1]["applied"] == 1 and box.read("a") == b"agent\n" and box.read("b") == b"two\n"
+    assert answers[0][1]["status"] == "active" and box.paths() == ["b"]
     box.remove()
 
 
