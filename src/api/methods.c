@@ -4,11 +4,13 @@
 #include "base/mem.h"
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/file.pb-c.h>
+#include <sandbox/v1/process.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 
 #define SANDBOXES "sandbox.v1.SandboxService"
 #define CODEBASES "sandbox.v1.CodebaseService"
 #define FILES "sandbox.v1.FileService"
+#define PROCESSES "sandbox.v1.ProcessService"
 
 /* Messages by the names that protoc-c gives them. */
 #define MESSAGES(in, out) .request = &sandbox__v1__##in##__descriptor, .response = &sandbox__v1__##out##__descriptor
@@ -252,6 +254,52 @@ static const struct method methods[] = {
       .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/search", METHOD_BODY_NONE, METHOD_ANSWER_JSON },
                   { "POST", "/v1/sandboxes/{sandbox_id}/search", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
       .summary = "Searches names, or lines of text, in a running sandbox." },
+    { .service = PROCESSES,
+      .name = "StartProcess",
+      MESSAGES(start_process_request, process),
+      .run = handle_start_process,
+      .routes = { { "POST", "/v1/sandboxes/{sandbox_id}/processes", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Starts a process in the background." },
+    { .service = PROCESSES,
+      .name = "ListProcesses",
+      MESSAGES(list_processes_request, list_processes_response),
+      .run = handle_list_processes,
+      .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/processes", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Lists the processes in the background, also those that have ended." },
+    { .service = PROCESSES,
+      .name = "GetProcess",
+      MESSAGES(get_process_request, process),
+      .run = handle_get_process,
+      .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/processes/{process_id}", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Shows a process in the background." },
+    { .service = PROCESSES,
+      .name = "KillProcess",
+      .flags = METHOD_LASTS,
+      MESSAGES(kill_process_request, process),
+      .run = handle_kill_process,
+      .routes = { { "DELETE", "/v1/sandboxes/{sandbox_id}/processes/{process_id}", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Kills a process in the background, with all that it started." },
+    { .service = PROCESSES,
+      .name = "KillAllProcesses",
+      .flags = METHOD_LASTS,
+      MESSAGES(kill_all_processes_request, kill_all_processes_response),
+      .run = handle_kill_all_processes,
+      .routes = { { "DELETE", "/v1/sandboxes/{sandbox_id}/processes", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Kills all processes in the background." },
+    { .service = PROCESSES,
+      .name = "ReadProcessLog",
+      MESSAGES(read_process_log_request, read_process_log_response),
+      .run = handle_read_process_log,
+      .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/processes/{process_id}/log", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Reads what a process in the background has printed." },
+    { .service = PROCESSES,
+      .name = "FollowProcessLog",
+      .flags = METHOD_SERVER_STREAMS,
+      MESSAGES(follow_process_log_request, process_log_chunk),
+      .run = handle_follow_process_log,
+      .routes = { { "GET", "/v1/sandboxes/{sandbox_id}/processes/{process_id}/log/stream", METHOD_BODY_NONE,
+                    METHOD_ANSWER_EVENTS } },
+      .summary = "Sends what a process in the background prints, as it comes." },
 };
 
 const struct method *api_methods(size_t *ret_count)

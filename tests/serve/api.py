@@ -44,3 +44,17 @@ def failed(answer, status, code, part, reason=None):
 
 def token_of(server, owner, *options):
     return server.token("create", "--owner", owner, *options)
+
+
+def events(stream):
+    """(event, data) of server-sent events."""
+    event, data = "message", []
+    for line in stream:
+        field, _, value = line.decode().rstrip("\n").partition(": ")
+        if field == "event":
+            event = value
+        elif field == "data":
+            data.append(value)
+        elif not field and data:
+            yield event, "\n".join(data)
+            event, data = "message", []

@@ -1,0 +1,321 @@
+/* Processes in the background, and what they printed. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/process_spec.h"
+#include "api/request.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "service/workspace_run.h"
+#include <sandbox/v1/process.pb-c.h>
+
+#define GRACE_NS_MAX (60 * CLOCK_NS_PER_SEC)
+#define PAGE_DEFAULT 100
+#define PAGE_MAX 1000
+#define LOG_BYTES_MAX ((int64_t) 1 << 20)
+#define FOLLOW_MS 100 /* between two looks at a log that somebody follows */
+#define FOLLOW_BYTES 65536
+
+static int start_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    const Sandbox__V1__StartProcessRequest *in = message;
+    autodone(process_spec) struct process_spec spec = { 0 };
+    autodone(process_info) struct process_info info = { 0 };
+    struct sandbox_name id;
+    int r = request_take_sandbox(in->sandbox_id, &id, err);
+
+    if (r == 0)
+        r = process_spec_take(in->spec, &spec, err);
+    if (r == 0)
+        r = workspace_process_start(request->service, &request->caller, id.text, &spec.command, &info, err);
+    if (r == 0)
+        *ret = &make_process(id.text, &info)->base;
+    return r;
+}
+
+int handle_start_process(struct call *call, void *cookie, struct err *err)
+{
+    return request_serve(call, cookie, start_process, err);
+}
+
+/* ---- finding ---- */
+
+static bool is_wanted(const Sandbox__V1__ListProcessesRequest *in, const struct process_info *info)
+{
+    return (!in->running || info->is_running) && (!*in->tag || strcmp(in->tag, info->session_id) == 0);
+}
+
+/* A token is the id of the last process of its page. */
+static int find_start(const struct process_info_list *list, const char *token, size_t *ret, struct err *err)
+{
+    *ret = 0;
+    if (!*token)
+        return 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].record.name, token) == 0) {
+            *ret = i + 1;
+            return 0;
+        }
+    }
+    return err_invalid(err, "page_token is not of this list");
+}
+
+static int list_processes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    const Sandbox__V1__ListProcessesRequest *in = message;
+    autodone(process_info_list) struct process_info_list list = { 0 };
+    size_t max = take_page_size(in->page_size), at;
+    struct sandbox_name id;
+    int r = request_take_sandbox(in->sandbox_id, &id, err);
+
+    max = max == 0 ? PAGE_DEFAULT : max > PAGE_MAX ? PAGE_MAX : max;
+    if (r == 0)
+        r = workspace_process_list(request->service, &request->caller, id.text, &list, err);
+    if (r == 0)
+        r = find_start(&list, in->page_token, &at, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__ListProcessesResponse *out = xnew(Sandbox__V1__ListProcessesResponse);
+    sandbox__v1__list_processes_response__init(out);
+    out->processes = xalloc(max * sizeof(*out->processes));
+    for (; at < list.count; at++) {
+        if (!is_wanted(in, &list.items[at]))
+            continue;
+        if (out->n_processes == max) {
+            out->next_page_token = xdup(out->processes[max - 1]->id);
+            break;
+        }
+        out->processes[out->n_processes++] = make_process(id.text, &list.items[at]);
+    }
+    *ret = &out->base;
+    return 0;
+}
+
+int handle_list_processes(struct call *call, void *cookie, struct err *err)
+{
+    return request_serve(call, cookie, list_processes, err);
+}
+
+static int answer_process(const struct request *request, const char *id, const char *which, ProtobufCMessage **ret,
+                          struct err *err)
+{
+    autodone(process_info) struct process_info info = { 0 };
+    int r = workspace_process_find(request->service, &request->caller, id, which, &info, err);
+
+    if (r == 0)
+        *ret = &make_process(id, &info)->base;
+    return r;
+}
+
+static int take_process(const char *sandbox_id, const char *process_id, struct sandbox_name *ret, struct err *err)
+{
+    int r = request_take_sandbox(sandbox_id, ret, err);
+
+    return r < 0 ? r : request_need(process_id, "process_id", err);
+}
+
+static int get_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    const Sandbox__V1__GetProcessRequest *in = message;
+    struct sandbox_name id;
+    int r = take_process(in->sandbox_id, in->process_id, &id, err);
+
+    return r < 0 ? r : answer_process(request, id.text, in->process_id, ret, err);
+}
+
+int handle_get_process(struct call *call, void *cookie, struct err *err)
+{
+    return request_serve(call, cookie, get_process, err);
+}
+
+/* ---- killing ---- */
+
+static int take_grace(const Google__Protobuf__Duration *grace, uint32_t *ret_ms, struct err *err)
+{
+    int64_t ns;
+    int r = take_duration(grace, "grace_period", &ns, err);
+
+    if (r == 0 && ns > GRACE_NS_MAX)
+        r = err_invalid(err, "grace_period must be at most %lld s", (long long) (GRACE_NS_MAX / CLOCK_NS_PER_SEC));
+    *ret_ms = grace ? (uint32_t) (ns / CLOCK_NS_PER_MS) : WORKSPACE_GRACE_MS_DEFAULT;
+    return r;
+}
+
+static int kill_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    const Sandbox__V1__KillProcessRequest *in = message;
+    struct sandbox_name id;
+    uint32_t grace_ms;
+    int r = take_process(in->sandbox_id, in->process_id, &id, err);
+
+    if (r == 0)
+        r = take_grace(in->grace_period, &grace_ms, err);
+    if (r == 0)
+        r = workspace_process_end(request->service, &request->caller, id.text, in->process_id, grace_ms, err);
+    return r < 0 ? r : answer_process(request, id.text, in->process_id, ret, err);
+}
+
+int handle_kill_process(struct call *call, void *cookie, struct err *err)
+{
+    return request_serve(call, cookie, kill_process, err);
+}
+
+static void add_failures(Sandbox__V1__KillAllProcessesResponse *out, const struct buf *lines)
+{
+    size_t cap = 0;
+
+    for (const char *at = lines->data, *end; at && *at; at = end + 1) {
+        end = strchr(at, '\n');
+        vec_room(&out->failures, &cap, out->n_failures);
+        out->failures[out->n_failures++] = make_text(at, (size_t) (end - at));
+    }
+}
+
+static int kill_all_processes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    const Sandbox__V1__KillAllProcessesRequest *in = message;
+    autodone(buf) struct buf failures = BUF_EMPTY;
+    struct sandbox_name id;
+    uint32_t grace_ms;
+    size_t count = 0;
+    int r = request_take_sandbox(in->sandbox_id, &id, err);
+
+    if (r == 0)
+        r = take_grace(in->grace_period, &grace_ms, err);
+    if (r == 0)
+        r = workspace_process_end_all(request->service, &request->caller, id.text, grace_ms, &count, &failures, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__KillAllProcessesResponse *out = xnew(Sandbox__V1__KillAllProcessesResponse);
+    sandbox__v1__kill_all_processes_response__init(out);
+    out->killed = (int32_t) count;
+    add_failures(out, &failures);
+    *ret = &out->base;
+    return 0;
+}
+
+int handle_kill_all_processes(struct call *call, void *cookie, struct err *err)
+{
+    return request_serve(call, cookie, kill_all_processes, err);
+}
+
+/* ---- logs ---- */
+
+static int find_offset(struct workspace_log *log, int64_t offset, int32_t tail_lines, uint64_t *ret, struct err *err)
+{
+    if (offset < 0 || tail_lines < 0)
+        return err_invalid(err, "offset and tail_lines must not be negative");
+    if (offset > 0 && tail_lines > 0)
+        return err_invalid(err, "offset and tail_lines are both given");
+    if (tail_lines > 0)
+        return workspace_log_tail(log, (uint64_t) tail_lines, ret, err);
+    *ret = (uint64_t) offset < log->log.first ? log->log.first : (uint64_t) offset;
+    return 0;
+}
+
+static int read_process_log(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    const Sandbox__V1__ReadProcessLogRequest *in = message;
+    autodone(workspace_log) struct workspace_log log = WORKSPACE_LOG_NONE;
+    autodone(buf) struct buf content = BUF_EMPTY;
+    struct sandbox_name id;
+    uint64_t from = 0;
+    int r = take_process(in->sandbox_id, in->process_id, &id, err);
+
+    if (r == 0 && (in->max_bytes < 0 || in->max_bytes > LOG_BYTES_MAX))
+        r = err_invalid(err, "max_bytes must be between 0 and %lld", (long long) LOG_BYTES_MAX);
+    if (r == 0)
+        r = workspace_log_open(request->service, &request->caller, id.text, in->process_id, &log, err);
+    if (r == 0)
+        r = find_offset(&log, in->offset, in->tail_lines, &from, err);
+    if (r == 0)
+        r = workspace_log_read(&log, from, (size_t) (in->max_bytes ? in->max_bytes : LOG_BYTES_MAX), &content, err);
+    if (r < 0)
+        return r;
+    Sandbox__V1__ReadProcessLogResponse *out = xnew(Sandbox__V1__ReadProcessLogResponse);
+    sandbox__v1__read_process_log_response__init(out);
+    out->offset = (int64_t) from;
+    out->next_offset = (int64_t) (from + content.len);
+    out->first_offset = (int64_t) log.log.first;
+    out->end_offset = (int64_t) log.log.end;
+    out->running = log.process.is_running;
+    out->data.len = content.len;
+    out->data.data = content.len ? (uint8_t *) buf_dup_take(&content) : NULL;
+    *ret = &out->base;
+    return 0;
+}
+
+int handle_read_process_log(struct call *call, void *cookie, struct err *err)
+{
+    return request_serve(call, cookie, read_process_log, err);
+}
+
+/* All that there is now. Moves `at` on. */
+static int send_new(struct call *call, struct workspace_log *log, uint64_t *at, struct err *err)
+{
+    while (*at < log->log.end) {
+        Sandbox__V1__ProcessLogChunk chunk = SANDBOX__V1__PROCESS_LOG_CHUNK__INIT;
+        autodone(buf) struct buf piece = BUF_EMPTY;
+        int r;
+
+        /* What was there before the oldest byte that is kept is gone. */
+        *at = *at < log->log.first ? log->log.first : *at;
+        r = workspace_log_read(log, *at, FOLLOW_BYTES, &piece, err);
+        if (r < 0 || piece.len == 0)
+            return r;
+        *at += piece.len;
+        chunk.data = (ProtobufCBinaryData){ .data = (uint8_t *) piece.data, .len = piece.len };
+        chunk.offset = (int64_t) *at;
+        r = call_send(call, &chunk.base);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int send_end(struct call *call, const char *sandbox_id, const struct workspace_log *log, uint64_t at)
+{
+    Sandbox__V1__ProcessLogChunk chunk = SANDBOX__V1__PROCESS_LOG_CHUNK__INIT;
+    int r;
+
+    chunk.offset = (int64_t) at;
+    chunk.process = make_process(sandbox_id, &log->process);
+    r = call_send(call, &chunk.base);
+    protobuf_c_message_free_unpacked(&chunk.process->base, NULL);
+    return r;
+}
+
+static int follow_process_log(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    const Sandbox__V1__FollowProcessLogRequest *in = message;
+    autodone(workspace_log) struct workspace_log log = WORKSPACE_LOG_NONE;
+    struct pollfd cancel = { .fd = request->caller.cancel_fd, .events = POLLIN };
+    struct sandbox_name id;
+    uint64_t at = 0;
+    int r = take_process(in->sandbox_id, in->process_id, &id, err);
+
+    (void) ret;
+    if (r == 0)
+        r = workspace_log_open(request->service, &request->caller, id.text, in->process_id, &log, err);
+    if (r == 0 && in->only_new && (in->offset || in->tail_lines))
+        r = err_invalid(err, "only_new is given, and offset or tail_lines");
+    if (r == 0)
+        r = find_offset(&log, in->offset, in->tail_lines, &at, err);
+    if (in->only_new)
+        at = log.log.end;
+    for (bool is_last = false; r == 0 && !is_last;) {
+        is_last = workspace_log_refresh(&log) < 0 || !log.process.is_running;
+        r = send_new(request->call, &log, &at, err);
+        if (r == 0 && !is_last && poll(&cancel, 1, FOLLOW_MS) > 0)
+            r = -ECANCELED;
+    }
+    return r < 0 ? r : send_end(request->call, id.text, &log, at);
+}
+
+int handle_follow_process_log(struct call *call, void *cookie, struct err *err)
+{
+    return request_serve(call, cookie, follow_process_log, err);
+}

@@ -1,0 +1,18 @@
+/* What is to run, from a message: for processes and terminals. */
+#pragma once
+
+#include "service/workspace_run.h"
+#include <sandbox/v1/process.pb-c.h>
+
+struct process_spec {
+    struct workspace_command command; /* borrows from the message, and from below */
+    const char **args;                /* owned array */
+    struct pair_list env;             /* owned */
+};
+
+void process_spec_done(struct process_spec *spec);
+
+/* `message` NULL: "spec is required". */
+int process_spec_take(const Sandbox__V1__ProcessSpec *message, struct process_spec *ret, struct err *err);
+
+Sandbox__V1__Process *make_process(const char *sandbox_id, const struct process_info *info);
