@@ -35,7 +35,7 @@ static int insert_sandbox(struct store *store, struct err *err)
 
     id_new(SANDBOX_ID_PREFIX, id);
     row.created_ns = clock_wall_ns();
-    return sandbox_row_insert(store, &row, 0, err);
+    return sandbox_row_insert(store, &row, NULL, err);
 }
 
 static int append_event(struct store *store, struct err *err)
@@ -58,9 +58,9 @@ static int append_hundred(struct store *store, struct err *err)
 
 static int move_sandbox(struct store *store, struct err *err)
 {
-    struct sandbox_move m = { .id = known_id, .from = SANDBOX_STATUS_ANY, .to = SANDBOX_STATUS_RUNNING, .now_ns = 1 };
+    struct sandbox_move m = { .id = known_id, .to = SANDBOX_STATUS_STOPPING, .now_ns = 1 };
 
-    return sandbox_row_move(store, &m, NULL, NULL, err);
+    return sandbox_row_move(store, &m, NULL, err);
 }
 
 static int get_sandbox(struct store *store, struct err *err)
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
         return 2;
     }
     id_new(SANDBOX_ID_PREFIX, known_id);
-    if (store_open(argv[1], NULL, &store, &err) < 0 || sandbox_row_insert(store, &row, 0, &err) < 0) {
+    if (store_open(argv[1], NULL, &store, &err) < 0 || sandbox_row_insert(store, &row, NULL, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

@@ -7,14 +7,11 @@
 #include <string.h>
 
 #include "api/gate.h"
-#include "base/id.h"
 #include "base/mem.h"
 #include "service/known_keys.h"
+#include "service/sandboxes.h"
 
 #define HINT_MAX 512
-#define SANDBOX_ID_PREFIX "sb_"
-
-_Static_assert(ID_TEXT_MAX <= UUID_TEXT_MAX, "an id of either kind fits");
 
 void ws_hint(struct ws *ws, const char *fmt, ...)
 {
@@ -107,7 +104,9 @@ static void answer_error(struct ws *ws, int r, struct err *err)
     response->size_bytes = -1;
     buf_clear(&response->body);
     /* A sandbox that is not there is told by 404 without a reason: clients tell it by that from what is not in one. */
-    if (err->reason && strcmp(err->reason, "SANDBOX_NOT_FOUND") != 0 && !json_object_get(ws->details, "reason"))
+    if (err->reason && strcmp(err->reason, "SANDBOX_NOT_FOUND") == 0)
+        err_set(err, err->code, r, "there is no sandbox '%s'", ws->shown);
+    else if (err->reason && !json_object_get(ws->details, "reason"))
         ws_detail(ws, "reason", json_string(err->reason));
     if (status == 401)
         web_add_header(ws->web, "WWW-Authenticate", "Bearer");
@@ -119,12 +118,12 @@ static void answer_error(struct ws *ws, int r, struct err *err)
 static int check_sandbox_id(struct ws *ws, struct err *err)
 {
     const json_t *given = json_object_get(ws->body, "sandboxId");
-    char id[UUID_TEXT_MAX];
+    char id[SANDBOX_ID_MAX];
 
     if (!given || json_is_null(given))
         return 0;
-    if (!json_is_string(given) || uuid_parse(json_string_value(given), id) < 0 || strcmp(id, ws->id) != 0)
-        return err_invalid(err, "sandboxId is not the id in the path, %s", ws->id);
+    if (!json_is_string(given) || sandbox_id_parse(json_string_value(given), id) < 0 || strcmp(id, ws->id) != 0)
+        return err_invalid(err, "sandboxId is not the id in the path, %s", ws->shown);
     return 0;
 }
 
@@ -151,21 +150,25 @@ static int take_body(struct ws *ws, struct err *err)
     return r < 0 ? r : check_sandbox_id(ws, err);
 }
 
+/* An id or a UUID is taken as it is, whatever it leads to; else it is a name, or the beginning of an id. */
 static int take_id(struct ws *ws, struct err *err)
 {
-    const char *id = web_capture(ws->web, "id");
+    const char *given = web_capture(ws->web, "id");
+    int r = 0;
 
     if (!strstr(ws->route->path, "/sandboxes/{id}"))
         return 0;
-    if (ws->route->flags & WS_EITHER && id_is_valid(SANDBOX_ID_PREFIX, id)) {
-        memcpy(ws->id, id, strlen(id) + 1);
-        return 0;
-    }
-    if (uuid_parse(id, ws->id) < 0) {
+    if (sandbox_id_parse(given, ws->id) < 0)
+        r = sandboxes_find(ws->service, &ws->caller, given, ws->id, err);
+    if (r == -ENOENT) {
         ws_hint(ws, "ids look like 83300d2c-bd63-41e4-853b-58b605352f6b");
-        return err_reject(err, -EINVAL, id, "is no id of a sandbox");
+        return err_reject(err, -EINVAL, given, "is no id of a sandbox");
     }
-    return 0;
+    if (sandbox_id_is_valid(given))
+        snprintf(ws->shown, sizeof(ws->shown), "%s", given);
+    else
+        sandbox_id_to_uuid(ws->id, ws->shown);
+    return r;
 }
 
 static int admit(struct ws *ws, const struct api *api, struct err *err)

@@ -14,7 +14,7 @@
 
 #include "api/api.h"
 #include "base/err.h"
-#include "base/uuid.h"
+#include "base/sandbox_id.h"
 #include "call/web.h"
 #include "service/caller.h"
 
@@ -26,8 +26,9 @@ struct ws {
     struct service *service;
     struct caller caller;
     const struct ws_route *route;
-    char id[UUID_TEXT_MAX]; /* of "{id}", as we write it; "" when the path has none. Those of sandboxes are shorter */
-    json_t *body;           /* owned: an object; NULL: there was none */
+    char id[SANDBOX_ID_MAX];   /* of the sandbox that "{id}" means; "" when the path has none */
+    char shown[UUID_TEXT_MAX]; /* the same as the client spells it, by its UUID or its id */
+    json_t *body;              /* owned: an object; NULL: there was none */
 
     /* Of an error. */
     int status; /* 0: what the code says */
@@ -43,7 +44,6 @@ enum ws_flag {
     WS_BODY = 1 << 1,   /* may have a JSON body */
     WS_NEEDS_BODY = 1 << 2,
     WS_RAW_BODY = 1 << 3, /* the body is not JSON: web->body */
-    WS_EITHER = 1 << 4,   /* {id} may be that of a sandbox over a codebase, too */
 };
 
 struct ws_route {

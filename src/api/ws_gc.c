@@ -17,11 +17,11 @@ static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
     int r = ws_get_texts(policy, "statuses", 16, &names, &count, err);
 
     for (size_t i = 0; r == 0 && i < count; i++) {
-        enum workspace_status status;
+        enum sandbox_state state;
 
-        if (!workspace_status_parse(names[i], &status))
+        if (!sandbox_state_parse(names[i], &state))
             return err_reject(err, -EINVAL, names[i], "is no status");
-        *ret |= WORKSPACE_STATUS_BIT(status);
+        *ret |= SANDBOX_STATE_BIT(state);
     }
     return r;
 }
@@ -49,7 +49,7 @@ static int take_policy(const json_t *policy, struct workspace_gc *gc, struct err
         r = ws_get_bool(policy, "includeTerminal", &gc->with_terminal, err);
     gc->terminal_delay_ns = terminal < 0 && gc->with_terminal ? 0 : terminal;
     gc->with_terminal |= terminal >= 0;
-    return r < 0 ? r : take_statuses(policy, &gc->statuses, err);
+    return r < 0 ? r : take_statuses(policy, &gc->states, err);
 }
 
 /* `olderThan` and its like beside the policy are short for one that says only that. */
@@ -78,17 +78,19 @@ static json_t *answer_of(const struct workspace_gc_result *result, bool is_dry, 
         const struct workspace_gc_one *one = &result->items[i];
 
         if (*one->error) {
-            json_array_append_new(
-                errors, json_pack("{s:s, s:o}", "sandboxId", one->row.id, "error", ws_text(one->error, strlen(one->error))));
+            json_array_append_new(errors, json_pack("{s:o, s:o}", "sandboxId", ws_uuid(one->row.id), "error",
+                                                    ws_text(one->error, strlen(one->error))));
             continue;
         }
-        json_t *item = json_pack("{s:s, s:o, s:s, s:I, s:s}", "id", one->row.id, "scopePath",
+        json_t *item = json_pack("{s:o, s:o, s:s, s:I, s:s}", "id", ws_uuid(one->row.id), "scopePath",
                                  ws_text(one->row.scope_path, strlen(one->row.scope_path)), "status",
-                                 workspace_status_name((enum workspace_status) one->row.status), "sizeBytes",
+                                 sandbox_state_name(sandbox_row_state(&one->row)), "sizeBytes",
                                  (json_int_t) one->row.size_bytes, "reason", one->reason);
         ws_set_time(item, "createdAt", one->row.created_ns);
         json_array_append_new(collected, item);
-        json_object_set_new(reasons, one->row.id, json_pack("[s]", one->reason));
+        char uuid[UUID_TEXT_MAX];
+        sandbox_id_to_uuid(one->row.id, uuid);
+        json_object_set_new(reasons, uuid, json_pack("[s]", one->reason));
         bytes += one->row.size_bytes;
     }
     answer = json_pack("{s:o, s:I, s:I, s:b}", "collected", collected, "totalCollected",

@@ -231,3 +231,11 @@ void ws_set_text(json_t *object, const char *key, const char *text)
     if (text && *text)
         json_object_set_new(object, key, ws_text(text, strlen(text)));
 }
+
+json_t *ws_uuid(const char *sandbox_id)
+{
+    char uuid[UUID_TEXT_MAX];
+
+    sandbox_id_to_uuid(sandbox_id, uuid);
+    return json_string(*uuid ? uuid : sandbox_id);
+}

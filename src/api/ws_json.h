@@ -44,5 +44,7 @@ int ws_get_version(const struct ws *ws, int64_t *ret, struct err *err);
 void ws_set_time(json_t *object, const char *key, int64_t wall_ns);
 /* Any bytes as text: what is no UTF-8 becomes U+FFFD. */
 json_t *ws_text(const char *bytes, size_t len);
+/* The id of a sandbox as these routes spell it: its UUID. */
+json_t *ws_uuid(const char *sandbox_id);
 /* Nothing is set for "" or NULL. */
 void ws_set_text(json_t *object, const char *key, const char *text);

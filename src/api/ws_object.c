@@ -9,12 +9,12 @@
 #include "base/mem.h"
 #include "service/workspace_run.h"
 
-static void set_paths(struct ws *ws, json_t *object, const struct workspace_row *row)
+static void set_paths(struct ws *ws, json_t *object, const struct sandbox_row *row)
 {
     autofree char *upper = workspaces_path(ws->service, row->id, "delta/data"),
                   *work = workspaces_path(ws->service, row->id, "delta/meta"), *merged = workspaces_host_path(ws->service, row);
 
-    if (row->status == WORKSPACE_STATUS_DELETED || row->status == WORKSPACE_STATUS_ERROR)
+    if (sandbox_row_state(row) == SANDBOX_STATE_DELETED || sandbox_row_state(row) == SANDBOX_STATE_ERROR)
         return;
     ws_set_text(object, "lowerDir", row->scope_path);
     ws_set_text(object, "upperDir", upper);
@@ -25,7 +25,7 @@ static void set_paths(struct ws *ws, json_t *object, const struct workspace_row 
         json_object_set_new(object, "hostMount", json_true());
 }
 
-static void set_reserved(json_t *object, const struct workspace_row *row)
+static void set_reserved(json_t *object, const struct sandbox_row *row)
 {
     char **paths = row->reserved_paths;
     json_t *list = json_array();
@@ -50,24 +50,26 @@ static void set_kept(json_t *object, const char *key, const char *text, bool alw
     json_decref(value);
 }
 
-static void set_times(json_t *object, const struct workspace_row *row)
+static void set_times(json_t *object, const struct sandbox_row *row)
 {
     ws_set_time(object, "createdAt", row->created_ns);
     ws_set_time(object, "lastUsedAt", row->used_ns);
     ws_set_time(object, "updatedAt", row->updated_ns);
-    ws_set_time(object, "stoppedAt", row->stopped_ns);
+    if (sandbox_row_state(row) != SANDBOX_STATE_ACTIVE)
+        ws_set_time(object, "stoppedAt", row->stopped_ns);
     ws_set_time(object, "approvedAt", row->approved_ns);
-    ws_set_time(object, "deletedAt", row->deleted_ns);
+    if (sandbox_row_state(row) == SANDBOX_STATE_DELETED)
+        ws_set_time(object, "deletedAt", row->deleted_ns);
 }
 
-static void set_profile(json_t *object, const struct workspace_row *row)
+static void set_profile(json_t *object, const struct sandbox_row *row)
 {
     autofree char *profile = workspace_profile(row);
 
     ws_set_text(object, "profile", profile);
 }
 
-static void set_trash(struct ws *ws, json_t *object, const struct workspace_row *row)
+static void set_trash(struct ws *ws, json_t *object, const struct sandbox_row *row)
 {
     int64_t until = workspaces_trash_until(ws->service, row);
 
@@ -87,13 +89,13 @@ static json_t *health_of(const struct workspace_health *health)
 }
 
 /* Of what runs in its background, and of its terminals. */
-static json_t *pids_of(struct ws *ws, const struct workspace_row *row)
+static json_t *pids_of(struct ws *ws, const struct sandbox_row *row)
 {
     autodone(process_info_list) struct process_info_list list = { 0 };
     struct err ignored = ERR_NONE;
     json_t *pids = json_array();
 
-    if (row->status != WORKSPACE_STATUS_ACTIVE ||
+    if (sandbox_row_state(row) != SANDBOX_STATE_ACTIVE ||
         workspace_process_list(ws->service, &ws->caller, row->id, &list, &ignored) < 0)
         return pids;
     for (size_t i = 0; i < list.count; i++)
@@ -102,20 +104,20 @@ static json_t *pids_of(struct ws *ws, const struct workspace_row *row)
     return pids;
 }
 
-json_t *ws_object(struct ws *ws, const struct workspace_row *row, const struct workspace_health *health)
+json_t *ws_object(struct ws *ws, const struct sandbox_row *row, const struct workspace_health *health)
 {
     struct err broken = ERR_NONE;
     bool is_broken = workspaces_check_files(ws->service, row, &broken) < 0;
-    json_t *object = json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:I, s:I}", "id", row->id, "scopePath",
-                               ws_text(row->scope_path, strlen(row->scope_path)), "projectRoot",
-                               ws_text(row->project_root, strlen(row->project_root)), "ownerType", row->owner_type, "status",
-                               workspace_status_name((enum workspace_status) row->status), "driver", row->driver,
-                               "driverVersion", AGENTFENSE_VERSION, "sizeBytes", (json_int_t) row->size_bytes, "fileCount",
+    json_t *object = json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:I, s:I}", "id", ws_uuid(row->id),
+                               "scopePath", ws_text(row->scope_path, strlen(row->scope_path)), "projectRoot",
+                               ws_text(row->project_root, strlen(row->project_root)), "ownerType", row->creator_type, "status",
+                               sandbox_state_name(sandbox_row_state(row)), "driver", row->driver, "driverVersion",
+                               AGENTFENSE_VERSION, "sizeBytes", (json_int_t) row->size_bytes, "fileCount",
                                (json_int_t) row->file_count, "activePids", pids_of(ws, row), "sessionCount",
                                (json_int_t) (health ? health->sessions : 0), "version", (json_int_t) row->row_version);
 
     set_reserved(object, row);
-    ws_set_text(object, "owner", row->owner);
+    ws_set_text(object, "owner", row->creator);
     ws_set_text(object, "errorMessage", is_broken ? broken.text : row->reason);
     ws_set_text(object, "idempotencyKey", row->idempotency_key);
     ws_set_text(object, "baseCommitHash", row->base_commit);
@@ -126,12 +128,12 @@ json_t *ws_object(struct ws *ws, const struct workspace_row *row, const struct w
     set_kept(object, "tags", row->tags, false);
     set_kept(object, "metadata", row->metadata, false);
     set_kept(object, "behavior", row->behavior, true);
-    if (health && row->status == WORKSPACE_STATUS_ACTIVE)
+    if (health && sandbox_row_state(row) == SANDBOX_STATE_ACTIVE)
         json_object_set_new(object, "mountHealth", health_of(health));
     return object;
 }
 
-static void set_limits(struct ws *ws, json_t *object, const struct workspace_row *row)
+static void set_limits(struct ws *ws, json_t *object, const struct sandbox_row *row)
 {
     struct limit_report held;
     json_t *list = json_array();
@@ -150,10 +152,10 @@ static void set_limits(struct ws *ws, json_t *object, const struct workspace_row
     json_decref(list);
 }
 
-int ws_answer_object(struct ws *ws, int status, const struct workspace_row *row)
+int ws_answer_object(struct ws *ws, int status, const struct sandbox_row *row)
 {
     struct workspace_health health;
-    bool is_active = row->status == WORKSPACE_STATUS_ACTIVE;
+    bool is_active = sandbox_row_state(row) == SANDBOX_STATE_ACTIVE;
     char tag[32];
 
     if (is_active)
@@ -167,41 +169,43 @@ int ws_answer_object(struct ws *ws, int status, const struct workspace_row *row)
 }
 
 /* Whose it is, of others' accounts, is not told to those who may not see them. */
-static json_t *conflicts_of(const struct ws *ws, const struct workspace_conflicts *conflicts)
+static json_t *conflicts_of(const struct ws *ws, const struct sandbox_conflicts *conflicts)
 {
     static const char *const overlaps[] = { "exact", "existing_contains_new", "new_contains_existing" };
     json_t *list = json_array();
 
     for (size_t i = 0; i < conflicts->count; i++) {
-        const struct workspace_conflict *one = &conflicts->items[i];
-        bool is_seen = caller_sees(&ws->caller, one->account_id);
+        const struct sandbox_conflict *one = &conflicts->items[i];
+        bool is_seen = caller_sees(&ws->caller, one->owner_id);
         json_t *item =
-            json_pack("{s:s, s:o, s:s, s:o}", "sandboxId", is_seen ? one->id : "", "scope",
+            json_pack("{s:o, s:o, s:s, s:o}", "sandboxId", is_seen ? ws_uuid(one->id) : json_string(""), "scope",
                       is_seen ? ws_text(one->path, strlen(one->path)) : ws_text(one->wanted, strlen(one->wanted)),
                       "conflictType", overlaps[one->overlap], "requested", ws_text(one->wanted, strlen(one->wanted)));
 
         if (is_seen) {
-            ws_set_text(item, "owner", one->owner);
-            json_object_set_new(item, "status", json_string(workspace_status_name(one->status)));
+            ws_set_text(item, "owner", one->creator);
+            json_object_set_new(item, "status", json_string(sandbox_state_name(one->state)));
         }
         json_array_append_new(list, item);
     }
     return list;
 }
 
-int ws_explain(struct ws *ws, int r, const struct err *err, const struct workspace_conflicts *conflicts)
+int ws_explain(struct ws *ws, int r, const struct err *err, const struct sandbox_conflicts *conflicts)
 {
     const char *reason = err->reason ? err->reason : "";
 
     if (strcmp(reason, "SCOPE_CONFLICT") == 0 && conflicts) {
         ws_detail(ws, "conflicts", conflicts_of(ws, conflicts));
         ws_hint(ws, "approve, reject or delete the other sandbox, reserve another path, or ask for noLock");
-    } else if (strcmp(reason, "IDEMPOTENCY_KEY_REUSED") == 0) {
+    } else if (strcmp(reason, "IDEMPOTENCY_KEY") == 0 && err->code == ERR_ALREADY_EXISTS) {
+        ws_detail(ws, "reason", json_string("IDEMPOTENCY_KEY_REUSED"));
         ws_hint(ws, "use a new idempotencyKey for a new request");
     } else if (strcmp(reason, "VERSION_MISMATCH") == 0) {
         ws_hint(ws, "get the sandbox again and decide by its new version");
     } else if (strcmp(reason, "INVALID_STATE") == 0) {
-        ws_hint(ws, "GET /api/v1/sandboxes/%s tells what it is now; a stopped one can be started", ws->id[0] ? ws->id : "{id}");
+        ws_hint(ws, "GET /api/v1/sandboxes/%s tells what it is now; a stopped one can be started",
+                ws->id[0] ? ws->shown : "{id}");
     } else if (strcmp(reason, "WOULD_STOP") == 0) {
         ws_detail(ws, "reason", json_string(reason));
         ws_hint(ws, "\"stop\": true allows it; or stop the sandbox first, or let its processes end");

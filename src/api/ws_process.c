@@ -29,7 +29,7 @@ static json_t *make_process(const struct ws *ws, const struct process_info *info
     const struct process_record *record = &info->record;
     json_t *object =
         json_pack("{s:s, s:I, s:I, s:s, s:b, s:b}", "id", record->name, "pid", (json_int_t) record->pid, "pgid",
-                  (json_int_t) record->pid, "sandboxId", ws->id, "running", info->is_running, "tty", record->is_tty);
+                  (json_int_t) record->pid, "sandboxId", ws->shown, "running", info->is_running, "tty", record->is_tty);
     const char *command = *info->label ? info->label : record->command;
 
     json_object_set_new(object, "command", ws_text(command, strlen(command)));
@@ -145,8 +145,11 @@ static void add_count(const char *id, size_t tracked, size_t running, void *cook
     totals->tracked += tracked;
     totals->running += running;
     totals->workspaces += tracked > 0;
-    if (tracked > 0)
-        json_object_set_new(totals->counts, id, json_integer((json_int_t) tracked));
+    if (tracked > 0) {
+        char uuid[UUID_TEXT_MAX];
+        sandbox_id_to_uuid(id, uuid);
+        json_object_set_new(totals->counts, uuid, json_integer((json_int_t) tracked));
+    }
 }
 
 int ws_process_stats(struct ws *ws, struct err *err)
@@ -169,7 +172,7 @@ static json_t *make_log(const struct ws *ws, const struct workspace_log *log)
 {
     json_t *object =
         json_pack("{s:s, s:I, s:s, s:s, s:I, s:b, s:I}", "id", log->process.record.name, "pid",
-                  (json_int_t) log->process.record.pid, "sandboxId", ws->id, "path", log->path, "sizeBytes",
+                  (json_int_t) log->process.record.pid, "sandboxId", ws->shown, "path", log->path, "sizeBytes",
                   (json_int_t) log->log.end, "isActive", log->process.is_running, "firstByte", (json_int_t) log->log.first);
 
     ws_set_time(object, "startedAt", log->process.record.started_ns);
@@ -191,7 +194,7 @@ int ws_log_list(struct ws *ws, struct err *err)
             json_array_append_new(array, make_log(ws, &log));
     }
     json_int_t total = (json_int_t) json_array_size(array);
-    return ws_answer(ws, 200, json_pack("{s:o, s:I, s:s}", "logs", array, "total", total, "sandboxId", ws->id));
+    return ws_answer(ws, 200, json_pack("{s:o, s:I, s:s}", "logs", array, "total", total, "sandboxId", ws->shown));
 }
 
 /* tail wins over offset. */

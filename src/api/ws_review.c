@@ -34,7 +34,7 @@ static int take_decision(struct ws *ws, struct workspace_decision *ret, struct e
 
 int ws_reject(struct ws *ws, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     const char *actor = "";
     int64_t version = 0;
     int r = take_common(ws, &actor, &version, err);
@@ -60,9 +60,9 @@ int ws_finish(struct ws *ws, struct err *err)
         r = workspaces_finish(ws->service, &ws->caller, ws->id, event, actor, version, &finish, err);
     if (r < 0)
         return ws_explain(ws, r, err, NULL);
-    json_t *body = json_pack("{s:b, s:s, s:s, s:s, s:I}", "success", 1, "outcome", outcome, "decision", finish.decision,
-                             "status", workspace_status_name((enum workspace_status) finish.row.status), "version",
-                             (json_int_t) finish.row.row_version);
+    json_t *body =
+        json_pack("{s:b, s:s, s:s, s:s, s:I}", "success", 1, "outcome", outcome, "decision", finish.decision, "status",
+                  sandbox_state_name(sandbox_row_state(&finish.row)), "version", (json_int_t) finish.row.row_version);
     if (*finish.reason)
         json_object_set_new(body, "reason", ws_text(finish.reason, strlen(finish.reason)));
     if (strcmp(finish.decision, "approved") == 0) {
@@ -235,10 +235,10 @@ int ws_undo(struct ws *ws, struct err *err)
     }
     json_t *body = json_pack("{s:b, s:s, s:I, s:s}", "success", 1, "approvalId", undone.undoes, "undone",
                              (json_int_t) (is_dry ? undone.path_count : undone.undo.done_count), "status",
-                             workspace_status_name((enum workspace_status) undone.row.status));
+                             sandbox_state_name(sandbox_row_state(&undone.row)));
     ws_set_text(body, "undoId", undone.undo.id);
     ws_set_text(body, "note", undone.note);
-    if (!is_dry && !*undone.note && undone.row.status == WORKSPACE_STATUS_APPROVED)
+    if (!is_dry && !*undone.note && sandbox_row_state(&undone.row) == SANDBOX_STATE_APPROVED)
         json_object_set_new(
             body, "note",
             json_string("another sandbox has reserved its paths; POST .../restore reopens it when they are free"));

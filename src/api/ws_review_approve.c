@@ -188,7 +188,7 @@ static int answer(struct ws *ws, const struct workspace_approval *request, const
     json_t *body = json_pack(
         "{s:b, s:I, s:i, s:I, s:b, s:o, s:s, s:I}", "success", 1, "applied", (json_int_t) approved->applied, "failed", 0,
         "remaining", (json_int_t) approved->remaining, "isPartial", is_partial, "files", files_of(approved, false), "status",
-        workspace_status_name((enum workspace_status) approved->row.status), "version", (json_int_t) approved->row.row_version);
+        sandbox_state_name(sandbox_row_state(&approved->row)), "version", (json_int_t) approved->row.row_version);
 
     ws_set_time(body, "appliedAt", approved->applied_ns);
     ws_set_text(body, "approvalId", approved->approve.id);

@@ -42,7 +42,7 @@ static int by_sandbox_path_age(const void *a, const void *b)
 {
     const struct applied_change_row *one = *(struct applied_change_row *const *) a,
                                     *two = *(struct applied_change_row *const *) b;
-    int order = strcmp(one->workspace_id, two->workspace_id);
+    int order = strcmp(one->sandbox_id, two->sandbox_id);
 
     order = order ? order : strcmp(one->file_path, two->file_path);
     return order ? order : (one > two) - (one < two);
@@ -80,7 +80,7 @@ static size_t group_rows(const struct applied_change_rows *rows, struct group *g
     if (rows->count > 0)
         qsort(sorted, rows->count, sizeof(*sorted), by_sandbox_path_age);
     for (size_t i = 0; i < rows->count; i++) {
-        bool is_other = i == 0 || strcmp(sorted[i]->workspace_id, sorted[i - 1]->workspace_id) != 0;
+        bool is_other = i == 0 || strcmp(sorted[i]->sandbox_id, sorted[i - 1]->sandbox_id) != 0;
 
         if (is_other)
             groups[count++] = (struct group){ .newest = sorted[i] };
@@ -132,8 +132,8 @@ int ws_pending(struct ws *ws, struct err *err)
     size_t count = group_rows(&rows, groups);
     json_t *list = json_array();
     for (size_t i = (size_t) offset; i < count && i < (size_t) (offset + limit); i++) {
-        json_t *one = json_pack("{s:s, s:s, s:I, s:I, s:s}", "sandboxId", groups[i].newest->workspace_id, "sandboxOwner",
-                                groups[i].newest->owner, "fileCount", (json_int_t) groups[i].files, "changeCount",
+        json_t *one = json_pack("{s:o, s:s, s:I, s:I, s:s}", "sandboxId", ws_uuid(groups[i].newest->sandbox_id), "sandboxOwner",
+                                groups[i].newest->creator, "fileCount", (json_int_t) groups[i].files, "changeCount",
                                 (json_int_t) groups[i].changes, "projectRoot", groups[i].newest->project_root);
         ws_set_time(one, "latestApplied", groups[i].newest->applied_ns);
         json_array_append_new(list, one);
@@ -148,10 +148,10 @@ int ws_pending(struct ws *ws, struct err *err)
 
 static json_t *change_of(const struct applied_change_row *row)
 {
-    json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "id", row->id, "sandboxId", row->workspace_id,
-                            "sandboxOwner", row->owner, "sandboxOwnerType", row->owner_type, "filePath", row->file_path,
-                            "relativePath", row->relative_path, "projectRoot", row->project_root, "changeType",
-                            row->change_type, "fileSize", (json_int_t) row->size_bytes);
+    json_t *one = json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "id", row->id, "sandboxId",
+                            ws_uuid(row->sandbox_id), "sandboxOwner", row->creator, "sandboxOwnerType", row->creator_type,
+                            "filePath", row->file_path, "relativePath", row->relative_path, "projectRoot", row->project_root,
+                            "changeType", row->change_type, "fileSize", (json_int_t) row->size_bytes);
 
     ws_set_text(one, "approvalId", row->approval_id);
     ws_set_text(one, "approvedBy", row->actor);
@@ -207,7 +207,7 @@ int ws_provenance(struct ws *ws, struct err *err)
 struct wanted {
     struct workspace_commit_request request;
     const char **sandbox_ids, **paths; /* owned arrays */
-    char (*ids)[UUID_TEXT_MAX];        /* owned: as we write them */
+    char (*ids)[SANDBOX_ID_MAX];       /* owned: as we write them */
 };
 
 static void wanted_done(struct wanted *wanted)
@@ -238,7 +238,7 @@ static int take_wanted(struct ws *ws, struct wanted *ret, struct err *err)
                          &request->file_path_count, err);
     ret->ids = xalloc((request->sandbox_id_count + 1) * sizeof(*ret->ids));
     for (size_t i = 0; r == 0 && i < request->sandbox_id_count; i++) {
-        if (uuid_parse(ret->sandbox_ids[i], ret->ids[i]) < 0)
+        if (sandbox_id_parse(ret->sandbox_ids[i], ret->ids[i]) < 0)
             r = err_reject(err, -EINVAL, ret->sandbox_ids[i], "is no id of a sandbox");
         else
             ret->sandbox_ids[i] = ret->ids[i];
@@ -253,8 +253,8 @@ static json_t *file_of(const struct applied_change_row *row, const struct commit
     static const char *const names[] = {
         [COMMIT_IN_HEAD] = "already_committed", [COMMIT_DIFFERS] = "pending", [COMMIT_BLOCKED] = "blocked"
     };
-    json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "filePath", row->file_path, "relativePath", row->relative_path,
-                            "changeType", row->change_type, "sandboxId", row->workspace_id, "sandboxOwner", row->owner,
+    json_t *one = json_pack("{s:s, s:s, s:s, s:o, s:s, s:s}", "filePath", row->file_path, "relativePath", row->relative_path,
+                            "changeType", row->change_type, "sandboxId", ws_uuid(row->sandbox_id), "sandboxOwner", row->creator,
                             "status", names[view->status]);
 
     if (view->status == COMMIT_BLOCKED)
@@ -280,10 +280,11 @@ static json_t *groups_of(const struct workspace_commit_plan *plan)
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "sandboxId", groups[i].newest->workspace_id,
-                                              "sandboxOwner", groups[i].newest->owner, "fileCount",
-                                              (json_int_t) groups[i].files, "added", (json_int_t) groups[i].added, "modified",
-                                              (json_int_t) groups[i].modified, "deleted", (json_int_t) groups[i].deleted));
+        json_array_append_new(list,
+                              json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "sandboxId", ws_uuid(groups[i].newest->sandbox_id),
+                                        "sandboxOwner", groups[i].newest->creator, "fileCount", (json_int_t) groups[i].files,
+                                        "added", (json_int_t) groups[i].added, "modified", (json_int_t) groups[i].modified,
+                                        "deleted", (json_int_t) groups[i].deleted));
     return list;
 }
 

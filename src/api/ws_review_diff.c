@@ -143,7 +143,7 @@ static json_t *body_of(struct page *page)
     struct workspace_diff *diff = page->diff;
     struct change_totals totals = change_set_totals(&diff->set);
     json_t *body =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", diff->row.id, "totalAdded",
+        json_pack("{s:o, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", ws_uuid(diff->row.id), "totalAdded",
                   (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted, "totalModified",
                   (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed, "stats", stats_of(&totals),
                   "diffHash", diff->hash, "projectRoot", ws_text(diff->row.project_root, strlen(diff->row.project_root)),

@@ -172,8 +172,8 @@ json_t *ws_review_file(const struct ws_review_file *about, const struct file_cha
     json_t *object;
 
     file_id_make(about->sandbox_id, change->scope_path, id);
-    object = json_pack("{s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:s}", "id", id, "sandboxId", about->sandbox_id, "filePath",
-                       path_of(change->scope_path), "projectPath", path_of(change->path), "changeType",
+    object = json_pack("{s:s, s:o, s:o, s:o, s:s, s:I, s:I, s:s}", "id", id, "sandboxId", ws_uuid(about->sandbox_id),
+                       "filePath", path_of(change->scope_path), "projectPath", path_of(change->path), "changeType",
                        file_change_kind_name(change->kind), "fileSize", (json_int_t) change->new_bytes, "fileMode",
                        (json_int_t) number, "approvalStatus", "pending");
     if (change->old_mode)

@@ -191,8 +191,8 @@ static int take_request(const json_t *body, struct wanted *wanted, struct err *e
 int ws_create(struct ws *ws, struct err *err)
 {
     autodone(wanted) struct wanted wanted = { 0 };
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    autodone(workspace_conflicts) struct workspace_conflicts conflicts = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    autodone(sandbox_conflicts) struct sandbox_conflicts conflicts = { 0 };
     int r = take_request(ws->body, &wanted, err);
 
     if (r == 0)
@@ -204,13 +204,13 @@ int ws_create(struct ws *ws, struct err *err)
 
 int ws_get(struct ws *ws, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct err ignored = ERR_NONE;
     int r = workspaces_get(ws->service, &ws->caller, ws->id, &row, err);
 
     if (r < 0)
         return ws_explain(ws, r, err, NULL);
-    if (row.status == WORKSPACE_STATUS_ACTIVE)
+    if (sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE)
         workspaces_measure(ws->service, &row, &ignored);
     return ws_answer_object(ws, 200, &row);
 }
@@ -219,15 +219,15 @@ static int take_statuses(struct ws *ws, unsigned *ret, struct err *err)
 {
     for (size_t i = 0; i < ws->web->query_count; i++) {
         const struct web_pair *pair = &ws->web->queries[i];
-        enum workspace_status status;
+        enum sandbox_state state;
 
         if (strcmp(pair->name, "status") != 0 || !*pair->value)
             continue;
-        if (!workspace_status_parse(pair->value, &status)) {
+        if (!sandbox_state_parse(pair->value, &state)) {
             ws_hint(ws, "there are creating, active, stopped, approved, rejected, deleted, error");
             return err_reject(err, -EINVAL, pair->value, "is no status");
         }
-        *ret |= WORKSPACE_STATUS_BIT(status);
+        *ret |= SANDBOX_STATE_BIT(state);
     }
     return 0;
 }
@@ -241,12 +241,12 @@ static const char *query_or_null(const struct ws *ws, const char *name)
 
 int ws_list(struct ws *ws, struct err *err)
 {
-    autodone(workspace_rows) struct workspace_rows rows = { 0 };
-    struct workspace_filter filter = { .owner = query_or_null(ws, "owner"),
-                                       .project_root = query_or_null(ws, "projectRoot"),
-                                       .scope_path = query_or_null(ws, "scopePath") };
+    autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
+    struct sandbox_filter filter = { .creator = query_or_null(ws, "owner"),
+                                     .project_root = query_or_null(ws, "projectRoot"),
+                                     .scope_path = query_or_null(ws, "scopePath") };
     int64_t limit = LIST_DEFAULT, offset = 0, total = 0;
-    int r = take_statuses(ws, &filter.statuses, err);
+    int r = take_statuses(ws, &filter.states, err);
 
     if (r == 0)
         r = ws_query_int(ws, "limit", 0, INT64_MAX, &limit, err);
@@ -260,7 +260,7 @@ int ws_list(struct ws *ws, struct err *err)
     json_t *list = json_array();
     for (size_t i = 0; i < rows.count; i++) {
         struct workspace_health health;
-        bool is_active = rows.rows[i].status == WORKSPACE_STATUS_ACTIVE;
+        bool is_active = sandbox_row_state(&rows.rows[i]) == SANDBOX_STATE_ACTIVE;
 
         if (is_active) {
             workspaces_check(ws->service, &rows.rows[i], &health);
@@ -276,11 +276,11 @@ int ws_list(struct ws *ws, struct err *err)
 /* ---- steps ---- */
 
 typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, int64_t version,
-                       struct workspace_row *ret, struct err *err);
+                       struct sandbox_row *ret, struct err *err);
 
 static int take_step(struct ws *ws, step_fn fn, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     int64_t version = 0;
     int r = ws_get_version(ws, &version, err);
 
@@ -319,8 +319,8 @@ int ws_delete(struct ws *ws, struct err *err)
 
 int ws_restore(struct ws *ws, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    autodone(workspace_conflicts) struct workspace_conflicts conflicts = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    autodone(sandbox_conflicts) struct sandbox_conflicts conflicts = { 0 };
     const char *actor = "";
     int64_t version = 0;
     int r = ws_get_text(ws->body, "actor", 0, &actor, err);
@@ -334,13 +334,13 @@ int ws_restore(struct ws *ws, struct err *err)
 
 int ws_workspace(struct ws *ws, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = workspaces_get(ws->service, &ws->caller, ws->id, &row, err);
 
-    if (r == 0 && row.status != WORKSPACE_STATUS_ACTIVE)
+    if (r == 0 && sandbox_row_state(&row) != SANDBOX_STATE_ACTIVE)
         r = err_set_reason(err,
                            err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not mounted", row.id,
-                                   workspace_status_name((enum workspace_status) row.status)),
+                                   sandbox_state_name(sandbox_row_state(&row))),
                            "INVALID_STATE");
     if (r < 0)
         return ws_explain(ws, r, err, NULL);

@@ -24,12 +24,12 @@
 
 /* ---- counters ---- */
 
-static int64_t total_of(const struct workspace_count counts[WORKSPACE_STATUS_COUNT], bool of_bytes)
+static int64_t total_of(const struct sandbox_count counts[SANDBOX_STATE_COUNT], bool of_bytes)
 {
     int64_t sum = 0;
 
-    for (int i = 0; i < WORKSPACE_STATUS_COUNT; i++)
-        if (!of_bytes || i != WORKSPACE_STATUS_DELETED)
+    for (int i = 0; i < SANDBOX_STATE_COUNT; i++)
+        if (!of_bytes || i != SANDBOX_STATE_DELETED)
             sum += of_bytes ? counts[i].size_bytes : counts[i].count;
     return sum;
 }
@@ -39,7 +39,7 @@ static int64_t total_of(const struct workspace_count counts[WORKSPACE_STATUS_COU
 /* What is only the caller's: of an administrator, everybody's. What cannot be counted now is left out. */
 static void add_own_health(json_t *answer, struct service *service, const struct caller *caller)
 {
-    struct workspace_count counts[WORKSPACE_STATUS_COUNT];
+    struct sandbox_count counts[SANDBOX_STATE_COUNT];
     const char *root = workspaces_project_root(service);
     json_t *metrics = json_object_get(answer, "metrics");
     struct err ignored = ERR_NONE;
@@ -48,9 +48,9 @@ static void add_own_health(json_t *answer, struct service *service, const struct
         json_object_set_new(answer, "config", json_pack("{s:o}", "projectRoot", ws_text(root, strlen(root))));
     if (workspaces_count(service, caller, counts, &ignored) < 0)
         return;
-    json_int_t kept = total_of(counts, false) - counts[WORKSPACE_STATUS_DELETED].count;
+    json_int_t kept = total_of(counts, false) - counts[SANDBOX_STATE_DELETED].count;
     json_object_set_new(metrics, "total_sandboxes", json_integer(kept));
-    json_object_set_new(metrics, "active_sandboxes", json_integer(counts[WORKSPACE_STATUS_ACTIVE].count));
+    json_object_set_new(metrics, "active_sandboxes", json_integer(counts[SANDBOX_STATE_ACTIVE].count));
     json_object_set_new(metrics, "total_disk_usage_bytes", json_integer(total_of(counts, true)));
 }
 
@@ -99,21 +99,20 @@ int ws_health(struct ws *ws, struct err *err)
 
 int ws_stats(struct ws *ws, struct err *err)
 {
-    struct workspace_count counts[WORKSPACE_STATUS_COUNT];
+    struct sandbox_count counts[SANDBOX_STATE_COUNT];
     int r = workspaces_count(ws->service, &ws->caller, counts, err);
 
     if (r < 0)
         return r;
     int64_t count = total_of(counts, false), bytes = total_of(counts, true);
-    int64_t kept = count - counts[WORKSPACE_STATUS_DELETED].count;
-    json_t *stats = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "totalCount", (json_int_t) count, "activeCount",
-                              (json_int_t) counts[WORKSPACE_STATUS_ACTIVE].count, "stoppedCount",
-                              (json_int_t) counts[WORKSPACE_STATUS_STOPPED].count, "errorCount",
-                              (json_int_t) counts[WORKSPACE_STATUS_ERROR].count, "approvedCount",
-                              (json_int_t) counts[WORKSPACE_STATUS_APPROVED].count, "rejectedCount",
-                              (json_int_t) counts[WORKSPACE_STATUS_REJECTED].count, "deletedCount",
-                              (json_int_t) counts[WORKSPACE_STATUS_DELETED].count, "totalSizeBytes", (json_int_t) bytes,
-                              "avgSizeBytes", kept > 0 ? (double) bytes / (double) kept : 0.0);
+    int64_t kept = count - counts[SANDBOX_STATE_DELETED].count;
+    json_t *stats = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "totalCount", (json_int_t) count, "activeCount",
+        (json_int_t) counts[SANDBOX_STATE_ACTIVE].count, "stoppedCount", (json_int_t) counts[SANDBOX_STATE_STOPPED].count,
+        "errorCount", (json_int_t) counts[SANDBOX_STATE_ERROR].count, "approvedCount",
+        (json_int_t) counts[SANDBOX_STATE_APPROVED].count, "rejectedCount", (json_int_t) counts[SANDBOX_STATE_REJECTED].count,
+        "deletedCount", (json_int_t) counts[SANDBOX_STATE_DELETED].count, "totalSizeBytes", (json_int_t) bytes, "avgSizeBytes",
+        kept > 0 ? (double) bytes / (double) kept : 0.0);
     json_t *answer = json_pack("{s:o}", "stats", stats);
     ws_set_time(answer, "timestamp", clock_wall_ns());
     return ws_answer(ws, 200, answer);
@@ -143,13 +142,13 @@ static double average_ms(uint64_t sum_ns, uint64_t count)
 static int take_metrics(struct service *service, const struct caller *caller, struct metric ret[METRICS], struct err *err)
 {
     const struct workspace_totals *t = workspaces_totals(service);
-    struct workspace_count counts[WORKSPACE_STATUS_COUNT];
+    struct sandbox_count counts[SANDBOX_STATE_COUNT];
     int r = workspaces_count(service, caller, counts, err);
 
     if (r < 0)
         return r;
     const struct metric own[] = {
-        { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[WORKSPACE_STATUS_ACTIVE].count },
+        { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[SANDBOX_STATE_ACTIVE].count },
         { "disk_usage_bytes", "total_disk_usage_bytes", "gauge", "Bytes of their changes.", (double) total_of(counts, true) },
     };
     const struct metric all[] = {
@@ -245,7 +244,8 @@ static json_t *event_of(const struct event_info *event)
     char id[FILE_ID_LEN + 1] = "";
     file_id_make(event->sandbox_id, name, id);
     item = json_pack("{s:s, s:s}", "id", id, "eventType", type);
-    ws_set_text(item, "sandboxId", event->sandbox_id);
+    if (*event->sandbox_id)
+        json_object_set_new(item, "sandboxId", ws_uuid(event->sandbox_id));
     ws_set_time(item, "eventTime", event->time_ns);
     const json_t *actor = json_object_get(payload, "actor"), *kind = json_object_get(payload, "actorType");
     json_object_set_new(item, "actorType", kind ? json_incref((json_t *) (uintptr_t) kind) : json_string("system"));
@@ -262,13 +262,6 @@ static json_t *event_of(const struct event_info *event)
         json_object_set(item, "details", payload); /* of what happened inside */
     json_decref(payload);
     return item;
-}
-
-static bool is_of_workspace(const struct event_info *event)
-{
-    char id[UUID_TEXT_MAX];
-
-    return uuid_parse(event->sandbox_id, id) == 0;
 }
 
 static int audit(struct ws *ws, const char *id, struct err *err)
@@ -291,7 +284,7 @@ static int audit(struct ws *ws, const char *id, struct err *err)
 
         r = events_list(ws->service, &ws->caller, &query, &page, err);
         for (size_t i = 0; r == 0 && i < page.count; i++) {
-            if (!is_of_workspace(&page.items[i]))
+            if (!*page.items[i].sandbox_id || *page.items[i].codebase_id)
                 continue;
             if (total >= offset && total < offset + limit)
                 json_array_append_new(list, event_of(&page.items[i]));
@@ -305,9 +298,9 @@ static int audit(struct ws *ws, const char *id, struct err *err)
         json_decref(list);
         return r;
     }
-    json_t *answer =
-        json_pack("{s:o, s:I, s:I, s:I, s:b, s:s}", "events", list, "total", (json_int_t) total, "limit", (json_int_t) limit,
-                  "offset", (json_int_t) offset, "hasMore", total > offset + limit, "sandboxId", id);
+    json_t *answer = json_pack("{s:o, s:I, s:I, s:I, s:b, s:o}", "events", list, "total", (json_int_t) total, "limit",
+                               (json_int_t) limit, "offset", (json_int_t) offset, "hasMore", total > offset + limit,
+                               "sandboxId", *id ? ws_uuid(id) : json_string(""));
     ws_set_time(answer, "timestamp", clock_wall_ns());
     return ws_answer(ws, 200, answer);
 }
@@ -315,16 +308,16 @@ static int audit(struct ws *ws, const char *id, struct err *err)
 int ws_audit(struct ws *ws, struct err *err)
 {
     const char *given = web_query(ws->web, "sandbox_id");
-    char id[UUID_TEXT_MAX] = "";
+    char id[SANDBOX_ID_MAX] = "";
 
-    if (given && *given && uuid_parse(given, id) < 0)
+    if (given && *given && sandbox_id_parse(given, id) < 0)
         return err_reject(err, -EINVAL, given, "is no id of a sandbox");
     return audit(ws, id, err);
 }
 
 int ws_audit_one(struct ws *ws, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = workspaces_get(ws->service, &ws->caller, ws->id, &row, err);
 
     return r < 0 ? r : audit(ws, ws->id, err);

@@ -292,7 +292,7 @@ void terminal_sync(struct terminal *terminal)
     struct err err = ERR_NONE;
 
     caller.cancel_fd = -1;
-    if (!workspace_terminal_syncs(ws->id))
+    if (!workspace_terminal_syncs(terminal->link))
         return;
     if (terminal->is_idle && web_busy(ws->web, &err) < 0) {
         log_warn("changes stay in the sandbox until its next command", LOG_STR("sandbox_id", ws->id),

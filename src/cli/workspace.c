@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sandbox_id.h"
 #include "cli/lookup.h"
 #include "cli/output.h"
 
@@ -58,14 +59,16 @@ static enum err_code code_of(long long status)
     }
 }
 
-/* "sandbox 83300d2c-... is stopped, and not active": its id, and what it is. */
+/* "sandbox sb_0123456789abcdef is stopped, and not active": its id, and what it is. */
 static const char *remedy_of_state(const char *error, char ret[UUID_TEXT_MAX])
 {
     const char *at = strstr(error, "sandbox ");
-    autofree char *id = at && strlen(at) >= 8 + UUID_TEXT_MAX - 1 ? xdupn(at + 8, UUID_TEXT_MAX - 1) : NULL;
+    autofree char *word = at ? xdupn(at + 8, strcspn(at + 8, " ")) : NULL;
+    char id[SANDBOX_ID_MAX];
 
-    if (!id || uuid_parse(id, ret) < 0)
+    if (!word || sandbox_id_parse(word, id) < 0)
         return NULL;
+    sandbox_id_to_uuid(id, ret);
     if (strstr(error, " is stopped"))
         return "start";
     if (strstr(error, " is rejected") || strstr(error, " is approved") || strstr(error, " is deleted"))

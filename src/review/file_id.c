@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sandbox_id.h"
+
 #define UUID_BYTES 16
 
 static int digit_of(char c)
@@ -40,9 +42,13 @@ static int parse_uuid(const char *text, uint8_t out[UUID_BYTES])
 int file_id_make(const char *sandbox_id, const char *scope_path, char out[FILE_ID_LEN + 1])
 {
     uint8_t uuid[UUID_BYTES];
+    char spelled[UUID_TEXT_MAX];
     struct sha1_ctx sha;
     char *at = out;
-    int r = parse_uuid(sandbox_id, uuid);
+    int r;
+
+    sandbox_id_to_uuid(sandbox_id, spelled);
+    r = parse_uuid(*spelled ? spelled : sandbox_id, uuid);
 
     if (r < 0)
         return r;

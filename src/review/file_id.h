@@ -6,5 +6,5 @@
 
 #define FILE_ID_LEN 36
 
-/* `sandbox_id` is a UUID, in letters of either case. -EINVAL when it is none. */
+/* `sandbox_id` is one of base/sandbox_id.h, or its UUID, in letters of either case: the result is the same. -EINVAL when it is neither. */
 int file_id_make(const char *sandbox_id, const char *scope_path, char out[FILE_ID_LEN + 1]);

@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "sandbox/sandbox_id.h"
+#include "base/sandbox_id.h"
 #include "sandbox/sandbox_names.h"
 #include "sandbox/state_dir_int.h"
 

@@ -14,7 +14,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "sandbox/sandbox_id.h"
+#include "base/sandbox_id.h"
 #include "sandbox/sandbox_names.h"
 #include "sandbox/state_dir_int.h"
 
@@ -157,7 +157,7 @@ static void settle_id(struct sandbox_spec *spec)
     if (spec->id && *spec->id)
         return;
     free(spec->id);
-    if (spec->name && sandbox_id_is_valid(spec->name)) {
+    if (spec->name && sandbox_spec_id_is_valid(spec->name)) {
         spec->id = steal_ptr(&spec->name);
         return;
     }
@@ -173,7 +173,7 @@ int state_dir_create(struct state_dir *state_dir, struct sandbox_spec *spec, boo
     int r;
 
     settle_id(spec);
-    if (has_name(spec) && (!sandbox_name_is_valid(spec->name) || sandbox_id_is_valid(spec->name)))
+    if (has_name(spec) && (!sandbox_name_is_valid(spec->name) || sandbox_spec_id_is_valid(spec->name)))
         return state_dir_refuse_name(spec->name, err);
     sweep(state_dir);
     r = make_temp(state_dir, temp, &dir_fd, &lock);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "sandbox/sandbox_id.h"
+#include "base/sandbox_id.h"
 #include "sandbox/sandbox_names.h"
 #include "sandbox/state_dir_int.h"
 

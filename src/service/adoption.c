@@ -29,7 +29,7 @@
 
 #define ACTIVE                                                                                                                 \
     (SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) |                                \
-     SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_DESTROYING))
+     SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_DELETING))
 
 struct round {
     struct service *service;
@@ -204,7 +204,7 @@ static void look_at(const struct round *round, struct ward *ward, struct sandbox
     struct err err = ERR_NONE;
     int r = running ? 0 : adopt(round, ward, row, &err);
 
-    if (row->status == SANDBOX_STATUS_DESTROYING) {
+    if (row->status == SANDBOX_STATUS_DELETING) {
         err = ERR_NONE;
         if (life_destroy(round->service, ward, row, &err) < 0)
             log_warn("a sandbox could not be removed", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
@@ -248,27 +248,21 @@ static void take_up(const struct round *round, const struct sandbox_row *listed)
     pthread_mutex_unlock(&ward->life);
 }
 
-static int go_through(const struct round *round, struct err *err)
+static void take_up_listed(struct service *service, struct sandbox_row *row, void *cookie)
+{
+    (void) service;
+    take_up(cookie, row);
+}
+
+static int go_through(struct round *round, struct err *err)
 {
     struct sandbox_filter filter = {
         .host_id = round->service->host_id,
+        .base = SANDBOX_BASE_CODEBASE,
         .statuses = ACTIVE | SANDBOX_STATUS_BIT(SANDBOX_STATUS_ERROR),
     };
-    autofree char *token = NULL;
 
-    do {
-        struct store_page page = { .limit = STORE_PAGE_MAX, .token = token };
-        autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
-        int r = sandbox_row_list(round->service->store, &filter, &page, &rows, err);
-
-        if (r < 0)
-            return r;
-        for (size_t i = 0; i < rows.count; i++)
-            take_up(round, &rows.rows[i]);
-        free(token);
-        token = steal_ptr(&rows.next_token);
-    } while (token);
-    return 0;
+    return service_each_sandbox(round->service, &filter, take_up_listed, round, err);
 }
 
 int adoption_run(struct service *service, struct err *err)

@@ -14,7 +14,7 @@
 #define KEEP_NS (24LL * 3600 * CLOCK_NS_PER_SEC)
 #define KEY_BYTES_MAX 256
 
-int claim_take(struct service *service, const struct claim *claim, char ret_id[ID_TEXT_MAX], struct err *err)
+int claim_take(struct service *service, const struct claim *claim, char ret_id[SANDBOX_ID_MAX], struct err *err)
 {
     int64_t now = clock_wall_ns();
     unsigned char hash[SHA256_DIGEST_SIZE];
@@ -26,7 +26,7 @@ int claim_take(struct service *service, const struct claim *claim, char ret_id[I
         .host_id = service->host_id,
         .resource_id = (char *) claim->resource_id,
         .created_ns = now,
-        .expires_ns = now + KEEP_NS,
+        .expires_ns = claim->lasts ? INT64_MAX : now + KEEP_NS,
     };
     autodone(claim_row) struct claim_row found = { 0 };
     enum claim_outcome outcome;
@@ -41,25 +41,28 @@ int claim_take(struct service *service, const struct claim *claim, char ret_id[I
     sha256_update(&sha, claim->request->len, (const uint8_t *) claim->request->data);
     sha256_digest(&sha, sizeof(hash), hash);
     r = claim_row_take(service->store, &row, now, &outcome, &found, err);
+    if (r == -EALREADY)
+        snprintf(ret_id, SANDBOX_ID_MAX, "%s", found.resource_id);
     if (r < 0)
         return err_set_reason(err, r, "IDEMPOTENCY_KEY");
     if (outcome == CLAIM_TAKEN)
         return 0;
-    snprintf(ret_id, ID_TEXT_MAX, "%.*s", (int) found.response.len, found.response.data ? found.response.data : "");
+    snprintf(ret_id, SANDBOX_ID_MAX, "%.*s", (int) found.response.len, found.response.data ? found.response.data : "");
     return CLAIM_ANSWERED;
 }
 
-static void end(struct service *service, const char *owner, const char *key, bool is_done, const char *id)
+static void end_claim(struct service *service, const char *owner, const char *key, bool is_done, const char *id, bool lasts)
 {
+    int64_t expires_ns = lasts ? INT64_MAX : clock_wall_ns() + KEEP_NS;
     struct err err = ERR_NONE;
-    int r = is_done ? claim_row_finish(service->store, owner, key, id, strlen(id), clock_wall_ns() + KEEP_NS, &err)
+    int r = is_done ? claim_row_finish(service->store, owner, key, id, strlen(id), expires_ns, &err)
                     : claim_row_release(service->store, owner, key, &err);
 
     if (r < 0)
         log_warn("an idempotency key stays open", LOG_STR("error", err.text));
 }
 
-/* 1, or 0, or a negative errno: a database that does not answer has not said no. */
+/* 1, or 0, or a negative errno: a database that does not answer has not said no, and one that is being made may be or not. */
 static int was_made(struct service *service, const char *id)
 {
     autodone(sandbox_row) struct sandbox_row sandbox = { 0 };
@@ -67,6 +70,8 @@ static int was_made(struct service *service, const char *id)
     struct err ignored = ERR_NONE;
     int r = sandbox_row_get(service->store, id, &sandbox, &ignored);
 
+    if (r == 0 && sandbox.status == SANDBOX_STATUS_CREATING)
+        return -EINPROGRESS;
     if (r == -ENOENT)
         r = codebase_row_get(service->store, id, &codebase, &ignored);
     return r == -ENOENT ? 0 : r < 0 ? r : 1;
@@ -81,7 +86,7 @@ void claim_end(struct service *service, const struct claim *claim, int r, const 
     if (r == -EINPROGRESS)
         made = was_made(service, id);
     if (made >= 0)
-        end(service, claim->owner, claim->key, made > 0, id);
+        end_claim(service, claim->owner, claim->key, made > 0, id, claim->lasts);
 }
 
 int claims_recover(struct service *service, int64_t older_than_ns, struct err *err)
@@ -94,7 +99,7 @@ int claims_recover(struct service *service, int64_t older_than_ns, struct err *e
         int made = row->created_ns < older_than_ns ? was_made(service, row->resource_id) : -EINPROGRESS;
 
         if (made >= 0)
-            end(service, row->owner_id, row->idempotency_key, made > 0, row->resource_id);
+            end_claim(service, row->owner_id, row->idempotency_key, made > 0, row->resource_id, row->expires_ns == INT64_MAX);
     }
     return r < 0 ? r : 0;
 }

@@ -6,11 +6,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/id.h"
+#include "base/sandbox_id.h"
 
 struct service;
 
@@ -21,6 +22,7 @@ struct claim {
     const char *method;
     const struct buf *request; /* what it is told apart by */
     const char *resource_id;
+    bool lasts; /* it is answered for ever, and not only for a day */
 };
 
 #define CLAIM_ANSWERED 1
@@ -29,8 +31,9 @@ struct claim {
 #define CLAIM_OPEN_NS (INT64_C(600) * 1000000000)
 
 /* 0: go on, and end it with claim_end(). CLAIM_ANSWERED: it was done before, and `ret_id` is what was made. The same key with another
- * request is ERR_ALREADY_EXISTS, the same one that is going on right now ERR_ABORTED. `ret_id` may be what resource_id points to. */
-int claim_take(struct service *service, const struct claim *claim, char ret_id[ID_TEXT_MAX], struct err *err);
+ * request is ERR_ALREADY_EXISTS, the same one that is going on right now ERR_ABORTED (-EALREADY), and `ret_id` is what is being made. `ret_id`
+ * may be what resource_id points to. */
+int claim_take(struct service *service, const struct claim *claim, char ret_id[SANDBOX_ID_MAX], struct err *err);
 /* `r` is what doing it came to. Where nobody can tell whether it was done (-EINPROGRESS) the claim stays open until somebody can. */
 void claim_end(struct service *service, const struct claim *claim, int r, const char *id);
 

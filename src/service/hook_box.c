@@ -45,7 +45,7 @@ void hook_results_done(struct hook_results *results)
 /* ---- the sandbox ---- */
 
 /* As the agent's is, with less. A driver that checks nothing and one that copies the project are not needed where there is a fence. */
-static int make_spec(struct service *service, const struct workspace_row *row, int workspace_dir_fd, const char *name,
+static int make_spec(struct service *service, const struct sandbox_row *row, int workspace_dir_fd, const char *name,
                      struct sandbox_spec **ret, struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
@@ -73,7 +73,7 @@ static int make_spec(struct service *service, const struct workspace_row *row, i
     return 0;
 }
 
-int hook_box_make(struct service *service, const struct workspace_row *row, int workspace_dir_fd, struct hook_box *ret,
+int hook_box_make(struct service *service, const struct sandbox_row *row, int workspace_dir_fd, struct hook_box *ret,
                   struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;

@@ -50,7 +50,7 @@ struct hook_results {
 void hook_results_done(struct hook_results *results);
 
 /* `workspace_dir_fd` is the directory of the workspace that is approved. */
-int hook_box_make(struct service *service, const struct workspace_row *row, int workspace_dir_fd, struct hook_box *ret,
+int hook_box_make(struct service *service, const struct sandbox_row *row, int workspace_dir_fd, struct hook_box *ret,
                   struct err *err);
 
 struct hook_call {

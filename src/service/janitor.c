@@ -45,8 +45,9 @@ static bool has_changes(struct service *service, const char *id)
     return state_dir_find(&service->state_dir, id, name, &dir_fd, &ignored) < 0 || sandbox_dir_has_changes(dir_fd);
 }
 
-static void retire(struct service *service, struct sandbox_row *row, int64_t now)
+static void retire(struct service *service, struct sandbox_row *row, void *cookie)
 {
+    const int64_t now = *(const int64_t *) cookie;
     autoptr(ward) ward = ward_get(&service->wards, row->id);
     struct err err = ERR_NONE;
     autodone(sandbox_row) struct sandbox_row fresh = { 0 };
@@ -72,23 +73,11 @@ static void retire(struct service *service, struct sandbox_row *row, int64_t now
 static void retire_expired(struct service *service)
 {
     int64_t now = clock_wall_ns();
-    struct sandbox_filter filter = { .host_id = service->host_id, .expires_until_ns = now };
-    autofree char *token = NULL;
+    struct sandbox_filter filter = { .host_id = service->host_id, .base = SANDBOX_BASE_CODEBASE, .expires_until_ns = now };
+    struct err err = ERR_NONE;
 
-    do {
-        struct store_page page = { .limit = STORE_PAGE_MAX, .token = token };
-        autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
-        struct err err = ERR_NONE;
-
-        if (sandbox_row_list(service->store, &filter, &page, &rows, &err) < 0) {
-            log_warn("expired sandboxes could not be looked for", LOG_STR("error", err.text));
-            return;
-        }
-        for (size_t i = 0; i < rows.count; i++)
-            retire(service, &rows.rows[i], now);
-        free(token);
-        token = steal_ptr(&rows.next_token);
-    } while (token);
+    if (service_each_sandbox(service, &filter, retire, &now, &err) < 0)
+        log_warn("expired sandboxes could not be looked for", LOG_STR("error", err.text));
 }
 
 static void trim(struct service *service)

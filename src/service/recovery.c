@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/adoption.h"
-#include "service/claims.h"
 #include "service/condemned.h"
 #include "service/service_int.h"
 #include "service/shelf_int.h"
@@ -34,57 +32,14 @@ static void add_name(struct names *names, const char *name)
     names->items[names->count++] = xdup(name);
 }
 
-static int collect_directory(const char *name, int dir_fd, void *cookie)
-{
-    (void) dir_fd;
-    add_name(cookie, name);
-    return 0;
-}
-
 static int collect_codebase(const char *id, void *cookie)
 {
     add_name(cookie, id);
     return 0;
 }
 
-/* What has no row was being made when a server died, and nobody was told of it; or the database is another than it was, restored from
- * an older copy perhaps, and then it is somebody's work. So only what nobody worked in goes. */
-static bool was_used(struct service *service, const char *name)
-{
-    char found[SANDBOX_NAME_MAX];
-    struct err ignored = ERR_NONE;
-    autofd int dir_fd = -1;
-
-    return state_dir_find(&service->state_dir, name, found, &dir_fd, &ignored) == 0 &&
-           (sandbox_dir_is_running(dir_fd) || sandbox_dir_has_changes(dir_fd));
-}
-
-static int sweep_sandboxes(struct service *service, struct err *err)
-{
-    struct names names = { 0 };
-    int r = state_dir_each(&service->state_dir, collect_directory, &names, err);
-
-    for (size_t i = 0; r >= 0 && i < names.count; i++) {
-        struct sandbox_row row = { 0 };
-        struct err missing = ERR_NONE;
-
-        if (!id_is_valid(SANDBOX_ID_PREFIX, names.items[i]))
-            continue; /* not of our making */
-        if (sandbox_row_get(service->store, names.items[i], &row, &missing) == -ENOENT) {
-            err->code = ERR_OK;
-            if (was_used(service, names.items[i]))
-                log_warn("a sandbox is not in the database; it is left alone", LOG_STR("sandbox_id", names.items[i]));
-            else if (state_dir_remove(&service->state_dir, names.items[i], err) < 0)
-                log_warn("a sandbox that nobody knows could not be removed", LOG_STR("name", names.items[i]),
-                         LOG_STR("error", err->text));
-        }
-        sandbox_row_done(&row);
-    }
-    names_done(&names);
-    return r < 0 ? r : 0;
-}
-
-/* As with sandboxes: one that was never written to is removed, the files of another are not ours to judge. */
+/* What has no row was being made when a server died, and nobody was told of it; or the database is another than it was, restored from an
+ * older copy perhaps, and then it is somebody's work. One that was never written to is removed, the files of another are not ours to judge. */
 static void recover_codebase(struct service *service, const char *id)
 {
     autodone(codebase_row) struct codebase_row row = { 0 };
@@ -141,10 +96,6 @@ int recovery_run(struct service *service, struct err *err)
 
     if (r == 0)
         r = adoption_run(service, err);
-    if (r == 0)
-        r = sweep_sandboxes(service, err);
-    if (r == 0)
-        r = claims_recover(service, INT64_MAX, err);
     if (r == 0)
         wards_each_running(&service->wards, refresh, service);
     service->is_unsure = true; /* sessions may have ended unseen */

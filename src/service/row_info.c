@@ -37,7 +37,7 @@ enum sandbox_phase row_info_phase(int status)
     case SANDBOX_STATUS_STOPPING:
         return SANDBOX_RUNNING;
     case SANDBOX_STATUS_STOPPED:
-    case SANDBOX_STATUS_DESTROYING:
+    case SANDBOX_STATUS_DELETING:
         return SANDBOX_STOPPED;
     case SANDBOX_STATUS_ERROR:
         return SANDBOX_ERROR;

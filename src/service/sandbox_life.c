@@ -39,19 +39,8 @@ int life_move(struct service *service, struct sandbox_row *row, unsigned from, e
               struct err *err)
 {
     struct sandbox_move move = { .id = row->id, .from = from, .to = to, .reason = reason, .now_ns = clock_wall_ns() };
-    enum sandbox_status is = SANDBOX_STATUS_UNSPECIFIED;
-    int r = sandbox_row_move(service->store, &move, &is, &row->row_version, err);
 
-    if (r < 0)
-        return r;
-    row->status = (int) to;
-    free(row->reason);
-    row->reason = xdup(reason ? reason : "");
-    if (to == SANDBOX_STATUS_RUNNING)
-        row->started_ns = move.now_ns;
-    else if ((to == SANDBOX_STATUS_STOPPED || to == SANDBOX_STATUS_ERROR) && row->started_ns)
-        row->stopped_ns = move.now_ns;
-    return 0;
+    return sandbox_row_move(service->store, &move, row, err);
 }
 
 /* ---- start ---- */
@@ -153,7 +142,7 @@ static int start(struct service *service, struct ward *ward, struct sandbox_row 
     if (row->status == SANDBOX_STATUS_RUNNING)
         return err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EALREADY, "sandbox is already running"),
                               "SANDBOX_ALREADY_RUNNING");
-    if (row->status == SANDBOX_STATUS_DESTROYING)
+    if (row->status == SANDBOX_STATUS_DELETING)
         return refuse_sandbox(err);
     r = life_move(service, row, from, SANDBOX_STATUS_STARTING, NULL, err);
     if (r < 0)
@@ -279,8 +268,8 @@ int life_destroy(struct service *service, struct ward *ward, struct sandbox_row 
 
     if (row->status == SANDBOX_STATUS_RUNNING)
         sync_now(service, ward, &ignored);
-    if (row->status != SANDBOX_STATUS_DESTROYING)
-        r = life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_DESTROYING, NULL, err);
+    if (row->status != SANDBOX_STATUS_DELETING)
+        r = life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_DELETING, NULL, err);
     if (r < 0)
         return r;
     life_end(service, ward);
@@ -337,10 +326,10 @@ static int step(struct service *service, const struct caller *caller, const char
 
     if (r < 0)
         return r;
-    ward = ward_get(&service->wards, id);
+    ward = ward_get(&service->wards, row.id);
     pthread_mutex_lock(&ward->life);
     sandbox_row_done(&row);
-    r = service_get_sandbox(service, caller, id, &row, err);
+    r = service_get_sandbox(service, caller, ward->id, &row, err);
     if (r == 0)
         r = fn(service, ward, &row, caller->cancel_fd, err);
     pthread_mutex_unlock(&ward->life);

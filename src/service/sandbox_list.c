@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,19 +21,61 @@ int refuse_not_running(struct err *err)
                           "SANDBOX_NOT_RUNNING");
 }
 
-int service_get_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
-                        struct err *err)
+int service_find_sandbox(struct service *service, const struct caller *caller, const char *text, struct sandbox_row *ret,
+                         struct err *err)
 {
-    int r;
+    const char *owner = caller->is_admin ? NULL : caller->owner;
+    char id[SANDBOX_ID_MAX];
+    int r = sandbox_id_parse(text, id) == 0 ? sandbox_row_get(service->store, id, ret, err)
+                                            : sandbox_row_find(service->store, owner, text, ret, err);
 
-    if (!id_is_valid(SANDBOX_ID_PREFIX, id))
-        return refuse_sandbox(err);
-    r = sandbox_row_get(service->store, id, ret, err);
     if (r == 0 && !caller_sees(caller, ret->owner_id)) {
         sandbox_row_done(ret);
         r = -ENOENT;
     }
     return r == -ENOENT ? refuse_sandbox(err) : r;
+}
+
+int sandboxes_find(struct service *service, const struct caller *caller, const char *text, char ret_id[SANDBOX_ID_MAX],
+                   struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = service_find_sandbox(service, caller, text, &row, err);
+
+    if (r == 0)
+        snprintf(ret_id, SANDBOX_ID_MAX, "%s", row.id);
+    return r;
+}
+
+int service_get_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
+                        struct err *err)
+{
+    int r = service_find_sandbox(service, caller, id, ret, err);
+
+    if (r < 0 || (ret->status != SANDBOX_STATUS_DELETED && !sandbox_row_is_over_directory(ret)))
+        return r;
+    sandbox_row_done(ret);
+    return refuse_sandbox(err);
+}
+
+int service_each_sandbox(struct service *service, const struct sandbox_filter *filter, service_sandbox_fn fn, void *cookie,
+                         struct err *err)
+{
+    autofree char *token = NULL;
+
+    do {
+        struct store_page page = { .limit = STORE_PAGE_MAX, .token = token };
+        autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
+        int r = sandbox_row_list(service->store, filter, &page, &rows, err);
+
+        if (r < 0)
+            return r;
+        for (size_t i = 0; i < rows.count; i++)
+            fn(service, &rows.rows[i], cookie);
+        free(token);
+        token = steal_ptr(&rows.next_token);
+    } while (token);
+    return 0;
 }
 
 int service_get_own_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
@@ -121,6 +164,8 @@ static unsigned statuses_of(enum sandbox_phase phase)
     unsigned bits = 0;
 
     for (int status = SANDBOX_STATUS_PENDING; status < SANDBOX_STATUS_COUNT; status++) {
+        if (status == SANDBOX_STATUS_DELETED)
+            continue;
         if (phase == 0 || row_info_phase(status) == phase)
             bits |= SANDBOX_STATUS_BIT(status);
     }
@@ -133,6 +178,7 @@ int sandboxes_list(struct service *service, const struct caller *caller, const s
     struct sandbox_filter filter = {
         .owner_id = caller->is_admin ? NULL : caller->owner,
         .codebase_id = *query->codebase_id ? query->codebase_id : NULL,
+        .base = SANDBOX_BASE_CODEBASE,
         .statuses = statuses_of(query->phase),
     };
     struct store_page page = { .limit = query->page_size ? query->page_size : PAGE_DEFAULT, .token = query->page_token };

@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/mem.h"
 #include "policy/lint.h"
 #include "policy/preset.h"
 #include "policy/ruleset.h"
 #include "service/claims.h"
 #include "service/events.h"
+#include "service/janitor.h"
 #include "service/row_info.h"
 #include "service/sandbox_rules.h"
 #include "service/sandboxes.h"
@@ -24,7 +26,7 @@
 
 /* One that is being made. */
 struct draft {
-    char id[ID_TEXT_MAX];
+    char id[SANDBOX_ID_MAX];
     const struct sandbox_request *request;
     struct rule_list rules;
     struct codebase_row codebase;
@@ -172,11 +174,12 @@ static void fill(struct service *service, struct draft *draft)
     struct sandbox_spec *spec = draft->spec = xnew(struct sandbox_spec);
 
     row->id = xdup(draft->id);
+    row->name = xdup("");
     row->codebase_id = xdup(request->codebase_id);
     row->scope_path = xdup("");
     row->owner_id = xdup(draft->codebase.owner_id);
     row->host_id = xdup(service->host_id);
-    row->status = SANDBOX_STATUS_PENDING;
+    row->status = SANDBOX_STATUS_CREATING;
     row->reason = xdup("");
     rules_encode(&draft->rules, &row->rules);
     for (size_t i = 0; i < request->labels->count; i++)
@@ -187,7 +190,8 @@ static void fill(struct service *service, struct draft *draft)
                         : is_container(service, request) ? service->options.container.network
                                                          : "none");
     row->sync_on_completion = request->sync ? request->sync == SANDBOX_SYNC_ON : service->options.syncs;
-    row->created_ns = now;
+    row->driver = xdup(WORKSPACE_DRIVER);
+    row->created_ns = row->used_ns = row->updated_ns = now;
     row->expires_ns = lasts > 0 && lasts < INT64_MAX - now ? now + lasts : 0;
 
     spec->name = xdup(draft->id);
@@ -218,24 +222,37 @@ static void fill(struct service *service, struct draft *draft)
     fill_limits(service, draft);
 }
 
-/* Directory first, row second: a directory without a row is swept at the next start, a row without a directory would be a sandbox that
- * was acknowledged and is not there. */
+/* Row first, directory second: a row that is CREATING, and that nobody holds, is what a server left that died, and is taken back. */
 static int keep(struct service *service, struct draft *draft, struct err *err)
 {
+    struct sandbox_room room = { .max_per_owner = (unsigned) service->options.max_per_user };
+    autoptr(ward) ward = ward_get(&service->wards, draft->id);
+    struct sandbox_move made = { .id = draft->id, .to = SANDBOX_STATUS_PENDING, .now_ns = draft->row.created_ns };
     struct err ignored = ERR_NONE;
     autofd int dir_fd = -1;
-    int r = state_dir_create(&service->state_dir, draft->spec, true, &dir_fd, err);
+    int r;
 
-    if (r < 0)
-        return r;
-    r = sandbox_row_insert(service->store, &draft->row, (unsigned) service->options.max_per_user, err);
+    pthread_mutex_lock(&ward->life);
+    r = sandbox_row_insert(service->store, &draft->row, &room, err);
+    fault("sandbox_inserted");
+    if (r == -ENOENT)
+        refuse_codebase(err);
+    if (r == 0) {
+        r = state_dir_create(&service->state_dir, draft->spec, true, &dir_fd, err);
+        fault("sandbox_dir_made");
+        if (r == 0)
+            r = sandbox_row_move(service->store, &made, &draft->row, err);
+        if (r < 0 && r != -EINPROGRESS) {
+            state_dir_remove(&service->state_dir, draft->id, &ignored);
+            ignored = ERR_NONE;
+            if (sandbox_row_delete(service->store, draft->id, &ignored) < 0)
+                janitor_doubt(service);
+        }
+    }
     if (r == -EINPROGRESS)
-        return r; /* nobody knows whether the row is there: the next start finds out */
-    if (r < 0)
-        state_dir_remove(&service->state_dir, draft->row.id, &ignored);
-    if (r == -EDQUOT)
-        return err_set_reason(err, r, "TOO_MANY_SANDBOXES");
-    return r == -ENOENT ? refuse_codebase(err) : r;
+        janitor_doubt(service); /* nobody knows whether the row is there */
+    pthread_mutex_unlock(&ward->life);
+    return r;
 }
 
 static void tell(struct service *service, const struct draft *draft)

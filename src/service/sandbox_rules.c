@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "policy/explain.h"
@@ -151,7 +152,9 @@ static int replace(struct service *service, struct ward *ward, struct sandbox_ro
 
     if (r < 0)
         return r;
+    buf_clear(&row->rules);
     rules_encode(rules, &row->rules);
+    row->updated_ns = clock_wall_ns();
     r = sandbox_row_update(service->store, row, err);
     if (r == 0 && row->status == SANDBOX_STATUS_RUNNING)
         r = tell_supervisor(ward, spec, err);
@@ -169,10 +172,10 @@ int sandboxes_set_rules(struct service *service, const struct caller *caller, co
 
     if (r < 0)
         return r;
-    ward = ward_get(&service->wards, id);
+    ward = ward_get(&service->wards, row.id);
     pthread_mutex_lock(&ward->life);
     sandbox_row_done(&row);
-    r = service_get_sandbox(service, caller, id, &row, err);
+    r = service_get_sandbox(service, caller, ward->id, &row, err);
     if (r == 0)
         r = sandbox_rules_join(service, row.codebase_id, preset, rules, &joined, &warnings, err);
     if (r == 0)

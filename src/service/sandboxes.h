@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sandbox_id.h"
 #include "policy/explain.h"
 #include "service/caller.h"
 #include "service/sandbox_info.h"
@@ -34,6 +35,9 @@ struct sandbox_request {
 
 int sandboxes_create(struct service *service, const struct caller *caller, const struct sandbox_request *request,
                      struct sandbox_info **ret, struct err *err);
+/* Its id, by whatever else people call it: a UUID, a name, the beginning of its id. ERR_NOT_FOUND; ERR_INVALID_ARGUMENT: it may be several. */
+int sandboxes_find(struct service *service, const struct caller *caller, const char *text, char ret_id[SANDBOX_ID_MAX],
+                   struct err *err);
 int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
                   struct err *err);
 int sandboxes_start(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "service/claims.h"
 #include "sandbox/engine_path.h"
 #include "service/events.h"
 #include "service/hook_box.h"
@@ -122,6 +123,8 @@ static int open_all(struct service *service, struct err *err)
         r = recovery_run(service, err);
     if (r == 0)
         r = workspaces_recover(service, err);
+    if (r == 0)
+        r = claims_recover(service, INT64_MAX, err);
     if (r == 0)
         hook_boxes_sweep(service);
     return r < 0 ? r : janitor_start(service, err);

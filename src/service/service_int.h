@@ -56,6 +56,15 @@ int service_get_sandbox(struct service *service, const struct caller *caller, co
 int service_get_own_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
                             struct err *err);
 
+/* The sandbox that the caller means, by id, UUID, name or prefix, whatever its status; "sandbox not found". */
+int service_find_sandbox(struct service *service, const struct caller *caller, const char *text, struct sandbox_row *ret,
+                         struct err *err);
+
+/* Calls `fn` for each, the oldest first. The row may be changed. */
+typedef void (*service_sandbox_fn)(struct service *service, struct sandbox_row *row, void *cookie);
+int service_each_sandbox(struct service *service, const struct sandbox_filter *filter, service_sandbox_fn fn, void *cookie,
+                         struct err *err);
+
 /* Likewise: "codebase not found". */
 int service_get_codebase(struct service *service, const struct caller *caller, const char *id, struct codebase_row *ret,
                          struct err *err);

@@ -189,7 +189,7 @@ int shelf_create(struct service *service, const struct caller *caller, const cha
 {
     const char *for_whom = *owner || caller->is_admin ? owner : caller->owner;
     autodone(buf) struct buf text = BUF_EMPTY;
-    char id[ID_TEXT_MAX];
+    char id[SANDBOX_ID_MAX];
     int r = check_new(caller, name, for_whom, err);
 
     if (r < 0)

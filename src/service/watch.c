@@ -204,7 +204,6 @@ static void on_event(struct service *service, struct watched *watched, const str
 static void on_end(struct service *service, struct watched *watched)
 {
     struct ward *ward = watched->ward;
-    char id[UUID_TEXT_MAX];
     bool is_surprise;
     struct err err = ERR_NONE;
     autofree char *reason = NULL;
@@ -215,7 +214,7 @@ static void on_end(struct service *service, struct watched *watched)
     if (!is_surprise || !ward_end_running(ward))
         return;
     reason = *watched->last_words ? xdup(watched->last_words) : xdup("the sandbox ended unexpectedly; it can be started again");
-    if (workspace_id_of_name(ward->id, id)) {
+    if (!*watched->codebase_id) {
         workspace_ended(service, ward, reason);
         return;
     }
@@ -227,7 +226,7 @@ static void on_end(struct service *service, struct watched *watched)
                                                  .to = SANDBOX_STATUS_ERROR,
                                                  .reason = reason,
                                                  .now_ns = clock_wall_ns() },
-                         NULL, NULL, &err) < 0) {
+                         NULL, &err) < 0) {
         log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
         janitor_doubt(service);
     }
@@ -340,14 +339,13 @@ int watch_add(struct service *service, struct ward *ward, int fd, uint64_t after
     struct watch_thread *watch = service->watch;
     struct watched *watched = xnew(struct watched);
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = watched };
-    char id[UUID_TEXT_MAX];
     int r;
 
     watched->fd = fd;
     watched->ward = ward_get(&service->wards, ward->id);
     pthread_mutex_lock(&ward->lock);
     watched->generation = ward->generation;
-    watched->sandbox_id = xdup(workspace_id_of_name(ward->id, id) ? id : ward->id);
+    watched->sandbox_id = xdup(ward->id);
     watched->codebase_id = xdup(ward->codebase_id);
     watched->owner = xdup(ward->owner);
     pthread_mutex_unlock(&ward->lock);

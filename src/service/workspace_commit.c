@@ -18,7 +18,7 @@ int workspaces_applied(struct service *service, const struct caller *caller, con
 {
     struct applied_change_filter own = *filter;
 
-    own.account_id = caller->is_admin ? NULL : caller->owner;
+    own.owner_id = caller->is_admin ? NULL : caller->owner;
     return applied_change_row_list(service->store, &own, limit, offset, ret, ret_total, err);
 }
 
@@ -55,8 +55,8 @@ static int note(struct service *service, const struct workspace_commit_plan *pla
 static const char *owner_of(const struct workspace_commit_plan *plan)
 {
     for (size_t i = 0; i < plan->rows.count; i++)
-        if (workspace_commit_plan_is_dirty(plan, i) && *plan->rows.rows[i].owner)
-            return plan->rows.rows[i].owner;
+        if (workspace_commit_plan_is_dirty(plan, i) && *plan->rows.rows[i].creator)
+            return plan->rows.rows[i].creator;
     return "";
 }
 
@@ -131,7 +131,7 @@ static int make_message(struct still *still, const struct workspace_approval *re
     const char *template = still->service->options.commit_template;
     char number[24];
     struct attribution_word words[] = { { "SandboxID", still->row.id },         { "FileCount", number },
-                                        { "Actor", still->row.owner },          { "Owner", still->row.owner },
+                                        { "Actor", still->row.creator },        { "Owner", still->row.creator },
                                         { "ScopePath", still->row.scope_path }, { "Text", request->message } };
 
     snprintf(number, sizeof(number), "%zu", count);
@@ -146,13 +146,13 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Of the pending rows those of the files that this approval has rows of. */
-static size_t keep_files_of(struct applied_change_rows *rows, const char *workspace_id, const char *approval_id)
+static size_t keep_files_of(struct applied_change_rows *rows, const char *sandbox_id, const char *approval_id)
 {
     autofree const char **paths = xalloc((rows->count + 1) * sizeof(*paths));
     size_t ours = 0, kept = 0;
 
     for (size_t i = 0; i < rows->count; i++)
-        if (strcmp(rows->rows[i].workspace_id, workspace_id) == 0 && strcmp(rows->rows[i].approval_id, approval_id) == 0)
+        if (strcmp(rows->rows[i].sandbox_id, sandbox_id) == 0 && strcmp(rows->rows[i].approval_id, approval_id) == 0)
             paths[ours++] = rows->rows[i].relative_path;
     if (ours > 0)
         qsort(paths, ours, sizeof(*paths), by_text);
@@ -190,7 +190,7 @@ void workspace_commit_approved(struct still *still, const struct workspace_appro
 {
     struct service *service = still->service;
     struct attribution attribution = { .mode = author_mode(service),
-                                       .agent = still->row.owner,
+                                       .agent = still->row.creator,
                                        .reviewer = *request->actor ? request->actor : still->caller->owner };
     autodone(workspace_commit_plan) struct workspace_commit_plan plan = { 0 };
     autodone(buf) struct buf message = BUF_EMPTY;

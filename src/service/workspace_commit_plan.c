@@ -142,7 +142,7 @@ static void keep_wanted(struct workspace_commit_plan *plan, const struct workspa
 
     for (size_t i = 0; i < rows->count; i++) {
         struct applied_change_row *row = &rows->rows[i];
-        if (is_among(request->sandbox_ids, request->sandbox_id_count, row->workspace_id, NULL) &&
+        if (is_among(request->sandbox_ids, request->sandbox_id_count, row->sandbox_id, NULL) &&
             is_among(request->file_paths, request->file_path_count, row->file_path, row->relative_path))
             rows->rows[kept++] = *row;
         else
@@ -170,8 +170,8 @@ static void suggest(struct workspace_commit_plan *plan)
         deleted += strcmp(row->change_type, "deleted") == 0;
         if (named++ < NAMED_MAX)
             buf_addf(&names, "\n- %s: %s", row->change_type, row->relative_path);
-        if (*row->owner && owners < OWNERS_MAX && !(who.data && strstr(who.data, row->owner)))
-            buf_addf(&who, "%s%s", owners++ ? ", " : " by ", row->owner);
+        if (*row->creator && owners < OWNERS_MAX && !(who.data && strstr(who.data, row->creator)))
+            buf_addf(&who, "%s%s", owners++ ? ", " : " by ", row->creator);
     }
     buf_addf(&plan->message, "Apply %zu reviewed sandbox change%s%s\n\nAdded: %zu, modified: %zu, deleted: %zu\n", named,
              named == 1 ? "" : "s", who.data ? who.data : "", added, modified, deleted);

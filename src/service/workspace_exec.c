@@ -153,13 +153,12 @@ static void refine_timeout(const struct workspace_command *command, struct prepa
 static int get_profile(struct service *service, const struct ward *ward, const char *named, struct profile *ret,
                        struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     autofree char *own = NULL;
-    char id[UUID_TEXT_MAX];
     int r;
 
-    if (!*named && workspace_id_of_name(ward->id, id)) {
-        r = workspace_row_get(service->store, id, &row, err);
+    if (!*named) {
+        r = sandbox_row_get(service->store, ward->id, &row, err);
         if (r < 0)
             return r;
         own = workspace_profile(&row);
@@ -183,7 +182,7 @@ int prepared_make(struct service *service, struct ward *ward, const struct works
     struct execution_limits limits, asked = command->limits;
     int r;
 
-    if (workspace_reach_is_sandbox(ward->id))
+    if (*ward->codebase_id)
         return make_plain(service, command, ret, err);
     r = make_argv(command, ret, err);
     if (r == 0)

@@ -10,19 +10,19 @@ struct workspace_totals;
 
 /* Starts its supervisor over the delta that is there; the row is the caller's to write. `base_fd`: the scope as it was checked, or -1: its
  * supervisor opens it, and refuses if it is not the directory that the delta was made over. */
-int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int base_fd, int cancel_fd,
+int workspace_boot(struct service *service, struct ward *ward, const struct sandbox_row *row, int base_fd, int cancel_fd,
                    struct err *err);
 
 /* Writes the step, in the store and in the row. */
-int workspace_step(struct service *service, struct workspace_row *row, unsigned from, int64_t version, enum workspace_status to,
+int workspace_step(struct service *service, struct sandbox_row *row, unsigned from, int64_t version, enum sandbox_state to,
                    const char *reason, struct err *err);
 
 /* Whether the row is still what the caller has seen; 0 is any. */
-int workspace_check_version(const struct workspace_row *row, int64_t version, struct err *err);
+int workspace_check_version(const struct sandbox_row *row, int64_t version, struct err *err);
 
 /* Who was killed while it started one leaves a supervisor that the row knows nothing of, and that holds its files. Nobody was told of
  * it: it is ended. */
-void workspace_end_stray(struct service *service, struct ward *ward, const struct workspace_row *row);
+void workspace_end_stray(struct service *service, struct ward *ward, const struct sandbox_row *row);
 
 /* workspaces_check() without its mount; takes no lock. */
 void workspace_ask_supervisor(struct service *service, const char *id, struct workspace_health *ret);
@@ -31,7 +31,7 @@ void workspace_ask_supervisor(struct service *service, const char *id, struct wo
 
 /* Whatever it is, it is deleted afterwards, its processes and its mount gone; its changes too, if there is no trash. Refused while an
  * approval has left something in the project that cannot be tidied up. */
-int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);
+int workspace_remove(struct service *service, struct ward *ward, struct sandbox_row *row, int64_t version, struct err *err);
 
 /* Directories whose workspace is gone, and which could not be removed with it. */
 void workspaces_sweep(struct service *service);
@@ -42,11 +42,11 @@ int workspace_purge(struct service *service, struct ward *ward, const char *id, 
 /* ---- workspace_life.c ---- */
 
 /* Whatever it is, it is stopped afterwards, if it was active. */
-int workspace_halt(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err);
+int workspace_halt(struct service *service, struct ward *ward, struct sandbox_row *row, int64_t version, struct err *err);
 
 /* With `life` taken and the row read again; the ward in `ret_ward` is to be unlocked and let go by workspace_release(). */
 int workspace_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
-                   struct workspace_row *ret, struct err *err);
+                   struct sandbox_row *ret, struct err *err);
 void workspace_release(struct ward *ward);
 
 /* Without the lock: it ended, and nobody asked for that. */

@@ -15,10 +15,10 @@
 #include "service/watch.h"
 #include "service/workspace_review_int.h"
 
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
 /* Where it is wanted, and not there already: a server that was killed leaves it. */
-static int show_on_host(struct service *service, const struct ward *ward, const struct workspace_row *row, struct err *err)
+static int show_on_host(struct service *service, const struct ward *ward, const struct sandbox_row *row, struct err *err)
 {
     struct workspace_health health;
     char name[SANDBOX_NAME_MAX];
@@ -35,7 +35,7 @@ static int show_on_host(struct service *service, const struct ward *ward, const 
     return health.is_healthy ? host_mount_show(dir_fd, err) : err_set(err, ERR_UNAVAILABLE, -ENOTCONN, "%s", health.error);
 }
 
-int workspace_boot(struct service *service, struct ward *ward, const struct workspace_row *row, int base_fd, int cancel_fd,
+int workspace_boot(struct service *service, struct ward *ward, const struct sandbox_row *row, int base_fd, int cancel_fd,
                    struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
@@ -51,7 +51,7 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
     /* A supervisor that was killed can hold its lock until just before the new one takes it. Its mount was then taken for one in use. */
     if (workspace_wants_host_mount(row))
         host_mount_hide(dir_fd);
-    ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->account_id, "", false);
+    ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, "", false);
     r = watch_add(service, ward, steal_fd(&launched.ctl_fd), 0, err);
     if (r == 0)
         r = show_on_host(service, ward, row, err);
@@ -60,26 +60,28 @@ int workspace_boot(struct service *service, struct ward *ward, const struct work
     return r;
 }
 
-int workspace_step(struct service *service, struct workspace_row *row, unsigned from, int64_t version, enum workspace_status to,
+int workspace_step(struct service *service, struct sandbox_row *row, unsigned from, int64_t version, enum sandbox_state to,
                    const char *reason, struct err *err)
 {
-    struct workspace_move move = {
-        .id = row->id, .from = from, .row_version = version, .to = to, .reason = reason, .now_ns = clock_wall_ns()
+    static const enum sandbox_status statuses[SANDBOX_STATE_COUNT] = {
+        [SANDBOX_STATE_ACTIVE] = SANDBOX_STATUS_RUNNING,   [SANDBOX_STATE_STOPPED] = SANDBOX_STATUS_STOPPED,
+        [SANDBOX_STATE_APPROVED] = SANDBOX_STATUS_STOPPED, [SANDBOX_STATE_REJECTED] = SANDBOX_STATUS_STOPPED,
+        [SANDBOX_STATE_DELETED] = SANDBOX_STATUS_DELETED,  [SANDBOX_STATE_ERROR] = SANDBOX_STATUS_ERROR,
     };
-    autodone(workspace_row) struct workspace_row fresh = { 0 };
-    int r = workspace_row_move(service->store, &move, err);
+    struct sandbox_move move = { .id = row->id,
+                                 .from_states = from,
+                                 .row_version = version,
+                                 .to = statuses[to],
+                                 .decides = to == SANDBOX_STATE_APPROVED || to == SANDBOX_STATE_REJECTED,
+                                 .decision =
+                                     to == SANDBOX_STATE_APPROVED ? SANDBOX_DECISION_APPROVED : SANDBOX_DECISION_REJECTED,
+                                 .reason = reason,
+                                 .now_ns = clock_wall_ns() };
 
-    if (r == 0)
-        r = workspace_row_get(service->store, row->id, &fresh, err);
-    if (r < 0)
-        return r;
-    workspace_row_done(row);
-    *row = fresh;
-    fresh = (struct workspace_row){ 0 };
-    return 0;
+    return sandbox_row_move(service->store, &move, row, err);
 }
 
-int workspace_check_version(const struct workspace_row *row, int64_t version, struct err *err)
+int workspace_check_version(const struct sandbox_row *row, int64_t version, struct err *err)
 {
     if (!version || version == row->row_version)
         return 0;
@@ -92,9 +94,9 @@ int workspace_check_version(const struct workspace_row *row, int64_t version, st
 /* ---- with the lock ---- */
 
 /* Who was killed while it started one leaves a supervisor that the row knows nothing of, and that holds its files. Nobody was told of it. */
-void workspace_end_stray(struct service *service, struct ward *ward, const struct workspace_row *row)
+void workspace_end_stray(struct service *service, struct ward *ward, const struct sandbox_row *row)
 {
-    struct adoption as = { .owner = row->account_id, .codebase_id = "" };
+    struct adoption as = { .owner = row->owner_id, .codebase_id = "" };
 
     if (adoption_take(service, ward, &as, &(struct err){ 0 }) < 0)
         return;
@@ -103,23 +105,23 @@ void workspace_end_stray(struct service *service, struct ward *ward, const struc
 }
 
 /* That it ended could not be written at the time: whoever looks next must not meet one that neither runs nor can be started. */
-static int note_end(struct service *service, struct ward *ward, struct workspace_row *row, struct err *err)
+static int note_end(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
 {
-    autoptr(ward) running = row->status == WORKSPACE_STATUS_ACTIVE ? ward_find_running(&service->wards, ward->id) : NULL;
+    autoptr(ward) running =
+                sandbox_row_state(row) == SANDBOX_STATE_ACTIVE ? ward_find_running(&service->wards, ward->id) : NULL;
     autofree char *id = NULL;
 
-    if (row->status != WORKSPACE_STATUS_ACTIVE || running)
+    if (sandbox_row_state(row) != SANDBOX_STATE_ACTIVE || running)
         return 0;
     workspace_ended(service, ward, "the sandbox ended, which could not be noted in that moment; it can be started again");
     id = xdup(row->id);
-    workspace_row_done(row);
-    return workspace_row_get(service->store, id, row, err);
+    sandbox_row_done(row);
+    return sandbox_row_get(service->store, id, row, err);
 }
 
 int workspace_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
-                   struct workspace_row *ret, struct err *err)
+                   struct sandbox_row *ret, struct err *err)
 {
-    char name[WORKSPACE_NAME_MAX];
     /* Looked at before anything is locked: strangers' ids make no wards. */
     int r = workspaces_get(service, caller, id, ret, err);
 
@@ -129,11 +131,10 @@ int workspace_hold(struct service *service, const struct caller *caller, const c
         err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox %s lives on another host", id);
         return -EREMOTE;
     }
-    workspace_name(id, name);
-    struct ward *ward = ward_get(&service->wards, name);
+    struct ward *ward = ward_get(&service->wards, id);
     pthread_mutex_lock(&ward->life);
-    workspace_row_done(ret);
-    r = workspace_row_get(service->store, id, ret, err);
+    sandbox_row_done(ret);
+    r = sandbox_row_get(service->store, id, ret, err);
     if (r == 0)
         r = note_end(service, ward, ret, err);
     if (r < 0) {
@@ -150,19 +151,19 @@ void workspace_release(struct ward *ward)
     ward_unref(ward);
 }
 
-int workspace_halt(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
+int workspace_halt(struct service *service, struct ward *ward, struct sandbox_row *row, int64_t version, struct err *err)
 {
     int r = workspace_check_version(row, version, err);
 
     if (r < 0)
         return r;
-    if (row->status != WORKSPACE_STATUS_ACTIVE)
+    if (sandbox_row_state(row) != SANDBOX_STATE_ACTIVE)
         return err_set_reason(err,
                               err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be stopped", row->id,
-                                      workspace_status_name((enum workspace_status) row->status)),
+                                      sandbox_state_name(sandbox_row_state(row))),
                               "INVALID_STATE");
     life_end(service, ward);
-    r = workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, NULL, err);
+    r = workspace_step(service, row, BIT(ACTIVE), 0, SANDBOX_STATE_STOPPED, NULL, err);
     if (r < 0)
         return r;
     workspaces_measure(service, row, &(struct err){ 0 });
@@ -173,14 +174,14 @@ int workspace_halt(struct service *service, struct ward *ward, struct workspace_
 /* ---- as they are called ---- */
 
 int workspaces_stop(struct service *service, const struct caller *caller, const char *id, int64_t version,
-                    struct workspace_row *ret, struct err *err)
+                    struct sandbox_row *ret, struct err *err)
 {
     struct ward *ward = NULL;
     int r = workspace_hold(service, caller, id, &ward, ret, err);
 
     if (r < 0)
         return r;
-    if (ret->status == WORKSPACE_STATUS_STOPPED) {
+    if (sandbox_row_state(ret) == SANDBOX_STATE_STOPPED) {
         r = workspace_check_version(ret, version, err);
     } else {
         r = workspace_halt(service, ward, ret, version, err);
@@ -192,7 +193,7 @@ int workspaces_stop(struct service *service, const struct caller *caller, const 
 }
 
 /* The supervisor refuses as well; here it is told by a reason of its own. A delta that cannot be read is for the supervisor to tell. */
-static int check_base(struct service *service, const struct workspace_row *row, struct err *err)
+static int check_base(struct service *service, const struct sandbox_row *row, struct err *err)
 {
     autofree char *delta_path = workspaces_path(service, row->id, "delta");
     struct delta_info about = DELTA_INFO_NONE;
@@ -208,15 +209,15 @@ static int check_base(struct service *service, const struct workspace_row *row, 
     return r;
 }
 
-static int start(struct service *service, const struct caller *caller, struct ward *ward, struct workspace_row *row,
+static int start(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row,
                  struct err *err)
 {
     int r;
 
-    if (row->status != WORKSPACE_STATUS_STOPPED)
+    if (sandbox_row_state(row) != SANDBOX_STATE_STOPPED)
         return err_set_reason(err,
                               err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be started", row->id,
-                                      workspace_status_name((enum workspace_status) row->status)),
+                                      sandbox_state_name(sandbox_row_state(row))),
                               "INVALID_STATE");
     workspace_end_stray(service, ward, row);
     r = check_base(service, row, err);
@@ -230,7 +231,7 @@ static int start(struct service *service, const struct caller *caller, struct wa
         err->code = ERR_INTERNAL;
         return err_set_reason(err, r, "DRIVER_FAILED");
     }
-    r = workspace_step(service, row, BIT(STOPPED), 0, WORKSPACE_STATUS_ACTIVE, NULL, err);
+    r = workspace_step(service, row, BIT(STOPPED), 0, SANDBOX_STATE_ACTIVE, NULL, err);
     if (r < 0)
         life_end(service, ward);
     else
@@ -239,7 +240,7 @@ static int start(struct service *service, const struct caller *caller, struct wa
 }
 
 int workspaces_start(struct service *service, const struct caller *caller, const char *id, int64_t version,
-                     struct workspace_row *ret, struct err *err)
+                     struct sandbox_row *ret, struct err *err)
 {
     struct ward *ward = NULL;
     int r = workspace_hold(service, caller, id, &ward, ret, err);
@@ -247,7 +248,7 @@ int workspaces_start(struct service *service, const struct caller *caller, const
     if (r < 0)
         return r;
     r = workspace_check_version(ret, version, err);
-    if (r == 0 && ret->status != WORKSPACE_STATUS_ACTIVE)
+    if (r == 0 && sandbox_row_state(ret) != SANDBOX_STATE_ACTIVE)
         r = start(service, caller, ward, ret, err);
     workspace_release(ward);
     return r;
@@ -259,19 +260,16 @@ int workspaces_start(struct service *service, const struct caller *caller, const
 void workspace_ended(struct service *service, struct ward *ward, const char *reason)
 {
     const struct caller nobody = { .owner = "", .is_admin = true, .cancel_fd = -1 };
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    char id[UUID_TEXT_MAX];
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct err err = ERR_NONE;
     int r;
 
-    if (!workspace_id_of_name(ward->id, id))
-        return;
     state_dir_unmount_ended(&service->state_dir, ward->id);
-    r = workspace_row_get(service->store, id, &row, &err);
+    r = sandbox_row_get(service->store, ward->id, &row, &err);
     if (r == 0)
-        r = workspace_step(service, &row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, reason, &err);
+        r = workspace_step(service, &row, BIT(ACTIVE), 0, SANDBOX_STATE_STOPPED, reason, &err);
     if (r < 0) {
-        log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
+        log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
         return;
     }
     workspaces_measure(service, &row, &(struct err){ 0 });
@@ -281,29 +279,33 @@ void workspace_ended(struct service *service, struct ward *ward, const char *rea
 
 /* ---- what the last server left ---- */
 
-/* Nobody was told of it. */
-static void undo_creation(struct service *service, struct ward *ward, struct workspace_row *row)
+/* Nobody was told of it. One over a directory stays as a record of what was asked for. */
+static void undo_creation(struct service *service, struct ward *ward, struct sandbox_row *row)
 {
-    struct workspace_move move = { .id = row->id,
-                                   .from = BIT(CREATING),
-                                   .to = WORKSPACE_STATUS_DELETED,
-                                   .reason = "the server ended while it was being made",
-                                   .forgets_key = true,
-                                   .now_ns = clock_wall_ns() };
+    struct sandbox_move move = { .id = row->id,
+                                 .from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_CREATING),
+                                 .to = SANDBOX_STATUS_DELETED,
+                                 .reason = "the server ended while it was being made",
+                                 .forgets_key = true,
+                                 .forgets_name = true,
+                                 .now_ns = clock_wall_ns() };
     struct err err = ERR_NONE;
+    int r;
 
     workspace_end_stray(service, ward, row);
     state_dir_remove(&service->state_dir, ward->id, &err);
     err = ERR_NONE;
-    if (workspace_row_move(service->store, &move, &err) < 0)
+    r = sandbox_row_is_over_directory(row) ? sandbox_row_move(service->store, &move, row, &err)
+                                           : sandbox_row_delete(service->store, row->id, &err);
+    if (r < 0)
         log_warn("a half-made sandbox could not be taken back", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
     else
         log_info("half-made sandbox taken back", LOG_STR("sandbox_id", row->id));
 }
 
-static void revive(struct service *service, struct ward *ward, struct workspace_row *row)
+static void revive(struct service *service, struct ward *ward, struct sandbox_row *row)
 {
-    struct adoption as = { .owner = row->account_id, .codebase_id = "", .event_id = row->id, .since_ns = row->updated_ns };
+    struct adoption as = { .owner = row->owner_id, .codebase_id = "", .event_id = row->id, .since_ns = row->updated_ns };
     struct err err = ERR_NONE;
 
     if (adoption_take(service, ward, &as, &err) == 0) {
@@ -319,20 +321,18 @@ static void revive(struct service *service, struct ward *ward, struct workspace_
         return;
     }
     autofree char *why = xprintf("it ended while no server was there, and does not start again: %s", err.text);
-    workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, why, &(struct err){ 0 });
+    workspace_step(service, row, BIT(ACTIVE), 0, SANDBOX_STATE_STOPPED, why, &(struct err){ 0 });
     log_warn("a sandbox could not be started again", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
 }
 
-static void recover_one(struct service *service, struct workspace_row *row)
+static void recover_one(struct service *service, struct sandbox_row *row, void *cookie)
 {
-    char name[WORKSPACE_NAME_MAX];
-
-    workspace_name(row->id, name);
-    struct ward *ward = ward_get(&service->wards, name);
+    (void) cookie;
+    struct ward *ward = ward_get(&service->wards, row->id);
     pthread_mutex_lock(&ward->life);
-    if (row->status == WORKSPACE_STATUS_CREATING)
+    if (sandbox_row_state(row) == SANDBOX_STATE_CREATING)
         undo_creation(service, ward, row);
-    else
+    else if (sandbox_row_is_over_directory(row))
         revive(service, ward, row);
     workspace_release(ward);
 }
@@ -340,11 +340,11 @@ static void recover_one(struct service *service, struct workspace_row *row)
 static int end_if_stray(const char *name, int dir_fd, void *cookie)
 {
     struct service *service = cookie;
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    char id[UUID_TEXT_MAX];
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
 
-    if (!workspace_id_of_name(name, id) || !sandbox_dir_is_running(dir_fd) ||
-        workspace_row_get(service->store, id, &row, &(struct err){ 0 }) < 0 || row.status == WORKSPACE_STATUS_ACTIVE)
+    if (!sandbox_id_is_valid(name) || !sandbox_dir_is_running(dir_fd) ||
+        sandbox_row_get(service->store, name, &row, &(struct err){ 0 }) < 0 || !sandbox_row_is_over_directory(&row) ||
+        sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE)
         return 0;
     struct ward *ward = ward_get(&service->wards, name);
     pthread_mutex_lock(&ward->life);
@@ -355,12 +355,9 @@ static int end_if_stray(const char *name, int dir_fd, void *cookie)
 
 int workspaces_recover(struct service *service, struct err *err)
 {
-    struct workspace_filter filter = { .host_id = service->host_id, .statuses = BIT(CREATING) | BIT(ACTIVE) };
-    autodone(workspace_rows) struct workspace_rows rows = { 0 };
-    int r = workspace_row_list(service->store, &filter, INT32_MAX, 0, true, &rows, NULL, err);
+    struct sandbox_filter filter = { .host_id = service->host_id, .states = BIT(CREATING) | BIT(ACTIVE) };
+    int r = service_each_sandbox(service, &filter, recover_one, NULL, err);
 
-    for (size_t i = 0; r == 0 && i < rows.count; i++)
-        recover_one(service, &rows.rows[i]);
     if (r == 0)
         r = state_dir_each(&service->state_dir, end_if_stray, service, err);
     if (r == 0)

@@ -22,42 +22,42 @@ struct workspace_totals *workspaces_totals(struct service *service)
     return &service->workspace_totals;
 }
 
-int workspaces_get(struct service *service, const struct caller *caller, const char *id, struct workspace_row *ret,
+int workspaces_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
                    struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    int r = workspace_row_get(service->store, id, &row, err);
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = sandbox_row_get(service->store, id, &row, err);
 
-    if (r == 0 && !caller_sees(caller, row.account_id))
+    if (r == 0 && !caller_sees(caller, row.owner_id))
         r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'", id);
     if (r < 0)
         return r == -ENOENT ? err_set_reason(err, r, "SANDBOX_NOT_FOUND") : r;
     *ret = row;
-    row = (struct workspace_row){ 0 };
+    row = (struct sandbox_row){ 0 };
     return 0;
 }
 
-int workspaces_list(struct service *service, const struct caller *caller, const struct workspace_filter *filter, size_t limit,
-                    size_t offset, struct workspace_rows *ret, int64_t *ret_total, struct err *err)
+int workspaces_list(struct service *service, const struct caller *caller, const struct sandbox_filter *filter, size_t limit,
+                    size_t offset, struct sandbox_rows *ret, int64_t *ret_total, struct err *err)
 {
-    struct workspace_filter own = *filter;
+    struct sandbox_filter own = *filter;
 
-    own.account_id = caller->is_admin ? NULL : caller->owner;
-    return workspace_row_list(service->store, &own, limit, offset, false, ret, ret_total, err);
+    own.owner_id = caller->is_admin ? NULL : caller->owner;
+    own.base = SANDBOX_BASE_DIRECTORY;
+    return sandbox_row_list_window(service->store, &own, limit, offset, ret, ret_total, err);
 }
 
-char *workspaces_host_path(const struct service *service, const struct workspace_row *row)
+char *workspaces_host_path(const struct service *service, const struct sandbox_row *row)
 {
-    char name[WORKSPACE_NAME_MAX], found[SANDBOX_NAME_MAX];
+    char found[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
 
-    if (row->status != WORKSPACE_STATUS_ACTIVE)
+    if (sandbox_row_state(row) != SANDBOX_STATE_ACTIVE)
         return NULL;
     if (strcmp(row->driver, "copy") == 0)
         return workspaces_path(service, row->id, COPY_DELTA_WORKSPACE);
-    workspace_name(row->id, name);
-    if (!workspace_wants_host_mount(row) || state_dir_find(&service->state_dir, name, found, &dir_fd, &(struct err){ 0 }) < 0 ||
-        !host_mount_is_shown(dir_fd))
+    if (!workspace_wants_host_mount(row) ||
+        state_dir_find(&service->state_dir, row->id, found, &dir_fd, &(struct err){ 0 }) < 0 || !host_mount_is_shown(dir_fd))
         return NULL;
     return workspaces_path(service, row->id, HOST_MOUNT_DIR);
 }
@@ -66,14 +66,12 @@ void workspace_ask_supervisor(struct service *service, const char *id, struct wo
 {
     struct ctl_request request = { .type = CTL_REQUEST_STATUS, .tag = 1 };
     autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
-    char name[WORKSPACE_NAME_MAX];
     struct err err = ERR_NONE;
     struct ctl_reply reply = { 0 };
     autofd int fd = -1;
 
     *ret = (struct workspace_health){ 0 };
-    workspace_name(id, name);
-    autoptr(ward) ward = ward_find_running(&service->wards, name);
+    autoptr(ward) ward = ward_find_running(&service->wards, id);
     if (!ward || !payload) {
         snprintf(ret->error, sizeof(ret->error), "its supervisor does not run");
         return;
@@ -94,24 +92,23 @@ void workspace_ask_supervisor(struct service *service, const char *id, struct wo
                                       .used_inodes = reply.status.used_inodes };
 }
 
-int workspaces_check_files(struct service *service, const struct workspace_row *row, struct err *err)
+int workspaces_check_files(struct service *service, const struct sandbox_row *row, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row now = { 0 };
+    autodone(sandbox_row) struct sandbox_row now = { 0 };
     struct err ignored = ERR_NONE;
-    char name[WORKSPACE_NAME_MAX];
     int r;
 
-    if (row->status != WORKSPACE_STATUS_STOPPED || strcmp(row->host_id, service->host_id) != 0)
+    if (sandbox_row_state(row) != SANDBOX_STATE_STOPPED || strcmp(row->host_id, service->host_id) != 0)
         return 0;
-    workspace_name(row->id, name);
-    r = state_dir_check(&service->state_dir, name, err);
+    r = state_dir_check(&service->state_dir, row->id, err);
     /* Or it was removed since the row was read. */
-    if (r < 0 && (workspace_row_get(service->store, row->id, &now, &ignored) < 0 || now.status != row->status))
+    if (r < 0 &&
+        (sandbox_row_get(service->store, row->id, &now, &ignored) < 0 || sandbox_row_state(&now) != SANDBOX_STATE_STOPPED))
         r = 0;
     return r;
 }
 
-void workspaces_check(struct service *service, const struct workspace_row *row, struct workspace_health *ret)
+void workspaces_check(struct service *service, const struct sandbox_row *row, struct workspace_health *ret)
 {
     autofree char *path = NULL;
 
@@ -125,20 +122,18 @@ void workspaces_check(struct service *service, const struct workspace_row *row, 
 int workspaces_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,
                          struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    char name[WORKSPACE_NAME_MAX];
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = workspaces_get(service, caller, id, &row, err);
 
     if (r < 0)
         return r;
-    workspace_name(id, name);
-    struct ward *ward = row.status == WORKSPACE_STATUS_ACTIVE ? ward_find_running(&service->wards, name) : NULL;
+    struct ward *ward = sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE ? ward_find_running(&service->wards, id) : NULL;
     if (!ward)
         return err_set_reason(err,
                               err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not active", id,
-                                      row.status == WORKSPACE_STATUS_ACTIVE
+                                      sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE
                                           ? "not mounted"
-                                          : workspace_status_name((enum workspace_status) row.status)),
+                                          : sandbox_state_name(sandbox_row_state(&row))),
                               "INVALID_STATE");
     workspaces_touch(service, id);
     *ret = ward;
@@ -149,16 +144,14 @@ void workspaces_touch(struct service *service, const char *id)
 {
     struct err err = ERR_NONE;
 
-    if (workspace_row_touch(service->store, id, clock_wall_ns(), &err) < 0)
+    if (sandbox_row_touch(service->store, id, clock_wall_ns(), &err) < 0)
         log_warn("the use of a sandbox could not be noted", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
 }
 
-void workspaces_limits(struct service *service, const struct workspace_row *row, struct limit_report *ret)
+void workspaces_limits(struct service *service, const struct sandbox_row *row, struct limit_report *ret)
 {
-    char name[WORKSPACE_NAME_MAX];
 
-    workspace_name(row->id, name);
-    limit_report_find(&service->state_dir, name, ret);
+    limit_report_find(&service->state_dir, row->id, ret);
 }
 
 /* ---- how large ---- */
@@ -178,15 +171,14 @@ static int add_size(const struct file_entry *entry, void *cookie)
     return FILE_WALK_ON;
 }
 
-int workspaces_measure(struct service *service, struct workspace_row *row, struct err *err)
+int workspaces_measure(struct service *service, struct sandbox_row *row, struct err *err)
 {
-    char name[WORKSPACE_NAME_MAX], found[SANDBOX_NAME_MAX];
+    char found[SANDBOX_NAME_MAX];
     struct size size = { 0 };
     autofd int dir_fd = -1;
     int r;
 
-    workspace_name(row->id, name);
-    r = state_dir_find(&service->state_dir, name, found, &dir_fd, err);
+    r = state_dir_find(&service->state_dir, row->id, found, &dir_fd, err);
     if (r == 0)
         r = file_walk(dir_fd, "delta/data", add_size, &size, err);
     if (r == -ENOENT)
@@ -195,7 +187,7 @@ int workspaces_measure(struct service *service, struct workspace_row *row, struc
         return r;
     row->size_bytes = size.bytes;
     row->file_count = size.files;
-    return workspace_row_measure(service->store, row->id, size.bytes, size.files, err);
+    return sandbox_row_measure(service->store, row->id, size.bytes, size.files, err);
 }
 
 /* True: it is to be measured now. */
@@ -222,16 +214,15 @@ static void note_measured(struct ward *ward, const struct workspace_health *heal
     pthread_mutex_unlock(&ward->lock);
 }
 
-void workspaces_remeasure(struct service *service, struct workspace_row *row, const struct workspace_health *health)
+void workspaces_remeasure(struct service *service, struct sandbox_row *row, const struct workspace_health *health)
 {
     bool is_fence = strcmp(row->driver, WORKSPACE_DRIVER) == 0;
-    char name[WORKSPACE_NAME_MAX];
     int64_t began_ns = clock_now_ns();
 
-    if (row->status != WORKSPACE_STATUS_ACTIVE || strcmp(row->driver, "copy") == 0 || (is_fence && health->requests == 0))
+    if (sandbox_row_state(row) != SANDBOX_STATE_ACTIVE || strcmp(row->driver, "copy") == 0 ||
+        (is_fence && health->requests == 0))
         return;
-    workspace_name(row->id, name);
-    autoptr(ward) ward = ward_find_running(&service->wards, name);
+    autoptr(ward) ward = ward_find_running(&service->wards, row->id);
     if (!ward || !must_measure(ward, health, is_fence))
         return;
     workspaces_measure(service, row, &(struct err){ 0 });
@@ -240,14 +231,14 @@ void workspaces_remeasure(struct service *service, struct workspace_row *row, co
 
 /* ---- what is told ---- */
 
-void workspaces_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+void workspaces_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
                      const char *claimed, json_t *details)
 {
     bool is_automatic = json_is_true(json_object_get(details, "automatic"));
     bool is_ours = is_automatic || (!*caller->owner && !caller->has_uid);
     autofree char *who = is_automatic ? xdup(claimed) : caller_name(caller);
     json_t *payload = json_pack("{s:s, s:s, s:s}", "actor", who, "actorType", is_ours ? "system" : "user", "sandboxState",
-                                workspace_status_name((enum workspace_status) row->status));
+                                sandbox_state_name(sandbox_row_state(row)));
 
     if (!payload)
         payload = json_object();
@@ -255,9 +246,9 @@ void workspaces_tell(struct service *service, const struct caller *caller, const
         json_object_set_new(payload, "claimedActor", json_string(claimed));
     if (details)
         json_object_set_new(payload, "details", details);
-    events_add(service,
-               &(struct event){
-                   .type = type, .sandbox_id = row->id, .codebase_id = "", .owner = row->account_id, .payload = payload });
+    events_add(
+        service,
+        &(struct event){ .type = type, .sandbox_id = row->id, .codebase_id = "", .owner = row->owner_id, .payload = payload });
 }
 
 /* ---- what there is ---- */
@@ -269,18 +260,16 @@ const char *workspaces_project_root(const struct service *service)
 
 char *workspaces_path(const struct service *service, const char *id, const char *file)
 {
-    char name[WORKSPACE_NAME_MAX];
 
-    workspace_name(id, name);
-    return state_dir_path(&service->state_dir, name, file);
+    return state_dir_path(&service->state_dir, id, file);
 }
 
-int workspaces_count(struct service *service, const struct caller *caller, struct workspace_count ret[WORKSPACE_STATUS_COUNT],
+int workspaces_count(struct service *service, const struct caller *caller, struct sandbox_count ret[SANDBOX_STATE_COUNT],
                      struct err *err)
 {
-    struct workspace_filter filter = { .account_id = caller->is_admin ? NULL : caller->owner };
+    struct sandbox_filter filter = { .owner_id = caller->is_admin ? NULL : caller->owner, .base = SANDBOX_BASE_DIRECTORY };
 
-    return workspace_row_count(service->store, &filter, ret, err);
+    return sandbox_row_count_states(service->store, &filter, ret, err);
 }
 
 static void add_execs(struct ward *ward, void *cookie)
@@ -290,11 +279,10 @@ static void add_execs(struct ward *ward, void *cookie)
         int64_t execs;
     } *sum = cookie;
     struct workspace_health health;
-    char id[UUID_TEXT_MAX];
 
-    if (!workspace_id_of_name(ward->id, id))
+    if (*ward->codebase_id)
         return;
-    workspace_ask_supervisor(sum->service, id, &health);
+    workspace_ask_supervisor(sum->service, ward->id, &health);
     sum->execs += health.execs;
 }
 

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include "base/mem.h"
 #include "policy/preset.h"
 #include "policy/ruleset.h"
+#include "service/claims.h"
 #include "service/git_head.h"
 #include "service/janitor.h"
 #include "service/life.h"
@@ -22,25 +22,6 @@
 #include "wire/runtime_type.h"
 
 #define DEFAULT_PRESET "development"
-
-void workspace_name(const char *id, char ret[WORKSPACE_NAME_MAX])
-{
-    size_t len = strlen(WORKSPACE_NAME_PREFIX);
-
-    memcpy(ret, WORKSPACE_NAME_PREFIX, len);
-    for (; *id && len < WORKSPACE_NAME_MAX - 1; id++)
-        if (*id != '-')
-            ret[len++] = *id;
-    ret[len] = '\0';
-}
-
-bool workspace_id_of_name(const char *name, char ret_id[UUID_TEXT_MAX])
-{
-    size_t len = strlen(WORKSPACE_NAME_PREFIX);
-
-    return strncmp(name, WORKSPACE_NAME_PREFIX, len) == 0 && strlen(name) == WORKSPACE_NAME_MAX - 1 &&
-           uuid_parse(name + len, ret_id) == 0;
-}
 
 /* ---- what is made of the request ---- */
 
@@ -72,7 +53,7 @@ static int make_rules(const struct workspace_request *request, const char *drive
     return r < 0 ? r : ruleset_new(ret, &options, &compiled, err);
 }
 
-char *workspace_profile(const struct workspace_row *row)
+char *workspace_profile(const struct sandbox_row *row)
 {
     json_t *extra = row->extra.len ? json_loadb(row->extra.data, row->extra.len, 0, NULL) : NULL;
     const char *id = json_string_value(json_object_get(extra, "profile"));
@@ -82,7 +63,7 @@ char *workspace_profile(const struct workspace_row *row)
     return copy;
 }
 
-bool workspace_wants_host_mount(const struct workspace_row *row)
+bool workspace_wants_host_mount(const struct sandbox_row *row)
 {
     json_t *extra = row->extra.len ? json_loadb(row->extra.data, row->extra.len, 0, NULL) : NULL;
     bool wants = json_is_true(json_object_get(extra, "hostMount"));
@@ -113,7 +94,7 @@ static int choose_host_mount(struct service *service, const struct caller *calle
 }
 
 /* Its id is kept: another may become the default. */
-static int take_extra(struct service *service, const char *wanted, bool host_mount, struct workspace_row *row, struct err *err)
+static int take_extra(struct service *service, const char *wanted, bool host_mount, struct sandbox_row *row, struct err *err)
 {
     autodone(profile) struct profile profile = { 0 };
     int r = profiles_get(service, wanted, &profile, err);
@@ -132,31 +113,24 @@ static int take_extra(struct service *service, const char *wanted, bool host_mou
 }
 
 /* What makes two requests the same. */
-static void hash_request(const struct workspace_request *request, struct buf *ret)
+static void describe(const struct workspace_request *request, struct buf *text)
 {
     autofree char *tags = dump(request->tags, ""), *metadata = dump(request->metadata, ""),
                   *behavior = dump(request->behavior, "");
-    autodone(buf) struct buf text = BUF_EMPTY;
-    unsigned char digest[SHA256_DIGEST_SIZE];
-    struct sha256_ctx sha;
 
-    buf_addf(&text, "%s%c%s%c%d%c%s%c%s%c%s%c%s%c%s%c%s%c", request->project_root, 0, request->scope_path, 0, request->no_lock,
+    buf_addf(text, "%s%c%s%c%d%c%s%c%s%c%s%c%s%c%s%c%s%c", request->project_root, 0, request->scope_path, 0, request->no_lock,
              0, request->owner, 0, request->owner_type, 0, tags, 0, metadata, 0, behavior, 0, request->preset, 0);
-    buf_addf(&text, "%s%c", request->driver, 0);
+    buf_addf(text, "%s%c", request->driver, 0);
     /* those without hash as they always did */
     if (*request->profile)
-        buf_addf(&text, "profile %s%c", request->profile, 0);
+        buf_addf(text, "profile %s%c", request->profile, 0);
     if (request->host_mount)
-        buf_addf(&text, "host_mount %d%c", *request->host_mount, 0);
+        buf_addf(text, "host_mount %d%c", *request->host_mount, 0);
     for (const char *const *path = request->reserved_paths; path && *path; path++)
-        buf_addf(&text, "%s%c", *path, 0);
+        buf_addf(text, "%s%c", *path, 0);
     for (size_t i = 0; request->rules && i < request->rules->count; i++)
-        buf_addf(&text, "%s%c%d %d %d%c", request->rules->items[i].pattern, 0, (int) request->rules->items[i].type,
+        buf_addf(text, "%s%c%d %d %d%c", request->rules->items[i].pattern, 0, (int) request->rules->items[i].type,
                  (int) request->rules->items[i].level, (int) request->rules->items[i].priority, 0);
-    sha256_init(&sha);
-    sha256_update(&sha, text.len, (const uint8_t *) text.data);
-    sha256_digest(&sha, sizeof(digest), digest);
-    buf_add(ret, digest, sizeof(digest));
 }
 
 static int check_request(struct service *service, const struct workspace_request *request, struct err *err)
@@ -178,9 +152,17 @@ static int check_request(struct service *service, const struct workspace_request
     return 0;
 }
 
+/* Over a live directory it is no container. */
+static const struct runtime_type *runtime_of(const struct service *service)
+{
+    const struct runtime_type *runtime = runtime_type_of_number(service->options.runtime);
+
+    return runtime->needs_image ? runtime_type_default(false) : runtime;
+}
+
 /* `ret_scope_fd` is the directory that was checked: from here on everybody uses that, and not its name. */
 static int fill(struct service *service, const struct caller *caller, const struct workspace_request *request,
-                struct workspace_row *row, char ret_reason[DRIVER_TRIAL_REASON_MAX], int *ret_scope_fd, struct err *err)
+                struct sandbox_row *row, char ret_reason[DRIVER_TRIAL_REASON_MAX], int *ret_scope_fd, struct err *err)
 {
     autodone(workspace_scope) struct workspace_scope scope = WORKSPACE_SCOPE_NONE;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
@@ -192,7 +174,7 @@ static int fill(struct service *service, const struct caller *caller, const stru
         .no_lock = request->no_lock,
         .state_path = service->state_dir.path,
     };
-    char id[UUID_TEXT_MAX], head[GIT_HEAD_MAX];
+    char id[ID_TEXT_MAX], head[GIT_HEAD_MAX];
     const char *driver = NULL;
     bool host_mount = false;
     int r = check_request(service, request, err);
@@ -212,20 +194,26 @@ static int fill(struct service *service, const struct caller *caller, const stru
         r = make_rules(request, driver, scope.scope_fd, &rules, err);
     if (r < 0)
         return r;
-    uuid_new(id);
-    *row = (struct workspace_row){
+    id_new(SANDBOX_ID_PREFIX, id);
+    *row = (struct sandbox_row){
         .id = xdup(id),
-        .account_id = xdup(caller->owner),
+        .owner_id = xdup(caller->owner),
         .host_id = xdup(service->host_id),
         .scope_path = steal_ptr(&scope.scope_path),
         .project_root = steal_ptr(&scope.project_root),
         .reserved_paths = steal_ptr(&scope.reserved_paths),
         .no_lock = request->no_lock,
-        .owner = xdup(*request->owner ? request->owner : caller->owner),
-        .owner_type = xdup(*request->owner_type ? request->owner_type : "user"),
-        .status = WORKSPACE_STATUS_CREATING,
+        .name = xdup(""),
+        .codebase_id = xdup(""),
+        .restarts = true,
+        .creator = xdup(*request->owner ? request->owner : caller->owner),
+        .creator_type = xdup(*request->owner_type ? request->owner_type : "user"),
+        .status = SANDBOX_STATUS_CREATING,
         .reason = xdup(""),
+        .runtime = runtime_of(service)->api_number,
         .driver = xdup(driver),
+        .image = xdup(""),
+        .network = xdup(""),
         .preset = xdup(request->preset),
         .tags = dump(request->tags, "[]"),
         .metadata = dump(request->metadata, "{}"),
@@ -236,29 +224,24 @@ static int fill(struct service *service, const struct caller *caller, const stru
     row->base_commit = xdup(git_head_read(row->project_root, caller->allowed_roots, head) ? head : "");
     row->used_ns = row->updated_ns = row->created_ns;
     rules_encode(&rules, &row->rules);
-    hash_request(request, &row->request_hash);
     *ret_scope_fd = steal_fd(&scope.scope_fd);
     return take_extra(service, request->profile, host_mount, row, err);
 }
 
 /* ---- making it ---- */
 
-static int make_spec(struct service *service, const struct workspace_row *row, struct sandbox_spec **ret, struct err *err)
+static int make_spec(struct service *service, const struct sandbox_row *row, struct sandbox_spec **ret, struct err *err)
 {
     autoptr(sandbox_spec) spec = xnew(struct sandbox_spec);
     const struct sandbox_limits *limits = &service->options.limits;
-    const struct runtime_type *runtime = runtime_type_of_number(service->options.runtime);
     autodone(profile) struct profile profile = { 0 };
     autofree char *profile_id = workspace_profile(row);
-    char name[WORKSPACE_NAME_MAX];
     int r;
 
-    workspace_name(row->id, name);
-    spec->name = xdup(name);
+    spec->name = xdup(row->id);
     spec->base_path = xdup(row->scope_path);
     spec->codebase_path = xdup("");
-    /* Over a live directory it is no container. */
-    spec->runtime = xdup((runtime->needs_image ? runtime_type_default(false) : runtime)->name);
+    spec->runtime = xdup(runtime_of(service)->name);
     spec->hostname = xdup("");
     spec->is_live = true;
     spec->own_cgroup = true;
@@ -284,7 +267,7 @@ static int make_spec(struct service *service, const struct workspace_row *row, s
     return r;
 }
 
-static int build(struct service *service, struct ward *ward, struct workspace_row *row, int scope_fd, int cancel_fd,
+static int build(struct service *service, struct ward *ward, struct sandbox_row *row, int scope_fd, int cancel_fd,
                  struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
@@ -298,44 +281,36 @@ static int build(struct service *service, struct ward *ward, struct workspace_ro
         r = workspace_boot(service, ward, row, scope_fd, cancel_fd, err);
     fault("workspace_booted");
     return r < 0 ? r
-                 : workspace_step(service, row, WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_CREATING), 0, WORKSPACE_STATUS_ACTIVE,
-                                  NULL, err);
+                 : workspace_step(service, row, SANDBOX_STATE_BIT(SANDBOX_STATE_CREATING), 0, SANDBOX_STATE_ACTIVE, NULL, err);
 }
 
 /* Nothing of it is left but a record of why. */
-static void take_back(struct service *service, struct ward *ward, struct workspace_row *row, const char *why)
+static void take_back(struct service *service, struct ward *ward, struct sandbox_row *row, const char *why)
 {
     /* Who asks again with the same key wants one, and not to hear of this one. */
-    const struct workspace_move move = { .id = row->id,
-                                         .from = WORKSPACE_STATUS_ANY,
-                                         .to = WORKSPACE_STATUS_ERROR,
-                                         .reason = why,
-                                         .forgets_key = true,
-                                         .now_ns = clock_wall_ns() };
-    char name[WORKSPACE_NAME_MAX];
+    const struct sandbox_move move = {
+        .id = row->id, .to = SANDBOX_STATUS_ERROR, .reason = why, .forgets_key = true, .now_ns = clock_wall_ns()
+    };
     struct err ignored = ERR_NONE;
 
-    workspace_name(row->id, name);
     life_end(service, ward); /* it may run, and only its row could not be written */
-    workspace_row_move(service->store, &move, &ignored);
+    sandbox_row_move(service->store, &move, NULL, &ignored);
     ignored = ERR_NONE;
     /* A supervisor that has not quite ended yet may hold it. */
     if (fault_is("workspace-held") ||
-        (state_dir_remove(&service->state_dir, name, &ignored) < 0 && ignored.code != ERR_NOT_FOUND))
+        (state_dir_remove(&service->state_dir, row->id, &ignored) < 0 && ignored.code != ERR_NOT_FOUND))
         janitor_doubt(service);
 }
 
-static int make(struct service *service, const struct caller *caller, struct workspace_row *row, const char *reason,
-                int scope_fd, struct err *err)
+static int make(struct service *service, const struct caller *caller, struct sandbox_row *row, const char *reason, int scope_fd,
+                struct err *err)
 {
     struct workspace_totals *totals = workspaces_totals(service);
     int64_t began_ns = clock_now_ns();
-    char name[WORKSPACE_NAME_MAX];
     autoptr(ward) ward = NULL;
     int r;
 
-    workspace_name(row->id, name);
-    ward = ward_get(&service->wards, name);
+    ward = ward_get(&service->wards, row->id);
     pthread_mutex_lock(&ward->life);
     r = build(service, ward, row, scope_fd, caller->cancel_fd, err);
     if (r < 0) {
@@ -357,27 +332,44 @@ static int make(struct service *service, const struct caller *caller, struct wor
 }
 
 int workspaces_create(struct service *service, const struct caller *caller, const struct workspace_request *request,
-                      struct workspace_row *ret, struct workspace_conflicts *ret_conflicts, struct err *err)
+                      struct sandbox_row *ret, struct sandbox_conflicts *ret_conflicts, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    struct workspace_insertion insertion = { .max = service->options.workspaces_max };
-    char reason[DRIVER_TRIAL_REASON_MAX] = "";
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    autodone(buf) struct buf text = BUF_EMPTY;
+    struct sandbox_room room = { .max_over_directories = service->options.workspaces_max };
+    char reason[DRIVER_TRIAL_REASON_MAX] = "", known_id[SANDBOX_ID_MAX];
+    struct err ignored = ERR_NONE;
     autofd int scope_fd = -1;
     int r = fill(service, caller, request, &row, reason, &scope_fd, err);
 
-    if (r == 0)
-        r = workspace_row_insert(service->store, &row, &insertion, err);
-    *ret_conflicts = insertion.conflicts;
-    if (r == -EALREADY) {
+    if (r < 0)
+        return r;
+    describe(request, &text);
+    struct claim claim = { .owner = caller->owner,
+                           .key = request->idempotency_key,
+                           .method = "CreateWorkspace",
+                           .request = &text,
+                           .resource_id = row.id,
+                           .lasts = true };
+    r = claim_take(service, &claim, known_id, err);
+    if (r == CLAIM_ANSWERED)
+        return workspaces_get(service, caller, known_id, ret, err);
+    /* One that is being made is shown as that, once it has a row. */
+    if (r == -EALREADY && workspaces_get(service, caller, known_id, ret, &ignored) == 0) {
         *err = ERR_NONE;
-        return workspaces_get(service, caller, insertion.known_id, ret, err);
+        return 0;
     }
+    if (r < 0)
+        return r;
+    r = sandbox_row_insert(service->store, &row, &room, err);
+    *ret_conflicts = room.conflicts;
     fault("workspace_inserted");
     if (r == 0)
         r = make(service, caller, &row, reason, scope_fd, err);
+    claim_end(service, &claim, r, row.id);
     if (r < 0)
         return r;
     *ret = row;
-    row = (struct workspace_row){ 0 };
+    row = (struct sandbox_row){ 0 };
     return 0;
 }

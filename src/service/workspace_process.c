@@ -329,18 +329,17 @@ static void count_in(struct ward *ward, void *cookie)
 {
     autodone(process_info_list) struct process_info_list list = { 0 };
     struct counting *counting = cookie;
-    char id[UUID_TEXT_MAX];
     autofd int fd = -1;
     bool seen;
 
-    if (!workspace_id_of_name(ward->id, id))
+    if (*ward->codebase_id)
         return;
     pthread_mutex_lock(&ward->lock);
     seen = ward->owner && caller_sees(counting->caller, ward->owner) && ward->dir_fd >= 0;
     fd = seen ? dup(ward->dir_fd) : -1;
     pthread_mutex_unlock(&ward->lock);
     if (fd >= 0 && list_in(fd, &list, NULL) == 0)
-        counting->fn(id, list.count, list.running, counting->cookie);
+        counting->fn(ward->id, list.count, list.running, counting->cookie);
 }
 
 void workspace_process_count(struct service *service, const struct caller *caller, workspace_count_fn fn, void *cookie)

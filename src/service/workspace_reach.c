@@ -2,47 +2,31 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 
-#include "base/id.h"
 #include "service/service_int.h"
 #include "service/workspaces.h"
-
-bool workspace_reach_is_sandbox(const char *id)
-{
-    return id_is_valid(SANDBOX_ID_PREFIX, id);
-}
 
 int workspace_reach_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,
                          struct err *err)
 {
-    return workspace_reach_is_sandbox(id) ? service_find_ward(service, caller, id, ret, err)
-                                          : workspaces_find_ward(service, caller, id, ret, err);
-}
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = service_find_sandbox(service, caller, id, &row, err);
 
-static int check_seen(struct service *service, const struct caller *caller, const char *id, char name[WORKSPACE_NAME_MAX],
-                      struct err *err)
-{
-    autodone(workspace_row) struct workspace_row row = { 0 };
-    autodone(sandbox_row) struct sandbox_row sandbox = { 0 };
-
-    if (workspace_reach_is_sandbox(id)) {
-        snprintf(name, WORKSPACE_NAME_MAX, "%s", id);
-        return service_get_own_sandbox(service, caller, id, &sandbox, err);
-    }
-    workspace_name(id, name);
-    return workspaces_get(service, caller, id, &row, err);
+    if (r < 0)
+        return r;
+    return sandbox_row_is_over_directory(&row) ? workspaces_find_ward(service, caller, row.id, ret, err)
+                                               : service_find_ward(service, caller, row.id, ret, err);
 }
 
 int workspace_reach_dir(struct service *service, const struct caller *caller, const char *id, int *ret_fd, struct err *err)
 {
-    char name[WORKSPACE_NAME_MAX];
-    int r = check_seen(service, caller, id, name, err);
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = service_find_sandbox(service, caller, id, &row, err);
     int fd;
 
     if (r < 0)
         return r;
-    fd = openat(service->state_dir.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(service->state_dir.sandboxes_fd, row.id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening the directory of sandbox %s", id);
     *ret_fd = fd;

@@ -3,15 +3,11 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/err.h"
 #include "service/caller.h"
 
 struct service;
 struct ward;
-
-bool workspace_reach_is_sandbox(const char *id);
 
 /* That of one that runs, with a reference. ERR_FAILED_PRECONDITION: it does not. */
 int workspace_reach_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret,

@@ -11,14 +11,14 @@
 #include "service/life.h"
 #include "service/workspace_review_int.h"
 
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
 /* Its processes end first, then what an approval that failed could not take out of the project again goes, which is known to none but
  * the delta; then it is deleted as far as anybody can see. Its files go now or later (workspace_trash.c): what is left of those when the
  * server is killed is removed by the next. */
-int workspace_remove(struct service *service, struct ward *ward, struct workspace_row *row, int64_t version, struct err *err)
+int workspace_remove(struct service *service, struct ward *ward, struct sandbox_row *row, int64_t version, struct err *err)
 {
-    bool is_made = row->status != WORKSPACE_STATUS_CREATING && row->status != WORKSPACE_STATUS_ERROR;
+    bool is_made = sandbox_row_state(row) != SANDBOX_STATE_CREATING && sandbox_row_state(row) != SANDBOX_STATE_ERROR;
     autofree char *delta_path = workspaces_path(service, row->id, "delta");
     struct err left = ERR_NONE;
     int r = workspace_check_version(row, version, err);
@@ -29,10 +29,10 @@ int workspace_remove(struct service *service, struct ward *ward, struct workspac
     workspace_end_stray(service, ward, row);
     if (is_made)
         r = approve_recover_before_delete(delta_path, err);
-    if (r < 0 && row->status == WORKSPACE_STATUS_ACTIVE)
-        workspace_step(service, row, BIT(ACTIVE), 0, WORKSPACE_STATUS_STOPPED, "it could not be deleted", &left);
+    if (r < 0 && sandbox_row_state(row) == SANDBOX_STATE_ACTIVE)
+        workspace_step(service, row, BIT(ACTIVE), 0, SANDBOX_STATE_STOPPED, "it could not be deleted", &left);
     if (r == 0)
-        r = workspace_step(service, row, WORKSPACE_STATUS_ANY, 0, WORKSPACE_STATUS_DELETED, NULL, err);
+        r = workspace_step(service, row, SANDBOX_STATE_ANY, 0, SANDBOX_STATE_DELETED, NULL, err);
     if (r < 0)
         return r;
     fault("workspace_deleted");
@@ -65,7 +65,7 @@ int workspace_purge(struct service *service, struct ward *ward, const char *id, 
 int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, bool purges,
                       struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct ward *ward = NULL;
     int r = workspace_hold(service, caller, id, &ward, &row, err);
 
@@ -73,7 +73,7 @@ int workspaces_delete(struct service *service, const struct caller *caller, cons
         return 0;
     if (r < 0)
         return r;
-    if (row.status != WORKSPACE_STATUS_DELETED) {
+    if (sandbox_row_state(&row) != SANDBOX_STATE_DELETED) {
         r = workspace_remove(service, ward, &row, version, err);
         if (r == 0) {
             r = purges ? workspace_purge(service, ward, row.id, err) : 0;
@@ -91,27 +91,24 @@ int workspaces_delete(struct service *service, const struct caller *caller, cons
 
 /* ---- what was left ---- */
 
-/* Directories whose workspace is gone, or was never known. One that somebody worked in and that the database does not know is left: the
- * database may be an older copy. */
+/* Directories whose workspace is gone. One without a row is not ours: a sandbox of `run`, or the database is an older copy. */
 static int sweep_one(const char *name, int dir_fd, void *cookie)
 {
     struct service *service = cookie;
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct err err = ERR_NONE;
-    char id[UUID_TEXT_MAX];
 
-    if (!workspace_id_of_name(name, id))
+    if (!sandbox_id_is_valid(name) || sandbox_row_get(service->store, name, &row, &err) < 0 ||
+        !sandbox_row_is_over_directory(&row))
         return 0;
-    int r = workspace_row_get(service->store, id, &row, &err);
-    bool is_trash = r == 0 && row.status == WORKSPACE_STATUS_DELETED && service->options.workspace_trash_ns > 0;
-    bool is_over = r == 0 ? row.status == WORKSPACE_STATUS_DELETED || row.status == WORKSPACE_STATUS_ERROR
-                          : r == -ENOENT && !sandbox_dir_has_changes(dir_fd);
+    bool is_trash = sandbox_row_state(&row) == SANDBOX_STATE_DELETED && service->options.workspace_trash_ns > 0;
+    bool is_over = sandbox_row_state(&row) == SANDBOX_STATE_DELETED || sandbox_row_state(&row) == SANDBOX_STATE_ERROR;
     /* The janitor knows when. */
     if (!is_over || is_trash || sandbox_dir_is_running(dir_fd))
         return 0;
     err = ERR_NONE;
     if (state_dir_remove(&service->state_dir, name, &err) < 0) {
-        log_warn("files of a deleted sandbox could not be removed", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
+        log_warn("files of a deleted sandbox could not be removed", LOG_STR("sandbox_id", name), LOG_STR("error", err.text));
         if (err_is_transient(&err) || err.code == ERR_FAILED_PRECONDITION)
             janitor_doubt(service);
     }

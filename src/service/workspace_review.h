@@ -26,7 +26,7 @@
 /* ---- looking ---- */
 
 struct workspace_diff {
-    struct workspace_row row;
+    struct sandbox_row row;
     char *delta_path, *prefix; /* owned */
     struct change_set set;
     struct acceptance acceptance;
@@ -107,7 +107,7 @@ enum workspace_verdict {
 const char *workspace_verdict_name(enum workspace_verdict verdict);
 
 struct workspace_approved {
-    struct workspace_row row;
+    struct sandbox_row row;
     struct change_set set; /* before it */
     struct acceptance acceptance;
     struct approve approve;
@@ -135,7 +135,7 @@ void workspace_approved_done(struct workspace_approved *approved);
 /* ---- the rest ---- */
 
 int workspaces_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
-                      struct workspace_row *ret, struct err *err);
+                      struct sandbox_row *ret, struct err *err);
 
 /* ---- the end of the work (workspace_review_auto.c) ---- */
 
@@ -143,7 +143,7 @@ int workspaces_reject(struct service *service, const struct caller *caller, cons
 bool workspace_outcome_parse(const char *name, enum behavior_event *ret);
 
 struct workspace_finish {
-    struct workspace_row row;
+    struct sandbox_row row;
     const char *decision; /* a literal: "approved", "rejected", "none" */
     char reason[512];     /* "" when nothing was to be decided */
     char approval_id[ID_TEXT_MAX];
@@ -178,7 +178,7 @@ int workspaces_discard(struct service *service, const struct caller *caller, con
 void workspace_discarded_done(struct workspace_discarded *discarded);
 
 struct workspace_conflict_report {
-    struct workspace_row row;
+    struct sandbox_row row;
     char *prefix; /* owned */
     struct conflict_report report;
     char head[65]; /* of the project's repository now; "": none */
@@ -191,7 +191,7 @@ int workspaces_conflicts(struct service *service, const struct caller *caller, c
 void workspace_conflict_report_done(struct workspace_conflict_report *report);
 
 struct workspace_rebased {
-    struct workspace_row row;
+    struct sandbox_row row;
     char *prefix; /* owned */
     struct rebase rebase;
     char old_head[65], new_head[65];
@@ -204,7 +204,7 @@ int workspaces_rebase(struct service *service, const struct caller *caller, cons
 void workspace_rebased_done(struct workspace_rebased *rebased);
 
 struct workspace_undone {
-    struct workspace_row row;
+    struct sandbox_row row;
     char *prefix; /* owned */
     char undoes[ID_TEXT_MAX];
     size_t path_count; /* that the approval wrote */

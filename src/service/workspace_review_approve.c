@@ -15,7 +15,7 @@
 #include "service/workspace_commit_forecast.h"
 #include "service/workspace_review_int.h"
 
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 #define BUSY_WAIT_MS 5000
 
 const char *workspace_verdict_name(enum workspace_verdict verdict)
@@ -28,7 +28,7 @@ const char *workspace_verdict_name(enum workspace_verdict verdict)
 
 void workspace_approved_done(struct workspace_approved *approved)
 {
-    workspace_row_done(&approved->row);
+    sandbox_row_done(&approved->row);
     free(approved->verdicts);
     free(approved->files);
     approve_done(&approved->approve);
@@ -216,7 +216,7 @@ static int try_hooks(struct approving *a, const char *id, struct err *err)
     r = still_begin(a->service, a->caller, id, a->request->version, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "approved",
                     a->still, err);
     a->still->may_stop = a->request->may_stop;
-    if (r == 0 && a->still->row.status == WORKSPACE_STATUS_APPROVED)
+    if (r == 0 && sandbox_row_state(&a->still->row) == SANDBOX_STATE_APPROVED)
         return 1;
     if (r == 0)
         r = still_try(a->still, err);
@@ -233,7 +233,7 @@ static int try_hooks(struct approving *a, const char *id, struct err *err)
  * would be applied unseen, or be left behind. */
 static int hold_for_run(struct approving *a, struct err *err)
 {
-    bool could_change = a->still->row.status == WORKSPACE_STATUS_ACTIVE && (a->ends || !still_is_calm(a->still));
+    bool could_change = sandbox_row_state(&a->still->row) == SANDBOX_STATE_ACTIVE && (a->ends || !still_is_calm(a->still));
     bool means_whatever_is_there = a->request->is_forced && a->chosen.selection.file_count == 0;
     int r = a->ends ? still_halt(a->still, err) : still_hold(a->still, err);
 
@@ -375,7 +375,7 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
     still.may_stop = request->may_stop;
     /* 1: there is nothing to do. */
     if (r == 0)
-        r = still.row.status == WORKSPACE_STATUS_APPROVED;
+        r = sandbox_row_state(&still.row) == SANDBOX_STATE_APPROVED;
     if (r == 0) {
         workspaces_touch(service, id);
         r = approving_take_hooks(&a, err);
@@ -387,19 +387,19 @@ int workspaces_approve(struct service *service, const struct caller *caller, con
     ret->was_approved_before = r > 0;
     if (r == 0 && !request->is_dry && (a.chosen.count > 0 || a.ends))
         r = apply(&a, err);
-    bool has_ended = r == 0 && !request->is_dry && still.row.status == WORKSPACE_STATUS_APPROVED;
+    bool has_ended = r == 0 && !request->is_dry && sandbox_row_state(&still.row) == SANDBOX_STATE_APPROVED;
     chosen_done(&a.chosen);
     approving_decision_done(&a.decision);
     hook_list_done(&a.hooks);
     hook_box_done(&a.box);
     if (still.row.id) {
-        workspace_row_done(&ret->row);
+        sandbox_row_done(&ret->row);
         ret->row = still.row;
-        still.row = (struct workspace_row){ 0 };
+        still.row = (struct sandbox_row){ 0 };
     }
     /* Starting again needs the row. */
     if (still.starts_again)
-        workspace_row_get(service->store, id, &still.row, &(struct err){ 0 });
+        sandbox_row_get(service->store, id, &still.row, &(struct err){ 0 });
     still_done(&still);
     if (has_ended)
         workspaces_happened(service, id, BEHAVIOR_APPROVED);

@@ -15,7 +15,7 @@
 
 #define ACTOR_APPROVE "auto-approve"
 #define ACTOR_REJECT "auto-reject"
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
 bool workspace_outcome_parse(const char *name, enum behavior_event *ret)
 {
@@ -126,7 +126,7 @@ static int approve(struct service *service, const struct caller *caller, const c
 static int reject(struct service *service, const struct caller *caller, const char *id, const struct tally *tally,
                   struct workspace_finish *ret, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     autodone(buf) struct buf text = BUF_EMPTY;
     int r = workspace_reject(service, caller, id, ACTOR_REJECT, json_pack("{s:b}", "automatic", 1), 0, &row, err);
 
@@ -178,7 +178,7 @@ int workspaces_finish(struct service *service, const struct caller *caller, cons
         if (r < 0)
             return r;
         behavior = behavior_parse(still.row.behavior);
-        is_open = (BIT(ACTIVE) | BIT(STOPPED)) & WORKSPACE_STATUS_BIT(still.row.status);
+        is_open = (BIT(ACTIVE) | BIT(STOPPED)) & SANDBOX_STATE_BIT(sandbox_row_state(&still.row));
         if (is_open)
             workspaces_tell(service, caller, &still.row, "workspace_finished", actor,
                             json_pack("{s:s}", "outcome",
@@ -197,5 +197,5 @@ int workspaces_finish(struct service *service, const struct caller *caller, cons
 
 void workspace_finish_done(struct workspace_finish *finish)
 {
-    workspace_row_done(&finish->row);
+    sandbox_row_done(&finish->row);
 }

@@ -9,19 +9,19 @@
 #include "review/discard.h"
 #include "service/workspace_review_int.h"
 
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
-static void take_row(struct still *still, struct workspace_row *ret)
+static void take_row(struct still *still, struct sandbox_row *ret)
 {
-    struct workspace_row fresh = { 0 };
+    struct sandbox_row fresh = { 0 };
 
-    if (workspace_row_get(still->service->store, still->row.id, &fresh, &(struct err){ 0 }) < 0)
+    if (sandbox_row_get(still->service->store, still->row.id, &fresh, &(struct err){ 0 }) < 0)
         return;
-    workspace_row_done(ret);
+    sandbox_row_done(ret);
     *ret = fresh;
 }
 
-static void read_head(const struct caller *caller, const struct workspace_row *row, char ret[65])
+static void read_head(const struct caller *caller, const struct sandbox_row *row, char ret[65])
 {
     struct err ignored = ERR_NONE;
 
@@ -32,13 +32,13 @@ static void read_head(const struct caller *caller, const struct workspace_row *r
 /* ---- reject ---- */
 
 int workspaces_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
-                      struct workspace_row *ret, struct err *err)
+                      struct sandbox_row *ret, struct err *err)
 {
     return workspace_reject(service, caller, id, actor, NULL, version, ret, err);
 }
 
 int workspace_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, json_t *details,
-                     int64_t version, struct workspace_row *ret, struct err *err)
+                     int64_t version, struct sandbox_row *ret, struct err *err)
 {
     bool is_new = false;
     int r;
@@ -47,11 +47,11 @@ int workspace_reject(struct service *service, const struct caller *caller, const
         unsigned from = BIT(ACTIVE) | BIT(STOPPED);
 
         r = still_begin(service, caller, id, version, from | BIT(REJECTED), "rejected", &still, err);
-        is_new = r == 0 && still.row.status != WORKSPACE_STATUS_REJECTED;
+        is_new = r == 0 && sandbox_row_state(&still.row) != SANDBOX_STATE_REJECTED;
         if (is_new)
             r = still_halt(&still, err);
         if (r == 0 && is_new)
-            r = workspace_step(service, &still.row, BIT(STOPPED), 0, WORKSPACE_STATUS_REJECTED, NULL, err);
+            r = workspace_step(service, &still.row, BIT(STOPPED), 0, SANDBOX_STATE_REJECTED, NULL, err);
         if (r == 0 && is_new) {
             workspaces_totals(service)->rejected++;
             review_tell(service, caller, &still.row, "workspace_rejected", actor, json_incref(details));
@@ -151,7 +151,7 @@ int workspaces_discard(struct service *service, const struct caller *caller, con
 
 void workspace_conflict_report_done(struct workspace_conflict_report *report)
 {
-    workspace_row_done(&report->row);
+    sandbox_row_done(&report->row);
     free(report->prefix);
     conflict_report_done(&report->report);
     *report = WORKSPACE_CONFLICT_REPORT_NONE;
@@ -165,10 +165,10 @@ int workspaces_conflicts(struct service *service, const struct caller *caller, c
 
     if (r < 0)
         return r;
-    if (WORKSPACE_STATUS_BIT(ret->row.status) & (BIT(CREATING) | BIT(DELETED) | BIT(ERROR)))
+    if (SANDBOX_STATE_BIT(sandbox_row_state(&ret->row)) & (BIT(CREATING) | BIT(DELETED) | BIT(ERROR)))
         return err_set_reason(err,
                               err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and has no changes to compare",
-                                      id, workspace_status_name((enum workspace_status) ret->row.status)),
+                                      id, sandbox_state_name(sandbox_row_state(&ret->row))),
                               "INVALID_STATE");
     ret->prefix = workspace_prefix(&ret->row);
     read_head(caller, &ret->row, ret->head);
@@ -177,7 +177,7 @@ int workspaces_conflicts(struct service *service, const struct caller *caller, c
 
 void workspace_rebased_done(struct workspace_rebased *rebased)
 {
-    workspace_row_done(&rebased->row);
+    sandbox_row_done(&rebased->row);
     free(rebased->prefix);
     rebase_done(&rebased->rebase);
     *rebased = WORKSPACE_REBASED_NONE;
@@ -212,7 +212,7 @@ static int move_base(struct still *still, struct workspace_rebased *ret, struct 
         return 0;
     free(still->row.base_commit);
     still->row.base_commit = xdup(ret->new_head);
-    return workspace_row_update(still->service->store, &still->row, err);
+    return sandbox_row_update(still->service->store, &still->row, err);
 }
 
 int workspaces_rebase(struct service *service, const struct caller *caller, const char *id, enum rebase_strategy strategy,
@@ -243,7 +243,7 @@ int workspaces_rebase(struct service *service, const struct caller *caller, cons
 
 void workspace_undone_done(struct workspace_undone *undone)
 {
-    workspace_row_done(&undone->row);
+    sandbox_row_done(&undone->row);
     free(undone->prefix);
     undo_done(&undone->undo);
     *undone = (struct workspace_undone){ 0 };

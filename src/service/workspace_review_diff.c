@@ -14,7 +14,7 @@
 #define SEEN_FILE "reviewed"
 #define SEEN_BYTES_MAX ((size_t) 256 << 20)
 #define HASH_LEN (CHANGE_HASH_TEXT_MAX - 1)
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
 /* ---- what was shown: "HASH PATH" or "HASH-STANDING PATH", each ended by a NUL, in the file `reviewed` beside the delta ---- */
 
@@ -160,7 +160,7 @@ static void take_criteria(const json_t *given, struct acceptance_criteria *ret)
     }
 }
 
-void workspace_acceptance(const struct workspace_row *row, struct acceptance *ret)
+void workspace_acceptance(const struct sandbox_row *row, struct acceptance *ret)
 {
     json_t *behavior = json_loads(row->behavior, 0, NULL);
     const json_t *acceptance = json_object_get(behavior, "acceptance");
@@ -173,13 +173,13 @@ void workspace_acceptance(const struct workspace_row *row, struct acceptance *re
 
 /* ---- looking ---- */
 
-static int check_state(const struct workspace_row *row, struct err *err)
+static int check_state(const struct sandbox_row *row, struct err *err)
 {
-    if (!(WORKSPACE_STATUS_BIT(row->status) & (BIT(CREATING) | BIT(DELETED))))
+    if (!(SANDBOX_STATE_BIT(sandbox_row_state(row)) & (BIT(CREATING) | BIT(DELETED))))
         return 0;
     return err_set_reason(err,
                           err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and has no changes to show",
-                                  row->id, workspace_status_name((enum workspace_status) row->status)),
+                                  row->id, sandbox_state_name(sandbox_row_state(row))),
                           "INVALID_STATE");
 }
 
@@ -197,7 +197,7 @@ int workspaces_diff(struct service *service, const struct caller *caller, const 
     workspace_acceptance(&ret->row, &ret->acceptance);
     struct change_set_options options = { .prefix = ret->prefix };
     r = change_set_load(ret->delta_path, &options, &ret->set, err);
-    if (r == -ENOENT && ret->row.status == WORKSPACE_STATUS_ERROR) {
+    if (r == -ENOENT && sandbox_row_state(&ret->row) == SANDBOX_STATE_ERROR) {
         *err = ERR_NONE;
         ret->set = CHANGE_SET_EMPTY;
         return 0;
@@ -233,15 +233,13 @@ static int note_locked(struct service *service, const char *name, const struct s
 
 static int note(struct service *service, const char *id, const struct seen *shown, struct err *err)
 {
-    char name[WORKSPACE_NAME_MAX];
     int r;
 
     if (shown->count == 0)
         return 0;
-    workspace_name(id, name);
-    autoptr(ward) ward = ward_get(&service->wards, name);
+    autoptr(ward) ward = ward_get(&service->wards, id);
     pthread_mutex_lock(&ward->life);
-    r = note_locked(service, name, shown, err);
+    r = note_locked(service, id, shown, err);
     pthread_mutex_unlock(&ward->life);
     return r;
 }
@@ -322,7 +320,7 @@ int workspaces_diff_shown(struct service *service, const struct caller *caller, 
 
 void workspace_diff_done(struct workspace_diff *diff)
 {
-    workspace_row_done(&diff->row);
+    sandbox_row_done(&diff->row);
     free(diff->delta_path);
     free(diff->prefix);
     change_set_done(&diff->set);

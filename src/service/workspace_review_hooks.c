@@ -59,7 +59,7 @@ static int add_project(const struct still *still, struct hook_list *list, struct
     return r < 0 ? refuse_config(r, err) : 0;
 }
 
-static int add_own(const struct workspace_row *row, struct hook_list *list, struct err *err)
+static int add_own(const struct sandbox_row *row, struct hook_list *list, struct err *err)
 {
     json_t *behavior = json_loads(row->behavior ? row->behavior : "", 0, NULL);
     const json_t *hooks = json_object_get(behavior, "hooks");
@@ -215,18 +215,18 @@ json_t *workspace_hooks_brief(const struct hook_results *results)
 
 /* Nobody waits for us meanwhile: the sandbox goes on, and may be decided about by others. What was rehearsed is all that lands, so
  * whatever they do is found out. */
-int approving_run_hooks(struct approving *a, struct workspace_row *row, struct err *err)
+int approving_run_hooks(struct approving *a, struct sandbox_row *row, struct err *err)
 {
     autodone(told) struct told told = { 0 };
     struct hook_results results = { 0 };
     int r;
 
     tell_them(a, &told);
-    workspace_row_done(row);
+    sandbox_row_done(row);
     *row = a->still->row;
-    a->still->row = (struct workspace_row){ 0 };
+    a->still->row = (struct sandbox_row){ 0 };
     if (a->still->starts_again)
-        workspace_row_get(a->service->store, row->id, &a->still->row, &(struct err){ 0 });
+        sandbox_row_get(a->service->store, row->id, &a->still->row, &(struct err){ 0 });
     still_done(a->still);
     r = run_all(a, &told, &results, err);
     hook_box_done(&a->box);

@@ -6,7 +6,7 @@
 #include "service/workspace_review.h"
 
 /* What was decided, in the store before it is acknowledged: who asks later why a file is as it is must find it. */
-void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+void review_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
                  const char *claimed, json_t *details);
 
 /* ---- a workspace that keeps still (workspace_review_still.c) ---- */
@@ -15,7 +15,7 @@ struct still {
     struct service *service;
     const struct caller *caller;
     struct ward *ward; /* owned, its `life` locked */
-    struct workspace_row row;
+    struct sandbox_row row;
     char *delta_path, *prefix; /* owned; the scope from the project's root: "services/api", or "" */
     int dir_fd;                /* owned: the workspace's directory */
     int fd;                    /* owned: the connection that holds; -1: nothing runs */
@@ -70,14 +70,14 @@ int still_halt(struct still *still, struct err *err);
 void still_done(struct still *still);
 
 /* One that was closed is stopped from now on. -EBUSY: others have what it had reserved; they are in `ret_conflicts`, if not NULL. */
-int workspace_reopen(struct still *still, struct workspace_conflicts *ret_conflicts, struct err *err);
+int workspace_reopen(struct still *still, struct sandbox_conflicts *ret_conflicts, struct err *err);
 
 /* workspaces_reject(), with what else is to be told of it: taken. */
 int workspace_reject(struct service *service, const struct caller *caller, const char *id, const char *actor, json_t *details,
-                     int64_t version, struct workspace_row *ret, struct err *err);
+                     int64_t version, struct sandbox_row *ret, struct err *err);
 
 /* The scope from the project's root; and a path in it likewise. Free them. */
-char *workspace_prefix(const struct workspace_row *row);
+char *workspace_prefix(const struct sandbox_row *row);
 char *still_project_path(const char *prefix, const char *scope_path);
 
 /* ---- what was shown (workspace_review_diff.c) ---- */
@@ -131,7 +131,7 @@ void chosen_select(struct chosen *chosen, const struct change_set *set);
 void chosen_done(struct chosen *chosen);
 
 /* Of the row's behaviour. */
-void workspace_acceptance(const struct workspace_row *row, struct acceptance *ret);
+void workspace_acceptance(const struct sandbox_row *row, struct acceptance *ret);
 
 /* ---- one approval (workspace_review_choice.c, workspace_review_approve.c) ---- */
 
@@ -174,7 +174,7 @@ int approving_look(struct approving *a, struct err *err);
 /* Which there are, and a sandbox for them. NO_VERIFY_REFUSED, HOOKS_UNREADABLE. */
 int approving_take_hooks(struct approving *a, struct err *err);
 /* Lets go of the workspace, whose row goes to `row`, and runs them on what was rehearsed. HOOK_FAILED. */
-int approving_run_hooks(struct approving *a, struct workspace_row *row, struct err *err);
+int approving_run_hooks(struct approving *a, struct sandbox_row *row, struct err *err);
 /* Names and results, for the audit. */
 json_t *workspace_hooks_brief(const struct hook_results *results);
 

@@ -34,10 +34,10 @@
 
 #define FORMAT "agentfense-follow-up-1"
 #define FIRST_EDITION_FILE "deciding"
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
 /* A database that takes nothing now does not make the decision undone: then it is in the log. */
-void review_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+void review_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
                  const char *claimed, json_t *details)
 {
     workspaces_tell(service, caller, row, type, claimed, details);
@@ -194,7 +194,7 @@ static char *as_text(char *path)
 static const char *make_row(const struct still *still, const struct known *known, const char *line,
                             struct applied_change_row *ret)
 {
-    const struct workspace_row *box = &still->row;
+    const struct sandbox_row *box = &still->row;
     unsigned long long size = 0;
     unsigned mode = 0;
     char kind[16], hash[CHANGE_HASH_TEXT_MAX], id[FILE_ID_LEN + 1];
@@ -208,14 +208,14 @@ static const char *make_row(const struct still *still, const struct known *known
     *ret = (struct applied_change_row){
         .id = xdup(id),
         .approval_id = xdup(known->id),
-        .workspace_id = xdup(box->id),
-        .account_id = xdup(box->account_id),
+        .sandbox_id = xdup(box->id),
+        .owner_id = xdup(box->owner_id),
         .host_id = xdup(box->host_id),
-        .owner = xdup(box->owner),
-        .owner_type = xdup(box->owner_type),
+        .creator = xdup(box->creator),
+        .creator_type = xdup(box->creator_type),
         .actor = xdup(*known->actor ? known->actor
                       : *known->by  ? known->by
-                                    : box->account_id),
+                                    : box->owner_id),
         .relative_path = as_text(still_project_path(still->prefix, line + at)),
         .file_path = as_text(xprintf("%s/%s", strcmp(box->scope_path, "/") == 0 ? "" : box->scope_path, line + at)),
         .project_root = xdup(box->project_root),
@@ -260,8 +260,8 @@ int review_end(struct still *still, struct err *err)
 {
     int r = still_halt(still, err);
 
-    if (r == 0 && still->row.status != WORKSPACE_STATUS_APPROVED)
-        r = workspace_step(still->service, &still->row, BIT(STOPPED) | BIT(ACTIVE), 0, WORKSPACE_STATUS_APPROVED, NULL, err);
+    if (r == 0 && sandbox_row_state(&still->row) != SANDBOX_STATE_APPROVED)
+        r = workspace_step(still->service, &still->row, BIT(STOPPED) | BIT(ACTIVE), 0, SANDBOX_STATE_APPROVED, NULL, err);
     if (r == 0)
         workspaces_totals(still->service)->approved++;
     return r;
@@ -290,7 +290,7 @@ static int do_owed(struct still *still, const struct known *known, char ***ret_i
     fault("review_noted");
     if (r >= 0 && known->ends)
         r = review_end(still, err);
-    else if (r >= 0 && *known->undoes && still->row.status == WORKSPACE_STATUS_APPROVED)
+    else if (r >= 0 && *known->undoes && sandbox_row_state(&still->row) == SANDBOX_STATE_APPROVED)
         r = reopen_workspace(still, err);
     fault("review_ended");
     if (r >= 0 && !*known->undoes)
@@ -481,16 +481,15 @@ static int recover_one(const char *name, int dir_fd, void *cookie)
     struct service *service = cookie;
     autodone(still) struct still still = STILL_NONE;
     struct err err = ERR_NONE;
-    char id[UUID_TEXT_MAX];
 
-    if (!workspace_id_of_name(name, id))
+    if (!sandbox_id_is_valid(name))
         return 0;
-    autofree char *delta_path = workspaces_path(service, id, "delta");
+    autofree char *delta_path = workspaces_path(service, name, "delta");
     if (faccessat(dir_fd, FIRST_EDITION_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && approve_has_unfinished(delta_path, &err) == 0)
         return 0;
     err = ERR_NONE;
-    if (still_begin(service, &system, id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "recovered", &still, &err) < 0)
-        log_warn("what was being applied is not looked at", LOG_STR("sandbox_id", id), LOG_STR("error", err.text));
+    if (still_begin(service, &system, name, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "recovered", &still, &err) < 0)
+        log_warn("what was being applied is not looked at", LOG_STR("sandbox_id", name), LOG_STR("error", err.text));
     return 0;
 }
 

@@ -23,7 +23,7 @@
 #define RELEASE_MS 120000
 #define BUSY_TRIES 100
 #define BUSY_WAIT_US 20000
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
 char *still_project_path(const char *prefix, const char *scope_path)
 {
@@ -31,7 +31,7 @@ char *still_project_path(const char *prefix, const char *scope_path)
 }
 
 /* The scope lies in the root, or is it: workspace_scope.c saw to that. */
-char *workspace_prefix(const struct workspace_row *row)
+char *workspace_prefix(const struct sandbox_row *row)
 {
     size_t len = strlen(row->project_root);
     const char *rest = row->scope_path;
@@ -43,14 +43,30 @@ char *workspace_prefix(const struct workspace_row *row)
     return xdup(rest);
 }
 
-static int check(const struct workspace_row *row, int64_t version, unsigned statuses, const char *verbed, struct err *err)
+static int check(const struct sandbox_row *row, int64_t version, unsigned statuses, const char *verbed, struct err *err)
 {
-    if (!(statuses & WORKSPACE_STATUS_BIT(row->status)))
+    if (!(statuses & SANDBOX_STATE_BIT(sandbox_row_state(row))))
         return err_set_reason(err,
                               err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be %s", row->id,
-                                      workspace_status_name((enum workspace_status) row->status), verbed),
+                                      sandbox_state_name(sandbox_row_state(row)), verbed),
                               "INVALID_STATE");
     return workspace_check_version(row, version, err);
+}
+
+/* What syncs goes into its codebase without a review, and what lands in a codebase has to become a version of it. */
+static int check_base(const struct sandbox_row *row, struct err *err)
+{
+    if (row->sync_on_completion)
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                                      "sandbox %s syncs its changes into its codebase; there is nothing to review", row->id),
+                              "SANDBOX_SYNCS");
+    if (!sandbox_row_is_over_directory(row))
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                                      "sandbox %s is over a codebase, and its changes cannot be reviewed", row->id),
+                              "BASE_IS_CODEBASE");
+    return 0;
 }
 
 int still_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned statuses,
@@ -62,6 +78,8 @@ int still_begin(struct service *service, const struct caller *caller, const char
     ret->service = service;
     ret->caller = caller;
     r = workspace_hold(service, caller, id, &ret->ward, &ret->row, err);
+    if (r == 0)
+        r = check_base(&ret->row, err);
     if (r == 0)
         r = check(&ret->row, version, statuses, verbed, err);
     if (r < 0)
@@ -92,7 +110,7 @@ bool still_is_copy(const struct still *still)
 
 static bool is_running(const struct still *still)
 {
-    return still->row.status == WORKSPACE_STATUS_ACTIVE && !still->starts_again;
+    return sandbox_row_state(&still->row) == SANDBOX_STATE_ACTIVE && !still->starts_again;
 }
 
 bool still_is_calm(const struct still *still)
@@ -240,7 +258,7 @@ static int open_base(const struct still *still, struct err *err)
 
 int still_open_root(const struct still *still, struct err *err)
 {
-    const struct workspace_row *row = &still->row;
+    const struct sandbox_row *row = &still->row;
     autofd int base = open_base(still, err);
     autofd int root = base < 0 ? base : path_open_real(row->project_root, O_RDONLY | O_DIRECTORY);
     struct stat a, b;
@@ -330,7 +348,7 @@ int still_halt(struct still *still, struct err *err)
 
     if (still->fd >= 0)
         release_held(still, NULL, 0, &(struct err){ 0 });
-    if (still->row.status != WORKSPACE_STATUS_ACTIVE)
+    if (sandbox_row_state(&still->row) != SANDBOX_STATE_ACTIVE)
         return 0;
     r = workspace_halt(still->service, still->ward, &still->row, 0, err);
     if (r == 0)
@@ -342,7 +360,7 @@ static void start_again(struct still *still)
 {
     struct err err = ERR_NONE;
 
-    if (still->row.status != WORKSPACE_STATUS_ACTIVE ||
+    if (sandbox_row_state(&still->row) != SANDBOX_STATE_ACTIVE ||
         workspace_boot(still->service, still->ward, &still->row, -1, -1, &err) == 0)
         return;
     log_warn("a sandbox could not be started again after its review", LOG_STR("sandbox_id", still->row.id),
@@ -362,6 +380,6 @@ void still_done(struct still *still)
     free(still->delta_path);
     free(still->prefix);
     free(still->payload);
-    workspace_row_done(&still->row);
+    sandbox_row_done(&still->row);
     *still = STILL_NONE;
 }

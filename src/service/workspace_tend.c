@@ -11,7 +11,7 @@
 #include "service/workspace_commit.h"
 #include "service/workspace_int.h"
 
-#define BIT(name) WORKSPACE_STATUS_BIT(WORKSPACE_STATUS_##name)
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 #define TERMINAL (BIT(APPROVED) | BIT(REJECTED))
 #define LIMIT_DEFAULT 100
 #define PRUNE_EVERY_NS (3600 * CLOCK_NS_PER_SEC)
@@ -22,13 +22,13 @@ static const struct caller system_caller = { .owner = "", .is_admin = true, .can
 
 static void stop_now(struct service *service, const char *id, const char *why)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct ward *ward = NULL;
     struct err err = ERR_NONE;
 
     if (workspace_hold(service, &system_caller, id, &ward, &row, &err) < 0)
         return;
-    if (row.status == WORKSPACE_STATUS_ACTIVE && workspace_halt(service, ward, &row, 0, &err) == 0)
+    if (sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE && workspace_halt(service, ward, &row, 0, &err) == 0)
         workspaces_tell(service, &system_caller, &row, "workspace_stopped", NULL, json_pack("{s:s}", "reason", why));
     workspace_release(ward);
 }
@@ -36,15 +36,14 @@ static void stop_now(struct service *service, const char *id, const char *why)
 static int remove_now(struct service *service, const struct caller *caller, const char *id, unsigned from, const char *type,
                       const char *why, bool purges, struct err *err)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct ward *ward = NULL;
     int r = workspace_hold(service, caller, id, &ward, &row, err);
 
     if (r < 0)
         return r;
-    if (!(from & WORKSPACE_STATUS_BIT(row.status)))
-        r = err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "it is %s now",
-                    workspace_status_name((enum workspace_status) row.status));
+    if (!(from & SANDBOX_STATE_BIT(sandbox_row_state(&row))))
+        r = err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "it is %s now", sandbox_state_name(sandbox_row_state(&row)));
     if (r == 0)
         r = workspace_remove(service, ward, &row, 0, err);
     if (r == 0)
@@ -57,17 +56,17 @@ static int remove_now(struct service *service, const struct caller *caller, cons
 
 void workspaces_happened(struct service *service, const char *id, enum behavior_event event)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct err err = ERR_NONE;
     unsigned bits = (unsigned) event;
 
-    if (workspace_row_get(service->store, id, &row, &err) < 0)
+    if (sandbox_row_get(service->store, id, &row, &err) < 0)
         return;
     struct behavior behavior = behavior_parse(row.behavior);
     if (bits & (BEHAVIOR_APPROVED | BEHAVIOR_REJECTED))
         bits |= BEHAVIOR_TERMINAL;
     if (behavior.delete_on & bits)
-        remove_now(service, &system_caller, id, WORKSPACE_STATUS_ANY, "workspace_deleted", "deleteOn", false, &err);
+        remove_now(service, &system_caller, id, SANDBOX_STATE_ANY, "workspace_deleted", "deleteOn", false, &err);
     else if (behavior.stop_on & bits)
         stop_now(service, id, "stopOn");
 }
@@ -83,7 +82,7 @@ static bool is_busy(struct service *service, const char *id)
 /* It ended in a moment when that could not be written: whoever holds it writes it. */
 static void reconcile(struct service *service, const char *id)
 {
-    autodone(workspace_row) struct workspace_row row = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct ward *ward = NULL;
     struct err err = ERR_NONE;
 
@@ -93,22 +92,21 @@ static void reconcile(struct service *service, const char *id)
 
 static bool is_running(struct service *service, const char *id)
 {
-    char name[WORKSPACE_NAME_MAX];
 
-    workspace_name(id, name);
-    autoptr(ward) ward = ward_find_running(&service->wards, name);
+    autoptr(ward) ward = ward_find_running(&service->wards, id);
     return ward != NULL;
 }
 
-static void tend_one(struct service *service, const struct workspace_row *row, int64_t now)
+static void tend_one(struct service *service, struct sandbox_row *row, void *cookie)
 {
+    const int64_t now = *(const int64_t *) cookie;
     struct behavior behavior = behavior_parse(row->behavior);
-    unsigned terminal = row->status == WORKSPACE_STATUS_APPROVED   ? BEHAVIOR_APPROVED | BEHAVIOR_TERMINAL
-                        : row->status == WORKSPACE_STATUS_REJECTED ? BEHAVIOR_REJECTED | BEHAVIOR_TERMINAL
-                                                                   : 0;
+    unsigned terminal = sandbox_row_state(row) == SANDBOX_STATE_APPROVED   ? BEHAVIOR_APPROVED | BEHAVIOR_TERMINAL
+                        : sandbox_row_state(row) == SANDBOX_STATE_REJECTED ? BEHAVIOR_REJECTED | BEHAVIOR_TERMINAL
+                                                                           : 0;
     struct err err = ERR_NONE;
 
-    if (row->status == WORKSPACE_STATUS_ACTIVE) {
+    if (sandbox_row_state(row) == SANDBOX_STATE_ACTIVE) {
         if (!is_running(service, row->id))
             reconcile(service, row->id);
         else if (behavior.idle_ns > 0 && now - row->used_ns >= behavior.idle_ns && !is_busy(service, row->id))
@@ -118,7 +116,7 @@ static void tend_one(struct service *service, const struct workspace_row *row, i
     if (behavior.delete_on & terminal)
         remove_now(service, &system_caller, row->id, TERMINAL, "workspace_deleted", "deleteOn", false, &err);
     else if (behavior.ttl_ns > 0 && now - row->created_ns >= behavior.ttl_ns)
-        remove_now(service, &system_caller, row->id, WORKSPACE_STATUS_ANY & ~BIT(ACTIVE) & ~BIT(CREATING), "workspace_deleted",
+        remove_now(service, &system_caller, row->id, SANDBOX_STATE_ANY & ~BIT(ACTIVE) & ~BIT(CREATING), "workspace_deleted",
                    "ttl", false, &err);
     if (err.code != ERR_OK)
         log_warn("a sandbox could not be put away", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
@@ -131,7 +129,7 @@ static void collect_terminal(struct service *service)
                                .terminal_delay_ns = service->options.workspace_terminal_ns,
                                .with_terminal = true,
                                .trash_ns = -1,
-                               .statuses = TERMINAL };
+                               .states = TERMINAL };
     struct workspace_gc_result result = { 0 };
     struct err err = ERR_NONE;
 
@@ -169,18 +167,16 @@ static void prune_now_and_then(struct service *service)
 
 void workspaces_tend(struct service *service)
 {
-    struct workspace_filter filter = { .host_id = service->host_id,
-                                       .statuses = BIT(ACTIVE) | BIT(STOPPED) | BIT(ERROR) | TERMINAL };
-    autodone(workspace_rows) struct workspace_rows rows = { 0 };
+    struct sandbox_filter filter = { .host_id = service->host_id,
+                                     .base = SANDBOX_BASE_DIRECTORY,
+                                     .states = BIT(ACTIVE) | BIT(STOPPED) | BIT(ERROR) | TERMINAL };
     int64_t now = clock_wall_ns();
     struct err err = ERR_NONE;
 
-    if (workspace_row_list(service->store, &filter, INT32_MAX, 0, true, &rows, NULL, &err) < 0) {
+    if (service_each_sandbox(service, &filter, tend_one, &now, &err) < 0) {
         log_warn("sandboxes could not be looked after", LOG_STR("error", err.text));
         return;
     }
-    for (size_t i = 0; i < rows.count; i++)
-        tend_one(service, &rows.rows[i], now);
     collect_terminal(service);
     empty_trash(service);
     prune_now_and_then(service);
@@ -191,7 +187,7 @@ void workspaces_tend(struct service *service)
 void workspace_gc_result_done(struct workspace_gc_result *result)
 {
     for (size_t i = 0; i < result->count; i++)
-        workspace_row_done(&result->items[i].row);
+        sandbox_row_done(&result->items[i].row);
     free(result->items);
     *result = (struct workspace_gc_result){ 0 };
 }
@@ -210,12 +206,12 @@ struct workspace_gc workspaces_gc_default(const struct service *service)
 }
 
 /* Why it goes; false: it stays. */
-static bool judge(const struct workspace_gc *gc, const struct workspace_row *row, int64_t now, char reason[128])
+static bool judge(const struct workspace_gc *gc, const struct sandbox_row *row, int64_t now, char reason[128])
 {
-    bool is_terminal = TERMINAL & WORKSPACE_STATUS_BIT(row->status);
+    bool is_terminal = TERMINAL & SANDBOX_STATE_BIT(sandbox_row_state(row));
 
     if (is_terminal && gc->terminal_delay_ns >= 0 && now - row->closed_ns >= gc->terminal_delay_ns)
-        snprintf(reason, 128, "%s for longer than the delay", workspace_status_name((enum workspace_status) row->status));
+        snprintf(reason, 128, "%s for longer than the delay", sandbox_state_name(sandbox_row_state(row)));
     else if (gc->max_age_ns >= 0 && now - row->created_ns >= gc->max_age_ns)
         snprintf(reason, 128, "older than the maximum age");
     else if (gc->idle_ns >= 0 && now - row->used_ns >= gc->idle_ns)
@@ -225,17 +221,40 @@ static bool judge(const struct workspace_gc *gc, const struct workspace_row *row
     return true;
 }
 
-static void add(struct workspace_gc_result *result, struct workspace_row *row, const char *reason)
+static void add(struct workspace_gc_result *result, struct sandbox_row *row, const char *reason)
 {
     vec_room(&result->items, &result->cap, result->count);
     struct workspace_gc_one *one = &result->items[result->count++];
     *one = (struct workspace_gc_one){ .row = *row };
-    *row = (struct workspace_row){ 0 };
+    *row = (struct sandbox_row){ 0 };
     snprintf(one->reason, sizeof(one->reason), "%s", reason);
 }
 
+/* Those that may go, the oldest first. */
+struct candidates {
+    struct sandbox_row *rows; /* owned */
+    size_t count, cap;
+};
+
+static void collect_row(struct service *service, struct sandbox_row *row, void *cookie)
+{
+    struct candidates *candidates = cookie;
+
+    (void) service;
+    vec_room(&candidates->rows, &candidates->cap, candidates->count);
+    candidates->rows[candidates->count++] = *row;
+    *row = (struct sandbox_row){ 0 };
+}
+
+static void free_rows(struct candidates *candidates)
+{
+    for (size_t i = 0; i < candidates->count; i++)
+        sandbox_row_done(&candidates->rows[i]);
+    free(candidates->rows);
+}
+
 /* The oldest first, until what is left fits. */
-static void choose(const struct workspace_gc *gc, struct workspace_rows *rows, int64_t total, struct workspace_gc_result *ret)
+static void choose(const struct workspace_gc *gc, struct candidates *rows, int64_t total, struct workspace_gc_result *ret)
 {
     int64_t now = clock_wall_ns();
     size_t limit = gc->limit ? gc->limit : LIMIT_DEFAULT;
@@ -281,18 +300,20 @@ static int collect_trash(struct service *service, const struct caller *caller, c
 int workspaces_gc(struct service *service, const struct caller *caller, const struct workspace_gc *gc,
                   struct workspace_gc_result *ret, struct err *err)
 {
-    struct workspace_filter filter = {
+    struct sandbox_filter filter = {
         .host_id = service->host_id,
-        .account_id = caller->is_admin ? NULL : caller->owner,
-        .statuses = gc->statuses ? gc->statuses : BIT(STOPPED) | BIT(ERROR) | (gc->with_terminal ? TERMINAL : 0),
+        .base = SANDBOX_BASE_DIRECTORY,
+        .owner_id = caller->is_admin ? NULL : caller->owner,
+        .states = gc->states ? gc->states : BIT(STOPPED) | BIT(ERROR) | (gc->with_terminal ? TERMINAL : 0),
     };
-    struct workspace_count counts[WORKSPACE_STATUS_COUNT];
-    autodone(workspace_rows) struct workspace_rows rows = { 0 };
+    struct sandbox_count counts[SANDBOX_STATE_COUNT];
+    struct candidates rows = { 0 };
     int64_t total = 0;
-    int r = workspace_row_count(service->store, &(struct workspace_filter){ .host_id = service->host_id }, counts, err);
+    const struct sandbox_filter all = { .host_id = service->host_id, .base = SANDBOX_BASE_DIRECTORY };
+    int r = sandbox_row_count_states(service->store, &all, counts, err);
 
-    for (int i = 0; r == 0 && i < WORKSPACE_STATUS_COUNT; i++)
-        total += i == WORKSPACE_STATUS_DELETED ? 0 : counts[i].size_bytes;
+    for (int i = 0; r == 0 && i < SANDBOX_STATE_COUNT; i++)
+        total += i == SANDBOX_STATE_DELETED ? 0 : counts[i].size_bytes;
     if (r == 0 && caller != &system_caller) {
         struct prune pruned;
 
@@ -304,17 +325,19 @@ int workspaces_gc(struct service *service, const struct caller *caller, const st
     if (r == 0 && service->options.workspace_trash_ns > 0 && caller != &system_caller)
         r = collect_trash(service, caller, gc, total, &ret->trash, err);
     /* Never what is at work, whatever was asked for. */
-    filter.statuses &= ~(BIT(ACTIVE) | BIT(CREATING) | BIT(DELETED));
-    if (r < 0 || !filter.statuses)
+    filter.states &= ~(BIT(ACTIVE) | BIT(CREATING) | BIT(DELETED));
+    if (r < 0 || !filter.states)
         return r;
-    r = workspace_row_list(service->store, &filter, INT32_MAX, 0, true, &rows, NULL, err);
+    r = service_each_sandbox(service, &filter, collect_row, &rows, err);
+    if (r == 0)
+        choose(gc, &rows, total, ret);
+    free_rows(&rows);
     if (r < 0)
         return r;
-    choose(gc, &rows, total, ret);
     for (size_t i = 0; !gc->is_dry && i < ret->count; i++) {
         struct err failure = ERR_NONE;
 
-        if (remove_now(service, caller, ret->items[i].row.id, filter.statuses, "workspace_gc_collected", ret->items[i].reason,
+        if (remove_now(service, caller, ret->items[i].row.id, filter.states, "workspace_gc_collected", ret->items[i].reason,
                        ret->items[i].purges, &failure) < 0)
             snprintf(ret->items[i].error, sizeof(ret->items[i].error), "%s", failure.text);
         else

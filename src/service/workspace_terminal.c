@@ -31,6 +31,7 @@ struct workspace_terminal {
     int fd; /* owned: a connection of its own */
     char name[CTL_NAME_MAX];
     bool is_piped;
+    bool syncs;       /* what was changed goes into a codebase when it ends */
     int input_fd;     /* owned: the writing end of the command's standard input; -1: a terminal, or no more */
     struct buf typed; /* what the pipe has not taken yet */
     bool input_ends;  /* after that */
@@ -76,6 +77,7 @@ static int make(struct service *service, const struct caller *caller, const char
         r = ward_take_fd(ward, &terminal->fd, err);
     if (r < 0)
         return r;
+    terminal->syncs = ward->syncs;
     *ret_ward = steal_ptr(&ward);
     *ret = steal_ptr(&terminal);
     return 0;
@@ -339,9 +341,9 @@ void workspace_terminal_end(struct workspace_terminal *terminal, uint32_t grace_
         await_end(terminal, request->tag, until_ns);
 }
 
-bool workspace_terminal_syncs(const char *id)
+bool workspace_terminal_syncs(const struct workspace_terminal *terminal)
 {
-    return workspace_reach_is_sandbox(id);
+    return terminal->syncs;
 }
 
 void workspace_terminal_sync(struct service *service, const struct caller *caller, const char *id, const char *name)
@@ -351,8 +353,7 @@ void workspace_terminal_sync(struct service *service, const struct caller *calle
     autoptr(ward) ward = NULL;
     autofd int fd = -1;
 
-    if (!workspace_reach_is_sandbox(id) || service_find_ward(service, caller, id, &ward, &err) < 0 ||
-        ward_take_fd(ward, &fd, &err) < 0)
+    if (service_find_ward(service, caller, id, &ward, &err) < 0 || ward_take_fd(ward, &fd, &err) < 0)
         return;
     if (sync_run(service, ward, fd, name, &synced, &err) == 0)
         ward_give_fd(ward, steal_fd(&fd));

@@ -67,6 +67,6 @@ int workspace_terminal_resize(struct workspace_terminal *terminal, uint16_t rows
 void workspace_terminal_end(struct workspace_terminal *terminal, uint32_t grace_ms);
 
 /* Whether there is a codebase that what it changed goes into. */
-bool workspace_terminal_syncs(const char *id);
+bool workspace_terminal_syncs(const struct workspace_terminal *terminal);
 /* It has ended: that is done. A failure is logged; the changes stay in the sandbox. */
 void workspace_terminal_sync(struct service *service, const struct caller *caller, const char *id, const char *name);

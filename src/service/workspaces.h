@@ -1,9 +1,8 @@
 /*
  * Workspaces: sandboxes over a live directory, whose changes are reviewed. The use cases of their life; reviewing is in others.
  *
- * A workspace is a row (store/workspace_row.h), and a sandbox's directory in the state directory, named workspace_name(). While it is active, its
- * supervisor runs, and there is a ward of that name: commands.h and sessions.h take the name for a sandbox's id. What the row says is
- * durable before anybody is told; what a killed server left half done is finished or taken back at the next start.
+ * A workspace is a sandbox over a directory: its row's codebase_id is "". What the row says is durable before anybody is told; what a killed
+ * server left half done is finished or taken back at the next start.
  */
 #pragma once
 
@@ -18,18 +17,10 @@
 #include "service/behavior.h"
 #include "service/caller.h"
 #include "service/workspace_driver.h"
-#include "store/workspace_row.h"
+#include "store/sandbox_row.h"
 
 struct service;
 struct ward;
-
-#define WORKSPACE_NAME_PREFIX "ws_"
-#define WORKSPACE_NAME_MAX 36
-
-/* Of the directory and the ward. */
-void workspace_name(const char *id, char ret[WORKSPACE_NAME_MAX]);
-/* The way back; false for what is no workspace's name. */
-bool workspace_id_of_name(const char *name, char ret_id[UUID_TEXT_MAX]);
 
 /* All borrowed; "" and NULL: not given. */
 struct workspace_request {
@@ -47,21 +38,21 @@ struct workspace_request {
 };
 
 /* The profile that it was made with; "" of one that was made before there were any to choose from. Free it. */
-char *workspace_profile(const struct workspace_row *row);
+char *workspace_profile(const struct sandbox_row *row);
 
 /* It is active when this returns 0; `ret_conflicts` are those in the way after -EBUSY, and to be done with. A request that was made before
  * with the same key gives what came of it. */
 int workspaces_create(struct service *service, const struct caller *caller, const struct workspace_request *request,
-                      struct workspace_row *ret, struct workspace_conflicts *ret_conflicts, struct err *err);
+                      struct sandbox_row *ret, struct sandbox_conflicts *ret_conflicts, struct err *err);
 
 /* ERR_NOT_FOUND also for what the caller does not see. */
-int workspaces_get(struct service *service, const struct caller *caller, const char *id, struct workspace_row *ret,
+int workspaces_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
                    struct err *err);
 /* Those that an active one is held to. */
-void workspaces_limits(struct service *service, const struct workspace_row *row, struct limit_report *ret);
+void workspaces_limits(struct service *service, const struct sandbox_row *row, struct limit_report *ret);
 /* The filter's account is the caller's matter. */
-int workspaces_list(struct service *service, const struct caller *caller, const struct workspace_filter *filter, size_t limit,
-                    size_t offset, struct workspace_rows *ret, int64_t *ret_total, struct err *err);
+int workspaces_list(struct service *service, const struct caller *caller, const struct sandbox_filter *filter, size_t limit,
+                    size_t offset, struct sandbox_rows *ret, int64_t *ret_total, struct err *err);
 
 /* Whether its supervisor answers, and what was to be mounted is. */
 struct workspace_health {
@@ -70,22 +61,22 @@ struct workspace_health {
     uint64_t requests, used_bytes, used_inodes; /* of the fence: they differ whenever the changes do */
     char error[256];                            /* when it is not healthy */
 };
-void workspaces_check(struct service *service, const struct workspace_row *row, struct workspace_health *ret);
+void workspaces_check(struct service *service, const struct sandbox_row *row, struct workspace_health *ret);
 
 /* Whether its files are to be mounted on the host while it is active. */
-bool workspace_wants_host_mount(const struct workspace_row *row);
+bool workspace_wants_host_mount(const struct sandbox_row *row);
 /* The directory of the host that has its files now, as the sandbox sees them: its host mount, or what the driver copy works on. NULL:
  * there is none. Free it. */
-char *workspaces_host_path(const struct service *service, const struct workspace_row *row);
+char *workspaces_host_path(const struct service *service, const struct sandbox_row *row);
 
 /* Whether one that does not run has all it needs to; the reason in `err` if not. What runs, or is over, is not looked at. */
-int workspaces_check_files(struct service *service, const struct workspace_row *row, struct err *err);
+int workspaces_check_files(struct service *service, const struct sandbox_row *row, struct err *err);
 
 /* `version` 0: any. What is so already is no error, and nothing is changed then. */
 int workspaces_stop(struct service *service, const struct caller *caller, const char *id, int64_t version,
-                    struct workspace_row *ret, struct err *err);
+                    struct sandbox_row *ret, struct err *err);
 int workspaces_start(struct service *service, const struct caller *caller, const char *id, int64_t version,
-                     struct workspace_row *ret, struct err *err);
+                     struct sandbox_row *ret, struct err *err);
 /* One that is not there is deleted. Its directory stays for a while, unless `purges`: also of one that was deleted before. */
 int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, bool purges,
                       struct err *err);
@@ -95,10 +86,10 @@ int workspaces_delete(struct service *service, const struct caller *caller, cons
 /* One that was deleted, rejected or approved is stopped afterwards, with all its changes, and has again what it had reserved. One that is
  * active or stopped is so already. -EBUSY: others have reserved it meanwhile, `ret_conflicts` as in workspaces_create(). */
 int workspaces_restore(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
-                       struct workspace_row *ret, struct workspace_conflicts *ret_conflicts, struct err *err);
+                       struct sandbox_row *ret, struct sandbox_conflicts *ret_conflicts, struct err *err);
 
 /* Until when a deleted one can be restored; 0: it cannot. */
-int64_t workspaces_trash_until(const struct service *service, const struct workspace_row *row);
+int64_t workspaces_trash_until(const struct service *service, const struct sandbox_row *row);
 
 struct prune;
 /* Forgets what is older than the time for undoing, of those that the caller sees (review/prune.h). */
@@ -124,17 +115,17 @@ int workspaces_find_ward(struct service *service, const struct caller *caller, c
 /* It was used: the idle clock starts again. */
 void workspaces_touch(struct service *service, const char *id);
 /* How large its changes are now, in the row too. */
-int workspaces_measure(struct service *service, struct workspace_row *row, struct err *err);
+int workspaces_measure(struct service *service, struct sandbox_row *row, struct err *err);
 /* The same for an active one in a list of many: only where something may have changed, as its supervisor tells, and
  * seldom where it takes long. What the driver copy works on is compared by a diff and a stop only. */
-void workspaces_remeasure(struct service *service, struct workspace_row *row, const struct workspace_health *health);
+void workspaces_remeasure(struct service *service, struct sandbox_row *row, const struct workspace_health *health);
 
 /* Something of its life came to be: what its behaviour says of that is done. For runs, approvals, rejections. */
 void workspaces_happened(struct service *service, const char *id, enum behavior_event event);
 
 /* Into the audit. `type` is "workspace_approved" and so on; `claimed` is who they say that they are, NULL or "": they do not; of what was decided
  * automatically it is what decided. The payload is taken, NULL: nothing. */
-void workspaces_tell(struct service *service, const struct caller *caller, const struct workspace_row *row, const char *type,
+void workspaces_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
                      const char *claimed, json_t *details);
 
 /* ---- collecting ---- */
@@ -143,14 +134,14 @@ struct workspace_gc {
     int64_t max_age_ns, idle_ns, terminal_delay_ns; /* < 0: no criterion */
     int64_t max_total_bytes;                        /* <= 0: none */
     bool with_terminal;
-    unsigned statuses; /* bits; 0: stopped, error, and what with_terminal adds */
+    unsigned states; /* bits; 0: stopped, error, and what with_terminal adds */
     bool is_dry;
     size_t limit;
     int64_t trash_ns; /* as in struct workspace_trash_wish; < 0: the trash is left alone */
 };
 
 struct workspace_gc_one {
-    struct workspace_row row; /* owned */
+    struct sandbox_row row; /* owned */
     char reason[128];
     char error[256]; /* "": it was collected, or would be */
     bool purges;     /* its room is needed: it does not go to the trash */
@@ -185,7 +176,7 @@ const char *workspaces_project_root(const struct service *service);
 /* The path of a file in its directory: "delta/data". Free it. */
 char *workspaces_path(const struct service *service, const char *id, const char *file);
 /* Those that the caller sees, by status. */
-int workspaces_count(struct service *service, const struct caller *caller, struct workspace_count ret[WORKSPACE_STATUS_COUNT],
+int workspaces_count(struct service *service, const struct caller *caller, struct sandbox_count ret[SANDBOX_STATE_COUNT],
                      struct err *err);
 /* How many commands run in those that are active, as their supervisors say. */
 int64_t workspaces_processes(struct service *service);

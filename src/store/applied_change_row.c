@@ -12,9 +12,9 @@
 
 static const struct column columns[] = {
     COLUMN_OF(applied_change_row, id, TEXT),           COLUMN_OF(applied_change_row, approval_id, TEXT),
-    COLUMN_OF(applied_change_row, workspace_id, TEXT), COLUMN_OF(applied_change_row, account_id, TEXT),
-    COLUMN_OF(applied_change_row, host_id, TEXT),      COLUMN_OF(applied_change_row, owner, TEXT),
-    COLUMN_OF(applied_change_row, owner_type, TEXT),   COLUMN_OF(applied_change_row, actor, TEXT),
+    COLUMN_OF(applied_change_row, sandbox_id, TEXT),   COLUMN_OF(applied_change_row, owner_id, TEXT),
+    COLUMN_OF(applied_change_row, host_id, TEXT),      COLUMN_OF(applied_change_row, creator, TEXT),
+    COLUMN_OF(applied_change_row, creator_type, TEXT), COLUMN_OF(applied_change_row, actor, TEXT),
     COLUMN_OF(applied_change_row, file_path, PATH),    COLUMN_OF(applied_change_row, relative_path, PATH),
     COLUMN_OF(applied_change_row, project_root, PATH), COLUMN_OF(applied_change_row, change_type, TEXT),
     COLUMN_OF(applied_change_row, size_bytes, INT),    COLUMN_OF(applied_change_row, mode, INT),
@@ -81,17 +81,19 @@ int applied_change_row_insert(struct store *store, const struct applied_change_r
 
 /* ---- list ---- */
 
-static void add_filter(struct query *query, const void *of)
+static int add_filter(struct query *query, const void *of, struct err *err)
 {
     const struct applied_change_filter *filter = of;
 
+    (void) err;
     query_add_text(query, filter->only_pending ? " WHERE committed_ns = 0 AND undone_ns = 0" : " WHERE 1 = 1");
-    query_match_text(query, " AND account_id = ", filter->account_id);
+    query_match_text(query, " AND owner_id = ", filter->owner_id);
     query_match_text(query, " AND host_id = ", filter->host_id);
-    query_match_text(query, " AND workspace_id = ", filter->workspace_id);
+    query_match_text(query, " AND sandbox_id = ", filter->sandbox_id);
     query_match_text(query, " AND approval_id = ", filter->approval_id);
     query_match_path(query, " AND project_root = ", filter->project_root);
     query_match_path(query, " AND file_path = ", filter->file_path);
+    return 0;
 }
 
 int applied_change_row_list(struct store *store, const struct applied_change_filter *filter, size_t limit, size_t offset,

@@ -16,11 +16,11 @@
 struct applied_change_row {
     char *id;          /* a UUID */
     char *approval_id; /* what was applied together */
-    char *workspace_id, *account_id, *host_id;
-    char *owner, *owner_type; /* the workspace's */
-    char *actor;              /* who approved it */
-    char *file_path;          /* absolute */
-    char *relative_path;      /* to the project root */
+    char *sandbox_id, *owner_id, *host_id;
+    char *creator, *creator_type; /* the sandbox's */
+    char *actor;                  /* who approved it */
+    char *file_path;              /* absolute */
+    char *relative_path;          /* to the project root */
     char *project_root;
     char *change_type; /* "added", "modified", "deleted" */
     int64_t size_bytes, mode;
@@ -44,7 +44,7 @@ int applied_change_row_insert(struct store *store, const struct applied_change_r
 
 /* What is NULL does not restrict. */
 struct applied_change_filter {
-    const char *account_id, *host_id, *workspace_id, *approval_id;
+    const char *owner_id, *host_id, *sandbox_id, *approval_id;
     const char *project_root, *file_path; /* exact */
     bool only_pending;
 };

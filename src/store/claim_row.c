@@ -144,7 +144,7 @@ int claim_row_take(struct store *store, const struct claim_row *row, int64_t now
         r = job_write(store, METER_CLAIM_TAKE, 0, take, &t, err);
     if (r == 0)
         *ret_outcome = t.outcome;
-    if (r == 0 && t.outcome == CLAIM_FINISHED)
+    if ((r == 0 && t.outcome == CLAIM_FINISHED) || r == -EALREADY)
         *ret_row = t.there;
     else
         claim_row_done(&t.there);

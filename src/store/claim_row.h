@@ -43,7 +43,7 @@ void claim_rows_done(struct claim_rows *rows);
 
 /* `row` says who asks for what; is_finished and response are not looked at. `now_ns` is compared with expires_ns of what is
  * there. ERR_ALREADY_EXISTS: the key was used for another request. ERR_ABORTED (-EALREADY): somebody is at it right now.
- * `ret_row` is filled with CLAIM_FINISHED. */
+ * `ret_row` is filled with CLAIM_FINISHED, and after -EALREADY. */
 int claim_row_take(struct store *store, const struct claim_row *row, int64_t now_ns, enum claim_outcome *ret_outcome,
                    struct claim_row *ret_row, struct err *err);
 

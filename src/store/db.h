@@ -28,7 +28,7 @@
 #include "base/err.h"
 
 #define DB_VALUES_MAX 512 /* parameters of a statement */
-#define DB_COLUMNS_MAX 40 /* columns of an answer */
+#define DB_COLUMNS_MAX 64 /* columns of an answer */
 #define DB_STATEMENTS_MAX 64
 
 enum db_kind { DB_INT, DB_TEXT, DB_BYTES };

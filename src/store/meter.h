@@ -20,6 +20,7 @@
     X(SANDBOX_COUNT, "sandbox_count")                                                                                          \
     X(SANDBOX_MOVE, "sandbox_move")                                                                                            \
     X(SANDBOX_UPDATE, "sandbox_update")                                                                                        \
+    X(SANDBOX_NOTE, "sandbox_note")                                                                                            \
     X(SANDBOX_DELETE, "sandbox_delete")                                                                                        \
     X(SESSION_INSERT, "session_insert")                                                                                        \
     X(SESSION_GET, "session_get")                                                                                              \
@@ -38,13 +39,6 @@
     X(CLAIM_FINISH, "claim_finish")                                                                                            \
     X(CLAIM_LIST, "claim_list")                                                                                                \
     X(CLAIM_TRIM, "claim_trim")                                                                                                \
-    X(WORKSPACE_INSERT, "workspace_insert")                                                                                    \
-    X(WORKSPACE_GET, "workspace_get")                                                                                          \
-    X(WORKSPACE_LIST, "workspace_list")                                                                                        \
-    X(WORKSPACE_COUNT, "workspace_count")                                                                                      \
-    X(WORKSPACE_MOVE, "workspace_move")                                                                                        \
-    X(WORKSPACE_UPDATE, "workspace_update")                                                                                    \
-    X(WORKSPACE_NOTE, "workspace_note")                                                                                        \
     X(APPLIED_INSERT, "applied_insert")                                                                                        \
     X(APPLIED_LIST, "applied_list")                                                                                            \
     X(APPLIED_UPDATE, "applied_update")                                                                                        \

@@ -10,13 +10,18 @@
 #include "base/utf8.h"
 #include "store/job.h"
 
-#define ID_DIGITS 16
 #define TIME_DIGITS 16
+#define ROW_ID_MAX 64
 #define REASON_MAX 4096
 
 static const char *id_of(const struct table *table, const void *row)
 {
     return *(const char *const *) ((const char *) row + table->columns[0].offset);
+}
+
+static bool is_id(const struct table *table, const char *text)
+{
+    return table->is_id ? table->is_id(text) : id_is_valid(table->id_prefix, text);
 }
 
 /* ---- one row ---- */
@@ -38,7 +43,7 @@ int row_check(const struct table *table, const void *row, struct err *err)
     autodone(buf) struct buf shown = BUF_EMPTY;
     const char *id = id_of(table, row);
 
-    if (id && id_is_valid(table->id_prefix, id))
+    if (id && is_id(table, id))
         return table_check(table, row, err);
     buf_add_excerpt(&shown, id ? id : "", id ? strlen(id) : 0);
     return err_invalid(err, "'%s' is no id of a %s", shown.data ? shown.data : "", table->noun);
@@ -73,7 +78,7 @@ int row_get(struct store *store, enum meter_call call, const struct table *table
 {
     struct getting g = { .table = table, .id = id, .ret = ret_row };
 
-    if (table->id_prefix && !id_is_valid(table->id_prefix, id))
+    if (table->id_prefix && !is_id(table, id))
         return table_not_found(table, id, err);
     return job_read(store, call, get, &g, err);
 }
@@ -82,28 +87,32 @@ int row_get(struct store *store, enum meter_call call, const struct table *table
 
 /* A token is the id of the last row seen, with the time of its making put between prefix and digits. It holds nothing that its
  * owner may not know, and from a stranger's they get no row that their filter would not show. */
-static int parse_token(const char *token, const char *id_prefix, int64_t *ret_created, char ret_id[ID_TEXT_MAX],
+static int parse_token(const struct table *table, const char *token, int64_t *ret_created, char ret_id[ROW_ID_MAX],
                        struct err *err)
 {
-    size_t prefix = strlen(id_prefix), digits = TIME_DIGITS + ID_DIGITS;
-    char time[TIME_DIGITS + 1];
+    int prefix = (int) strlen(table->id_prefix);
+    char time[TIME_DIGITS + 1] = "";
 
-    if (strncmp(token, id_prefix, prefix) != 0 || strlen(token) != prefix + digits ||
-        strspn(token + prefix, "0123456789abcdef") != digits)
+    if (strlen(token) > (size_t) prefix + TIME_DIGITS)
+        snprintf(time, sizeof(time), "%s", token + prefix);
+    if (strspn(time, "0123456789abcdef") == TIME_DIGITS)
+        snprintf(ret_id, ROW_ID_MAX, "%.*s%s", prefix, token, token + prefix + TIME_DIGITS);
+    else
+        ret_id[0] = '\0';
+    if (!is_id(table, ret_id))
         return err_invalid(err, "the page token is none of this list's");
-    snprintf(time, sizeof(time), "%.*s", TIME_DIGITS, token + prefix);
     *ret_created = (int64_t) strtoull(time, NULL, 16);
-    snprintf(ret_id, ID_TEXT_MAX, "%s%s", id_prefix, token + prefix + TIME_DIGITS);
     return 0;
 }
 
 static char *make_token(const struct table *table, const char *row)
 {
     const char *id = id_of(table, row);
+    int prefix = (int) strlen(table->id_prefix);
     int64_t created;
 
     memcpy(&created, row + table->created_offset, sizeof(created));
-    return xprintf("%s%016" PRIx64 "%s", table->id_prefix, (uint64_t) created, id + strlen(table->id_prefix));
+    return xprintf("%.*s%016" PRIx64 "%s", prefix, id, (uint64_t) created, id + prefix);
 }
 
 static size_t limit_of(const struct store_page *page)
@@ -113,7 +122,7 @@ static size_t limit_of(const struct store_page *page)
 
 int row_list_begin(const struct table *table, const struct store_page *page, struct query *query, struct err *err)
 {
-    char id[ID_TEXT_MAX];
+    char id[ROW_ID_MAX];
     int64_t created = 0;
     int r;
 
@@ -122,7 +131,7 @@ int row_list_begin(const struct table *table, const struct store_page *page, str
         query_add_text(query, " WHERE 1 = 1");
         return 0;
     }
-    r = parse_token(page->token, table->id_prefix, &created, id, err);
+    r = parse_token(table, page->token, &created, id, err);
     if (r < 0)
         return r;
     query_add(query, " WHERE (created_ns, id) > (", db_int(created));
@@ -205,16 +214,18 @@ int row_list_window(struct store *store, const struct row_window *w, void *ret_r
     int r;
 
     table_select(w->table, &query);
-    w->add_filter(&query, w->filter);
+    buf_addf(&total.text, "SELECT count(*) FROM %s", w->table->name);
+    r = w->add_filter(&query, w->filter, err);
+    if (r == 0)
+        r = w->add_filter(&total, w->filter, err);
+    if (r < 0)
+        return r;
     query_add_text(&query, w->order);
     query_add(&query, " LIMIT ", db_int((int64_t) w->limit));
     query_add(&query, " OFFSET ", db_int((int64_t) w->offset));
     r = row_collect(store, w->list_call, &query, &rows, err);
-    if (r == 0 && ret_total) {
-        buf_addf(&total.text, "SELECT count(*) FROM %s", w->table->name);
-        w->add_filter(&total, w->filter);
+    if (r == 0 && ret_total)
         r = row_count(store, w->count_call, &total, ret_total, err);
-    }
     if (r < 0) {
         table_rows_done(&rows);
         return r;

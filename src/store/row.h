@@ -26,7 +26,7 @@ int row_count(struct store *store, enum meter_call call, const struct query *que
 /* Some of the rows that a filter lets through, by number, and how many it does. */
 struct row_window {
     const struct table *table;
-    void (*add_filter)(struct query *query, const void *filter); /* " WHERE ..." */
+    int (*add_filter)(struct query *query, const void *filter, struct err *err); /* " WHERE ..." */
     const void *filter;
     const char *order; /* " ORDER BY ..." */
     size_t limit, offset;

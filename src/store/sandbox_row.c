@@ -2,25 +2,41 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/id.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "store/job.h"
 #include "store/row.h"
+#include "store/sandbox_row_int.h"
 
 #define FILTER_LABELS_MAX 8
+#define TOUCH_EVERY_NS CLOCK_NS_PER_SEC
 
 static const struct column columns[] = {
     COLUMN_OF(sandbox_row, id, TEXT),
-    COLUMN_OF(sandbox_row, codebase_id, TEXT),
-    COLUMN_OF(sandbox_row, scope_path, PATH),
+    COLUMN_OF(sandbox_row, name, TEXT),
     COLUMN_OF(sandbox_row, owner_id, TEXT),
     COLUMN_OF(sandbox_row, host_id, TEXT),
+    COLUMN_OF(sandbox_row, codebase_id, TEXT),
+    COLUMN_OF(sandbox_row, scope_path, PATH),
+    COLUMN_OF(sandbox_row, project_root, PATH),
+    COLUMN_OF(sandbox_row, reserved_paths, PATHS),
+    COLUMN_OF(sandbox_row, no_lock, BOOL),
     COLUMN_OF(sandbox_row, status, ENUM),
+    COLUMN_OF(sandbox_row, decision, ENUM),
     COLUMN_OF(sandbox_row, reason, TEXT),
+    COLUMN_OF(sandbox_row, restarts, BOOL),
+    COLUMN_OF(sandbox_row, creator, TEXT),
+    COLUMN_OF(sandbox_row, creator_type, TEXT),
     CHANGED_COLUMN_OF(sandbox_row, rules, BYTES),
+    COLUMN_OF(sandbox_row, preset, TEXT),
     CHANGED_COLUMN_OF(sandbox_row, labels, LABELS),
+    CHANGED_COLUMN_OF(sandbox_row, tags, TEXT),
+    CHANGED_COLUMN_OF(sandbox_row, metadata, TEXT),
+    CHANGED_COLUMN_OF(sandbox_row, behavior, TEXT),
     COLUMN_OF(sandbox_row, runtime, ENUM),
+    COLUMN_OF(sandbox_row, driver, TEXT),
     CHANGED_COLUMN_OF(sandbox_row, image, TEXT),
     CHANGED_COLUMN_OF(sandbox_row, memory_bytes, INT),
     CHANGED_COLUMN_OF(sandbox_row, cpu_quota, INT),
@@ -29,18 +45,28 @@ static const struct column columns[] = {
     CHANGED_COLUMN_OF(sandbox_row, disk_bytes, INT),
     CHANGED_COLUMN_OF(sandbox_row, network, TEXT),
     CHANGED_COLUMN_OF(sandbox_row, sync_on_completion, BOOL),
+    CHANGED_COLUMN_OF(sandbox_row, base_commit, TEXT),
+    COLUMN_OF(sandbox_row, idempotency_key, TEXT),
     CHANGED_COLUMN_OF(sandbox_row, extra, BYTES),
+    COLUMN_OF(sandbox_row, size_bytes, INT),
+    COLUMN_OF(sandbox_row, file_count, INT),
     COLUMN_OF(sandbox_row, created_ns, INT),
     COLUMN_OF(sandbox_row, started_ns, INT),
+    COLUMN_OF(sandbox_row, used_ns, INT),
+    CHANGED_COLUMN_OF(sandbox_row, updated_ns, INT),
     COLUMN_OF(sandbox_row, stopped_ns, INT),
+    COLUMN_OF(sandbox_row, approved_ns, INT),
+    COLUMN_OF(sandbox_row, closed_ns, INT),
+    COLUMN_OF(sandbox_row, deleted_ns, INT),
     CHANGED_COLUMN_OF(sandbox_row, expires_ns, INT),
     COLUMN_OF(sandbox_row, row_version, INT),
 };
 
-static const struct table sandboxes = {
+const struct table sandbox_table = {
     .name = "sandboxes",
     .noun = "sandbox",
     .id_prefix = SANDBOX_ID_PREFIX,
+    .is_id = sandbox_id_is_valid,
     .created_offset = offsetof(struct sandbox_row, created_ns),
     .columns = columns,
     .count = ARRAY_LEN(columns),
@@ -49,80 +75,14 @@ static const struct table sandboxes = {
 
 void sandbox_row_done(struct sandbox_row *row)
 {
-    table_done_row(&sandboxes, row);
+    table_done_row(&sandbox_table, row);
 }
 
 void sandbox_rows_done(struct sandbox_rows *rows)
 {
-    table_done_rows(&sandboxes, rows->rows, rows->count);
+    table_done_rows(&sandbox_table, rows->rows, rows->count);
     free(rows->next_token);
     *rows = (struct sandbox_rows){ 0 };
-}
-
-const char *sandbox_status_name(enum sandbox_status status)
-{
-    static const char *const names[SANDBOX_STATUS_COUNT] = {
-        [SANDBOX_STATUS_UNSPECIFIED] = "unknown", [SANDBOX_STATUS_PENDING] = "pending",
-        [SANDBOX_STATUS_RUNNING] = "running",     [SANDBOX_STATUS_STOPPED] = "stopped",
-        [SANDBOX_STATUS_ERROR] = "error",         [SANDBOX_STATUS_STARTING] = "starting",
-        [SANDBOX_STATUS_STOPPING] = "stopping",   [SANDBOX_STATUS_DESTROYING] = "destroying",
-    };
-
-    return (unsigned) status < SANDBOX_STATUS_COUNT ? names[status] : "unknown";
-}
-
-/* ---- insert ---- */
-
-struct inserting {
-    struct sandbox_row *row;
-    unsigned max_per_owner;
-};
-
-static int check_quota(struct db *db, const char *owner_id, unsigned max, struct err *err)
-{
-    autofree char *lock = xprintf("owner %s", owner_id);
-    int64_t count = 0;
-    int r = db->driver->lock(db, lock, err);
-
-    if (r == 0)
-        r = db_run_int(db, "SELECT count(*) FROM sandboxes WHERE owner_id = $1", DB_VALUES(db_text(owner_id)), &count, err);
-    if (r < 0 || count < max)
-        return r;
-    return err_set(err, ERR_RESOURCE_EXHAUSTED, -EDQUOT, "you have %lld sandboxes, and %u are allowed; destroy one first",
-                   (long long) count, max);
-}
-
-static int insert(struct db *db, void *cookie, struct err *err)
-{
-    const struct inserting *in = cookie;
-    const struct sandbox_row *row = in->row;
-    int r = row->codebase_id && *row->codebase_id ? codebase_row_hold(db, row->codebase_id, err) : 0;
-
-    if (r == 0 && in->max_per_owner)
-        r = check_quota(db, row->owner_id, in->max_per_owner, err);
-    return r == 0 ? table_insert(&sandboxes, db, row, row->id, err) : r;
-}
-
-int sandbox_row_insert(struct store *store, struct sandbox_row *row, unsigned max_per_owner, struct err *err)
-{
-    struct inserting in = { .row = row, .max_per_owner = max_per_owner };
-    bool alone = !max_per_owner && !(row->codebase_id && *row->codebase_id);
-    int r;
-
-    if (!row->owner_id || !*row->owner_id)
-        return err_invalid(err, "a sandbox has an owner");
-    r = row_check(&sandboxes, row, err);
-    if (r < 0)
-        return r;
-    row->row_version = 1;
-    return job_write(store, METER_SANDBOX_INSERT, alone ? JOB_ONE_STATEMENT : 0, insert, &in, err);
-}
-
-/* ---- get ---- */
-
-int sandbox_row_get(struct store *store, const char *id, struct sandbox_row *ret, struct err *err)
-{
-    return row_get(store, METER_SANDBOX_GET, &sandboxes, id, ret, err);
 }
 
 /* ---- list and count ---- */
@@ -155,15 +115,22 @@ static int add_labels(struct query *query, const struct label_list *labels, stru
     return 0;
 }
 
-static int add_filter(struct query *query, const struct sandbox_filter *filter, struct err *err)
+static int add_conditions(struct query *query, const struct sandbox_filter *filter, struct err *err)
 {
     if (!filter)
         return 0;
     query_match_text(query, " AND owner_id = ", filter->owner_id);
     query_match_text(query, " AND codebase_id = ", filter->codebase_id);
     query_match_text(query, " AND host_id = ", filter->host_id);
+    query_match_text(query, " AND creator = ", filter->creator);
+    query_match_path(query, " AND project_root = ", filter->project_root);
+    query_match_path(query, " AND scope_path = ", filter->scope_path);
+    if (filter->base)
+        query_add_text(query, filter->base == SANDBOX_BASE_CODEBASE ? " AND codebase_id <> ''" : " AND codebase_id = ''");
     if (filter->statuses)
         add_statuses(query, filter->statuses & SANDBOX_STATUS_ANY);
+    if (filter->states)
+        sandbox_row_add_states(query, filter->states);
     if (filter->expires_until_ns)
         query_add(query, " AND expires_ns > 0 AND expires_ns <= ", db_int(filter->expires_until_ns));
     return filter->labels ? add_labels(query, filter->labels, err) : 0;
@@ -175,12 +142,36 @@ int sandbox_row_list(struct store *store, const struct sandbox_filter *filter, c
     autodone(query) struct query query = QUERY_EMPTY;
     int r;
 
-    r = row_list_begin(&sandboxes, page, &query, err);
+    r = row_list_begin(&sandbox_table, page, &query, err);
     if (r == 0)
-        r = add_filter(&query, filter, err);
+        r = add_conditions(&query, filter, err);
     if (r < 0)
         return r;
-    return row_list_end(store, METER_SANDBOX_LIST, &sandboxes, page, &query, &ret->rows, &ret->count, &ret->next_token, err);
+    return row_list_end(store, METER_SANDBOX_LIST, &sandbox_table, page, &query, &ret->rows, &ret->count, &ret->next_token,
+                        err);
+}
+
+static int add_window_filter(struct query *query, const void *filter, struct err *err)
+{
+    query_add_text(query, " WHERE 1 = 1");
+    return add_conditions(query, filter, err);
+}
+
+int sandbox_row_list_window(struct store *store, const struct sandbox_filter *filter, size_t limit, size_t offset,
+                            struct sandbox_rows *ret, int64_t *ret_total, struct err *err)
+{
+    struct row_window window = {
+        .table = &sandbox_table,
+        .add_filter = add_window_filter,
+        .filter = filter,
+        .order = " ORDER BY created_ns DESC, id DESC",
+        .limit = limit,
+        .offset = offset,
+        .list_call = METER_SANDBOX_LIST,
+        .count_call = METER_SANDBOX_COUNT,
+    };
+
+    return row_list_window(store, &window, &ret->rows, &ret->count, ret_total, err);
 }
 
 int sandbox_row_count(struct store *store, const struct sandbox_filter *filter, int64_t *ret, struct err *err)
@@ -189,23 +180,76 @@ int sandbox_row_count(struct store *store, const struct sandbox_filter *filter, 
     int r;
 
     query_add_text(&query, "SELECT count(*) FROM sandboxes WHERE 1 = 1");
-    r = add_filter(&query, filter, err);
+    r = add_conditions(&query, filter, err);
     return r < 0 ? r : row_count(store, METER_SANDBOX_COUNT, &query, ret, err);
 }
 
-/* ---- update, delete ---- */
+struct counting {
+    struct query *query;
+    struct sandbox_count *ret;
+};
 
-static int tell_version(struct db *db, const char *id, int64_t wanted, struct err *err)
+static int take_count(const struct db_value *values, size_t count, void *cookie)
+{
+    struct sandbox_count *ret = cookie;
+    char none[] = "";
+
+    if (count != 5)
+        return -EUCLEAN;
+    for (size_t i = 0; i < count; i++)
+        if (values[i].kind != DB_INT)
+            return -EUCLEAN;
+    const struct sandbox_row row = { .codebase_id = none,
+                                     .status = (int) values[0].number,
+                                     .decision = (int) values[1].number,
+                                     .deleted_ns = values[2].number };
+    struct sandbox_count *one = &ret[sandbox_row_state(&row)];
+    one->count += values[3].number;
+    one->size_bytes += values[4].number;
+    return 0;
+}
+
+static int count_states(struct db *db, void *cookie, struct err *err)
+{
+    const struct counting *c = cookie;
+    int r;
+
+    memset(c->ret, 0, SANDBOX_STATE_COUNT * sizeof(*c->ret)); /* of an attempt before */
+    r = query_run(c->query, db, take_count, c->ret, err);
+    return r < 0 ? r : 0;
+}
+
+int sandbox_row_count_states(struct store *store, const struct sandbox_filter *filter,
+                             struct sandbox_count ret[SANDBOX_STATE_COUNT], struct err *err)
+{
+    autodone(query) struct query query = QUERY_EMPTY;
+    int r;
+
+    /* PostgreSQL's sum of 64 bits has more of them. */
+    query_add_text(&query, "SELECT status, decision, CAST(CASE WHEN deleted_ns > 0 THEN 1 ELSE 0 END AS BIGINT), count(*),"
+                           " CAST(coalesce(sum(size_bytes), 0) AS BIGINT) FROM sandboxes WHERE 1 = 1");
+    r = add_conditions(&query, filter, err);
+    if (r < 0)
+        return r;
+    query_add_text(&query, " GROUP BY 1, 2, 3");
+    return job_read(store, METER_SANDBOX_COUNT, count_states, &(struct counting){ &query, ret }, err);
+}
+
+/* ---- update ---- */
+
+static int refuse_version(struct db *db, const char *id, int64_t wanted, struct err *err)
 {
     int64_t version;
     int r = db_run_int(db, "SELECT row_version FROM sandboxes WHERE id = $1", DB_VALUES(db_text(id)), &version, err);
 
     if (r == -ENOENT)
-        return table_not_found(&sandboxes, id, err);
+        return table_not_found(&sandbox_table, id, err);
     if (r < 0)
         return r;
-    return err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox '%s' was changed meanwhile (version %lld, now %lld)", id,
-                   (long long) wanted, (long long) version);
+    return err_set_reason(err,
+                          err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile (version %lld, now %lld)", id,
+                                  (long long) wanted, (long long) version),
+                          "VERSION_MISMATCH");
 }
 
 static int update(struct db *db, void *cookie, struct err *err)
@@ -214,18 +258,18 @@ static int update(struct db *db, void *cookie, struct err *err)
     autodone(query) struct query query = QUERY_EMPTY;
     int r;
 
-    table_update(&sandboxes, row, &query);
+    table_update(&sandbox_table, row, &query);
     query_add(&query, ", row_version = row_version + 1 WHERE id = ", db_text(row->id));
     query_add(&query, " AND row_version = ", db_int(row->row_version));
     r = query_run(&query, db, NULL, NULL, err);
     if (r == 0)
-        return tell_version(db, row->id, row->row_version, err);
+        return refuse_version(db, row->id, row->row_version, err);
     return r < 0 ? r : 0;
 }
 
 int sandbox_row_update(struct store *store, struct sandbox_row *row, struct err *err)
 {
-    int r = table_check(&sandboxes, row, err);
+    int r = table_check(&sandbox_table, row, err);
 
     if (r == 0)
         r = job_write(store, METER_SANDBOX_UPDATE, JOB_ONE_STATEMENT, update, row, err);
@@ -234,19 +278,51 @@ int sandbox_row_update(struct store *store, struct sandbox_row *row, struct err 
     return r;
 }
 
+/* ---- notes ---- */
+
+struct note {
+    const char *id, *text;
+    int64_t a, b;
+};
+
+static int write_note(struct db *db, void *cookie, struct err *err)
+{
+    const struct note *note = cookie;
+    int r = db_run(db, note->text, DB_VALUES(db_text(note->id), db_int(note->a), db_int(note->b)), NULL, NULL, err);
+
+    return r < 0 ? r : 0;
+}
+
+int sandbox_row_touch(struct store *store, const char *id, int64_t now_ns, struct err *err)
+{
+    struct note note = { id, "UPDATE sandboxes SET used_ns = $2 WHERE id = $1 AND used_ns < $3", now_ns,
+                         now_ns - TOUCH_EVERY_NS };
+
+    return job_write(store, METER_SANDBOX_NOTE, JOB_ONE_STATEMENT | JOB_REPEATABLE, write_note, &note, err);
+}
+
+int sandbox_row_measure(struct store *store, const char *id, int64_t size_bytes, int64_t file_count, struct err *err)
+{
+    struct note note = { id, "UPDATE sandboxes SET size_bytes = $2, file_count = $3 WHERE id = $1", size_bytes, file_count };
+
+    return job_write(store, METER_SANDBOX_NOTE, JOB_ONE_STATEMENT | JOB_REPEATABLE, write_note, &note, err);
+}
+
+/* ---- delete ---- */
+
 static int delete (struct db *db, void *cookie, struct err *err)
 {
     const char *id = cookie;
     int r = db_run(db, "DELETE FROM sandboxes WHERE id = $1", DB_VALUES(db_text(id)), NULL, NULL, err);
 
     if (r == 0)
-        return table_not_found(&sandboxes, id, err);
+        return table_not_found(&sandbox_table, id, err);
     return r < 0 ? r : 0;
 }
 
 int sandbox_row_delete(struct store *store, const char *id, struct err *err)
 {
-    if (!id_is_valid(SANDBOX_ID_PREFIX, id))
-        return table_not_found(&sandboxes, id, err);
+    if (!sandbox_id_is_valid(id))
+        return table_not_found(&sandbox_table, id, err);
     return job_write(store, METER_SANDBOX_DELETE, JOB_ONE_STATEMENT, delete, (void *) id, err);
 }

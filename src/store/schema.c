@@ -12,7 +12,7 @@
  *
  * Sandboxes name their codebase without a foreign key: one that is stopped outlives it, and says still what it was made from.
  */
-#define STEP_1(INT, TEXT, BYTES, SERIAL, END)                                                                                  \
+#define STEP_1(INT, TEXT, BYTES, SERIAL, END, NO_BYTES)                                                                        \
     "CREATE TABLE meta (name " TEXT " PRIMARY KEY, value " TEXT " NOT NULL)" END ";"                                           \
     "CREATE TABLE codebases ("                                                                                                 \
     " id " TEXT " PRIMARY KEY, name " TEXT " NOT NULL, owner_id " TEXT " NOT NULL, host_id " TEXT " NOT NULL,"                 \
@@ -55,7 +55,7 @@
     "CREATE INDEX claims_by_end ON claims (expires_ns);"
 
 /* Workspaces, and what was applied of them. What a workspace reserves is with it, so that no lock outlives its holder. */
-#define STEP_2(INT, TEXT, BYTES, SERIAL, END)                                                                                  \
+#define STEP_2(INT, TEXT, BYTES, SERIAL, END, NO_BYTES)                                                                        \
     "CREATE TABLE workspaces ("                                                                                                \
     " id " TEXT " PRIMARY KEY, account_id " TEXT " NOT NULL, host_id " TEXT " NOT NULL, scope_path " BYTES " NOT NULL,"        \
     " project_root " BYTES " NOT NULL, reserved_paths " BYTES " NOT NULL, no_lock " INT " NOT NULL,"                           \
@@ -80,8 +80,79 @@
     "CREATE INDEX applied_changes_by_workspace ON applied_changes (workspace_id, applied_ns);"                                 \
     "CREATE INDEX applied_changes_open ON applied_changes (project_root, committed_ns, applied_ns);"
 
-#define FOR_SQLITE(step) step("INTEGER", "TEXT", "BLOB", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT")
-#define FOR_POSTGRES(step) step("BIGINT", "TEXT COLLATE \"C\"", "BYTEA", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "")
+/*
+ * One table for all sandboxes: workspaces become rows of it, under an id that their directories have for a name already. What was their
+ * status is two columns now (sandbox_row.h), their idempotency keys are claims like any other, and never end, as before.
+ */
+#define ADD(column) "ALTER TABLE sandboxes ADD COLUMN " column ";"
+#define WORKSPACE_ID(uuid) "'ws_' || replace(" uuid ", '-', '')"
+#define STEP_3(INT, TEXT, BYTES, SERIAL, END, NO_BYTES)                                                                        \
+    ADD("name " TEXT " NOT NULL DEFAULT ''")                                                                                   \
+    ADD("project_root " BYTES " NOT NULL DEFAULT " NO_BYTES)                                                                   \
+    ADD("reserved_paths " BYTES " NOT NULL DEFAULT " NO_BYTES)                                                                 \
+    ADD("no_lock " INT " NOT NULL DEFAULT 0")                                                                                  \
+    ADD("decision " INT " NOT NULL DEFAULT 0")                                                                                 \
+    ADD("restarts " INT " NOT NULL DEFAULT 0")                                                                                 \
+    ADD("creator " TEXT " NOT NULL DEFAULT ''")                                                                                \
+    ADD("creator_type " TEXT " NOT NULL DEFAULT ''")                                                                           \
+    ADD("preset " TEXT " NOT NULL DEFAULT ''")                                                                                 \
+    ADD("tags " TEXT " NOT NULL DEFAULT ''")                                                                                   \
+    ADD("metadata " TEXT " NOT NULL DEFAULT ''")                                                                               \
+    ADD("behavior " TEXT " NOT NULL DEFAULT ''")                                                                               \
+    ADD("driver " TEXT " NOT NULL DEFAULT 'fence'")                                                                            \
+    ADD("base_commit " TEXT " NOT NULL DEFAULT ''")                                                                            \
+    ADD("idempotency_key " TEXT " NOT NULL DEFAULT ''")                                                                        \
+    ADD("size_bytes " INT " NOT NULL DEFAULT 0")                                                                               \
+    ADD("file_count " INT " NOT NULL DEFAULT 0")                                                                               \
+    ADD("used_ns " INT " NOT NULL DEFAULT 0")                                                                                  \
+    ADD("updated_ns " INT " NOT NULL DEFAULT 0")                                                                               \
+    ADD("approved_ns " INT " NOT NULL DEFAULT 0")                                                                              \
+    ADD("closed_ns " INT " NOT NULL DEFAULT 0")                                                                                \
+    ADD("deleted_ns " INT " NOT NULL DEFAULT 0")                                                                               \
+    "CREATE INDEX sandboxes_by_status ON sandboxes (host_id, status);"                                                         \
+    "CREATE UNIQUE INDEX sandboxes_by_name ON sandboxes (owner_id, name) WHERE name <> '';"                                    \
+    "INSERT INTO sandboxes (id, codebase_id, scope_path, owner_id, host_id, status, reason, rules, labels, runtime, image,"    \
+    " memory_bytes, cpu_quota, cpu_shares, pids_limit, disk_bytes, network, sync_on_completion, extra, created_ns,"            \
+    " started_ns, stopped_ns, expires_ns, row_version, project_root, reserved_paths, no_lock, decision, restarts, creator,"    \
+    " creator_type, preset, tags, metadata, behavior, driver, base_commit, idempotency_key, size_bytes, file_count, used_ns,"  \
+    " updated_ns, approved_ns, closed_ns, deleted_ns)"                                                                         \
+    " SELECT " WORKSPACE_ID(                                                                                                   \
+        "id") ", '', scope_path, account_id, host_id,"                                                                         \
+              " CASE status WHEN 1 THEN 8 WHEN 2 THEN 2 WHEN 6 THEN 9 WHEN 7 THEN 4 ELSE 3 END, reason, rules, '', 1, '',"     \
+              " 0, 0, 0, 0, 0, '', 0, extra, created_ns,"                                                                      \
+              " CASE WHEN status IN (1, 7) THEN 0 WHEN status = 2 THEN updated_ns ELSE created_ns END, stopped_ns, 0, "        \
+              "row_version,"                                                                                                   \
+              " project_root, reserved_paths, no_lock,"                                                                        \
+              " CASE WHEN status IN (1, 2, 3, 7) OR closed_ns = 0 THEN 0 WHEN approved_ns > 0 THEN 1 ELSE 2 END, 1, owner, "   \
+              "owner_type,"                                                                                                    \
+              " preset, tags, metadata, behavior, driver, base_commit, idempotency_key, size_bytes, file_count, used_ns, "     \
+              "updated_ns,"                                                                                                    \
+              " approved_ns, closed_ns, CASE status WHEN 7 THEN updated_ns ELSE deleted_ns END FROM workspaces;"               \
+              "INSERT INTO claims (owner_id, idempotency_key, method, hash, host_id, resource_id, is_finished, response, "     \
+              "created_ns,"                                                                                                    \
+              " expires_ns)"                                                                                                   \
+              " SELECT account_id, idempotency_key, 'CreateWorkspace', request_hash, host_id, " WORKSPACE_ID(                  \
+                  "id") ","                                                                                                    \
+                        " CASE status WHEN 1 THEN 0 ELSE 1 END, CAST(" WORKSPACE_ID(                                           \
+                            "id") " AS " BYTES "), created_ns, 9223372036854775807"                                            \
+                                  " FROM workspaces WHERE idempotency_key <> '' ON CONFLICT (owner_id, idempotency_key) DO "   \
+                                  "NOTHING;"                                                                                   \
+                                  "UPDATE events SET sandbox_id = " WORKSPACE_ID(                                              \
+                                      "sandbox_id") " WHERE length(sandbox_id) = 36;"                                          \
+                                                    "ALTER TABLE applied_changes RENAME COLUMN workspace_id TO sandbox_id;"    \
+                                                    "ALTER TABLE applied_changes RENAME COLUMN account_id TO owner_id;"        \
+                                                    "ALTER TABLE applied_changes RENAME COLUMN owner TO creator;"              \
+                                                    "ALTER TABLE applied_changes RENAME COLUMN owner_type TO creator_type;"    \
+                                                    "DROP INDEX applied_changes_by_workspace;"                                 \
+                                                    "UPDATE applied_changes SET sandbox_id = " WORKSPACE_ID(                   \
+                                                        "sandbox_id") ";"                                                      \
+                                                                      "CREATE INDEX applied_changes_by_sandbox ON "            \
+                                                                      "applied_changes (sandbox_id, applied_ns);"              \
+                                                                      "DROP TABLE workspaces;"
+
+#define FOR_SQLITE(step) step("INTEGER", "TEXT", "BLOB", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT", "x''")
+#define FOR_POSTGRES(step)                                                                                                     \
+    step("BIGINT", "TEXT COLLATE \"C\"", "BYTEA", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "", "''")
 
 static const struct {
     const char *sqlite;
@@ -89,6 +160,7 @@ static const struct {
 } steps[] = {
     { FOR_SQLITE(STEP_1), FOR_POSTGRES(STEP_1) },
     { FOR_SQLITE(STEP_2), FOR_POSTGRES(STEP_2) },
+    { FOR_SQLITE(STEP_3), FOR_POSTGRES(STEP_3) },
 };
 
 int schema_latest(void)
@@ -135,7 +207,7 @@ static int take_step(struct db *db, int64_t version, struct err *err)
 }
 
 /* 1 when a step was taken, 0 when there is none left. */
-static int migrate_once(struct db *db, const char *shown, struct err *err)
+static int migrate_once(struct db *db, const char *shown, int wanted, struct err *err)
 {
     int64_t version = 0;
     int r = db_begin(db, err);
@@ -145,9 +217,9 @@ static int migrate_once(struct db *db, const char *shown, struct err *err)
     r = db->driver->lock(db, "schema", err);
     if (r == 0)
         r = schema_check(db, shown, &version, err); /* another host may have been quicker */
-    if (r == 0 && version < schema_latest())
+    if (r == 0 && version < wanted)
         r = take_step(db, version, err);
-    if (r < 0 || version == schema_latest()) {
+    if (r < 0 || version >= wanted) {
         db_rollback(db);
         return r;
     }
@@ -157,11 +229,11 @@ static int migrate_once(struct db *db, const char *shown, struct err *err)
     return r < 0 ? r : 1;
 }
 
-int schema_migrate(struct db *db, const char *shown, struct err *err)
+int schema_migrate(struct db *db, const char *shown, int wanted, struct err *err)
 {
     int r;
 
-    while ((r = migrate_once(db, shown, err)) > 0)
+    while ((r = migrate_once(db, shown, wanted, err)) > 0)
         ;
     return r < 0 ? err_wrap(err, r, "preparing the tables") : 0;
 }

@@ -95,7 +95,7 @@ static int prepare(struct store *store, struct db *db, struct err *err)
         r = schema_check(db, store->config.shown, &version, err);
     if (r == 0)
         r = store->driver->settle(db, err);
-    return r == 0 ? schema_migrate(db, store->config.shown, err) : r;
+    return r == 0 ? schema_migrate(db, store->config.shown, schema_latest(), err) : r;
 }
 
 int store_open(const char *url, const struct store_options *options, struct store **ret, struct err *err)

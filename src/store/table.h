@@ -44,6 +44,9 @@ struct table {
     const char *name;
     const char *noun;      /* for messages: "sandbox" */
     const char *id_prefix; /* of ids, where the first column is one */
+    bool (*is_id)(
+        const char
+            *text); /* where ids are more than that and digits: another prefix as long is an id's, too. NULL: they are not */
     size_t created_offset; /* of created_ns, where there is one */
     const struct column *columns;
     size_t count;

@@ -10,8 +10,6 @@
 #include "wire/sandbox_spec_int.h"
 
 #define SPEC_FILE "spec"
-#define WORKSPACE_ID_PREFIX "ws_"
-#define WORKSPACE_ID_DIGITS 32
 #define HOOK_BOX_ID_PREFIX "hook_"
 
 void sandbox_rules_free(struct sandbox_rule *rules, size_t count)
@@ -97,13 +95,9 @@ bool sandbox_name_is_valid(const char *name)
     return len > 0;
 }
 
-bool sandbox_id_is_valid(const char *id)
+bool sandbox_spec_id_is_valid(const char *id)
 {
-    size_t len = strlen(WORKSPACE_ID_PREFIX);
-
-    if (strncmp(id, WORKSPACE_ID_PREFIX, len) == 0)
-        return strspn(id + len, "0123456789abcdef") == WORKSPACE_ID_DIGITS && strlen(id) == len + WORKSPACE_ID_DIGITS;
-    return id_is_valid(SANDBOX_ID_PREFIX, id) || id_is_valid(HOOK_BOX_ID_PREFIX, id);
+    return sandbox_id_is_valid(id) || id_is_valid(HOOK_BOX_ID_PREFIX, id);
 }
 
 const char *sandbox_spec_dir_name(const struct sandbox_spec *spec)
@@ -146,7 +140,7 @@ static bool is_set(const char *text)
 /* Without an id its name is its directory's. */
 static int check_names(const struct sandbox_spec *spec, struct err *err)
 {
-    if (is_set(spec->id) && !sandbox_id_is_valid(spec->id))
+    if (is_set(spec->id) && !sandbox_spec_id_is_valid(spec->id))
         return sandbox_spec_reject(err, "id", spec->id, "is not the id of a sandbox");
     if ((!is_set(spec->id) || is_set(spec->name)) && (!spec->name || !sandbox_name_is_valid(spec->name)))
         return sandbox_spec_reject(err, "name", spec->name,

@@ -24,11 +24,10 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/sandbox_id.h"
 
 #define SANDBOX_SPEC_BYTES_MAX (16u << 20)
 #define SANDBOX_NAME_MAX 64 /* with its NUL */
-#define SANDBOX_ID_PREFIX "sb_"
-#define SANDBOX_ID_MAX 36 /* with its NUL: "ws_" and 32 digits are the longest */
 
 #define SANDBOX_IMAGE_MAX 256 /* with its NUL */
 
@@ -99,8 +98,8 @@ void sandbox_spec_add_reserved(struct sandbox_spec *spec, const char *path);
 /* Whether it may name a sandbox: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot or a dash. An id is such a text too. */
 bool sandbox_name_is_valid(const char *name);
 
-/* Whether it is an id: "sb_" and 16 lower-case hex digits, "ws_" and 32 of one that was a workspace, "hook_" and 16 of what hooks run in. */
-bool sandbox_id_is_valid(const char *id);
+/* Whether it is an id of a sandbox (base/sandbox_id.h), or "hook_" and 16 digits: the id of a sandbox in which hooks run. */
+bool sandbox_spec_id_is_valid(const char *id);
 
 /* What its directory is called: the id, or the name in a spec of a release before ids. */
 const char *sandbox_spec_dir_name(const struct sandbox_spec *spec);

@@ -293,7 +293,7 @@ static char *codebase_of_base(const char *base_path)
 /* Before version 5 a sandbox had one name: that of its directory, which was an id where a server had made it. */
 static void derive_identity(struct sandbox_spec *spec)
 {
-    bool has_id = sandbox_id_is_valid(spec->name);
+    bool has_id = sandbox_spec_id_is_valid(spec->name);
 
     spec->id = has_id ? steal_ptr(&spec->name) : xdup("");
     if (has_id)

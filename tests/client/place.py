@@ -16,6 +16,14 @@ NUMBERS = "".join(f"{n}\n" for n in range(1, 41))
 CHANGE = "sed -i '2s/.*/two/; 30s/.*/thirty/' n.txt; rm old.txt; echo new > src/new.py"  # of what is in the fixture `project`
 
 
+def sandbox_id(uuid):
+    """The id of a sandbox, which is its directory's name, by its UUID: see src/base/sandbox_id.h."""
+    digits = uuid.replace("-", "")
+    if digits[12] == "4" and digits[16] == "8" and set(digits[18:]) == {"0"}:
+        return "sb_" + digits[:12] + digits[13:16] + digits[17]
+    return "ws_" + digits
+
+
 def eventually(condition):
     """Waits for something that another process does in its own time."""
     until = time.monotonic() + WAIT

@@ -8,7 +8,7 @@ import signal
 import sqlite3
 
 import pytest
-from place import eventually
+from place import eventually, sandbox_id
 
 
 def lose_directory(path):
@@ -50,7 +50,7 @@ class Pair:
 
     def directories(self):
         top = self.place.state / "mounts" / "sandboxes"
-        return [top / self.box, top / f"ws_{self.workspace.replace('-', '')}"]
+        return [top / self.box, top / sandbox_id(self.workspace)]
 
     def remove(self):
         self.place.run("rm", self.box, self.workspace)

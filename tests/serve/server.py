@@ -50,6 +50,14 @@ def read_methods(*modules):
 METHODS = read_methods(sandbox_pb2, codebase_pb2, file_pb2, process_pb2)
 
 
+def sandbox_id(uuid):
+    """The id of a sandbox, which is its directory's name, by its UUID: see src/base/sandbox_id.h."""
+    digits = uuid.replace("-", "")
+    if digits[12] == "4" and digits[16] == "8" and set(digits[18:]) == {"0"}:
+        return "sb_" + digits[:12] + digits[13:16] + digits[17]
+    return "ws_" + digits
+
+
 def eventually(condition, timeout=WAIT):
     """Waits for something that another process does in its own time. Looks often at first, and less often at what takes longer."""
     until, pause = time.monotonic() + timeout, 0.005

@@ -41,7 +41,7 @@ import urllib.parse
 
 import pytest
 from review import Review, git, make_repository
-from server import WAIT, eventually
+from server import WAIT, eventually, sandbox_id
 from workspace import Refused, Terminal, make_project, may_lack
 
 BASE = "/api/v1/sandboxes"
@@ -205,7 +205,7 @@ def test_nothing_of_the_servers_environment_is_seen(box):
 def test_processes_end_with_a_stop(box):
     process = box.start_process("echo ready; sleep 1000 & sleep 1000")
     box.wait_log(process["id"], "ready")
-    mark = f"ws_{box.id.replace('-', '')}"
+    mark = sandbox_id(box.id)
     assert mark in box.server.supervisors()
     box.ok("POST", "/stop")
     assert not box.process(process["id"])["running"]

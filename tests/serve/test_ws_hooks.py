@@ -8,7 +8,7 @@ import time
 
 import pytest
 from review import Review
-from server import WAIT, eventually
+from server import WAIT, eventually, sandbox_id
 from workspace import may_lack
 
 FILES = {"a": "one\n", "b": "two\n", "src/x": "x\n", "gone": "goes\n"}
@@ -311,7 +311,7 @@ def test_a_kill_leaves_nothing_behind(make, point):
     server.environment = environment
     server.start()
     assert boxes_of(server) == [] and box.read("a") == b"one\n"
-    eventually(lambda: set(server.supervisors()) == {"ws_" + box.id.replace("-", "")})
+    eventually(lambda: set(server.supervisors()) == {sandbox_id(box.id)})
     (box.project / "go").write_text("")
     assert box.approve()["status"] == "approved" and box.read("a") == b"agent\n"
     box.remove()

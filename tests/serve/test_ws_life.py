@@ -8,7 +8,7 @@ import signal
 import uuid
 
 import pytest
-from server import eventually
+from server import eventually, sandbox_id
 from workspace import own_name
 
 BASE = "/api/v1/sandboxes"
@@ -276,7 +276,7 @@ def test_health_stats_metrics_and_drivers(shared, box):
 
 def test_work_stays_apart_and_lasts(server, project):
     made = create(server, project)
-    name = "ws_" + made["id"].replace("-", "")
+    name = sandbox_id(made["id"])
 
     def run(command):
         status, body = server.http("POST", f"/v1/sandboxes/{name}/exec", {"command": command})
@@ -364,7 +364,7 @@ def test_a_restart_keeps_active_ones_usable(server, project):
     adopted, revived, stopped = (create(server, project, scopePath=name) for name in ("src", "docs", "src_x"))
     post(server, stopped, "stop")
     server.kill()
-    name = "ws_" + revived["id"].replace("-", "")
+    name = sandbox_id(revived["id"])
     os.kill(server.supervisors()[name], signal.SIGKILL)
     eventually(lambda: name not in server.supervisors())
     server.start()
@@ -378,7 +378,7 @@ def test_a_restart_keeps_active_ones_usable(server, project):
 
 def test_an_end_that_nobody_asked_for_keeps_the_work(server, project):
     made = create(server, project)
-    os.kill(server.supervisors()["ws_" + made["id"].replace("-", "")], signal.SIGKILL)
+    os.kill(server.supervisors()[sandbox_id(made["id"])], signal.SIGKILL)
     now = eventually(lambda: (body := get(server, made))["status"] == "stopped" and body)
     assert now["errorMessage"]
     now = post(server, made, "start")[1]
@@ -399,7 +399,7 @@ def test_a_kill_while_one_is_made_leaves_nothing(make, project, point):
     left = server.http("GET", BASE)[1]["sandboxes"]
     assert [one["status"] for one in left] == ["deleted"]
     eventually(lambda: server.supervisors() == {})
-    assert not list(server.state.rglob("ws_*"))
+    assert not list(server.state.rglob("sb_*"))
     assert create(server, project, idempotencyKey="k")["status"] == "active"
 
 
@@ -430,7 +430,7 @@ def test_a_kill_while_one_is_deleted_leaves_nothing(make, project):
     server.environment = environment
     server.start()
     assert get(server, made)["status"] == "deleted"
-    assert not list(server.state.rglob("ws_*"))
+    assert not list(server.state.rglob("sb_*"))
 
 
 @pytest.mark.parametrize("then", ["start", "delete", "nothing"])
@@ -453,7 +453,7 @@ def test_a_kill_while_one_is_started_leaves_no_supervisor(make, project, then):
         assert post(server, made, "start")[1]["status"] == "active" and len(server.supervisors()) == 1
     elif then == "delete":
         delete(server, made, "?purge=true")
-        assert not list(server.state.rglob("ws_*"))
+        assert not list(server.state.rglob("sb_*"))
 
 
 # What nobody knows.

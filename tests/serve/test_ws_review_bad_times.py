@@ -13,7 +13,7 @@ import time
 
 import pytest
 from review import Review
-from server import eventually
+from server import eventually, sandbox_id
 from workspace import may_lack
 
 IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
@@ -376,4 +376,4 @@ def test_without_descriptors_nobody_is_told_what_is_not_so(make, tmp_path):
     assert len(box.paths()) == COUNT + 2 and contents(box) == OLD
     # Nor is anything left of those that could not be made.
     sandboxes = server.state / "mounts/sandboxes"
-    eventually(lambda: [path.name for path in sandboxes.glob("ws_*")] == ["ws_" + box.id.replace("-", "")])
+    eventually(lambda: [path.name for path in sandboxes.glob("sb_*")] == [sandbox_id(box.id)])

@@ -243,9 +243,9 @@ def test_what_is_detached_from_over_a_codebase_is_found_again(over_codebase):
     assert over_codebase.http("DELETE", f"/processes/{identity}")[0] == 204
 
 
-def test_what_is_not_for_a_sandbox_over_a_codebase(over_codebase):
-    for path in ("", "/diff", "/files", "/workspace"):
-        assert over_codebase.http("GET", path)[0] == 400
+def test_what_a_sandbox_over_a_codebase_has(over_codebase):
+    for path, status in (("", 200), ("/files", 200), ("/workspace", 409)):
+        assert over_codebase.http("GET", path)[0] == status
     with over_codebase.terminal() as socket:
         socket.send({"command": "sh", "isolationLevel": "full"})
         assert "confined as it was made" in socket.receive_json()["data"]

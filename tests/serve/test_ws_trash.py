@@ -6,7 +6,7 @@ import time
 
 import pytest
 from review import Review
-from server import WAIT, eventually
+from server import WAIT, eventually, sandbox_id
 
 FILES = {"a": "one\n", "b": "two\n"}
 
@@ -27,7 +27,7 @@ CHANGES = [("a", "modified"), ("c", "added")]
 
 
 def state_of(server, box):
-    return server.state / "mounts" / "sandboxes" / ("ws_" + box.id.replace("-", ""))
+    return server.state / "mounts" / "sandboxes" / sandbox_id(box.id)
 
 
 @pytest.mark.databases

@@ -131,3 +131,26 @@ struct sandbox_row some_sandbox(const char *owner, const char *codebase_id, int6
     label_list_add(&row.labels, "stage", "");
     return row;
 }
+
+struct sandbox_row some_sandbox_over(const char *path, int64_t created_ns)
+{
+    struct sandbox_row row = some_sandbox("ann", "", created_ns);
+
+    free(row.scope_path);
+    row.scope_path = xdup(path);
+    row.project_root = xdup("/p");
+    row.reserved_paths = xalloc(2 * sizeof(char *));
+    row.reserved_paths[0] = xdup(path);
+    row.reserved_paths[1] = NULL;
+    row.status = SANDBOX_STATUS_CREATING;
+    row.creator = xdup("agent-7");
+    row.creator_type = xdup("agent");
+    row.driver = xdup("fence");
+    row.preset = xdup("development");
+    row.tags = xdup("[\"a\"]");
+    row.metadata = xdup("{\"k\":1}");
+    row.behavior = xdup("{}");
+    row.base_commit = xdup("abc");
+    row.used_ns = row.updated_ns = created_ns;
+    return row;
+}

@@ -69,3 +69,6 @@ struct codebase_row some_codebase(const char *owner, int64_t created_ns);
 struct sandbox_row some_sandbox(const char *owner, const char *codebase_id, int64_t created_ns);
 
 #define store_test(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
+
+/* One over a directory, which it reserves. */
+struct sandbox_row some_sandbox_over(const char *path, int64_t created_ns);

@@ -10,11 +10,11 @@ static struct applied_change_row some_change(const char *approval, const char *p
     struct applied_change_row row = {
         .id = xalloc(UUID_TEXT_MAX),
         .approval_id = xdup(approval),
-        .workspace_id = xdup("ws"),
-        .account_id = xdup("ann"),
+        .sandbox_id = xdup("sb_1"),
+        .owner_id = xdup("ann"),
         .host_id = xdup("host_a"),
-        .owner = xdup("agent-7"),
-        .owner_type = xdup("agent"),
+        .creator = xdup("agent-7"),
+        .creator_type = xdup("agent"),
         .actor = xdup("ben"),
         .file_path = xprintf("/p/%s", path),
         .relative_path = xdup(path),
@@ -89,8 +89,8 @@ static void a_row_that_cannot_be_keeps_the_others_out(void **state)
     struct applied_change_row rows[] = { some_change("one", "a", 10), some_change("one", "b", 10) };
     autodone(applied_change_rows) struct applied_change_rows got = { 0 };
 
-    free(rows[1].owner);
-    rows[1].owner = xdup("\xff");
+    free(rows[1].creator);
+    rows[1].creator = xdup("\xff");
     must_fail(ERR_INVALID_ARGUMENT, applied_change_row_insert(x->store, rows, 2, err));
     must(applied_change_row_list(x->store, &(struct applied_change_filter){ 0 }, 10, 0, &got, NULL, err));
     assert_int_equal(got.count, 0);

@@ -188,7 +188,7 @@ static void one_in_use_is_not_deleted_unless_forced(void **state)
 
     insert(x, &row);
     box.status = SANDBOX_STATUS_RUNNING;
-    must(sandbox_row_insert(x->store, &box, 0, err));
+    must(sandbox_row_insert(x->store, &box, NULL, err));
     must_fail(ERR_FAILED_PRECONDITION, codebase_row_delete(x->store, row.id, false, err));
     must(codebase_row_delete(x->store, row.id, true, err));
     must(sandbox_row_get(x->store, box.id, &got, err)); /* and still says what it was made from */
@@ -203,13 +203,13 @@ static void one_whose_sandboxes_stopped_is_deleted(void **state)
 
     insert(x, &row);
     box.status = SANDBOX_STATUS_STOPPED;
-    must(sandbox_row_insert(x->store, &box, 0, err));
+    must(sandbox_row_insert(x->store, &box, NULL, err));
     must(codebase_row_delete(x->store, row.id, false, err));
     must_fail(ERR_NOT_FOUND, codebase_row_get(x->store, row.id, &got, err));
     must_fail(ERR_NOT_FOUND,
               sandbox_row_move(
                   x->store, &(struct sandbox_move){ .id = box.id, .from = SANDBOX_STATUS_ANY, .to = SANDBOX_STATUS_STARTING },
-                  NULL, NULL, err));
+                  NULL, err));
 }
 
 int main(void)

@@ -43,7 +43,7 @@ static void fill(struct store *store, struct told *told)
     for (;;) {
         autodone(sandbox_row) struct sandbox_row row = heavy_sandbox(), got = { 0 };
         struct err problem = ERR_NONE;
-        int r = sandbox_row_insert(store, &row, 0, &problem);
+        int r = sandbox_row_insert(store, &row, NULL, &problem);
         if (r < 0) {
             if (r != -ENOSPC || problem.code != ERR_RESOURCE_EXHAUSTED || !strstr(problem.text, "no room"))
                 fail_msg("%d: %s", r, problem.text);
@@ -68,7 +68,7 @@ static void insert_one(struct store *store, struct told *told)
 {
     autodone(sandbox_row) struct sandbox_row row = heavy_sandbox();
 
-    must(sandbox_row_insert(store, &row, 0, err));
+    must(sandbox_row_insert(store, &row, NULL, err));
     told->ids[told->count++] = xdup(row.id);
 }
 

@@ -114,13 +114,13 @@ static void a_row_that_is_held_too_long_is_told(void **state)
     autoptr(db) db = NULL;
 
     must(store_open(x->url, &(struct store_options){ .patience_ms = 50, .busy_timeout_ms = 20 }, &hasty, err));
-    must(sandbox_row_insert(hasty, &row, 0, err));
+    must(sandbox_row_insert(hasty, &row, NULL, err));
     db = open_raw(x);
     must(db_begin(db, err));
     must(db_run(db, "SELECT id FROM sandboxes FOR UPDATE", DB_NO_VALUES, NULL, NULL, err));
-    must_fail(ERR_UNAVAILABLE, sandbox_row_move(hasty, &m, NULL, NULL, err));
+    must_fail(ERR_UNAVAILABLE, sandbox_row_move(hasty, &m, NULL, err));
     db_rollback(db);
-    must(sandbox_row_move(hasty, &m, NULL, NULL, err));
+    must(sandbox_row_move(hasty, &m, NULL, err));
 }
 
 /* ---- two in each other's way ---- */

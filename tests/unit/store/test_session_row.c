@@ -22,7 +22,7 @@ static void it_lives_and_ends(void **state)
     autodone(session_row) struct session_row open = { 0 }, closed = { 0 };
 
     must_fail(ERR_NOT_FOUND, session_row_insert(x->store, &row, err)); /* no such sandbox */
-    must(sandbox_row_insert(x->store, &box, 0, err));
+    must(sandbox_row_insert(x->store, &box, NULL, err));
     must(session_row_insert(x->store, &row, err));
     must_fail(ERR_ALREADY_EXISTS, session_row_insert(x->store, &row, err));
     must(session_row_get(x->store, row.id, &open, err));
@@ -44,7 +44,7 @@ static void it_goes_with_its_sandbox(void **state)
     autodone(sandbox_row) struct sandbox_row box = some_sandbox("ann", "", 1);
     struct session_row row = of_sandbox(&box, 0), got;
 
-    must(sandbox_row_insert(x->store, &box, 0, err));
+    must(sandbox_row_insert(x->store, &box, NULL, err));
     must(session_row_insert(x->store, &row, err));
     must(sandbox_row_delete(x->store, box.id, err));
     must_fail(ERR_NOT_FOUND, session_row_get(x->store, row.id, &got, err));
@@ -63,8 +63,8 @@ static void they_are_listed_closed_and_trimmed_together(void **state)
     struct fixture *x = *state;
     autodone(sandbox_row) struct sandbox_row a = some_sandbox("ann", "", 1), b = some_sandbox("ann", "", 2);
 
-    must(sandbox_row_insert(x->store, &a, 0, err));
-    must(sandbox_row_insert(x->store, &b, 0, err));
+    must(sandbox_row_insert(x->store, &a, NULL, err));
+    must(sandbox_row_insert(x->store, &b, NULL, err));
     for (int i = 0; i < 3; i++) {
         struct session_row row = of_sandbox(i < 2 ? &a : &b, i);
         must(session_row_insert(x->store, &row, err));

@@ -59,8 +59,9 @@ static void *insert_within_quota(void *arg)
     pthread_barrier_wait(&crew->start);
     for (int i = 0; i < 3; i++) {
         autodone(sandbox_row) struct sandbox_row row = some_sandbox("ann", "", 1);
+        struct sandbox_room room = { .max_per_owner = 5 };
         struct err problem = ERR_NONE;
-        judge(crew, sandbox_row_insert(crew->x->store, &row, 5, &problem), &problem, ERR_RESOURCE_EXHAUSTED);
+        judge(crew, sandbox_row_insert(crew->x->store, &row, &room, &problem), &problem, ERR_RESOURCE_EXHAUSTED);
     }
     return NULL;
 }
@@ -86,7 +87,7 @@ static void *start_it(void *arg)
     struct err problem = ERR_NONE;
 
     pthread_barrier_wait(&crew->start);
-    judge(crew, sandbox_row_move(crew->x->store, &m, NULL, NULL, &problem), &problem, ERR_FAILED_PRECONDITION);
+    judge(crew, sandbox_row_move(crew->x->store, &m, NULL, &problem), &problem, ERR_FAILED_PRECONDITION);
     return NULL;
 }
 
@@ -97,7 +98,7 @@ static void one_of_many_starts_a_sandbox(void **state)
     autodone(sandbox_row) struct sandbox_row row = some_sandbox("ann", base.id, 1);
 
     must(codebase_row_insert(crew.x->store, &base, err));
-    must(sandbox_row_insert(crew.x->store, &row, 0, err));
+    must(sandbox_row_insert(crew.x->store, &row, NULL, err));
     crew.id = row.id;
     work(&crew, start_it);
     assert_int_equal(crew.other, 0);
@@ -170,7 +171,7 @@ static void *start_or_delete(void *arg)
     autodone(sandbox_row) struct sandbox_row row = some_sandbox("ann", crew->id, 1);
     struct sandbox_move m = { .id = row.id, .from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_PENDING), .to = SANDBOX_STATUS_STARTING };
     struct err problem = ERR_NONE;
-    int r = crew->is_early ? sandbox_row_insert(crew->x->store, &row, 0, &problem) : 0;
+    int r = crew->is_early ? sandbox_row_insert(crew->x->store, &row, NULL, &problem) : 0;
     bool deletes = pthread_barrier_wait(&crew->start) == PTHREAD_BARRIER_SERIAL_THREAD;
 
     if (deletes) {
@@ -180,9 +181,9 @@ static void *start_or_delete(void *arg)
         return NULL;
     }
     if (r == 0 && !crew->is_early)
-        r = sandbox_row_insert(crew->x->store, &row, 0, &problem);
+        r = sandbox_row_insert(crew->x->store, &row, NULL, &problem);
     if (r == 0)
-        r = sandbox_row_move(crew->x->store, &m, NULL, NULL, &problem);
+        r = sandbox_row_move(crew->x->store, &m, NULL, &problem);
     judge(crew, r, &problem, ERR_NOT_FOUND);
     return NULL;
 }
@@ -348,12 +349,12 @@ static int live_once(struct store *store, const char *codebase_id, struct err *e
     char type[] = "sandbox_created";
     struct event_row event = { .type = type, .sandbox_id = row.id };
     struct sandbox_move m = { .id = row.id, .from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_PENDING), .to = SANDBOX_STATUS_STARTING };
-    int r = sandbox_row_insert(store, &row, 0, err);
+    int r = sandbox_row_insert(store, &row, NULL, err);
 
     if (r == 0)
         r = event_row_append(store, &event, 1, NULL, err);
     if (r == 0)
-        r = sandbox_row_move(store, &m, NULL, NULL, err);
+        r = sandbox_row_move(store, &m, NULL, err);
     if (r == 0)
         r = sandbox_row_get(store, row.id, &got, err);
     if (r == 0 && (got.status != SANDBOX_STATUS_STARTING || got.row_version != 2))
@@ -362,7 +363,8 @@ static int live_once(struct store *store, const char *codebase_id, struct err *e
         r = sandbox_row_list(store, &(struct sandbox_filter){ .owner_id = "ann" }, &(struct store_page){ .limit = 5 }, &list,
                              err);
     if (r == 0)
-        r = sandbox_row_insert(store, &row, 0, err) == -EEXIST ? 0 : -EPROTO; /* one that fails, in the same commit as others */
+        r = sandbox_row_insert(store, &row, NULL, err) == -EEXIST ? 0
+                                                                  : -EPROTO; /* one that fails, in the same commit as others */
     return r == 0 ? sandbox_row_delete(store, row.id, err) : r;
 }
 

@@ -463,9 +463,9 @@ static void ids_of_sandboxes(void **state)
 
     (void) state;
     for (size_t i = 0; i < count_of(good); i++)
-        assert_true(sandbox_id_is_valid(good[i]) && sandbox_name_is_valid(good[i]) && strlen(good[i]) < SANDBOX_ID_MAX);
+        assert_true(sandbox_spec_id_is_valid(good[i]) && sandbox_name_is_valid(good[i]) && strlen(good[i]) < SANDBOX_ID_MAX);
     for (size_t i = 0; i < count_of(bad); i++)
-        assert_false(sandbox_id_is_valid(bad[i]));
+        assert_false(sandbox_spec_id_is_valid(bad[i]));
 }
 
 static void earlier_formats_are_read(void **state)
