@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/interrupt.h"
+#include "cli/lookup.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -47,6 +48,9 @@ static bool take_common(struct api_options *o, int option, const char *argument)
         return true;
     case API_OPT_JSON:
         o->is_json = true;
+        return true;
+    case API_OPT_LAST:
+        o->wants_last = true;
         return true;
     case 'q':
         o->is_quiet = true;
@@ -161,6 +165,14 @@ static int parse(struct api_call *call, int argc, char **argv, struct err *err)
     }
     call->words = argv + optind;
     call->word_count = split - optind;
+    if (call->options.wants_last && verb->last == API_LAST_NONE)
+        return err_invalid(err, "--last means a sandbox, and this verb takes none; see 'agentfense %s --help'", verb->name);
+    /* getopt(3) has moved all options before the words, so there is room for one. What it is, is found out later. */
+    if (call->options.wants_last) {
+        static char last[] = "--last";
+        *--call->words = last;
+        call->word_count++;
+    }
     if (is_open && call->word_count > verb->words_max) {
         call->word_count = verb->words_max;
         call->command = call->words + call->word_count;
@@ -280,6 +292,15 @@ static int end(const struct api_call *call, int r, const struct err *err)
     return code ? code : output_error(call->verb->name, err);
 }
 
+static int find_last(struct api_call *call, struct err *err)
+{
+    int r = lookup_last(call->client, call->verb->last == API_LAST_WORKSPACE, &call->last, err);
+
+    if (r == 0)
+        call->words[0] = call->last;
+    return r;
+}
+
 int api_verb_run(const struct api_verb *verb, int argc, char **argv)
 {
     struct api_call call = { .verb = verb, .own = xalloc(verb->own_size + 1) };
@@ -296,10 +317,13 @@ int api_verb_run(const struct api_verb *verb, int argc, char **argv)
             err_errno(&err, r, "signals");
         if (r == 0)
             r = open_client(&call, &err);
+        if (r == 0 && call.options.wants_last)
+            r = find_last(&call, &err);
         if (r == 0)
             r = verb->run(&call, &err);
     }
     client_close(call.client);
+    free(call.last);
     if (verb->done)
         verb->done(&call);
     free(call.own);

@@ -16,7 +16,7 @@
 /* Options that all of them have. */
 struct api_options {
     const char *server, *token_file, *ca_file, *cert_file, *key_file, *config; /* NULL: not given */
-    bool is_json, is_quiet, wants_help;
+    bool is_json, is_quiet, wants_help, wants_last;
 };
 
 enum {
@@ -27,17 +27,23 @@ enum {
     API_OPT_KEY,
     API_OPT_CONFIG,
     API_OPT_JSON,
+    API_OPT_LAST,
 };
+
+/* What --last means where a verb's first word names a sandbox: the one that was made last, of all or of workspaces. */
+enum api_last { API_LAST_NONE, API_LAST_SANDBOX, API_LAST_WORKSPACE };
 
 #define API_LONG_OPTIONS                                                                                                       \
     { "server", required_argument, NULL, API_OPT_SERVER }, { "token-file", required_argument, NULL, API_OPT_TOKEN_FILE },      \
         { "ca", required_argument, NULL, API_OPT_CA }, { "cert", required_argument, NULL, API_OPT_CERT },                      \
         { "key", required_argument, NULL, API_OPT_KEY }, { "config", required_argument, NULL, API_OPT_CONFIG },                \
-        { "json", no_argument, NULL, API_OPT_JSON }, { "quiet", no_argument, NULL, 'q' }, { "help", no_argument, NULL, 'h' },  \
+        { "json", no_argument, NULL, API_OPT_JSON }, { "last", no_argument, NULL, API_OPT_LAST },                              \
+        { "quiet", no_argument, NULL, 'q' }, { "help", no_argument, NULL, 'h' },                                               \
     {                                                                                                                          \
         0                                                                                                                      \
     }
 
+#define API_LAST_HELP "  --last                 instead of its name: the one that was made last\n"
 #define API_OPTIONS_HELP                                                                                                       \
     "  -q, --quiet            ids only, or nothing\n"                                                                          \
     "  --json                 what the API answers, as JSON\n"                                                                 \
@@ -54,6 +60,7 @@ struct api_call;
 
 struct api_verb {
     const char *name; /* "codebase put" */
+    enum api_last last;
     const char *help;
     const char *letters;          /* of short options beside q and h */
     const struct option *options; /* ended by API_LONG_OPTIONS */
@@ -74,6 +81,7 @@ struct api_call {
     void *own;    /* owned; own_size bytes */
     char **words; /* borrowed */
     int word_count;
+    char *last;     /* owned: the first word, where --last was given */
     char **command; /* borrowed; ended by NULL */
     struct client *client;
 };

@@ -23,6 +23,7 @@ static const char help[] = "usage: agentfense apply NAME [PATH...] [options]\n"
                            "  --no-verify            although the project has hooks, which are not run for such a sandbox\n"
                            "  --force                write in spite of conflicts\n"
                            "  --keep                 keep the sandbox\n"
+                           "  --last                 the sandbox of 'agentfense run' that was made last\n"
                            "  --json                 JSON on standard output\n"
                            "  -h, --help             this text\n"
                            "\n"
@@ -41,6 +42,7 @@ static const struct option long_options[] = {
     { "keep", no_argument, NULL, OPT_KEEP },
     { "acknowledge", no_argument, NULL, OPT_ACKNOWLEDGE },
     { "no-verify", no_argument, NULL, OPT_NO_VERIFY },
+    LOCAL_LAST_OPTION,
     LOCAL_LONG_OPTIONS,
 };
 

@@ -15,7 +15,8 @@
 #include "cli/workspace_help.h"
 #include "review/approve.h"
 
-static const char help[] = APPROVE_HELP "  --json                 JSON on standard output\n"
+static const char help[] = APPROVE_HELP "  --last                 the sandbox of 'agentfense run' that was made last\n"
+                                        "  --json                 JSON on standard output\n"
                                         "  -q, --quiet            print nothing but errors\n"
                                         "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                                         "  -h, --help             this text\n" APPROVE_EXIT_HELP;
@@ -34,6 +35,7 @@ static const struct option long_options[] = {
     { "commit", no_argument, NULL, 'c' },
     { "message", required_argument, NULL, 'm' },
     { "quiet", no_argument, NULL, 'q' },
+    LOCAL_LAST_OPTION,
     LOCAL_LONG_OPTIONS,
 };
 

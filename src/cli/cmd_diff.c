@@ -12,7 +12,8 @@
 #include "cli/workspace_help.h"
 #include "review/diff.h"
 
-static const char help[] = DIFF_HELP "  --json                 JSON on standard output\n"
+static const char help[] = DIFF_HELP "  --last                 the sandbox of 'agentfense run' that was made last\n"
+                                     "  --json                 JSON on standard output\n"
                                      "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                                      "  -h, --help             this text\n";
 
@@ -26,6 +27,7 @@ static const struct option long_options[] = {
     { "stat", no_argument, NULL, OPT_STAT },
     { "name-only", no_argument, NULL, OPT_NAME_ONLY },
     { "patch", no_argument, NULL, OPT_PATCH },
+    LOCAL_LAST_OPTION,
     LOCAL_LONG_OPTIONS,
 };
 

@@ -1,9 +1,8 @@
+/* discard, rm and stop: the ends of sandboxes of 'agentfense run'. Those of others are in cmd_workspace_settle.c and cmd_life.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "cli/local_verb.h"
 #include "cli/output.h"
@@ -11,25 +10,45 @@
 #include "cli/workspace_help.h"
 #include "review/approve.h"
 #include "sandbox/state_dir.h"
-#include "wire/ctl_client.h"
 
-static const char help[] =
+static const char discard_help[] =
     DISCARD_HELP "The directories stay as they are. A sandbox of 'agentfense run' that runs is refused without --stop.\n"
                  "\n"
+                 "  --last                 the sandbox of 'agentfense run' that was made last\n"
                  "  --json                 JSON on standard output\n"
                  "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                  "  -h, --help             this text\n";
 
+static const char rm_help[] =
+    "usage: agentfense rm [-f] [--json] NAME...\n"
+    "\n"
+    "Removes sandboxes of 'agentfense run' with everything they changed, as 'agentfense discard' does.\n"
+    "\n"
+    "  -f, --force            also those that run: what runs in them ends\n"
+    "  --json                 JSON on standard output\n"
+    "  -h, --help             this text\n";
+
+static const char stop_help[] = "usage: agentfense stop [--json] NAME...\n"
+                                "\n"
+                                "Ends what runs in sandboxes of 'agentfense run'. Their changes stay.\n"
+                                "\n"
+                                "  --json                 JSON on standard output\n"
+                                "  -h, --help             this text\n";
+
 enum { OPT_STOP = 1 };
 
-static const struct option long_options[] = { { "stop", no_argument, NULL, OPT_STOP }, LOCAL_LONG_OPTIONS };
+static const struct option discard_long_options[] = {
+    { "stop", no_argument, NULL, OPT_STOP },
+    LOCAL_LAST_OPTION,
+    LOCAL_LONG_OPTIONS,
+};
+static const struct option rm_long_options[] = { { "force", no_argument, NULL, 'f' }, LOCAL_LONG_OPTIONS };
+static const struct option stop_long_options[] = { LOCAL_LONG_OPTIONS };
 
-#define STOP_GRACE_MS 2000 /* for its commands */
-#define STOP_WAIT_MS 30000 /* for all of it */
-#define STOP_LOOK_NS 20000000L
-
-struct discard_options {
-    bool stops;
+/* What one of the verbs does with each sandbox, and how it says so. */
+struct ending {
+    const char *verb, *done;
+    bool removes, stops;
 };
 
 /* An apply that was killed is finished or taken back first: nobody could later. Who holds the lock is told by who removes. */
@@ -41,47 +60,47 @@ static int clean_up(const struct state_dir *state_dir, const char *id, int dir_f
     return sandbox_dir_lock(dir_fd, &lock) < 0 ? 0 : approve_recover_before_delete(delta_path, err);
 }
 
-/* Asks its supervisor to end, and waits until it has. One that is not running any more is fine. */
-static int stop(const char *name, int dir_fd, struct err *err)
-{
-    const struct ctl_request request = { .type = CTL_REQUEST_STOP, .tag = 1, .stop = { .grace_ms = STOP_GRACE_MS } };
-    int64_t until_ns = clock_now_ns() + STOP_WAIT_MS * CLOCK_NS_PER_MS;
-    char payload[CTL_PROTO_SMALL_MAX];
-    struct frame frame;
-    autofd int fd = -1;
-    int r = ctl_client_connect(dir_fd, &fd, err);
-
-    if (r == -ENOENT || r == -ECONNREFUSED)
-        *err = ERR_NONE; /* it has ended, or begins to: the lock tells */
-    else if (r == 0)
-        r = ctl_request_encode(&request, payload, sizeof(payload), &frame);
-    if (r == 0)
-        r = ctl_client_send(fd, &frame, STOP_WAIT_MS, err);
-    if (r < 0 && r != -ENOENT && r != -ECONNREFUSED)
-        return err_wrap(err, r, "stopping sandbox '%s'", name);
-    while (sandbox_dir_is_running(dir_fd)) {
-        if (clock_now_ns() > until_ns)
-            return err_set(err, ERR_DEADLINE_EXCEEDED, -ETIMEDOUT, "sandbox '%s' was asked to stop, and is still running",
-                           name);
-        nanosleep(&(struct timespec){ .tv_nsec = STOP_LOOK_NS }, NULL);
-    }
-    return 0;
-}
-
-/* It may be a workspace, of which this verb without paths is not. */
-static int refuse(const char *wanted, int r, struct err *err)
+/* It may be a workspace, of which discard without paths is not. */
+static int refuse_missing(const struct ending *ending, const char *wanted, int r, struct err *err)
 {
     if (!sandbox_name_is_valid(wanted))
         return err_reject(err, -EINVAL, wanted, "is no name of a sandbox");
+    if (strcmp(ending->verb, "discard") != 0)
+        return err_set(err, ERR_NOT_FOUND, r, "there is no sandbox '%s' of 'agentfense run'; 'agentfense ls' lists them",
+                       wanted);
     return err_set(err, ERR_NOT_FOUND, r,
                    "there is no sandbox '%s' of 'agentfense run'; 'agentfense ls' lists them. Of a workspace name the paths to "
                    "give up ('agentfense discard %s PATH...'), or give up all of it ('agentfense reject %s')",
                    wanted, wanted, wanted);
 }
 
-/* A damaged sandbox, whose spec cannot be read, can be discarded too. */
-static int discard_one(struct state_dir *state_dir, const char *wanted, bool stops, char ret_name[SANDBOX_NAME_MAX],
-                       struct err *err)
+static int refuse_running(const struct ending *ending, const char *name, struct err *err)
+{
+    if (strcmp(ending->verb, "rm") == 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                       "sandbox '%s' is running: stop it with 'agentfense stop %s', or use 'agentfense rm -f %s'", name, name,
+                       name);
+    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                   "sandbox '%s' is running; 'agentfense discard --stop %s' ends what runs in it, and discards it", name, name);
+}
+
+static int end_found(struct state_dir *state_dir, const struct ending *ending, const char *id, const char *name, int dir_fd,
+                     struct err *err)
+{
+    int r = 0;
+
+    if (!ending->stops && sandbox_dir_is_running(dir_fd))
+        return refuse_running(ending, name, err);
+    if (ending->stops)
+        r = sandbox_dir_stop(dir_fd, name, err);
+    if (r == 0 && ending->removes)
+        r = clean_up(state_dir, id, dir_fd, err);
+    return r < 0 || !ending->removes ? r : state_dir_remove(state_dir, id, err);
+}
+
+/* A damaged sandbox, whose spec cannot be read, can be removed too. */
+static int end_one(struct state_dir *state_dir, const struct ending *ending, const char *wanted,
+                   char ret_name[SANDBOX_NAME_MAX], struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
     struct err ignored = ERR_NONE;
@@ -90,92 +109,118 @@ static int discard_one(struct state_dir *state_dir, const char *wanted, bool sto
     int r = state_dir_find(state_dir, wanted, id, &dir_fd, err);
 
     if (r == -ENOENT)
-        return refuse(wanted, r, err);
+        return refuse_missing(ending, wanted, r, err);
     if (r == 0)
         sandbox_spec_load(dir_fd, &spec, &ignored);
     if (r == 0 || r == -ENOTDIR)
         state_dir_show_name(state_dir, id, spec, ret_name);
-    if (r == -ENOTDIR)
+    if (r == -ENOTDIR && ending->removes)
         return state_dir_remove(state_dir, id, err);
-    if (r < 0)
-        return r;
-    if (!stops && sandbox_dir_is_running(dir_fd))
-        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
-                       "sandbox '%s' is running; 'agentfense discard --stop %s' ends what runs in it, and discards it",
-                       ret_name, ret_name);
-    if (stops)
-        r = stop(ret_name, dir_fd, err);
-    if (r == 0)
-        r = clean_up(state_dir, id, dir_fd, err);
-    return r < 0 ? r : state_dir_remove(state_dir, id, err);
+    return r < 0 ? r : end_found(state_dir, ending, id, ret_name, dir_fd, err);
 }
 
 /* All are tried. The first failure is the answer, each is told. */
-static int discard_all(struct state_dir *state_dir, const struct local_call *call)
+static int end_all(struct state_dir *state_dir, const struct local_call *call)
 {
-    const struct discard_options *o = call->own;
-    json_t *discarded = json_array();
+    const struct ending *ending = call->own;
+    json_t *ended = json_array();
     int code = EXIT_SUCCESS;
 
     for (int i = 0; i < call->word_count; i++) {
         char name[SANDBOX_NAME_MAX];
         struct err err = ERR_NONE;
-        if (discard_one(state_dir, call->words[i], o->stops, name, &err) < 0) {
-            int failed = output_error("discard", &err);
+        if (end_one(state_dir, ending, call->words[i], name, &err) < 0) {
+            int failed = output_error(ending->verb, &err);
             code = code ? code : failed;
             continue;
         }
-        json_array_append_new(discarded, json_string(name));
+        json_array_append_new(ended, json_string(name));
         if (!call->is_json)
-            printf("discarded %s\n", name);
+            printf("%s %s\n", ending->done, name);
     }
     if (call->is_json)
-        output_json(json_pack("{s:o}", "discarded", discarded));
+        output_json(json_pack("{s:o}", ending->done, ended));
     else
-        json_decref(discarded);
+        json_decref(ended);
     return code;
 }
 
-static int run_discard(const struct local_call *call, struct err *err)
+static int run_ending(const struct local_call *call, struct err *err)
 {
     autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
     int r = state_dir_open(false, &state_dir, err);
 
     if (r == -ENOENT) /* no directory for sandboxes yet: there are none */
-        return refuse(call->words[0], r, err);
-    return r < 0 ? r : discard_all(&state_dir, call);
+        return refuse_missing(call->own, call->words[0], r, err);
+    return r < 0 ? r : end_all(&state_dir, call);
 }
 
+/* The one option that each has. */
 static int take(void *own, int option, struct err *err)
 {
-    struct discard_options *o = own;
-
     (void) err;
-    o->stops |= option == OPT_STOP;
+    (void) option;
+    ((struct ending *) own)->stops = true;
     return 0;
 }
 
-static int run(int argc, char **argv)
+static int run_verb(const char *help, const char *letters, const struct option *options, const struct ending *ending, int argc,
+                    char **argv)
 {
-    static const struct local_verb verb = {
-        .name = "discard",
+    const struct local_verb verb = {
+        .name = ending->verb,
         .help = help,
-        .letters = "h",
-        .options = long_options,
+        .letters = letters,
+        .options = options,
         .words_min = 1,
         .words_max = -1,
         .wanted = LOCAL_SANDBOX_WANTED,
         .take = take,
-        .run = run_discard,
+        .run = run_ending,
     };
-    struct discard_options own = { 0 };
+    struct ending own = *ending;
 
     return local_verb_run(&verb, &own, argc, argv);
+}
+
+static int run_discard(int argc, char **argv)
+{
+    static const struct ending ending = { .verb = "discard", .done = "discarded", .removes = true };
+
+    return run_verb(discard_help, "h", discard_long_options, &ending, argc, argv);
+}
+
+static int run_rm(int argc, char **argv)
+{
+    static const struct ending ending = { .verb = "rm", .done = "removed", .removes = true };
+
+    return run_verb(rm_help, "fh", rm_long_options, &ending, argc, argv);
+}
+
+static int run_stop(int argc, char **argv)
+{
+    static const struct ending ending = { .verb = "stop", .done = "stopped", .stops = true };
+
+    return run_verb(stop_help, "h", stop_long_options, &ending, argc, argv);
 }
 
 const struct verb verb_discard = {
     .name = "discard",
     .summary = "remove sandboxes with their changes",
-    .run = run,
+    .run = run_discard,
+    .program = CLIENT_PROGRAM,
+};
+
+const struct verb verb_rm = {
+    .name = "rm",
+    .summary = "remove sandboxes",
+    .run = run_rm,
+    .program = CLIENT_PROGRAM,
+};
+
+const struct verb verb_stop = {
+    .name = "stop",
+    .summary = "stop sandboxes; their changes stay",
+    .run = run_stop,
     .program = CLIENT_PROGRAM,
 };

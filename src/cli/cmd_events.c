@@ -36,7 +36,7 @@ static const char help[] =
     "  --since TIME           from 2026-01-02T03:04:05Z on, or of the last 90s, 15m, 2h\n"
     "Of a workspace, logs are what its processes in the background print:\n"
     "  --pid PROCESS          of which: its id or its pid; without, the logs are listed\n"
-    "  --tail N               only the last N lines\n" API_OPTIONS_HELP;
+    "  --tail N               only the last N lines\n" API_LAST_HELP API_OPTIONS_HELP;
 
 enum { OPT_TYPE = 1, OPT_CODEBASE, OPT_SINCE, OPT_PID, OPT_TAIL };
 
@@ -291,6 +291,7 @@ static void done(struct api_call *call)
     {                                                                                                                          \
         static const struct api_verb self = {                                                                                  \
             .name = #verb,                                                                                                     \
+            .last = API_LAST_SANDBOX,                                                                                          \
             .help = help,                                                                                                      \
             .letters = "f",                                                                                                    \
             .options = options,                                                                                                \

@@ -39,7 +39,7 @@ static const char help[] =
     "  --memory MB, --cpu-time SEC, --max-procs N, --max-files N\n"
     "                         limits of it\n"
     "  --network              refuse to run where there is none\n"
-    "  --profile NAME         the isolation profile that it counts on\n" API_OPTIONS_HELP
+    "  --profile NAME         the isolation profile that it counts on\n" API_LAST_HELP API_OPTIONS_HELP
     "\nExit codes: the command's own; 128+N when signal N ended it, 124 after a timeout, 137 when it ran out of memory,\n"
     "125 when we failed, 2 for a bad call.\n";
 
@@ -267,6 +267,7 @@ int cmd_exec(int argc, char **argv)
 {
     static const struct api_verb verb = {
         .name = "exec",
+        .last = API_LAST_SANDBOX,
         .help = help,
         .letters = "e:w:t:ind",
         .options = options,

@@ -15,7 +15,7 @@
 
 static const char help[] =
     "usage: agentfense inspect [options] ID...\n\n"
-    "Tells all there is to tell about sandboxes, workspaces, codebases and sessions.\n\n" API_OPTIONS_HELP;
+    "Tells all there is to tell about sandboxes, workspaces, codebases and sessions.\n\n" API_LAST_HELP API_OPTIONS_HELP;
 
 static const struct option options[] = { API_LONG_OPTIONS };
 
@@ -160,6 +160,7 @@ int cmd_inspect(int argc, char **argv)
 {
     static const struct api_verb verb = {
         .name = "inspect",
+        .last = API_LAST_SANDBOX,
         .help = help,
         .options = options,
         .words_min = 1,

@@ -128,7 +128,8 @@ static int take_rm(struct api_call *call, int option, const char *argument, stru
     {                                                                                                                          \
         static const struct api_verb self = {                                                                                  \
             .name = #verb,                                                                                                     \
-            .help = "usage: agentfense " #verb " [options] SANDBOX...\n\n" text "\n\n" API_OPTIONS_HELP,                       \
+            .last = API_LAST_SANDBOX,                                                                                          \
+            .help = "usage: agentfense " #verb " [options] SANDBOX...\n\n" text "\n\n" API_LAST_HELP API_OPTIONS_HELP,         \
             .options = options,                                                                                                \
             .words_min = 1,                                                                                                    \
             .words_max = -1,                                                                                                   \
@@ -138,19 +139,22 @@ static int take_rm(struct api_call *call, int option, const char *argument, stru
     }
 
 LIFE_VERB(start, "Starts sandboxes, also those that were stopped: what they had changed is there.")
-LIFE_VERB(stop, "Stops sandboxes with all that runs in them. Their changes stay.")
+LIFE_VERB(stop, "Stops sandboxes, also those of 'agentfense run', with all that runs in them. Their changes stay.")
 
 int cmd_rm(int argc, char **argv)
 {
     static const struct api_verb self = {
         .name = "rm",
+        .last = API_LAST_SANDBOX,
         .help =
             "usage: agentfense rm [options] SANDBOX...\n\n"
             "Removes sandboxes, also those that run. What they changed goes into their codebase first, unless they were made\n"
             "with --no-sync; if it has no room there, the sandbox stays. A workspace can be had again for a while:\n"
-            "'agentfense restore'.\n\n"
-            "  -f, --force            although there is no room for its changes: they are given up\n"
-            "  --purge                workspaces: for good\n" API_OPTIONS_HELP,
+            "'agentfense restore'. Of a sandbox of 'agentfense run' the changes are dropped.\n\n"
+            "  -f, --force            although there is no room for its changes: they are given up; a sandbox of 'agentfense "
+            "run'\n"
+            "                         also when it runs\n"
+            "  --purge                workspaces: for good\n" API_LAST_HELP API_OPTIONS_HELP,
         .letters = "f",
         .options = rm_options,
         .words_min = 1,

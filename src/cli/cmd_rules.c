@@ -71,8 +71,9 @@ static int run_show(struct api_call *call, struct err *err)
 
 static const struct api_verb show_verb = {
     .name = "rules show",
-    .help =
-        "usage: agentfense rules show [options] SANDBOX\n\nPrints the rules of a sandbox in their order.\n\n" API_OPTIONS_HELP,
+    .last = API_LAST_SANDBOX,
+    .help = "usage: agentfense rules show [options] SANDBOX\n\nPrints the rules of a sandbox in their order.\n\n" API_LAST_HELP
+        API_OPTIONS_HELP,
     .options = no_options,
     .words_min = 1,
     .words_max = 1,
@@ -149,10 +150,12 @@ static const struct option set_options[] = { SHOW_HIDDEN_OPTION, POLICY_LONG_OPT
 
 static const struct api_verb set_verb = {
     .name = "rules set",
+    .last = API_LAST_SANDBOX,
     .help =
         "usage: agentfense rules set [options] SANDBOX\n\n"
         "Replaces all rules of a sandbox, those of its preset too, also of one that runs: they hold from the next operation\n"
-        "on. 'rules add' and 'rules rm' keep the others.\n\n" POLICY_OPTIONS_HELP SHOW_HIDDEN_HELP API_OPTIONS_HELP,
+        "on. 'rules add' and 'rules rm' keep the others.\n\n" POLICY_OPTIONS_HELP SHOW_HIDDEN_HELP API_LAST_HELP
+            API_OPTIONS_HELP,
     .options = set_options,
     .words_min = 1,
     .words_max = 1,
@@ -189,8 +192,10 @@ static int run_add(struct api_call *call, struct err *err)
 
 static const struct api_verb add_verb = {
     .name = "rules add",
+    .last = API_LAST_SANDBOX,
     .help = "usage: agentfense rules add [options] SANDBOX PATTERN=LEVEL[@PRIORITY]...\n\n"
-            "Adds rules behind those that a sandbox has, also of one that runs.\n\n" SHOW_HIDDEN_HELP API_OPTIONS_HELP,
+            "Adds rules behind those that a sandbox has, also of one that runs.\n\n" SHOW_HIDDEN_HELP API_LAST_HELP
+                API_OPTIONS_HELP,
     .options = change_options,
     .words_min = 2,
     .words_max = -1,
@@ -242,9 +247,10 @@ static int run_rm(struct api_call *call, struct err *err)
 
 static const struct api_verb rm_verb = {
     .name = "rules rm",
+    .last = API_LAST_SANDBOX,
     .help = "usage: agentfense rules rm [options] SANDBOX PATTERN...\n\n"
             "Removes the rules of a sandbox that have one of these patterns, as 'agentfense rules show' prints "
-            "them.\n\n" SHOW_HIDDEN_HELP API_OPTIONS_HELP,
+            "them.\n\n" SHOW_HIDDEN_HELP API_LAST_HELP API_OPTIONS_HELP,
     .options = change_options,
     .words_min = 2,
     .words_max = -1,
@@ -314,9 +320,10 @@ static int run_explain(struct api_call *call, struct err *err)
 
 static const struct api_verb explain_verb = {
     .name = "rules explain",
+    .last = API_LAST_SANDBOX,
     .help = "usage: agentfense rules explain [options] SANDBOX PATH\n\n"
             "Tells what a sandbox may do with a path, by which rule, and what that rule beat. -q: the level "
-            "alone.\n\n" API_OPTIONS_HELP,
+            "alone.\n\n" API_LAST_HELP API_OPTIONS_HELP,
     .options = no_options,
     .words_min = 2,
     .words_max = 2,

@@ -14,7 +14,9 @@
 #include "base/size.h"
 #include "cli/attach.h"
 #include "cli/output.h"
+#include "cli/pick.h"
 #include "cli/policy_tree.h"
+#include "cli/run_again.h"
 #include "cli/run_options.h"
 #include "cli/verb.h"
 #include "policy/lint.h"
@@ -26,7 +28,17 @@
 /* The sandbox in which the command runs. */
 struct run_sandbox {
     char id[SANDBOX_NAME_MAX], name[SANDBOX_NAME_MAX];
+    int dir_fd;                  /* owned */
+    struct sandbox_spec *before; /* owned: what its spec said before options changed it; NULL: the same */
 };
+
+#define RUN_SANDBOX_NONE ((struct run_sandbox){ .dir_fd = -1 })
+
+static void run_sandbox_done(struct run_sandbox *sandbox)
+{
+    cleanup_fd(&sandbox->dir_fd);
+    sandbox_spec_free(sandbox->before);
+}
 
 /* What a sandbox changed, as 'agentfense diff' will show it. */
 struct tally {
@@ -115,7 +127,7 @@ static int conclude(struct state_dir *state_dir, const struct run_sandbox *sandb
         fprintf(stderr, "agentfense: the changes in sandbox '%s' cannot be read: %s\n", sandbox->name, err.text);
         return EXIT_OURS;
     }
-    bool keeps = !o->removes && (o->in || tally.has_others || tally.added + tally.modified + tally.deleted > 0);
+    bool keeps = !o->removes && (run_options_go_on(o) || tally.has_others || tally.added + tally.modified + tally.deleted > 0);
     if (!keeps && state_dir_remove(state_dir, sandbox->id, &err) < 0)
         fprintf(stderr, "agentfense: sandbox '%s' is left behind: %s\n", sandbox->name, err.text);
     if (o->is_json)
@@ -269,27 +281,27 @@ static int prepare(struct run_options *o, struct err *err)
 static int find_sandbox(const struct run_options *o, struct state_dir *state_dir, struct run_sandbox *ret, struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
-    autofd int dir_fd = -1;
-    int r = state_dir_find(state_dir, o->in, ret->id, &dir_fd, err);
+    int r = o->in ? state_dir_find(state_dir, o->in, ret->id, &ret->dir_fd, err)
+                  : state_dir_find_last(state_dir, ret->id, &ret->dir_fd, err);
 
     if (r == 0)
-        r = sandbox_spec_load(dir_fd, &spec, err);
-    if (r == 0)
-        state_dir_show_name(state_dir, ret->id, spec, ret->name);
-    return r;
+        r = sandbox_spec_load(ret->dir_fd, &spec, err);
+    if (r < 0)
+        return r;
+    state_dir_show_name(state_dir, ret->id, spec, ret->name);
+    return run_again_change(o, ret->dir_fd, ret->name, &ret->before, err);
 }
 
 /* The sandbox's directory is there when it returns. */
 static int make_sandbox(struct run_options *o, struct state_dir *state_dir, struct run_sandbox *ret, struct err *err)
 {
-    autofd int dir_fd = -1;
     int r;
 
-    if (o->in)
+    if (run_options_go_on(o))
         return find_sandbox(o, state_dir, ret, err);
     o->spec->is_live = true;
     o->spec->created_ns = (uint64_t) clock_wall_ns();
-    r = state_dir_create(state_dir, o->spec, false, &dir_fd, err);
+    r = state_dir_create(state_dir, o->spec, false, &ret->dir_fd, err);
     if (r < 0)
         return r;
     snprintf(ret->id, sizeof(ret->id), "%s", o->spec->id);
@@ -315,7 +327,7 @@ static char **make_env(const struct run_options *o, const char *name)
         env[count++] = xprintf("TERM=%s", term && *term ? term : "xterm");
         env[count++] = xprintf("PS1=[agentfense %s] \\w\\$ ", name);
     }
-    for (size_t i = 0; o->in && i < o->spec->env_count; i++)
+    for (size_t i = 0; run_options_go_on(o) && i < o->spec->env_count; i++)
         env[count++] = xdup(o->spec->env[i]);
     return env;
 }
@@ -369,20 +381,24 @@ static void tell_step(const char *text, void *cookie)
     fputc('\n', stderr);
 }
 
-/* A sandbox that never ran is not left behind. */
-static int start_sandbox(struct run_options *o, struct state_dir *state_dir, const char *id, int signal_fd, struct launch *ret,
-                         struct err *err)
+/* A sandbox that never ran is not left behind, and one that exists is left as it was. */
+static int start_sandbox(struct run_options *o, struct state_dir *state_dir, const struct run_sandbox *sandbox, int signal_fd,
+                         struct launch *ret, struct err *err)
 {
     struct err ignored = ERR_NONE;
-    bool may_be_container = o->in || sandbox_spec_is_container(o->spec);
+    bool may_be_container = run_options_go_on(o) || sandbox_spec_is_container(o->spec);
     struct launch_wait wait = { .within_ms = may_be_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS,
                                 .cancel_fd = signal_fd,
                                 .on_step = tell_step,
                                 .cookie = o };
-    int r = launch(state_dir, id, LAUNCH_OWNED, &wait, ret, err);
+    int r = launch(state_dir, sandbox->id, LAUNCH_OWNED, &wait, ret, err);
 
-    if (r < 0 && !o->in)
-        state_dir_remove(state_dir, id, &ignored);
+    if (r < 0 && !run_options_go_on(o))
+        state_dir_remove(state_dir, sandbox->id, &ignored);
+    else if (r < 0 && sandbox->before)
+        run_again_restore(sandbox->dir_fd, sandbox->before);
+    if (r < 0 && err->code == ERR_FAILED_PRECONDITION && sandbox_dir_is_running(sandbox->dir_fd))
+        return pick_refuse_running(sandbox->name, err);
     return r;
 }
 
@@ -398,13 +414,13 @@ static int run_sandbox(struct run_options *o, struct err *err)
     autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
     autodone(launch) struct launch sandbox = LAUNCH_NONE;
     autofd int signal_fd = -1;
-    struct run_sandbox made = { .id = "" };
+    autodone(run_sandbox) struct run_sandbox made = RUN_SANDBOX_NONE;
     struct ctl_finished result = { .end = CTL_END_LOST };
     int r = attach_take_signals(&signal_fd);
 
     if (r < 0)
         return err_errno(err, r, "waiting for signals");
-    if (!o->in)
+    if (!run_options_go_on(o))
         r = prepare(o, err);
     if (r == 0)
         r = state_dir_open(true, &state_dir, err);
@@ -412,7 +428,7 @@ static int run_sandbox(struct run_options *o, struct err *err)
         r = make_sandbox(o, &state_dir, &made, err);
     if (r < 0)
         return r;
-    r = start_sandbox(o, &state_dir, made.id, signal_fd, &sandbox, err);
+    r = start_sandbox(o, &state_dir, &made, signal_fd, &sandbox, err);
     if (r == -EINTR)
         return interrupted(signal_fd);
     if (r < 0)

@@ -23,13 +23,14 @@ static const char help[] =
 
 /* ---- open ---- */
 
-static const char open_help[] = "usage: agentfense session open [options] SANDBOX\n\n"
-                                "Opens a shell in a sandbox that was started, and prints the session's id.\n\n"
-                                "  --shell PATH           /bin/bash, /bin/sh or /bin/zsh; without: bash where there is one\n"
-                                "  -e, --env NAME[=VALUE] set a variable; without a value, ours\n"
-                                "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
-                                "  -w, --workdir DIR      where it starts; relative to the workspace\n"
-                                "  --idle SPAN            close it when nobody used it for so long\n" API_OPTIONS_HELP;
+static const char open_help[] =
+    "usage: agentfense session open [options] SANDBOX\n\n"
+    "Opens a shell in a sandbox that was started, and prints the session's id.\n\n"
+    "  --shell PATH           /bin/bash, /bin/sh or /bin/zsh; without: bash where there is one\n"
+    "  -e, --env NAME[=VALUE] set a variable; without a value, ours\n"
+    "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
+    "  -w, --workdir DIR      where it starts; relative to the workspace\n"
+    "  --idle SPAN            close it when nobody used it for so long\n" API_LAST_HELP API_OPTIONS_HELP;
 
 enum { OPT_SHELL = 1, OPT_ENV_FILE, OPT_IDLE };
 
@@ -97,6 +98,7 @@ static void done_open(struct api_call *call)
 
 static const struct api_verb open_verb = {
     .name = "session open",
+    .last = API_LAST_SANDBOX,
     .help = open_help,
     .letters = "e:w:",
     .options = open_options,
@@ -203,7 +205,9 @@ static int run_ls(struct api_call *call, struct err *err)
 
 static const struct api_verb ls_verb = {
     .name = "session ls",
-    .help = "usage: agentfense session ls [options] SANDBOX\n\nLists the sessions of a sandbox.\n\n" API_OPTIONS_HELP,
+    .last = API_LAST_SANDBOX,
+    .help =
+        "usage: agentfense session ls [options] SANDBOX\n\nLists the sessions of a sandbox.\n\n" API_LAST_HELP API_OPTIONS_HELP,
     .options = no_options,
     .words_min = 1,
     .words_max = 1,

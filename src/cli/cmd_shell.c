@@ -24,16 +24,16 @@ static const char help_shell[] =
     "  -e, --env NAME[=VALUE] set a variable; without a value, ours\n"
     "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
     "  -w, --workdir DIR      where it starts; relative to the workspace\n"
-    "  --detach-keys KEYS     what leaves it running: ctrl-p,ctrl-q unless told; '' for nothing\n" API_OPTIONS_HELP
-    "\nExit codes: the shell's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
+    "  --detach-keys KEYS     what leaves it running: ctrl-p,ctrl-q unless told; '' for nothing\n" API_LAST_HELP
+        API_OPTIONS_HELP "\nExit codes: the shell's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
 
 static const char help_attach[] =
     "usage: agentfense attach [options] SANDBOX [PROCESS]\n\n"
     "Comes back to a terminal that was left running, and shows the end of what it printed. Without PROCESS (its id, or its "
     "pid)\n"
     "it is the one that runs. One client is attached at a time.\n\n"
-    "  --detach-keys KEYS     what leaves it running: ctrl-p,ctrl-q unless told; '' for nothing\n" API_OPTIONS_HELP
-    "\nExit codes: the command's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
+    "  --detach-keys KEYS     what leaves it running: ctrl-p,ctrl-q unless told; '' for nothing\n" API_LAST_HELP
+        API_OPTIONS_HELP "\nExit codes: the command's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
 
 enum { OPT_ENV_FILE = 1, OPT_DETACH_KEYS };
 
@@ -165,6 +165,7 @@ int cmd_shell(int argc, char **argv)
 {
     static const struct api_verb verb = {
         .name = "shell",
+        .last = API_LAST_SANDBOX,
         .help = help_shell,
         .letters = "s:e:w:",
         .options = options,
@@ -184,6 +185,7 @@ int cmd_attach(int argc, char **argv)
 {
     static const struct api_verb verb = {
         .name = "attach",
+        .last = API_LAST_SANDBOX,
         .help = help_attach,
         .options = attach_options,
         .words_min = 1,

@@ -12,7 +12,8 @@
 #include "cli/workspace_help.h"
 #include "review/undo.h"
 
-static const char help[] = UNDO_HELP "  --json                 JSON on standard output\n"
+static const char help[] = UNDO_HELP "  --last                 the sandbox of 'agentfense run' that was made last\n"
+                                     "  --json                 JSON on standard output\n"
                                      "  --server URL and others  of a workspace; as for 'agentfense create'\n"
                                      "  -h, --help             this text\n"
                                      "\nExits with 1 when something was changed since, and nothing was written.\n";
@@ -20,6 +21,7 @@ static const char help[] = UNDO_HELP "  --json                 JSON on standard 
 static const struct option long_options[] = {
     { "list", no_argument, NULL, 'l' },
     { "dry-run", no_argument, NULL, 'n' },
+    LOCAL_LAST_OPTION,
     LOCAL_LONG_OPTIONS,
 };
 

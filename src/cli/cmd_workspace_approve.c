@@ -334,7 +334,8 @@ int cmd_approve(int argc, char **argv)
 {
     static const struct api_verb verb = {
         .name = "approve",
-        .help = APPROVE_HELP API_OPTIONS_HELP APPROVE_EXIT_HELP,
+        .last = API_LAST_WORKSPACE,
+        .help = APPROVE_HELP API_LAST_HELP API_OPTIONS_HELP APPROVE_EXIT_HELP,
         .letters = "panfcm:",
         .options = options,
         .words_min = 1,

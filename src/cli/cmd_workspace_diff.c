@@ -399,7 +399,8 @@ int cmd_diff(int argc, char **argv)
 {
     static const struct api_verb verb = {
         .name = "diff",
-        .help = DIFF_HELP API_OPTIONS_HELP,
+        .last = API_LAST_WORKSPACE,
+        .help = DIFF_HELP API_LAST_HELP API_OPTIONS_HELP,
         .options = options,
         .words_min = 1,
         .words_max = -1,

@@ -117,7 +117,8 @@ static int run_kill(struct api_call *call, struct err *err)
     {                                                                                                                          \
         static const struct api_verb self = {                                                                                  \
             .name = #verb,                                                                                                     \
-            .help = help_text API_OPTIONS_HELP,                                                                                \
+            .last = API_LAST_SANDBOX,                                                                                          \
+            .help = help_text API_LAST_HELP API_OPTIONS_HELP,                                                                  \
             .options = options,                                                                                                \
             .words_min = 1,                                                                                                    \
             .words_max = most,                                                                                                 \

@@ -289,7 +289,8 @@ static int run_rebase(struct api_call *call, struct err *err)
     {                                                                                                                          \
         static const struct api_verb self = {                                                                                  \
             .name = #verb,                                                                                                     \
-            .help = help_text API_OPTIONS_HELP,                                                                                \
+            .last = API_LAST_WORKSPACE,                                                                                        \
+            .help = help_text API_LAST_HELP API_OPTIONS_HELP,                                                                  \
             .letters = "nl",                                                                                                   \
             .options = options,                                                                                                \
             .words_min = least,                                                                                                \

@@ -22,9 +22,9 @@ static bool takes_value(const char *option)
 struct words {
     int argc;
     char **argv;
-    int at;               /* where to look on */
-    bool is_past_options; /* behind "--" */
-    bool wants_help;      /* as far as was looked */
+    int at;                      /* where to look on */
+    bool is_past_options;        /* behind "--" */
+    bool wants_help, wants_last; /* as far as was looked */
 };
 
 /* The next one that is none of the options, nor a value of one; NULL: none. */
@@ -37,6 +37,7 @@ static const char *next_word(struct words *words)
             return word;
         words->is_past_options = strcmp(word, "--") == 0;
         words->wants_help |= strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+        words->wants_last |= strcmp(word, "--last") == 0;
         words->at += takes_value(word);
     }
     return NULL;
@@ -62,10 +63,45 @@ static bool is_among_ours(const struct state_dir *state_dir, struct words words)
     return false;
 }
 
-bool verb_is_of_workspace(int argc, char **argv)
+/* By its whole name or id: what only begins so may be a sandbox of a server's. */
+static bool is_one_of_ours(const struct state_dir *state_dir, const char *word)
+{
+    autoptr(sandbox_spec) spec = NULL;
+    char id[SANDBOX_NAME_MAX], name[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+    int r = state_dir_find(state_dir, word, id, &dir_fd, &ignored);
+
+    if (r < 0 && r != -ENOTDIR)
+        return false;
+    if (r == 0)
+        sandbox_spec_load(dir_fd, &spec, &ignored);
+    state_dir_show_name(state_dir, id, spec, name);
+    return strcmp(word, id) == 0 || strcmp(word, name) == 0;
+}
+
+static bool names_one_of_ours(const struct state_dir *state_dir, struct words words)
+{
+    for (const char *word; (word = next_word(&words));)
+        if (is_one_of_ours(state_dir, word))
+            return true;
+    return false;
+}
+
+static bool has_any(const struct state_dir *state_dir)
+{
+    char id[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+
+    return state_dir_find_last(state_dir, id, &dir_fd, &ignored) == 0;
+}
+
+bool verb_is_for_client(int argc, char **argv)
 {
     autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
-    struct words rest = { .argc = argc, .argv = argv, .at = 1 };
+    const struct words first = { .argc = argc, .argv = argv, .at = 1 };
+    struct words rest = first;
     const char *word = next_word(&rest);
     struct words all = rest;
     struct err ignored = ERR_NONE;
@@ -74,9 +110,13 @@ bool verb_is_of_workspace(int argc, char **argv)
 
     while (next_word(&all))
         more++;
-    if (all.wants_help || !word || !*word)
+    if (strcmp(argv[0], "stop") == 0 || strcmp(argv[0], "rm") == 0)
+        return state_dir_open(false, &state_dir, &ignored) < 0 || !names_one_of_ours(&state_dir, first);
+    if (all.wants_help || (!all.wants_last && (!word || !*word)))
         return false;
     r = state_dir_open(false, &state_dir, &ignored);
+    if (all.wants_last)
+        return r == -ENOENT || (r == 0 && !has_any(&state_dir));
     if (uuid_may_begin(word))
         return r < 0 || find(&state_dir, word) < 0;
     /* A name. What is wrong with our own state, or with the word, is ours to say. */

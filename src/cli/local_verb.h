@@ -9,7 +9,13 @@
 
 #include "base/err.h"
 
-#define LOCAL_OPT_JSON 0x2000
+enum { LOCAL_OPT_JSON = 0x2000, LOCAL_OPT_LAST };
+
+/* For the table of a verb whose first word names a sandbox: instead of that word, the one that was made last. */
+#define LOCAL_LAST_OPTION                                                                                                      \
+    {                                                                                                                          \
+        "last", no_argument, NULL, LOCAL_OPT_LAST                                                                              \
+    }
 
 /* What ends each one's table of options. */
 #define LOCAL_LONG_OPTIONS                                                                                                     \
@@ -23,7 +29,7 @@
 
 struct local_call {
     void *own;    /* borrowed: the verb's own options */
-    char **words; /* borrowed from argv; ended by NULL */
+    char **words; /* borrowed from argv; ended by NULL; the first one made of --last, where that was given */
     int word_count;
     bool is_json;
 };

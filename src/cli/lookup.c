@@ -6,21 +6,24 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "cli/workspace.h"
+#include "sandbox/state_dir.h"
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 
-#define NAMED_MAX 5 /* of those that an ambiguous text may mean */
+#define NAMED_MAX 8 /* of those that an ambiguous text may mean */
 
 struct lookup {
     struct client *client;
     const char *what, *plural, *prefix, *text;
     const char *others_are; /* which verbs list them */
     const char *owner;      /* only what is this one's; NULL: anybody's */
-    char *found;            /* owned: the first that it may mean */
-    char *named;            /* owned: the first whose name it is, which goes before beginnings of ids */
+    bool is_sandbox;
+    char *found; /* owned: the first that it may mean */
+    char *named; /* owned: the first whose name it is, which goes before beginnings of ids */
     size_t count, named_count;
     struct buf others;
 };
@@ -90,6 +93,26 @@ static int each_session_of(const ProtobufCMessage *item, void *cookie, struct er
     return client_list(l->client, "ListSessions", &request.base, on_session, l, err);
 }
 
+/* Whether it names a sandbox of 'agentfense run', which this verb does not take. */
+static bool refuse_local(const char *text, struct err *err)
+{
+    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
+    autoptr(sandbox_spec) spec = NULL;
+    char id[SANDBOX_NAME_MAX], name[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+
+    if (state_dir_open(false, &state_dir, &ignored) < 0 || state_dir_find(&state_dir, text, id, &dir_fd, &ignored) < 0)
+        return false;
+    sandbox_spec_load(dir_fd, &spec, &ignored);
+    state_dir_show_name(&state_dir, id, spec, name);
+    err_set(err, ERR_NOT_FOUND, -ENOENT,
+            "'%s' is a sandbox of 'agentfense run': 'agentfense run --in %s -- COMMAND' runs a command in it, and 'diff', "
+            "'approve', 'discard', 'undo', 'stop' and 'rm' take its name",
+            name, name);
+    return true;
+}
+
 static int judge(struct lookup *l, char **ret, struct err *err)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
@@ -98,6 +121,8 @@ static int judge(struct lookup *l, char **ret, struct err *err)
     buf_add_excerpt(&shown, l->text, strlen(l->text));
     if (l->named_count == 1)
         *ret = steal_ptr(&l->named);
+    else if (l->count == 0 && l->is_sandbox && refuse_local(l->text, err))
+        r = -ENOENT;
     else if (l->count == 0)
         r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no %s '%s'; %s", l->what, shown.data, l->others_are);
     else if (l->count > 1)
@@ -139,6 +164,7 @@ int lookup_sandbox(struct client *client, const char *text, char **ret, struct e
                         .plural = "sandboxes",
                         .prefix = "sb_",
                         .text = text,
+                        .is_sandbox = true,
                         .others_are = "'agentfense ps' and 'agentfense ps -w' list them" };
     Sandbox__V1__ListSandboxesRequest request = SANDBOX__V1__LIST_SANDBOXES_REQUEST__INIT;
 
@@ -181,6 +207,51 @@ int lookup_over_codebase(struct client *client, const char *text, const char *hi
     if (r != -ENOENT || (!is_uuid && workspace_find(client, text, workspace, &ignored) < 0))
         return r;
     return err_invalid(err, "'%s' is a workspace, %s", text, hint);
+}
+
+/* ---- the last ---- */
+
+struct newest {
+    char *id; /* owned */
+    int64_t created_ns;
+};
+
+static int on_newest(const ProtobufCMessage *item, void *cookie, struct err *err)
+{
+    const Sandbox__V1__Sandbox *sandbox = (const void *) item;
+    struct newest *newest = cookie;
+    int64_t created_ns = sandbox->created_at ? sandbox->created_at->seconds * CLOCK_NS_PER_SEC + sandbox->created_at->nanos : 0;
+
+    (void) err;
+    if (newest->id && created_ns <= newest->created_ns)
+        return 0;
+    free(newest->id);
+    *newest = (struct newest){ xdup(sandbox->id), created_ns };
+    return 0;
+}
+
+int lookup_last(struct client *client, bool only_workspaces, char **ret, struct err *err)
+{
+    Sandbox__V1__ListSandboxesRequest request = SANDBOX__V1__LIST_SANDBOXES_REQUEST__INIT;
+    struct newest newest = { .id = NULL };
+    char workspace[UUID_TEXT_MAX];
+    int64_t workspace_ns = 0;
+    int r = only_workspaces ? 0 : client_list(client, "ListSandboxes", &request.base, on_newest, &newest, err);
+
+    if (r == 0)
+        r = workspace_find_last(client, workspace, &workspace_ns, err);
+    if (r == 0 && (!newest.id || workspace_ns > newest.created_ns)) {
+        free(newest.id);
+        newest.id = xdup(workspace);
+    }
+    if (r == -ENOENT && newest.id) {
+        *err = ERR_NONE;
+        r = 0;
+    }
+    if (r == 0)
+        *ret = steal_ptr(&newest.id);
+    free(newest.id);
+    return r;
 }
 
 /* ---- names that are taken ---- */

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "client/client.h"
 
@@ -14,6 +16,9 @@ int lookup_session(struct client *client, const char *text, char **ret, struct e
 
 /* A sandbox, for what workspaces have not got. Of a workspace it says that it is one, and `hint`: -EINVAL. */
 int lookup_over_codebase(struct client *client, const char *text, const char *hint, char **ret, struct err *err);
+
+/* The id of the sandbox, or UUID of the workspace, that was made last. To be freed. -ENOENT. */
+int lookup_last(struct client *client, bool only_workspaces, char **ret, struct err *err);
 
 /* What of `owner` has this very name already: its id, to be freed, or NULL. "": of anybody whose things we see. */
 int lookup_codebase_named(struct client *client, const char *name, const char *owner, char **ret, struct err *err);

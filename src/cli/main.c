@@ -47,9 +47,7 @@ static const struct group {
           &(const struct verb){ "codebase", "make, fill, list and restore codebases", NULL, CLIENT },
           &(const struct verb){ "cp", "copy files between here and a codebase", NULL, CLIENT },
           &(const struct verb){ "create", "make a sandbox over a codebase", NULL, CLIENT },
-          &(const struct verb){ "start", "start sandboxes", NULL, CLIENT },
-          &(const struct verb){ "stop", "stop sandboxes; their changes stay", NULL, CLIENT },
-          &(const struct verb){ "rm", "remove sandboxes", NULL, CLIENT },
+          &(const struct verb){ "start", "start sandboxes", NULL, CLIENT }, &verb_stop, &verb_rm,
           &(const struct verb){ "ps", "list the sandboxes of 'create'", NULL, CLIENT },
           &(const struct verb){ "inspect", "tell all about a sandbox, codebase or session", NULL, CLIENT },
           &(const struct verb){ "exec", "run a command in a sandbox", NULL, CLIENT },
@@ -154,7 +152,7 @@ static int run_verb(int argc, char **argv)
 
     if (!verb)
         return refuse_verb(argv[0]);
-    if (!verb->run || (verb->program && verb_is_of_workspace(argc, argv)))
+    if (!verb->run || (verb->program && verb_is_for_client(argc, argv)))
         return become(verb->program, argv);
     return run_here(verb, argc, argv);
 }

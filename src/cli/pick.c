@@ -44,14 +44,18 @@ void pick_done(struct pick *pick)
     *pick = PICK_NONE;
 }
 
+int pick_refuse_running(const char *name, struct err *err)
+{
+    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                   "sandbox '%s' is running; wait for its command, or stop it with 'agentfense stop %s'", name, name);
+}
+
 int pick_lock(const struct pick *pick, int *ret_lock_fd, struct err *err)
 {
     int r = sandbox_dir_lock(pick->dir_fd, ret_lock_fd);
 
     if (r == -EBUSY)
-        return err_set(err, ERR_FAILED_PRECONDITION, r,
-                       "sandbox '%s' is running; wait for its command, or end it. 'agentfense discard --stop %s' gives it up",
-                       pick->name, pick->name);
+        return pick_refuse_running(pick->name, err);
     return r < 0 ? err_errno(err, r, "locking sandbox '%s'", pick->name) : 0;
 }
 

@@ -22,6 +22,9 @@ struct pick {
 int pick_open(const char *name, struct pick *ret, struct err *err);
 void pick_done(struct pick *pick);
 
+/* ERR_FAILED_PRECONDITION and -EBUSY, with what can be done. */
+int pick_refuse_running(const char *name, struct err *err);
+
 /* Nobody else works on it until the lock is closed. One that runs is ERR_FAILED_PRECONDITION. */
 int pick_lock(const struct pick *pick, int *ret_lock_fd, struct err *err);
 

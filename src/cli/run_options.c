@@ -44,7 +44,10 @@ const char run_options_help[] =
     "  -it, --tty             with a terminal; without a command, a shell\n"
     "  -n, --no-stdin         the command's standard input is empty\n"
     "  --name NAME            name of the new sandbox\n"
-    "  --in NAME              run in the sandbox NAME once more, with its changes and rules\n"
+    "  --in NAME              run in the sandbox NAME once more, with its changes and rules; network, mounts (all of them) "
+    "and\n"
+    "                         limits that are given replace those it had\n"
+    "  --last                 the same in the sandbox that was made last\n"
     "  --rm                   drop the changes afterwards\n"
     "  -v, --verbose          tell what the rules refuse\n"
     "  -q, --quiet            say nothing of our own\n"
@@ -66,6 +69,7 @@ enum {
     OPT_RM,
     OPT_NAME,
     OPT_IN,
+    OPT_LAST,
     OPT_JSON,
     OPT_TTY,
     OPT_RUNTIME,
@@ -93,6 +97,7 @@ static const struct option long_options[] = {
     { "no-stdin", no_argument, NULL, 'n' },
     { "name", required_argument, NULL, OPT_NAME },
     { "in", required_argument, NULL, OPT_IN },
+    { "last", no_argument, NULL, OPT_LAST },
     { "rm", no_argument, NULL, OPT_RM },
     { "verbose", no_argument, NULL, 'v' },
     { "quiet", no_argument, NULL, 'q' },
@@ -231,9 +236,11 @@ static int parse_timeout(const char *text, uint32_t *ret_ms, struct err *err)
     return 0;
 }
 
-/* What only a new sandbox takes. 1: none of these. */
-static int take_shape(struct sandbox_spec *spec, int option, const char *arg, struct err *err)
+/* What a sandbox that exists takes too. 1: none of these. */
+static int take_change(struct run_options *o, int option, const char *arg, struct err *err)
 {
+    struct sandbox_spec *spec = o->spec;
+
     switch (option) {
     case 'm':
         return parse_bytes("memory", arg, &spec->memory_bytes, err);
@@ -254,7 +261,17 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
     case OPT_MOUNT:
         return parse_mount(spec, arg, err);
     case OPT_NET:
+        o->sets_net = true;
         return parse_net(arg, &spec->net, err);
+    default:
+        return 1;
+    }
+}
+
+/* What only a new sandbox takes. 1: none of these. */
+static int take_shape(struct sandbox_spec *spec, int option, const char *arg, struct err *err)
+{
+    switch (option) {
     case OPT_RUNTIME:
         return parse_runtime(spec, arg, err);
     case OPT_IMAGE:
@@ -277,8 +294,13 @@ static int take_shape(struct sandbox_spec *spec, int option, const char *arg, st
 
 static int take_option(struct run_options *o, int option, const char *arg, struct err *err)
 {
-    int r = take_shape(o->spec, option, arg, err);
+    int r = take_change(o, option, arg, err);
 
+    if (r <= 0) {
+        o->changes_sandbox = true;
+        return r;
+    }
+    r = take_shape(o->spec, option, arg, err);
     if (r <= 0 || policy_options_take(&o->policy, option, arg)) {
         o->shapes_sandbox = true;
         return r < 0 ? r : 0;
@@ -304,6 +326,9 @@ static int take_option(struct run_options *o, int option, const char *arg, struc
         return 0;
     case OPT_IN:
         o->in = arg;
+        return 0;
+    case OPT_LAST:
+        o->in_last = true;
         return 0;
     case OPT_RM:
         o->removes = true;
@@ -345,14 +370,24 @@ static int find_command(int argc, char **argv)
     return argc;
 }
 
+bool run_options_go_on(const struct run_options *o)
+{
+    return o->in || o->in_last;
+}
+
 static int check(const struct run_options *o, struct err *err)
 {
     if (!o->command[0] && !o->has_tty)
         return err_invalid(err, "no command; it comes after '--': agentfense run [DIR] -- COMMAND");
-    if (o->in && (o->dir || o->shapes_sandbox))
-        return err_invalid(err, "--in takes the sandbox as it is: no directory, rules, limits, mounts or name with it");
-    if (o->removes && o->in)
-        return err_invalid(err, "--rm would drop what '%s' held before; use 'agentfense discard %s'", o->in, o->in);
+    if (o->in && o->in_last)
+        return err_invalid(err, "--in and --last name two sandboxes");
+    if (run_options_go_on(o) && (o->dir || o->shapes_sandbox))
+        return err_invalid(err,
+                           "%s takes the sandbox as it is: no directory, rules, runtime, image, driver or name with it; what "
+                           "can change are network, mounts and limits",
+                           o->in ? "--in" : "--last");
+    if (run_options_go_on(o) && o->removes)
+        return err_invalid(err, "--rm would drop what the sandbox held before; use 'agentfense discard'");
     if (o->has_tty && o->no_stdin)
         return err_invalid(err, "a terminal without standard input is of no use");
     return 0;
@@ -375,8 +410,8 @@ int run_options_parse(struct run_options *options, int argc, char **argv, struct
     if (optind + 1 < split)
         return err_invalid(err, "'%s' is one word too many; the command comes after '--'", argv[optind + 1]);
     options->dir = optind < split ? argv[optind] : NULL;
-    r = settle_runtime(options->spec, err);
-    return r < 0 ? r : check(options, err);
+    r = check(options, err);
+    return r < 0 || run_options_go_on(options) ? r : settle_runtime(options->spec, err);
 }
 
 void run_options_done(struct run_options *options)

@@ -21,11 +21,12 @@ struct verb {
     const char *program;               /* instead of `run`: which of our programs the verb is part of */
 };
 
-/* A verb with both is about sandboxes of 'agentfense run' and about workspaces: `run` is for the first, which are here. */
+/* A verb with both is about sandboxes of 'agentfense run' and about others: `run` is for the first, which are here. */
 #define CLIENT_PROGRAM "agentfense-client"
 
-/* Whether the verb's first word means a workspace. A sandbox of 'run' goes first. */
-bool verb_is_of_workspace(int argc, char **argv);
+/* Whether such a verb is for the client. A sandbox of 'run' goes first: of stop and rm, if any word means one; of the others, whose words may be
+ * paths, unless the first word means something else. */
+bool verb_is_for_client(int argc, char **argv);
 
 extern const struct verb verb_apply;
 extern const struct verb verb_approve;
@@ -36,5 +37,7 @@ extern const struct verb verb_doctor;
 extern const struct verb verb_ls;
 extern const struct verb verb_mount;
 extern const struct verb verb_policy;
+extern const struct verb verb_rm;
 extern const struct verb verb_run;
+extern const struct verb verb_stop;
 extern const struct verb verb_undo;

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/sandbox_id.h"
 #include "cli/lookup.h"
@@ -305,6 +306,30 @@ int workspace_find(struct client *client, const char *text, char ret[UUID_TEXT_M
     if (r == 0)
         r = judge(&found, text, ret, err);
     buf_done(&found.named);
+    return r;
+}
+
+/* They are listed with the newest first. */
+int workspace_find_last(struct client *client, char ret[UUID_TEXT_MAX], int64_t *ret_created_ns, struct err *err)
+{
+    struct api_call call = { .client = client };
+    autodone(buf) struct buf path = BUF_EMPTY;
+    autojson page = NULL;
+    struct timespec created = { 0 };
+    const json_t *item;
+    int r;
+
+    buf_add_str(&path, "/api/v1/sandboxes?limit=1");
+    workspace_add_statuses(&path, NULL);
+    r = workspace_ask(&call, "GET", NULL, &page, err, "%s", path.data);
+    item = r == 0 ? json_array_get(json_object_get(page, "sandboxes"), 0) : NULL;
+    if (r == 0 && !item)
+        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox");
+    if (r == 0)
+        r = uuid_parse(json_text(item, "id"), ret);
+    if (r == 0)
+        r = clock_parse(json_text(item, "createdAt"), &created, err);
+    *ret_created_ns = (int64_t) created.tv_sec * CLOCK_NS_PER_SEC + created.tv_nsec;
     return r;
 }
 

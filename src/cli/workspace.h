@@ -5,6 +5,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -37,6 +38,9 @@ bool workspace_may_be_name(const char *text);           /* what begins as ids of
 
 /* The id of the one workspace that is called so, or whose id begins so. -ENOENT; several: -EEXIST, naming them. */
 int workspace_find(struct client *client, const char *text, char ret[UUID_TEXT_MAX], struct err *err);
+
+/* The one that was made last. -ENOENT. */
+int workspace_find_last(struct client *client, char ret[UUID_TEXT_MAX], int64_t *ret_created_ns, struct err *err);
 
 /* What a word names that may be either: a sandbox over a codebase has `id`, a workspace `workspace`. */
 struct target {

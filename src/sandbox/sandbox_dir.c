@@ -11,8 +11,12 @@
 #include "base/directory.h"
 #include "base/path.h"
 #include "sandbox/host_mount.h"
+#include "wire/ctl_client.h"
 
-#define LOCK_TRIES 10 /* 2 ms apart */
+#define LOCK_TRIES 10      /* 2 ms apart */
+#define STOP_GRACE_MS 2000 /* for its commands */
+#define STOP_WAIT_MS 30000 /* for all of it */
+#define STOP_LOOK_NS 20000000L
 
 int sandbox_dir_lock(int dir_fd, int *ret_fd)
 {
@@ -50,6 +54,32 @@ bool sandbox_dir_has_changes(int dir_fd)
 bool sandbox_dir_is_running(int dir_fd)
 {
     return is_locked(dir_fd, "lock");
+}
+
+int sandbox_dir_stop(int dir_fd, const char *name, struct err *err)
+{
+    const struct ctl_request request = { .type = CTL_REQUEST_STOP, .tag = 1, .stop = { .grace_ms = STOP_GRACE_MS } };
+    int64_t until_ns = clock_now_ns() + STOP_WAIT_MS * CLOCK_NS_PER_MS;
+    char payload[CTL_PROTO_SMALL_MAX];
+    struct frame frame;
+    autofd int fd = -1;
+    int r = ctl_client_connect(dir_fd, &fd, err);
+
+    if (r == -ENOENT || r == -ECONNREFUSED)
+        *err = ERR_NONE; /* it has ended, or begins to: the lock shows */
+    else if (r == 0)
+        r = ctl_request_encode(&request, payload, sizeof(payload), &frame);
+    if (r == 0)
+        r = ctl_client_send(fd, &frame, STOP_WAIT_MS, err);
+    if (r < 0 && r != -ENOENT && r != -ECONNREFUSED)
+        return err_wrap(err, r, "stopping sandbox '%s'", name);
+    while (sandbox_dir_is_running(dir_fd)) {
+        if (clock_now_ns() > until_ns)
+            return err_set(err, ERR_DEADLINE_EXCEEDED, -ETIMEDOUT, "sandbox '%s' was asked to stop, and is still running",
+                           name);
+        nanosleep(&(struct timespec){ .tv_nsec = STOP_LOOK_NS }, NULL);
+    }
+    return 0;
 }
 
 bool sandbox_dir_delta_is_locked(int dir_fd)

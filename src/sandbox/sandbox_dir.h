@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "base/err.h"
+
 /* A supervisor holds <dir>/lock by an exclusive flock(2) as long as it lives: the kernel lets go of it however it dies, and a child
  * that inherited the descriptor keeps it. Whoever changes or removes a sandbox at rest holds it likewise. Somebody who only asks whether
  * it is held takes it shared for a moment, so this tries for some milliseconds before it returns -EBUSY. */
@@ -13,6 +15,9 @@ int sandbox_dir_lock(int dir_fd, int *ret_fd);
 
 /* Whether its supervisor lives. */
 bool sandbox_dir_is_running(int dir_fd);
+
+/* Asks its supervisor to end what runs in it, and waits until nothing does. One that does not run is fine. `name` is for errors. */
+int sandbox_dir_stop(int dir_fd, const char *name, struct err *err);
 
 /* Whether its delta is mounted, or read for a review. */
 bool sandbox_dir_delta_is_locked(int dir_fd);

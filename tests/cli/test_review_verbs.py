@@ -184,6 +184,28 @@ def test_a_running_one_whose_project_is_gone_is_running(boxes):
     assert row["state"] == "running" and "No such file or directory" in row["reason"]
 
 
+def test_a_verb_that_does_not_apply_names_the_one_that_does(boxes):
+    path = boxes.make("r1")
+    for verb in ("exec", "start"):
+        ran = boxes(verb, "r1", *(["ls"] if verb == "exec" else []), check=125)
+        assert "'agentfense run --in r1 -- COMMAND'" in ran.stderr, ran
+    with open(path / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ran = boxes("rm", "r1", check=125)
+        assert "is running: stop it with 'agentfense stop r1', or use 'agentfense rm -f r1'" in ran.stderr, ran
+    assert boxes("stop", "r1", check=0).stdout == "stopped r1\n"
+    assert boxes.json("rm", path.name) == {"removed": ["r1"]} and boxes.names() == []
+
+
+def test_rm_and_stop_take_whole_names(boxes):
+    """What only begins as a name of ours may be a server's."""
+    boxes.make("web-one")
+    for verb in ("rm", "stop"):
+        ran = boxes(verb, "web", check=125)
+        assert "'web-one' is a sandbox of 'agentfense run'" in ran.stderr, ran
+    assert boxes.names() == ["web-one"]
+
+
 def test_sandboxes_are_listed_without_the_directory_of_user_ids(boxes):
     """It is for whoever starts one, and is made again then."""
     boxes.make("one", "echo 1 > one")

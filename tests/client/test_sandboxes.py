@@ -93,6 +93,20 @@ def test_beginnings_of_ids_do(cli, sandbox):
     assert f"id: {sandbox}\n" in told and "status: SANDBOX_STATUS_RUNNING\n" in told
 
 
+def test_last_is_what_was_made_last(cli, sandbox, codebase, project):
+    newer = cli.say("create", "--preset", "full-access", "--start", codebase)
+    assert cli.json("inspect", "--last")["id"] == newer
+    assert cli.run("exec", "--last", "--", "sh", "-c", "echo $0").out == "sh\n" and cli.run("exec", "--last", "echo", "-n", "x").out == "x"
+    assert cli.run("rules", "show", "--last", "-q").out == cli.run("rules", "show", "-q", newer).out
+    newest = cli.say("create", "--scope", project, "--no-lock")
+    assert cli.json("inspect", "--last")["id"] == newest
+    assert "workspace" in cli.run("session", "open", "--last", code=2).err
+    assert cli.say("stop", "--last") == newest
+    assert cli.say("rm", "--purge", "--last") == newest
+    assert cli.say("rm", "-q", "--last") == newer and cli.json("inspect", "--last")["id"] == sandbox
+    assert "this verb takes none" in cli.run("codebase", "ls", "--last", code=2).err
+
+
 def test_several_are_taken_and_one_that_is_not_there_is_told(cli, codebase):
     made = [cli.say("create", codebase) for _ in range(2)]
     done = cli.run("rm", made[0], "sb_0000000000000000", made[1], code=125)

@@ -167,7 +167,7 @@ class Host:
 
     def shape(self, options):
         """What a call says of the sandbox beside its options: the directory, and which runtime."""
-        if "--in" in options:
+        if "--in" in options or "--last" in options:
             return []
         return [*([] if "--runtime" in options else RUNTIME), self.base]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -121,6 +122,53 @@ def test_in_goes_on_with_changes_and_rules(host):
     assert host.run("--in", "bo", "-q", command="cat two").out == b"2\n"
 
 
+def test_in_takes_mounts_limits_and_network_for_good(host):
+    for place in ("one", "two"):
+        (host.dir / place).mkdir()
+        (host.dir / place / place).touch()
+    shown = "ls /mnt; ls /mnt/* 2>/dev/null; ulimit -u 2>/dev/null; touch f1 f2 f3 f4 2>/dev/null; ls | wc -l"
+    assert host.run("-q", "--name", "box", "--mount", f"{host.dir}/one:/mnt/a:ro", command="echo x > x").code == 0
+    first = host.run("--in", "box", "-q", "--files", "3", "--mount", f"{host.dir}/two:/mnt/b:ro", command=shown).out.decode().split()
+    assert "b" in first and "two" in first and "a" not in first and "one" not in first
+    assert int(first[-1]) < 6, "x, hello.txt and four more are too many"
+    assert host.run("--in", "box", "-q", command=shown).out.decode().split() == first, "it was not for once"
+    free = host.run("--in", "box", "-q", "--files", "100", command=shown).out.decode().split()
+    assert "two" in free and int(free[-1]) == 6
+    links = "cat /proc/net/dev | wc -l"
+    alone = int(host.run("--in", "box", "-q", command=links).out)
+    shared = host.run("--in", "box", "-q", "--net", "host", command=links)
+    assert shared.code != 0 or int(shared.out) == len(pathlib.Path("/proc/net/dev").read_text().splitlines()), shared
+    assert int(host.run("--in", "box", "-q", "--net", "none", command=links).out) == alone
+    for words in (["--preset", "full-access"], ["--rule", "/**=write"], ["--name", "other"], ["--driver", "copy"], ["--runtime", "bwrap"]):
+        refused = host.run("--in", "box", *words, command=["true"])
+        assert refused.code == 2 and "takes the sandbox as it is" in refused.err, refused
+
+
+def test_in_leaves_a_sandbox_that_cannot_be_started_so_as_it_was(one):
+    (one.dir / "there").mkdir()
+    assert one.run("-q", "--name", "box", command="echo x > x").code == 0
+    refused = one.run("--in", "box", "--mount", f"{one.dir}/there:/workspace/there", command=["true"])
+    assert refused.code == 125 and "/workspace/there" in refused.err, refused
+    refused = one.run("--in", "box", "--net", "bridge", command=["true"])
+    assert refused.code == 125 and "bridge" in refused.err, refused
+    assert one.run("--in", "box", "-q", command="cat x").out == b"x\n"
+
+
+def test_last_is_the_sandbox_that_was_made_last(one):
+    for name in ("zebra", "ant"):
+        assert one.run("-q", "--name", name, command=f"echo {name} > {name}").code == 0
+    assert one.run("--last", "-q", command="ls").out == b"ant\nhello.txt\n"
+    assert one.call("diff", "--last", "--name-only").out == b"ant\n"
+    assert one.call("diff", "--name-only", "--last", "ant").out == b"ant\n"
+    refused = one.run("--last", "--in", "zebra", command=["true"])
+    assert refused.code == 2 and "two sandboxes" in refused.err
+    assert one.call("approve", "--last").code == 0 and (one.base / "ant").exists()
+    assert one.call("undo", "--last").code == 0 and not (one.base / "ant").exists()
+    assert one.call("discard", "--last").out == b"discarded ant\n"
+    assert one.call("discard", "--last").out == b"discarded zebra\n"
+    assert "there is no sandbox" in one.run("--last", command=["true"]).err
+
+
 def test_in_keeps_the_sandbox_even_if_nothing_changed(one):
     one.run("-q", "--name", "box", command="echo x > x")
     result = one.run("--in", "box", command="rm x")
@@ -132,7 +180,8 @@ def test_a_sandbox_runs_once_at_a_time(one):
     with one.start("-q", "--name", "box", command="echo ready; cat; echo x > x") as run:
         assert run.stdout.readline() == b"ready\n"
         result = one.run("--in", "box", command=["true"])
-        assert (result.code, result.err) == (125, "agentfense run: the sandbox is running already\n")
+        assert (result.code, result.err) == (125, "agentfense run: sandbox 'box' is running; wait for its command, or stop it with "
+                                                     "'agentfense stop box'\n")
         run.stdin.close()
         assert run.wait(TIMEOUT) == 0
     assert one.run("--in", "box", "-q", command="cat x").out == b"x\n"

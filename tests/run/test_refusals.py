@@ -46,7 +46,7 @@ def test_a_directory_that_cannot_be_read(user):
 @pytest.mark.parametrize("args, word", [
     ([], "no command"), (["{base}"], "no command"), (["{base}", "--"], "no command"), (["{base}", "true"], "after '--'"),
     (["{base}", "x", "--", "true"], "one word too many"), (["--in", "x", "{base}", "--", "true"], "--in"),
-    (["--in", "x", "-m", "1G", "--", "true"], "--in"), (["--in", "x", "--rm", "--", "true"], "discard"),
+    (["--in", "x", "--driver", "copy", "--", "true"], "--in"), (["--in", "x", "--rm", "--", "true"], "discard"),
 ])
 def test_bad_usage_is_2(one, args, word):
     refused(one.call("run", *[arg.format(base=one.base) for arg in args]), word, code=2)
@@ -216,7 +216,8 @@ def test_one_that_runs_is_discarded_when_it_is_said_how(host):
         refused = host.call("discard", "busy")
         assert refused.code == 125 and "'agentfense discard --stop busy'" in refused.err, refused
         for verb in ("approve", "apply"):
-            assert "agentfense discard --stop busy" in host.call(verb, "busy").err
+            assert "agentfense stop busy" in host.call(verb, "busy").err
+        assert "'agentfense stop busy', or use 'agentfense rm -f busy'" in host.call("rm", "busy").err
         assert "busy" in host.names() and running.poll() is None
         done = host.call("discard", "--stop", "busy")
         assert (done.code, done.out) == (0, b"discarded busy\n"), done
@@ -225,6 +226,19 @@ def test_one_that_runs_is_discarded_when_it_is_said_how(host):
         running.kill()
         running.communicate()
     assert host.settle() == []
+    # Stopped by one verb, it is as it was before the command was.
+    running = host.start("--name", "busy", "--rule", "/**=write", command="echo x > new; echo ready; while :; do sleep 1; done")
+    try:
+        assert running.stdout.readline() == b"ready\n"
+        done = host.call("stop", "busy")
+        assert (done.code, done.out) == (0, b"stopped busy\n"), done
+        assert running.wait(TIMEOUT) != 0
+    finally:
+        running.kill()
+        running.communicate()
+    assert "+x" in host.call("diff", "busy").out.decode()
+    done = host.call("rm", "busy")
+    assert (done.code, done.out) == (0, b"removed busy\n") and host.names() == [], done
     # One that does not run is discarded likewise.
     assert host.run("-q", "--name", "idle", "--rule", "/**=write", command="echo x > new").code == 0
     assert host.call("discard", "--stop", "idle").code == 0 and "idle" not in host.names()
