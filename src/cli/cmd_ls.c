@@ -81,17 +81,20 @@ static int on_sandbox(const char *id, int dir_fd, void *cookie)
     struct listing *l = cookie;
     autoptr(sandbox_spec) spec = NULL;
     struct err err = ERR_NONE;
-    int r = dir_fd < 0 ? err_errno(&err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, &err);
     char name[SANDBOX_NAME_MAX];
 
     vec_room(&l->rows, &l->cap, l->count);
     struct row *row = &l->rows[l->count++];
+    if (dir_fd < 0)
+        err_errno(&err, dir_fd, "opening its directory");
+    else
+        sandbox_spec_load(dir_fd, &spec, &err);
     state_dir_show_name(l->state_dir, id, spec, name);
     *row = (struct row){ .id = xdup(id), .name = xdup(name) };
     if (l->only_names)
         return 0;
     row->is_running = dir_fd >= 0 && sandbox_dir_is_running(dir_fd);
-    if (r < 0) {
+    if (!spec) {
         row->broken = xdup(err.text);
         return 0;
     }

@@ -71,7 +71,7 @@ int run_again_change(const struct run_options *options, int dir_fd, const char *
     r = sandbox_spec_load(dir_fd, &before, err);
     if (r == 0)
         r = sandbox_spec_load(dir_fd, &spec, err);
-    if (r < 0)
+    if (r != 0)
         return r;
     apply(options, spec);
     r = sandbox_spec_store(dir_fd, spec, true, err);
