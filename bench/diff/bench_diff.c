@@ -26,7 +26,7 @@
 #include "review/parallel.h"
 #include "review/patch.h"
 
-static const struct caller nobody = { 0 };
+static const struct op_caller nobody = { 0 };
 
 /* ---- make ---- */
 

@@ -198,11 +198,12 @@ def read(server, verb, path, body, headers):
 def test_other_owners_ids_on_every_route(shared, estate, stranger):
     """Each answers as for something that never was, letter by letter."""
     absent = {"codebase_id": "cb_" + "0" * 16, "sandbox_id": "sb_" + "0" * 16, "session_id": "ss_" + "0" * 16, "id": "00000000-0000-4000-8000-000000000000",
-              "pid": "pr_" + "0" * 16}
-    ids = {"theirs": {"codebase_id": estate.codebase, "sandbox_id": estate.sandbox, "session_id": estate.session, "id": estate.workspace, "pid": estate.process},
+              "pid": "pr_" + "0" * 16, "process_id": "pr_" + "0" * 16}
+    ids = {"theirs": {"codebase_id": estate.codebase, "sandbox_id": estate.sandbox, "session_id": estate.session, "id": estate.workspace, "pid": estate.process,
+                      "process_id": estate.process},
            "absent": absent}
     for known in ids.values():
-        known.update(version="1", file_path="f", profile="default")
+        known.update(version="1", file_path="f", path="f", profile="default")
     before, tried, wrong = estate.state(), 0, []
     for verb, path, operation in operations(shared):
         names = set(re.findall(r"{(\w+)}", path))
@@ -293,19 +294,19 @@ def test_ways_up_in_every_parameter_of_every_route(shared, estate, witness):
     """One parameter at a time, the others being good: refused, and nothing is read, made or removed elsewhere."""
     (shared.top / "canary").write_text(CANARY)
     good = {"codebase_id": estate.codebase, "sandbox_id": estate.sandbox, "session_id": estate.session, "id": estate.workspace, "pid": estate.process,
-            "version": "1", "file_path": "f", "profile": "default"}
+            "process_id": estate.process, "version": "1", "file_path": "f", "path": "f", "profile": "default"}
     before, places, wrong, tried = estate.state(), [snapshot(p) for p in (shared.top, shared.state)], [], 0
     for verb, path, _ in operations(shared):
         for name in re.findall(r"{(\w+)}", path):
             for way in WAYS_UP:
-                if name == "profile" and way in ("~root", "-rf") or (name == "file_path" and verb != "get"):
+                if name == "profile" and way in ("~root", "-rf") or (name in ("file_path", "path") and verb != "get"):
                     continue  # names like any other, or below
                 target = re.sub(r"{(\w+)}", lambda m, n=name, w=way: w if m[1] == n else good[m[1]], path)
                 body = b"{}" if verb in ("post", "put") else b""
                 status, answer = ask_raw(shared, request(verb, target, body))
                 tried += 1
                 allowed = {200, 204} if verb == "delete" and "processes" not in path else set()
-                if name == "file_path" and way in (".", "%"):
+                if name in ("file_path", "path") and way in (".", "%"):
                     continue  # the listing of the codebase
                 if verb == "get" and status == 200 and json.loads(answer) in ({"sessions": []}, {"events": [], "nextPageToken": ""}):
                     continue  # of what is not there
@@ -362,10 +363,10 @@ def ruin(shared):
 @pytest.mark.parametrize("what", HOSTILE_BODIES)
 def test_bodies_that_mean_harm_at_every_route(shared, ruin, witness, what):
     good = {"codebase_id": ruin.codebase, "sandbox_id": ruin.sandbox, "session_id": ruin.session, "id": ruin.workspace, "pid": ruin.process,
-            "version": "1", "file_path": "f", "profile": "evil"}
+            "process_id": ruin.process, "version": "1", "file_path": "f", "path": "f", "profile": "evil"}
     wrong = []
     for verb, path, operation in operations(shared):
-        if verb not in ("post", "put", "patch") or "archive" in path or path.endswith(("/files", "{file_path}")):
+        if verb not in ("post", "put", "patch") or "archive" in path or path.endswith(("/files", "{file_path}", "{path}")):
             continue  # those take bytes
         target = re.sub(r"{(\w+)}", lambda m: good[m[1]], path)
         status, answer = ask_raw(shared, request(verb, target, HOSTILE_BODIES[what], Content_Type="application/json"))
