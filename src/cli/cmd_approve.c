@@ -192,7 +192,7 @@ static int run_approve(const struct local_call *call, struct err *err)
     if (!pick.has_delta)
         return path_count ? err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' has no changes", pick.name)
                           : say_nothing_to_do(call);
-    r = approve_recover(pick.delta_path, false, err);
+    r = approve_recover(pick.delta_path, false, NULL, err);
     if (r == 0)
         r = local_review_load(&review, pick.delta_path, paths, path_count, err);
     if (r == 0 && w->asks)

@@ -65,7 +65,7 @@ void pick_settle(const struct pick *pick)
 
     /* Who has the sandbox has this to do as well. */
     if (pick->has_delta && sandbox_dir_lock(pick->dir_fd, &lock) == 0)
-        approve_recover(pick->delta_path, false, NULL);
+        approve_recover(pick->delta_path, false, NULL, NULL);
 }
 
 int pick_load_edits(const struct pick *pick, const char *const *paths, size_t path_count, struct edit_list *ret,

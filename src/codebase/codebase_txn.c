@@ -49,6 +49,12 @@ int codebase_txn_begin(struct codebase *cb, const char *by, const char *reason, 
     return txn_new(cb, TXN_SYNC, by, reason, ret, err);
 }
 
+int codebase_txn_begin_exact(struct codebase *cb, const char *by, const char *reason, struct codebase_txn **ret,
+                             struct err *err)
+{
+    return txn_new(cb, TXN_SEEN, by, reason, ret, err);
+}
+
 void codebase_txn_free(struct codebase_txn *txn)
 {
     if (!txn)

@@ -45,6 +45,11 @@ struct codebase_txn;
 
 /* `by` (who, or which exec) and `reason` are for those who read the list of versions; they may be NULL. */
 int codebase_txn_begin(struct codebase *cb, const char *by, const char *reason, struct codebase_txn **ret, struct err *err);
+
+/* The same for whoever decided about exactly what they saw: if something is not as its change saw it, nobody wins, and the commit fails with -ESTALE
+ * and ERR_ABORTED. A directory that is not empty, and is to become a file, is such a thing; one that is to be removed stays. */
+int codebase_txn_begin_exact(struct codebase *cb, const char *by, const char *reason, struct codebase_txn **ret,
+                             struct err *err);
 void codebase_txn_free(struct codebase_txn *txn); /* gives up what was not committed */
 DEFINE_AUTOPTR(codebase_txn, codebase_txn_free);
 

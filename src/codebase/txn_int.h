@@ -10,6 +10,7 @@
 enum txn_manner {
     TXN_STRICT, /* an upload: something of another kind in the way is an error; no judging */
     TXN_SYNC,   /* newer wins, nothing is an error */
+    TXN_SEEN,   /* what is not as it was seen is an error */
     TXN_EXACT,  /* what is asked for replaces whatever is there */
 };
 
@@ -74,6 +75,9 @@ enum txn_verdict {
     VERDICT_LOSES,    /* somebody has, later */
     VERDICT_THE_SAME, /* it is there already */
 };
+
+/* Whether what is at the path now is what the changer saw there. `st` NULL: nothing. */
+bool txn_is_as_seen(const struct txn_request *request, const struct stat *st);
 
 /* `st`: what is at the path now, NULL: nothing. `ret_other_ns` is when it was changed, for a conflict. */
 int txn_resolver_decide(struct txn_resolver *resolver, const struct codebase_txn *txn, const struct txn_request *request,

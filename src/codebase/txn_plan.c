@@ -86,6 +86,17 @@ static void note_planned_path(struct txn_planner *p, const char *path, enum tree
     }
 }
 
+/* Both take a directory away only when it is empty, and tell what changed meanwhile by what the changer saw. */
+static bool is_by_sight(const struct txn_planner *p)
+{
+    return p->txn->manner == TXN_SYNC || p->txn->manner == TXN_SEEN;
+}
+
+static int refuse_unseen(struct txn_planner *p, const char *path)
+{
+    return tree_path_reject(p->err, ERR_ABORTED, -ESTALE, path, "was changed meanwhile");
+}
+
 /* ---- entries ---- */
 
 static int count_old(struct txn_planner *p, const char *path, const struct planned_path *there, struct manifest_entry *e)
@@ -94,8 +105,8 @@ static int count_old(struct txn_planner *p, const char *path, const struct plann
     int r = 0;
 
     e->old_kind = there->kind;
-    /* A sync removes only directories that are empty by then: what is in it now has entries of its own. */
-    if (there->is_on_disk && !(there->kind == TREE_DIR && p->txn->manner == TXN_SYNC))
+    /* Only a directory that is empty by then is removed: what is in it now has entries of its own. */
+    if (there->is_on_disk && !(there->kind == TREE_DIR && is_by_sight(p)))
         r = tree_count_at(p->txn->cb->files_fd, path, &count);
     else if (there->by) {
         count.bytes = there->by->new_bytes;
@@ -275,8 +286,11 @@ static int put_over(struct txn_planner *p, struct txn_request *request, const st
     int64_t other = 0;
     int r;
 
-    if (p->txn->manner != TXN_SYNC || there->by)
+    if (!is_by_sight(p) || there->by)
         return add_put(p, MANIFEST_PUT, request, false, there);
+    if (p->txn->manner == TXN_SEEN)
+        return txn_is_as_seen(request, there->is_on_disk ? &there->st : NULL) ? add_put(p, MANIFEST_PUT, request, false, there)
+                                                                              : refuse_unseen(p, request->path);
     r = txn_resolver_decide(&p->resolver, p->txn, request, there->is_on_disk ? &there->st : NULL, &verdict, &other);
     if (r < 0)
         return r;
@@ -308,7 +322,7 @@ static int plan_put(struct txn_planner *p, struct txn_request *request)
         return reject_kind(p, request->path, there.kind);
     /* A directory that the changer replaced by a file, but that holds something it could not see. */
     if (there.kind == TREE_DIR)
-        return plan_loser(p, request, 0);
+        return p->txn->manner == TXN_SEEN ? refuse_unseen(p, request->path) : plan_loser(p, request, 0);
     return put_over(p, request, &there);
 }
 
@@ -341,10 +355,13 @@ static int plan_remove(struct txn_planner *p, struct txn_request *request)
 
     if (r < 0 || there.kind == TREE_NONE)
         return r;
-    if (p->txn->manner == TXN_SYNC && there.kind == TREE_DIR) {
+    if (is_by_sight(p) && there.kind == TREE_DIR) {
         r = is_emptied(p, request->path, &there);
         if (r <= 0)
             return r;
+    } else if (p->txn->manner == TXN_SEEN) {
+        if (!there.by && !txn_is_as_seen(request, &there.st))
+            return refuse_unseen(p, request->path);
     } else if (p->txn->manner == TXN_SYNC && there.is_on_disk) {
         r = txn_resolver_decide(&p->resolver, p->txn, request, &there.st, &verdict, &other);
         if (r < 0)

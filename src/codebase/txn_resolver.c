@@ -136,8 +136,10 @@ static int is_the_same(const struct codebase_txn *txn, const struct txn_request 
 
 /* Files here are never modified in place, so the same inode with the same size and time is the same file. Not the ctime: moving
  * a file changes it. */
-static bool is_as_seen(const struct codebase_seen *seen, const struct stat *now)
+bool txn_is_as_seen(const struct txn_request *request, const struct stat *now)
 {
+    const struct codebase_seen *seen = &request->seen;
+
     switch (seen->kind) {
     case CODEBASE_SEEN_ABSENT:
         return !now;
@@ -157,7 +159,7 @@ int txn_resolver_decide(struct txn_resolver *resolver, const struct codebase_txn
 
     *ret = VERDICT_FREE;
     *ret_other_ns = 0;
-    if (is_as_seen(&request->seen, st))
+    if (txn_is_as_seen(request, st))
         return 0;
     r = request->op == TXN_REQUEST_REMOVE ? !st : st ? is_the_same(txn, request, st) : 0;
     if (r != 0) {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,14 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/copyup.h"
+#include "fence/xattr.h"
 #include "review/apply_txn_int.h"
+
+const struct landing_ops *apply_txn_ops_of(const struct apply_journal *journal)
+{
+    return *journal->codebase ? &apply_txn_in_codebase : &apply_txn_in_directory;
+}
 
 /* ---- life ---- */
 
@@ -41,6 +49,9 @@ int apply_txn_new(const struct apply_txn_site *site, const char *undoes, struct 
     txn->record_fd = -1;
     txn->journal = APPLY_JOURNAL_EMPTY;
     txn->journal.time_ns = clock_wall_ns();
+    if (site->codebase)
+        snprintf(txn->journal.codebase, sizeof(txn->journal.codebase), "%s", codebase_id(site->codebase->codebase));
+    txn->ops = apply_txn_ops_of(&txn->journal);
     id_new(APPLY_TXN_ID_PREFIX, txn->id);
     if (undoes)
         snprintf(txn->journal.undoes, sizeof(txn->journal.undoes), "%s", undoes);
@@ -53,9 +64,10 @@ int apply_txn_new(const struct apply_txn_site *site, const char *undoes, struct 
 
 /* Nothing has come of it. Files that were moved and moved back have another change time, so what they are is noted; a record for which
  * there is no room to do that waits for the next time. */
-int apply_txn_remove_abandoned(const struct apply_txn_site *site, const char *id, const struct apply_journal *journal)
+int apply_txn_remove_abandoned(const struct apply_txn_site *site, const char *id, int record_fd,
+                               const struct apply_journal *journal)
 {
-    int r = apply_journal_clean(site->base_fd, journal);
+    int r = apply_txn_ops_of(journal)->clean(site, record_fd, journal);
 
     if (r == 0 && journal->state == APPLY_TXN_ROLLED_BACK && journal->back.len > 0)
         r = site->note(journal->back.data, journal->back.len, site->cookie);
@@ -72,7 +84,7 @@ void apply_txn_free(struct apply_txn *txn)
     if (!txn)
         return;
     if (apply_txn_is_abandoned(&txn->journal) && txn->record_fd >= 0)
-        apply_txn_remove_abandoned(&txn->site, txn->id, &txn->journal);
+        apply_txn_remove_abandoned(&txn->site, txn->id, txn->record_fd, &txn->journal);
     for (size_t i = 0; i < txn->change_count; i++)
         free((char *) (uintptr_t) txn->changes[i].change.path);
     for (size_t i = 0; i < txn->unit_count; i++) {
@@ -109,13 +121,100 @@ const struct stat *apply_txn_staged(const struct apply_txn *txn, size_t change)
     return &txn->changes[change].staged;
 }
 
-/* ---- the journal ---- */
-
-static void write_hash(const struct staged_change *w, char out[2 * FILE_STATE_HASH_BYTES + 1])
+uint64_t apply_txn_version_of(const struct apply_txn *txn)
 {
-    for (size_t i = 0; w->has_hash && i < FILE_STATE_HASH_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", w->hash[i]);
+    return txn->site.codebase ? apply_txn_version(txn->record_fd) : 0;
 }
+
+/* ---- staging ---- */
+
+char *apply_txn_quote(const char *path)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+
+    buf_add_char(&text, '\'');
+    buf_add_excerpt(&text, path, strlen(path));
+    buf_add_char(&text, '\'');
+    return buf_dup_take(&text);
+}
+
+int apply_txn_stage_failed(const char *path, int r, struct err *err)
+{
+    autofree char *shown = apply_txn_quote(path);
+
+    if (r == -ESTALE)
+        return err_set(err, ERR_ABORTED, r, "%s changed while it was being read; nothing was changed", shown);
+    return err_errno(err, r, "staging %s; nothing was changed", shown);
+}
+
+static int keep_file(struct apply_txn *txn, struct staged_change *w, const char *to)
+{
+    autofd int from = path_open_beneath(txn->site.base_fd, w->change.path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0), fd = -1;
+    struct stat st;
+    int r;
+
+    if (from < 0)
+        return from;
+    if (fstat(from, &st) < 0)
+        return -errno;
+    struct apply_step_file was = apply_step_file_of(&w->change.was);
+    if (!apply_step_file_matches(&was, &st))
+        return -ESTALE;
+    fd = path_open_beneath(txn->record_fd, to, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0)
+        return fd;
+    r = copyup_content(from, fd, INT64_MAX);
+    xattr_copy(from, fd);
+    if (r == 0 && txn->change_count <= APPLY_TXN_SYNC_EACH_MOST && fsync(fd) < 0)
+        r = -errno;
+    return r;
+}
+
+static int keep_link(struct apply_txn *txn, struct staged_change *w, const char *to)
+{
+    autofd int link = path_open_beneath(txn->site.base_fd, w->change.path, O_PATH, 0);
+    char target[PATH_MAX];
+    ssize_t n = link < 0 ? -1 : readlinkat(link, "", target, sizeof(target) - 1);
+
+    if (n < 0)
+        return link < 0 ? link : -errno;
+    target[n] = 0;
+    return symlinkat(target, txn->record_fd, to) < 0 ? -errno : 0;
+}
+
+/* Of what will be replaced or removed. */
+static int keep_all(struct apply_txn *txn, struct err *err)
+{
+    for (size_t i = 0; i < txn->change_count; i++) {
+        struct staged_change *w = &txn->changes[i];
+        bool is_file = S_ISREG(w->change.was.st_mode), is_link = S_ISLNK(w->change.was.st_mode);
+        /* A codebase replaces a file to change its mode. */
+        if ((!is_file && !is_link) || (w->change.is_mode_only && !txn->site.codebase))
+            continue;
+        snprintf(w->kept, sizeof(w->kept), "%zu", txn->kept_count++);
+        autofree char *to = xprintf("kept/%s", w->kept);
+        int r = is_file ? keep_file(txn, w, to) : keep_link(txn, w, to);
+        fault("landing-keeping");
+        if (r < 0)
+            return apply_txn_stage_failed(w->change.path, r, err);
+    }
+    if (txn->change_count > APPLY_TXN_SYNC_EACH_MOST && syncfs(txn->record_fd) < 0)
+        return err_errno(err, -errno, "syncing copies of what is replaced; nothing was changed");
+    autofd int kept = path_open_beneath(txn->record_fd, "kept", O_RDONLY | O_DIRECTORY, 0);
+    return kept < 0 ? kept : file_fsync_dir(kept);
+}
+
+int apply_txn_stage(struct apply_txn *txn, struct err *err)
+{
+    int r = txn->ops->stage(txn, err);
+
+    if (r == 0)
+        r = keep_all(txn, err);
+    fault("landing-staged");
+    return r;
+}
+
+/* ---- the journal ---- */
 
 struct staged_change *apply_txn_find(const struct apply_txn *txn, const char *path, size_t len)
 {
@@ -135,157 +234,14 @@ struct staged_change *apply_txn_find(const struct apply_txn *txn, const char *pa
     return NULL;
 }
 
-/* Whether a directory of the project goes, or becomes something else. */
-static bool is_leaving(const struct apply_txn *txn, const char *path, size_t len)
+void apply_txn_describe_now(const struct staged_change *w, struct apply_step *step)
 {
-    const struct staged_change *w = apply_txn_find(txn, path, len);
-
-    return w && S_ISDIR(w->change.was.st_mode) && !S_ISDIR(w->change.now);
-}
-
-/* Beside the topmost directory on its way that leaves: what is moved aside must not keep a directory from going. */
-static char *name_aside(const struct apply_txn *txn, const char *path)
-{
-    size_t len = strlen(path);
-
-    for (;;) {
-        const char *slash = memrchr(path, '/', len);
-        size_t above = slash ? (size_t) (slash - path) : 0;
-        if (above == 0 || !is_leaving(txn, path, above))
-            break;
-        len = above;
-    }
-    autofree char *top = xdupn(path, len);
-    return apply_txn_temp_beside(top);
-}
-
-static void add_put(struct apply_txn *txn, const struct apply_unit *unit)
-{
-    struct apply_step *step = apply_journal_add(&txn->journal, APPLY_STEP_PUT, unit->path, unit->temp);
-    const struct staged_change *w = apply_txn_find(txn, unit->path, strlen(unit->path));
-
-    /* Where a directory is, it has gone by then. */
-    if (!S_ISDIR(unit->was.st_mode) && unit->was.st_mode)
-        step->was = apply_step_file_of(&unit->was);
-    step->now = apply_step_file_of(&unit->staged);
-    if (w) {
-        write_hash(w, step->hash);
-        memcpy(step->kept, w->kept, sizeof(step->kept));
-    }
-}
-
-static void add_part(struct apply_txn *txn, const struct staged_change *w)
-{
-    struct apply_step *step = apply_journal_add(&txn->journal, APPLY_STEP_PART, w->change.path, NULL);
-
     step->now = apply_step_file_of(&w->staged);
-    write_hash(w, step->hash);
-}
-
-static void add_puts(struct apply_txn *txn, bool over_dirs)
-{
-    for (size_t i = 0; i < txn->unit_count; i++) {
-        if (S_ISDIR(txn->units[i].was.st_mode) == over_dirs)
-            add_put(txn, &txn->units[i]);
-    }
-}
-
-static void add_removals(struct apply_txn *txn, const struct staged_change *w)
-{
-    autofree char *aside = name_aside(txn, w->change.path);
-    struct apply_step *step = apply_journal_add(
-        &txn->journal, S_ISDIR(w->change.was.st_mode) ? APPLY_STEP_RMDIR : APPLY_STEP_REMOVE, w->change.path, aside);
-
-    step->was = apply_step_file_of(&w->change.was);
-    memcpy(step->kept, w->kept, sizeof(step->kept));
-}
-
-/* What is new comes before what is deleted: of a file that was renamed there is at every moment one. A file in the place of a
- * directory has to wait for that to be emptied, from the last to the first. Modes come last, from the deepest up. */
-static void add_steps(struct apply_txn *txn)
-{
-    for (size_t i = 0; i < txn->journal.count; i++) {
-        free(txn->journal.steps[i].path);
-        free(txn->journal.steps[i].temp);
-    }
-    txn->journal.count = 0;
-    add_puts(txn, false);
-    for (size_t i = 0; i < txn->change_count; i++) {
-        const struct staged_change *w = &txn->changes[i];
-        if (w->unit != APPLY_TXN_NO_UNIT && strcmp(txn->units[w->unit].path, w->change.path) != 0)
-            add_part(txn, w);
-    }
-    for (size_t i = txn->change_count; i-- > 0;) {
-        const struct staged_change *w = &txn->changes[i];
-        if (!w->change.now || (w->unit != APPLY_TXN_NO_UNIT && S_ISDIR(w->change.was.st_mode) && !S_ISDIR(w->change.now)))
-            add_removals(txn, w);
-    }
-    add_puts(txn, true);
-    for (size_t i = txn->change_count; i-- > 0;) {
-        const struct staged_change *w = &txn->changes[i];
-        if (!w->change.now || !w->change.is_mode_only)
-            continue;
-        struct apply_step *step = apply_journal_add(&txn->journal, APPLY_STEP_MODE, w->change.path, NULL);
-        step->was = apply_step_file_of(&w->change.was);
-        step->now = step->was;
-        step->now.mode = (step->was.mode & ~(mode_t) 0777) | (w->change.now & 0777);
-    }
+    for (size_t i = 0; w->has_hash && i < FILE_STATE_HASH_BYTES; i++)
+        snprintf(step->hash + 2 * i, 3, "%02x", w->hash[i]);
 }
 
 /* ---- the moment ---- */
-
-static int report_failed_step(const struct apply_journal *journal, size_t step, int r, struct err *err)
-{
-    autofree char *shown = apply_txn_quote(journal->steps[step].path);
-
-    if (r == -ESTALE)
-        return err_set(err, ERR_ABORTED, r, "%s was changed by somebody else meanwhile; nothing was changed", shown);
-    return err_errno(err, r, "writing %s; nothing was changed", shown);
-}
-
-int apply_txn_roll_back(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t *ret_left)
-{
-    int r = apply_journal_roll_back(site->base_fd, record_fd, journal, ret_left);
-
-    if (r < 0)
-        return r;
-    apply_journal_sync(site->base_fd, journal);
-    return apply_journal_mark(record_fd, journal, APPLY_TXN_ROLLED_BACK);
-}
-
-/* All steps back. What could not be is, the next time: it will be answered that nothing was changed, so the journal says first that it is not
- * to be gone on with. */
-static int roll_back_failed(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t failed,
-                            int r, struct err *err)
-{
-    size_t left;
-
-    apply_journal_mark(record_fd, journal, APPLY_TXN_ROLLING_BACK);
-    fault("landing-given-up");
-    apply_txn_roll_back(site, record_fd, journal, &left);
-    report_failed_step(journal, failed, r, err);
-    if (left != SIZE_MAX) {
-        autofree char *shown = apply_txn_quote(journal->steps[left].path);
-        err_wrap(err, r, "%s could not be put back", shown);
-    }
-    return r;
-}
-
-int apply_txn_complete(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err)
-{
-    size_t failed = 0;
-    int r = apply_journal_perform(site->base_fd, journal, &failed);
-
-    if (r < 0)
-        return roll_back_failed(site, record_fd, journal, failed, r, err);
-    r = apply_journal_sync(site->base_fd, journal);
-    if (r < 0)
-        return roll_back_failed(site, record_fd, journal, journal->count - 1, r, err);
-    fault("landing-landed");
-    /* All is written, whether that can be said or not; if not, it is said later. */
-    apply_journal_mark(record_fd, journal, APPLY_TXN_DONE);
-    return 0;
-}
 
 static void move_text(struct buf *to, const struct buf *from)
 {
@@ -306,7 +262,8 @@ int apply_txn_commit(struct apply_txn *txn, const struct apply_txn_texts *texts,
 {
     int r;
 
-    add_steps(txn);
+    apply_journal_clear(&txn->journal);
+    txn->ops->list_steps(txn);
     move_text(&txn->journal.notes, texts->notes);
     move_text(&txn->journal.back, texts->back);
     move_text(&txn->journal.drops, texts->drops);
@@ -318,7 +275,7 @@ int apply_txn_commit(struct apply_txn *txn, const struct apply_txn_texts *texts,
         return err_errno(err, r, "noting what is about to be written; nothing was changed");
     }
     fault("landing-intent");
-    return apply_txn_complete(&txn->site, txn->record_fd, &txn->journal, err);
+    return txn->ops->perform(&txn->site, txn->id, txn->record_fd, &txn->journal, err);
 }
 
 int apply_txn_finish_journal(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err)
@@ -328,7 +285,7 @@ int apply_txn_finish_journal(const struct apply_txn_site *site, int record_fd, s
 
     fault("landing-done");
     if (r == 0)
-        r = apply_journal_clean(site->base_fd, journal);
+        r = apply_txn_ops_of(journal)->clean(site, record_fd, journal);
     fault("landing-cleaned");
     if (r == 0 && journal->notes.len > 0)
         r = site->note(journal->notes.data, journal->notes.len, site->cookie);

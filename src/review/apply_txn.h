@@ -12,6 +12,9 @@
  * staged; killed after, apply_txn_recover() finishes. A step that cannot be made, because somebody changed the file since it was
  * looked at or the disk is full, takes all steps back: what a rename replaced is moved aside and stays until the end.
  *
+ * Where the base is the files of a codebase, that is one transaction of the codebase (codebase_txn.h), which refuses if one of the files is not
+ * what must be there; recovery makes it if it was not made. The record says which version it became.
+ *
  * Nothing is reached through a symlink. A directory that is new comes into its place whole, by one rename. Modes lose set-user-ID,
  * set-group-ID and the sticky bit. As root, files keep the owner they had, and new ones get that of the directory they come into.
  *
@@ -24,6 +27,7 @@
 #pragma once
 
 #include "base/id.h"
+#include "codebase/codebase.h"
 #include "review/file_state.h"
 
 #define APPLY_TXN_ID_PREFIX "ap_"
@@ -46,11 +50,18 @@ struct apply_txn;
 /* Takes lines down. Called again with the same ones after a kill. */
 typedef int (*apply_txn_note_fn)(const char *notes, size_t len, void *cookie);
 
+/* A codebase whose files are the base: what lands becomes one version of it. */
+struct landing_codebase {
+    struct codebase *codebase;
+    const char *by, *message; /* for those who read the list of versions: who, and what for; the record's id is added */
+};
+
 /* Where it lands and where its record is; all borrowed. */
 struct apply_txn_site {
     int base_fd, records_fd;
     apply_txn_note_fn note;
     void *cookie;
+    const struct landing_codebase *codebase; /* NULL: it lands in the directory that is the base */
 };
 
 /* `undoes` is the id of the record it takes back, or NULL. */
@@ -61,6 +72,9 @@ void apply_txn_free(struct apply_txn *txn);
 DEFINE_AUTOPTR(apply_txn, apply_txn_free);
 
 const char *apply_txn_id(const struct apply_txn *txn);
+
+/* Of the codebase, after apply_txn_commit(); 0: there is none, or it is not known. */
+uint64_t apply_txn_version_of(const struct apply_txn *txn);
 
 /* Paths in ascending order, each once: parents before what is in them. Returns its index. */
 size_t apply_txn_add(struct apply_txn *txn, const struct apply_txn_change *change);
@@ -113,6 +127,7 @@ int apply_txn_each_unfinished(int records_fd, apply_txn_each_fn fn, void *cookie
 struct apply_txn_record {
     enum apply_txn_state state;
     char undoes[ID_TEXT_MAX];
+    uint64_t version; /* of the codebase; 0: there is none, or it is not known yet */
     struct buf drops, follow_up;
 };
 

@@ -1,7 +1,8 @@
 /* What the files of landing share. */
 #pragma once
 
-#include "base/id.h"
+#include <limits.h>
+
 #include "review/apply_txn.h"
 
 /*
@@ -13,6 +14,8 @@
  *     remove   what is at `path` is moved to `temp`, in the nearest directory that stays
  *     rmdir    the directory is moved to `temp` likewise, if it is empty; one that is not, stays
  *     mode     permission bits
+ *
+ * In a codebase they are made by one of its transactions, and `temp` is where the record has the staged file.
  */
 enum apply_step_kind {
     APPLY_STEP_PUT,
@@ -44,6 +47,7 @@ struct apply_journal {
     const char *name; /* of its file in the record, a literal; see apply_journal_mark() */
     int64_t time_ns;
     char undoes[ID_TEXT_MAX];
+    char codebase[ID_TEXT_MAX]; /* of which a version is made; "": the base is a directory */
     struct buf notes, back, drops, follow_up;
     struct apply_step *steps; /* owned */
     size_t count, cap;
@@ -75,7 +79,28 @@ struct staged_change {
 
 #define APPLY_TXN_NO_UNIT SIZE_MAX
 
+/* What is done otherwise in a directory and in a codebase. */
+struct landing_ops {
+    /* Every new file, on disk, and none in its place. */
+    int (*stage)(struct apply_txn *txn, struct err *err);
+    void (*list_steps)(struct apply_txn *txn);
+    /* With the journal on disk: all of it, or none of it. Marks it as done, taken back, or given up. */
+    int (*perform)(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
+                   struct err *err);
+    /* The same after a kill, in the middle of that. */
+    int (*resume)(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
+                  struct err *err);
+    int (*take_back)(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err);
+    /* Removes what lies aside, and what was staged and never placed. */
+    int (*clean)(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal);
+};
+
+extern const struct landing_ops apply_txn_in_directory, apply_txn_in_codebase;
+
+const struct landing_ops *apply_txn_ops_of(const struct apply_journal *journal);
+
 struct apply_txn {
+    const struct landing_ops *ops;
     struct apply_txn_site site;
     int record_fd; /* owned */
     char id[ID_TEXT_MAX];
@@ -91,21 +116,30 @@ struct apply_txn {
 /* The wish for a path of `len` bytes; NULL: there is none. */
 struct staged_change *apply_txn_find(const struct apply_txn *txn, const char *path, size_t len);
 
-/* The rest of the way for a journal on disk: all steps, or all back; then tidying up. */
-int apply_txn_complete(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err);
-
-/* `ret_left`: the last step that is not as it was; SIZE_MAX: all are. Those of which somebody has made something else stay so. */
-int apply_txn_roll_back(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t *ret_left);
-
-/* Nothing is left to do: from here on nobody who looks for what is finds it. */
+/* Finished: from here on it is not among the records that recovery looks at. */
 void apply_txn_archive(int records_fd, const char *id);
 int apply_txn_finish_journal(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err);
 
 /* Of which nothing has come, and which can be removed with all it staged. */
 bool apply_txn_is_abandoned(const struct apply_journal *journal);
-int apply_txn_remove_abandoned(const struct apply_txn_site *site, const char *id, const struct apply_journal *journal);
+int apply_txn_remove_abandoned(const struct apply_txn_site *site, const char *id, int record_fd,
+                               const struct apply_journal *journal);
 
-/* ---- apply_txn_stage.c ---- */
+/* Of the codebase; 0: it is not known. */
+uint64_t apply_txn_version(int record_fd);
+
+/* Fills `now` and `hash`. */
+void apply_txn_describe_now(const struct staged_change *w, struct apply_step *step);
+
+/* ---- staging (apply_txn.c, apply_txn_stage.c) ---- */
+
+int apply_txn_stage_failed(const char *path, int r, struct err *err);
+int apply_txn_stage_in_directory(struct apply_txn *txn, struct err *err);
+
+/* The content that is wished for; then whether it is the one of its hash (-ESTALE). */
+int apply_txn_fill(const struct apply_txn_change *change, int fd);
+int apply_txn_check_hash(struct staged_change *w, int fd);
+int apply_txn_read_target(const struct apply_txn_change *change, char target[PATH_MAX]);
 
 #define APPLY_TXN_SYNC_EACH_MOST 256 /* files; for more, one syncfs() is cheaper */
 
@@ -119,6 +153,7 @@ char *apply_txn_temp_beside(const char *path);
 struct apply_step *apply_journal_add(struct apply_journal *journal, enum apply_step_kind kind, const char *path,
                                      const char *temp);
 void apply_journal_done(struct apply_journal *journal);
+void apply_journal_clear(struct apply_journal *journal); /* of its steps */
 
 /* Replaces <record>/journal, durably. */
 int apply_journal_write(int record_fd, struct apply_journal *journal);
@@ -144,7 +179,6 @@ int apply_journal_perform(int base_fd, const struct apply_journal *journal, size
 /* All, from the last, made or not. What somebody changed after it was put there is left: its index in `ret_left`, or SIZE_MAX. */
 int apply_journal_roll_back(int base_fd, int record_fd, const struct apply_journal *journal, size_t *ret_left);
 
-/* Removes what lies aside, and what was staged and never placed. */
 int apply_journal_clean(int base_fd, const struct apply_journal *journal);
 
 /* Makes the names durable. */

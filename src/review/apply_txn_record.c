@@ -48,12 +48,18 @@ struct apply_step *apply_journal_add(struct apply_journal *journal, enum apply_s
     return step;
 }
 
-void apply_journal_done(struct apply_journal *journal)
+void apply_journal_clear(struct apply_journal *journal)
 {
     for (size_t i = 0; i < journal->count; i++) {
         free(journal->steps[i].path);
         free(journal->steps[i].temp);
     }
+    journal->count = 0;
+}
+
+void apply_journal_done(struct apply_journal *journal)
+{
+    apply_journal_clear(journal);
     free(journal->steps);
     buf_done(&journal->notes);
     buf_done(&journal->back);
@@ -105,6 +111,7 @@ int apply_journal_write(int record_fd, struct apply_journal *journal)
     put_bytes(&out, &journal->back);
     put_bytes(&out, &journal->drops);
     put_bytes(&out, &journal->follow_up);
+    put(&out, journal->codebase);
     put_number(&out, (int64_t) journal->count);
     for (size_t i = 0; i < journal->count; i++) {
         const struct apply_step *step = &journal->steps[i];
@@ -199,10 +206,12 @@ static size_t get_name(struct journal_scan *s, const char *const *names, size_t 
 }
 
 /* The record is ours, but what it makes us rename and remove is checked to be named as only we name. */
-static bool is_temp(const char *temp)
+static bool is_temp(const struct apply_journal *journal, const char *temp)
 {
     const char *slash = strrchr(temp, '/');
 
+    if (*journal->codebase)
+        return temp[0] && strspn(temp, "0123456789") == strlen(temp);
     return id_is_valid(FILE_TEMP_PREFIX, slash ? slash + 1 : temp);
 }
 
@@ -211,7 +220,8 @@ static void get_step(struct journal_scan *s, struct apply_journal *journal)
     enum apply_step_kind kind = (enum apply_step_kind) get_name(s, kind_names, ARRAY_LEN(kind_names));
     const char *path = get(s), *temp = get(s);
 
-    s->is_bad |= !*path || (*temp && !is_temp(temp)) || (!*temp && kind != APPLY_STEP_PART && kind != APPLY_STEP_MODE);
+    s->is_bad |= !*path || (*temp && !is_temp(journal, temp)) ||
+                 (!*temp && !*journal->codebase && kind != APPLY_STEP_PART && kind != APPLY_STEP_MODE);
     if (s->is_bad)
         return;
     struct apply_step *step = apply_journal_add(journal, kind, path, *temp ? temp : NULL);
@@ -234,8 +244,10 @@ static bool parse(struct journal_scan *s, struct apply_journal *journal)
     get_bytes(s, &journal->notes);
     get_bytes(s, &journal->back);
     get_bytes(s, &journal->drops);
-    if (!is_first)
+    if (!is_first) {
         get_bytes(s, &journal->follow_up);
+        get_short(s, journal->codebase, sizeof(journal->codebase));
+    }
     int64_t count = get_number(s);
     for (int64_t i = 0; i < count && !s->is_bad; i++)
         get_step(s, journal);
@@ -364,6 +376,7 @@ int apply_txn_read(int records_fd, const char *id, struct apply_txn_record *ret)
         return r;
     *ret = (struct apply_txn_record){ .state = journal.state, .drops = journal.drops, .follow_up = journal.follow_up };
     memcpy(ret->undoes, journal.undoes, sizeof(ret->undoes));
+    ret->version = *journal.codebase ? apply_txn_version(fd) : 0;
     journal.drops = journal.follow_up = BUF_EMPTY;
     apply_journal_done(&journal);
     return 0;
@@ -476,20 +489,20 @@ struct apply_txn_recovery {
 
 static int recover_log(struct apply_txn_recovery *re, const char *id, int record_fd, struct apply_journal *journal)
 {
-    size_t left;
+    const struct landing_ops *ops = apply_txn_ops_of(journal);
     int r = 0;
 
     if (journal->state == APPLY_TXN_INTENT)
-        r = apply_txn_complete(re->site, record_fd, journal, re->err);
+        r = ops->resume(re->site, id, record_fd, journal, re->err);
     else if (journal->state == APPLY_TXN_ROLLING_BACK)
-        r = apply_txn_roll_back(re->site, record_fd, journal, &left);
+        r = ops->take_back(re->site, record_fd, journal, re->err);
     /* Given up for good: the project is as it was before. */
     if (r < 0 && journal->state == APPLY_TXN_ROLLED_BACK)
         r = 0;
     if (r == 0 && journal->state == APPLY_TXN_DONE)
         r = apply_txn_finish_journal(re->site, record_fd, journal, re->err);
     if (r == 0 && apply_txn_is_abandoned(journal))
-        r = apply_txn_remove_abandoned(re->site, id, journal);
+        r = apply_txn_remove_abandoned(re->site, id, record_fd, journal);
     if (r == 0 && journal->state == APPLY_TXN_FINISHED)
         apply_txn_archive(re->site->records_fd, id);
     return r;

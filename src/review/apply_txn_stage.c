@@ -18,16 +18,6 @@
 
 #define STATUS_BYTES_MAX ((size_t) 64 << 10)
 
-char *apply_txn_quote(const char *path)
-{
-    autodone(buf) struct buf text = BUF_EMPTY;
-
-    buf_add_char(&text, '\'');
-    buf_add_excerpt(&text, path, strlen(path));
-    buf_add_char(&text, '\'');
-    return buf_dup_take(&text);
-}
-
 char *apply_txn_temp_beside(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -140,15 +130,6 @@ static int plan_one(struct apply_txn *txn, struct staged_change *w)
     return r;
 }
 
-static int stage_failed(const char *path, int r, struct err *err)
-{
-    autofree char *shown = apply_txn_quote(path);
-
-    if (r == -ESTALE)
-        return err_set(err, ERR_ABORTED, r, "%s changed while it was being read; nothing was changed", shown);
-    return err_errno(err, r, "staging %s; nothing was changed", shown);
-}
-
 static int plan_units(struct apply_txn *txn, struct err *err)
 {
     for (size_t i = 0; i < txn->change_count; i++) {
@@ -156,7 +137,7 @@ static int plan_units(struct apply_txn *txn, struct err *err)
         w->unit = APPLY_TXN_NO_UNIT;
         int r = w->change.now && !w->change.is_mode_only ? plan_one(txn, w) : 0;
         if (r < 0)
-            return stage_failed(w->change.path, r, err);
+            return apply_txn_stage_failed(w->change.path, r, err);
     }
     return 0;
 }
@@ -188,7 +169,7 @@ static int open_source(const struct apply_txn_change *change, int *ret_fd)
     return 0;
 }
 
-static int write_content(const struct apply_txn_change *change, int fd)
+int apply_txn_fill(const struct apply_txn_change *change, int fd)
 {
     autofd int from = -1;
     int r;
@@ -204,7 +185,7 @@ static int write_content(const struct apply_txn_change *change, int fd)
 }
 
 /* Of the bytes that are there now, not of those that were read for it. */
-static int check_hash(struct staged_change *w, int fd)
+int apply_txn_check_hash(struct staged_change *w, int fd)
 {
     uint8_t hash[FILE_STATE_HASH_BYTES];
     int r = file_state_hash_fd(fd, hash);
@@ -221,10 +202,10 @@ static int check_hash(struct staged_change *w, int fd)
 static int stage_file(struct apply_txn *txn, struct staged_change *w, const char *to)
 {
     autofd int fd = path_open_beneath(txn->site.base_fd, to, O_RDWR | O_CREAT | O_EXCL, 0600);
-    int r = fd < 0 ? fd : write_content(&w->change, fd);
+    int r = fd < 0 ? fd : apply_txn_fill(&w->change, fd);
 
     if (r == 0)
-        r = check_hash(w, fd);
+        r = apply_txn_check_hash(w, fd);
     /* The owner before the mode: chown(2) takes bits away. */
     if (r == 0)
         r = set_owner(fd, w, &txn->units[w->unit]);
@@ -239,7 +220,7 @@ static int stage_file(struct apply_txn *txn, struct staged_change *w, const char
     return r;
 }
 
-static int read_target(const struct apply_txn_change *change, char target[PATH_MAX])
+int apply_txn_read_target(const struct apply_txn_change *change, char target[PATH_MAX])
 {
     autofd int link = -1;
     ssize_t n;
@@ -265,7 +246,7 @@ static int stage_link(struct apply_txn *txn, struct staged_change *w, const char
     char target[PATH_MAX];
     const char *name;
     autofd int parent = -1;
-    int r = read_target(&w->change, target);
+    int r = apply_txn_read_target(&w->change, target);
 
     if (r == 0)
         r = path_open_parent_beneath(txn->site.base_fd, to, &parent, &name);
@@ -368,7 +349,7 @@ static int set_new_attrs(struct apply_txn *txn, struct err *err)
         if (r == 0)
             r = set_default_attrs(&u, fd, u.unit->path);
         if (r < 0)
-            return stage_failed(u.unit->path, r, err);
+            return apply_txn_stage_failed(u.unit->path, r, err);
     }
     return 0;
 }
@@ -380,7 +361,7 @@ static int set_all_dir_attrs(struct apply_txn *txn, struct err *err)
         struct staged_change *w = &txn->changes[i];
         int r = w->unit != APPLY_TXN_NO_UNIT && S_ISDIR(w->change.now) ? set_dir_attrs(txn, w) : 0;
         if (r < 0)
-            return stage_failed(w->change.path, r, err);
+            return apply_txn_stage_failed(w->change.path, r, err);
     }
     return 0;
 }
@@ -390,7 +371,7 @@ static int check_units(struct apply_txn *txn, struct err *err)
     for (size_t i = 0; i < txn->unit_count; i++) {
         autofd int fd = path_open_beneath(txn->site.base_fd, txn->units[i].temp, O_PATH, 0);
         if (fd < 0 || fstat(fd, &txn->units[i].staged) < 0)
-            return stage_failed(txn->units[i].path, fd < 0 ? fd : -errno, err);
+            return apply_txn_stage_failed(txn->units[i].path, fd < 0 ? fd : -errno, err);
     }
     return 0;
 }
@@ -403,7 +384,7 @@ static int stage_all(struct apply_txn *txn, struct err *err)
         struct staged_change *w = &txn->changes[i];
         r = w->unit != APPLY_TXN_NO_UNIT ? stage_one(txn, w) : 0;
         if (r < 0)
-            return stage_failed(w->change.path, r, err);
+            return apply_txn_stage_failed(w->change.path, r, err);
     }
     r = set_new_attrs(txn, err);
     if (r == 0)
@@ -413,64 +394,6 @@ static int stage_all(struct apply_txn *txn, struct err *err)
     if (r == 0 && txn->change_count > APPLY_TXN_SYNC_EACH_MOST && syncfs(txn->site.base_fd) < 0)
         r = err_errno(err, -errno, "syncing what was staged; nothing was changed");
     return r;
-}
-
-/* ---- copies of what goes ---- */
-
-static int keep_file(struct apply_txn *txn, struct staged_change *w, const char *to)
-{
-    autofd int from = path_open_beneath(txn->site.base_fd, w->change.path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0), fd = -1;
-    struct stat st;
-    int r;
-
-    if (from < 0)
-        return from;
-    if (fstat(from, &st) < 0)
-        return -errno;
-    struct apply_step_file was = apply_step_file_of(&w->change.was);
-    if (!apply_step_file_matches(&was, &st))
-        return -ESTALE;
-    fd = path_open_beneath(txn->record_fd, to, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (fd < 0)
-        return fd;
-    r = copyup_content(from, fd, INT64_MAX);
-    xattr_copy(from, fd);
-    if (r == 0 && txn->change_count <= APPLY_TXN_SYNC_EACH_MOST && fsync(fd) < 0)
-        r = -errno;
-    return r;
-}
-
-static int keep_link(struct apply_txn *txn, struct staged_change *w, const char *to)
-{
-    autofd int link = path_open_beneath(txn->site.base_fd, w->change.path, O_PATH, 0);
-    char target[PATH_MAX];
-    ssize_t n = link < 0 ? -1 : readlinkat(link, "", target, sizeof(target) - 1);
-
-    if (n < 0)
-        return link < 0 ? link : -errno;
-    target[n] = 0;
-    return symlinkat(target, txn->record_fd, to) < 0 ? -errno : 0;
-}
-
-/* Of what will be replaced or removed. */
-static int keep_all(struct apply_txn *txn, struct err *err)
-{
-    for (size_t i = 0; i < txn->change_count; i++) {
-        struct staged_change *w = &txn->changes[i];
-        bool is_file = S_ISREG(w->change.was.st_mode), is_link = S_ISLNK(w->change.was.st_mode);
-        if ((!is_file && !is_link) || w->change.is_mode_only)
-            continue;
-        snprintf(w->kept, sizeof(w->kept), "%zu", txn->kept_count++);
-        autofree char *to = xprintf("kept/%s", w->kept);
-        int r = is_file ? keep_file(txn, w, to) : keep_link(txn, w, to);
-        fault("landing-keeping");
-        if (r < 0)
-            return stage_failed(w->change.path, r, err);
-    }
-    if (txn->change_count > APPLY_TXN_SYNC_EACH_MOST && syncfs(txn->record_fd) < 0)
-        return err_errno(err, -errno, "syncing copies of what is replaced; nothing was changed");
-    autofd int kept = path_open_beneath(txn->record_fd, "kept", O_RDONLY | O_DIRECTORY, 0);
-    return kept < 0 ? kept : file_fsync_dir(kept);
 }
 
 /* ---- all of it ---- */
@@ -486,7 +409,7 @@ static int note_names(struct apply_txn *txn, struct err *err)
     return r < 0 ? err_errno(err, r, "noting what is about to be written; nothing was changed") : 0;
 }
 
-int apply_txn_stage(struct apply_txn *txn, struct err *err)
+int apply_txn_stage_in_directory(struct apply_txn *txn, struct err *err)
 {
     int r;
 
@@ -497,8 +420,5 @@ int apply_txn_stage(struct apply_txn *txn, struct err *err)
     fault("landing-noted-names");
     if (r == 0)
         r = stage_all(txn, err);
-    if (r == 0)
-        r = keep_all(txn, err);
-    fault("landing-staged");
     return r;
 }

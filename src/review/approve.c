@@ -37,16 +37,17 @@ void approve_locks_done(struct approve_locks *locks)
     *locks = APPROVE_LOCKS_NONE;
 }
 
-static int try_locks(const char *delta_path, bool is_held, struct approve_locks *locks, struct err *err)
+static int try_locks(const char *delta_path, const struct approve_lock_options *options, struct approve_locks *locks,
+                     struct err *err)
 {
     /* This needs the delta for itself, so it comes first. */
-    int r = is_held ? 0 : change_recover(delta_path, err);
+    int r = options->is_held ? 0 : change_recover(delta_path, err);
 
     if (r == 0)
         r = delta_info_open(delta_path, &locks->delta, err);
     if (r < 0)
         return r;
-    if (!is_held) {
+    if (!options->is_held) {
         locks->delta_fd = path_open_beneath(locks->delta.meta_fd, "lock", O_RDWR | O_CREAT, 0600);
         if (locks->delta_fd < 0)
             return err_errno(err, locks->delta_fd, "locking delta '%s'", delta_path);
@@ -76,19 +77,20 @@ static int append_notes(const char *notes, size_t len, void *cookie)
 
 struct apply_txn_site approve_txn_site(struct approve_locks *locks)
 {
-    return (struct apply_txn_site){ locks->base_fd, locks->records_fd, append_notes, &locks->delta.meta_fd };
+    return (struct apply_txn_site){ locks->base_fd, locks->records_fd, append_notes, &locks->delta.meta_fd, locks->codebase };
 }
 
-int approve_locks_acquire(const char *delta_path, bool is_held, unsigned wait_ms, struct approve_locks *ret, struct err *err)
+int approve_locks_acquire(const char *delta_path, const struct approve_lock_options *options, struct approve_locks *ret,
+                          struct err *err)
 {
-    int64_t until_ns = clock_now_ns() + (int64_t) wait_ms * CLOCK_NS_PER_MS;
+    int64_t until_ns = clock_now_ns() + (int64_t) options->wait_ms * CLOCK_NS_PER_MS;
     struct err why;
     int r;
 
     for (;;) {
         why = ERR_NONE;
         *ret = APPROVE_LOCKS_NONE;
-        r = try_locks(delta_path, is_held, ret, &why);
+        r = try_locks(delta_path, options, ret, &why);
         if (r != -EBUSY || clock_now_ns() >= until_ns)
             break;
         approve_locks_done(ret);
@@ -99,6 +101,11 @@ int approve_locks_acquire(const char *delta_path, bool is_held, unsigned wait_ms
             *err = why;
         return r;
     }
+    ret->codebase = options->codebase;
+    /* A version that a process died of is finished before anybody reads the files. */
+    r = options->codebase ? codebase_settle(options->codebase->codebase, err) : 0;
+    if (r < 0)
+        return r;
     struct apply_txn_site site = approve_txn_site(ret);
     return apply_txn_recover(&site, err);
 }
@@ -278,6 +285,7 @@ static int stage_and_commit(struct approval *a, struct err *err)
     if (r < 0)
         return r;
     memcpy(a->out->id, apply_txn_id(txn), sizeof(a->out->id));
+    a->out->version = apply_txn_version_of(txn);
     /* It is done. What cannot be tidied up now is when the records are opened the next time. */
     apply_txn_finish(txn, &later);
     return 0;
@@ -310,11 +318,12 @@ int approve_run(const char *delta_path, const struct decision *decision, const s
                 struct approve *ret, struct err *err)
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
+    const struct approve_lock_options lock_options = { options->is_held, options->wait_ms, options->codebase };
     struct approval a = { delta_path, decision, options, ret, &locks };
     int r;
 
     *ret = APPROVE_NONE;
-    r = approve_locks_acquire(delta_path, options->is_held, options->wait_ms, &locks, err);
+    r = approve_locks_acquire(delta_path, &lock_options, &locks, err);
     if (r == 0)
         r = run_locked(&a, err);
     for (size_t i = 0; ret->planned && i < ret->edits.count; i++) {

@@ -3,7 +3,8 @@
  *
  * Each chosen edit must be covered by the decision (decision.h): accepted, acknowledged, shown, tried by the hooks. Then it is reconciled with
  * the project (reconcile.h). One edit that is refused, or one conflict, means that nothing is written. Then all of it lands as one
- * transaction (apply_txn.h), whose record is kept in <delta>/meta/approvals/<id> and can be undone.
+ * transaction (apply_txn.h), in the directory that is the base or as a version of the codebase whose files are. Its record is kept in
+ * <delta>/meta/approvals/<id> and can be undone.
  *
  * A delta is not rewritten for what was taken from it. Its diary gets a line per path with the new ground, such that merging on it
  * gives what is left and nothing else. What was taken whole can leave the delta: `drops` says which paths, for whoever can do that (the
@@ -34,7 +35,8 @@ struct approve_options {
     bool is_dry;                       /* the same answer, and nothing is written */
     bool is_held;     /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
     bool is_dropping; /* the caller will drop what was taken whole: no copy of it is kept as ground */
-    unsigned wait_ms; /* for others who write to the project or have the delta, until it is -EBUSY */
+    const struct landing_codebase *codebase; /* whose files are the base; NULL: it is a directory */
+    unsigned wait_ms;                        /* for others who write to the project or have the delta, until it is -EBUSY */
     const char
         *staged_tree_path; /* of a dry run: where a delta is made of what would be written (staged_tree.h); NULL: nowhere */
     approve_owe_fn owe;    /* NULL: nothing is owed */
@@ -75,6 +77,7 @@ struct approve {
     size_t taken_count;                    /* WHOLE and PARTLY */
     uint8_t digest[FILE_STATE_HASH_BYTES]; /* of all that is written, or would be; after 0 */
     char id[ID_TEXT_MAX];                  /* of the record; empty if nothing was written */
+    uint64_t version;                      /* of the codebase, which it made */
     char **drops;                          /* owned: paths that can leave the delta, as fence/quiesce.h takes them: "/a/b" */
     size_t drop_count, drop_cap;
 };
@@ -98,10 +101,11 @@ int approve_foresee(const struct approve *approve, const char *path, struct cont
 
 /* Finishes or takes back what was cut short, and removes what it left behind. To be called when a service starts; each run does it too.
  * -EBUSY as above. */
-int approve_recover(const char *delta_path, bool is_held, struct err *err);
+int approve_recover(const char *delta_path, bool is_held, const struct landing_codebase *codebase, struct err *err);
 
 /* The same for a delta that is about to be removed, by which nothing in the project may become half done for ever. Success also if
- * nothing can be done: the project has gone, or the record of an approval cannot be read. */
+ * nothing can be done: the project has gone, the record of an approval cannot be read, or it is about a version of a codebase, which is never half
+ * done. */
 int approve_recover_before_delete(const char *delta_path, struct err *err);
 
 /* Whether approve_recover() or a follow-up has something to do: 1, 0 or -errno. Costs a look at one directory. */

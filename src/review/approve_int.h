@@ -31,13 +31,21 @@ void planned_digest(const struct edit_list *edits, const struct planned *planned
 /* What must not move while we look at it and then write. */
 struct approve_locks {
     struct delta_info delta;
-    int delta_fd, base_fd, records_fd; /* owned */
+    int delta_fd, base_fd, records_fd;       /* owned */
+    const struct landing_codebase *codebase; /* borrowed */
 };
 
-#define APPROVE_LOCKS_NONE ((struct approve_locks){ DELTA_INFO_NONE, -1, -1, -1 })
+#define APPROVE_LOCKS_NONE ((struct approve_locks){ DELTA_INFO_NONE, -1, -1, -1, NULL })
+
+struct approve_lock_options {
+    bool is_held;     /* as in struct approve_options */
+    unsigned wait_ms; /* likewise */
+    const struct landing_codebase *codebase;
+};
 
 /* Takes them, and then finishes what was cut short. -EBUSY: somebody else had them for `wait_ms`. */
-int approve_locks_acquire(const char *delta_path, bool is_held, unsigned wait_ms, struct approve_locks *ret, struct err *err);
+int approve_locks_acquire(const char *delta_path, const struct approve_lock_options *options, struct approve_locks *ret,
+                          struct err *err);
 void approve_locks_done(struct approve_locks *locks);
 
 /* Where something lands under these locks; its notes go to the diary. Borrows from `locks`. */

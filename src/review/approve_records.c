@@ -5,11 +5,11 @@
 #include "base/path.h"
 #include "review/approve_int.h"
 
-int approve_recover(const char *delta_path, bool is_held, struct err *err)
+int approve_recover(const char *delta_path, bool is_held, const struct landing_codebase *codebase, struct err *err)
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
 
-    return approve_locks_acquire(delta_path, is_held, 0, &locks, err);
+    return approve_locks_acquire(delta_path, &(struct approve_lock_options){ is_held, 0, codebase }, &locks, err);
 }
 
 /* -ENOENT: nothing was ever approved. */
@@ -113,8 +113,8 @@ int approve_recover_before_delete(const char *delta_path, struct err *err)
         r = found.has_steps;
 
     if (r > 0)
-        r = approve_recover(delta_path, false, err);
-    if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EBADMSG)
+        r = approve_recover(delta_path, false, NULL, err);
+    if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EBADMSG || r == -EOPNOTSUPP)
         return 0;
     return r < 0 ? err_wrap(err, r, "an approval has left something in the project") : 0;
 }

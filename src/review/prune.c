@@ -139,7 +139,8 @@ int prune_run(const char *delta_path, const struct prune_options *options, struc
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
     struct pruning p = { .options = options, .out = ret, .mentioned = CHANGE_LOG_INDEX_EMPTY };
-    int r = approve_locks_acquire(delta_path, options->is_held, 0, &locks, err);
+    int r = approve_locks_acquire(delta_path, &(struct approve_lock_options){ options->is_held, 0, options->codebase }, &locks,
+                                  err);
 
     if (r < 0)
         return r;

@@ -65,7 +65,9 @@ static bool is_as_written(const struct apply_step *step, const struct file_state
         return false;
     if (S_ISDIR(st->st_mode) || apply_step_file_matches(&step->now, st))
         return true;
-    return S_ISREG(st->st_mode) && !((st->st_mode ^ step->now.mode) & 0777) && *step->hash && has_hash(state, step->hash);
+    if (!S_ISLNK(st->st_mode) && (!S_ISREG(st->st_mode) || ((st->st_mode ^ step->now.mode) & 0777)))
+        return false;
+    return *step->hash && has_hash(state, step->hash);
 }
 
 static struct wish_back *add_back(struct undo_apply *u, const struct apply_step *step, const struct stat *is)
@@ -197,6 +199,7 @@ static int apply_undo(struct undo_apply *u, const char *id, const struct buf *fo
         return r;
     u->out->done_count = u->count;
     memcpy(u->out->id, apply_txn_id(txn), sizeof(u->out->id));
+    u->out->version = apply_txn_version_of(txn);
     apply_txn_finish(txn, &later);
     return 0;
 }
@@ -222,7 +225,9 @@ static int on_entry(const char *id, int64_t time_ns, enum apply_txn_state state,
         return r;
     vec_room(&list->items, &list->cap, list->count);
     struct undo_entry *entry = &list->items[list->count++];
-    *entry = (struct undo_entry){ .time_ns = time_ns, .path_count = journal.count };
+    *entry = (struct undo_entry){ .time_ns = time_ns,
+                                  .path_count = journal.count,
+                                  .version = *journal.codebase ? apply_txn_version(fd) : 0 };
     snprintf(entry->id, sizeof(entry->id), "%s", id);
     memcpy(entry->undoes, journal.undoes, sizeof(entry->undoes));
     apply_journal_done(&journal);
@@ -290,7 +295,8 @@ int undo_run(const char *delta_path, const char *id, const struct undo_options *
     int r;
 
     *ret = UNDO_NONE;
-    r = approve_locks_acquire(delta_path, options->is_held, 0, &locks, err);
+    r = approve_locks_acquire(delta_path, &(struct approve_lock_options){ options->is_held, 0, options->codebase }, &locks,
+                              err);
     if (r == 0)
         r = find_record(&u, id, err);
     if (r == 0)

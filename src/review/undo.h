@@ -15,12 +15,14 @@ struct undo {
     size_t moved_count, moved_cap;
     size_t done_count;    /* paths that got back what they had */
     char id[ID_TEXT_MAX]; /* of the new record */
+    uint64_t version;     /* of the codebase, which it made */
 };
 
 #define UNDO_NONE ((struct undo){ .moved = NULL })
 
 struct undo_options {
-    bool is_held; /* as in struct approve_options */
+    bool is_held;                            /* as in struct approve_options */
+    const struct landing_codebase *codebase; /* likewise */
     bool is_dry;
     const struct buf *follow_up; /* as there */
 };
@@ -35,6 +37,7 @@ struct undo_entry {
     char id[ID_TEXT_MAX];
     char undoes[ID_TEXT_MAX]; /* the id of what it took back, or empty */
     int64_t time_ns;
+    uint64_t version; /* of the codebase, which it made; 0: none, or it is not known */
     size_t path_count;
     bool is_undone;
 };

@@ -422,7 +422,7 @@ static int recover_landings(struct still *still, struct err *err)
         return r;
     r = still_try(still, err);
     if (r == 0)
-        r = approve_recover(still->delta_path, still_is_locked(still), err);
+        r = approve_recover(still->delta_path, still_is_locked(still), NULL, err);
     return r < 0 ? r : approve_each_follow_up(still->delta_path, recover_follow_up, still, err);
 }
 
@@ -443,7 +443,7 @@ static int recover_first_edition(struct still *still, struct err *err)
     } else {
         r = still_try(still, err);
         if (r == 0)
-            r = approve_recover(still->delta_path, still_is_locked(still), err);
+            r = approve_recover(still->delta_path, still_is_locked(still), NULL, err);
         if (r == 0)
             r = approve_was_done(still->delta_path, known.id, err);
         bool was_done = r > 0;

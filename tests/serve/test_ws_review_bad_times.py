@@ -305,6 +305,7 @@ def as_the_first_edition_had_it(server):
     before = b"".join(kept)
     form, follow_up = take(int(take_text())).split(b"\0", 1)
     assert form == b"agentfense-follow-up-1"
+    assert take_text() == b""  # of no codebase
     journal.write_bytes(before + left)
     (journal.parents[4] / "deciding").write_bytes(b"kind\0approve\0id\0" + journal.parent.name.encode() + b"\0" + follow_up)
 

@@ -330,6 +330,70 @@ static void when_history_is_trimmed_what_is_there_stays(void **state)
     assert_file(w, "f", "latest");
 }
 
+/* ---- exactly what was seen ---- */
+
+static int try_exactly(struct world *w, const char *path, const char *text, struct codebase_seen was, struct err *err)
+{
+    autodone(codebase_commit) struct codebase_commit done = CODEBASE_COMMIT_NONE;
+    autoptr(codebase_txn) txn = NULL;
+    const struct codebase_change other = { "other", T0, CODEBASE_WAS_ABSENT }, change = { path, T0, was };
+
+    assert_ok(codebase_txn_begin_exact(w->cb, "tester", "approve", &txn, e_));
+    delta_put(w, "source", "other");
+    assert_ok(codebase_txn_put(txn, &other, w->delta, "source", e_));
+    if (text)
+        delta_put(w, "second", text);
+    if (text)
+        assert_ok(codebase_txn_put(txn, &change, w->delta, "second", e_));
+    else
+        assert_ok(codebase_txn_remove(txn, &change, e_));
+    return codebase_txn_commit(txn, &done, err);
+}
+
+static void assert_refused(struct world *w, const char *path, const char *text, struct codebase_seen was)
+{
+    uint64_t before = version_now(w);
+    struct err err = ERR_NONE;
+
+    assert_int_equal(try_exactly(w, path, text, was, &err), -ESTALE);
+    assert_int_equal(err.code, ERR_ABORTED);
+    assert_non_null(strstr(err.text, path));
+    assert_int_equal(version_now(w), before);
+    assert_absent(w, "other");
+    assert_int_equal(names_in(w, "stage"), 0);
+}
+
+static void who_decided_about_what_they_saw_is_refused_when_it_is_something_else(void **state)
+{
+    struct world *w = *state;
+    struct codebase_seen was;
+
+    put(w, "file", "one");
+    put(w, "dir/in", "in");
+    was = seen(w, "file");
+    put(w, "file", "two");
+    assert_refused(w, "file", "mine", was);
+    assert_refused(w, "file", "mine", CODEBASE_WAS_ABSENT);
+    assert_refused(w, "file", NULL, was);
+    assert_refused(w, "dir", "a file now", CODEBASE_WAS_ABSENT);
+    assert_file(w, "file", "two");
+    assert_ok(try_exactly(w, "file", "mine", seen(w, "file"), e_));
+    assert_file(w, "file", "mine");
+    assert_file(w, "other", "other");
+    assert_counts(w);
+}
+
+static void a_directory_that_is_not_empty_stays_and_refuses_nothing(void **state)
+{
+    struct world *w = *state;
+
+    put(w, "dir/in", "in");
+    assert_ok(try_exactly(w, "dir", NULL, seen(w, "dir"), e_));
+    assert_file(w, "dir/in", "in");
+    assert_file(w, "other", "other");
+    assert_counts(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +415,8 @@ int main(void)
         world_test(a_delta_on_another_file_system_is_copied),
         world_test(pipes_and_reserved_names_are_refused),
         world_test(when_history_is_trimmed_what_is_there_stays),
+        world_test(who_decided_about_what_they_saw_is_refused_when_it_is_something_else),
+        world_test(a_directory_that_is_not_empty_stays_and_refuses_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* A base, and an agent that works on it through the fence's operations, so that deltas and diaries are those of the real thing. */
+/* A base, and an agent that works on it through the fence's operations, so that deltas and diaries are those of the real thing. With
+ * OVER_CODEBASE the base is the files of a codebase. */
 #pragma once
 
 #include "../fence/fence_fixture.h"
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/path.h"
+#include "codebase/codebase.h"
 #include "review/approve.h"
 #include "review/edit.h"
 
@@ -17,18 +19,48 @@ static const struct decision decided_all = {
     .acceptance = &let_in_all, .acknowledges_all = true, .shown = &meant_as_it_is, .hooks = DECISION_HOOKS_WAIVED
 };
 
+#ifdef OVER_CODEBASE
+#define CODEBASE "cb_0123456789abcdef"
+#define BASE_DIR "codebases/" CODEBASE "/files"
+#else
+#define CODEBASE NULL
+#define BASE_DIR "base"
+#endif
+
 struct world {
     struct fixture f;
     char *base, *delta; /* owned */
+    struct codebases *all;
+    struct codebase *cb;
+    struct landing_codebase lands;
 };
+
+/* Where approvals land; NULL: in a directory. */
+static inline const struct landing_codebase *lands_in(const struct world *w)
+{
+    return w->cb ? &w->lands : NULL;
+}
+
+static inline void codebase_setup(struct world *w)
+{
+    autofree char *root = xprintf("%s/codebases", w->f.dir);
+    struct err err = ERR_NONE;
+
+    if (!CODEBASE)
+        return;
+    if (codebases_open(root, NULL, &w->all, &err) < 0 || codebase_create(w->all, CODEBASE, &w->cb, &err) < 0)
+        fail_msg("%s", err.text);
+    w->lands = (struct landing_codebase){ w->cb, "tester", "approve sb_0123456789abcdef" };
+}
 
 static inline int world_setup(void **state)
 {
     struct world *w = xnew(struct world);
 
     fixture_init(&w->f);
-    w->base = xprintf("%s/base", w->f.dir);
+    w->base = xprintf("%s/" BASE_DIR, w->f.dir);
     w->delta = xprintf("%s/delta", w->f.dir);
+    codebase_setup(w);
     *state = w;
     return 0;
 }
@@ -38,6 +70,8 @@ static inline int world_teardown(void **state)
     struct world *w = *state;
 
     fixture_close(&w->f);
+    codebase_close(w->cb);
+    codebases_close(w->all);
     close(w->f.fd);
     /* From the root, because the functions of base take no absolute path. */
     autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -54,11 +88,11 @@ static inline int world_teardown(void **state)
 
 static inline void base_put_mode(struct world *w, const char *path, const char *text, mode_t mode)
 {
-    autofree char *full = xprintf("base/%s", path);
+    autofree char *full = xprintf(BASE_DIR "/%s", path);
     const char *slash = strrchr(path, '/');
 
     if (slash) {
-        autofree char *dir = xprintf("base/%.*s", (int) (slash - path), path);
+        autofree char *dir = xprintf(BASE_DIR "/%.*s", (int) (slash - path), path);
         assert_int_equal(path_mkdirs_beneath(w->f.fd, dir, 0755), 0);
     }
     put_file(&w->f, full, text);
@@ -72,21 +106,21 @@ static inline void base_put(struct world *w, const char *path, const char *text)
 
 static inline bool base_has(struct world *w, const char *path)
 {
-    autofree char *full = xprintf("base/%s", path);
+    autofree char *full = xprintf(BASE_DIR "/%s", path);
 
     return is_there(&w->f, full);
 }
 
 static inline void base_remove(struct world *w, const char *path)
 {
-    autofree char *full = xprintf("base/%s", path);
+    autofree char *full = xprintf(BASE_DIR "/%s", path);
 
     assert_int_equal(unlinkat(w->f.fd, full, 0), 0);
 }
 
 static inline mode_t base_mode(struct world *w, const char *path)
 {
-    autofree char *full = xprintf("base/%s", path);
+    autofree char *full = xprintf(BASE_DIR "/%s", path);
     struct stat st;
 
     assert_int_equal(fstatat(w->f.fd, full, &st, AT_SYMLINK_NOFOLLOW), 0);
@@ -95,7 +129,7 @@ static inline mode_t base_mode(struct world *w, const char *path)
 
 static inline void assert_base(struct world *w, const char *path, const char *text)
 {
-    autofree char *full = xprintf("base/%s", path);
+    autofree char *full = xprintf(BASE_DIR "/%s", path);
     autodone(buf) struct buf got = BUF_EMPTY;
 
     if (file_read(w->f.fd, full, 1 << 20, &got) < 0)
@@ -303,7 +337,7 @@ static inline void assert_busy_work(struct world *w)
     assert_int_equal(base_mode(w, "n/m"), S_IFDIR | 0755);
     assert_int_equal(base_mode(w, "n"), S_IFDIR | 0755);
     assert_base(w, "n-beside", "beside\n");
-    assert_int_equal(readlinkat(w->f.fd, "base/n/link", target, sizeof(target) - 1), 4);
+    assert_int_equal(readlinkat(w->f.fd, BASE_DIR "/n/link", target, sizeof(target) - 1), 4);
     assert_string_equal(target, "../a");
     assert_base(w, "was-dir", "file now\n");
     assert_base(w, "was-file/in", "in\n");

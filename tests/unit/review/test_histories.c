@@ -127,7 +127,7 @@ static void text_of(const struct version *v, struct buf *out)
 static void owner_writes(struct history *h, size_t i)
 {
     const struct version *v = &h->model.files[i].project;
-    autofree char *path = xprintf("base/%s", paths[i]);
+    autofree char *path = xprintf(BASE_DIR "/%s", paths[i]);
     autodone(buf) struct buf text = BUF_EMPTY;
     const char *slash = strrchr(paths[i], '/');
 
@@ -135,7 +135,7 @@ static void owner_writes(struct history *h, size_t i)
     if (v->kind == GONE)
         return;
     if (slash) {
-        autofree char *dir = xprintf("base/%.*s", (int) (slash - paths[i]), paths[i]);
+        autofree char *dir = xprintf(BASE_DIR "/%.*s", (int) (slash - paths[i]), paths[i]);
         assert_int_equal(path_mkdirs_beneath(h->w->f.fd, dir, 0755), 0);
     }
     text_of(v, &text);
@@ -402,7 +402,7 @@ static void assert_file(struct history *h, size_t i)
     const struct version *v = &h->model.files[i].project;
     autodone(buf) struct buf text = BUF_EMPTY;
     autodone(file_state) struct file_state file_state = FILE_STATE_NONE;
-    autofree char *path = xprintf("base/%s", paths[i]);
+    autofree char *path = xprintf(BASE_DIR "/%s", paths[i]);
 
     assert_int_equal(file_state_read(h->w->f.fd, path, &file_state), 0);
     enum kind kind = S_ISLNK(file_state.st.st_mode) ? LINK : S_ISREG(file_state.st.st_mode) ? TEXT : GONE;
@@ -437,7 +437,7 @@ static void assert_project(struct history *h)
 
     for (size_t i = 0; i < PATHS; i++)
         assert_file(h, i);
-    assert_int_equal(file_walk(h->w->f.fd, "base", on_base, h, &err), 0);
+    assert_int_equal(file_walk(h->w->f.fd, BASE_DIR, on_base, h, &err), 0);
 }
 
 static bool is_shown_as_text(const struct version *v)
@@ -735,7 +735,7 @@ static void undo(struct history *h, const char *id, const struct model *before)
 {
     autodone(undo) struct undo undo = UNDO_NONE;
     struct err err = ERR_NONE;
-    int r = undo_run(h->w->delta, id, &(struct undo_options){ 0 }, &undo, &err);
+    int r = undo_run(h->w->delta, id, &(struct undo_options){ .codebase = lands_in(h->w) }, &undo, &err);
 
     if (r != 0)
         fail_msg("seed %" PRIu64 ": undo: %d %s %s", h->seed, r, err.text, r == 1 ? undo.moved[0] : "");
@@ -759,7 +759,9 @@ static void approve_some(struct history *h)
     struct selection selection = { files, selection_of(wanted, files) };
     struct expectation_list shown = { items, expectations_of(wanted, items), false };
     struct decision decision = decided_all;
-    struct approve_options options = { .selection = &selection, .is_dropping = is_dropping, .is_dry = true };
+    struct approve_options options = {
+        .selection = &selection, .is_dropping = is_dropping, .is_dry = true, .codebase = lands_in(h->w)
+    };
     decision.shown = &shown;
     int expected = expects_conflict(h, wanted);
     int r = approve_run(h->w->delta, &decision, &options, &dry, &err);

@@ -26,6 +26,7 @@ static int run_shown(struct world *w, const struct selection_file *file, const s
     struct err err = ERR_NONE;
 
     options.selection = &selection;
+    options.codebase = lands_in(w);
     decision.shown = shown;
     int r = approve_run(w->delta, &decision, &options, ret, &err);
     if (r < 0)
@@ -270,7 +271,7 @@ static void the_owners_lines_are_not_shown_as_the_agents(void **state)
     shown_done(&shown);
     expect(w, NULL, 0);
     autodone(buf) struct buf got = BUF_EMPTY;
-    assert_int_equal(file_read(w->f.fd, "base/f", 1 << 20, &got), 0);
+    assert_int_equal(file_read(w->f.fd, BASE_DIR "/f", 1 << 20, &got), 0);
     assert_non_null(strstr(got.data, "AGENT 12\nline 13\nuser 14\n"));
     assert_non_null(strstr(got.data, "AGENT 30\n"));
     assert_non_null(strstr(got.data, "user 45\n"));
@@ -341,9 +342,9 @@ static void a_file_with_an_old_time_has_moved_on_all_the_same(void **state)
     struct stat was;
 
     begin_sixty(w);
-    assert_int_equal(fstatat(w->f.fd, "base/f", &was, 0), 0);
+    assert_int_equal(fstatat(w->f.fd, BASE_DIR "/f", &was, 0), 0);
     base_put(w, "f", owners);
-    assert_int_equal(utimensat(w->f.fd, "base/f", (struct timespec[]){ was.st_atim, was.st_mtim }, 0), 0);
+    assert_int_equal(utimensat(w->f.fd, BASE_DIR "/f", (struct timespec[]){ was.st_atim, was.st_mtim }, 0), 0);
     show(w, "f", &shown);
     assert_int_equal(shown.change->state, RECONCILE_MERGES);
     assert_int_equal(shown.diff.hunks.count, 2);
@@ -443,7 +444,7 @@ static void only_what_was_reviewed_is_taken(void **state)
     agent_write(w, "f", "one\nsomething else\n");
     agent_create(w, "n", "never shown\n", 0644);
     agent_end(w);
-    const struct approve_options options = { 0 };
+    const struct approve_options options = { .codebase = lands_in(w) };
     assert_int_equal(run_shown(w, NULL, &expected, options, &approve), 1);
     assert_int_equal(approve.stale_count, 1);
     assert_int_equal(approve.unshown_count, 1);
@@ -485,10 +486,10 @@ static void nothing_else_is_touched(void **state)
 
     base_put_mode(w, "other", "o\n", 0640);
     base_put(w, "d/other", "o\n");
-    assert_int_equal(fstatat(w->f.fd, "base/other", &was, 0), 0);
+    assert_int_equal(fstatat(w->f.fd, BASE_DIR "/other", &was, 0), 0);
     change_both_ends(w);
     expect(w, NULL, 0);
-    assert_int_equal(fstatat(w->f.fd, "base/other", &is, 0), 0);
+    assert_int_equal(fstatat(w->f.fd, BASE_DIR "/other", &is, 0), 0);
     assert_memory_equal(&was, &is, sizeof(was));
 }
 
@@ -499,12 +500,12 @@ static void an_approval_is_undone_and_that_is_undone(void **state)
     struct world *w = *state;
     autodone(approve) struct approve approve = APPROVE_NONE;
     autodone(undo) struct undo undo = UNDO_NONE, again = UNDO_NONE;
-    struct undo_options options = { 0 };
+    struct undo_options options = { .codebase = lands_in(w) };
     struct stat was, is;
     struct err err = ERR_NONE;
 
     a_busy_agent(w);
-    assert_int_equal(fstatat(w->f.fd, "base/a", &was, 0), 0);
+    assert_int_equal(fstatat(w->f.fd, BASE_DIR "/a", &was, 0), 0);
     assert_int_equal(run(w, NULL, (struct approve_options){ 0 }, &approve), 0);
     assert_busy_work(w);
     if (undo_run(w->delta, approve.id, &options, &undo, &err) != 0)
@@ -518,7 +519,7 @@ static void an_approval_is_undone_and_that_is_undone(void **state)
     assert_false(base_has(w, "n-beside"));
     assert_int_equal(base_mode(w, "target"), S_IFREG | 0644);
     assert_int_equal(base_mode(w, "d"), S_IFDIR | 0755);
-    assert_int_equal(fstatat(w->f.fd, "base/a", &is, 0), 0);
+    assert_int_equal(fstatat(w->f.fd, BASE_DIR "/a", &is, 0), 0);
     assert_memory_equal(&was.st_mtim, &is.st_mtim, sizeof(is.st_mtim));
     assert_int_equal(undo_run(w->delta, approve.id, &options, &again, &err), -EALREADY);
     if (undo_run(w->delta, undo.id, &options, &again, &err) != 0)
@@ -537,12 +538,13 @@ static void what_moved_on_is_not_undone(void **state)
     assert_int_equal(run(w, NULL, (struct approve_options){ 0 }, &approve), 0);
     base_put(w, "a", "edited since\n");
     base_put(w, "b", "made again\n");
-    assert_int_equal(undo_run(w->delta, approve.id, &(struct undo_options){ 0 }, &undo, &err), 1);
+    assert_int_equal(undo_run(w->delta, approve.id, &(struct undo_options){ .codebase = lands_in(w) }, &undo, &err), 1);
     assert_int_equal(undo.moved_count, 2);
     assert_base(w, "a", "edited since\n");
     assert_base(w, "over", "new\n");
     undo_done(&undo);
-    assert_int_equal(undo_run(w->delta, "ap_0000000000000000", &(struct undo_options){ 0 }, &undo, &err), -ENOENT);
+    assert_int_equal(undo_run(w->delta, "ap_0000000000000000", &(struct undo_options){ .codebase = lands_in(w) }, &undo, &err),
+                     -ENOENT);
 }
 
 /* ---- giving up, moving along ---- */
