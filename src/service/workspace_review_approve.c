@@ -163,6 +163,7 @@ static int plan(struct approving *a, struct err *err)
                                              .is_dry = true,
                                              .is_held = still_is_locked(a->still),
                                              .is_dropping = still_can_drop(a->still),
+                                             .codebase = still_lands_in(a->still),
                                              .wait_ms = BUSY_WAIT_MS,
                                              .staged_tree_path = a->box.staged_path };
     if (a->chosen.count > 0)
@@ -316,6 +317,8 @@ static void tell(struct approving *a)
         json_object_set_new(details, "automatic", json_true());
     if (*out->commit_hash)
         json_object_set_new(details, "commitHash", json_string(out->commit_hash));
+    if (out->approve.version > 0)
+        json_object_set_new(details, "codebaseVersion", json_integer((json_int_t) out->approve.version));
     review_tell(a->still->service, a->still->caller, &a->still->row,
                 a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
 }
@@ -332,6 +335,7 @@ static int apply(struct approving *a, struct err *err)
                                              .is_forced = a->request->is_forced,
                                              .is_held = still_is_locked(a->still),
                                              .is_dropping = !a->ends && still_can_drop(a->still),
+                                             .codebase = still_lands_in(a->still),
                                              .wait_ms = BUSY_WAIT_MS,
                                              .owe = on_owed,
                                              .cookie = a };

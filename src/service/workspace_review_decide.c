@@ -278,7 +278,7 @@ static int find_approval(const char *delta_path, const char *id, struct workspac
 static int undo(struct still *still, bool is_dry, const char *actor, struct workspace_undone *ret, struct err *err)
 {
     autodone(buf) struct buf follow_up = BUF_EMPTY;
-    struct undo_options options = { .is_dry = is_dry, .follow_up = &follow_up };
+    struct undo_options options = { .is_dry = is_dry, .codebase = still_lands_in(still), .follow_up = &follow_up };
     struct err later = ERR_NONE;
     int r = still_hold(still, err);
 

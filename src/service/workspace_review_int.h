@@ -20,8 +20,11 @@ struct still {
     int dir_fd;                /* owned: the workspace's directory */
     int fd;                    /* owned: the connection that holds; -1: nothing runs */
     char *payload;             /* owned */
-    bool may_stop;             /* it may be stopped, and started again, where it cannot be held */
-    bool starts_again;         /* that happened */
+    struct codebase *codebase; /* owned; whose files are the base; NULL: it is a directory */
+    struct landing_codebase lands;
+    char *message, *by; /* owned: of `lands` */
+    bool may_stop;      /* it may be stopped, and started again, where it cannot be held */
+    bool starts_again;  /* that happened */
 };
 
 #define STILL_NONE ((struct still){ .dir_fd = -1, .fd = -1 })
@@ -29,6 +32,16 @@ struct still {
 /* Takes its lock and reads its row, finishes what was cut short. `statuses` are bits; another is INVALID_STATE, "cannot be VERBED". */
 int still_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned statuses,
                 const char *verbed, struct still *ret, struct err *err);
+
+/* Its base is this codebase ("": none), so what is approved becomes a version. SANDBOX_SYNCS: what it changes goes there by itself, and there is
+ * nothing to decide. */
+int still_take_codebase(struct still *still, const char *codebase_id, bool syncs, struct err *err);
+
+/* For review/; NULL: in the directory that is its base. */
+const struct landing_codebase *still_lands_in(const struct still *still);
+
+/* A version was made of what was approved or undone: its row in the store says so, and the sandboxes over it see it. */
+void still_tell_version(struct still *still);
 
 /*
  * Nothing changes the delta from here on: a fence is held at its gate, of other drivers the processes are frozen. Where that cannot be, it

@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,7 @@ void review_follow_up_write(const struct still *still, const struct review_follo
 
 struct known {
     const char *id, *actor, *by, *undoes; /* borrowed */
+    uint64_t version;                     /* of the codebase */
     bool ends, is_automatic, is_whole;
     const char **rows, **drops; /* owned arrays, borrowed items */
     size_t row_count, row_cap, drop_count, drop_cap;
@@ -168,6 +170,7 @@ static int known_read(const char *id, const struct apply_txn_record *record, str
         known_parse(text, sizeof(FORMAT), known);
     known->id = id;
     known->undoes = record->undoes;
+    known->version = record->version;
     for (size_t at = 0; at < record->drops.len; at += strlen(record->drops.data + at) + 1)
         known_add_drop(known, record->drops.data + at);
     return known->is_whole ? 0 : err_set(err, ERR_DATA_LOSS, -EBADMSG, "what approval '%s' still owes is not readable", id);
@@ -218,7 +221,7 @@ static const char *make_row(const struct still *still, const struct known *known
                                     : box->owner_id),
         .relative_path = as_text(still_project_path(still->prefix, line + at)),
         .file_path = as_text(xprintf("%s/%s", strcmp(box->scope_path, "/") == 0 ? "" : box->scope_path, line + at)),
-        .project_root = xdup(box->project_root),
+        .project_root = xdup(still->codebase ? codebase_id(still->codebase) : box->project_root),
         .change_type = xdup(kind),
         .size_bytes = (int64_t) size,
         .mode = (int64_t) mode,
@@ -227,6 +230,12 @@ static const char *make_row(const struct still *still, const struct known *known
         .commit_hash = xdup(""),
         .commit_message = xdup(""),
     };
+    /* A version is as good as a commit: nothing of it is pending. */
+    if (still->codebase) {
+        free(ret->commit_hash);
+        ret->commit_hash = xprintf("version %" PRIu64, known->version);
+        ret->committed_ns = ret->applied_ns;
+    }
     return line + at;
 }
 
@@ -242,7 +251,8 @@ static int insert_rows(struct still *still, const struct known *known, char ***r
             paths[rows.count++] = path;
     }
     /* Before the rows: whoever finds one finds this. */
-    workspace_contributions_keep(still, known->id, rows.rows, paths, rows.count);
+    if (!still->codebase)
+        workspace_contributions_keep(still, known->id, rows.rows, paths, rows.count);
     if (rows.count > 0)
         r = applied_change_row_insert(still->service->store, rows.rows, rows.count, err);
     if (r == 0 && ret_ids) {
@@ -285,6 +295,7 @@ static int do_owed(struct still *still, const struct known *known, char ***ret_i
 {
     int r = insert_rows(still, known, ret_ids, err);
 
+    still_tell_version(still);
     if (r == 0 && *known->undoes)
         r = applied_change_row_undo(still->service->store, known->undoes, clock_wall_ns(), err);
     fault("review_noted");
@@ -422,7 +433,7 @@ static int recover_landings(struct still *still, struct err *err)
         return r;
     r = still_try(still, err);
     if (r == 0)
-        r = approve_recover(still->delta_path, still_is_locked(still), NULL, err);
+        r = approve_recover(still->delta_path, still_is_locked(still), still_lands_in(still), err);
     return r < 0 ? r : approve_each_follow_up(still->delta_path, recover_follow_up, still, err);
 }
 
@@ -443,7 +454,7 @@ static int recover_first_edition(struct still *still, struct err *err)
     } else {
         r = still_try(still, err);
         if (r == 0)
-            r = approve_recover(still->delta_path, still_is_locked(still), NULL, err);
+            r = approve_recover(still->delta_path, still_is_locked(still), still_lands_in(still), err);
         if (r == 0)
             r = approve_was_done(still->delta_path, known.id, err);
         bool was_done = r > 0;

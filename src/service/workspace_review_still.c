@@ -13,7 +13,10 @@
 #include "fence/copy_delta.h"
 #include "fence/delta.h"
 #include "fence/quiesce.h"
+#include "service/caller.h"
 #include "service/life.h"
+#include "service/shelf_int.h"
+#include "service/sync.h"
 #include "service/workspace_review_int.h"
 #include "wire/ctl_file_client.h"
 
@@ -93,9 +96,50 @@ int still_begin(struct service *service, const struct caller *caller, const char
         return err_set_reason(
             err, err_set(err, ERR_FAILED_PRECONDITION, -ENOENT, "the changes of sandbox %s are not there any more", id),
             "INVALID_STATE");
+    r = still_take_codebase(ret, "", false, err);
+    if (r < 0)
+        return r;
     review_record_recover(ret);
     /* That may have ended it. */
     return check(&ret->row, 0, statuses, verbed, err);
+}
+
+int still_take_codebase(struct still *still, const char *codebase_id, bool syncs, struct err *err)
+{
+    int r;
+
+    if (!*codebase_id)
+        return 0;
+    if (syncs)
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                                      "sandbox %s syncs its changes to codebase %s, and none of them waits for a review",
+                                      still->row.id, codebase_id),
+                              "SANDBOX_SYNCS");
+    r = codebase_open(still->service->codebases, codebase_id, &still->codebase, err);
+    if (r < 0)
+        return r;
+    still->by = caller_name(still->caller);
+    still->message = xprintf("approve %s", still->row.id);
+    still->lands = (struct landing_codebase){ still->codebase, still->by, still->message };
+    return 0;
+}
+
+const struct landing_codebase *still_lands_in(const struct still *still)
+{
+    return still->codebase ? &still->lands : NULL;
+}
+
+void still_tell_version(struct still *still)
+{
+    struct err err = ERR_NONE;
+
+    if (!still->codebase)
+        return;
+    if (shelf_refresh_row(still->service, still->codebase, &err) < 0)
+        log_warn("size and version of a codebase could not be noted", LOG_STR("codebase_id", codebase_id(still->codebase)),
+                 LOG_STR("error", err.text));
+    sync_tell_siblings(still->service, codebase_id(still->codebase), NULL, NULL, 0);
 }
 
 static bool is_fence(const struct still *still)
@@ -260,11 +304,11 @@ int still_open_root(const struct still *still, struct err *err)
 {
     const struct sandbox_row *row = &still->row;
     autofd int base = open_base(still, err);
-    autofd int root = base < 0 ? base : path_open_real(row->project_root, O_RDONLY | O_DIRECTORY);
     struct stat a, b;
 
-    if (base < 0)
-        return base;
+    if (base < 0 || still->codebase)
+        return steal_fd(&base);
+    autofd int root = path_open_real(row->project_root, O_RDONLY | O_DIRECTORY);
     autofd int scope = root < 0 ? root : path_open_beneath(root, *still->prefix ? still->prefix : ".", O_PATH | O_DIRECTORY, 0);
     if (scope < 0)
         return err_errno(err, scope, "opening the project '%s'", row->project_root);
@@ -380,6 +424,9 @@ void still_done(struct still *still)
     free(still->delta_path);
     free(still->prefix);
     free(still->payload);
+    codebase_close(still->codebase);
+    free(still->message);
+    free(still->by);
     sandbox_row_done(&still->row);
     *still = STILL_NONE;
 }
