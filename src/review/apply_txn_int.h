@@ -131,10 +131,9 @@ uint64_t apply_txn_version(int record_fd);
 /* Fills `now` and `hash`. */
 void apply_txn_describe_now(const struct staged_change *w, struct apply_step *step);
 
-/* ---- staging (apply_txn.c, apply_txn_stage.c) ---- */
+/* ---- staging (apply_txn.c, landing_directory.c) ---- */
 
 int apply_txn_stage_failed(const char *path, int r, struct err *err);
-int apply_txn_stage_in_directory(struct apply_txn *txn, struct err *err);
 
 /* The content that is wished for; then whether it is the one of its hash (-ESTALE). */
 int apply_txn_fill(const struct apply_txn_change *change, int fd);

@@ -1,11 +1,430 @@
-/* A landing in a directory: which steps there are, and all of them, or none. */
+/* A landing in a directory: what is staged beside its place, which steps there are, and all of them, or none. */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/err.h"
 #include "base/fault.h"
+#include "base/fd.h"
+#include "base/file.h"
 #include "base/mem.h"
+#include "base/path.h"
+#include "fence/copyup.h"
+#include "fence/xattr.h"
 #include "review/apply_txn_int.h"
+
+#define STATUS_BYTES_MAX ((size_t) 64 << 10)
+
+char *apply_txn_temp_beside(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char temp[ID_TEXT_MAX];
+
+    id_new(FILE_TEMP_PREFIX, temp);
+    return xprintf("%.*s%s", slash ? (int) (slash + 1 - path) : 0, path, temp);
+}
+
+/* ---- units ---- */
+
+/* How much of the path is there: the length of the shortest beginning that is no directory in the project. */
+static int missing_from(int base_fd, const char *path, size_t *ret_len)
+{
+    for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
+        autofree char *beginning = xdupn(path, (size_t) (slash - path));
+        autofd int fd = path_open_beneath(base_fd, beginning, O_PATH | O_DIRECTORY, 0);
+        if (err_errno_is_exhaustion(fd))
+            return fd;
+        if (fd < 0) {
+            *ret_len = (size_t) (slash - path);
+            return 0;
+        }
+    }
+    *ret_len = strlen(path);
+    return 0;
+}
+
+/* Ours, without changing it: others may make files meanwhile. */
+static mode_t read_umask(void)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autofd int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    const char *line =
+        fd >= 0 && fd_read_all(fd, STATUS_BYTES_MAX, &text) == 0 && text.len > 0 ? strstr(text.data, "\nUmask:") : NULL;
+
+    return line ? (mode_t) strtoul(line + strlen("\nUmask:"), NULL, 8) & 0777 : 022;
+}
+
+/* As the umask, so the directory: who may not enter it is given nothing in it. */
+static mode_t mask_in(const struct apply_txn *txn, mode_t directory)
+{
+    return (mode_t) (0700 | (directory & 0010 ? 0070 : 0) | (directory & 0001 ? 0007 : 0)) & ~txn->umask;
+}
+
+/* What is replaced keeps its mode, or gets the one that was shown; of what is brought back, all is known. */
+static mode_t mode_of(const struct apply_txn *txn, const struct staged_change *w)
+{
+    bool is_new = !w->change.attrs && ((w->change.was.st_mode ^ w->change.now) & S_IFMT);
+
+    return w->change.now & (is_new ? txn->units[w->unit].mask | 0700 : 0777);
+}
+
+/* A file keeps its owner; what is new belongs to whoever has the directory. */
+static int describe_unit(struct apply_txn *txn, const struct staged_change *w, struct apply_unit *unit)
+{
+    const char *name;
+    autofd int parent = -1;
+    struct stat dir;
+    int r = path_open_parent_beneath(txn->site.base_fd, unit->path, &parent, &name);
+
+    if (r < 0)
+        return r;
+    if (fstat(parent, &dir) < 0)
+        return -errno;
+    if (strcmp(w->change.path, unit->path) == 0)
+        unit->was = w->change.was;
+    else if (fstatat(parent, name, &unit->was, AT_SYMLINK_NOFOLLOW) < 0)
+        unit->was = (struct stat){ 0 };
+    const struct stat *owner = S_ISREG(unit->was.st_mode) && !unit->is_dir ? &unit->was : &dir;
+    unit->uid = owner->st_uid;
+    unit->gid = owner->st_gid;
+    unit->mask = mask_in(txn, dir.st_mode);
+    return 0;
+}
+
+/* The unit of the directory that has to be made for the path. It is among the last: what sorts between a directory and what is in
+ * it are names that begin alike. */
+static size_t find_unit(const struct apply_txn *txn, const char *path, size_t len)
+{
+    for (size_t k = txn->unit_count; k-- > 0;) {
+        const struct apply_unit *unit = &txn->units[k];
+        if (strlen(unit->path) == len && memcmp(unit->path, path, len) == 0)
+            return k;
+    }
+    return APPLY_TXN_NO_UNIT;
+}
+
+static int add_unit(struct apply_txn *txn, const struct staged_change *w, size_t len)
+{
+    vec_room(&txn->units, &txn->unit_cap, txn->unit_count);
+    struct apply_unit *unit = &txn->units[txn->unit_count++];
+    *unit = (struct apply_unit){ .path = xdupn(w->change.path, len), .is_dir = w->change.path[len] || S_ISDIR(w->change.now) };
+    unit->temp = apply_txn_temp_beside(unit->path);
+    return describe_unit(txn, w, unit);
+}
+
+static int plan_one(struct apply_txn *txn, struct staged_change *w)
+{
+    size_t len = 0;
+    int r = missing_from(txn->site.base_fd, w->change.path, &len);
+
+    if (r < 0)
+        return r;
+    w->unit = w->change.path[len] ? find_unit(txn, w->change.path, len) : APPLY_TXN_NO_UNIT;
+    if (w->unit == APPLY_TXN_NO_UNIT) {
+        r = add_unit(txn, w, len);
+        w->unit = txn->unit_count - 1;
+    }
+    return r;
+}
+
+static int plan_units(struct apply_txn *txn, struct err *err)
+{
+    for (size_t i = 0; i < txn->change_count; i++) {
+        struct staged_change *w = &txn->changes[i];
+        w->unit = APPLY_TXN_NO_UNIT;
+        int r = w->change.now && !w->change.is_mode_only ? plan_one(txn, w) : 0;
+        if (r < 0)
+            return apply_txn_stage_failed(w->change.path, r, err);
+    }
+    return 0;
+}
+
+/* ---- staging ---- */
+
+/* As somebody else than root the group where we may; the owner is us. */
+static int give(int fd, const struct staged_change *w, const struct apply_unit *unit)
+{
+    bool is_root = geteuid() == 0;
+    uid_t uid = w && w->change.attrs ? w->attrs.st_uid : unit->uid;
+    gid_t gid = w && w->change.attrs ? w->attrs.st_gid : unit->gid;
+
+    return fchown(fd, is_root ? uid : (uid_t) -1, gid) < 0 && is_root ? -errno : 0;
+}
+
+static int open_source(const struct apply_txn_change *change, int *ret_fd)
+{
+    struct stat st;
+    autofd int fd = path_open_beneath(change->source_fd, change->source_path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -ESTALE;
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+int apply_txn_fill(const struct apply_txn_change *change, int fd)
+{
+    autofd int from = -1;
+    int r;
+
+    if (change->bytes)
+        return fd_write_full(fd, change->bytes->data ? change->bytes->data : "", change->bytes->len);
+    r = open_source(change, &from);
+    if (r == 0)
+        r = copyup_content(from, fd, INT64_MAX);
+    if (r == 0)
+        xattr_copy(from, fd);
+    return r;
+}
+
+/* Of the bytes that are there now, not of those that were read for it. */
+int apply_txn_check_hash(struct staged_change *w, int fd)
+{
+    uint8_t hash[FILE_STATE_HASH_BYTES];
+    int r = file_state_hash_fd(fd, hash);
+
+    if (r < 0)
+        return r;
+    if (w->has_hash && memcmp(hash, w->hash, sizeof(hash)) != 0)
+        return -ESTALE;
+    memcpy(w->hash, hash, sizeof(hash));
+    w->has_hash = true;
+    return 0;
+}
+
+static int stage_file(struct apply_txn *txn, struct staged_change *w, const char *to)
+{
+    autofd int fd = path_open_beneath(txn->site.base_fd, to, O_RDWR | O_CREAT | O_EXCL, 0600);
+    int r = fd < 0 ? fd : apply_txn_fill(&w->change, fd);
+
+    if (r == 0)
+        r = apply_txn_check_hash(w, fd);
+    /* The owner before the mode: chown(2) takes bits away. */
+    if (r == 0)
+        r = give(fd, w, &txn->units[w->unit]);
+    if (r == 0 && fchmod(fd, mode_of(txn, w)) < 0)
+        r = -errno;
+    if (r == 0 && w->change.attrs)
+        futimens(fd, (struct timespec[]){ w->attrs.st_mtim, w->attrs.st_mtim });
+    if (r == 0 && txn->change_count <= APPLY_TXN_SYNC_EACH_MOST && fsync(fd) < 0)
+        r = -errno;
+    if (r == 0 && fstat(fd, &w->staged) < 0)
+        r = -errno;
+    return r;
+}
+
+int apply_txn_read_target(const struct apply_txn_change *change, char target[PATH_MAX])
+{
+    autofd int link = -1;
+    ssize_t n;
+
+    if (change->bytes) {
+        if (change->bytes->len >= PATH_MAX)
+            return -ENAMETOOLONG;
+        memcpy(target, change->bytes->data, change->bytes->len);
+        target[change->bytes->len] = 0;
+        return 0;
+    }
+    link = path_open_beneath(change->source_fd, change->source_path, O_PATH, 0);
+    n = link < 0 ? -1 : readlinkat(link, "", target, PATH_MAX - 1);
+    if (n < 0)
+        return link < 0 ? link : -errno;
+    target[n] = 0;
+    return 0;
+}
+
+static int stage_link(struct apply_txn *txn, struct staged_change *w, const char *to)
+{
+    const struct apply_unit *unit = &txn->units[w->unit];
+    char target[PATH_MAX];
+    const char *name;
+    autofd int parent = -1;
+    int r = apply_txn_read_target(&w->change, target);
+
+    if (r == 0)
+        r = path_open_parent_beneath(txn->site.base_fd, to, &parent, &name);
+    if (r != 0)
+        return r;
+    if (symlinkat(target, parent, name) < 0)
+        return -errno;
+    const struct stat *attrs = w->change.attrs ? &w->attrs : NULL;
+    if (geteuid() == 0 &&
+        fchownat(parent, name, attrs ? attrs->st_uid : unit->uid, attrs ? attrs->st_gid : unit->gid, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (attrs)
+        utimensat(parent, name, (struct timespec[]){ attrs->st_mtim, attrs->st_mtim }, AT_SYMLINK_NOFOLLOW);
+    return fstatat(parent, name, &w->staged, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* Directories are open to us until all is in them; dress_dirs() gives them their modes. */
+static int stage_dirs(struct apply_txn *txn, const struct apply_unit *unit, const char *path, size_t len)
+{
+    autofree char *to = xprintf("%s%.*s", unit->temp, (int) (len - strlen(unit->path)), path + strlen(unit->path));
+
+    return path_mkdirs_beneath(txn->site.base_fd, to, 0700);
+}
+
+static int stage_one(struct apply_txn *txn, struct staged_change *w)
+{
+    const struct apply_unit *unit = &txn->units[w->unit];
+    const char *path = w->change.path, *slash = strrchr(path, '/');
+    autofree char *to = xprintf("%s%s", unit->temp, path + strlen(unit->path));
+    int r = 0;
+
+    fault("landing-staging");
+    if (S_ISDIR(w->change.now))
+        return stage_dirs(txn, unit, path, strlen(path));
+    if (path[strlen(unit->path)])
+        r = stage_dirs(txn, unit, path, (size_t) (slash - path));
+    if (r == 0)
+        r = S_ISLNK(w->change.now) ? stage_link(txn, w, to) : stage_file(txn, w, to);
+    return r;
+}
+
+/* What mkdir(2) inherited of set-group-ID stays: it is the project's way. */
+static int dress_dir(struct apply_txn *txn, struct staged_change *w)
+{
+    const struct apply_unit *unit = &txn->units[w->unit];
+    autofree char *to = xprintf("%s%s", unit->temp, w->change.path + strlen(unit->path));
+    autofd int fd = path_open_beneath(txn->site.base_fd, to, O_RDONLY | O_DIRECTORY, 0);
+    int r;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &w->staged) < 0)
+        return -errno;
+    r = give(fd, w, unit);
+    if (r == 0 && fchmod(fd, mode_of(txn, w) | (w->staged.st_mode & S_ISGID)) < 0)
+        r = -errno;
+    if (r == 0 && fsync(fd) < 0 && errno != EINVAL)
+        r = -errno;
+    if (r == 0 && fstat(fd, &w->staged) < 0)
+        r = -errno;
+    return r;
+}
+
+/* A directory on the way to a wish for which there is none: it was there when the agent worked in it, and is gone from the project. */
+struct undressed {
+    struct apply_txn *txn;
+    const struct apply_unit *unit;
+};
+
+static int dress_plainly(const struct undressed *u, int fd, const char *path)
+{
+    int r;
+
+    if (apply_txn_find(u->txn, path, strlen(path)))
+        return 0;
+    r = give(fd, NULL, u->unit);
+    return r == 0 && fchmod(fd, 0755 & (u->unit->mask | 0700)) < 0 ? -errno : r;
+}
+
+static int on_staged(const struct file_entry *entry, void *cookie)
+{
+    const struct undressed *u = cookie;
+    autofree char *path = xprintf("%s/%s", u->unit->path, entry->path);
+
+    if (!S_ISDIR(entry->st->st_mode))
+        return FILE_WALK_ON;
+    autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
+    int r = fd < 0 ? fd : dress_plainly(u, fd, path);
+    return r < 0 ? r : FILE_WALK_ON;
+}
+
+static int dress_others(struct apply_txn *txn, struct err *err)
+{
+    for (size_t i = 0; i < txn->unit_count; i++) {
+        struct undressed u = { txn, &txn->units[i] };
+        if (!u.unit->is_dir)
+            continue;
+        autofd int fd = path_open_beneath(txn->site.base_fd, u.unit->temp, O_RDONLY | O_DIRECTORY, 0);
+        int r = fd < 0 ? fd : file_walk(txn->site.base_fd, u.unit->temp, on_staged, &u, err);
+        if (r == 0)
+            r = dress_plainly(&u, fd, u.unit->path);
+        if (r < 0)
+            return apply_txn_stage_failed(u.unit->path, r, err);
+    }
+    return 0;
+}
+
+/* From the deepest up: a directory that we could not search any more would keep us from those in it. */
+static int dress_dirs(struct apply_txn *txn, struct err *err)
+{
+    for (size_t i = txn->change_count; i-- > 0;) {
+        struct staged_change *w = &txn->changes[i];
+        int r = w->unit != APPLY_TXN_NO_UNIT && S_ISDIR(w->change.now) ? dress_dir(txn, w) : 0;
+        if (r < 0)
+            return apply_txn_stage_failed(w->change.path, r, err);
+    }
+    return 0;
+}
+
+static int look_at_units(struct apply_txn *txn, struct err *err)
+{
+    for (size_t i = 0; i < txn->unit_count; i++) {
+        autofd int fd = path_open_beneath(txn->site.base_fd, txn->units[i].temp, O_PATH, 0);
+        if (fd < 0 || fstat(fd, &txn->units[i].staged) < 0)
+            return apply_txn_stage_failed(txn->units[i].path, fd < 0 ? fd : -errno, err);
+    }
+    return 0;
+}
+
+static int stage_all(struct apply_txn *txn, struct err *err)
+{
+    int r;
+
+    for (size_t i = 0; i < txn->change_count; i++) {
+        struct staged_change *w = &txn->changes[i];
+        r = w->unit != APPLY_TXN_NO_UNIT ? stage_one(txn, w) : 0;
+        if (r < 0)
+            return apply_txn_stage_failed(w->change.path, r, err);
+    }
+    r = dress_others(txn, err);
+    if (r == 0)
+        r = dress_dirs(txn, err);
+    if (r == 0)
+        r = look_at_units(txn, err);
+    if (r == 0 && txn->change_count > APPLY_TXN_SYNC_EACH_MOST && syncfs(txn->site.base_fd) < 0)
+        r = err_errno(err, -errno, "syncing what was staged; nothing was changed");
+    return r;
+}
+
+/* ---- all of it ---- */
+
+/* Before anything is made: so that a run which is killed leaves nothing that nobody knows of. */
+static int note_names(struct apply_txn *txn, struct err *err)
+{
+    int r;
+
+    for (size_t i = 0; i < txn->unit_count; i++)
+        apply_journal_add(&txn->journal, APPLY_STEP_PUT, txn->units[i].path, txn->units[i].temp);
+    r = apply_journal_write(txn->record_fd, &txn->journal);
+    return r < 0 ? err_errno(err, r, "noting what is about to be written; nothing was changed") : 0;
+}
+
+static int stage(struct apply_txn *txn, struct err *err)
+{
+    int r;
+
+    txn->umask = read_umask();
+    r = plan_units(txn, err);
+    if (r == 0)
+        r = note_names(txn, err);
+    fault("landing-noted-names");
+    if (r == 0)
+        r = stage_all(txn, err);
+    return r;
+}
+
+/* ---- steps ---- */
 
 /* Whether a directory of the project goes, or becomes something else. */
 static bool is_leaving(const struct apply_txn *txn, const char *path, size_t len)
@@ -170,6 +589,4 @@ static int clean(const struct apply_txn_site *site, int record_fd, const struct 
     return apply_journal_clean(site->base_fd, journal);
 }
 
-const struct landing_ops apply_txn_in_directory = {
-    apply_txn_stage_in_directory, list_steps, perform, perform, take_back, clean
-};
+const struct landing_ops apply_txn_in_directory = { stage, list_steps, perform, perform, take_back, clean };

@@ -317,11 +317,10 @@ static const char *hash_given(const struct approving *a, const struct file_chang
     return hash;
 }
 
-/* What the caller says to have seen, whatever anybody else was shown; else what all of diffHash names; else what was shown last. */
-static const struct seen_one *shown_of(struct approving *a, size_t i)
+/* What the caller says to have seen, whatever anybody else was shown; else what all of diffHash names; else what was shown last. It may be put
+ * in `shown`. */
+static const struct seen_one *shown_of(struct approving *a, const struct file_change *change, struct seen_one *shown)
 {
-    const struct file_change *change = &a->out->set.items[i];
-    struct seen_one *shown = &a->decision.shown[i];
     const char *given;
 
     if (!*a->request->diff_hash || a->decision.is_other_diff) {
@@ -333,7 +332,7 @@ static const struct seen_one *shown_of(struct approving *a, size_t i)
     }
     given = hash_given(a, change);
     if (given && !seen_parse(given, shown))
-        memcpy(shown->hash, "?", sizeof("?")); /* nobody's */
+        *shown = (struct seen_one){ .hash = "?" }; /* nobody's */
     return given ? shown : NULL;
 }
 
@@ -347,7 +346,7 @@ static void expect(struct approving *a)
     decision->expected = xalloc((2 * set->count + 1) * sizeof(*decision->expected));
     for (size_t i = 0; i < set->count; i++) {
         const struct file_change *change = &set->items[i];
-        const struct seen_one *shown = change->is_dir ? NULL : shown_of(a, i);
+        const struct seen_one *shown = change->is_dir ? NULL : shown_of(a, change, &decision->shown[i]);
         if (!shown)
             continue;
         const char *drift = a->chosen.items[i] == CHOOSING_HUNKS ? shown->drift : NULL;
@@ -407,7 +406,7 @@ int approving_look(struct approving *a, struct err *err)
         r = change_set_hash(&out->set, out->hash, err);
     if (r == 0)
         r = chosen_make(&a->request->choice, &out->set, a->still->row.id, NULL, &a->chosen, err);
-    if (r < 0)
+    if (r != 0)
         return r;
     skip_unaccepted(a);
     decision->hooks = DECISION_HOOKS_WAIVED;
