@@ -17,7 +17,7 @@
 #include "fence/xattr.h"
 #include "review/apply_txn_int.h"
 
-const struct landing_ops *apply_txn_ops_of(const struct apply_journal *journal)
+const struct apply_txn_ops *apply_txn_ops_of(const struct apply_journal *journal)
 {
     return *journal->codebase ? &apply_txn_in_codebase : &apply_txn_in_directory;
 }

@@ -51,7 +51,7 @@ struct apply_txn;
 typedef int (*apply_txn_note_fn)(const char *notes, size_t len, void *cookie);
 
 /* A codebase whose files are the base: what lands becomes one version of it. */
-struct landing_codebase {
+struct apply_txn_codebase {
     struct codebase *codebase;
     const char *by, *message; /* for those who read the list of versions: who, and what for; the record's id is added */
 };
@@ -61,7 +61,7 @@ struct apply_txn_site {
     int base_fd, records_fd;
     apply_txn_note_fn note;
     void *cookie;
-    const struct landing_codebase *codebase; /* NULL: it lands in the directory that is the base */
+    const struct apply_txn_codebase *codebase; /* NULL: it lands in the directory that is the base */
 };
 
 /* `undoes` is the id of the record it takes back, or NULL. */

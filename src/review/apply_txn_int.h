@@ -80,7 +80,7 @@ struct staged_change {
 #define APPLY_TXN_NO_UNIT SIZE_MAX
 
 /* What is done otherwise in a directory and in a codebase. */
-struct landing_ops {
+struct apply_txn_ops {
     /* Every new file, on disk, and none in its place. */
     int (*stage)(struct apply_txn *txn, struct err *err);
     void (*list_steps)(struct apply_txn *txn);
@@ -95,12 +95,12 @@ struct landing_ops {
     int (*clean)(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal);
 };
 
-extern const struct landing_ops apply_txn_in_directory, apply_txn_in_codebase;
+extern const struct apply_txn_ops apply_txn_in_directory, apply_txn_in_codebase;
 
-const struct landing_ops *apply_txn_ops_of(const struct apply_journal *journal);
+const struct apply_txn_ops *apply_txn_ops_of(const struct apply_journal *journal);
 
 struct apply_txn {
-    const struct landing_ops *ops;
+    const struct apply_txn_ops *ops;
     struct apply_txn_site site;
     int record_fd; /* owned */
     char id[ID_TEXT_MAX];
@@ -131,7 +131,7 @@ uint64_t apply_txn_version(int record_fd);
 /* Fills `now` and `hash`. */
 void apply_txn_describe_now(const struct staged_change *w, struct apply_step *step);
 
-/* ---- staging (apply_txn.c, landing_directory.c) ---- */
+/* ---- staging (apply_txn.c, apply_txn_directory.c) ---- */
 
 int apply_txn_stage_failed(const char *path, int r, struct err *err);
 

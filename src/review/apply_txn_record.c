@@ -70,7 +70,7 @@ void apply_journal_done(struct apply_journal *journal)
 
 /* ---- writing: strings ended by NUL, because a path may have any other byte; whatever has NULs in it by its length ---- */
 
-static void put(struct buf *out, const char *text)
+static void record_put(struct buf *out, const char *text)
 {
     buf_add(out, text, strlen(text) + 1);
 }
@@ -80,7 +80,7 @@ static void put_number(struct buf *out, int64_t n)
     char text[24];
 
     snprintf(text, sizeof(text), "%" PRId64, n);
-    put(out, text);
+    record_put(out, text);
 }
 
 static void put_bytes(struct buf *out, const struct buf *bytes)
@@ -103,27 +103,27 @@ int apply_journal_write(int record_fd, struct apply_journal *journal)
 {
     autodone(buf) struct buf out = BUF_EMPTY;
 
-    put(&out, FORMAT);
-    put(&out, state_names[journal->state]);
+    record_put(&out, FORMAT);
+    record_put(&out, state_names[journal->state]);
     put_number(&out, journal->time_ns);
-    put(&out, journal->undoes);
+    record_put(&out, journal->undoes);
     put_bytes(&out, &journal->notes);
     put_bytes(&out, &journal->back);
     put_bytes(&out, &journal->drops);
     put_bytes(&out, &journal->follow_up);
-    put(&out, journal->codebase);
+    record_put(&out, journal->codebase);
     put_number(&out, (int64_t) journal->count);
     for (size_t i = 0; i < journal->count; i++) {
         const struct apply_step *step = &journal->steps[i];
-        put(&out, kind_names[step->kind]);
-        put(&out, step->path);
-        put(&out, step->temp ? step->temp : "");
+        record_put(&out, kind_names[step->kind]);
+        record_put(&out, step->path);
+        record_put(&out, step->temp ? step->temp : "");
         put_file(&out, &step->was);
         put_file(&out, &step->now);
-        put(&out, step->hash);
-        put(&out, step->kept);
+        record_put(&out, step->hash);
+        record_put(&out, step->kept);
     }
-    put(&out, "end");
+    record_put(&out, "end");
     /* What could not be read again is not begun. */
     if (journal->follow_up.len > APPLY_TXN_FOLLOW_UP_MAX || out.len > LOG_MAX)
         return -EFBIG;
@@ -137,7 +137,7 @@ struct journal_scan {
     bool is_bad;
 };
 
-static const char *get(struct journal_scan *s)
+static const char *record_get(struct journal_scan *s)
 {
     const char *text = s->at, *nul = s->is_bad ? NULL : memchr(s->at, 0, (size_t) (s->end - s->at));
 
@@ -151,7 +151,7 @@ static const char *get(struct journal_scan *s)
 
 static int64_t get_number(struct journal_scan *s)
 {
-    const char *text = get(s);
+    const char *text = record_get(s);
     char *rest = NULL;
 
     errno = 0;
@@ -173,7 +173,7 @@ static void get_bytes(struct journal_scan *s, struct buf *out)
 
 static void get_short(struct journal_scan *s, char *out, size_t cap)
 {
-    const char *text = get(s);
+    const char *text = record_get(s);
 
     s->is_bad |= strlen(text) >= cap;
     if (!s->is_bad)
@@ -195,7 +195,7 @@ static struct apply_step_file get_file(struct journal_scan *s)
 
 static size_t get_name(struct journal_scan *s, const char *const *names, size_t count)
 {
-    const char *text = get(s);
+    const char *text = record_get(s);
 
     for (size_t i = 0; i < count; i++) {
         if (strcmp(text, names[i]) == 0)
@@ -218,7 +218,7 @@ static bool is_temp(const struct apply_journal *journal, const char *temp)
 static void get_step(struct journal_scan *s, struct apply_journal *journal)
 {
     enum apply_step_kind kind = (enum apply_step_kind) get_name(s, kind_names, ARRAY_LEN(kind_names));
-    const char *path = get(s), *temp = get(s);
+    const char *path = record_get(s), *temp = record_get(s);
 
     s->is_bad |= !*path || (*temp && !is_temp(journal, temp)) ||
                  (!*temp && !*journal->codebase && kind != APPLY_STEP_PART && kind != APPLY_STEP_MODE);
@@ -232,9 +232,9 @@ static void get_step(struct journal_scan *s, struct apply_journal *journal)
     s->is_bad |= strspn(step->kept, "0123456789") != strlen(step->kept);
 }
 
-static bool parse(struct journal_scan *s, struct apply_journal *journal)
+static bool record_parse(struct journal_scan *s, struct apply_journal *journal)
 {
-    const char *format = get(s);
+    const char *format = record_get(s);
     bool is_first = strcmp(format, FORMAT_FIRST) == 0;
 
     s->is_bad |= !is_first && strcmp(format, FORMAT) != 0;
@@ -251,7 +251,7 @@ static bool parse(struct journal_scan *s, struct apply_journal *journal)
     int64_t count = get_number(s);
     for (int64_t i = 0; i < count && !s->is_bad; i++)
         get_step(s, journal);
-    s->is_bad |= strcmp(get(s), "end") != 0;
+    s->is_bad |= strcmp(record_get(s), "end") != 0;
     return !s->is_bad;
 }
 
@@ -295,7 +295,7 @@ int apply_journal_read(int record_fd, struct apply_journal *ret)
     if (r < 0)
         return r;
     struct journal_scan s = { text.data, text.data + text.len, text.len == 0 };
-    if (!parse(&s, &journal)) {
+    if (!record_parse(&s, &journal)) {
         apply_journal_done(&journal);
         return -EBADMSG;
     }
@@ -489,7 +489,7 @@ struct apply_txn_recovery {
 
 static int recover_log(struct apply_txn_recovery *re, const char *id, int record_fd, struct apply_journal *journal)
 {
-    const struct landing_ops *ops = apply_txn_ops_of(journal);
+    const struct apply_txn_ops *ops = apply_txn_ops_of(journal);
     int r = 0;
 
     if (journal->state == APPLY_TXN_INTENT)

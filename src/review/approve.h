@@ -35,8 +35,8 @@ struct approve_options {
     bool is_dry;                       /* the same answer, and nothing is written */
     bool is_held;     /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
     bool is_dropping; /* the caller will drop what was taken whole: no copy of it is kept as ground */
-    const struct landing_codebase *codebase; /* whose files are the base; NULL: it is a directory */
-    unsigned wait_ms;                        /* for others who write to the project or have the delta, until it is -EBUSY */
+    const struct apply_txn_codebase *codebase; /* whose files are the base; NULL: it is a directory */
+    unsigned wait_ms;                          /* for others who write to the project or have the delta, until it is -EBUSY */
     const char
         *staged_tree_path; /* of a dry run: where a delta is made of what would be written (staged_tree.h); NULL: nowhere */
     approve_owe_fn owe;    /* NULL: nothing is owed */
@@ -101,7 +101,7 @@ int approve_foresee(const struct approve *approve, const char *path, struct cont
 
 /* Finishes or takes back what was cut short, and removes what it left behind. To be called when a service starts; each run does it too.
  * -EBUSY as above. */
-int approve_recover(const char *delta_path, bool is_held, const struct landing_codebase *codebase, struct err *err);
+int approve_recover(const char *delta_path, bool is_held, const struct apply_txn_codebase *codebase, struct err *err);
 
 /* The same for a delta that is about to be removed, by which nothing in the project may become half done for ever. Success also if
  * nothing can be done: the project has gone, the record of an approval cannot be read, or it is about a version of a codebase, which is never half

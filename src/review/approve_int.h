@@ -31,8 +31,8 @@ void planned_digest(const struct edit_list *edits, const struct planned *planned
 /* What must not move while we look at it and then write. */
 struct approve_locks {
     struct delta_info delta;
-    int delta_fd, base_fd, records_fd;       /* owned */
-    const struct landing_codebase *codebase; /* borrowed */
+    int delta_fd, base_fd, records_fd;         /* owned */
+    const struct apply_txn_codebase *codebase; /* borrowed */
 };
 
 #define APPROVE_LOCKS_NONE ((struct approve_locks){ DELTA_INFO_NONE, -1, -1, -1, NULL })
@@ -40,7 +40,7 @@ struct approve_locks {
 struct approve_lock_options {
     bool is_held;     /* as in struct approve_options */
     unsigned wait_ms; /* likewise */
-    const struct landing_codebase *codebase;
+    const struct apply_txn_codebase *codebase;
 };
 
 /* Takes them, and then finishes what was cut short. -EBUSY: somebody else had them for `wait_ms`. */

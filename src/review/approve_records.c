@@ -5,7 +5,7 @@
 #include "base/path.h"
 #include "review/approve_int.h"
 
-int approve_recover(const char *delta_path, bool is_held, const struct landing_codebase *codebase, struct err *err)
+int approve_recover(const char *delta_path, bool is_held, const struct apply_txn_codebase *codebase, struct err *err)
 {
     autodone(approve_locks) struct approve_locks locks = APPROVE_LOCKS_NONE;
 

@@ -12,13 +12,13 @@
 
 #include "base/err.h"
 
-struct landing_codebase;
+struct apply_txn_codebase;
 
 struct prune_options {
     int64_t before_ns; /* wall clock: what was done from then on stays */
     bool is_held;      /* as in struct approve_options */
     bool is_dry;
-    const struct landing_codebase *codebase; /* as in struct approve_options */
+    const struct apply_txn_codebase *codebase; /* as in struct approve_options */
 };
 
 struct prune {

@@ -21,8 +21,8 @@ struct undo {
 #define UNDO_NONE ((struct undo){ .moved = NULL })
 
 struct undo_options {
-    bool is_held;                            /* as in struct approve_options */
-    const struct landing_codebase *codebase; /* likewise */
+    bool is_held;                              /* as in struct approve_options */
+    const struct apply_txn_codebase *codebase; /* likewise */
     bool is_dry;
     const struct buf *follow_up; /* as there */
 };

@@ -21,7 +21,7 @@ struct still {
     int fd;                    /* owned: the connection that holds; -1: nothing runs */
     char *payload;             /* owned */
     struct codebase *codebase; /* owned; whose files are the base; NULL: it is a directory */
-    struct landing_codebase lands;
+    struct apply_txn_codebase lands;
     char *message, *by; /* owned: of `lands` */
     bool may_stop;      /* it may be stopped, and started again, where it cannot be held */
     bool starts_again;  /* that happened */
@@ -38,7 +38,7 @@ int still_begin(struct service *service, const struct caller *caller, const char
 int still_take_codebase(struct still *still, const char *codebase_id, bool syncs, struct err *err);
 
 /* For review/; NULL: in the directory that is its base. */
-const struct landing_codebase *still_lands_in(const struct still *still);
+const struct apply_txn_codebase *still_lands_in(const struct still *still);
 
 /* A version was made of what was approved or undone: its row in the store says so, and the sandboxes over it see it. */
 void still_tell_version(struct still *still);

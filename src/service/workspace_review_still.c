@@ -121,11 +121,11 @@ int still_take_codebase(struct still *still, const char *codebase_id, bool syncs
         return r;
     still->by = caller_name(still->caller);
     still->message = xprintf("approve %s", still->row.id);
-    still->lands = (struct landing_codebase){ still->codebase, still->by, still->message };
+    still->lands = (struct apply_txn_codebase){ still->codebase, still->by, still->message };
     return 0;
 }
 
-const struct landing_codebase *still_lands_in(const struct still *still)
+const struct apply_txn_codebase *still_lands_in(const struct still *still)
 {
     return still->codebase ? &still->lands : NULL;
 }

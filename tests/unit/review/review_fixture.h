@@ -32,11 +32,11 @@ struct world {
     char *base, *delta; /* owned */
     struct codebases *all;
     struct codebase *cb;
-    struct landing_codebase lands;
+    struct apply_txn_codebase lands;
 };
 
 /* Where approvals land; NULL: in a directory. */
-static inline const struct landing_codebase *lands_in(const struct world *w)
+static inline const struct apply_txn_codebase *lands_in(const struct world *w)
 {
     return w->cb ? &w->lands : NULL;
 }
@@ -50,7 +50,7 @@ static inline void codebase_setup(struct world *w)
         return;
     if (codebases_open(root, NULL, &w->all, &err) < 0 || codebase_create(w->all, CODEBASE, &w->cb, &err) < 0)
         fail_msg("%s", err.text);
-    w->lands = (struct landing_codebase){ w->cb, "tester", "approve sb_0123456789abcdef" };
+    w->lands = (struct apply_txn_codebase){ w->cb, "tester", "approve sb_0123456789abcdef" };
 }
 
 static inline int world_setup(void **state)

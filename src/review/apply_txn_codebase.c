@@ -70,8 +70,8 @@ static int stage_file(struct apply_txn *txn, struct staged_change *w, int tree_f
     /* A codebase must be able to read what it holds. */
     if (r == 0 && fchmod(fd, (w->change.now & 0777) | 0400) < 0)
         r = -errno;
-    if (r == 0 && w->change.dress)
-        futimens(fd, (struct timespec[]){ w->dress.st_mtim, w->dress.st_mtim });
+    if (r == 0 && w->change.attrs)
+        futimens(fd, (struct timespec[]){ w->attrs.st_mtim, w->attrs.st_mtim });
     if (r == 0 && txn->change_count <= APPLY_TXN_SYNC_EACH_MOST && fsync(fd) < 0)
         r = -errno;
     return r;
@@ -85,8 +85,8 @@ static int stage_link(struct staged_change *w, int tree_fd, const char *name)
 
     if (r == 0 && symlinkat(target, tree_fd, name) < 0)
         r = -errno;
-    if (r == 0 && w->change.dress)
-        utimensat(tree_fd, name, (struct timespec[]){ w->dress.st_mtim, w->dress.st_mtim }, AT_SYMLINK_NOFOLLOW);
+    if (r == 0 && w->change.attrs)
+        utimensat(tree_fd, name, (struct timespec[]){ w->attrs.st_mtim, w->attrs.st_mtim }, AT_SYMLINK_NOFOLLOW);
     /* An undo cannot tell it by its number: the codebase makes it anew. */
     if (r == 0)
         r = file_state_read(tree_fd, name, &state);
@@ -95,7 +95,7 @@ static int stage_link(struct staged_change *w, int tree_fd, const char *name)
     return r;
 }
 
-static int stage(struct apply_txn *txn, struct err *err)
+static int codebase_stage(struct apply_txn *txn, struct err *err)
 {
     int r = apply_journal_write(txn->record_fd, &txn->journal);
 
@@ -246,8 +246,8 @@ static void note_done(int record_fd, struct apply_journal *journal, uint64_t ver
     apply_journal_mark(record_fd, journal, APPLY_TXN_DONE);
 }
 
-static int perform(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
-                   struct err *err)
+static int codebase_perform(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
+                            struct err *err)
 {
     struct err why = ERR_NONE;
     uint64_t version = 0;
@@ -264,8 +264,8 @@ static int perform(const struct apply_txn_site *site, const char *id, int record
     return 0;
 }
 
-static int resume(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
-                  struct err *err)
+static int codebase_resume(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
+                           struct err *err)
 {
     struct search search = { .id = id };
     int r;
@@ -279,7 +279,7 @@ static int resume(const struct apply_txn_site *site, const char *id, int record_
     if (r < 0)
         return r;
     if (search.version == 0)
-        return perform(site, id, record_fd, journal, err);
+        return codebase_perform(site, id, record_fd, journal, err);
     note_done(record_fd, journal, search.version);
     return 0;
 }
@@ -291,7 +291,7 @@ static int take_back(const struct apply_txn_site *site, int record_fd, struct ap
     return apply_journal_mark(record_fd, journal, APPLY_TXN_ROLLED_BACK);
 }
 
-static int clean(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal)
+static int codebase_clean(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal)
 {
     int r = file_remove_tree(record_fd, TREE);
 
@@ -300,4 +300,5 @@ static int clean(const struct apply_txn_site *site, int record_fd, const struct 
     return r == -ENOENT ? 0 : r;
 }
 
-const struct landing_ops apply_txn_in_codebase = { stage, list_steps, perform, resume, take_back, clean };
+const struct apply_txn_ops apply_txn_in_codebase = { codebase_stage,  list_steps, codebase_perform,
+                                                     codebase_resume, take_back,  codebase_clean };

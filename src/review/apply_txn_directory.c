@@ -146,7 +146,7 @@ static int plan_units(struct apply_txn *txn, struct err *err)
 /* ---- staging ---- */
 
 /* As somebody else than root the group where we may; the owner is us. */
-static int give(int fd, const struct staged_change *w, const struct apply_unit *unit)
+static int directory_give(int fd, const struct staged_change *w, const struct apply_unit *unit)
 {
     bool is_root = geteuid() == 0;
     uid_t uid = w && w->change.attrs ? w->attrs.st_uid : unit->uid;
@@ -209,7 +209,7 @@ static int stage_file(struct apply_txn *txn, struct staged_change *w, const char
         r = apply_txn_check_hash(w, fd);
     /* The owner before the mode: chown(2) takes bits away. */
     if (r == 0)
-        r = give(fd, w, &txn->units[w->unit]);
+        r = directory_give(fd, w, &txn->units[w->unit]);
     if (r == 0 && fchmod(fd, mode_of(txn, w)) < 0)
         r = -errno;
     if (r == 0 && w->change.attrs)
@@ -301,7 +301,7 @@ static int dress_dir(struct apply_txn *txn, struct staged_change *w)
         return fd;
     if (fstat(fd, &w->staged) < 0)
         return -errno;
-    r = give(fd, w, unit);
+    r = directory_give(fd, w, unit);
     if (r == 0 && fchmod(fd, mode_of(txn, w) | (w->staged.st_mode & S_ISGID)) < 0)
         r = -errno;
     if (r == 0 && fsync(fd) < 0 && errno != EINVAL)
@@ -323,7 +323,7 @@ static int dress_plainly(const struct undressed *u, int fd, const char *path)
 
     if (apply_txn_find(u->txn, path, strlen(path)))
         return 0;
-    r = give(fd, NULL, u->unit);
+    r = directory_give(fd, NULL, u->unit);
     return r == 0 && fchmod(fd, 0755 & (u->unit->mask | 0700)) < 0 ? -errno : r;
 }
 
@@ -410,7 +410,7 @@ static int note_names(struct apply_txn *txn, struct err *err)
     return r < 0 ? err_errno(err, r, "noting what is about to be written; nothing was changed") : 0;
 }
 
-static int stage(struct apply_txn *txn, struct err *err)
+static int directory_stage(struct apply_txn *txn, struct err *err)
 {
     int r;
 
@@ -557,8 +557,8 @@ static int give_up(const struct apply_txn_site *site, int record_fd, struct appl
     return r;
 }
 
-static int perform(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
-                   struct err *err)
+static int directory_perform(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
+                             struct err *err)
 {
     size_t failed = 0;
     int r = apply_journal_perform(site->base_fd, journal, &failed);
@@ -583,10 +583,11 @@ static int take_back(const struct apply_txn_site *site, int record_fd, struct ap
     return take_back_steps(site, record_fd, journal, &left);
 }
 
-static int clean(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal)
+static int directory_clean(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal)
 {
     (void) record_fd;
     return apply_journal_clean(site->base_fd, journal);
 }
 
-const struct landing_ops apply_txn_in_directory = { stage, list_steps, perform, perform, take_back, clean };
+const struct apply_txn_ops apply_txn_in_directory = { directory_stage,   list_steps, directory_perform,
+                                                      directory_perform, take_back,  directory_clean };
