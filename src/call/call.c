@@ -56,9 +56,17 @@ void call_add_detail(struct call *call, const char *key, const char *value)
     call->details[call->detail_count++] = (struct call_detail){ .key = key, .value = xdup(value) };
 }
 
+void call_take_failure(struct call *call, ProtobufCMessage *failure)
+{
+    if (call->failure)
+        protobuf_c_message_free_unpacked(call->failure, NULL);
+    call->failure = failure;
+}
+
 void call_done(struct call *call)
 {
     drop_details(call);
+    call_take_failure(call, NULL);
     free(call->owner);
     call->owner = NULL;
     for (size_t i = 0; call->allowed_roots && call->allowed_roots[i]; i++)

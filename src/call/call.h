@@ -36,8 +36,9 @@ struct call {
     const char *reason;  /* a literal; NULL: none */
     struct call_detail details[CALL_DETAILS_MAX];
     size_t detail_count;
-    char *owner;   /* owned: who this is, as the authentication found; NULL before */
-    bool is_admin; /* sees what belongs to others */
+    ProtobufCMessage *failure; /* owned: what more there is to say of it, in a message of its own; NULL: nothing */
+    char *owner;               /* owned: who this is, as the authentication found; NULL before */
+    bool is_admin;             /* sees what belongs to others */
     char *
         *allowed_roots; /* owned, ended by NULL: directories that they may have live sandboxes over; NULL: they need no leave */
 };
@@ -69,6 +70,9 @@ bool call_is_cancelled(struct call *call);
 /* For programs: why the call fails. The last reason wins, and has the details added after it. */
 void call_set_reason(struct call *call, const char *reason);
 void call_add_detail(struct call *call, const char *key, const char *value);
+/* Goes beside the reason, as one more of the status's details. Takes it. It should be small: what is too large for gRPC's trailers is left
+ * out there. */
+void call_take_failure(struct call *call, ProtobufCMessage *failure);
 
 /* Frees what is owned by the part that this room knows; for carriers. */
 void call_done(struct call *call);

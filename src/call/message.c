@@ -146,6 +146,44 @@ int message_check(const ProtobufCMessageDescriptor *descriptor, const void *byte
     return len == 0 ? 0 : check_message(descriptor, in, &top, err);
 }
 
+/* How many messages a field holds, and where. */
+static size_t list_messages(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                            ProtobufCMessage *const **ret)
+{
+    const char *base = (const char *) message;
+
+    if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+        *ret = *(ProtobufCMessage *const *const *) (const void *) (base + field->offset);
+        return *(const size_t *) (const void *) (base + field->quantifier_offset);
+    }
+    *ret = (ProtobufCMessage *const *) (const void *) (base + field->offset);
+    if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF &&
+        *(const uint32_t *) (const void *) (base + field->quantifier_offset) != field->id)
+        return 0;
+    return **ret ? 1 : 0;
+}
+
+int message_check_known(const ProtobufCMessage *message, struct err *err)
+{
+    const ProtobufCMessageDescriptor *descriptor = message->descriptor;
+    ProtobufCMessage *const *items;
+
+    if (message->n_unknown_fields > 0)
+        return err_set(err, ERR_INVALID_ARGUMENT, -EBADMSG, "field %u of %s is not known to this server",
+                       message->unknown_fields[0].tag, descriptor->short_name);
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+        size_t count = field->type == PROTOBUF_C_TYPE_MESSAGE ? list_messages(message, field, &items) : 0;
+
+        for (size_t k = 0; k < count; k++) {
+            int r = message_check_known(items[k], err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
 struct message_budget {
     size_t left;
     bool is_spent;

@@ -19,6 +19,9 @@
  * string in them is UTF-8 without a NUL. Fields that the descriptor does not know are passed over. Allocates nothing. */
 int message_check(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t len, struct err *err);
 
+/* INVALID_ARGUMENT when there is a field in it, or in a message in it, that its descriptor does not know. */
+int message_check_known(const ProtobufCMessage *message, struct err *err);
+
 /* Checks and unpacks; free with protobuf_c_message_free_unpacked(message, NULL). Also -EMSGSIZE, RESOURCE_EXHAUSTED: so many parts in so few
  * bytes that it would take many times their size. */
 int message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t len, ProtobufCMessage **ret,

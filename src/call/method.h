@@ -24,6 +24,8 @@ enum method_flag {
     METHOD_SERVER_STREAMS = 1 << 1, /* any number of answers, otherwise exactly one */
     METHOD_PUBLIC = 1 << 2,         /* for everybody, without authentication */
     METHOD_LASTS = 1 << 3,          /* as long as something of the client's does, such as a command; streams do anyway */
+    METHOD_STRICT = 1 << 4, /* a request with a field that is not known is refused: what it decides cannot be taken back, and a
+                               condition that is passed over would decide otherwise than its client meant */
 };
 
 /* How the messages of a method are carried over HTTP. */

@@ -12,6 +12,18 @@
 #define STREAM_BLOCK_BYTES (32u << 10)
 #define ERROR_DOMAIN "agentfense"
 
+/* As protobuf's mapping has a message in an Any: its fields beside its type. */
+static void add_failure(struct buf *out, const ProtobufCMessage *failure)
+{
+    autodone(buf) struct buf fields = BUF_EMPTY;
+
+    json_message_add(&fields, failure);
+    buf_addf(out, ",{\"@type\":\"type.googleapis.com/%s\"", failure->descriptor->name);
+    if (fields.len > 2)
+        buf_add_char(out, ',');
+    buf_add(out, fields.data + 1, fields.len - 1);
+}
+
 /* google.rpc.ErrorInfo, as gateways write it. */
 static void add_details(struct buf *out, const struct call *call)
 {
@@ -28,6 +40,8 @@ static void add_details(struct buf *out, const struct call *call)
         json_message_add_string(out, call->details[i].value, strlen(call->details[i].value));
     }
     buf_add_str(out, "}}");
+    if (call->failure)
+        add_failure(out, call->failure);
 }
 
 void exchange_add_error(struct buf *out, enum err_code code, const char *message, const struct call *call)

@@ -27,11 +27,14 @@ static int make_request(struct exchange *exchange, ProtobufCMessage **ret, struc
 {
     const struct method_route *method_route = exchange->match.route->method_route;
     bool is_json = method_route->body == METHOD_BODY_JSON;
+    int (*parse)(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t len, ProtobufCMessage **ret,
+                 struct err *err) =
+        exchange->call.method->flags & METHOD_STRICT ? json_message_parse_known : json_message_parse;
     ProtobufCMessage *message;
     int r;
 
-    r = json_message_parse(exchange->call.method->request, is_json ? exchange->body.data : NULL,
-                           is_json ? exchange->body.len : 0, &message, err);
+    r = parse(exchange->call.method->request, is_json ? exchange->body.data : NULL, is_json ? exchange->body.len : 0, &message,
+              err);
     if (r < 0)
         return r;
     if (!is_json && exchange->body.len > 0)

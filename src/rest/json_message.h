@@ -24,6 +24,10 @@
 int json_message_parse(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t len, ProtobufCMessage **ret,
                        struct err *err);
 
+/* The same, and unknown fields are refused by their names. */
+int json_message_parse_known(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t len, ProtobufCMessage **ret,
+                             struct err *err);
+
 void json_message_add(struct buf *out, const ProtobufCMessage *message);
 
 /* A string with its quotes. */

@@ -22,6 +22,7 @@ struct json_spot {
 struct json_message_reader {
     struct json_text text;
     size_t budget;
+    bool only_known; /* fields that are not known are refused */
     struct err *err;
 };
 
@@ -225,6 +226,13 @@ static int read_field(struct json_message_reader *reader, ProtobufCMessage *mess
     return read_value(reader, field, spot, field_member(message, field));
 }
 
+static int reject_unknown(struct json_message_reader *reader, const struct json_spot *spot, const struct buf *key)
+{
+    int r = err_reject(reader->err, -EINVAL, key->data ? key->data : "", "is not known");
+
+    return spot ? reject_at(reader, spot, r) : r;
+}
+
 static int read_message(struct json_message_reader *reader, ProtobufCMessage *message, const struct json_spot *spot)
 {
     const ProtobufCMessageDescriptor *descriptor = message->descriptor;
@@ -241,6 +249,8 @@ static int read_message(struct json_message_reader *reader, ProtobufCMessage *me
         if (r < 0)
             return r;
         const ProtobufCFieldDescriptor *field = field_find(descriptor, key.data ? key.data : "", key.len);
+        if (!field && reader->only_known)
+            return reject_unknown(reader, spot, &key);
         if (!field) {
             r = json_text_skip(&reader->text, reader->err);
             continue;
@@ -270,11 +280,12 @@ static int read_all(struct json_message_reader *reader, ProtobufCMessage *messag
     return r < 0 ? r : json_text_finish(&reader->text, reader->err);
 }
 
-int json_message_parse(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t len, ProtobufCMessage **ret,
-                       struct err *err)
+static int parse(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t len, bool only_known,
+                 ProtobufCMessage **ret, struct err *err)
 {
     struct json_message_reader reader = { .text = { .start = text, .at = text, .end = text + len },
                                           .budget = JSON_MESSAGE_MEMORY_MAX,
+                                          .only_known = only_known,
                                           .err = err };
     ProtobufCMessage *message = field_new_message(&reader.budget, descriptor);
     int r;
@@ -288,4 +299,16 @@ int json_message_parse(const ProtobufCMessageDescriptor *descriptor, const char 
     }
     *ret = message;
     return 0;
+}
+
+int json_message_parse(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t len, ProtobufCMessage **ret,
+                       struct err *err)
+{
+    return parse(descriptor, text, len, false, ret, err);
+}
+
+int json_message_parse_known(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t len, ProtobufCMessage **ret,
+                             struct err *err)
+{
+    return parse(descriptor, text, len, true, ret, err);
 }

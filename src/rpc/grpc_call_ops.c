@@ -144,6 +144,7 @@ static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *e
     struct grpc_call *call = (struct grpc_call *) base;
     autodone(buf) struct buf bytes = BUF_EMPTY;
     bool is_single = !(base->method->flags & METHOD_CLIENT_STREAMS);
+    ProtobufCMessage *message = NULL;
 
     if (is_single && call->received_count > 0)
         return 0;
@@ -152,9 +153,15 @@ static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *e
         return err_set(err, ERR_INTERNAL, -EBADMSG, "the call has no request, and needs one");
     if (r <= 0)
         return r;
-    r = message_unpack(base->method->request, bytes.data, bytes.len, ret, err);
+    r = message_unpack(base->method->request, bytes.data, bytes.len, &message, err);
     if (r < 0)
         return r;
+    r = base->method->flags & METHOD_STRICT ? message_check_known(message, err) : 0;
+    if (r < 0) {
+        protobuf_c_message_free_unpacked(message, NULL);
+        return r;
+    }
+    *ret = message;
     call->received_count++;
     return 1;
 }

@@ -11,7 +11,8 @@
 #include "rpc/metadata.h"
 
 #define DOMAIN "agentfense"
-#define ERROR_INFO_TYPE "type.googleapis.com/google.rpc.ErrorInfo"
+#define TYPE_PREFIX "type.googleapis.com/"
+#define ERROR_INFO_TYPE TYPE_PREFIX "google.rpc.ErrorInfo"
 
 /* Clients take 8 KiB of header fields by default, and refuse the whole answer when there is more. The message may be 3 KiB in percent
  * signs, and comes again in the details. */
@@ -76,21 +77,45 @@ static void pack_reason(const struct call *call, struct buf *out)
     status_pack(&info.base, out);
 }
 
-static void add_details(struct status *status, const char *text, const struct call *call)
+static ProtobufCBinaryData data_of(const struct buf *bytes)
+{
+    return (ProtobufCBinaryData){ .data = (uint8_t *) bytes->data, .len = bytes->len };
+}
+
+/* 1 and the details, or 0: they are too large. */
+static bool pack_status(const struct status *status, const char *text, Google__Protobuf__Any **details, size_t count,
+                        struct buf *out)
 {
     Google__Rpc__Status whole = GOOGLE__RPC__STATUS__INIT;
-    Google__Protobuf__Any any = GOOGLE__PROTOBUF__ANY__INIT, *list = &any;
-    autodone(buf) struct buf reason = BUF_EMPTY, bytes = BUF_EMPTY;
 
-    pack_reason(call, &reason);
-    any.type_url = (char *) ERROR_INFO_TYPE;
-    any.value = (ProtobufCBinaryData){ .data = (uint8_t *) reason.data, .len = reason.len };
     whole.code = (int32_t) status->code;
     whole.message = (char *) text;
-    whole.details = &list;
-    whole.n_details = 1;
-    status_pack(&whole.base, &bytes);
-    if (bytes.len <= DETAILS_MAX)
+    whole.details = details;
+    whole.n_details = count;
+    if (google__rpc__status__get_packed_size(&whole) > DETAILS_MAX)
+        return false;
+    status_pack(&whole.base, out);
+    return true;
+}
+
+static void add_details(struct status *status, const char *text, const struct call *call)
+{
+    Google__Protobuf__Any anys[2] = { GOOGLE__PROTOBUF__ANY__INIT, GOOGLE__PROTOBUF__ANY__INIT },
+                          *list[] = { &anys[0], &anys[1] };
+    autodone(buf) struct buf reason = BUF_EMPTY, failure = BUF_EMPTY, bytes = BUF_EMPTY;
+    autofree char *failure_type = NULL;
+    size_t count = 1;
+
+    pack_reason(call, &reason);
+    anys[0].type_url = (char *) ERROR_INFO_TYPE;
+    anys[0].value = data_of(&reason);
+    if (call->failure) {
+        status_pack(call->failure, &failure);
+        anys[1].type_url = failure_type = xprintf(TYPE_PREFIX "%s", call->failure->descriptor->name);
+        anys[1].value = data_of(&failure);
+        count = 2;
+    }
+    if (pack_status(status, text, list, count, &bytes) || (count == 2 && pack_status(status, text, list, 1, &bytes)))
         metadata_add_base64(&status->details, bytes.data, bytes.len);
 }
 

@@ -126,11 +126,44 @@ static void nesting_is_bounded(void **state)
     assert_non_null(strstr(err.text, "too deep"));
 }
 
+static void fields_of_a_later_release_are_found_wherever_they_are(void **state)
+{
+    static const struct {
+        const ProtobufCMessageDescriptor *descriptor;
+        const char *bytes, *word;
+        size_t len;
+    } cases[] = {
+        { EXEC, "\x0a\x01x\xc0\x3e\x01", "field 1000 of ExecRequest", 6 },
+        { UPLOAD, "\x0a\x03\xc0\x3e\x01", "field 1000 of Metadata", 5 },
+        { &sandbox__v1__create_sandbox_request__descriptor, "\x12\x00\x12\x03\xc0\x3e\x01", "field 1000 of PermissionRule", 7 },
+        { EXEC, "\x22\x06\x0a\x01k\xc0\x3e\x01", "field 1000 of EnvEntry", 8 },
+        { UPLOAD, "\x12\x03\xc0\x3e\x01", NULL, 5 }, /* data that looks like one */
+        { EXEC, "", NULL, 0 },
+    };
+    (void) state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        ProtobufCMessage *message = NULL;
+        struct err err = ERR_NONE;
+        int r;
+
+        assert_int_equal(message_unpack(cases[i].descriptor, cases[i].bytes, cases[i].len, &message, NULL), 0);
+        r = message_check_known(message, &err);
+        assert_int_equal(r, cases[i].word ? -EBADMSG : 0);
+        if (cases[i].word && !strstr(err.text, cases[i].word))
+            fail_msg("'%s' does not say '%s'", err.text, cases[i].word);
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_packed_is_unpacked), cmocka_unit_test(strings_are_text),
-        cmocka_unit_test(broken_bytes_are_refused),    cmocka_unit_test(memory_is_bounded_by_the_bytes),
+        cmocka_unit_test(fields_of_a_later_release_are_found_wherever_they_are),
+        cmocka_unit_test(what_was_packed_is_unpacked),
+        cmocka_unit_test(strings_are_text),
+        cmocka_unit_test(broken_bytes_are_refused),
+        cmocka_unit_test(memory_is_bounded_by_the_bytes),
         cmocka_unit_test(nesting_is_bounded),
     };
     return cmocka_run_group_tests_name("message", tests, NULL, NULL);

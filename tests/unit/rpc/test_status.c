@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <google/rpc/status.pb-c.h>
+
+#include "base/mem.h"
 #include "base/utf8.h"
 #include "rpc/status.h"
 
@@ -37,6 +40,38 @@ static void the_longest_status_fits_a_client(void **state)
     call_done(&call);
 }
 
+static size_t details_of(size_t failure_bytes)
+{
+    struct call call = { 0 };
+    struct status status = { 0 };
+    struct err err = ERR_NONE;
+    Google__Rpc__ErrorInfo *failure = NULL;
+
+    call_set_reason(&call, "REASON");
+    if (failure_bytes > 0) {
+        failure = xnew(Google__Rpc__ErrorInfo);
+        google__rpc__error_info__init(failure);
+        failure->reason = xalloc(failure_bytes + 1);
+        memset(failure->reason, 'x', failure_bytes);
+        call_take_failure(&call, &failure->base);
+    }
+    err_set(&err, ERR_ABORTED, 0, "no");
+    status_set(&status, &err, &call);
+    size_t len = status.details.len;
+    status_done(&status);
+    call_done(&call);
+    return len;
+}
+
+static void a_failure_goes_with_the_reason_if_it_fits(void **state)
+{
+    size_t reason = details_of(0);
+    (void) state;
+
+    assert_true(reason > 0 && details_of(1000) > reason + 1000);
+    assert_int_equal(details_of(4000), reason);
+}
+
 static void trailers_are_what_http_allows(void **state)
 {
     struct status status = { 0 };
@@ -64,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_status_fits_a_client),
+        cmocka_unit_test(a_failure_goes_with_the_reason_if_it_fits),
         cmocka_unit_test(trailers_are_what_http_allows),
         cmocka_unit_test(an_unknown_code_is_unknown),
     };
