@@ -5,6 +5,7 @@
 
 #include "api/request.h"
 #include "base/mem.h"
+#include "service/row_info.h"
 
 static char *text(const char *s)
 {
@@ -107,9 +108,101 @@ Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info)
     message->owner_id = text(info->owner);
     message->network = text(info->network);
     message->sync_on_completion = (Sandbox__V1__SyncMode) info->sync;
+    message->decision = SANDBOX__V1__SANDBOX_DECISION__SANDBOX_DECISION_OPEN;
     message->warnings = make_texts(info->warnings, info->warning_count);
     message->n_warnings = info->warning_count;
     add_limits(message, &info->held);
+    return message;
+}
+
+_Static_assert((int) SANDBOX__V1__SANDBOX_DECISION__SANDBOX_DECISION_REJECTED == SANDBOX_DECISION_REJECTED + 1, "decisions");
+
+static Sandbox__V1__SandboxStatus status_of(int status)
+{
+    switch (status) {
+    case SANDBOX_STATUS_RUNNING:
+    case SANDBOX_STATUS_STOPPING:
+        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_RUNNING;
+    case SANDBOX_STATUS_STOPPED:
+    case SANDBOX_STATUS_DELETING:
+        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_STOPPED;
+    case SANDBOX_STATUS_ERROR:
+        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR;
+    case SANDBOX_STATUS_DELETED:
+        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_DELETED;
+    default:
+        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING;
+    }
+}
+
+static void add_tags(Sandbox__V1__Sandbox *message, const char *json)
+{
+    json_t *tags = json_loads(json, 0, NULL), *tag;
+    size_t i;
+
+    if (json_array_size(tags) > 0)
+        message->tags = xalloc(json_array_size(tags) * sizeof(*message->tags));
+    json_array_foreach(tags, i, tag) message->tags[message->n_tags++] = make_string(json_string_value(tag));
+    json_decref(tags);
+}
+
+static void set_times(Sandbox__V1__Sandbox *message, const struct sandbox_row *row)
+{
+    message->created_at = make_timestamp(row->created_ns);
+    message->started_at = make_timestamp(row->started_ns);
+    message->stopped_at = make_timestamp(row->stopped_ns);
+    message->expires_at = make_timestamp(row->expires_ns);
+    message->updated_at = make_timestamp(row->updated_ns);
+    message->last_used_at = make_timestamp(row->used_ns);
+    message->decided_at = make_timestamp(row->closed_ns);
+    message->deleted_at = make_timestamp(row->deleted_ns);
+}
+
+/* What sandboxes over directories and those that are reviewed have beside the others. */
+static void set_review(Sandbox__V1__Sandbox *message, struct service *service, const struct sandbox_row *row)
+{
+    autofree char *host_path = workspaces_host_path(service, row), *profile = workspace_profile(row);
+
+    message->name = text(row->name);
+    message->directory = text(row->scope_path);
+    message->project_root = text(row->project_root);
+    while (row->reserved_paths && row->reserved_paths[message->n_reserved_paths])
+        message->n_reserved_paths++;
+    message->reserved_paths = make_texts(row->reserved_paths, message->n_reserved_paths);
+    message->no_lock = row->no_lock;
+    message->decision = (Sandbox__V1__SandboxDecision) (row->decision + 1);
+    message->driver = text(row->driver);
+    message->version = row->row_version;
+    message->preset = text(row->preset);
+    message->restorable_until = make_timestamp(workspaces_trash_until(service, row));
+    message->changed_bytes = row->size_bytes;
+    message->changed_files = row->file_count;
+    message->base_commit = make_string(row->base_commit);
+    message->creator = text(row->creator);
+    message->creator_type = text(row->creator_type);
+    add_tags(message, row->tags);
+    message->metadata = text(row->metadata);
+    message->behavior = text(row->behavior);
+    message->profile = make_string(profile);
+    message->host_path = make_string(host_path);
+}
+
+Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct sandbox_row *row)
+{
+    autoptr(sandbox_info) info = NULL;
+    Sandbox__V1__Sandbox *message;
+
+    if (row_info_make(row, &info, NULL) == 0) {
+        message = make_sandbox(info);
+    } else { /* its rules cannot be read */
+        message = xnew(Sandbox__V1__Sandbox);
+        sandbox__v1__sandbox__init(message);
+        message->id = text(row->id);
+        message->owner_id = text(row->owner_id);
+    }
+    message->status = status_of(row->status);
+    set_times(message, row);
+    set_review(message, service, row);
     return message;
 }
 
@@ -171,6 +264,53 @@ Sandbox__V1__Event *make_event(const struct event_info *info)
     message->owner_id = text(info->owner);
     message->payload = text(info->payload);
     return message;
+}
+
+#define FAILURE_BYTES 1100 /* it goes with gRPC's trailers */
+
+/* What others' accounts have is not told to those who may not see it. */
+static Sandbox__V1__ReservationConflict *make_reserved(const struct request *request, const struct sandbox_conflict *conflict)
+{
+    Sandbox__V1__ReservationConflict *out = xnew(Sandbox__V1__ReservationConflict);
+    bool is_seen = caller_sees(&request->caller, conflict->owner_id);
+
+    sandbox__v1__reservation_conflict__init(out);
+    out->overlap = (Sandbox__V1__ReservationOverlap) (conflict->overlap + 1);
+    out->requested = make_string(conflict->wanted);
+    out->path = make_string(is_seen ? conflict->path : conflict->wanted);
+    if (!is_seen)
+        return out;
+    out->sandbox_id = make_string(conflict->id);
+    out->creator = make_string(conflict->creator);
+    out->status = conflict->state == SANDBOX_STATE_ACTIVE     ? SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_RUNNING
+                  : conflict->state == SANDBOX_STATE_CREATING ? SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING
+                                                              : SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_STOPPED;
+    return out;
+}
+
+int tell_reserved(const struct request *request, int r, const struct sandbox_conflicts *conflicts)
+{
+    Sandbox__V1__ReservationFailure *out;
+    size_t bytes = 0, cap = 0;
+
+    if (conflicts->count == 0)
+        return r;
+    out = xnew(Sandbox__V1__ReservationFailure);
+    sandbox__v1__reservation_failure__init(out);
+    out->total = (int32_t) conflicts->count;
+    for (size_t i = 0; i < conflicts->count; i++) {
+        Sandbox__V1__ReservationConflict *one = make_reserved(request, &conflicts->items[i]);
+
+        bytes += protobuf_c_message_get_packed_size(&one->base) + 3;
+        if (bytes >= FAILURE_BYTES) {
+            protobuf_c_message_free_unpacked(&one->base, NULL);
+            break;
+        }
+        vec_room(&out->conflicts, &cap, out->n_conflicts);
+        out->conflicts[out->n_conflicts++] = one;
+    }
+    call_take_failure(request->call, &out->base);
+    return r;
 }
 
 ProtobufCMessage *make_empty(void)

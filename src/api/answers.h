@@ -8,14 +8,21 @@
 #include "service/sandbox_info.h"
 #include "service/sessions.h"
 #include "service/shelf.h"
+#include "service/workspaces.h"
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 
+struct request;
+
 Sandbox__V1__PermissionRule *make_rule(const struct rule *rule);
 Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info);
+/* The same with all that its row says. */
+Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct sandbox_row *row);
 Sandbox__V1__Session *make_session(const struct session_info *info);
 Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry);
 Sandbox__V1__Version *make_version(const struct version_entry *entry);
 Sandbox__V1__Event *make_event(const struct event_info *info);
+/* Why `r`: whose reservations are in the way, if they are. Returns `r`. */
+int tell_reserved(const struct request *request, int r, const struct sandbox_conflicts *conflicts);
 /* For methods that have nothing to tell. */
 ProtobufCMessage *make_empty(void);

@@ -75,10 +75,10 @@ static int answer_stat(const struct request *request, const char *id, const char
 static int stat_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__StatFileRequest *in = message;
-    struct sandbox_name id;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
-    return r < 0 ? r : answer_stat(request, id.text, in->path, ret, err);
+    return r < 0 ? r : answer_stat(request, id, in->path, ret, err);
 }
 
 int handle_stat_file(struct call *call, void *cookie, struct err *err)
@@ -88,48 +88,24 @@ int handle_stat_file(struct call *call, void *cookie, struct err *err)
 
 /* ---- listing ---- */
 
-/* A page is as long as its answer may be; the last name on it is where the next begins. Names may be any bytes, a token is text: it has their digits. */
-static char *make_token(const char *name)
-{
-    struct buf token = BUF_EMPTY;
-
-    for (const unsigned char *at = (const unsigned char *) name; *at; at++)
-        buf_addf(&token, "%02x", *at);
-    return buf_dup_take(&token);
-}
-
-static int parse_token(const char *token, char ret[NAME_MAX + 1], struct err *err)
-{
-    size_t len = strlen(token);
-    unsigned byte;
-
-    if (len % 2 || len / 2 > NAME_MAX || strspn(token, "0123456789abcdef") != len)
-        return err_invalid(err, "page_token is not of this list");
-    for (size_t i = 0; i < len / 2; i++) {
-        if (sscanf(token + 2 * i, "%2x", &byte) != 1 || byte == 0)
-            return err_invalid(err, "page_token is not of this list");
-        ret[i] = (char) byte;
-    }
-    ret[len / 2] = '\0';
-    return 0;
-}
-
 static int list_directory(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListDirectoryRequest *in = message;
     autodone(workspace_file_list) struct workspace_file_list list = { 0 };
     autodone(buf) struct buf dir = BUF_EMPTY;
     size_t max = take_page_size(in->page_size), bytes = 0;
-    char after[NAME_MAX + 1] = "";
-    struct sandbox_name id;
+    autofree char *after = NULL;
+    char id[SANDBOX_ID_MAX];
     bool has_more = false;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     max = max == 0 || max > PAGE_ENTRIES ? PAGE_ENTRIES : max;
     if (r == 0)
-        r = parse_token(in->page_token, after, err);
+        r = take_page_token(in->page_token, &after, err);
+    if (r == 0 && strlen(after) > NAME_MAX)
+        r = err_invalid(err, "page_token is not of this list");
     if (r == 0)
-        r = workspace_file_list_page(request->service, &request->caller, id.text, in->path, after, max, &list, &has_more, err);
+        r = workspace_file_list_page(request->service, &request->caller, id, in->path, after, max, &list, &has_more, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListDirectoryResponse *out = xnew(Sandbox__V1__ListDirectoryResponse);
@@ -144,7 +120,7 @@ static int list_directory(const struct request *request, const void *message, Pr
         out->files[out->n_files++] = make_file_stat(path, file);
     }
     if (has_more || out->n_files < list.count)
-        out->next_page_token = make_token(list.items[out->n_files - 1].name);
+        out->next_page_token = make_page_token(list.items[out->n_files - 1].name);
     *ret = &out->base;
     return 0;
 }
@@ -205,8 +181,8 @@ static int read_file(const struct request *request, const void *message, Protobu
 {
     const Sandbox__V1__ReadFileRequest *in = message;
     struct reading reading = { request->call, in->path, err };
-    struct sandbox_name id;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     (void) ret;
     if (r == 0)
@@ -214,7 +190,7 @@ static int read_file(const struct request *request, const void *message, Protobu
     if (r == 0 && (in->offset < 0 || in->length < 0))
         r = err_invalid(err, "offset and length must not be negative");
     return r < 0 ? r
-                 : workspace_file_read_part(request->service, &request->caller, id.text, in->path, (uint64_t) in->offset,
+                 : workspace_file_read_part(request->service, &request->caller, id, in->path, (uint64_t) in->offset,
                                             (uint64_t) in->length, send_stat, send_bytes, &reading, err);
 }
 
@@ -307,7 +283,7 @@ static int write_file(struct call *call, void *cookie, struct err *err)
     autofd int fd = -1;
     struct workspace_file_content content = { 0 };
     struct request request;
-    struct sandbox_name id;
+    char id[SANDBOX_ID_MAX];
     int64_t bytes = 0;
     bool is_new = false;
     int r = request_admit(call, cookie, &request, err);
@@ -316,25 +292,25 @@ static int write_file(struct call *call, void *cookie, struct err *err)
         r = take_metadata(call, &first, err);
     if (r == 0) {
         metadata = ((const Sandbox__V1__WriteFileChunk *) (const void *) first)->metadata;
-        r = request_take_sandbox(metadata->sandbox_id, &id, err);
+        r = request_find_sandbox(&request, metadata->sandbox_id, id, err);
     }
     if (r == 0)
-        r = workspace_file_spool(request.service, &request.caller, id.text, &fd, err);
+        r = workspace_file_spool(request.service, &request.caller, id, &fd, err);
     if (r == 0)
         r = take_content(call, fd, &bytes, err);
     if (r == 0)
         r = check_whole(call, metadata->total_size, bytes, err);
     if (r == 0)
-        r = check_etag(&request, id.text, metadata->path, metadata->etag, err);
+        r = check_etag(&request, id, metadata->path, metadata->etag, err);
     if (r < 0)
         return r;
     content.fd = fd;
     content.size_bytes = (uint64_t) bytes;
     content.mode = metadata->mode ? metadata->mode : 0644;
     content.is_exclusive = metadata->exclusive;
-    r = workspace_file_put(request.service, &request.caller, id.text, metadata->path, &content, &is_new, err);
+    r = workspace_file_put(request.service, &request.caller, id, metadata->path, &content, &is_new, err);
     if (r == 0)
-        r = answer_stat(&request, id.text, metadata->path, &stat, err);
+        r = answer_stat(&request, id, metadata->path, &stat, err);
     if (r < 0)
         return r;
     Sandbox__V1__WriteFileResult *out = xnew(Sandbox__V1__WriteFileResult);
@@ -354,14 +330,14 @@ int handle_write_file(struct call *call, void *cookie, struct err *err)
 static int make_directory(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__MakeDirectoryRequest *in = message;
-    struct sandbox_name id;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
         r = request_need(in->path, "path", err);
     if (r == 0)
-        r = workspace_file_mkdir(request->service, &request->caller, id.text, in->path, err);
-    return r < 0 ? r : answer_stat(request, id.text, in->path, ret, err);
+        r = workspace_file_mkdir(request->service, &request->caller, id, in->path, err);
+    return r < 0 ? r : answer_stat(request, id, in->path, ret, err);
 }
 
 int handle_make_directory(struct call *call, void *cookie, struct err *err)
@@ -372,15 +348,15 @@ int handle_make_directory(struct call *call, void *cookie, struct err *err)
 static int remove_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RemoveFileRequest *in = message;
-    struct sandbox_name id;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
         r = request_need(in->path, "path", err);
     if (r == 0)
-        r = check_etag(request, id.text, in->path, in->etag, err);
+        r = check_etag(request, id, in->path, in->etag, err);
     if (r == 0)
-        r = workspace_file_remove(request->service, &request->caller, id.text, in->path, in->recursive, err);
+        r = workspace_file_remove(request->service, &request->caller, id, in->path, in->recursive, err);
     if (r >= 0)
         *ret = make_empty();
     return r;
@@ -394,16 +370,16 @@ int handle_remove_file(struct call *call, void *cookie, struct err *err)
 static int rename_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RenameFileRequest *in = message;
-    struct sandbox_name id;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
         r = request_need(in->path, "path", err);
     if (r == 0)
         r = request_need(in->new_path, "new_path", err);
     if (r == 0)
-        r = workspace_file_rename(request->service, &request->caller, id.text, in->path, in->new_path, in->replace, err);
-    return r < 0 ? r : answer_stat(request, id.text, in->new_path, ret, err);
+        r = workspace_file_rename(request->service, &request->caller, id, in->path, in->new_path, in->replace, err);
+    return r < 0 ? r : answer_stat(request, id, in->new_path, ret, err);
 }
 
 int handle_rename_file(struct call *call, void *cookie, struct err *err)
@@ -482,13 +458,13 @@ static int search_files(const struct request *request, const void *message, Prot
     const Sandbox__V1__SearchFilesRequest *in = message;
     autodone(file_search_result) struct file_search_result found = { 0 };
     struct file_search search;
-    struct sandbox_name id;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
         r = take_search(in, &search, err);
     if (r == 0)
-        r = file_search_run(request->service, &request->caller, id.text, &search, &found, err);
+        r = file_search_run(request->service, &request->caller, id, &search, &found, err);
     if (r < 0)
         return r;
     Sandbox__V1__SearchFilesResponse *out = xnew(Sandbox__V1__SearchFilesResponse);

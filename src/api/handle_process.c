@@ -13,8 +13,6 @@
 #include <sandbox/v1/process.pb-c.h>
 
 #define GRACE_NS_MAX (60 * CLOCK_NS_PER_SEC)
-#define PAGE_DEFAULT 100
-#define PAGE_MAX 1000
 #define LOG_BYTES_MAX ((int64_t) 1 << 20)
 #define FOLLOW_MS 100 /* between two looks at a log that somebody follows */
 #define FOLLOW_BYTES 65536
@@ -24,15 +22,15 @@ static int start_process(const struct request *request, const void *message, Pro
     const Sandbox__V1__StartProcessRequest *in = message;
     autodone(process_spec) struct process_spec spec = { 0 };
     autodone(process_info) struct process_info info = { 0 };
-    struct sandbox_name id;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
         r = process_spec_take(in->spec, &spec, err);
     if (r == 0)
-        r = workspace_process_start(request->service, &request->caller, id.text, &spec.command, &info, err);
+        r = workspace_process_start(request->service, &request->caller, id, &spec.command, &info, err);
     if (r == 0)
-        *ret = &make_process(id.text, &info)->base;
+        *ret = &make_process(id, &info)->base;
     return r;
 }
 
@@ -67,13 +65,12 @@ static int list_processes(const struct request *request, const void *message, Pr
 {
     const Sandbox__V1__ListProcessesRequest *in = message;
     autodone(process_info_list) struct process_info_list list = { 0 };
-    size_t max = take_page_size(in->page_size), at;
-    struct sandbox_name id;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    size_t max = take_bounded_page_size(in->page_size), at;
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
-    max = max == 0 ? PAGE_DEFAULT : max > PAGE_MAX ? PAGE_MAX : max;
     if (r == 0)
-        r = workspace_process_list(request->service, &request->caller, id.text, &list, err);
+        r = workspace_process_list(request->service, &request->caller, id, &list, err);
     if (r == 0)
         r = find_start(&list, in->page_token, &at, err);
     if (r < 0)
@@ -88,7 +85,7 @@ static int list_processes(const struct request *request, const void *message, Pr
             out->next_page_token = xdup(out->processes[max - 1]->id);
             break;
         }
-        out->processes[out->n_processes++] = make_process(id.text, &list.items[at]);
+        out->processes[out->n_processes++] = make_process(id, &list.items[at]);
     }
     *ret = &out->base;
     return 0;
@@ -110,9 +107,10 @@ static int answer_process(const struct request *request, const char *id, const c
     return r;
 }
 
-static int take_process(const char *sandbox_id, const char *process_id, struct sandbox_name *ret, struct err *err)
+static int find_process(const struct request *request, const char *sandbox_id, const char *process_id, char ret[SANDBOX_ID_MAX],
+                        struct err *err)
 {
-    int r = request_take_sandbox(sandbox_id, ret, err);
+    int r = request_find_sandbox(request, sandbox_id, ret, err);
 
     return r < 0 ? r : request_need(process_id, "process_id", err);
 }
@@ -120,10 +118,10 @@ static int take_process(const char *sandbox_id, const char *process_id, struct s
 static int get_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetProcessRequest *in = message;
-    struct sandbox_name id;
-    int r = take_process(in->sandbox_id, in->process_id, &id, err);
+    char id[SANDBOX_ID_MAX];
+    int r = find_process(request, in->sandbox_id, in->process_id, id, err);
 
-    return r < 0 ? r : answer_process(request, id.text, in->process_id, ret, err);
+    return r < 0 ? r : answer_process(request, id, in->process_id, ret, err);
 }
 
 int handle_get_process(struct call *call, void *cookie, struct err *err)
@@ -147,15 +145,15 @@ static int take_grace(const Google__Protobuf__Duration *grace, uint32_t *ret_ms,
 static int kill_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__KillProcessRequest *in = message;
-    struct sandbox_name id;
+    char id[SANDBOX_ID_MAX];
     uint32_t grace_ms;
-    int r = take_process(in->sandbox_id, in->process_id, &id, err);
+    int r = find_process(request, in->sandbox_id, in->process_id, id, err);
 
     if (r == 0)
         r = take_grace(in->grace_period, &grace_ms, err);
     if (r == 0)
-        r = workspace_process_end(request->service, &request->caller, id.text, in->process_id, grace_ms, err);
-    return r < 0 ? r : answer_process(request, id.text, in->process_id, ret, err);
+        r = workspace_process_end(request->service, &request->caller, id, in->process_id, grace_ms, err);
+    return r < 0 ? r : answer_process(request, id, in->process_id, ret, err);
 }
 
 int handle_kill_process(struct call *call, void *cookie, struct err *err)
@@ -178,15 +176,15 @@ static int kill_all_processes(const struct request *request, const void *message
 {
     const Sandbox__V1__KillAllProcessesRequest *in = message;
     autodone(buf) struct buf failures = BUF_EMPTY;
-    struct sandbox_name id;
+    char id[SANDBOX_ID_MAX];
     uint32_t grace_ms;
     size_t count = 0;
-    int r = request_take_sandbox(in->sandbox_id, &id, err);
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
         r = take_grace(in->grace_period, &grace_ms, err);
     if (r == 0)
-        r = workspace_process_end_all(request->service, &request->caller, id.text, grace_ms, &count, &failures, err);
+        r = workspace_process_end_all(request->service, &request->caller, id, grace_ms, &count, &failures, err);
     if (r < 0)
         return r;
     Sandbox__V1__KillAllProcessesResponse *out = xnew(Sandbox__V1__KillAllProcessesResponse);
@@ -221,14 +219,14 @@ static int read_process_log(const struct request *request, const void *message, 
     const Sandbox__V1__ReadProcessLogRequest *in = message;
     autodone(workspace_log) struct workspace_log log = WORKSPACE_LOG_NONE;
     autodone(buf) struct buf content = BUF_EMPTY;
-    struct sandbox_name id;
+    char id[SANDBOX_ID_MAX];
     uint64_t from = 0;
-    int r = take_process(in->sandbox_id, in->process_id, &id, err);
+    int r = find_process(request, in->sandbox_id, in->process_id, id, err);
 
     if (r == 0 && (in->max_bytes < 0 || in->max_bytes > LOG_BYTES_MAX))
         r = err_invalid(err, "max_bytes must be between 0 and %lld", (long long) LOG_BYTES_MAX);
     if (r == 0)
-        r = workspace_log_open(request->service, &request->caller, id.text, in->process_id, &log, err);
+        r = workspace_log_open(request->service, &request->caller, id, in->process_id, &log, err);
     if (r == 0)
         r = find_offset(&log, in->offset, in->tail_lines, &from, err);
     if (r == 0)
@@ -293,13 +291,13 @@ static int follow_process_log(const struct request *request, const void *message
     const Sandbox__V1__FollowProcessLogRequest *in = message;
     autodone(workspace_log) struct workspace_log log = WORKSPACE_LOG_NONE;
     struct pollfd cancel = { .fd = request->caller.cancel_fd, .events = POLLIN };
-    struct sandbox_name id;
+    char id[SANDBOX_ID_MAX];
     uint64_t at = 0;
-    int r = take_process(in->sandbox_id, in->process_id, &id, err);
+    int r = find_process(request, in->sandbox_id, in->process_id, id, err);
 
     (void) ret;
     if (r == 0)
-        r = workspace_log_open(request->service, &request->caller, id.text, in->process_id, &log, err);
+        r = workspace_log_open(request->service, &request->caller, id, in->process_id, &log, err);
     if (r == 0 && in->only_new && (in->offset || in->tail_lines))
         r = err_invalid(err, "only_new is given, and offset or tail_lines");
     if (r == 0)
@@ -312,7 +310,7 @@ static int follow_process_log(const struct request *request, const void *message
         if (r == 0 && !is_last && poll(&cancel, 1, FOLLOW_MS) > 0)
             r = -ECANCELED;
     }
-    return r < 0 ? r : send_end(request->call, id.text, &log, at);
+    return r < 0 ? r : send_end(request->call, id, &log, at);
 }
 
 int handle_follow_process_log(struct call *call, void *cookie, struct err *err)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "service/sandboxes.h"
 
 #define SECONDS_MAX (INT64_MAX / CLOCK_NS_PER_SEC)
 
@@ -71,10 +72,11 @@ int request_need(const char *value, const char *name, struct err *err)
     return value && *value ? 0 : err_invalid(err, "%s is required", name);
 }
 
-int request_take_sandbox(const char *given, struct sandbox_name *ret, struct err *err)
+int request_find_sandbox(const struct request *request, const char *given, char ret[SANDBOX_ID_MAX], struct err *err)
 {
-    ret->text = uuid_parse(given, ret->uuid) == 0 ? ret->uuid : given;
-    return request_need(given, "sandbox_id", err);
+    int r = request_need(given, "sandbox_id", err);
+
+    return r < 0 ? r : sandboxes_find(request->service, &request->caller, given, ret, err);
 }
 
 /* ---- parts of requests ---- */
@@ -118,7 +120,43 @@ size_t take_page_size(int32_t size)
     return size > 0 ? (size_t) size : 0;
 }
 
+#define PAGE_DEFAULT 100
+#define PAGE_MAX 1000
+#define TOKEN_NAME_MAX 8192
+
+size_t take_bounded_page_size(int32_t size)
+{
+    return size <= 0 ? PAGE_DEFAULT : size > PAGE_MAX ? PAGE_MAX : (size_t) size;
+}
+
+int take_page_token(const char *token, char **ret, struct err *err)
+{
+    size_t len = strlen(token);
+    char byte[3] = "";
+
+    if (len % 2 || len / 2 > TOKEN_NAME_MAX || strspn(token, "0123456789abcdef") != len)
+        return err_invalid(err, "page_token is not of this list");
+    autofree char *name = xalloc(len / 2 + 1);
+    for (size_t i = 0; i < len / 2; i++) {
+        memcpy(byte, token + 2 * i, 2);
+        name[i] = (char) strtoul(byte, NULL, 16);
+        if (!name[i])
+            return err_invalid(err, "page_token is not of this list");
+    }
+    *ret = steal_ptr(&name);
+    return 0;
+}
+
 /* ---- parts of answers ---- */
+
+char *make_page_token(const char *name)
+{
+    struct buf token = BUF_EMPTY;
+
+    for (const unsigned char *at = (const unsigned char *) name; *at; at++)
+        buf_addf(&token, "%02x", *at);
+    return buf_dup_take(&token);
+}
 
 Google__Protobuf__Timestamp *make_timestamp(int64_t wall_ns)
 {
@@ -174,6 +212,11 @@ char *make_text(const void *bytes, size_t len)
     protobuf_c_boolean is_cut = false;
 
     return make_text_within(bytes, len, SIZE_MAX, &is_cut);
+}
+
+char *make_string(const char *text)
+{
+    return text ? make_text(text, strlen(text)) : xdup("");
 }
 
 char **make_texts(char *const *texts, size_t count)

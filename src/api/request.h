@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "api/api.h"
-#include "base/uuid.h"
+#include "base/sandbox_id.h"
 #include "call/call.h"
 #include "policy/rule.h"
 #include "service/caller.h"
@@ -38,14 +38,9 @@ int request_end(struct call *call, int r, const struct err *err);
 /* "<name> is required". */
 int request_need(const char *value, const char *name, struct err *err);
 
-/* What a request calls a sandbox, as the service takes it: a UUID in any of its spellings as we write it, anything else as it is. */
-struct sandbox_name {
-    const char *text; /* borrowed from the request, or of `uuid` */
-    char uuid[UUID_TEXT_MAX];
-};
-
-/* "sandbox_id is required". */
-int request_take_sandbox(const char *given, struct sandbox_name *ret, struct err *err);
+/* The id of the sandbox that a request means by an id, the unique beginning of one, a UUID or a name. "sandbox_id is required",
+ * "sandbox not found". */
+int request_find_sandbox(const struct request *request, const char *given, char ret[SANDBOX_ID_MAX], struct err *err);
 
 /* ---- parts of requests ---- */
 
@@ -54,6 +49,13 @@ int take_rules(Sandbox__V1__PermissionRule *const *rules, size_t count, struct r
 int take_duration(const Google__Protobuf__Duration *duration, const char *name, int64_t *ret, struct err *err);
 /* 0, for which a negative one stands too: all, or the default. */
 size_t take_page_size(int32_t size);
+/* The same, with the default of the new methods and their most. */
+size_t take_bounded_page_size(int32_t size);
+
+/* Where a page begins: behind the item whose name, any bytes but NUL, the token has in hex digits. "": at the beginning. */
+char *make_page_token(const char *name);
+/* Free it. "page_token is not of this list". */
+int take_page_token(const char *token, char **ret, struct err *err);
 
 /* ---- parts of answers: all allocated, freed with the answer ---- */
 
@@ -65,6 +67,8 @@ char *make_text(const void *bytes, size_t len);
 /* The same, at most so many bytes of it. Whether it was cut is added to `is_cut`. */
 char *make_text_within(const void *bytes, size_t len, size_t max, protobuf_c_boolean *is_cut);
 char **make_texts(char *const *texts, size_t count);
+/* The same of a string; NULL is "". */
+char *make_string(const char *text);
 
 /* Sends the answer and frees it. */
 int answer_send(struct call *call, ProtobufCMessage *answer, struct err *err);

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/applied.h"
 #include "api/ws_handlers.h"
 #include "api/ws_json.h"
 #include "base/mem.h"
-#include "base/path.h"
 #include "service/workspace_commit.h"
 
 #define PENDING_DEFAULT 100
@@ -23,92 +23,7 @@ static const char *query_or_empty(const struct ws *ws, const char *name)
     return value ? value : "";
 }
 
-static char *real_root(const char *root)
-{
-    char *real = *root ? realpath(root, NULL) : NULL;
-
-    return real ? real : xdup(root);
-}
-
 /* ---- pending ---- */
-
-/* Of one sandbox: files, and the times that something was applied to them. */
-struct group {
-    const struct applied_change_row *newest;
-    size_t files, changes, added, modified, deleted;
-};
-
-static int by_sandbox_path_age(const void *a, const void *b)
-{
-    const struct applied_change_row *one = *(struct applied_change_row *const *) a,
-                                    *two = *(struct applied_change_row *const *) b;
-    int order = strcmp(one->sandbox_id, two->sandbox_id);
-
-    order = order ? order : strcmp(one->file_path, two->file_path);
-    return order ? order : (one > two) - (one < two);
-}
-
-static int by_newest(const void *a, const void *b)
-{
-    const struct group *one = a, *two = b;
-
-    return (one->newest > two->newest) - (one->newest < two->newest);
-}
-
-/* A file counts once, as its newest row has it. */
-static void add_to_group(struct group *group, const struct applied_change_row *row, bool is_new_file)
-{
-    group->changes++;
-    if (row < group->newest)
-        group->newest = row;
-    if (!is_new_file)
-        return;
-    group->files++;
-    group->added += strcmp(row->change_type, "added") == 0;
-    group->modified += strcmp(row->change_type, "modified") == 0;
-    group->deleted += strcmp(row->change_type, "deleted") == 0;
-}
-
-/* By sandbox, the one with the newest change first. Rows come with the newest first. */
-static size_t group_rows(const struct applied_change_rows *rows, struct group *groups)
-{
-    autofree struct applied_change_row **sorted = xalloc((rows->count + 1) * sizeof(*sorted));
-    size_t count = 0;
-
-    for (size_t i = 0; i < rows->count; i++)
-        sorted[i] = &rows->rows[i];
-    if (rows->count > 0)
-        qsort(sorted, rows->count, sizeof(*sorted), by_sandbox_path_age);
-    for (size_t i = 0; i < rows->count; i++) {
-        bool is_other = i == 0 || strcmp(sorted[i]->sandbox_id, sorted[i - 1]->sandbox_id) != 0;
-
-        if (is_other)
-            groups[count++] = (struct group){ .newest = sorted[i] };
-        add_to_group(&groups[count - 1], sorted[i], is_other || strcmp(sorted[i]->file_path, sorted[i - 1]->file_path) != 0);
-    }
-    if (count > 0)
-        qsort(groups, count, sizeof(*groups), by_newest);
-    return count;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *) a, *(const char *const *) b);
-}
-
-static size_t count_files(const struct applied_change_rows *rows)
-{
-    autofree const char **paths = xalloc((rows->count + 1) * sizeof(*paths));
-    size_t count = 0;
-
-    for (size_t i = 0; i < rows->count; i++)
-        paths[i] = rows->rows[i].file_path;
-    if (rows->count > 0)
-        qsort(paths, rows->count, sizeof(*paths), by_text);
-    for (size_t i = 0; i < rows->count; i++)
-        count += i == 0 || strcmp(paths[i], paths[i - 1]) != 0;
-    return count;
-}
 
 int ws_pending(struct ws *ws, struct err *err)
 {
@@ -128,8 +43,8 @@ int ws_pending(struct ws *ws, struct err *err)
         r = workspaces_applied(ws->service, &ws->caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, &total, err);
     if (r < 0)
         return r;
-    autofree struct group *groups = xalloc((rows.count + 1) * sizeof(*groups));
-    size_t count = group_rows(&rows, groups);
+    autofree struct applied_group *groups = xalloc((rows.count + 1) * sizeof(*groups));
+    size_t count = applied_group_rows(&rows, groups);
     json_t *list = json_array();
     for (size_t i = (size_t) offset; i < count && i < (size_t) (offset + limit); i++) {
         json_t *one = json_pack("{s:o, s:s, s:I, s:I, s:s}", "sandboxId", ws_uuid(groups[i].newest->sandbox_id), "sandboxOwner",
@@ -140,8 +55,8 @@ int ws_pending(struct ws *ws, struct err *err)
     }
     return ws_answer(ws, 200,
                      json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "summaries", list, "totalFiles",
-                               (json_int_t) count_files(&rows), "totalChanges", (json_int_t) total, "total", (json_int_t) count,
-                               "limit", (json_int_t) limit, "offset", (json_int_t) offset));
+                               (json_int_t) applied_count_files(&rows), "totalChanges", (json_int_t) total, "total",
+                               (json_int_t) count, "limit", (json_int_t) limit, "offset", (json_int_t) offset));
 }
 
 /* ---- provenance ---- */
@@ -167,30 +82,18 @@ static json_t *change_of(const struct applied_change_row *row)
 int ws_provenance(struct ws *ws, struct err *err)
 {
     autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
-    autodone(buf) struct buf clean = BUF_EMPTY;
-    const char *path = query_or_empty(ws, "path"), *given = query_or_empty(ws, "projectRoot");
-    autofree char *root = NULL;
+    autofree char *path = NULL, *root = NULL;
     struct applied_change_filter filter = { 0 };
     int64_t limit = PROVENANCE_DEFAULT, offset = 0, total = 0;
-    int r = *path ? 0 : err_invalid(err, "path is required");
+    int r = applied_find_path(ws->service, &ws->caller, query_or_empty(ws, "path"), query_or_empty(ws, "projectRoot"), &path,
+                              &root, err);
 
-    if (r == 0 && *given)
-        r = workspaces_find_root(&ws->caller, given, &root, err);
-    else if (r == 0) /* the server's own is nothing that the caller has chosen */
-        root = *path == '/' ? xdup("") : real_root(workspaces_project_root(ws->service));
-    if (r < 0)
-        return r;
-    autofree char *whole = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
-    filter.project_root = *given ? root : NULL;
-    if (*path != '/' && !*root)
-        r = err_invalid(err, "a path that is not absolute needs a projectRoot");
-    if (r == 0 && path_clean(whole, strlen(whole), &clean) < 0)
-        r = err_reject(err, -EINVAL, path, "is no path");
     if (r == 0)
         r = ws_query_int(ws, "limit", 1, 10000, &limit, err);
     if (r == 0)
         r = ws_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
-    filter.file_path = clean.data;
+    filter.file_path = path;
+    filter.project_root = root;
     if (r == 0)
         r = workspaces_applied(ws->service, &ws->caller, &filter, (size_t) limit, (size_t) offset, &rows, &total, err);
     if (r < 0)
@@ -198,8 +101,7 @@ int ws_provenance(struct ws *ws, struct err *err)
     json_t *list = json_array();
     for (size_t i = 0; i < rows.count; i++)
         json_array_append_new(list, change_of(&rows.rows[i]));
-    return ws_answer(ws, 200,
-                     json_pack("{s:s, s:o, s:I}", "filePath", clean.data, "changes", list, "total", (json_int_t) total));
+    return ws_answer(ws, 200, json_pack("{s:s, s:o, s:I}", "filePath", path, "changes", list, "total", (json_int_t) total));
 }
 
 /* ---- commits ---- */
@@ -275,8 +177,8 @@ static json_t *files_of(const struct workspace_commit_plan *plan, bool only_bloc
 
 static json_t *groups_of(const struct workspace_commit_plan *plan)
 {
-    autofree struct group *groups = xalloc((plan->rows.count + 1) * sizeof(*groups));
-    size_t count = group_rows(&plan->rows, groups);
+    autofree struct applied_group *groups = xalloc((plan->rows.count + 1) * sizeof(*groups));
+    size_t count = applied_group_rows(&plan->rows, groups);
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)

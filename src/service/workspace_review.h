@@ -54,6 +54,10 @@ int workspaces_diff_shown(struct service *service, const struct caller *caller, 
                           size_t *ret_count, struct err *err);
 void workspace_diff_done(struct workspace_diff *diff);
 
+/* What was approved of it and undone, the oldest first; an array to be freed. */
+int workspaces_approvals(struct service *service, const struct caller *caller, const char *id, struct undo_entry **ret,
+                         size_t *ret_count, struct err *err);
+
 /* ---- approving ---- */
 
 /* Hunks of one file, which is named by either. */

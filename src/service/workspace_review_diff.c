@@ -327,3 +327,18 @@ void workspace_diff_done(struct workspace_diff *diff)
     acceptance_done(&diff->acceptance);
     *diff = WORKSPACE_DIFF_NONE;
 }
+
+int workspaces_approvals(struct service *service, const struct caller *caller, const char *id, struct undo_entry **ret,
+                         size_t *ret_count, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    autofree char *delta_path = NULL;
+    int r = workspaces_get(service, caller, id, &row, err);
+
+    if (r == 0)
+        r = check_state(&row, err);
+    if (r < 0)
+        return r;
+    delta_path = workspaces_path(service, row.id, "delta");
+    return undo_list(delta_path, ret, ret_count, err);
+}

@@ -58,3 +58,15 @@ def events(stream):
         elif not field and data:
             yield event, "\n".join(data)
             event, data = "message", []
+
+
+def failure(refusal, kind):
+    """The message that a refusal carries beside its reason."""
+    (detail,) = [one for one in refusal.details if one.type_url == f"type.googleapis.com/{kind.DESCRIPTOR.full_name}"]
+    return kind.FromString(detail.value)
+
+
+def id_of(uuid):
+    """How the API spells what /api/v1 calls by a UUID."""
+    digits = uuid.replace("-", "")
+    return f"sb_{digits[:12]}{digits[13:16]}{digits[17]}"

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from api import CODE, NOBODY, events, failed, refused, token_of
+from api import CODE, NOBODY, events, failed, id_of, refused, token_of
 from sandbox.v1 import process_pb2
 from server import eventually
 from workspace import Workspace
@@ -48,7 +48,7 @@ def log(client, process, **fields):
 
 def test_its_life(client, sandbox, http):
     process = start(client, sandbox, "echo $GREETING from $PWD; sleep 0.1; echo err >&2; exit 3", env={"GREETING": "hello"}, name="greeter", tag="run-7")
-    assert process.id.startswith("pr_") and process.sandbox_id == sandbox and process.pid > 0 and process.status == RUNNING
+    assert process.id.startswith("pr_") and process.sandbox_id == id_of(sandbox) and process.pid > 0 and process.status == RUNNING
     assert (process.name, process.tag, process.terminal) == ("greeter", "run-7", False) and "hello" not in process.command
     done = ended(client, process)
     assert (done.status, done.exit_code, done.signal) == (EXITED, 3, 0) and done.ended_at.seconds >= done.started_at.seconds > 0

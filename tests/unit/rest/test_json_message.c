@@ -67,7 +67,12 @@ static void test_every_field_is_written_in_order(void **state)
         "{\"id\":\"\",\"codebaseId\":\"\",\"permissions\":[],\"status\":\"SANDBOX_STATUS_UNSPECIFIED\",\"labels\":{},"
         "\"createdAt\":null,\"startedAt\":null,\"stoppedAt\":null,\"expiresAt\":null,\"runtime\":\"RUNTIME_TYPE_UNSPECIFIED\","
         "\"image\":\"\",\"resources\":null,\"statusReason\":\"\",\"ownerId\":\"\",\"network\":\"\","
-        "\"syncOnCompletion\":\"SYNC_MODE_UNSPECIFIED\",\"warnings\":[],\"limits\":[]}");
+        "\"syncOnCompletion\":\"SYNC_MODE_UNSPECIFIED\",\"warnings\":[],\"limits\":[],\"name\":\"\",\"directory\":\"\","
+        "\"projectRoot\":\"\",\"reservedPaths\":[],\"noLock\":false,\"decision\":\"SANDBOX_DECISION_UNSPECIFIED\","
+        "\"driver\":\"\",\"version\":\"0\",\"preset\":\"\",\"updatedAt\":null,\"lastUsedAt\":null,\"decidedAt\":null,"
+        "\"deletedAt\":null,\"restorableUntil\":null,\"changedBytes\":\"0\",\"changedFiles\":\"0\",\"baseCommit\":\"\","
+        "\"creator\":\"\",\"creatorType\":\"\",\"tags\":[],\"metadata\":\"\",\"behavior\":\"\",\"profile\":\"\","
+        "\"hostPath\":\"\"}");
     becomes(&sandbox__v1__empty__descriptor, "{\"anything\": [1]}", "{}");
     becomes(&sandbox__v1__resource_limits__descriptor, "{\"memoryBytes\": 5}",
             "{\"memoryBytes\":\"5\",\"cpuQuota\":\"0\",\"cpuShares\":\"0\",\"pidsLimit\":\"0\",\"diskBytes\":\"0\","
@@ -358,9 +363,37 @@ static void test_an_enum_may_be_a_number_nobody_named(void **state)
     echo__v1__everything__free_unpacked(all, NULL);
 }
 
+static void test_unknown_fields_are_refused_where_they_matter(void **state)
+{
+    static const struct {
+        const char *json, *text;
+    } unknown[] = { { "{\"nothing\": 1}", "'nothing' is not known" },
+                    { "{\"text\": \"a\", \"TEXT\": \"b\"}", "'TEXT' is not known" },
+                    { "{\"point\": {\"z\": [1, {}]}}", "field 'point': 'z' is not known" },
+                    { "{\"points\": [{}, {\"w\": null}]}", "field 'points[1]': 'w' is not known" } };
+    (void) state;
+
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++) {
+        const char *json = unknown[i].json;
+        ProtobufCMessage *message = NULL;
+        struct err err = ERR_NONE;
+
+        protobuf_c_message_free_unpacked(&parse(json)->base, NULL);
+        assert_int_equal(json_message_parse_known(&echo__v1__everything__descriptor, json, strlen(json), &message, &err),
+                         -EINVAL);
+        assert_non_null(strstr(err.text, unknown[i].text));
+        assert_null(message);
+    }
+    ProtobufCMessage *message = NULL;
+    const char *known = "{\"point\": {}, \"labels\": {\"any\": \"thing\"}}";
+    assert_int_equal(json_message_parse_known(&echo__v1__everything__descriptor, known, strlen(known), &message, NULL), 0);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unknown_fields_are_refused_where_they_matter),
         cmocka_unit_test(test_every_field_is_written_in_order),
         cmocka_unit_test(test_either_name_of_a_field_is_taken),
         cmocka_unit_test(test_what_is_not_plain_is_seen_wherever_it_stands),

@@ -1,0 +1,223 @@
+/* Applying what was reviewed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/answers.h"
+#include "api/handlers.h"
+#include "api/review_message.h"
+#include "base/mem.h"
+#include "review/acknowledge.h"
+
+#define NAMES_MAX 100000
+#define MESSAGE_BYTES_MAX ((size_t) 64 << 10)
+#define FAILURE_BYTES 1100 /* of a refusal's details: they go with gRPC's trailers */
+
+/* What a request's lists are in. */
+struct wanted {
+    struct workspace_approval approval;
+    struct review_selection selection;
+    const char **words; /* owned array: what is acknowledged */
+    json_t *hashes;     /* owned */
+};
+
+static void wanted_done(struct wanted *wanted)
+{
+    review_selection_done(&wanted->selection);
+    free(wanted->words);
+    json_decref(wanted->hashes);
+}
+
+static int take_acknowledged(const Sandbox__V1__ApproveRequest *in, struct wanted *ret, struct err *err)
+{
+    struct workspace_approval *approval = &ret->approval;
+
+    if (in->n_acknowledge_reasons > NAMES_MAX || in->n_acknowledge_files > NAMES_MAX)
+        return err_invalid(err, "more than %d acknowledgements", NAMES_MAX);
+    ret->words = xalloc((in->n_acknowledge_reasons + in->n_acknowledge_files + 1) * sizeof(*ret->words));
+    for (size_t i = 0; i < in->n_acknowledge_reasons; i++) {
+        int reason = (int) in->acknowledge_reasons[i];
+        if (reason <= ACKNOWLEDGE_NOTHING || reason > ACKNOWLEDGE_PACKAGE)
+            return err_invalid(err, "acknowledge_reasons: %d is not known", reason);
+        ret->words[approval->acknowledged_count++] = acknowledge_name((enum acknowledge) reason);
+    }
+    for (size_t i = 0; i < in->n_acknowledge_files; i++)
+        ret->words[approval->acknowledged_count++] = in->acknowledge_files[i];
+    approval->acknowledged = ret->words;
+    approval->acknowledges_all = in->acknowledge_all;
+    return 0;
+}
+
+static int take_hashes(const Sandbox__V1__ApproveRequest *in, struct wanted *ret, struct err *err)
+{
+    if (in->n_file_hashes == 0)
+        return 0;
+    if (*in->diff_hash)
+        return err_invalid(err, "diff_hash and file_hashes are both given");
+    if (in->n_file_hashes > NAMES_MAX)
+        return err_invalid(err, "file_hashes has more than %d entries", NAMES_MAX);
+    ret->hashes = json_object();
+    for (size_t i = 0; i < in->n_file_hashes; i++)
+        json_object_set_new(ret->hashes, in->file_hashes[i]->key, json_string(in->file_hashes[i]->value));
+    ret->approval.hashes = ret->hashes;
+    return 0;
+}
+
+static int take_request(const Sandbox__V1__ApproveRequest *in, struct wanted *ret, struct err *err)
+{
+    int r = review_selection_take(in->selection, &ret->selection, err);
+
+    ret->approval = (struct workspace_approval){
+        .choice = ret->selection.choice,
+        .diff_hash = in->diff_hash,
+        .is_forced = in->force,
+        .is_dry = in->dry_run,
+        .overrides_acceptance = in->override_acceptance,
+        .creates_commit = in->commit,
+        .runs_hooks = in->run_hooks,
+        .skips_hooks = in->skip_hooks,
+        .may_stop = in->allow_stop,
+        .actor = in->actor,
+        .message = in->commit_message,
+        .version = in->expected_version,
+    };
+    if (r == 0)
+        r = take_acknowledged(in, ret, err);
+    if (r == 0)
+        r = take_hashes(in, ret, err);
+    if (r == 0 && in->run_hooks && !in->dry_run)
+        r = err_invalid(err, "run_hooks is for a dry run: otherwise they always run");
+    if (r == 0 && in->run_hooks && in->skip_hooks)
+        r = err_invalid(err, "run_hooks and skip_hooks contradict each other");
+    if (r == 0 && *in->commit_message && !in->commit)
+        r = err_invalid(err, "commit_message is given without commit");
+    if (r == 0 && strlen(in->commit_message) > MESSAGE_BYTES_MAX)
+        r = err_invalid(err, "commit_message has more than %zu bytes", MESSAGE_BYTES_MAX);
+    if (r == 0 && in->expected_version < 0)
+        r = err_invalid(err, "expected_version must not be negative");
+    return r;
+}
+
+/* ---- the answer ---- */
+
+static bool stops_it(enum workspace_verdict verdict)
+{
+    return verdict >= WORKSPACE_VERDICT_CONFLICT;
+}
+
+static void add_verdicts(Sandbox__V1__ApproveResponse *out, const struct workspace_approved *approved)
+{
+    size_t cap = 0, bytes = 0;
+
+    for (size_t i = 0; approved->verdicts && i < approved->set.count; i++) {
+        Sandbox__V1__FileVerdict *file;
+
+        if (approved->set.items[i].is_dir || approved->verdicts[i] == WORKSPACE_VERDICT_LEFT)
+            continue;
+        if (bytes >= REVIEW_ANSWER_BYTES) {
+            out->files_truncated = true;
+            break;
+        }
+        file = make_verdict(approved, i, false);
+        bytes += protobuf_c_message_get_packed_size(&file->base);
+        vec_room(&out->files, &cap, out->n_files);
+        out->files[out->n_files++] = file;
+    }
+}
+
+static Sandbox__V1__ApproveResponse *make_answer(const struct request *request, const struct workspace_approved *approved)
+{
+    Sandbox__V1__ApproveResponse *out = xnew(Sandbox__V1__ApproveResponse);
+
+    sandbox__v1__approve_response__init(out);
+    if (approved->row.id)
+        out->sandbox = make_sandbox_of_row(request->service, &approved->row);
+    out->applied = (int32_t) approved->applied;
+    out->remaining = (int32_t) approved->remaining;
+    add_verdicts(out, approved);
+    out->approval_id = xdup(approved->approve.id);
+    out->diff_hash = xdup(approved->hash);
+    out->commit_hash = make_string(approved->commit_hash);
+    out->commit_error = make_string(approved->commit_error);
+    out->note = make_string(approved->note);
+    out->hooks = make_hooks(&approved->hooks, false, &out->n_hooks);
+    out->applied_at = make_timestamp(approved->applied_ns);
+    return out;
+}
+
+/* What stopped it, as far as it fits beside the reason. */
+static void set_failure(struct call *call, const struct workspace_approved *approved)
+{
+    Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
+    size_t bytes = 0, cap = 0;
+
+    sandbox__v1__review_failure__init(out);
+    out->hooks = make_hooks(&approved->hooks, true, &out->n_hooks);
+    for (size_t i = 0; approved->verdicts && i < approved->set.count; i++) {
+        Sandbox__V1__FileVerdict *file;
+
+        if (approved->set.items[i].is_dir || !stops_it(approved->verdicts[i]))
+            continue;
+        out->total++;
+        if (bytes >= FAILURE_BYTES)
+            continue;
+        file = make_verdict(approved, i, true);
+        bytes += protobuf_c_message_get_packed_size(&file->base) + 3;
+        if (bytes >= FAILURE_BYTES) {
+            protobuf_c_message_free_unpacked(&file->base, NULL);
+            continue;
+        }
+        vec_room(&out->files, &cap, out->n_files);
+        out->files[out->n_files++] = file;
+    }
+    call_take_failure(call, &out->base);
+}
+
+/* Reasons that lie in the changes, not in the request: a dry run answers with them. */
+static bool is_refusal(const char *reason)
+{
+    static const char *const reasons[] = { "CONFLICTS",        "DIFF_STALE",      "DIFF_NOT_SERVED", "NOT_ACCEPTED",
+                                           "UNACKNOWLEDGED",   "FOREIGN_CHANGES", "HUNK_UNKNOWN",    "HOOK_FAILED",
+                                           "HOOKS_UNREADABLE", "NO_REPOSITORY" };
+
+    for (size_t i = 0; reason && i < ARRAY_LEN(reasons); i++)
+        if (strcmp(reasons[i], reason) == 0)
+            return true;
+    return false;
+}
+
+static int approve(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+{
+    const Sandbox__V1__ApproveRequest *in = message;
+    autodone(wanted) struct wanted wanted = { 0 };
+    autodone(workspace_approved) struct workspace_approved approved = WORKSPACE_APPROVED_NONE;
+    Sandbox__V1__ApproveResponse *out;
+    char id[SANDBOX_ID_MAX];
+    int r = request_find_sandbox(request, in->sandbox_id, id, err);
+
+    if (r == 0)
+        r = take_request(in, &wanted, err);
+    if (r < 0)
+        return r;
+    r = workspaces_approve(request->service, &request->caller, id, &wanted.approval, &approved, err);
+    if (r < 0 && !is_refusal(err->reason))
+        return r;
+    if (r < 0 && !in->dry_run) {
+        set_failure(request->call, &approved);
+        return r;
+    }
+    out = make_answer(request, &approved);
+    if (r < 0) {
+        out->refusal = xnew(Sandbox__V1__Refusal);
+        sandbox__v1__refusal__init(out->refusal);
+        out->refusal->reason = xdup(err->reason);
+        out->refusal->message = make_string(err->text);
+    }
+    *ret = &out->base;
+    return 0;
+}
+
+int handle_approve(struct call *call, void *cookie, struct err *err)
+{
+    return request_serve(call, cookie, approve, err);
+}
