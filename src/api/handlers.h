@@ -67,3 +67,4 @@ int handle_list_pending(struct call *call, void *cookie, struct err *err);
 int handle_list_provenance(struct call *call, void *cookie, struct err *err);
 int handle_preview_commit(struct call *call, void *cookie, struct err *err);
 int handle_commit_changes(struct call *call, void *cookie, struct err *err);
+int handle_open_terminal(struct call *call, void *cookie, struct err *err);

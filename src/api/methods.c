@@ -7,12 +7,14 @@
 #include <sandbox/v1/process.pb-c.h>
 #include <sandbox/v1/review.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
+#include <sandbox/v1/terminal.pb-c.h>
 
 #define SANDBOXES "sandbox.v1.SandboxService"
 #define CODEBASES "sandbox.v1.CodebaseService"
 #define FILES "sandbox.v1.FileService"
 #define PROCESSES "sandbox.v1.ProcessService"
 #define REVIEWS "sandbox.v1.ReviewService"
+#define TERMINALS "sandbox.v1.TerminalService"
 
 /* Messages by the names that protoc-c gives them. */
 #define MESSAGES(in, out) .request = &sandbox__v1__##in##__descriptor, .response = &sandbox__v1__##out##__descriptor
@@ -415,6 +417,12 @@ static const struct method methods[] = {
       .run = handle_commit_changes,
       .routes = { { "POST", "/v1/commit", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
       .summary = "Commits applied changes to the repository of their project." },
+    { .service = TERMINALS,
+      .name = "OpenTerminal",
+      .flags = METHOD_CLIENT_STREAMS | METHOD_SERVER_STREAMS,
+      MESSAGES(terminal_input, terminal_output),
+      .run = handle_open_terminal,
+      .summary = "Opens a terminal in a sandbox, or attaches to one." },
 };
 
 const struct method *api_methods(size_t *ret_count)

@@ -46,44 +46,26 @@
 
 /* ---- to the process ---- */
 
-/* One message at a time is on its way. With pipes we are the one who writes, and go on as long as they take it. */
-static void type_next(struct terminal *terminal)
+static void check_input(struct terminal *terminal, int r, const struct err *err)
 {
-    struct err err = ERR_NONE;
-    size_t at = 0;
-
-    while (!terminal->awaits_taking && !terminal->is_over && at < terminal->typed.len) {
-        size_t left = terminal->typed.len - at;
-        size_t len = left < WORKSPACE_TERMINAL_TYPE_MAX ? left : WORKSPACE_TERMINAL_TYPE_MAX;
-
-        if (workspace_terminal_type(terminal->link, terminal->typed.data + at, len, &err) < 0) {
-            terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err.text);
-            break;
-        }
-        at += len;
-        terminal->awaits_taking = !terminal->is_piped || !workspace_terminal_feed(terminal->link);
-    }
-    if (at > 0)
-        memmove(terminal->typed.data, terminal->typed.data + at, terminal->typed.len - at);
-    terminal->typed.len -= at;
-    if (terminal->typed.len == 0 && terminal->input_ends && !terminal->awaits_taking && !terminal->is_over)
-        workspace_terminal_end_input(terminal->link);
-}
-
-static void feed(struct terminal *terminal)
-{
-    if (!workspace_terminal_feed(terminal->link))
-        return;
-    terminal->awaits_taking = false;
-    type_next(terminal);
+    if (r < 0 && !terminal->is_over)
+        terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err->text);
 }
 
 /* The WebSocket is not read until it is taken, from now on: who sends faster than it is taken would fill our memory meanwhile. */
 static void type(struct terminal *terminal, const void *bytes, size_t len)
 {
-    buf_add(&terminal->typed, bytes, len);
-    type_next(terminal);
-    websocket_pause(terminal->socket, terminal->typed.len > 0);
+    struct err err = ERR_NONE;
+
+    check_input(terminal, terminal_input_add(&terminal->input, bytes, len, &err), &err);
+    websocket_pause(terminal->socket, !terminal_input_is_empty(&terminal->input));
+}
+
+static void end_input(struct terminal *terminal)
+{
+    struct err err = ERR_NONE;
+
+    check_input(terminal, terminal_input_end(&terminal->input, &err), &err);
 }
 
 /* ---- from the client ---- */
@@ -112,6 +94,8 @@ static void greet(struct terminal *terminal)
     if (workspace_process_find(ws->service, &ws->caller, ws->id, workspace_terminal_name(terminal->link), &info, NULL) == 0)
         json_object_set_new(value, "pid", json_integer(info.record.pid));
     terminal_say(terminal, value);
+    terminal->input.link = terminal->link;
+    terminal->input.is_piped = terminal->is_piped;
     terminal->began_ns = clock_now_ns();
 }
 
@@ -204,8 +188,7 @@ static void take_message(struct terminal *terminal, const json_t *object)
         if (len > 0)
             type(terminal, data, len);
     } else if (strcmp(kind, "eof") == 0 && terminal->is_piped) {
-        terminal->input_ends = true;
-        type_next(terminal);
+        end_input(terminal);
     } else if (strcmp(kind, "resize") == 0 && !terminal->is_piped) {
         resize(terminal, object, &err);
     } else if (strcmp(kind, "ping") == 0) {
@@ -263,8 +246,7 @@ static void receive(struct terminal *terminal)
     } else if (news.kind == TERMINAL_ENDED) {
         terminal_show_end(terminal, &news);
     } else if (news.kind == TERMINAL_TAKEN) {
-        terminal->awaits_taking = false;
-        type_next(terminal);
+        check_input(terminal, terminal_input_taken(&terminal->input, &err), &err);
     }
 }
 
@@ -307,13 +289,14 @@ void terminal_sync(struct terminal *terminal)
 static void serve(struct terminal *terminal)
 {
     struct websocket *socket = terminal->socket;
+    struct err err = ERR_NONE;
     int64_t first_by_ns = clock_now_ns() + FIRST_FRAME_MS * CLOCK_NS_PER_MS;
 
     while (!terminal->is_over) {
         bool has_room = websocket_queued(socket) < WEBSOCKET_QUEUE_MAX / 2;
         int timeout = consider_idling(terminal, websocket_timeout_ms(socket));
 
-        websocket_pause(socket, terminal->typed.len > 0);
+        websocket_pause(socket, !terminal_input_is_empty(&terminal->input));
         struct pollfd fds[] = {
             { .fd = websocket_fd(socket), .events = websocket_events(socket) },
             { .fd = has_room && terminal->link ? workspace_terminal_fd(terminal->link) : -1, .events = POLLIN },
@@ -327,7 +310,7 @@ static void serve(struct terminal *terminal)
         if (fds[2].revents)
             return;
         if (fds[3].revents)
-            feed(terminal);
+            check_input(terminal, terminal_input_feed(&terminal->input, &err), &err);
         if (fds[1].revents)
             receive(terminal);
         if (websocket_work(socket, fds[0].revents) < 0)
@@ -379,7 +362,7 @@ int ws_terminal(struct ws *ws, struct err *err)
         web_hang_up(ws->web, socket);
     }
     leave(&terminal);
-    buf_done(&terminal.typed);
+    buf_done(&terminal.input.typed);
     buf_done(&terminal.cut[0]);
     buf_done(&terminal.cut[1]);
     return r;

@@ -1,6 +1,7 @@
 /* Inside the room: one terminal, or the pipes in its place, and who is at its other end. */
 #pragma once
 
+#include "api/terminal_input.h"
 #include "api/ws_call.h"
 #include "base/buf.h"
 #include "call/websocket.h"
@@ -12,15 +13,13 @@ struct terminal {
     struct workspace_terminal *link; /* owned; NULL: not begun */
     bool is_binary, keeps_alive;
     bool is_piped;
-    bool awaits_taking; /* what was typed last is not in the terminal yet */
-    struct buf typed;   /* what is to be typed */
-    struct buf cut[2];  /* of each stream the beginning of a character */
-    bool input_ends;    /* after what is to be typed */
-    bool has_ended;     /* the process has */
-    bool is_over;       /* we are to end */
-    int64_t began_ns;   /* when it did */
-    bool is_idle;       /* the service is not ours now */
-    bool is_detaching;  /* and it goes on */
+    struct terminal_input input;
+    struct buf cut[2]; /* of each stream the beginning of a character */
+    bool has_ended;    /* the process has */
+    bool is_over;      /* we are to end */
+    int64_t began_ns;  /* when it did */
+    bool is_idle;      /* the service is not ours now */
+    bool is_detaching; /* and it goes on */
 };
 
 /* ---- to the client ---- */

@@ -36,6 +36,11 @@ bool call_is_cancelled(struct call *call)
     return call->ops->is_cancelled(call);
 }
 
+int call_input_fd(struct call *call)
+{
+    return call->ops->input_fd ? call->ops->input_fd(call) : -1;
+}
+
 static void drop_details(struct call *call)
 {
     for (size_t i = 0; i < call->detail_count; i++)

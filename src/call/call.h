@@ -58,6 +58,8 @@ struct call_ops {
      * from. -1 with errno when there is none to be had. */
     int (*cancel_fd)(struct call *call);
     bool (*is_cancelled)(struct call *call);
+    /* See call_input_fd(); NULL: none. */
+    int (*input_fd)(struct call *call);
 };
 
 int call_recv(struct call *call, ProtobufCMessage **ret, struct err *err);
@@ -66,6 +68,9 @@ const char *call_header(struct call *call, const char *name);
 void call_set_trailer(struct call *call, const char *name, const char *value);
 int call_cancel_fd(struct call *call);
 bool call_is_cancelled(struct call *call);
+/* For a handler that waits for more than its client: readable as long as call_recv() would not wait for the next request, or for no more than
+ * the rest of a large one. The same one at every call, not to be read from. -1: this carrier has none. */
+int call_input_fd(struct call *call);
 
 /* For programs: why the call fails. The last reason wins, and has the details added after it. */
 void call_set_reason(struct call *call, const char *reason);

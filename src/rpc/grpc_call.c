@@ -1,5 +1,6 @@
 #include "rpc/grpc_call.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -9,6 +10,9 @@
 
 /* A buffer that once held a large message does not keep its memory. */
 #define BUFFER_KEEP (64u << 10)
+
+/* Of a message: a stream's window is larger, so more than this comes by itself. */
+#define INPUT_ENOUGH (16u << 10)
 
 struct grpc_call *grpc_call_new(struct rpc_context *ctx, struct conn_shared *shared)
 {
@@ -25,7 +29,7 @@ struct grpc_call *grpc_call_new(struct rpc_context *ctx, struct conn_shared *sha
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&call->changed, &clock);
     pthread_condattr_destroy(&clock);
-    call->cancel_fd = -1;
+    call->cancel_fd = call->input_fd = -1;
     return call;
 }
 
@@ -47,6 +51,8 @@ void grpc_call_unref(struct grpc_call *call)
     status_done(&call->status);
     if (call->cancel_fd >= 0)
         close(call->cancel_fd);
+    if (call->input_fd >= 0)
+        close(call->input_fd);
     conn_shared_unref(call->shared);
     pthread_cond_destroy(&call->changed);
     pthread_mutex_destroy(&call->lock);
@@ -61,6 +67,33 @@ void grpc_call_empty(struct buf *buf)
         buf_clear(buf);
 }
 
+/* A whole message, or so much of one that the rest comes only when this is taken. */
+static bool has_input(const struct grpc_call *call)
+{
+    size_t there = call->in.len - call->in_taken;
+    uint32_t len;
+
+    if (call->is_cancelled || call->in_done || there >= INPUT_ENOUGH)
+        return true;
+    if (there < GRPC_CALL_PREFIX_BYTES)
+        return false;
+    memcpy(&len, call->in.data + call->in_taken + 1, sizeof(len));
+    return there - GRPC_CALL_PREFIX_BYTES >= ntohl(len);
+}
+
+void grpc_call_show_input(struct grpc_call *call)
+{
+    uint64_t count = 1;
+
+    if (call->input_fd < 0)
+        return;
+    /* Neither waits: the descriptor does not, and says so. */
+    if (has_input(call))
+        (void) !write(call->input_fd, &count, sizeof(count));
+    else
+        (void) !read(call->input_fd, &count, sizeof(count));
+}
+
 void grpc_call_feed(struct grpc_call *call, const void *bytes, size_t len)
 {
     pthread_mutex_lock(&call->lock);
@@ -70,6 +103,7 @@ void grpc_call_feed(struct grpc_call *call, const void *bytes, size_t len)
         call->in_taken = 0;
     }
     buf_add(&call->in, bytes, len);
+    grpc_call_show_input(call);
     pthread_cond_signal(&call->changed);
     pthread_mutex_unlock(&call->lock);
 }
@@ -78,6 +112,7 @@ void grpc_call_feed_end(struct grpc_call *call)
 {
     pthread_mutex_lock(&call->lock);
     call->in_done = true;
+    grpc_call_show_input(call);
     pthread_cond_signal(&call->changed);
     pthread_mutex_unlock(&call->lock);
 }
@@ -95,6 +130,7 @@ void grpc_call_mark_cancelled(struct grpc_call *call)
     const uint64_t one = 1;
 
     call->is_cancelled = true;
+    grpc_call_show_input(call);
     pthread_cond_broadcast(&call->changed);
     if (call->cancel_fd >= 0 && write(call->cancel_fd, &one, sizeof(one)) < 0)
         return; /* it is readable already */

@@ -19,6 +19,7 @@
 #include "rpc/status.h"
 
 #define GRPC_CALL_OUT_MAX (64u << 10)
+#define GRPC_CALL_PREFIX_BYTES 5 /* of each message: whether it is compressed, and its length */
 
 struct h2;
 
@@ -45,6 +46,7 @@ struct grpc_call {
     bool is_overdrawn; /* an answer was too large: `status` says so, whatever the handler does */
     bool handler_gone;
     int cancel_fd; /* owned; -1: nobody asked */
+    int input_fd;  /* owned; likewise; readable while grpc_call_has_input() */
     struct status status;
 
     /* The handler's alone. */
@@ -86,4 +88,6 @@ void grpc_call_wake(struct grpc_call *call);
 /* Shared by the two sides. */
 extern const struct call_ops grpc_call_ops;            /* grpc_call_ops.c */
 void grpc_call_mark_cancelled(struct grpc_call *call); /* with the lock held */
-void grpc_call_empty(struct buf *buf);                 /* clears, and keeps the memory only if it is little */
+/* Makes `input_fd` say what there is; with the lock held. */
+void grpc_call_show_input(struct grpc_call *call);
+void grpc_call_empty(struct buf *buf); /* clears, and keeps the memory only if it is little */

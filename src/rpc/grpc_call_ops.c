@@ -11,7 +11,6 @@
 #include "rpc/gzip.h"
 
 #define STEP_BYTES (64u << 10)
-#define PREFIX_BYTES 5 /* of each message: whether it is compressed, and its length */
 
 /* Credit is given back in pieces: each is a message to the I/O thread. Small against the stream's window, or the client would wait for
  * what we sit on. */
@@ -54,6 +53,7 @@ static ssize_t read_some(struct grpc_call *call, void *bytes, size_t len)
             grpc_call_empty(&call->in);
             call->in_taken = 0;
         }
+        grpc_call_show_input(call);
         gives_back = call->credit_bytes >= CREDIT_STEP && !call->in_done;
     }
     pthread_mutex_unlock(&call->lock);
@@ -121,7 +121,7 @@ static int read_message(struct grpc_call *call, struct buf *out, struct err *err
 {
     autodone(buf) struct buf packed = BUF_EMPTY;
     size_t max = call->ctx->limits.message_bytes_max;
-    uint8_t prefix[PREFIX_BYTES] = { 0 };
+    uint8_t prefix[GRPC_CALL_PREFIX_BYTES] = { 0 };
     uint32_t len;
     int r = read_all(call, prefix, sizeof(prefix), err);
 
@@ -235,10 +235,10 @@ static int send_message(struct call *base, const ProtobufCMessage *message)
 
     if (len > max)
         return reject_answer(call, len, max);
-    int r = grpc_call_reserve(call, PREFIX_BYTES + len);
+    int r = grpc_call_reserve(call, GRPC_CALL_PREFIX_BYTES + len);
     if (r < 0)
         return r;
-    buf_room(&bytes, PREFIX_BYTES + len);
+    buf_room(&bytes, GRPC_CALL_PREFIX_BYTES + len);
     buf_add_char(&bytes, 0);
     buf_add(&bytes, &wire_len, sizeof(wire_len));
     bytes.len += protobuf_c_message_pack(message, (uint8_t *) bytes.data + bytes.len);
@@ -288,6 +288,20 @@ static bool get_is_cancelled(struct call *base)
     return is_cancelled;
 }
 
+static int get_input_fd(struct call *base)
+{
+    struct grpc_call *call = (struct grpc_call *) base;
+
+    pthread_mutex_lock(&call->lock);
+    if (call->input_fd < 0) {
+        call->input_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        grpc_call_show_input(call);
+    }
+    int fd = call->input_fd;
+    pthread_mutex_unlock(&call->lock);
+    return fd;
+}
+
 const struct call_ops grpc_call_ops = {
     .recv = recv_message,
     .send = send_message,
@@ -295,6 +309,7 @@ const struct call_ops grpc_call_ops = {
     .set_trailer = set_trailer,
     .cancel_fd = get_cancel_fd,
     .is_cancelled = get_is_cancelled,
+    .input_fd = get_input_fd,
 };
 
 static void grpc_call_finish(struct grpc_call *call, int r, struct err *err)

@@ -20,6 +20,7 @@ _FILES = (
     ("sandbox/v1/file.proto", "file.proto"),
     ("sandbox/v1/process.proto", "process.proto"),
     ("sandbox/v1/review.proto", "review.proto"),
+    ("sandbox/v1/terminal.proto", "terminal.proto"),
 )
 _TOKEN = re.compile(r'//[^\n]*|\s+|("[^"\n]*"|[\w.]+|[{}()<>=;,])')
 _factory_module: Any = message_factory  # what it has depends on the version
