@@ -163,6 +163,9 @@ int workspace_terminal_attach(struct service *service, const struct caller *call
     r = send_request(terminal, &request, err);
     if (r == 0)
         r = prepared_await(terminal->fd, terminal->payload, terminal->name, err);
+    /* It ended between the look at its record and the question. */
+    if (r == -EREMOTEIO && err->code == ERR_NOT_FOUND)
+        return err_set(err, ERR_FAILED_PRECONDITION, -ENOTTY, "process '%s' has ended", info.record.name);
     if (r < 0)
         return r;
     *ret = steal_ptr(&terminal);

@@ -54,8 +54,11 @@ class Talk:
         return kind
 
     def until(self, text):
-        while text not in self.out:
-            assert self.next() is not None, (text, bytes(self.out))
+        at = 0
+        while (found := self.out.find(text, at)) < 0:
+            at = max(0, len(self.out) - len(text))
+            assert self.next() is not None, (text, bytes(self.out[-1000:]))
+        return found
 
     def wait(self):
         while self.next() is not None:
