@@ -5,7 +5,6 @@
 #include "api/handlers.h"
 #include "api/request.h"
 #include "base/mem.h"
-#include "policy/ruleset.h"
 #include "service/sandboxes.h"
 
 static int take_limits(const Sandbox__V1__ResourceLimits *limits, struct sandbox_limits *ret, struct err *err)
@@ -169,75 +168,4 @@ static int list(const struct request *request, const void *message, ProtobufCMes
 int handle_list_sandboxes(struct call *call, void *cookie, struct err *err)
 {
     return request_serve(call, cookie, list, err);
-}
-
-static int update(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
-{
-    const Sandbox__V1__UpdatePermissionsRequest *in = message;
-    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
-    autoptr(sandbox_info) info = NULL;
-    int r = request_need(in->sandbox_id, "sandbox_id", err);
-
-    if (r == 0)
-        r = take_rules(in->permissions, in->n_permissions, &rules, err);
-    if (r == 0)
-        r = sandboxes_set_rules(request->service, &request->caller, in->sandbox_id, in->preset, &rules, &info, err);
-    if (r >= 0)
-        *ret = &make_sandbox(info)->base;
-    return r;
-}
-
-int handle_update_permissions(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, update, err);
-}
-
-static char *reason_of(const struct rule_list *rules, const struct explained_rule *other)
-{
-    autofree char *line = xprintf("rule %zu '%s' %s: %s", other->rule + 1, rules->items[other->rule].pattern,
-                                  level_name(rules->items[other->rule].level), other->reason);
-
-    return make_text(line, strlen(line));
-}
-
-static Sandbox__V1__ExplainPermissionResponse *make_explanation(struct ruleset *compiled, const struct explanation *explanation)
-{
-    const struct rule_list *rules = ruleset_rules(compiled);
-    Sandbox__V1__ExplainPermissionResponse *out = xnew(Sandbox__V1__ExplainPermissionResponse);
-
-    sandbox__v1__explain_permission_response__init(out);
-    out->path = make_text(explanation->path, strlen(explanation->path));
-    out->permission = (Sandbox__V1__Permission) (explanation->level + 1);
-    out->passage = explanation->may_be_passage;
-    if (explanation->rule != EXPLAIN_NO_RULE)
-        out->rule = make_rule(&rules->items[explanation->rule]);
-    out->reasons = xalloc((explanation->other_count + 1) * sizeof(*out->reasons));
-    if (explanation->hidden_dir) {
-        autofree char *line = xprintf("the directory '%s' above it is hidden", explanation->hidden_dir);
-        out->reasons[out->n_reasons++] = make_text(line, strlen(line));
-    }
-    for (size_t i = 0; i < explanation->other_count; i++)
-        out->reasons[out->n_reasons++] = reason_of(rules, &explanation->others[i]);
-    return out;
-}
-
-static int explain(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
-{
-    const Sandbox__V1__ExplainPermissionRequest *in = message;
-    autoptr(ruleset) rules = NULL;
-    autoptr(explanation) explanation = NULL;
-    int r = request_need(in->sandbox_id, "sandbox_id", err);
-
-    if (r == 0)
-        r = request_need(in->path, "path", err);
-    if (r == 0)
-        r = sandboxes_explain(request->service, &request->caller, in->sandbox_id, in->path, &rules, &explanation, err);
-    if (r == 0 && explanation)
-        *ret = &make_explanation(rules, explanation)->base;
-    return r;
-}
-
-int handle_explain_permission(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, explain, err);
 }

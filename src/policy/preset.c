@@ -217,3 +217,24 @@ int preset_extend(const char *name, const struct rule_list *additions, const str
         r = rule_list_add_all(rules, &all, err);
     return r;
 }
+
+const char *preset_find(const struct rule_list *rules, size_t *ret_count)
+{
+    const char *found = NULL;
+
+    *ret_count = 0;
+    for (size_t i = 0; i < ARRAY_LEN(presets); i++) {
+        autodone(rule_list) struct rule_list own = RULE_LIST_EMPTY;
+        size_t same = 0;
+        if (preset_add(presets[i].name, &own, NULL) < 0)
+            continue;
+        while (same < own.count && same < rules->count && strcmp(own.items[same].pattern, rules->items[same].pattern) == 0 &&
+               own.items[same].level == rules->items[same].level && own.items[same].priority == rules->items[same].priority)
+            same++;
+        if (same == own.count && own.count > *ret_count) {
+            found = presets[i].name;
+            *ret_count = own.count;
+        }
+    }
+    return found;
+}

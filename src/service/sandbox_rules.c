@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,8 @@
 #include "service/row_info.h"
 #include "service/sandboxes.h"
 #include "service/service_int.h"
+#include "service/workspace_scope.h"
+#include "service/workspaces.h"
 #include "wire/ctl_client.h"
 
 #define WARNINGS_MAX 20
@@ -36,15 +39,21 @@ void rule_warnings_move(struct rule_warnings *warnings, struct sandbox_info *inf
     *warnings = (struct rule_warnings){ 0 };
 }
 
+static bool is_directory(int dir_fd, const char *name)
+{
+    struct stat st;
+
+    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Whether a leading /workspace/ of a pattern means a directory of that name. */
 static int has_workspace(struct service *service, const char *codebase_id, bool *ret, struct err *err)
 {
     autoptr(codebase) codebase = NULL;
-    struct stat st;
     int r = codebase_open(service->codebases, codebase_id, &codebase, err);
 
     if (r == 0)
-        *ret = fstatat(codebase_files_fd(codebase), "workspace", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+        *ret = is_directory(codebase_files_fd(codebase), "workspace");
     return r;
 }
 
@@ -161,52 +170,228 @@ static int replace(struct service *service, struct ward *ward, struct sandbox_ro
     return r;
 }
 
-int sandboxes_set_rules(struct service *service, const struct caller *caller, const char *id, const char *preset,
-                        const struct rule_list *rules, struct sandbox_info **ret, struct err *err)
+/* What was kept of a preset's rules is not its user's own: nobody is warned of it. */
+static int decode_kept(const struct buf *bytes, struct rule_list *ret, struct err *err)
+{
+    const char *preset;
+    size_t count;
+    int r = rules_decode(bytes, ret, err);
+
+    preset = r == 0 ? preset_find(ret, &count) : NULL;
+    for (size_t i = 0; preset && i < count; i++)
+        ret->items[i].preset = preset;
+    return r;
+}
+
+static bool is_named(const struct rule_edit *edit, const char *pattern)
+{
+    for (size_t i = 0; i < edit->pattern_count; i++)
+        if (strcmp(edit->patterns[i], pattern) == 0)
+            return true;
+    return false;
+}
+
+static int check_patterns(const struct rule_edit *edit, const struct rule_list *now, struct err *err)
+{
+    for (size_t i = 0; i < edit->pattern_count; i++) {
+        size_t at = 0;
+
+        while (at < now->count && strcmp(now->items[at].pattern, edit->patterns[i]) != 0)
+            at++;
+        if (at < now->count)
+            continue;
+        err_reject(err, -ENOENT, edit->patterns[i], "has no rule");
+        if (err)
+            err->code = ERR_NOT_FOUND;
+        return err_set_reason(err, -ENOENT, "RULE_UNKNOWN");
+    }
+    return 0;
+}
+
+int rule_edit_apply(const struct rule_edit *edit, const struct rule_list *now, struct rule_list *ret, struct err *err)
+{
+    int r = edit->replaces ? 0 : check_patterns(edit, now, err);
+
+    if (edit->replaces && *edit->preset)
+        r = preset_add(edit->preset, ret, err);
+    for (size_t i = 0; r == 0 && !edit->replaces && i < now->count; i++) {
+        const struct rule *rule = &now->items[i];
+
+        if (is_named(edit, rule->pattern))
+            continue;
+        r = rule_list_add(ret, rule->pattern, strlen(rule->pattern), rule->type, rule->level, rule->priority, err);
+        if (r == 0)
+            ret->items[ret->count - 1].preset = rule->preset;
+    }
+    return r < 0 ? r : rule_list_add_all(ret, edit->rules, err);
+}
+
+/* One that is there, on this host. */
+static int find_own(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
+                    struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = service_find_sandbox(service, caller, id, &row, err);
+
+    if (r == 0 && row.status == SANDBOX_STATUS_DELETED)
+        r = refuse_sandbox(err);
+    if (r == 0 && strcmp(row.host_id, service->host_id) != 0)
+        r = err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox '%s' lives on another host", row.id),
+                           "OTHER_HOST");
+    if (r < 0)
+        return r;
+    *ret = row;
+    row = (struct sandbox_row){ 0 };
+    return 0;
+}
+
+/* ---- what it is over ---- */
+
+void rule_base_done(struct rule_base *base)
+{
+    rule_list_done(&base->rules);
+    ruleset_unref(base->compiled);
+    codebase_close(base->codebase);
+    if (base->owns_fd)
+        cleanup_fd(&base->fd);
+}
+
+static int open_codebase(struct service *service, const char *id, struct rule_base *ret, struct err *err)
+{
+    int r = codebase_open(service->codebases, id, &ret->codebase, err);
+
+    if (r == 0)
+        ret->fd = codebase_files_fd(ret->codebase);
+    return r;
+}
+
+static int open_directory(const struct caller *caller, const char *path, struct rule_base *ret, struct err *err)
+{
+    autofree char *real = NULL;
+    int r = workspace_scope_reach(caller, path, O_PATH | O_DIRECTORY, &ret->fd, &real);
+
+    ret->owns_fd = r >= 0;
+    return r == -EPERM ? workspace_scope_refuse(path, err) : r < 0 ? err_errno(err, r, "opening the directory") : 0;
+}
+
+static int open_base(struct service *service, const struct caller *caller, const struct sandbox_row *row, struct rule_base *ret,
+                     struct err *err)
+{
+    int r = decode_kept(&row->rules, &ret->rules, err);
+
+    if (r == 0)
+        r = sandbox_row_is_over_directory(row) ? open_directory(caller, row->scope_path, ret, err)
+                                               : open_codebase(service, row->codebase_id, ret, err);
+    return r < 0 ? r : rule_base_compile(ret, &ret->rules, &ret->compiled, err);
+}
+
+int rule_base_open(struct service *service, const struct caller *caller, const char *id, struct rule_base *ret, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = find_own(service, caller, id, &row, err);
+
+    return r < 0 ? r : open_base(service, caller, &row, ret, err);
+}
+
+int rule_base_open_codebase(struct service *service, const struct caller *caller, const char *codebase_id,
+                            struct rule_base *ret, struct err *err)
+{
+    autodone(codebase_row) struct codebase_row row = { 0 };
+    int r = service_get_codebase(service, caller, codebase_id, &row, err);
+
+    if (r == 0)
+        r = service_check_host(service, &row, err);
+    return r < 0 ? r : open_codebase(service, row.id, ret, err);
+}
+
+int rule_base_compile(const struct rule_base *base, const struct rule_list *rules, struct ruleset **ret, struct err *err)
+{
+    struct ruleset_options options = { .workspace_is_real = is_directory(base->fd, "workspace") };
+
+    return ruleset_new(rules, &options, ret, err);
+}
+
+/* ---- changing them ---- */
+
+/* Only a fence checks them. */
+static int check_driver(const struct sandbox_row *row, const struct rule_list *rules, struct err *err)
+{
+    if (!*row->driver || strcmp(row->driver, WORKSPACE_DRIVER) == 0 || rule_list_forbids_nothing(rules))
+        return 0;
+    return err_set_reason(err,
+                          err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
+                                  "the driver '%s' of sandbox %s checks no rules: it takes only those that forbid nothing",
+                                  row->driver, row->id),
+                          "DRIVER_CANNOT");
+}
+
+/* With the lock of its life. */
+static int edit_locked(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row,
+                       const struct rule_edit *edit, struct rule_warnings *warnings, struct err *err)
+{
+    autodone(rule_list) struct rule_list joined = RULE_LIST_EMPTY;
+    autodone(rule_base) struct rule_base base = RULE_BASE_NONE;
+    autoptr(ruleset) compiled = NULL;
+    int r = open_base(service, caller, row, &base, err);
+
+    if (r == 0)
+        r = rule_edit_apply(edit, &base.rules, &joined, err);
+    if (r == 0)
+        r = check_driver(row, &joined, err);
+    if (r == 0)
+        r = rule_base_compile(&base, &joined, &compiled, err);
+    if (r == 0 && edit->rules->count > 0)
+        look_at(compiled, warnings);
+    return r < 0 ? r : replace(service, ward, row, &joined, err);
+}
+
+int sandboxes_edit_rules(struct service *service, const struct caller *caller, const char *id, const struct rule_edit *edit,
+                         struct sandbox_info **ret, struct err *err)
 {
     autoptr(ward) ward = NULL;
-    struct rule_list joined = RULE_LIST_EMPTY;
-    struct rule_warnings warnings = { 0 };
-    struct sandbox_row row = { 0 };
-    int r = service_get_own_sandbox(service, caller, id, &row, err);
+    autodone(rule_warnings) struct rule_warnings warnings = { 0 };
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = find_own(service, caller, id, &row, err);
 
     if (r < 0)
         return r;
     ward = ward_get(&service->wards, row.id);
     pthread_mutex_lock(&ward->life);
     sandbox_row_done(&row);
-    r = service_get_sandbox(service, caller, ward->id, &row, err);
+    row = (struct sandbox_row){ 0 };
+    r = find_own(service, caller, ward->id, &row, err);
     if (r == 0)
-        r = sandbox_rules_join(service, row.codebase_id, preset, rules, &joined, &warnings, err);
-    if (r == 0)
-        r = replace(service, ward, &row, &joined, err);
+        r = edit_locked(service, caller, ward, &row, edit, &warnings, err);
     pthread_mutex_unlock(&ward->life);
     if (r == 0)
         r = row_info_make(&row, ret, err);
-    if (r == 0) {
-        rule_warnings_move(&warnings, *ret);
-        events_add(service, &(struct event){ .type = "permissions_updated",
-                                             .sandbox_id = row.id,
-                                             .codebase_id = row.codebase_id,
-                                             .owner = row.owner_id,
-                                             .payload = json_object() });
-    }
-    rule_warnings_done(&warnings);
-    rule_list_done(&joined);
-    sandbox_row_done(&row);
-    return r;
+    if (r < 0)
+        return r;
+    rule_warnings_move(&warnings, *ret);
+    events_add(service, &(struct event){ .type = "permissions_updated",
+                                         .sandbox_id = row.id,
+                                         .codebase_id = row.codebase_id,
+                                         .owner = row.owner_id,
+                                         .payload = json_object() });
+    return 0;
+}
+
+int sandboxes_set_rules(struct service *service, const struct caller *caller, const char *id, const char *preset,
+                        const struct rule_list *rules, struct sandbox_info **ret, struct err *err)
+{
+    const struct rule_edit edit = { .replaces = true, .preset = preset, .rules = rules };
+
+    return sandboxes_edit_rules(service, caller, id, &edit, ret, err);
 }
 
 int sandboxes_explain(struct service *service, const struct caller *caller, const char *id, const char *path,
                       struct ruleset **ret_rules, struct explanation **ret, struct err *err)
 {
-    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = service_get_sandbox(service, caller, id, &row, err);
+    autodone(rule_base) struct rule_base base = RULE_BASE_NONE;
+    int r = rule_base_open(service, caller, id, &base, err);
 
-    if (r == 0)
-        r = rules_decode(&row.rules, &rules, err);
-    if (r == 0)
-        r = sandbox_rules_compile(service, row.codebase_id, &rules, ret_rules, err);
-    return r < 0 ? r : explain_path(*ret_rules, path, ret, err);
+    if (r < 0)
+        return r;
+    *ret_rules = ruleset_ref(base.compiled);
+    return explain_path(*ret_rules, path, ret, err);
 }

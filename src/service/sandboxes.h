@@ -51,6 +51,11 @@ int sandboxes_destroy(struct service *service, const struct caller *caller, cons
 int sandboxes_set_rules(struct service *service, const struct caller *caller, const char *id, const char *preset,
                         const struct rule_list *rules, struct sandbox_info **ret, struct err *err);
 
+struct rule_edit;
+/* The same, of the rules that it has then: nobody changes them in between. */
+int sandboxes_edit_rules(struct service *service, const struct caller *caller, const char *id, const struct rule_edit *edit,
+                         struct sandbox_info **ret, struct err *err);
+
 /* `ret_rules` owns what the explanation's rule numbers mean. */
 int sandboxes_explain(struct service *service, const struct caller *caller, const char *id, const char *path,
                       struct ruleset **ret_rules, struct explanation **ret, struct err *err);

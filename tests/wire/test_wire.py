@@ -115,6 +115,10 @@ def test_every_method(api):
     assert b"".join(part.data for part in parts) == b"1\n"
     call("DestroySession", sb.DestroySessionRequest(session_id=session))
     call("UpdatePermissions", sb.UpdatePermissionsRequest(sandbox_id=box, permissions=rules([("/a.txt", "view")])))
+    assert len(call("AddPermissionRules", sb.AddPermissionRulesRequest(sandbox_id=box, permissions=rules([("/b", "read")]))).permissions) == 2
+    assert len(call("RemovePermissionRules", sb.RemovePermissionRulesRequest(sandbox_id=box, patterns=["/b"])).permissions) == 1
+    assert call("PreviewPermissions", sb.PreviewPermissionsRequest(sandbox_id=box, preset="read-only")).changed >= 1
+    assert call("LintPermissions", sb.LintPermissionsRequest(sandbox_id=box)).paths >= 1
     assert call("ExplainPermission", sb.ExplainPermissionRequest(sandbox_id=box, path="/a.txt")).permission == 2
     assert "sandbox_started" in {event.type for event in call("ListEvents", sb.ListEventsRequest(sandbox_id=box)).events}
     assert call("StopSandbox", sb.StopSandboxRequest(sandbox_id=box)).status == 3
