@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -16,10 +17,13 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "runtime/runtime_spec.h"
 #include "supervisor/environment.h"
 #include "supervisor/pipe_reader.h"
+#include "supervisor/process.h"
 #include "supervisor/sandbox.h"
 
 /* How long output may still come after the first process has ended, when something else holds the pipe. */
@@ -30,8 +34,9 @@
 struct command {
     struct run run;
     struct task task;
-    struct pipe_reader readers[2];
-    struct timer timeout; /* then: until it is gone */
+    struct process *process;       /* owned; NULL: it is not logged */
+    struct pipe_reader readers[2]; /* its pipes; of a process there is one, or the master of its terminal */
+    struct timer timeout;          /* then: until it is gone */
     struct timer grace;
     bool timed_out, has_exited, is_over /* its tree is gone */;
     bool is_given_up; /* killed, and it does not go */
@@ -50,6 +55,7 @@ static void command_free(struct command *command)
     for (int i = 0; i < 2; i++)
         pipe_reader_close(&command->readers[i]);
     task_forget(&command->task);
+    process_free(command->process);
     exec_of_pid_remove(&command->run.sandbox->exec_of_pid, command);
     run_done(&command->run);
     free(command->text);
@@ -60,6 +66,9 @@ static void command_end(struct command *command)
 {
     timer_stop(&command->grace);
     timer_stop(&command->timeout);
+    /* The record is what is kept of it. */
+    if (command->process && !command->run.client)
+        command->run.is_detached = false;
     run_end(&command->run, &command->result);
 }
 
@@ -81,11 +90,14 @@ static void command_end_if_done(struct command *command)
 /* Takes what is in the pipes now. False when the client does not: there is more. */
 static bool command_drain_output(struct command *command)
 {
-    bool is_empty = true;
+    bool is_empty = true, is_for_log = command->process && !command->run.client;
 
     command->is_draining = true;
     for (int i = 0; i < 2; i++) {
-        pipe_reader_drain(&command->readers[i]);
+        if (is_for_log)
+            pipe_reader_drain_all(&command->readers[i]);
+        else
+            pipe_reader_drain(&command->readers[i]);
         is_empty = is_empty && !pipe_reader_is_paused(&command->readers[i]);
     }
     command->is_draining = false;
@@ -105,9 +117,17 @@ static void at_grace(void *cookie)
         command_end(command);
 }
 
+/* A log keeps it for whoever comes later, so nothing is spooled then. */
 static bool on_stdout(const void *bytes, size_t len, void *cookie)
 {
-    return run_add_output(&((struct command *) cookie)->run, 0, bytes, len);
+    struct command *command = cookie;
+
+    if (command->process) {
+        log_file_add(&command->process->log, bytes, len);
+        if (!command->run.client || command->run.phase >= RUN_ENDED)
+            return true;
+    }
+    return run_add_output(&command->run, 0, bytes, len);
 }
 
 static bool on_stderr(const void *bytes, size_t len, void *cookie)
@@ -120,32 +140,44 @@ static void at_pipe_end(void *cookie)
     command_end_if_done(cookie);
 }
 
-static void on_spawned(struct task *task, int pty_fd)
+static void on_spawned(struct task *task, int given_pty_fd)
 {
     struct command *command = command_of_task(task);
+    struct process *process = command->process;
+    struct sandbox *sandbox = command->run.sandbox;
+    autofd int pty_fd = given_pty_fd;
+    int r = 0;
 
-    exec_of_pid_set(&command->run.sandbox->exec_of_pid, command, task->pid, command->run.name);
-    run_started(&command->run, task->pid, pty_fd, command->text);
-    if (pty_fd >= 0)
-        close(pty_fd);
+    exec_of_pid_set(&sandbox->exec_of_pid, command, task->pid, command->run.name);
+    if (process) {
+        process_note_started(process, task->pid);
+        if (pty_fd >= 0)
+            r = tty_input_open(&process->tty_input, &sandbox->reactor, pty_fd);
+        if (r == 0 && pty_fd >= 0)
+            r = pipe_reader_adopt(&command->readers[0], &sandbox->reactor, on_stdout, at_pipe_end, command, steal_fd(&pty_fd));
+        if (r < 0)
+            task_kill(task, SIGKILL, INIT_KILL_TREE, 0);
+    }
+    run_started(&command->run, task->pid, process ? -1 : pty_fd, command->text);
+    if (process && !process->record.is_tty)
+        command->run.client = NULL;
 }
 
-void command_describe_failure(struct ctl_finished *result, int error, enum init_step step)
+/* As a shell would say it: 127 for what is not there, 126 for what cannot be run. */
+static void on_failed(struct task *task, int error, enum init_step step)
 {
+    struct command *command = command_of_task(task);
+    struct ctl_finished *result = &command->result;
+
     result->end = CTL_END_NOT_STARTED;
     result->error = error;
     result->status = step != INIT_STEP_EXEC ? 125 : error == ENOENT || error == ENOTDIR ? 127 : 126;
     snprintf(result->text, sizeof(result->text), "%s: %s", init_step_text(step), strerror(error));
-}
-
-static void on_failed(struct task *task, int error, enum init_step step)
-{
-    struct command *command = command_of_task(task);
-
-    command_describe_failure(&command->result, error, step);
     command->is_over = command->has_exited = true;
     for (int i = 0; i < 2; i++)
         pipe_reader_close(&command->readers[i]);
+    if (command->process)
+        process_note_stopped(command->process);
     command_end(command);
 }
 
@@ -167,6 +199,8 @@ static void on_exited(struct task *task, const struct init_report *report)
     result->user_us = report->exited.user_us;
     result->system_us = report->exited.system_us;
     result->max_rss_kib = report->exited.max_rss_kib;
+    if (command->process)
+        process_note_exited(command->process, result);
     if (!command->timed_out)
         timer_stop(&command->timeout);
     timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
@@ -181,6 +215,10 @@ static void on_gone(struct task *task)
     command->is_over = true;
     command->run.is_alive = false;
     exec_of_pid_remove(&command->run.sandbox->exec_of_pid, command);
+    /* All of its output is in the log before its end is in the record. */
+    command_drain_output(command);
+    if (command->process)
+        process_note_stopped(command->process);
     if (command->run.phase == RUN_REPORTED) {
         command_free(command);
         return;
@@ -224,7 +262,51 @@ static void drop_run(struct run *run)
         resume_run(run);
 }
 
-static const struct run_ops run_ops = { .kill = kill_run, .resume = resume_run, .drop = drop_run };
+static void replay_run(struct run *run)
+{
+    struct command *command = command_of_run(run);
+
+    if (command->process)
+        process_replay(command->process, &run->outputs[0].ring);
+}
+
+static int input_run(struct run *run, const void *bytes, size_t len)
+{
+    struct process *process = command_of_run(run)->process;
+
+    if (!process || !process->record.is_tty)
+        return -EPROTO;
+    return tty_input_write(&process->tty_input, run->client, run->tag, bytes, len);
+}
+
+/* Where the client holds the terminal's master it sets the size itself. */
+static void resize_run(struct run *run, uint16_t rows, uint16_t cols)
+{
+    struct winsize size = { .ws_row = rows, .ws_col = cols };
+    struct command *command = command_of_run(run);
+
+    if (command->process && command->process->record.is_tty && command->readers[0].fd >= 0)
+        ioctl(command->readers[0].fd, TIOCSWINSZ, &size);
+}
+
+/* What was typed and is not taken yet stays typed; nobody is told any more. */
+static void leave_run(struct run *run)
+{
+    struct command *command = command_of_run(run);
+
+    if (command->process)
+        tty_input_lose_client(&command->process->tty_input);
+}
+
+static const struct run_ops run_ops = {
+    .kill = kill_run,
+    .resume = resume_run,
+    .drop = drop_run,
+    .replay = replay_run,
+    .input = input_run,
+    .resize = resize_run,
+    .leave = leave_run,
+};
 
 static void at_timeout(void *cookie)
 {
@@ -259,8 +341,10 @@ static int check_stdin(const struct sandbox *sandbox, int fd, struct err *err)
     return 0;
 }
 
-char *command_text(const char *const *argv, size_t max)
+/* The arguments as one line, cut. */
+static char *command_text(const char *const *argv)
 {
+    const size_t max = PROCESS_COMMAND_MAX - 1;
     autodone(buf) struct buf text = BUF_EMPTY;
 
     for (; *argv && text.len < max; argv++)
@@ -283,8 +367,12 @@ static int open_pipes(struct command *command, bool is_tty, int fds[3], struct e
     }
     if (r == 0)
         r = pipe_reader_open(&command->readers[0], reactor, on_stdout, at_pipe_end, command, &fds[1]);
-    if (r == 0)
+    if (r == 0 && command->process) {
+        fds[2] = fcntl(fds[1], F_DUPFD_CLOEXEC, 3);
+        r = fds[2] < 0 ? -errno : 0;
+    } else if (r == 0) {
         r = pipe_reader_open(&command->readers[1], reactor, on_stderr, at_pipe_end, command, &fds[2]);
+    }
     if (r < 0)
         return err_errno(err, r, "making pipes for a command");
     sandbox_chown_pipe(command->run.sandbox, fds[1]);
@@ -311,9 +399,11 @@ static void add_limits(struct init_spawn *spawn, const struct ctl_run *asked)
     add_limit(spawn, RLIMIT_NOFILE, limits->files, limits->files);
 }
 
-int command_spawn(struct sandbox *sandbox, struct task *task, const struct task_ops *ops, const struct ctl_run *asked,
-                  const struct ctl_command *wanted, const int fds[3], struct err *err)
+/* Asks init for it, with its environment and limits; `fds` are its 0, 1 and 2 unless it has a terminal. */
+static int command_spawn(struct command *command, const struct ctl_run *asked, const struct ctl_command *wanted,
+                         const int fds[3], struct err *err)
 {
+    struct sandbox *sandbox = command->run.sandbox;
     bool is_tty = asked->flags & CTL_RUN_TTY;
     struct init_spawn request = { .flags = is_tty ? INIT_SPAWN_TTY : INIT_SPAWN_SESSION,
                                   .rows = asked->rows,
@@ -330,7 +420,7 @@ int command_spawn(struct sandbox *sandbox, struct task *task, const struct task_
     add_limits(&request, asked);
     environment_init(&environment, sandbox->spec, wanted->envp);
     what.envp = (const char *const *) environment.vars;
-    r = task_start(task, &sandbox->link, ops, &request, &what);
+    r = task_start(&command->task, &sandbox->link, &task_ops, &request, &what);
     if (r == -E2BIG)
         return err_set(err, ERR_INVALID_ARGUMENT, r, "arguments and environment are too long");
     return r < 0 ? err_errno(err, r, "asking the sandbox to start a command") : 0;
@@ -339,25 +429,33 @@ int command_spawn(struct sandbox *sandbox, struct task *task, const struct task_
 int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, const struct ctl_run *asked,
                   const struct ctl_command *wanted, int stdin_fd, struct err *err)
 {
+    bool is_logged = asked->flags & CTL_RUN_LOGGED, is_tty = asked->flags & CTL_RUN_TTY;
+    int fds[3] = { is_logged ? -1 : stdin_fd, -1, -1 };
+    const char *name = wanted->name;
+    char made[ID_TEXT_MAX];
     struct command *command;
-    int fds[3] = { stdin_fd, -1, -1 };
-    int r = stdin_fd >= 0 ? check_stdin(sandbox, stdin_fd, err) : 0;
+    int r = fds[0] >= 0 ? check_stdin(sandbox, fds[0], err) : 0;
 
+    if (r == 0 && is_logged)
+        r = process_choose_name(name, made, &name, err);
     if (r < 0)
         return r;
     command = xnew(struct command);
     command->readers[0] = command->readers[1] = PIPE_READER_NONE;
-    r = run_init(&command->run, sandbox, &run_ops, client, tag, asked, wanted->name);
+    r = run_init(&command->run, sandbox, &run_ops, client, tag, asked, name);
     if (r < 0) {
         free(command);
-        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a command named '%s' already", wanted->name);
+        return err_set(err, ERR_ALREADY_EXISTS, r, "there is a %s named '%s' already", is_logged ? "process" : "command", name);
     }
-    command->text = command_text(wanted->argv, EVENT_LOG_TEXT_MAX);
+    command->text = command_text(wanted->argv);
     /* Before it can write anything. */
     exec_of_pid_set(&sandbox->exec_of_pid, command, 0, command->run.name);
-    r = open_pipes(command, asked->flags & CTL_RUN_TTY, fds, err);
+    if (is_logged)
+        r = process_new(sandbox, &command->task, name, command->text, wanted->session, is_tty, &command->process, err);
     if (r == 0)
-        r = command_spawn(sandbox, &command->task, &task_ops, asked, wanted, fds, err);
+        r = open_pipes(command, is_tty, fds, err);
+    if (r == 0)
+        r = command_spawn(command, asked, wanted, fds, err);
     for (int i = 0; i < 3; i++) {
         if (fds[i] >= 0 && fds[i] != stdin_fd)
             close(fds[i]);

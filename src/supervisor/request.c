@@ -40,8 +40,6 @@ static int run_command(struct client *client, const struct ctl_request *request,
         return shell_open(sandbox, client, request->tag, run, command, err);
     if (request->type == CTL_REQUEST_SESSION_EXEC)
         return shell_run(sandbox, client, request->tag, run, command, err);
-    if (run->flags & CTL_RUN_LOGGED)
-        return process_start(sandbox, client, request->tag, run, command, err);
     return command_start(sandbox, client, request->tag, run, command, run->flags & CTL_RUN_STDIN ? frame->fds[0] : -1, err);
 }
 

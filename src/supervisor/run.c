@@ -38,7 +38,7 @@ int run_init(struct run *run, struct sandbox *sandbox, const struct run_ops *ops
         .ops = ops,
         .client = client,
         .tag = tag,
-        .is_detached = (asked->flags & CTL_RUN_DETACHED) != 0,
+        .is_detached = (asked->flags & (CTL_RUN_DETACHED | CTL_RUN_LOGGED)) != 0,
         .output_limit = asked->output_limit,
     };
     if (*name)

@@ -83,7 +83,7 @@ struct sandbox {
     uint64_t flush_turn;
     struct shell *shells;
     unsigned shell_count;
-    struct process *processes; /* in the background; each is one of the runs */
+    struct process *processes; /* in the background; each is of a command among the runs */
     int process_dir_fd;        /* owned: where their records and logs are; -1: there are none */
     struct exec_of_pid exec_of_pid;
     struct event_log event_log;

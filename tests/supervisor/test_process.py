@@ -5,7 +5,7 @@ import signal
 import struct
 import time
 
-from ctl import (END, EXITED, INPUT, LOGGED, LOST, NOT_FOUND, NOT_STARTED, OK, RESIZE, SIGNALED, TTY, as_bytes, eventually,
+from ctl import (END, EXITED, INPUT, LOGGED, LOST, NOT_FOUND, NOT_STARTED, OK, RESIZE, SIGNALED, TIMED_OUT, TTY, as_bytes, eventually,
                  frame)
 
 MIB = 1 << 20
@@ -147,6 +147,20 @@ def test_what_cannot_be_started_leaves_nothing(box):
     eventually(lambda: os.listdir(place(box)) == [])
     refused = client.start("true", flags=LOGGED, name="../../etc").wait()
     assert refused.error and os.listdir(place(box)) == []
+
+
+def test_a_name_is_used_once_and_the_first_keeps_its_log(box):
+    client = box.client()
+    name = background(client, "echo first", name="pr_00000000000000aa")
+    wait_stopped(box, name)
+    again = client.start("echo second", flags=LOGGED, name=name).wait()
+    assert again.error and log(box, name) == b"first\n" and record(box, name).end == EXITED
+
+
+def test_one_that_is_out_of_time_ends_as_any_command(box):
+    client = box.client()
+    name = background(client, "sleep 1000 & sleep 1000", timeout_ms=200)
+    assert wait_stopped(box, name).end == TIMED_OUT
 
 
 def test_a_log_is_bounded_and_its_bytes_keep_their_numbers(box):
