@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "supervisor/file_ops.h"
@@ -230,11 +231,7 @@ int client_new(struct sandbox *sandbox, int fd, struct client **ret)
         free(client);
         return r;
     }
-    client->next = sandbox->clients;
-    client->slot = &sandbox->clients;
-    if (client->next)
-        client->next->slot = &client->next;
-    sandbox->clients = client;
+    list_add(&sandbox->clients, client);
     sandbox->client_count++;
     send_hello(client);
     *ret = client;
@@ -274,9 +271,7 @@ void client_free(struct client *client)
         reply_free(reply);
     }
     close(client->fd);
-    *client->slot = client->next;
-    if (client->next)
-        client->next->slot = client->slot;
+    list_remove(client);
     sandbox->client_count--;
     if (sandbox->owner == client) {
         sandbox->owner = NULL;

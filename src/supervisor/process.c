@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "supervisor/client.h"
@@ -102,11 +103,7 @@ int process_new(struct sandbox *sandbox, struct task *task, const char *name, co
     process->record.started_ns = clock_wall_ns();
     process->record.command = xdup(text);
     process->record.note = xdup(note);
-    process->next = sandbox->processes;
-    process->slot = &sandbox->processes;
-    if (process->next)
-        process->next->slot = &process->next;
-    sandbox->processes = process;
+    list_add(&sandbox->processes, process);
     r = process_record_store(sandbox->process_dir_fd, &process->record);
     if (r < 0) {
         process_free(process);
@@ -126,9 +123,7 @@ void process_free(struct process *process)
     if (!process->record.pid)
         process_record_remove(process->sandbox->process_dir_fd, process->record.name);
     log_file_close(&process->log);
-    *process->slot = process->next;
-    if (process->next)
-        process->next->slot = process->slot;
+    list_remove(process);
     process_record_done(&process->record);
     free(process);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 
 int reactor_init(struct reactor *reactor)
 {
@@ -108,19 +109,13 @@ void timer_start(struct timer *timer, struct reactor *reactor, int64_t delay_ms,
         (struct timer){ .reactor = reactor, .due_ns = clock_now_ns() + delay_ms * CLOCK_NS_PER_MS, .fn = fn, .cookie = cookie };
     while (*slot && (*slot)->due_ns <= timer->due_ns)
         slot = &(*slot)->next;
-    timer->next = *slot;
-    timer->slot = slot;
-    if (timer->next)
-        timer->next->slot = &timer->next;
-    *slot = timer;
+    list_add(slot, timer);
 }
 
 void timer_stop(struct timer *timer)
 {
     if (!timer->reactor)
         return;
-    *timer->slot = timer->next;
-    if (timer->next)
-        timer->next->slot = timer->slot;
+    list_remove(timer);
     timer->reactor = NULL;
 }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/list.h"
 #include "supervisor/boot.h"
 #include "supervisor/client.h"
 #include "supervisor/sandbox.h"
@@ -45,20 +46,14 @@ int run_init(struct run *run, struct sandbox *sandbox, const struct run_ops *ops
         memcpy(run->name, name, strlen(name) + 1);
     else
         id_new("ex_", run->name);
-    run->next = sandbox->runs;
-    run->slot = &sandbox->runs;
-    if (run->next)
-        run->next->slot = &run->next;
-    sandbox->runs = run;
+    list_add(&sandbox->runs, run);
     sandbox->run_count++;
     return 0;
 }
 
 void run_done(struct run *run)
 {
-    *run->slot = run->next;
-    if (run->next)
-        run->next->slot = run->slot;
+    list_remove(run);
     run->sandbox->run_count--;
     for (int i = 0; i < 2; i++)
         ring_buffer_done(&run->outputs[i].ring);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/mem.h"
 #include "supervisor/client.h"
 #include "supervisor/shell_int.h"
@@ -37,9 +38,7 @@ void shell_free(struct shell *shell)
     shell_stdin_close(&shell->shell_stdin);
     if (shell->text_fd >= 0)
         close(shell->text_fd);
-    *shell->slot = shell->next;
-    if (shell->next)
-        shell->next->slot = shell->slot;
+    list_remove(shell);
     shell->sandbox->shell_count--;
     free(shell);
 }

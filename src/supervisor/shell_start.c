@@ -1,3 +1,4 @@
+#include "base/list.h"
 #include "supervisor/shell_int.h"
 
 #include <errno.h>
@@ -66,11 +67,7 @@ static struct shell *shell_new(struct sandbox *sandbox, const char *path)
     shell->text_fd = -1;
     shell->readers[0] = shell->readers[1] = shell->channel = PIPE_READER_NONE;
     shell->began_ns = clock_now_ns();
-    shell->next = sandbox->shells;
-    shell->slot = &sandbox->shells;
-    if (shell->next)
-        shell->next->slot = &shell->next;
-    sandbox->shells = shell;
+    list_add(&sandbox->shells, shell);
     sandbox->shell_count++;
     return shell;
 }
