@@ -1,16 +1,12 @@
 /* By what a workspace's changes are kept apart from its directory. A workspace may name its own. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "api/ws_handlers.h"
 #include "api/ws_json.h"
-#include "base/fd.h"
-#include "base/mem.h"
 #include "base/proc.h"
 #include "service/workspaces.h"
 
@@ -145,31 +141,17 @@ static bool allows_user_namespaces(void)
     return c != '0';
 }
 
-/* "bubblewrap 0.8.0" gives "0.8.0"; nothing when it does not say so. Its line fits into the pipe, so it is read when it has ended. */
+/* "bubblewrap 0.8.0" gives "0.8.0"; nothing when it does not say so. */
 static void set_bwrap_version(json_t *answer)
 {
     static const char *const argv[] = { BWRAP, "--version", NULL };
     autodone(buf) struct buf text = BUF_EMPTY;
-    struct proc proc = PROC_NONE;
-    struct err ignored = ERR_NONE;
-    int pair[2], status = 0;
+    char *version;
+    int status;
 
-    if (pipe2(pair, O_CLOEXEC) < 0)
+    if (proc_run(&(struct proc_spec){ .argv = argv }, BWRAP_MS, &text, &status, NULL) < 0 || status != 0)
         return;
-    autofd int from = pair[0], to = pair[1];
-    const struct proc_fd fds[] = { { to, STDOUT_FILENO } };
-    const struct proc_spec spec = { .argv = argv, .fds = fds, .fd_count = ARRAY_LEN(fds) };
-    if (proc_spawn(&spec, &proc, &ignored) < 0)
-        return;
-    close(steal_fd(&to));
-    if (proc_wait_timeout(&proc, BWRAP_MS, &status) < 0) {
-        proc_signal(&proc, SIGKILL);
-        proc_wait(&proc, &status);
-    }
-    proc_done(&proc);
-    if (status != 0 || fd_read_all(from, 256, &text) < 0 || !text.data)
-        return;
-    char *version = strchr(text.data, ' ');
+    version = text.data ? strchr(text.data, ' ') : NULL;
     if (!version)
         return;
     version[1 + strcspn(version + 1, " \r\n")] = '\0';

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@
  * first. The write end is the one descriptor the child has beyond those asked for, and exec takes it away.
  */
 
+#define PIPE_BYTES 65536
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 static const char *const step_texts[] = {
@@ -321,6 +323,59 @@ int proc_signal(struct proc *proc, int signal)
         return -errno;
     /* Not waited for, so the pid is still the child's. */
     return kill(proc->pid, signal) < 0 ? -errno : 0;
+}
+
+int proc_run(const struct proc_spec *spec, int timeout_ms, struct buf *out, int *ret_status, struct err *err)
+{
+    struct proc_spec child = *spec;
+    struct proc proc = PROC_NONE;
+    int pair[2], killed, r;
+
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "making a pipe");
+    autofd int ours = pair[0], theirs = pair[1];
+    const struct proc_fd fds[] = { { theirs, STDOUT_FILENO } };
+    if (out) {
+        child.fds = fds;
+        child.fd_count = ARRAY_LEN(fds);
+    }
+    r = proc_spawn(&child, &proc, err);
+    if (r < 0)
+        return r;
+    close(steal_fd(&theirs));
+    r = proc_wait_timeout(&proc, timeout_ms, ret_status);
+    if (r < 0) {
+        err_errno(err, r, "waiting for '%s' to end", program_name(spec));
+        proc_signal(&proc, SIGKILL);
+        proc_wait(&proc, &killed);
+    }
+    proc_done(&proc);
+    /* What it left behind may hold the pipe for ever: what is in it now is all that counts. */
+    if (r == 0 && out && fd_set_nonblock(ours, true) == 0) {
+        autofree char *text = xalloc(PIPE_BYTES);
+        ssize_t n = read(ours, text, PIPE_BYTES);
+
+        buf_add(out, text, n > 0 ? (size_t) n : 0);
+    }
+    return r;
+}
+
+int proc_open_signals(int one_more)
+{
+    sigset_t set;
+    int fd;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGPIPE);
+    if (one_more)
+        sigaddset(&set, one_more);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigdelset(&set, SIGPIPE);
+    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
 }
 
 int proc_exit_code(int status)

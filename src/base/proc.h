@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 struct proc_fd {
@@ -70,8 +71,16 @@ int proc_wait_timeout(struct proc *proc, int timeout_ms, int *ret_status);
 /* -ESRCH once it was waited for: the pid may be another's by then. */
 int proc_signal(struct proc *proc, int signal);
 
+/* Runs it to its end, for which it has `timeout_ms`; then it is killed: -ETIMEDOUT. `out` gets what it prints on its standard output, which
+ * has to fit into a pipe; NULL: nothing. The spec names no descriptors. */
+int proc_run(const struct proc_spec *spec, int timeout_ms, struct buf *out, int *ret_status, struct err *err);
+
 /* What a shell shows: the exit code, or 128 + n for death by signal n. */
 int proc_exit_code(int status);
 
 /* Closes the pidfd. Neither ends the child nor waits for it: one that was not waited for stays a zombie while we live. */
 void proc_done(struct proc *proc);
+
+/* A non-blocking descriptor for SIGTERM, SIGINT, SIGHUP and `one_more` (0: none), which are blocked, as SIGPIPE is. Before the first
+ * thread, so that all have it. */
+int proc_open_signals(int one_more);

@@ -10,9 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,24 +18,10 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/proc.h"
 #include "container/container.h"
 #include "container/container_dir.h"
 #include "runtime/docker_report.h"
-
-static int open_stop(int *ret_fd)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGPIPE);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    sigdelset(&set, SIGPIPE);
-    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return *ret_fd < 0 ? -errno : 0;
-}
 
 static int read_order(struct docker_order **ret, struct err *err)
 {
@@ -50,12 +34,12 @@ static int read_order(struct docker_order **ret, struct err *err)
 static int container_serve_order(pid_t parent, struct err *err)
 {
     autoptr(docker_order) order = NULL;
-    autofd int stop_fd = -1;
+    autofd int stop_fd = proc_open_signals(0);
     struct container_ends ends = { .init_fd = DOCKER_INIT_FD, .report_fd = DOCKER_REPORT_FD };
-    int r = open_stop(&stop_fd);
+    int r;
 
-    if (r < 0)
-        return err_errno(err, r, "waiting for signals");
+    if (stop_fd < 0)
+        return err_errno(err, stop_fd, "waiting for signals");
     r = read_order(&order, err);
     if (r < 0)
         return r;

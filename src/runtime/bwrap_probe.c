@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #include "base/mem.h"
 #include "base/proc.h"
 
-#define HELP_MAX_BYTES 65536
+#define ANSWER_MS 10000
 #define PROGRAM_MAX_BYTES (8 << 20)
 
 static const char *const places[] = { "/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap",
@@ -68,30 +67,13 @@ const char *bwrap_find(void)
     return NULL;
 }
 
-/* What the program says for one option, on either output. */
+/* What the program prints for one option. */
 static int bwrap_probe_run(const char *path, const char *option, struct buf *out, struct err *err)
 {
     const char *argv[] = { path, option, NULL };
-    struct proc proc = PROC_NONE;
-    int fds[2], r, status;
+    int status;
 
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "asking bubblewrap");
-    autofd int read_end = fds[0], write_end = fds[1];
-    const struct proc_fd given[] = { { write_end, 1 }, { write_end, 2 } };
-    const struct proc_spec spec = { .argv = argv, .fds = given, .fd_count = ARRAY_LEN(given) };
-    r = proc_spawn(&spec, &proc, err);
-    close(steal_fd(&write_end));
-    if (r < 0)
-        return r;
-    r = fd_read_all(read_end, HELP_MAX_BYTES, out);
-    if (r < 0) {
-        proc_signal(&proc, SIGKILL);
-        err_errno(err, r, "asking bubblewrap");
-    }
-    proc_wait(&proc, &status);
-    proc_done(&proc);
-    return r;
+    return proc_run(&(struct proc_spec){ .argv = argv }, ANSWER_MS, out, &status, err);
 }
 
 /* "bubblewrap 0.8.0\n" */

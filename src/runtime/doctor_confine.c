@@ -2,10 +2,8 @@
 
 #include <errno.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,17 +33,8 @@ static int try_userns(const struct doctor_view *view)
     const char *argv[] = { view->unshare, "--user", "--map-root-user", "/bin/true", NULL };
     const struct proc_user user = { .uid = trial_uid(), .gid = trial_uid() };
     const struct proc_spec spec = { .argv = argv, .user = identity_is_host_root() ? &user : NULL };
-    struct proc proc = PROC_NONE;
-    int r = proc_spawn(&spec, &proc, NULL), status = 0;
+    int status, r = proc_run(&spec, TRY_MS, NULL, &status, NULL);
 
-    if (r < 0)
-        return r;
-    r = proc_wait_timeout(&proc, TRY_MS, &status);
-    if (r < 0) {
-        proc_signal(&proc, SIGKILL);
-        proc_wait(&proc, &status);
-    }
-    proc_done(&proc);
     return r < 0 ? r : status == 0 ? 0 : -EPERM;
 }
 

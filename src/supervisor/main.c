@@ -35,6 +35,7 @@
 #include "base/coverage.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "base/sanitized.h"
 #include "supervisor/boot.h"
 #include "supervisor/boot_prepare.h"
@@ -123,30 +124,14 @@ static void on_signal(uint32_t events, void *cookie)
         sandbox_stop(sandbox, TERM_GRACE_MS);
 }
 
-/* Before the first thread, so that all have it. */
-static int open_signals(struct sandbox *sandbox)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGPIPE);
-    sigaddset(&set, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    sigdelset(&set, SIGPIPE);
-    sandbox->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (sandbox->signal_fd < 0)
-        return -errno;
-    return watch_start(&sandbox->signal_watch, &sandbox->reactor, sandbox->signal_fd, EPOLLIN, on_signal, sandbox);
-}
-
 static int supervisor_prepare(struct sandbox *sandbox, int parent_fd, bool is_owner, struct err *err)
 {
     struct client *parent = NULL;
-    int r = open_signals(sandbox);
+    int r = proc_open_signals(SIGCHLD);
 
+    sandbox->signal_fd = r;
+    if (r >= 0)
+        r = watch_start(&sandbox->signal_watch, &sandbox->reactor, sandbox->signal_fd, EPOLLIN, on_signal, sandbox);
     if (r < 0)
         return err_errno(err, r, "waiting for signals");
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)

@@ -624,11 +624,34 @@ static void threads_can_spawn_at_once(void **state)
     assert_no_children();
 }
 
+static void a_short_program_is_run_to_its_end(void **state)
+{
+    const char *const argv[] = { "/bin/sh", "-c", "printf 'two\\nlines'; echo not this >&2; exit 3", NULL };
+    const char *const leaves[] = { "/bin/sh", "-c", "echo said; sleep 2 & exit 0", NULL };
+    const char *const lasts[] = { "/bin/sh", "-c", "exec sleep 60", NULL };
+    autodone(buf) struct buf out = BUF_EMPTY;
+    struct err err = ERR_NONE;
+    int status = 0;
+
+    (void) state;
+    assert_int_equal(proc_run(&(struct proc_spec){ .argv = argv }, 60000, &out, &status, &err), 0);
+    assert_int_equal(proc_exit_code(status), 3);
+    assert_string_equal(out.data, "two\nlines");
+    buf_clear(&out);
+    assert_int_equal(proc_run(&(struct proc_spec){ .argv = leaves }, 60000, &out, &status, &err), 0);
+    assert_string_equal(out.data, "said\n");
+    assert_int_equal(proc_run(&(struct proc_spec){ .argv = argv }, 60000, NULL, &status, NULL), 0);
+    assert_int_equal(proc_exit_code(status), 3);
+    assert_int_equal(proc_run(&(struct proc_spec){ .argv = lasts }, 50, &out, &status, &err), -ETIMEDOUT);
+    assert_non_null(strstr(err.text, "/bin/sh"));
+}
+
 int main(int argc, char **argv)
 {
     static const int missing[] = { SYS_close_range, SYS_pidfd_open, SYS_pidfd_send_signal };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_codes_are_what_a_shell_shows),
+        cmocka_unit_test(a_short_program_is_run_to_its_end),
         cmocka_unit_test(a_program_that_does_not_exist_is_enoent),
         scratch_test(what_is_no_program_says_why),
         scratch_test(a_bare_name_is_looked_up_in_the_childs_path),
