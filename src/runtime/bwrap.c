@@ -294,24 +294,10 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     return r;
 }
 
-static int signal_init(struct runtime_process *process, int signal)
-{
-    if (process->init_pidfd < 0)
-        return -ESRCH;
-    return syscall(SYS_pidfd_send_signal, process->init_pidfd, signal, NULL, 0) < 0 ? -errno : 0;
-}
-
-/* Init is pid 1 of its namespace: with it the kernel ends everything inside. Killing bwrap does the same through its death
- * signal, also where init could not be named. */
+/* Its death signal ends init too, also where init could not be named. */
 static int on_kill(struct runtime_process *process)
 {
-    signal_init(process, SIGKILL);
     return proc_signal(&process->proc, SIGKILL);
-}
-
-static void on_release(struct runtime_process *process)
-{
-    (void) process;
 }
 
 static void on_free(struct runtime *runtime)
@@ -325,8 +311,6 @@ static void on_free(struct runtime *runtime)
 static const struct runtime_ops ops = {
     .start = on_start,
     .kill = on_kill,
-    .signal_init = signal_init,
-    .release = on_release,
     .free = on_free,
 };
 

@@ -164,17 +164,9 @@ static int on_explain(struct runtime_process *process, struct err *err)
     return -EIO;
 }
 
-static int signal_init(struct runtime_process *process, int signal)
-{
-    if (process->init_pidfd < 0)
-        return -ESRCH;
-    return syscall(SYS_pidfd_send_signal, process->init_pidfd, signal, NULL, 0) < 0 ? -errno : 0;
-}
-
-/* Init is pid 1 of the container: with it the kernel ends everything inside. The rest is the program's. */
+/* The program takes the container away. */
 static int on_kill(struct runtime_process *process)
 {
-    signal_init(process, SIGKILL);
     return proc_signal(&process->proc, SIGTERM);
 }
 
@@ -207,7 +199,6 @@ static void on_free(struct runtime *runtime)
 static const struct runtime_ops ops = {
     .start = on_start,
     .kill = on_kill,
-    .signal_init = signal_init,
     .release = on_release,
     .event_fd = event_fd,
     .next_event = on_next_event,

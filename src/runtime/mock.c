@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -77,11 +76,6 @@ static int on_kill(struct runtime_process *process)
     return kill(-process->proc.pid, SIGKILL) < 0 ? -errno : 0;
 }
 
-static int signal_init(struct runtime_process *process, int signal)
-{
-    return proc_signal(&process->proc, signal);
-}
-
 static void on_release(struct runtime_process *process)
 {
     free(process->cookie);
@@ -106,7 +100,6 @@ static void on_free(struct runtime *runtime)
 static const struct runtime_ops ops = {
     .start = on_start,
     .kill = on_kill,
-    .signal_init = signal_init,
     .release = on_release,
     .next_event = on_next_event,
     .free = on_free,

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -61,52 +62,32 @@ int runtime_start(struct runtime *runtime, const struct runtime_spec *spec, stru
     return 0;
 }
 
-/* Who is killed before it has tied init to itself leaves init behind, so that one's end is waited for as well. */
-static int wait_end(struct runtime_process *process, int *ret_status)
+/* Init is the first process of its pid namespace: with it the kernel ends everything inside. The cgroup is killed as well: a process that
+ * was moved in and never got into the namespace is found only there. And a bwrap that is killed before it has tied init to itself leaves
+ * init behind, so its end is waited for too. */
+static void end_process(struct runtime_process *process)
 {
     struct pollfd init = { .fd = process->init_pidfd, .events = POLLIN };
-    int r = proc_wait_timeout(&process->proc, END_WAIT_MS, ret_status);
-
-    if (r == 0 && process->init_pidfd >= 0 && poll(&init, 1, END_WAIT_MS) == 0)
-        return -ETIMEDOUT;
-    return r;
-}
-
-/* The cgroup is killed as well: a process that was moved in and never got into the pid namespace is found only there. */
-int runtime_kill(struct runtime_process *process, int *ret_status)
-{
-    int r = 0, status = 0;
-
-    if (process->proc.pid > 0) {
-        process->runtime->ops->kill(process);
-        if (process->cgroup)
-            cgroup_kill(process->cgroup);
-        r = wait_end(process, &status);
-    }
-    if (r == 0 && ret_status)
-        *ret_status = status;
-    return r;
-}
-
-int runtime_stop(struct runtime_process *process, int grace_ms, int *ret_status)
-{
     int status;
 
-    if (process->proc.pid > 0 && process->runtime->ops->signal_init(process, SIGTERM) == 0 &&
-        proc_wait_timeout(&process->proc, grace_ms, &status) == 0) {
-        if (ret_status)
-            *ret_status = status;
-        return process->cgroup ? cgroup_kill(process->cgroup) : 0;
-    }
-    return runtime_kill(process, ret_status);
+    if (process->proc.pid <= 0)
+        return;
+    if (process->init_pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, process->init_pidfd, SIGKILL, NULL, 0);
+    process->runtime->ops->kill(process);
+    if (process->cgroup)
+        cgroup_kill(process->cgroup);
+    if (proc_wait_timeout(&process->proc, END_WAIT_MS, &status) == 0 && process->init_pidfd >= 0)
+        poll(&init, 1, END_WAIT_MS);
 }
 
 void runtime_process_free(struct runtime_process *process)
 {
     if (!process)
         return;
-    runtime_kill(process, NULL);
-    process->runtime->ops->release(process);
+    end_process(process);
+    if (process->runtime->ops->release)
+        process->runtime->ops->release(process);
     if (process->cgroup)
         cgroup_remove(process->cgroup);
     cgroup_watch_free(process->watch);

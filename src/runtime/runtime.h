@@ -51,9 +51,8 @@ struct runtime_process {
 
 struct runtime_ops {
     int (*start)(struct runtime *runtime, const struct runtime_spec *spec, struct runtime_process *process, struct err *err);
-    int (*kill)(struct runtime_process *process); /* at once, all of it; does not wait */
-    int (*signal_init)(struct runtime_process *process, int signal);
-    void (*release)(struct runtime_process *process);       /* after its end: what the implementation owns */
+    int (*kill)(struct runtime_process *process);           /* at once, all of it, init besides; does not wait */
+    void (*release)(struct runtime_process *process);       /* after its end: what the implementation owns. NULL: nothing */
     int (*event_fd)(const struct runtime_process *process); /* NULL with next_event: that of the cgroup */
     int (*next_event)(struct runtime_process *process, struct runtime_event *ret);
     int (*explain)(struct runtime_process *process, struct err *err); /* after its end; 0: it cannot. NULL: never */
@@ -76,10 +75,6 @@ int runtime_start(struct runtime *runtime, const struct runtime_spec *spec, stru
 /* Ends what still runs, waits, removes the cgroup and frees. */
 void runtime_process_free(struct runtime_process *process);
 DEFINE_AUTOPTR(runtime_process, runtime_process_free);
-
-/* SIGTERM to init, SIGKILL to everything after `grace_ms`, and the wait status of the runtime's process. */
-int runtime_stop(struct runtime_process *process, int grace_ms, int *ret_status);
-int runtime_kill(struct runtime_process *process, int *ret_status);
 
 /* All processes stand still, or go on. -ENOTSUP without a cgroup that can: see own_cgroup of the spec. */
 int runtime_freeze(struct runtime_process *process, bool on);

@@ -47,7 +47,6 @@ enum {
     OPT_COPY,
     OPT_FREEZE,
     OPT_TIME,
-    OPT_STOP,
     OPT_NO_DISABLE_USERNS,
     OPT_BWRAP,
     OPT_STAGE,
@@ -70,7 +69,6 @@ static const struct option long_options[] = {
     { "copy", required_argument, NULL, OPT_COPY },
     { "freeze-ms", required_argument, NULL, OPT_FREEZE },
     { "time", required_argument, NULL, OPT_TIME },
-    { "stop-ms", required_argument, NULL, OPT_STOP },
     { "no-disable-userns", no_argument, NULL, OPT_NO_DISABLE_USERNS },
     { "bwrap", required_argument, NULL, OPT_BWRAP },
     { "stage", required_argument, NULL, OPT_STAGE },
@@ -82,7 +80,7 @@ struct options {
     struct runtime_mount mounts[8];
     const char *env[8];
     size_t env_count;
-    int freeze_ms, stop_ms, times;
+    int freeze_ms, times;
     bool no_disable_userns;
     const char *bwrap;
 };
@@ -175,9 +173,6 @@ static bool parse_limit(struct options *options, int opt, const char *arg)
         return true;
     case OPT_FREEZE:
         options->freeze_ms = (int) number;
-        return true;
-    case OPT_STOP:
-        options->stop_ms = (int) number;
         return true;
     case OPT_TIME:
         options->times = (int) number;
@@ -273,10 +268,6 @@ static int run(struct runtime *runtime, struct options *options, const char *scr
         fprintf(stderr, "started %d %d nproc %u\n", process->proc.pid, process->init_pid, process->nproc_rlimit);
     if (options->freeze_ms)
         freeze(process, ours, options->freeze_ms);
-    if (options->stop_ms) {
-        wait_for_output(ours);
-        runtime_stop(process, options->stop_ms, &status);
-    }
     relay(process, ours);
     proc_wait(&process->proc, &status);
     poll(NULL, 0, process->watch && !quiet ? 60 : 0);

@@ -132,13 +132,6 @@ def test_a_start_of_which_bwrap_heard_nothing_leaves_nothing(host):
     assert wait_gone(child)
 
 
-def test_stop_asks_and_then_kills(host):
-    polite = host.run("trap 'echo bye; exit 4' TERM; echo up; while :; do sleep 0.05; done", "--stop-ms", 60000)
-    assert (polite.code, polite.out) == (4, "up\nbye\n"), polite
-    deaf = host.run("trap '' TERM; echo up; while :; do sleep 0.05; done", "--stop-ms", 200)
-    assert deaf.code == 137, deaf
-
-
 def test_a_workspace_can_be_given_by_descriptor(host):
     result = host.run("echo x > /workspace/y; ls", "--workspace-fd", host.workspace, workspace=False)
     assert result.out == "y\n", result

@@ -98,30 +98,6 @@ static void a_failure_can_be_arranged_once(void **state)
     runtime_process_free(process);
 }
 
-static void stopping_asks_first_and_then_kills(void **state)
-{
-    const char *const polite[] = { "-c", "trap 'exit 7' TERM; echo ready >&2; while :; do sleep 0.05; done", NULL };
-    const char *const deaf[] = { "-c", "trap '' TERM; echo ready >&2; while :; do sleep 1; done", NULL };
-    struct scratch *scratch = *state;
-    autoptr(runtime) runtime = new_mock();
-    struct runtime_spec spec = mock_spec(scratch, polite);
-    int status;
-    char byte;
-
-    autoptr(runtime_process) one = started(runtime, &spec);
-    while (read(one->output_fd, &byte, 1) != 1)
-        usleep(1000);
-    assert_int_equal(runtime_stop(one, WAIT_MS, &status), 0);
-    assert_int_equal(proc_exit_code(status), 7);
-    spec.init_argv = deaf;
-    autoptr(runtime_process) two = started(runtime, &spec);
-    while (read(two->output_fd, &byte, 1) != 1)
-        usleep(1000);
-    assert_int_equal(runtime_stop(two, 100, &status), 0);
-    assert_int_equal(proc_exit_code(status), 128 + SIGKILL);
-    assert_int_equal(runtime_stop(two, 100, &status), 0);
-}
-
 static void events_come_one_by_one(void **state)
 {
     const char *const argv[] = { "-c", "sleep 30", NULL };
@@ -210,7 +186,6 @@ int main(void)
         scratch_test(init_has_its_socket_and_the_workspace),
         scratch_test(a_bad_spec_never_reaches_the_implementation),
         scratch_test(a_failure_can_be_arranged_once),
-        scratch_test(stopping_asks_first_and_then_kills),
         scratch_test(events_come_one_by_one),
         scratch_test(an_early_end_is_explained),
         scratch_test(a_missing_bwrap_is_one_clear_line),
