@@ -44,11 +44,12 @@ static inline const struct apply_txn_codebase *lands_in(const struct world *w)
 static inline void codebase_setup(struct world *w)
 {
     autofree char *root = xprintf("%s/codebases", w->f.dir);
+    const char *id = CODEBASE;
     struct err err = ERR_NONE;
 
-    if (!CODEBASE)
+    if (!id)
         return;
-    if (codebases_open(root, NULL, &w->all, &err) < 0 || codebase_create(w->all, CODEBASE, &w->cb, &err) < 0)
+    if (codebases_open(root, NULL, &w->all, &err) < 0 || codebase_create(w->all, id, &w->cb, &err) < 0)
         fail_msg("%s", err.text);
     w->lands = (struct apply_txn_codebase){ w->cb, "tester", "approve sb_0123456789abcdef" };
 }
