@@ -5,6 +5,7 @@
 #include "api/handlers.h"
 #include "api/request.h"
 #include "base/mem.h"
+#include "service/row_info.h"
 #include "service/sandboxes.h"
 
 static int take_limits(const Sandbox__V1__ResourceLimits *limits, struct sandbox_limits *ret, struct err *err)
@@ -31,8 +32,11 @@ static int create(const struct request *request, const void *message, ProtobufCM
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
     autodone(pair_list) struct pair_list labels = PAIR_LIST_EMPTY;
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
+    autodone(sandbox_creation) struct sandbox_creation made = { 0 };
     autoptr(sandbox_info) info = NULL;
-    struct sandbox_request wanted = { 0 };
+    struct sandbox_request wanted = {
+        .project_root = "", .scope_path = "", .name = "", .driver = "", .creator = "", .creator_type = ""
+    };
     int r = request_need(in->codebase_id, "codebase_id", err);
 
     if (r == 0)
@@ -59,10 +63,15 @@ static int create(const struct request *request, const void *message, ProtobufCM
     wanted.network = in->network;
     wanted.sync = (enum sandbox_sync) in->sync_on_completion;
     wanted.idempotency_key = in->idempotency_key;
-    r = sandboxes_create(request->service, &request->caller, &wanted, &info, err);
-    if (r >= 0)
-        *ret = &make_sandbox(info)->base;
-    return r;
+    r = sandboxes_create(request->service, &request->caller, &wanted, &made, err);
+    if (r == 0)
+        r = row_info_make(&made.row, &info, err);
+    if (r < 0)
+        return r;
+    info->limits.disk_inodes = made.disk_inodes;
+    rule_warnings_move(&made.warnings, info);
+    *ret = &make_sandbox(info)->base;
+    return 0;
 }
 
 int handle_create_sandbox(struct call *call, void *cookie, struct err *err)
@@ -102,9 +111,23 @@ int handle_get_sandbox(struct call *call, void *cookie, struct err *err)
     return request_serve(call, cookie, get, err);
 }
 
+/* In this API whoever starts a sandbox that was approved or rejected goes on with it. */
+#define STARTABLE                                                                                                              \
+    (SANDBOX_STATE_BIT(SANDBOX_STATE_STOPPED) | SANDBOX_STATE_BIT(SANDBOX_STATE_APPROVED) |                                    \
+     SANDBOX_STATE_BIT(SANDBOX_STATE_REJECTED))
+
+static int start_it(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
+                    struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = sandboxes_start(service, caller, id, &(struct sandbox_step){ .states = STARTABLE }, &row, err);
+
+    return r < 0 ? r : row_info_make(&row, ret, err);
+}
+
 static int start(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    return step(request, message, sandboxes_start, ret, err);
+    return step(request, message, start_it, ret, err);
 }
 
 int handle_start_sandbox(struct call *call, void *cookie, struct err *err)
@@ -112,9 +135,18 @@ int handle_start_sandbox(struct call *call, void *cookie, struct err *err)
     return request_serve(call, cookie, start, err);
 }
 
+static int stop_it(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
+                   struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = sandboxes_stop(service, caller, id, &(struct sandbox_step){ 0 }, &row, err);
+
+    return r < 0 ? r : row_info_make(&row, ret, err);
+}
+
 static int stop(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    return step(request, message, sandboxes_stop, ret, err);
+    return step(request, message, stop_it, ret, err);
 }
 
 int handle_stop_sandbox(struct call *call, void *cookie, struct err *err)
@@ -128,7 +160,8 @@ static int destroy(const struct request *request, const void *message, ProtobufC
     int r = request_need(in->sandbox_id, "sandbox_id", err);
 
     if (r == 0)
-        r = sandboxes_destroy(request->service, &request->caller, in->sandbox_id, in->force, err);
+        r = sandboxes_delete(request->service, &request->caller, in->sandbox_id,
+                             &(struct sandbox_deletion){ .is_forced = in->force }, err);
     if (r >= 0)
         *ret = make_empty();
     return r;

@@ -209,7 +209,10 @@ int ws_explain(struct ws *ws, int r, const struct err *err, const struct sandbox
     } else if (strcmp(reason, "WOULD_STOP") == 0) {
         ws_detail(ws, "reason", json_string(reason));
         ws_hint(ws, "\"stop\": true allows it; or stop the sandbox first, or let its processes end");
-    } else if (strcmp(reason, "DRIVER_FAILED") == 0) {
+    } else if (strcmp(reason, "DRIVER_FAILED") == 0 || strcmp(reason, "START_FAILED") == 0) {
+        if (*reason == 'S')
+            ws->status = 500;
+        ws_detail(ws, "reason", json_string("DRIVER_FAILED"));
         ws->is_retryable = true;
         ws_hint(ws, "'agentfense doctor' tells what this host lacks; then try again");
     } else if (strcmp(reason, "ROOT_NOT_ALLOWED") == 0) {

@@ -10,6 +10,7 @@
 #include "policy/level.h"
 #include "policy/rule.h"
 #include "service/known_keys.h"
+#include "service/sandboxes.h"
 #include "service/workspaces.h"
 
 #define LIST_DEFAULT 100
@@ -86,7 +87,7 @@ static int take_metadata(const json_t *body, const json_t **ret, struct err *err
 
 /* What the texts and lists of a request are in: borrowed from the body, but for these. */
 struct wanted {
-    struct workspace_request request;
+    struct sandbox_request request;
     struct rule_list rules;
     const char **reserved; /* owned array */
     json_t *behavior;      /* owned */
@@ -100,14 +101,14 @@ static void wanted_done(struct wanted *wanted)
     json_decref(wanted->behavior);
 }
 
-static int take_texts(const json_t *body, struct workspace_request *request, struct err *err)
+static int take_texts(const json_t *body, struct sandbox_request *request, struct err *err)
 {
     const struct {
         const char *key;
         const char **ret;
     } texts[] = {
-        { "projectRoot", &request->project_root },       { "scopePath", &request->scope_path }, { "owner", &request->owner },
-        { "ownerType", &request->owner_type },           { "driver", &request->driver },        { "preset", &request->preset },
+        { "projectRoot", &request->project_root },       { "scopePath", &request->scope_path }, { "owner", &request->creator },
+        { "ownerType", &request->creator_type },         { "driver", &request->driver },        { "preset", &request->preset },
         { "idempotencyKey", &request->idempotency_key }, { "profile", &request->profile }
     };
     int r = 0;
@@ -138,7 +139,7 @@ static int take_reserved(const json_t *body, struct wanted *wanted, struct err *
 }
 
 /* Beside the behaviour or in it. */
-static int take_no_lock(const json_t *body, const json_t *behavior, struct workspace_request *request, struct err *err)
+static int take_no_lock(const json_t *body, const json_t *behavior, struct sandbox_request *request, struct err *err)
 {
     const json_t *beside = json_object_get(body, "noLock");
     bool is_given = false, in_behavior = false;
@@ -165,7 +166,7 @@ static int take_host_mount(const json_t *body, struct wanted *wanted, struct err
 
 static int take_request(const json_t *body, struct wanted *wanted, struct err *err)
 {
-    struct workspace_request *request = &wanted->request;
+    struct sandbox_request *request = &wanted->request;
     const json_t *behavior = NULL;
     int r = take_texts(body, request, err);
 
@@ -190,14 +191,24 @@ static int take_request(const json_t *body, struct wanted *wanted, struct err *e
 
 int ws_create(struct ws *ws, struct err *err)
 {
-    autodone(wanted) struct wanted wanted = { 0 };
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    autodone(sandbox_conflicts) struct sandbox_conflicts conflicts = { 0 };
+    static const struct pair_list none;
+    autodone(wanted) struct wanted wanted = { .request = { .codebase_id = "",
+                                                           .name = "",
+                                                           .labels = &none,
+                                                           .env = &none,
+                                                           .image = "",
+                                                           .network = "",
+                                                           .restarts = true,
+                                                           .starts = true,
+                                                           .key_lasts = true,
+                                                           .shows_unfinished = true } };
+    autodone(sandbox_creation) struct sandbox_creation made = { 0 };
     int r = take_request(ws->body, &wanted, err);
 
+    wanted.request.runtime = sandboxes_plain_runtime(ws->service);
     if (r == 0)
-        r = workspaces_create(ws->service, &ws->caller, &wanted.request, &row, &conflicts, err);
-    return r < 0 ? ws_explain(ws, r, err, &conflicts) : ws_answer_object(ws, 201, &row);
+        r = sandboxes_create(ws->service, &ws->caller, &wanted.request, &made, err);
+    return r < 0 ? ws_explain(ws, r, err, &made.conflicts) : ws_answer_object(ws, 201, &made.row);
 }
 
 /* ---- get and list ---- */
@@ -275,45 +286,47 @@ int ws_list(struct ws *ws, struct err *err)
 
 /* ---- steps ---- */
 
-typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, int64_t version,
+typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, const struct sandbox_step *step,
                        struct sandbox_row *ret, struct err *err);
 
+/* What was decided is not started by these routes: it is restored first. */
 static int take_step(struct ws *ws, step_fn fn, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int64_t version = 0;
-    int r = ws_get_version(ws, &version, err);
+    struct sandbox_step step = { .states = SANDBOX_STATE_BIT(SANDBOX_STATE_STOPPED), .may_be_so = true };
+    int r = ws_get_version(ws, &step.version, err);
 
     if (r == 0)
-        r = fn(ws->service, &ws->caller, ws->id, version, &row, err);
+        r = fn(ws->service, &ws->caller, ws->id, &step, &row, err);
     return r < 0 ? ws_explain(ws, r, err, NULL) : ws_answer_object(ws, 200, &row);
 }
 
 int ws_stop(struct ws *ws, struct err *err)
 {
-    return take_step(ws, workspaces_stop, err);
+    return take_step(ws, sandboxes_stop, err);
 }
 
 int ws_start(struct ws *ws, struct err *err)
 {
-    return take_step(ws, workspaces_start, err);
+    return take_step(ws, sandboxes_start, err);
 }
 
 int ws_delete(struct ws *ws, struct err *err)
 {
     const char *query = web_query(ws->web, "purge");
-    int64_t version = 0;
-    bool purges = false;
-    int r = ws_get_version(ws, &version, err);
+    struct sandbox_deletion deletion = { .may_be_so = true };
+    int r = ws_get_version(ws, &deletion.version, err);
 
     if (r == 0 && query && strcmp(query, "true") != 0 && strcmp(query, "false") != 0)
         r = err_reject(err, -EINVAL, query, "is no value of purge; say true or false");
     else if (r == 0 && query)
-        purges = strcmp(query, "true") == 0;
+        deletion.purges = strcmp(query, "true") == 0;
     else if (r == 0)
-        r = ws_get_bool(ws->body, "purge", &purges, err);
+        r = ws_get_bool(ws->body, "purge", &deletion.purges, err);
     if (r == 0)
-        r = workspaces_delete(ws->service, &ws->caller, ws->id, version, purges, err);
+        r = sandboxes_delete(ws->service, &ws->caller, ws->id, &deletion, err);
+    if (r == -ENOENT)
+        r = 0; /* deleted, or never there: that is the same to whoever wants it gone */
     return r < 0 ? ws_explain(ws, r, err, NULL) : ws_answer_empty(ws, 204);
 }
 

@@ -20,7 +20,7 @@
 #define AUDIT_DEFAULT 100
 #define AUDIT_MAX 1000
 #define AUDIT_LOOK_MAX 20000 /* events that one request looks through */
-#define AUDIT_PREFIX "workspace_"
+#define DESTROYED "destroyed"
 
 /* ---- counters ---- */
 
@@ -232,13 +232,24 @@ void ws_metrics_add(struct service *service, struct buf *out)
 
 /* ---- audit ---- */
 
+/* "created" and so on; versions before this one called them "workspace_created". */
+static const char *type_of(const char *type)
+{
+    static const char *const prefixes[] = { "sandbox_", "workspace_" };
+
+    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+        if (strncmp(type, prefixes[i], strlen(prefixes[i])) == 0)
+            type += strlen(prefixes[i]);
+    return strcmp(type, DESTROYED) == 0 ? "deleted" : type;
+}
+
 static json_t *event_of(const struct event_info *event)
 {
+    static const char *const shown[] = { "actor", "actorType", "claimedActor", "sandboxState" };
     const char *type = event->type;
     json_t *payload = json_loads(event->payload, 0, NULL), *item;
 
-    if (strncmp(type, AUDIT_PREFIX, strlen(AUDIT_PREFIX)) == 0)
-        type += strlen(AUDIT_PREFIX);
+    type = type_of(type);
     /* No path of a sandbox's files begins with a slash, so it is no file's id. */
     autofree char *name = xprintf("/event/%" PRId64, event->sequence);
     char id[FILE_ID_LEN + 1] = "";
@@ -256,10 +267,12 @@ static json_t *event_of(const struct event_info *event)
     json_t *state = json_object_get(payload, "sandboxState"), *details = json_object_get(payload, "details");
     if (state)
         json_object_set_new(item, "sandboxState", json_pack("{s:O}", "status", state));
+    for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+        json_object_del(payload, shown[i]);
     if (details)
-        json_object_set(item, "details", details);
-    else if (payload && !actor && json_object_size(payload) > 0)
-        json_object_set(item, "details", payload); /* of what happened inside */
+        json_object_set(item, "details", details); /* as versions before this one kept them */
+    else if (payload && json_object_size(payload) > 0)
+        json_object_set(item, "details", payload);
     json_decref(payload);
     return item;
 }

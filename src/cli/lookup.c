@@ -60,6 +60,9 @@ static int on_sandbox(const ProtobufCMessage *item, void *cookie, struct err *er
     const char *name = NULL;
 
     (void) err;
+    /* Those over directories are found by workspace_find(), by another spelling of the same id. */
+    if (!*sandbox->codebase_id)
+        return 0;
     for (size_t i = 0; i < sandbox->n_labels; i++) {
         if (strcmp(sandbox->labels[i]->key, "name") == 0)
             name = sandbox->labels[i]->value;

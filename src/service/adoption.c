@@ -7,13 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/events.h"
 #include "service/greeting.h"
 #include "service/janitor.h"
 #include "service/life.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 #include "service/watch.h"
+#include "service/workspaces.h"
 #include "store/event_row.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
@@ -27,9 +27,9 @@
 /* Who is asked for one sandbox alone waits for longer. */
 #define SINGLE_MS 10000
 
-#define ACTIVE                                                                                                                 \
-    (SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) |                                \
-     SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_DELETING))
+#define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
+/* What is as it is told needs no look; those in ERROR may have a supervisor that was silent. */
+#define UNSETTLED (BIT(CREATING) | BIT(STARTING) | BIT(RUNNING) | BIT(STOPPING) | BIT(DELETING) | BIT(ERROR))
 
 struct round {
     struct service *service;
@@ -80,7 +80,7 @@ static int greet(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
     return 0;
 }
 
-static int take(struct service *service, struct ward *ward, const struct adoption *as, int timeout_ms, struct err *err)
+static int take(struct service *service, struct ward *ward, const struct sandbox_row *row, int timeout_ms, struct err *err)
 {
     char name[SANDBOX_NAME_MAX];
     struct proc nobody = PROC_NONE;
@@ -94,9 +94,8 @@ static int take(struct service *service, struct ward *ward, const struct adoptio
         sandbox_dir_unmount_leftover(dir_fd);
     if (r < 0)
         return r;
-    ward_set_running(ward, &nobody, steal_fd(&dir_fd), as->owner, as->codebase_id, as->syncs);
-    uint64_t last = as->event_id ? last_event_of(service, as->event_id, as->since_ns) : 0;
-    r = watch_add(service, ward, steal_fd(&fd), last, err);
+    ward_set_running(ward, &nobody, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
+    r = watch_add(service, ward, steal_fd(&fd), last_event_of(service, row->id, row->started_ns), err);
     if (r < 0) {
         ward_end_running(ward);
         return r == -ENOTCONN || r == -ENOENT ? -EIO : r;
@@ -104,9 +103,9 @@ static int take(struct service *service, struct ward *ward, const struct adoptio
     return 0;
 }
 
-int adoption_take(struct service *service, struct ward *ward, const struct adoption *as, struct err *err)
+int adoption_take(struct service *service, struct ward *ward, const struct sandbox_row *row, struct err *err)
 {
-    return take(service, ward, as, SINGLE_MS, err);
+    return take(service, ward, row, SINGLE_MS, err);
 }
 
 static int patience_ms(const struct round *round)
@@ -118,18 +117,17 @@ static int patience_ms(const struct round *round)
 
 static int adopt(const struct round *round, struct ward *ward, const struct sandbox_row *row, struct err *err)
 {
-    struct adoption as = { .owner = row->owner_id,
-                           .codebase_id = row->codebase_id,
-                           .syncs = row->sync_on_completion,
-                           .event_id = row->id,
-                           .since_ns = row->started_ns };
-    int r = take(round->service, ward, &as, patience_ms(round), err);
+    struct err unseen = ERR_NONE;
+    int r = take(round->service, ward, row, patience_ms(round), err);
 
     if (r < 0)
         return r;
     /* What ended while nobody was there. */
     sync_later(round->service, ward);
     log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
+    if (life_show_on_host(round->service, ward, row, &unseen) < 0)
+        log_warn("a sandbox's files are not mounted on the host", LOG_STR("sandbox_id", row->id),
+                 LOG_STR("error", unseen.text));
     return 0;
 }
 
@@ -137,11 +135,7 @@ static int adopt(const struct round *round, struct ward *ward, const struct sand
 
 static void tell(struct service *service, const struct sandbox_row *row, const char *type, const char *reason)
 {
-    events_add(service, &(struct event){ .type = type,
-                                         .sandbox_id = row->id,
-                                         .codebase_id = row->codebase_id,
-                                         .owner = row->owner_id,
-                                         .payload = json_pack("{s:s}", "reason", reason) });
+    sandbox_tell(service, &caller_system, row, type, NULL, json_pack("{s:s}", "reason", reason));
 }
 
 static const char *reason_of_end(const struct round *round, const struct sandbox_row *row)
@@ -152,28 +146,50 @@ static const char *reason_of_end(const struct round *round, const struct sandbox
                                                   : "the sandbox ended while no server was there";
 }
 
-static void note_end(const struct round *round, struct sandbox_row *row, struct err *err)
+static void note_end(const struct round *round, struct sandbox_row *row, const char *why, struct err *err)
 {
     struct service *service = round->service;
-    const char *why = reason_of_end(round, row);
 
     if (row->status == SANDBOX_STATUS_ERROR)
         return;
     if (row->status == SANDBOX_STATUS_STOPPING) {
-        life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_STOPPED, NULL, err);
+        life_move(service, row, 0, SANDBOX_STATUS_STOPPED, NULL, err);
         return;
     }
     if (session_row_close_all(service->store, row->id, NULL, clock_wall_ns(), err) < 0 ||
-        life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_ERROR, why, err) < 0)
+        life_move(service, row, 0, SANDBOX_STATUS_ERROR, why, err) < 0)
         janitor_doubt(service);
     tell(service, row, "sandbox_failed", why);
+}
+
+/* Nobody was told of it. One over a directory stays as a record of what was asked for. */
+static void undo_creation(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    struct sandbox_move move = { .id = row->id,
+                                 .from = BIT(CREATING),
+                                 .to = SANDBOX_STATUS_DELETED,
+                                 .reason = "the server ended while it was being made",
+                                 .forgets_key = true,
+                                 .forgets_name = true,
+                                 .now_ns = clock_wall_ns() };
+    struct err ignored = ERR_NONE;
+    int r;
+
+    life_end_stray(service, ward, row);
+    state_dir_remove(&service->state_dir, ward->id, &ignored);
+    r = sandbox_row_is_over_directory(row) ? sandbox_row_move(service->store, &move, row, err)
+                                           : sandbox_row_delete(service->store, row->id, err);
+    if (r < 0)
+        log_warn("a half-made sandbox could not be taken back", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err->text));
+    else
+        log_info("half-made sandbox taken back", LOG_STR("sandbox_id", ward->id));
 }
 
 /* Nobody can use it now, so it does not run as far as anybody can see; but what it does goes on, and its sessions live. */
 static void note_silence(const struct round *round, struct sandbox_row *row, struct err *err)
 {
     static const char why[] = "the sandbox's supervisor does not answer; it is asked again and again";
-    const unsigned from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING);
+    const unsigned from = BIT(STARTING) | BIT(RUNNING);
 
     janitor_doubt(round->service);
     if (!(from & SANDBOX_STATUS_BIT((unsigned) row->status)))
@@ -184,13 +200,38 @@ static void note_silence(const struct round *round, struct sandbox_row *row, str
         tell(round->service, row, "sandbox_failed", why);
 }
 
+/* It ran when no server was there, and does not any more, or it is just dying. What was done in it is still there. */
+static void start_again(const struct round *round, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    autofree char *why = NULL;
+    int r = life_move(round->service, row, BIT(RUNNING), SANDBOX_STATUS_STARTING, NULL, err);
+
+    if (r == 0)
+        r = session_row_close_all(round->service->store, row->id, NULL, clock_wall_ns(), err);
+    if (r >= 0)
+        r = life_boot(round->service, ward, row, -1, -1, err);
+    if (r == 0) {
+        log_info("sandbox started again", LOG_STR("sandbox_id", row->id));
+        life_move(round->service, row, BIT(STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
+        return;
+    }
+    if (state_dir_is_running(&round->service->state_dir, row->id)) {
+        note_silence(round, row, err);
+        return;
+    }
+    log_warn("a sandbox could not be started again", LOG_STR("sandbox_id", row->id), LOG_STR("error", err->text));
+    why = xprintf("it ended while no server was there, and does not start again: %s", err->text);
+    *err = ERR_NONE;
+    note_end(round, row, why, err);
+}
+
 static void note_running(const struct round *round, struct ward *ward, struct sandbox_row *row, struct err *err)
 {
-    const unsigned from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_ERROR);
+    const unsigned from = BIT(STARTING) | BIT(ERROR);
     bool was_lost = row->status == SANDBOX_STATUS_ERROR;
 
     if (row->status == SANDBOX_STATUS_STOPPING)
-        life_stop(round->service, ward, row, err);
+        life_stop(round->service, &caller_system, ward, row, err);
     else if (row->status != SANDBOX_STATUS_RUNNING &&
              life_move(round->service, row, from, SANDBOX_STATUS_RUNNING, NULL, err) == 0 && was_lost)
         tell(round->service, row, "sandbox_recovered", "the sandbox's supervisor answers again");
@@ -200,18 +241,28 @@ static void note_running(const struct round *round, struct ward *ward, struct sa
 
 static void look_at(const struct round *round, struct ward *ward, struct sandbox_row *row)
 {
-    autoptr(ward) running = ward_find_running(&round->service->wards, row->id);
+    struct service *service = round->service;
     struct err err = ERR_NONE;
+
+    if (row->status == SANDBOX_STATUS_CREATING) {
+        undo_creation(service, ward, row, &err);
+        return;
+    }
+    autoptr(ward) running = ward_find_running(&service->wards, row->id);
     int r = running ? 0 : adopt(round, ward, row, &err);
 
+    err = ERR_NONE;
     if (row->status == SANDBOX_STATUS_DELETING) {
-        err = ERR_NONE;
-        if (life_destroy(round->service, ward, row, &err) < 0)
-            log_warn("a sandbox could not be removed", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
+        if (life_delete(service, ward, row, true, &err) < 0)
+            log_warn("a sandbox could not be removed", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        else
+            sandbox_tell(service, &caller_system, row, "sandbox_destroyed", NULL, NULL);
     } else if (r == 0) {
         note_running(round, ward, row, &err);
+    } else if (round->is_first && row->restarts && row->status == SANDBOX_STATUS_RUNNING) {
+        start_again(round, ward, row, &err);
     } else if (r == -ENOTCONN || r == -ENOENT) {
-        note_end(round, row, &err);
+        note_end(round, row, reason_of_end(round, row), &err);
     } else {
         note_silence(round, row, &err);
     }
@@ -223,7 +274,7 @@ static bool is_plain(const struct round *round, const struct sandbox_row *row)
     autoptr(ward) running = ward_find_running(&round->service->wards, row->id);
 
     if (row->status == SANDBOX_STATUS_ERROR)
-        return !state_dir_is_running(&round->service->state_dir, row->id);
+        return sandbox_row_state(row) == SANDBOX_STATE_ERROR || !state_dir_is_running(&round->service->state_dir, row->id);
     return running && row->status == SANDBOX_STATUS_RUNNING;
 }
 
@@ -241,8 +292,7 @@ static void take_up(const struct round *round, const struct sandbox_row *listed)
     if (pthread_mutex_trylock(&ward->life) != 0)
         return;
     /* It may have ended meanwhile, and that may have been written. */
-    if (sandbox_row_get(service->store, listed->id, &row, &err) == 0 &&
-        (ACTIVE | SANDBOX_STATUS_BIT(SANDBOX_STATUS_ERROR)) & SANDBOX_STATUS_BIT((unsigned) row.status) &&
+    if (sandbox_row_get(service->store, listed->id, &row, &err) == 0 && UNSETTLED & SANDBOX_STATUS_BIT((unsigned) row.status) &&
         !is_plain(round, &row))
         look_at(round, ward, &row);
     pthread_mutex_unlock(&ward->life);
@@ -258,11 +308,28 @@ static int go_through(struct round *round, struct err *err)
 {
     struct sandbox_filter filter = {
         .host_id = round->service->host_id,
-        .base = SANDBOX_BASE_CODEBASE,
-        .statuses = ACTIVE | SANDBOX_STATUS_BIT(SANDBOX_STATUS_ERROR),
+        .statuses = UNSETTLED,
     };
 
     return service_each_sandbox(round->service, &filter, take_up_listed, round, err);
+}
+
+/* A version before this one wrote that a sandbox runs after it had started it: a supervisor of which nobody was told is ended. */
+static int end_if_stray(const char *name, int dir_fd, void *cookie)
+{
+    struct service *service = cookie;
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    struct err ignored = ERR_NONE;
+
+    if (!sandbox_id_is_valid(name) || !sandbox_dir_is_running(dir_fd) ||
+        sandbox_row_get(service->store, name, &row, &ignored) < 0 ||
+        !((BIT(PENDING) | BIT(STOPPED) | BIT(DELETED)) & SANDBOX_STATUS_BIT((unsigned) row.status)))
+        return 0;
+    struct ward *ward = ward_get(&service->wards, name);
+    pthread_mutex_lock(&ward->life);
+    life_end_stray(service, ward, &row);
+    life_release(ward);
+    return 0;
 }
 
 int adoption_run(struct service *service, struct err *err)
@@ -270,8 +337,9 @@ int adoption_run(struct service *service, struct err *err)
     struct round round = { .service = service,
                            .patient_until_ns = clock_now_ns() + START_MS * CLOCK_NS_PER_MS,
                            .is_first = true };
+    int r = go_through(&round, err);
 
-    return go_through(&round, err);
+    return r < 0 ? r : state_dir_each(&service->state_dir, end_if_stray, service, err);
 }
 
 void adoption_reconcile(struct service *service)

@@ -17,6 +17,8 @@ struct caller {
 
 #define CALLER_SYSTEM "system"
 
+extern const struct caller caller_system;
+
 /* Who this is, as it was found out and not as they say: the owner of the token, or the user's name; CALLER_SYSTEM: we ourselves. Free it. */
 char *caller_name(const struct caller *caller);
 

@@ -27,22 +27,22 @@ void command_result_done(struct command_result *result)
 
 /* ---- where it runs ---- */
 
-/* Why there is no ward to be had: the row knows. */
-static int why_not(struct service *service, const struct caller *caller, const char *id, struct err *err)
-{
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = service_get_sandbox(service, caller, id, &row, err);
-
-    return r < 0 ? r : refuse_not_running(err);
-}
-
 int service_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err)
 {
     autoptr(ward) ward = ward_find_running(&service->wards, id);
     bool is_seen = false;
 
+    /* The row knows why, or by which id it is meant. */
+    if (!ward) {
+        autodone(sandbox_row) struct sandbox_row row = { 0 };
+        int r = service_get_sandbox(service, caller, id, &row, err);
+
+        if (r < 0)
+            return r;
+        ward = ward_find_running(&service->wards, row.id);
+    }
     if (!ward)
-        return why_not(service, caller, id, err);
+        return refuse_not_running(err);
     pthread_mutex_lock(&ward->lock);
     is_seen = ward->owner && caller_sees(caller, ward->owner);
     pthread_mutex_unlock(&ward->lock);

@@ -45,6 +45,15 @@ static bool has_changes(struct service *service, const char *id)
     return state_dir_find(&service->state_dir, id, name, &dir_fd, &ignored) < 0 || sandbox_dir_has_changes(dir_fd);
 }
 
+static int retire_for_good(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+{
+    int r = life_delete(service, ward, row, true, err);
+
+    if (r == 0)
+        sandbox_tell(service, &caller_system, row, "sandbox_destroyed", NULL, NULL);
+    return r;
+}
+
 static void retire(struct service *service, struct sandbox_row *row, void *cookie)
 {
     const int64_t now = *(const int64_t *) cookie;
@@ -56,15 +65,11 @@ static void retire(struct service *service, struct sandbox_row *row, void *cooki
     pthread_mutex_lock(&ward->life);
     r = sandbox_row_get(service->store, row->id, &fresh, &err);
     if (r == 0 && fresh.status == SANDBOX_STATUS_RUNNING) {
-        r = life_stop(service, ward, &fresh, &err);
-        events_add(service, &(struct event){ .type = "sandbox_expired",
-                                             .sandbox_id = fresh.id,
-                                             .codebase_id = fresh.codebase_id,
-                                             .owner = fresh.owner_id,
-                                             .payload = json_object() });
+        r = life_stop(service, &caller_system, ward, &fresh, &err);
+        sandbox_tell(service, &caller_system, &fresh, "sandbox_expired", NULL, NULL);
     }
     if (r == 0 && (now - fresh.expires_ns > service->options.retention_ns || !has_changes(service, fresh.id)))
-        r = life_destroy(service, ward, &fresh, &err);
+        r = retire_for_good(service, ward, &fresh, &err);
     pthread_mutex_unlock(&ward->life);
     if (r < 0 && r != -ENOENT)
         log_warn("an expired sandbox could not be put away", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
@@ -73,7 +78,9 @@ static void retire(struct service *service, struct sandbox_row *row, void *cooki
 static void retire_expired(struct service *service)
 {
     int64_t now = clock_wall_ns();
-    struct sandbox_filter filter = { .host_id = service->host_id, .base = SANDBOX_BASE_CODEBASE, .expires_until_ns = now };
+    struct sandbox_filter filter = { .host_id = service->host_id,
+                                     .statuses = SANDBOX_STATUS_ANY & ~SANDBOX_STATUS_BIT(SANDBOX_STATUS_DELETED),
+                                     .expires_until_ns = now };
     struct err err = ERR_NONE;
 
     if (service_each_sandbox(service, &filter, retire, &now, &err) < 0)
@@ -108,7 +115,7 @@ static int64_t do_round(struct service *service)
         atomic_store(&service->is_unsure, true);
     if (was_unsure) {
         workspaces_recover_reviews(service);
-        workspaces_sweep(service);
+        life_sweep(service);
     }
     retire_expired(service);
     workspaces_tend(service);

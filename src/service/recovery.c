@@ -7,10 +7,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/adoption.h"
+#include "service/claims.h"
 #include "service/condemned.h"
+#include "service/life.h"
 #include "service/service_int.h"
 #include "service/shelf_int.h"
 #include "service/sync.h"
+#include "service/workspace_review_int.h"
 
 /* ---- what is nobody's ---- */
 
@@ -96,6 +99,11 @@ int recovery_run(struct service *service, struct err *err)
 
     if (r == 0)
         r = adoption_run(service, err);
+    if (r == 0) {
+        workspaces_recover_reviews(service);
+        life_sweep(service);
+        r = claims_recover(service, INT64_MAX, err);
+    }
     if (r == 0)
         wards_each_running(&service->wards, refresh, service);
     service->is_unsure = true; /* sessions may have ended unseen */

@@ -1,8 +1,10 @@
 #include "service/row_info.h"
 
+#include <jansson.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "service/workspaces.h"
 #include "wire/runtime_type.h"
 #include "wire/sandbox_spec.h"
 
@@ -77,4 +79,23 @@ int row_info_make(const struct sandbox_row *row, struct sandbox_info **ret, stru
     info->expires_ns = row->expires_ns;
     *ret = steal_ptr(&info);
     return 0;
+}
+
+char *workspace_profile(const struct sandbox_row *row)
+{
+    json_t *extra = row->extra.len ? json_loadb(row->extra.data, row->extra.len, 0, NULL) : NULL;
+    const char *id = json_string_value(json_object_get(extra, "profile"));
+    char *copy = xdup(id ? id : "");
+
+    json_decref(extra);
+    return copy;
+}
+
+bool workspace_wants_host_mount(const struct sandbox_row *row)
+{
+    json_t *extra = row->extra.len ? json_loadb(row->extra.data, row->extra.len, 0, NULL) : NULL;
+    bool wants = json_is_true(json_object_get(extra, "hostMount"));
+
+    json_decref(extra);
+    return wants;
 }

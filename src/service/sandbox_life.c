@@ -1,4 +1,7 @@
+#include "service/life.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,17 +11,19 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "fence/delta.h"
+#include "sandbox/host_mount.h"
 #include "sandbox/launch.h"
+#include "service/adoption.h"
 #include "service/events.h"
 #include "service/janitor.h"
-#include "service/life.h"
-#include "service/row_info.h"
-#include "service/sandboxes.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 #include "service/watch.h"
+#include "service/workspace_int.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
 #include "wire/runtime_type.h"
@@ -26,14 +31,57 @@
 #define GRACE_MS 2000
 #define STOP_MS 30000
 #define DESCRIPTOR_PAUSE_MS 50
+#define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
 
-static void tell(struct service *service, const struct sandbox_row *row, const char *type, json_t *payload)
+/* ---- holding one ---- */
+
+/* That it ended could not be written at the time: whoever looks next must not meet one that neither runs nor can be started. */
+static int note_end(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
 {
-    events_add(
-        service,
-        &(struct event){
-            .type = type, .sandbox_id = row->id, .codebase_id = row->codebase_id, .owner = row->owner_id, .payload = payload });
+    autoptr(ward) running = row->status == SANDBOX_STATUS_RUNNING ? ward_find_running(&service->wards, ward->id) : NULL;
+
+    if (row->status != SANDBOX_STATUS_RUNNING || running)
+        return 0;
+    life_ended(service, ward, "the sandbox ended, which could not be noted in that moment; it can be started again");
+    sandbox_row_done(row);
+    return sandbox_row_get(service->store, ward->id, row, err);
 }
+
+int life_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
+              struct sandbox_row *ret, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    struct ward *ward;
+    /* Looked at before anything is locked: strangers' ids make no wards. */
+    int r = service_find_own_sandbox(service, caller, id, &row, err);
+
+    if (r < 0)
+        return r;
+    ward = ward_get(&service->wards, row.id);
+    pthread_mutex_lock(&ward->life);
+    sandbox_row_done(&row);
+    r = sandbox_row_get(service->store, ward->id, &row, err);
+    if (r == -ENOENT)
+        r = refuse_sandbox(err);
+    if (r == 0)
+        r = note_end(service, ward, &row, err);
+    if (r < 0) {
+        life_release(ward);
+        return r;
+    }
+    *ret_ward = ward;
+    *ret = row;
+    row = (struct sandbox_row){ 0 };
+    return 0;
+}
+
+void life_release(struct ward *ward)
+{
+    pthread_mutex_unlock(&ward->life);
+    ward_unref(ward);
+}
+
+/* ---- one step ---- */
 
 int life_move(struct service *service, struct sandbox_row *row, unsigned from, enum sandbox_status to, const char *reason,
               struct err *err)
@@ -41,6 +89,36 @@ int life_move(struct service *service, struct sandbox_row *row, unsigned from, e
     struct sandbox_move move = { .id = row->id, .from = from, .to = to, .reason = reason, .now_ns = clock_wall_ns() };
 
     return sandbox_row_move(service->store, &move, row, err);
+}
+
+int life_decide(struct service *service, struct sandbox_row *row, enum sandbox_decision decision, struct err *err)
+{
+    struct sandbox_move move = { .id = row->id,
+                                 .from = BIT(PENDING) | BIT(STOPPED) | BIT(ERROR),
+                                 .to = SANDBOX_STATUS_STOPPED,
+                                 .decides = true,
+                                 .decision = decision,
+                                 .now_ns = clock_wall_ns() };
+
+    return sandbox_row_move(service->store, &move, row, err);
+}
+
+int life_check_version(const struct sandbox_row *row, int64_t version, struct err *err)
+{
+    if (!version || version == row->row_version)
+        return 0;
+    return err_set_reason(err,
+                          err_set(err, ERR_ABORTED, -ESTALE, "sandbox %s was changed meanwhile (version %lld, now %lld)",
+                                  row->id, (long long) version, (long long) row->row_version),
+                          "VERSION_MISMATCH");
+}
+
+int life_refuse_state(const struct sandbox_row *row, const char *verbed, struct err *err)
+{
+    return err_set_reason(err,
+                          err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be %s", row->id,
+                                  sandbox_state_name(sandbox_row_state(row)), verbed),
+                          "INVALID_STATE");
 }
 
 /* ---- start ---- */
@@ -52,13 +130,6 @@ static int settle(struct service *service, const char *codebase_id, struct err *
     int r = codebase_open(service->codebases, codebase_id, &codebase, err);
 
     return r < 0 ? r : codebase_settle(codebase, err);
-}
-
-static int open_dir(struct service *service, const char *id, int *ret_fd, struct err *err)
-{
-    char name[SANDBOX_NAME_MAX];
-
-    return state_dir_find(&service->state_dir, id, name, ret_fd, err);
 }
 
 /* The engine is the host's: where it is now, not where it was when the sandbox was made. */
@@ -82,6 +153,23 @@ static int renew_engine(struct service *service, const struct sandbox_row *row, 
     return sandbox_spec_store(dir_fd, spec, true, err);
 }
 
+int life_show_on_host(struct service *service, const struct ward *ward, const struct sandbox_row *row, struct err *err)
+{
+    struct workspace_health health;
+    char name[SANDBOX_NAME_MAX];
+    autofd int dir_fd = -1;
+    int r;
+
+    if (!workspace_wants_host_mount(row))
+        return 0;
+    r = state_dir_find(&service->state_dir, ward->id, name, &dir_fd, err);
+    if (r < 0 || host_mount_is_shown(dir_fd))
+        return r;
+    /* It writes its state file after it has told that it runs, and before it answers. */
+    workspace_ask_supervisor(service, row->id, &health);
+    return health.is_healthy ? host_mount_show(dir_fd, err) : err_set(err, ERR_UNAVAILABLE, -ENOTCONN, "%s", health.error);
+}
+
 static void on_step(const char *text, void *cookie)
 {
     struct ward *ward = cookie;
@@ -90,27 +178,36 @@ static void on_step(const char *text, void *cookie)
     ward_set_step(ward, text);
 }
 
-static int boot(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
+int life_boot(struct service *service, struct ward *ward, const struct sandbox_row *row, int base_fd, int cancel_fd,
+              struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
     bool is_container = runtime_type_of_number(row->runtime)->needs_image;
-    struct launch_wait wait = {
-        .within_ms = is_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS, .cancel_fd = cancel_fd, .on_step = on_step, .cookie = ward
-    };
+    struct launch_wait wait = { .within_ms = is_container ? LAUNCH_CONTAINER_MS : LAUNCH_MS,
+                                .cancel_fd = cancel_fd,
+                                .base_fd = base_fd,
+                                .on_step = on_step,
+                                .cookie = ward };
+    char name[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
-    int r = open_dir(service, row->id, &dir_fd, err);
+    int r = state_dir_find(&service->state_dir, row->id, name, &dir_fd, err);
 
     if (r == 0)
         r = renew_engine(service, row, dir_fd, err);
-    if (r == 0)
+    if (r == 0 && !sandbox_row_is_over_directory(row))
         r = settle(service, row->codebase_id, err);
     if (r == 0)
         r = launch(&service->state_dir, row->id, LAUNCH_DETACHED, &wait, &launched, err);
     ward_set_step(ward, NULL);
     if (r < 0)
         return r;
+    /* A supervisor that was killed can hold its lock until just before the new one takes it. Its mount was then taken for one in use. */
+    if (workspace_wants_host_mount(row))
+        host_mount_hide(dir_fd);
     ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
     r = watch_add(service, ward, steal_fd(&launched.ctl_fd), 0, err);
+    if (r == 0)
+        r = life_show_on_host(service, ward, row, err);
     if (r < 0)
         life_end(service, ward);
     return r;
@@ -132,35 +229,57 @@ static enum err_code code_of_failure(enum err_code code)
     }
 }
 
-static int start(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
+/* The supervisor refuses as well; here it is told by a reason of its own. A delta that cannot be read is for the supervisor to tell. */
+static int check_base(struct service *service, const struct sandbox_row *row, struct err *err)
 {
-    unsigned from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_PENDING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPED) |
-                    SANDBOX_STATUS_BIT(SANDBOX_STATUS_ERROR);
+    autofree char *delta_path = workspaces_path(service, row->id, "delta");
+    struct delta_info about = DELTA_INFO_NONE;
+    struct err ignored = ERR_NONE;
+    int r = 0;
+
+    if (!sandbox_row_is_over_directory(row) || delta_info_open(delta_path, &about, &ignored) < 0)
+        return 0;
+    autofd int fd = delta_info_open_base(&about, O_PATH, err);
+    if (fd == -EXDEV)
+        r = fd;
+    delta_info_done(&about);
+    return r < 0 ? err_wrap(err, r, "failed to start sandbox %s", row->id) : 0;
+}
+
+int life_start(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row,
+               struct err *err)
+{
+    struct sandbox_move move = { .id = row->id,
+                                 .from = BIT(PENDING) | BIT(STOPPED) | BIT(ERROR),
+                                 .to = SANDBOX_STATUS_STARTING,
+                                 .decides = true,
+                                 .decision = SANDBOX_DECISION_OPEN,
+                                 .now_ns = clock_wall_ns() };
     struct err ignored = ERR_NONE;
     int r;
 
-    if (row->status == SANDBOX_STATUS_RUNNING)
-        return err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EALREADY, "sandbox is already running"),
-                              "SANDBOX_ALREADY_RUNNING");
-    if (row->status == SANDBOX_STATUS_DELETING)
-        return refuse_sandbox(err);
-    r = life_move(service, row, from, SANDBOX_STATUS_STARTING, NULL, err);
+    if (row->status != SANDBOX_STATUS_ERROR)
+        life_end_stray(service, ward, row);
+    r = check_base(service, row, err);
+    if (r == 0)
+        r = sandbox_row_move(service->store, &move, row, err);
     if (r < 0)
         return r;
-    r = boot(service, ward, row, cancel_fd, err);
+    r = life_boot(service, ward, row, -1, caller->cancel_fd, err);
     if (r < 0) {
         enum err_code code = code_of_failure(err->code);
 
-        life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_ERROR, err->text, &ignored);
-        tell(service, row, "sandbox_failed", json_pack("{s:s}", "reason", row->reason));
+        life_move(service, row, BIT(STARTING), SANDBOX_STATUS_ERROR, err->text, &ignored);
+        sandbox_tell(service, caller, row, "sandbox_failed", NULL, json_pack("{s:s}", "reason", row->reason));
         err_wrap(err, r, "failed to start sandbox");
         err->code = r == -EINTR ? ERR_CANCELLED : code;
         return err_set_reason(err, r, "START_FAILED");
     }
-    r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
+    fault("sandbox_started_unsaid");
+    r = life_move(service, row, BIT(STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
     if (r < 0)
         return r; /* it runs; whoever looks next, or the next start of the server, puts the row right */
-    tell(service, row, "sandbox_started", json_object());
+    sandbox_tell(service, caller, row, "sandbox_started", NULL, NULL);
     return 0;
 }
 
@@ -219,9 +338,18 @@ static int take_fd_patiently(struct ward *ward, int *ret_fd)
     return r;
 }
 
-void life_end(struct service *service, struct ward *ward)
+static void close_sessions(struct service *service, const struct ward *ward)
 {
     struct err err = ERR_NONE;
+
+    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) >= 0)
+        return;
+    log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+    janitor_doubt(service);
+}
+
+void life_end(struct service *service, struct ward *ward)
+{
     autofd int fd = -1;
 
     if (take_fd_patiently(ward, &fd) == 0) {
@@ -232,15 +360,29 @@ void life_end(struct service *service, struct ward *ward)
     }
     ward_end_running(ward);
     state_dir_unmount_ended(&service->state_dir, ward->id);
-    err = ERR_NONE;
-    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0) {
-        log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id),
-                 LOG_STR("error", err.text));
-        janitor_doubt(service);
-    }
+    close_sessions(service, ward);
 }
 
-int life_stop(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+void life_end_stray(struct service *service, struct ward *ward, const struct sandbox_row *row)
+{
+    struct err ignored = ERR_NONE;
+
+    if (adoption_take(service, ward, row, &ignored) < 0)
+        return;
+    log_info("a sandbox that runs and should not is ended", LOG_STR("sandbox_id", row->id));
+    life_end(service, ward);
+}
+
+/* What syncs has no changes to be measured that would stay. */
+static void measure(struct service *service, struct sandbox_row *row)
+{
+    struct err ignored = ERR_NONE;
+
+    if (!row->sync_on_completion)
+        workspaces_measure(service, row, &ignored);
+}
+
+int life_stop(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row, struct err *err)
 {
     struct err ignored = ERR_NONE;
     int r;
@@ -248,107 +390,87 @@ int life_stop(struct service *service, struct ward *ward, struct sandbox_row *ro
     if (row->status != SANDBOX_STATUS_RUNNING && row->status != SANDBOX_STATUS_STOPPING)
         return refuse_not_running(err);
     sync_now(service, ward, &ignored); /* what cannot be synced stays */
-    r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING) | SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING),
-                  SANDBOX_STATUS_STOPPING, NULL, err);
+    r = life_move(service, row, BIT(RUNNING) | BIT(STOPPING), SANDBOX_STATUS_STOPPING, NULL, err);
     if (r < 0)
         return r;
     life_end(service, ward);
-    r = life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_STOPPING), SANDBOX_STATUS_STOPPED, NULL, err);
-    if (r == 0)
-        tell(service, row, "sandbox_stopped", json_object());
-    return r;
+    r = life_move(service, row, BIT(STOPPING), SANDBOX_STATUS_STOPPED, NULL, err);
+    if (r < 0)
+        return r;
+    measure(service, row);
+    workspaces_totals(service)->stopped++;
+    if (caller)
+        sandbox_tell(service, caller, row, "sandbox_stopped", NULL, NULL);
+    return 0;
 }
 
-/* ---- removal ---- */
+/* ---- ends that nobody asked for ---- */
 
-int life_destroy(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+/* What was done in it is still there, and so is what it reserved: it can be started again. */
+void life_ended(struct service *service, struct ward *ward, const char *reason)
 {
-    struct err ignored = ERR_NONE;
-    int r = 0;
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    struct err err = ERR_NONE;
+    int r;
 
-    if (row->status == SANDBOX_STATUS_RUNNING)
-        sync_now(service, ward, &ignored);
-    if (row->status != SANDBOX_STATUS_DELETING)
-        r = life_move(service, row, SANDBOX_STATUS_ANY, SANDBOX_STATUS_DELETING, NULL, err);
-    if (r < 0)
-        return r;
-    life_end(service, ward);
-    r = state_dir_remove(&service->state_dir, row->id, err);
-    if (r < 0 && r != -ENOENT)
-        return err_wrap(err, r, "failed to destroy sandbox");
-    r = sandbox_row_delete(service->store, row->id, err);
+    state_dir_unmount_ended(&service->state_dir, ward->id);
+    close_sessions(service, ward);
+    r = sandbox_row_get(service->store, ward->id, &row, &err);
     if (r == 0)
-        tell(service, row, "sandbox_destroyed", json_object());
-    return r;
+        r = life_move(service, &row, BIT(RUNNING), SANDBOX_STATUS_ERROR, reason, &err);
+    if (r < 0) {
+        log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        janitor_doubt(service);
+        return;
+    }
+    measure(service, &row);
+    workspaces_totals(service)->errors++;
+    sandbox_tell(service, &caller_system, &row, "sandbox_failed", NULL, json_pack("{s:s}", "reason", row.reason));
 }
 
 /* ---- as they are called ---- */
 
-typedef int (*life_fn)(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err);
-
-static int stop_step(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
+int sandboxes_start(struct service *service, const struct caller *caller, const char *id, const struct sandbox_step *step,
+                    struct sandbox_row *ret, struct err *err)
 {
-    (void) cancel_fd;
-    return life_stop(service, ward, row, err);
-}
-
-/* Whoever destroys what they are done with did not mean to give up work that has no room in the codebase right now. */
-static int destroy_step(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd, struct err *err)
-{
-    struct err full = ERR_NONE;
-    (void) cancel_fd;
-
-    if (row->status == SANDBOX_STATUS_RUNNING && sync_now(service, ward, &full) < 0 && full.code == ERR_RESOURCE_EXHAUSTED)
-        return err_set_reason(
-            err,
-            err_set(err, full.code, -ENOSPC,
-                    "failed to destroy sandbox: its changes do not fit into the codebase, and 'force' gives them "
-                    "up: %s",
-                    full.text),
-            "CHANGES_NOT_SYNCED");
-    return life_destroy(service, ward, row, err);
-}
-
-static int destroy_by_force_step(struct service *service, struct ward *ward, struct sandbox_row *row, int cancel_fd,
-                                 struct err *err)
-{
-    (void) cancel_fd;
-    return life_destroy(service, ward, row, err);
-}
-
-static int step(struct service *service, const struct caller *caller, const char *id, life_fn fn, struct sandbox_info **ret,
-                struct err *err)
-{
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    autoptr(ward) ward = NULL;
-    /* Looked at before anything is locked: strangers' ids make no wards. */
-    int r = service_get_own_sandbox(service, caller, id, &row, err);
+    struct ward *ward = NULL;
+    int r = life_hold(service, caller, id, &ward, ret, err);
 
     if (r < 0)
         return r;
-    ward = ward_get(&service->wards, row.id);
-    pthread_mutex_lock(&ward->life);
-    sandbox_row_done(&row);
-    r = service_get_sandbox(service, caller, ward->id, &row, err);
-    if (r == 0)
-        r = fn(service, ward, &row, caller->cancel_fd, err);
-    pthread_mutex_unlock(&ward->life);
-    return r < 0 || !ret ? r : row_info_make(&row, ret, err);
+    unsigned state = SANDBOX_STATE_BIT(sandbox_row_state(ret));
+
+    r = life_check_version(ret, step->version, err);
+    if (r == 0 && state & SANDBOX_STATE_BIT(SANDBOX_STATE_ACTIVE)) {
+        if (!step->may_be_so)
+            r = err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EALREADY, "sandbox is already running"),
+                               "SANDBOX_ALREADY_RUNNING");
+    } else if (r == 0 && state & SANDBOX_STATE_BIT(SANDBOX_STATE_DELETED) && !step->may_be_so) {
+        r = refuse_sandbox(err);
+    } else if (r == 0) {
+        r = state & step->states ? life_start(service, caller, ward, ret, err) : life_refuse_state(ret, "started", err);
+    }
+    life_release(ward);
+    return r;
 }
 
-int sandboxes_start(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
-                    struct err *err)
+int sandboxes_stop(struct service *service, const struct caller *caller, const char *id, const struct sandbox_step *step,
+                   struct sandbox_row *ret, struct err *err)
 {
-    return step(service, caller, id, start, ret, err);
-}
+    struct ward *ward = NULL;
+    int r = life_hold(service, caller, id, &ward, ret, err);
 
-int sandboxes_stop(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
-                   struct err *err)
-{
-    return step(service, caller, id, stop_step, ret, err);
-}
+    if (r < 0)
+        return r;
+    enum sandbox_state state = sandbox_row_state(ret);
 
-int sandboxes_destroy(struct service *service, const struct caller *caller, const char *id, bool is_forced, struct err *err)
-{
-    return step(service, caller, id, is_forced ? destroy_by_force_step : destroy_step, NULL, err);
+    r = life_check_version(ret, step->version, err);
+    if (r == 0 && state == SANDBOX_STATE_ACTIVE)
+        r = life_stop(service, caller, ward, ret, err);
+    else if (r == 0 && !step->may_be_so)
+        r = state == SANDBOX_STATE_DELETED ? refuse_sandbox(err) : refuse_not_running(err);
+    else if (r == 0 && state != SANDBOX_STATE_STOPPED)
+        r = life_refuse_state(ret, "stopped", err);
+    life_release(ward);
+    return r;
 }

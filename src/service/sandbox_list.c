@@ -52,7 +52,7 @@ int service_get_sandbox(struct service *service, const struct caller *caller, co
 {
     int r = service_find_sandbox(service, caller, id, ret, err);
 
-    if (r < 0 || (ret->status != SANDBOX_STATUS_DELETED && !sandbox_row_is_over_directory(ret)))
+    if (r < 0 || ret->status != SANDBOX_STATUS_DELETED)
         return r;
     sandbox_row_done(ret);
     return refuse_sandbox(err);
@@ -78,10 +78,10 @@ int service_each_sandbox(struct service *service, const struct sandbox_filter *f
     return 0;
 }
 
-int service_get_own_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
-                            struct err *err)
+int service_find_own_sandbox(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
+                             struct err *err)
 {
-    int r = service_get_sandbox(service, caller, id, ret, err);
+    int r = service_find_sandbox(service, caller, id, ret, err);
 
     if (r < 0 || strcmp(ret->host_id, service->host_id) == 0)
         return r;
@@ -178,7 +178,6 @@ int sandboxes_list(struct service *service, const struct caller *caller, const s
     struct sandbox_filter filter = {
         .owner_id = caller->is_admin ? NULL : caller->owner,
         .codebase_id = *query->codebase_id ? query->codebase_id : NULL,
-        .base = SANDBOX_BASE_CODEBASE,
         .statuses = statuses_of(query->phase),
     };
     struct store_page page = { .limit = query->page_size ? query->page_size : PAGE_DEFAULT, .token = query->page_token };

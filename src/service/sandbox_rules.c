@@ -10,10 +10,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/path.h"
+#include "fence/delta.h"
 #include "policy/explain.h"
 #include "policy/lint.h"
 #include "policy/preset.h"
-#include "service/events.h"
+#include "service/life.h"
 #include "service/row_info.h"
 #include "service/sandboxes.h"
 #include "service/service_int.h"
@@ -39,31 +41,14 @@ void rule_warnings_move(struct rule_warnings *warnings, struct sandbox_info *inf
     *warnings = (struct rule_warnings){ 0 };
 }
 
-static bool is_directory(int dir_fd, const char *name)
-{
-    struct stat st;
-
-    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* Whether a leading /workspace/ of a pattern means a directory of that name. */
-static int has_workspace(struct service *service, const char *codebase_id, bool *ret, struct err *err)
-{
-    autoptr(codebase) codebase = NULL;
-    int r = codebase_open(service->codebases, codebase_id, &codebase, err);
-
-    if (r == 0)
-        *ret = is_directory(codebase_files_fd(codebase), "workspace");
-    return r;
-}
-
-int sandbox_rules_compile(struct service *service, const char *codebase_id, const struct rule_list *rules, struct ruleset **ret,
-                          struct err *err)
+/* As a sandbox over this directory reads them: a leading /workspace/ of a pattern may mean a directory of that name. */
+static int compile(int base_fd, const struct rule_list *rules, struct ruleset **ret, struct err *err)
 {
     struct ruleset_options options = { 0 };
-    int r = has_workspace(service, codebase_id, &options.workspace_is_real, err);
+    struct stat st;
 
-    return r < 0 ? r : ruleset_new(rules, &options, ret, err);
+    options.workspace_is_real = fstatat(base_fd, "workspace", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+    return ruleset_new(rules, &options, ret, err);
 }
 
 static void look_at(struct ruleset *compiled, struct rule_warnings *ret)
@@ -80,8 +65,8 @@ static void look_at(struct ruleset *compiled, struct rule_warnings *ret)
         ret->items[ret->count++] = xdup(findings[i].text);
 }
 
-int sandbox_rules_join(struct service *service, const char *codebase_id, const char *preset, const struct rule_list *own,
-                       struct rule_list *ret, struct rule_warnings *ret_warnings, struct err *err)
+int sandbox_rules_join(int base_fd, const char *preset, const struct rule_list *own, struct rule_list *ret,
+                       struct rule_warnings *ret_warnings, struct err *err)
 {
     autoptr(ruleset) compiled = NULL;
     int r = *preset ? preset_add(preset, ret, err) : 0;
@@ -89,7 +74,7 @@ int sandbox_rules_join(struct service *service, const char *codebase_id, const c
     if (r == 0)
         r = rule_list_add_all(ret, own, err);
     if (r == 0)
-        r = sandbox_rules_compile(service, codebase_id, ret, &compiled, err);
+        r = compile(base_fd, ret, &compiled, err);
     if (r == 0 && own->count > 0)
         look_at(compiled, ret_warnings);
     return r;
@@ -265,22 +250,29 @@ static int open_codebase(struct service *service, const char *id, struct rule_ba
     return r;
 }
 
-static int open_directory(const struct caller *caller, const char *path, struct rule_base *ret, struct err *err)
+/* The directory that it was made over, whatever has its path now. One that never ran has no delta that would know it. */
+static int open_directory(struct service *service, const struct sandbox_row *row, struct rule_base *ret, struct err *err)
 {
-    autofree char *real = NULL;
-    int r = workspace_scope_reach(caller, path, O_PATH | O_DIRECTORY, &ret->fd, &real);
+    autofree char *delta_path = state_dir_path(&service->state_dir, row->id, "delta");
+    struct delta_info info = DELTA_INFO_NONE;
+    struct err ignored = ERR_NONE;
 
-    ret->owns_fd = r >= 0;
-    return r == -EPERM ? workspace_scope_refuse(path, err) : r < 0 ? err_errno(err, r, "opening the directory") : 0;
+    ret->owns_fd = true;
+    if (delta_info_open(delta_path, &info, &ignored) < 0) {
+        ret->fd = path_open_real(row->scope_path, O_PATH | O_DIRECTORY);
+        return ret->fd < 0 ? err_errno(err, ret->fd, "opening '%s'", row->scope_path) : 0;
+    }
+    ret->fd = delta_info_open_base(&info, O_PATH, err);
+    delta_info_done(&info);
+    return ret->fd < 0 ? ret->fd : 0;
 }
 
-static int open_base(struct service *service, const struct caller *caller, const struct sandbox_row *row, struct rule_base *ret,
-                     struct err *err)
+static int open_base(struct service *service, const struct sandbox_row *row, struct rule_base *ret, struct err *err)
 {
     int r = decode_kept(&row->rules, &ret->rules, err);
 
     if (r == 0)
-        r = sandbox_row_is_over_directory(row) ? open_directory(caller, row->scope_path, ret, err)
+        r = sandbox_row_is_over_directory(row) ? open_directory(service, row, ret, err)
                                                : open_codebase(service, row->codebase_id, ret, err);
     return r < 0 ? r : rule_base_compile(ret, &ret->rules, &ret->compiled, err);
 }
@@ -290,7 +282,7 @@ int rule_base_open(struct service *service, const struct caller *caller, const c
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = find_own(service, caller, id, &row, err);
 
-    return r < 0 ? r : open_base(service, caller, &row, ret, err);
+    return r < 0 ? r : open_base(service, &row, ret, err);
 }
 
 int rule_base_open_codebase(struct service *service, const struct caller *caller, const char *codebase_id,
@@ -306,9 +298,7 @@ int rule_base_open_codebase(struct service *service, const struct caller *caller
 
 int rule_base_compile(const struct rule_base *base, const struct rule_list *rules, struct ruleset **ret, struct err *err)
 {
-    struct ruleset_options options = { .workspace_is_real = is_directory(base->fd, "workspace") };
-
-    return ruleset_new(rules, &options, ret, err);
+    return compile(base->fd, rules, ret, err);
 }
 
 /* ---- changing them ---- */
@@ -326,13 +316,13 @@ static int check_driver(const struct sandbox_row *row, const struct rule_list *r
 }
 
 /* With the lock of its life. */
-static int edit_locked(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row,
-                       const struct rule_edit *edit, struct rule_warnings *warnings, struct err *err)
+static int edit_locked(struct service *service, struct ward *ward, struct sandbox_row *row, const struct rule_edit *edit,
+                       struct rule_warnings *warnings, struct err *err)
 {
     autodone(rule_list) struct rule_list joined = RULE_LIST_EMPTY;
     autodone(rule_base) struct rule_base base = RULE_BASE_NONE;
     autoptr(ruleset) compiled = NULL;
-    int r = open_base(service, caller, row, &base, err);
+    int r = open_base(service, row, &base, err);
 
     if (r == 0)
         r = rule_edit_apply(edit, &base.rules, &joined, err);
@@ -361,18 +351,14 @@ int sandboxes_edit_rules(struct service *service, const struct caller *caller, c
     row = (struct sandbox_row){ 0 };
     r = find_own(service, caller, ward->id, &row, err);
     if (r == 0)
-        r = edit_locked(service, caller, ward, &row, edit, &warnings, err);
+        r = edit_locked(service, ward, &row, edit, &warnings, err);
     pthread_mutex_unlock(&ward->life);
     if (r == 0)
         r = row_info_make(&row, ret, err);
     if (r < 0)
         return r;
     rule_warnings_move(&warnings, *ret);
-    events_add(service, &(struct event){ .type = "permissions_updated",
-                                         .sandbox_id = row.id,
-                                         .codebase_id = row.codebase_id,
-                                         .owner = row.owner_id,
-                                         .payload = json_object() });
+    sandbox_tell(service, caller, &row, "permissions_updated", NULL, NULL);
     return 0;
 }
 

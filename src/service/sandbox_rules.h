@@ -31,13 +31,9 @@ struct rule_edit {
 /* ERR_NOT_FOUND, RULE_UNKNOWN: there is no rule for a pattern. */
 int rule_edit_apply(const struct rule_edit *edit, const struct rule_list *now, struct rule_list *ret, struct err *err);
 
-/* `preset` "": none. A rule that cannot be is refused by its number. */
-int sandbox_rules_join(struct service *service, const char *codebase_id, const char *preset, const struct rule_list *own,
-                       struct rule_list *ret, struct rule_warnings *ret_warnings, struct err *err);
-
-/* As a sandbox over this codebase reads them. */
-int sandbox_rules_compile(struct service *service, const char *codebase_id, const struct rule_list *rules, struct ruleset **ret,
-                          struct err *err);
+/* `base_fd` is the directory that the sandbox is over. `preset` "": none. A rule that cannot be is refused by its number. */
+int sandbox_rules_join(int base_fd, const char *preset, const struct rule_list *own, struct rule_list *ret,
+                       struct rule_warnings *ret_warnings, struct err *err);
 
 /* What a sandbox's rules are about: the tree that it is over, and those it has. */
 struct rule_base {

@@ -122,10 +122,6 @@ static int open_all(struct service *service, struct err *err)
     if (r == 0)
         r = recovery_run(service, err);
     if (r == 0)
-        r = workspaces_recover(service, err);
-    if (r == 0)
-        r = claims_recover(service, INT64_MAX, err);
-    if (r == 0)
         hook_boxes_sweep(service);
     return r < 0 ? r : janitor_start(service, err);
 }

@@ -189,7 +189,7 @@ int sessions_list(struct service *service, const struct caller *caller, const ch
     if (r == -ENOENT)
         return 0;
     if (r == 0)
-        r = session_row_list(service->store, sandbox_id, NULL, SESSION_STATUS_ACTIVE, &page, &rows, err);
+        r = session_row_list(service->store, sandbox.id, NULL, SESSION_STATUS_ACTIVE, &page, &rows, err);
     if (r < 0)
         return r;
     ret->items = xalloc((rows.count + 1) * sizeof(*ret->items));

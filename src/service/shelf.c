@@ -260,7 +260,7 @@ static int stop_users(struct service *service, const char *id, struct err *err)
             autoptr(ward) ward = ward_get(&service->wards, rows.rows[i].id);
 
             pthread_mutex_lock(&ward->life);
-            r = life_stop(service, ward, &rows.rows[i], err);
+            r = life_stop(service, &caller_system, ward, &rows.rows[i], err);
             pthread_mutex_unlock(&ward->life);
             if (r == -ENOTCONN)
                 r = 0; /* somebody else did */

@@ -15,9 +15,9 @@
 #include "base/mem.h"
 #include "service/events.h"
 #include "service/janitor.h"
+#include "service/life.h"
 #include "service/service_int.h"
 #include "service/sync.h"
-#include "service/workspace_int.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
 
@@ -205,7 +205,6 @@ static void on_end(struct service *service, struct watched *watched)
 {
     struct ward *ward = watched->ward;
     bool is_surprise;
-    struct err err = ERR_NONE;
     autofree char *reason = NULL;
 
     pthread_mutex_lock(&ward->lock);
@@ -214,23 +213,7 @@ static void on_end(struct service *service, struct watched *watched)
     if (!is_surprise || !ward_end_running(ward))
         return;
     reason = *watched->last_words ? xdup(watched->last_words) : xdup("the sandbox ended unexpectedly; it can be started again");
-    if (!*watched->codebase_id) {
-        workspace_ended(service, ward, reason);
-        return;
-    }
-    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) < 0)
-        janitor_doubt(service);
-    if (sandbox_row_move(service->store,
-                         &(struct sandbox_move){ .id = ward->id,
-                                                 .from = SANDBOX_STATUS_BIT(SANDBOX_STATUS_RUNNING),
-                                                 .to = SANDBOX_STATUS_ERROR,
-                                                 .reason = reason,
-                                                 .now_ns = clock_wall_ns() },
-                         NULL, &err) < 0) {
-        log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
-        janitor_doubt(service);
-    }
-    tell(service, watched, "sandbox_failed", 0, json_pack("{s:o}", "reason", text_of(reason)));
+    life_ended(service, ward, reason);
 }
 
 /* False: it is over. */

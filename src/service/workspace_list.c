@@ -231,8 +231,8 @@ void workspaces_remeasure(struct service *service, struct sandbox_row *row, cons
 
 /* ---- what is told ---- */
 
-void workspaces_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
-                     const char *claimed, json_t *details)
+void sandbox_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
+                  const char *claimed, json_t *details)
 {
     bool is_automatic = json_is_true(json_object_get(details, "automatic"));
     bool is_ours = is_automatic || (!*caller->owner && !caller->has_uid);
@@ -244,11 +244,12 @@ void workspaces_tell(struct service *service, const struct caller *caller, const
         payload = json_object();
     if (claimed && *claimed && !is_ours)
         json_object_set_new(payload, "claimedActor", json_string(claimed));
-    if (details)
-        json_object_set_new(payload, "details", details);
+    json_object_update_missing(payload, details);
+    json_decref(details);
     events_add(
         service,
-        &(struct event){ .type = type, .sandbox_id = row->id, .codebase_id = "", .owner = row->owner_id, .payload = payload });
+        &(struct event){
+            .type = type, .sandbox_id = row->id, .codebase_id = row->codebase_id, .owner = row->owner_id, .payload = payload });
 }
 
 /* ---- what there is ---- */

@@ -319,8 +319,8 @@ static void tell(struct approving *a)
         json_object_set_new(details, "commitHash", json_string(out->commit_hash));
     if (out->approve.version > 0)
         json_object_set_new(details, "codebaseVersion", json_integer((json_int_t) out->approve.version));
-    review_tell(a->still->service, a->still->caller, &a->still->row,
-                a->ends ? "workspace_approved" : "workspace_partial_approved", a->request->actor, details);
+    review_tell(a->still->service, a->still->caller, &a->still->row, a->ends ? "sandbox_approved" : "sandbox_partial_approved",
+                a->request->actor, details);
 }
 
 static int apply(struct approving *a, struct err *err)

@@ -180,11 +180,11 @@ int workspaces_finish(struct service *service, const struct caller *caller, cons
         behavior = behavior_parse(still.row.behavior);
         is_open = (BIT(ACTIVE) | BIT(STOPPED)) & SANDBOX_STATE_BIT(sandbox_row_state(&still.row));
         if (is_open)
-            workspaces_tell(service, caller, &still.row, "workspace_finished", actor,
-                            json_pack("{s:s}", "outcome",
-                                      event == BEHAVIOR_RUN_COMPLETED ? "completed"
-                                      : event == BEHAVIOR_RUN_FAILED  ? "failed"
-                                                                      : "cancelled"));
+            sandbox_tell(service, caller, &still.row, "sandbox_finished", actor,
+                         json_pack("{s:s}", "outcome",
+                                   event == BEHAVIOR_RUN_COMPLETED ? "completed"
+                                   : event == BEHAVIOR_RUN_FAILED  ? "failed"
+                                                                   : "cancelled"));
     }
     if (is_open)
         r = decide(service, caller, id, &behavior, event, ret, err);

@@ -51,10 +51,10 @@ int workspace_reject(struct service *service, const struct caller *caller, const
         if (is_new)
             r = still_halt(&still, err);
         if (r == 0 && is_new)
-            r = workspace_step(service, &still.row, BIT(STOPPED), 0, SANDBOX_STATE_REJECTED, NULL, err);
+            r = life_decide(service, &still.row, SANDBOX_DECISION_REJECTED, err);
         if (r == 0 && is_new) {
             workspaces_totals(service)->rejected++;
-            review_tell(service, caller, &still.row, "workspace_rejected", actor, json_incref(details));
+            review_tell(service, caller, &still.row, "sandbox_rejected", actor, json_incref(details));
         }
         if (r == 0)
             take_row(&still, ret);
@@ -128,7 +128,7 @@ static int discard(struct still *still, const struct workspace_choice *choice, c
     count_discarded(&set, &chosen, ret);
     if (ret->file_count > 0)
         review_tell(
-            still->service, still->caller, &still->row, "workspace_discarded", actor,
+            still->service, still->caller, &still->row, "sandbox_discarded", actor,
             json_pack("{s:I, s:I}", "discarded", (json_int_t) ret->file_count, "remaining", (json_int_t) ret->remaining));
     return 0;
 }
@@ -231,7 +231,7 @@ int workspaces_rebase(struct service *service, const struct caller *caller, cons
         r = move_base(&still, ret, err);
     if (r < 0)
         return r;
-    review_tell(service, caller, &still.row, "workspace_rebased", decision->actor,
+    review_tell(service, caller, &still.row, "sandbox_rebased", decision->actor,
                 json_pack("{s:I, s:I, s:s, s:s}", "moved", (json_int_t) ret->rebase.moved_count, "conflicts",
                           (json_int_t) ret->rebase.conflict_count, "previousBaseHash", ret->old_head, "newBaseHash",
                           ret->new_head));
@@ -296,7 +296,7 @@ static int undo(struct still *still, bool is_dry, const char *actor, struct work
         review_record_left(still, &later);
         return 0;
     }
-    review_tell(still->service, still->caller, &still->row, "workspace_undone", actor,
+    review_tell(still->service, still->caller, &still->row, "sandbox_undone", actor,
                 json_pack("{s:s, s:s, s:I}", "approvalId", ret->undoes, "undoId", ret->undo.id, "files",
                           (json_int_t) ret->undo.done_count));
     return 0;

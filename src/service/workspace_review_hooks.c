@@ -239,6 +239,6 @@ int approving_run_hooks(struct approving *a, struct sandbox_row *row, struct err
     json_t *details = json_pack("{s:o}", "hooks", workspace_hooks_brief(&a->out->hooks));
     if (a->request->is_automatic)
         json_object_set_new(details, "automatic", json_true());
-    workspaces_tell(a->service, a->caller, row, "workspace_hook_failed", a->request->actor, details);
+    sandbox_tell(a->service, a->caller, row, "sandbox_hook_failed", a->request->actor, details);
     return r;
 }

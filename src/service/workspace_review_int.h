@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/hook_box.h"
+#include "service/life.h"
 #include "service/workspace_int.h"
 #include "service/workspace_review.h"
 

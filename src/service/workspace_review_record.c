@@ -41,7 +41,7 @@
 void review_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
                  const char *claimed, json_t *details)
 {
-    workspaces_tell(service, caller, row, type, claimed, details);
+    sandbox_tell(service, caller, row, type, claimed, details);
     events_flush(service);
 }
 
@@ -271,7 +271,7 @@ int review_end(struct still *still, struct err *err)
     int r = still_halt(still, err);
 
     if (r == 0 && sandbox_row_state(&still->row) != SANDBOX_STATE_APPROVED)
-        r = workspace_step(still->service, &still->row, BIT(STOPPED) | BIT(ACTIVE), 0, SANDBOX_STATE_APPROVED, NULL, err);
+        r = life_decide(still->service, &still->row, SANDBOX_DECISION_APPROVED, err);
     if (r == 0)
         workspaces_totals(still->service)->approved++;
     return r;
@@ -400,9 +400,9 @@ static void tell_recovered(struct still *still, const struct known *known)
         json_object_set_new(details, "automatic", json_true());
     review_tell(still->service, &(struct caller){ .owner = strcmp(known->by, CALLER_SYSTEM) == 0 ? "" : known->by },
                 &still->row,
-                *known->undoes ? "workspace_undone"
-                : known->ends  ? "workspace_approved"
-                               : "workspace_partial_approved",
+                *known->undoes ? "sandbox_undone"
+                : known->ends  ? "sandbox_approved"
+                               : "sandbox_partial_approved",
                 known->actor, details);
     log_info("what was being applied is applied", LOG_STR("sandbox_id", still->row.id), LOG_STR("approval_id", known->id));
 }

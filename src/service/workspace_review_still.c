@@ -46,14 +46,11 @@ char *workspace_prefix(const struct sandbox_row *row)
     return xdup(rest);
 }
 
-static int check(const struct sandbox_row *row, int64_t version, unsigned statuses, const char *verbed, struct err *err)
+static int check(const struct sandbox_row *row, int64_t version, unsigned states, const char *verbed, struct err *err)
 {
-    if (!(statuses & SANDBOX_STATE_BIT(sandbox_row_state(row))))
-        return err_set_reason(err,
-                              err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s is %s, and cannot be %s", row->id,
-                                      sandbox_state_name(sandbox_row_state(row)), verbed),
-                              "INVALID_STATE");
-    return workspace_check_version(row, version, err);
+    if (!(states & SANDBOX_STATE_BIT(sandbox_row_state(row))))
+        return life_refuse_state(row, verbed, err);
+    return life_check_version(row, version, err);
 }
 
 /* What syncs goes into its codebase without a review, and what lands in a codebase has to become a version of it. */
@@ -72,7 +69,7 @@ static int check_base(const struct sandbox_row *row, struct err *err)
     return 0;
 }
 
-int still_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned statuses,
+int still_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned states,
                 const char *verbed, struct still *ret, struct err *err)
 {
     int r;
@@ -80,11 +77,11 @@ int still_begin(struct service *service, const struct caller *caller, const char
     *ret = STILL_NONE;
     ret->service = service;
     ret->caller = caller;
-    r = workspace_hold(service, caller, id, &ret->ward, &ret->row, err);
+    r = life_hold(service, caller, id, &ret->ward, &ret->row, err);
     if (r == 0)
         r = check_base(&ret->row, err);
     if (r == 0)
-        r = check(&ret->row, version, statuses, verbed, err);
+        r = check(&ret->row, version, states, verbed, err);
     if (r < 0)
         return r;
     ret->delta_path = workspaces_path(service, id, "delta");
@@ -101,7 +98,7 @@ int still_begin(struct service *service, const struct caller *caller, const char
         return r;
     review_record_recover(ret);
     /* That may have ended it. */
-    return check(&ret->row, 0, statuses, verbed, err);
+    return check(&ret->row, 0, states, verbed, err);
 }
 
 int still_take_codebase(struct still *still, const char *codebase_id, bool syncs, struct err *err)
@@ -394,7 +391,7 @@ int still_halt(struct still *still, struct err *err)
         release_held(still, NULL, 0, &(struct err){ 0 });
     if (sandbox_row_state(&still->row) != SANDBOX_STATE_ACTIVE)
         return 0;
-    r = workspace_halt(still->service, still->ward, &still->row, 0, err);
+    r = life_stop(still->service, NULL, still->ward, &still->row, err);
     if (r == 0)
         still->starts_again = false;
     return r;
@@ -405,11 +402,11 @@ static void start_again(struct still *still)
     struct err err = ERR_NONE;
 
     if (sandbox_row_state(&still->row) != SANDBOX_STATE_ACTIVE ||
-        workspace_boot(still->service, still->ward, &still->row, -1, -1, &err) == 0)
+        life_boot(still->service, still->ward, &still->row, -1, -1, &err) == 0)
         return;
     log_warn("a sandbox could not be started again after its review", LOG_STR("sandbox_id", still->row.id),
              LOG_STR("error", err.text));
-    workspace_ended(still->service, still->ward, err.text);
+    life_ended(still->service, still->ward, err.text);
 }
 
 void still_done(struct still *still)
@@ -419,7 +416,7 @@ void still_done(struct still *still)
     if (still->starts_again)
         start_again(still);
     if (still->ward)
-        workspace_release(still->ward);
+        life_release(still->ward);
     cleanup_fd(&still->dir_fd);
     free(still->delta_path);
     free(still->prefix);

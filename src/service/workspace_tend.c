@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "review/prune.h"
+#include "service/life.h"
 #include "service/workspace_commit.h"
 #include "service/workspace_int.h"
 
@@ -15,8 +16,6 @@
 #define TERMINAL (BIT(APPROVED) | BIT(REJECTED))
 #define LIMIT_DEFAULT 100
 #define PRUNE_EVERY_NS (3600 * CLOCK_NS_PER_SEC)
-
-static const struct caller system_caller = { .owner = "", .is_admin = true, .cancel_fd = -1 };
 
 /* ---- behaviour ---- */
 
@@ -26,11 +25,11 @@ static void stop_now(struct service *service, const char *id, const char *why)
     struct ward *ward = NULL;
     struct err err = ERR_NONE;
 
-    if (workspace_hold(service, &system_caller, id, &ward, &row, &err) < 0)
+    if (life_hold(service, &caller_system, id, &ward, &row, &err) < 0)
         return;
-    if (sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE && workspace_halt(service, ward, &row, 0, &err) == 0)
-        workspaces_tell(service, &system_caller, &row, "workspace_stopped", NULL, json_pack("{s:s}", "reason", why));
-    workspace_release(ward);
+    if (row.status == SANDBOX_STATUS_RUNNING && life_stop(service, NULL, ward, &row, &err) == 0)
+        sandbox_tell(service, &caller_system, &row, "sandbox_stopped", NULL, json_pack("{s:s}", "reason", why));
+    life_release(ward);
 }
 
 static int remove_now(struct service *service, const struct caller *caller, const char *id, unsigned from, const char *type,
@@ -38,20 +37,18 @@ static int remove_now(struct service *service, const struct caller *caller, cons
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct ward *ward = NULL;
-    int r = workspace_hold(service, caller, id, &ward, &row, err);
+    int r = life_hold(service, caller, id, &ward, &row, err);
 
     if (r < 0)
         return r;
     if (!(from & SANDBOX_STATE_BIT(sandbox_row_state(&row))))
         r = err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "it is %s now", sandbox_state_name(sandbox_row_state(&row)));
     if (r == 0)
-        r = workspace_remove(service, ward, &row, 0, err);
-    if (r == 0)
-        workspaces_tell(service, caller, &row, type, NULL, json_pack("{s:s}", "reason", why));
-    if (r == 0 && purges)
-        r = workspace_purge(service, ward, row.id, err);
-    workspace_release(ward);
-    return r < 0 ? r : 0;
+        r = life_delete(service, ward, &row, purges, err);
+    if (r == 0 || (from & BIT(DELETED) ? false : sandbox_row_state(&row) == SANDBOX_STATE_DELETED))
+        sandbox_tell(service, caller, &row, type, NULL, json_pack("{s:s}", "reason", why));
+    life_release(ward);
+    return r;
 }
 
 void workspaces_happened(struct service *service, const char *id, enum behavior_event event)
@@ -66,7 +63,8 @@ void workspaces_happened(struct service *service, const char *id, enum behavior_
     if (bits & (BEHAVIOR_APPROVED | BEHAVIOR_REJECTED))
         bits |= BEHAVIOR_TERMINAL;
     if (behavior.delete_on & bits)
-        remove_now(service, &system_caller, id, SANDBOX_STATE_ANY, "workspace_deleted", "deleteOn", false, &err);
+        remove_now(service, &caller_system, id, SANDBOX_STATE_ANY & ~BIT(DELETED), "sandbox_destroyed", "deleteOn", false,
+                   &err);
     else if (behavior.stop_on & bits)
         stop_now(service, id, "stopOn");
 }
@@ -79,24 +77,6 @@ static bool is_busy(struct service *service, const char *id)
     return health.is_healthy && health.execs > 0;
 }
 
-/* It ended in a moment when that could not be written: whoever holds it writes it. */
-static void reconcile(struct service *service, const char *id)
-{
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    struct ward *ward = NULL;
-    struct err err = ERR_NONE;
-
-    if (workspace_hold(service, &system_caller, id, &ward, &row, &err) == 0)
-        workspace_release(ward);
-}
-
-static bool is_running(struct service *service, const char *id)
-{
-
-    autoptr(ward) ward = ward_find_running(&service->wards, id);
-    return ward != NULL;
-}
-
 static void tend_one(struct service *service, struct sandbox_row *row, void *cookie)
 {
     const int64_t now = *(const int64_t *) cookie;
@@ -107,17 +87,15 @@ static void tend_one(struct service *service, struct sandbox_row *row, void *coo
     struct err err = ERR_NONE;
 
     if (sandbox_row_state(row) == SANDBOX_STATE_ACTIVE) {
-        if (!is_running(service, row->id))
-            reconcile(service, row->id);
-        else if (behavior.idle_ns > 0 && now - row->used_ns >= behavior.idle_ns && !is_busy(service, row->id))
+        if (behavior.idle_ns > 0 && now - row->used_ns >= behavior.idle_ns && !is_busy(service, row->id))
             stop_now(service, row->id, "idleTimeout");
         return;
     }
     if (behavior.delete_on & terminal)
-        remove_now(service, &system_caller, row->id, TERMINAL, "workspace_deleted", "deleteOn", false, &err);
+        remove_now(service, &caller_system, row->id, TERMINAL, "sandbox_destroyed", "deleteOn", false, &err);
     else if (behavior.ttl_ns > 0 && now - row->created_ns >= behavior.ttl_ns)
-        remove_now(service, &system_caller, row->id, SANDBOX_STATE_ANY & ~BIT(ACTIVE) & ~BIT(CREATING), "workspace_deleted",
-                   "ttl", false, &err);
+        remove_now(service, &caller_system, row->id, SANDBOX_STATE_ANY & ~BIT(ACTIVE) & ~BIT(CREATING) & ~BIT(DELETED),
+                   "sandbox_destroyed", "ttl", false, &err);
     if (err.code != ERR_OK)
         log_warn("a sandbox could not be put away", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
 }
@@ -135,7 +113,7 @@ static void collect_terminal(struct service *service)
 
     if (!service->options.collects_terminal_workspaces)
         return;
-    if (workspaces_gc(service, &system_caller, &gc, &result, &err) < 0)
+    if (workspaces_gc(service, &caller_system, &gc, &result, &err) < 0)
         log_warn("sandboxes could not be collected", LOG_STR("error", err.text));
     workspace_gc_result_done(&result);
 }
@@ -146,7 +124,7 @@ static void empty_trash(struct service *service)
     struct workspace_trash trash;
     struct err err = ERR_NONE;
 
-    if (workspaces_empty_trash(service, &system_caller, &wish, &trash, &err) < 0)
+    if (workspaces_empty_trash(service, &caller_system, &wish, &trash, &err) < 0)
         log_warn("the trash could not be emptied", LOG_STR("error", err.text));
 }
 
@@ -160,7 +138,7 @@ static void prune_now_and_then(struct service *service)
     if (now_ns < service->prunes_at_ns)
         return;
     service->prunes_at_ns = now_ns + (window_ns / 24 < PRUNE_EVERY_NS ? window_ns / 24 : PRUNE_EVERY_NS);
-    if (workspaces_prune(service, &system_caller, false, &pruned, &err) < 0)
+    if (workspaces_prune(service, &caller_system, false, &pruned, &err) < 0)
         log_warn("old approvals are not forgotten", LOG_STR("error", err.text));
     workspace_contributions_sweep(service);
 }
@@ -314,7 +292,7 @@ int workspaces_gc(struct service *service, const struct caller *caller, const st
 
     for (int i = 0; r == 0 && i < SANDBOX_STATE_COUNT; i++)
         total += i == SANDBOX_STATE_DELETED ? 0 : counts[i].size_bytes;
-    if (r == 0 && caller != &system_caller) {
+    if (r == 0 && caller != &caller_system) {
         struct prune pruned;
 
         r = workspaces_prune(service, caller, gc->is_dry, &pruned, err);
@@ -322,7 +300,7 @@ int workspaces_gc(struct service *service, const struct caller *caller, const st
         ret->pruned_copies = pruned.copies;
         ret->pruned_bytes = pruned.bytes;
     }
-    if (r == 0 && service->options.workspace_trash_ns > 0 && caller != &system_caller)
+    if (r == 0 && service->options.workspace_trash_ns > 0 && caller != &caller_system)
         r = collect_trash(service, caller, gc, total, &ret->trash, err);
     /* Never what is at work, whatever was asked for. */
     filter.states &= ~(BIT(ACTIVE) | BIT(CREATING) | BIT(DELETED));
@@ -337,7 +315,7 @@ int workspaces_gc(struct service *service, const struct caller *caller, const st
     for (size_t i = 0; !gc->is_dry && i < ret->count; i++) {
         struct err failure = ERR_NONE;
 
-        if (remove_now(service, caller, ret->items[i].row.id, filter.states, "workspace_gc_collected", ret->items[i].reason,
+        if (remove_now(service, caller, ret->items[i].row.id, filter.states, "sandbox_gc_collected", ret->items[i].reason,
                        ret->items[i].purges, &failure) < 0)
             snprintf(ret->items[i].error, sizeof(ret->items[i].error), "%s", failure.text);
         else

@@ -22,28 +22,8 @@
 struct service;
 struct ward;
 
-/* All borrowed; "" and NULL: not given. */
-struct workspace_request {
-    const char *project_root, *scope_path;
-    const char *const *reserved_paths;
-    bool no_lock;
-    const char *owner, *owner_type, *driver;
-    const json_t *tags, *metadata; /* a list of texts, an object */
-    const json_t *behavior;        /* as behavior_normalise() gave it */
-    const char *preset;            /* "": development, unless there are rules */
-    const struct rule_list *rules;
-    const char *idempotency_key;
-    const char *profile;    /* "": the default */
-    const bool *host_mount; /* whether its files are mounted on the host, too; NULL: as the server's options say */
-};
-
 /* The profile that it was made with; "" of one that was made before there were any to choose from. Free it. */
 char *workspace_profile(const struct sandbox_row *row);
-
-/* It is active when this returns 0; `ret_conflicts` are those in the way after -EBUSY, and to be done with. A request that was made before
- * with the same key gives what came of it. */
-int workspaces_create(struct service *service, const struct caller *caller, const struct workspace_request *request,
-                      struct sandbox_row *ret, struct sandbox_conflicts *ret_conflicts, struct err *err);
 
 /* ERR_NOT_FOUND also for what the caller does not see. */
 int workspaces_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
@@ -72,19 +52,10 @@ char *workspaces_host_path(const struct service *service, const struct sandbox_r
 /* Whether one that does not run has all it needs to; the reason in `err` if not. What runs, or is over, is not looked at. */
 int workspaces_check_files(struct service *service, const struct sandbox_row *row, struct err *err);
 
-/* `version` 0: any. What is so already is no error, and nothing is changed then. */
-int workspaces_stop(struct service *service, const struct caller *caller, const char *id, int64_t version,
-                    struct sandbox_row *ret, struct err *err);
-int workspaces_start(struct service *service, const struct caller *caller, const char *id, int64_t version,
-                     struct sandbox_row *ret, struct err *err);
-/* One that is not there is deleted. Its directory stays for a while, unless `purges`: also of one that was deleted before. */
-int workspaces_delete(struct service *service, const struct caller *caller, const char *id, int64_t version, bool purges,
-                      struct err *err);
-
-/* ---- coming back (workspace_trash.c) ---- */
+/* ---- coming back (sandbox_trash.c) ---- */
 
 /* One that was deleted, rejected or approved is stopped afterwards, with all its changes, and has again what it had reserved. One that is
- * active or stopped is so already. -EBUSY: others have reserved it meanwhile, `ret_conflicts` as in workspaces_create(). */
+ * active or stopped is so already. -EBUSY: others have reserved it meanwhile, `ret_conflicts` as in sandboxes_create(). */
 int workspaces_restore(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
                        struct sandbox_row *ret, struct sandbox_conflicts *ret_conflicts, struct err *err);
 
@@ -123,10 +94,10 @@ void workspaces_remeasure(struct service *service, struct sandbox_row *row, cons
 /* Something of its life came to be: what its behaviour says of that is done. For runs, approvals, rejections. */
 void workspaces_happened(struct service *service, const char *id, enum behavior_event event);
 
-/* Into the audit. `type` is "workspace_approved" and so on; `claimed` is who they say that they are, NULL or "": they do not; of what was decided
- * automatically it is what decided. The payload is taken, NULL: nothing. */
-void workspaces_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
-                     const char *claimed, json_t *details);
+/* Into the audit. `type` is "sandbox_approved" and so on; `claimed` is who they say that they are, NULL or "": they do not; of what was decided
+ * automatically it is what decided. The details are taken, NULL: nothing. */
+void sandbox_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
+                  const char *claimed, json_t *details);
 
 /* ---- collecting ---- */
 

@@ -3,8 +3,8 @@
  *
  * Two axes. Its life (`status`):
  *
- *     CREATING ──▶ PENDING ──▶ STARTING ──▶ RUNNING ──▶ STOPPING ──▶ STOPPED ──▶ STARTING ...
- *         └──▶ RUNNING                       each of them ──▶ ERROR, DELETING ──▶ DELETED ──▶ STOPPED
+ *     CREATING ─┬▶ PENDING ──▶ STARTING ──▶ RUNNING ──▶ STOPPING ──▶ STOPPED ──▶ STARTING ...
+ *               └▶ RUNNING                  each of them ──▶ ERROR, DELETING;  at rest ──▶ DELETED ──▶ STOPPED
  *
  * And what was decided about its changes (`decision`): open, approved or rejected. A decided sandbox is at rest; whoever starts or restores
  * it opens it again. A row changes on either axis by sandbox_row_move() only, which knows the moves there are (sandbox_move.c). Every

@@ -344,7 +344,7 @@ def test_without_descriptors_nobody_is_told_what_is_not_so(make, tmp_path):
     """Short of one at any step: a refusal for that reason, or the answer. Never that the request was wrong, or the changes gone."""
     server = make()
     environment = server.environment
-    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "workspace-held"}
+    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "sandbox-held"}
     server.start()
     box = make_changed(server)
     box.ok("POST", "/stop")

@@ -148,11 +148,11 @@ def test_a_kill_while_it_is_deleted_or_purged_loses_nothing_that_was_promised(ma
     server = make().start()
     box = Review(server, FILES)
     box.sh("echo agent > a; echo new > c")
-    kill_at(server, "workspace_deleted", lambda: box.http("DELETE", ""))
+    kill_at(server, "sandbox_deleted", lambda: box.http("DELETE", ""))
     assert box.state() == "deleted"
     assert box.ok("POST", "/restore")["status"] == "stopped" and changed(box) == CHANGES
     box.http("DELETE", "")
-    kill_at(server, "workspace_purged", lambda: server.http("POST", "/api/v1/gc", {"policy": {"trashDelay": 0}}))
+    kill_at(server, "sandbox_purged", lambda: server.http("POST", "/api/v1/gc", {"policy": {"trashDelay": 0}}))
     assert box.state() == "deleted" and box.http("POST", "/restore")[0] == 409
     assert not state_of(server, box).exists()
     box.remove()

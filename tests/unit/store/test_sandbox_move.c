@@ -35,13 +35,15 @@ static void moves_are_those_of_the_table(void **state)
     must_fail(ERR_FAILED_PRECONDITION, step(x, row.id, SANDBOX_STATUS_STOPPED, 0, err));
     must_fail(ERR_FAILED_PRECONDITION, step(x, row.id, SANDBOX_STATUS_STARTING, 0, err));
     must(step(x, row.id, SANDBOX_STATUS_RUNNING, 0, err));
-    must_fail(ERR_ABORTED, step(x, row.id, SANDBOX_STATUS_STOPPED, 1, err));
-    must(step(x, row.id, SANDBOX_STATUS_STOPPED, 2, err));
+    must_fail(ERR_ABORTED, step(x, row.id, SANDBOX_STATUS_STOPPING, 1, err));
+    must_fail(ERR_FAILED_PRECONDITION, step(x, row.id, SANDBOX_STATUS_STOPPED, 2, err));
+    must(step(x, row.id, SANDBOX_STATUS_STOPPING, 2, err));
+    must(step(x, row.id, SANDBOX_STATUS_STOPPED, 3, err));
     must(decide(x, row.id, SANDBOX_STATUS_STOPPED, SANDBOX_DECISION_APPROVED, err));
     must(step(x, row.id, SANDBOX_STATUS_DELETED, 0, err));
     must_fail(ERR_FAILED_PRECONDITION, step(x, row.id, SANDBOX_STATUS_STARTING, 0, err));
     must(sandbox_row_get(x->store, row.id, &got, err));
-    assert_int_equal(got.row_version, 5);
+    assert_int_equal(got.row_version, 6);
     assert_int_equal(got.approved_ns, 5000);
     assert_int_equal(got.closed_ns, 5000);
     assert_int_equal(got.deleted_ns, 5000);
@@ -56,6 +58,7 @@ static void a_decided_one_is_at_rest_until_it_is_opened(void **state)
 
     must(step(x, row.id, SANDBOX_STATUS_RUNNING, 0, err));
     must_fail(ERR_FAILED_PRECONDITION, decide(x, row.id, SANDBOX_STATUS_STOPPING, SANDBOX_DECISION_APPROVED, err));
+    must(step(x, row.id, SANDBOX_STATUS_STOPPING, 0, err));
     must(decide(x, row.id, SANDBOX_STATUS_STOPPED, SANDBOX_DECISION_REJECTED, err));
     must_fail(ERR_FAILED_PRECONDITION, step(x, row.id, SANDBOX_STATUS_STARTING, 0, err));
     must(sandbox_row_get(x->store, row.id, &got, err));

@@ -72,6 +72,7 @@ static void a_stopped_one_keeps_what_it_reserved(void **state)
 
     must(insert(x, &first, err));
     must(move(x, first.id, SANDBOX_STATUS_RUNNING, err));
+    must(move(x, first.id, SANDBOX_STATUS_STOPPING, err));
     must(move(x, first.id, SANDBOX_STATUS_STOPPED, err));
     must_fail(ERR_FAILED_PRECONDITION, insert(x, &second, err));
     must(decide(x, first.id, SANDBOX_DECISION_REJECTED, err));
@@ -120,6 +121,7 @@ static void who_comes_back_needs_its_paths(void **state)
 
     must(insert(x, &first, err));
     must(move(x, first.id, SANDBOX_STATUS_RUNNING, err));
+    must(move(x, first.id, SANDBOX_STATUS_STOPPING, err));
     must(move(x, first.id, SANDBOX_STATUS_STOPPED, err));
     must(decide(x, first.id, SANDBOX_DECISION_APPROVED, err));
     must(move(x, first.id, SANDBOX_STATUS_DELETED, err));

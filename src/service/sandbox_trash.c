@@ -1,7 +1,6 @@
 /*
- * Workspaces that come back, and what keeps them from growing for ever. One that was deleted keeps its directory for a while, and nothing but its row says that it is deleted: so
- * deleting and restoring are each one write to the database, and a kill leaves the one or the other. Removing the directory is a
- * rename first (state_dir_remove()), so what has the workspace's row->id is whole.
+ * Sandboxes that come back, and what keeps them from growing for ever. One in the trash has its directory still, and nothing but its row says
+ * that it is deleted: so deleting and restoring are each one write to the database, and a kill leaves the one or the other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "review/prune.h"
@@ -20,7 +18,7 @@
 int64_t workspaces_trash_until(const struct service *service, const struct sandbox_row *row)
 {
 
-    if (sandbox_row_state(row) != SANDBOX_STATE_DELETED || service->options.workspace_trash_ns <= 0 ||
+    if (row->status != SANDBOX_STATUS_DELETED || service->options.workspace_trash_ns <= 0 ||
         faccessat(service->state_dir.sandboxes_fd, row->id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     return row->deleted_ns + service->options.workspace_trash_ns;
@@ -61,7 +59,7 @@ int workspaces_restore(struct service *service, const struct caller *caller, con
 
         r = workspace_reopen(&still, ret_conflicts, err);
         if (r == 0)
-            workspaces_tell(service, caller, &still.row, "workspace_restored", actor, json_pack("{s:s}", "was", was));
+            sandbox_tell(service, caller, &still.row, "sandbox_restored", actor, json_pack("{s:s}", "was", was));
     }
     return r < 0 ? r : sandbox_row_get(service->store, id, ret, err);
 }
@@ -135,13 +133,12 @@ static int purge(struct emptying *e, const char *id, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct ward *ward = NULL;
-    int r = workspace_hold(e->service, e->caller, id, &ward, &row, err);
+    int r = life_hold(e->service, e->caller, id, &ward, &row, err);
 
     if (r < 0)
         return r;
-    r = sandbox_row_state(&row) == SANDBOX_STATE_DELETED ? state_dir_remove(&e->service->state_dir, ward->id, err) : -ESTALE;
-    workspace_release(ward);
-    fault("workspace_purged");
+    r = row.status == SANDBOX_STATUS_DELETED ? life_purge(e->service, ward, &row, err) : -ESTALE;
+    life_release(ward);
     return r;
 }
 
@@ -153,7 +150,7 @@ static int look_at(const char *name, int dir_fd, void *cookie)
     int64_t bytes = 0;
 
     if (!sandbox_id_is_valid(name) || workspaces_get(e->service, e->caller, name, &row, &err) < 0 ||
-        sandbox_row_state(&row) != SANDBOX_STATE_DELETED)
+        row.status != SANDBOX_STATUS_DELETED)
         return 0;
     if (e->wish->measures)
         file_walk(dir_fd, ".", add_bytes, &bytes, &err);
