@@ -27,7 +27,10 @@ def variant():
 
 class Recorder:
     def __init__(self, directory, root):
-        self.file = open(pathlib.Path(directory) / f"{os.getpid()}.jsonl", "a", encoding="utf-8")
+        # A long run meets the same pid twice, perhaps as another user: the file is a new one each time.
+        fd, _ = tempfile.mkstemp(dir=directory, prefix=f"{os.getpid()}-", suffix=".jsonl")
+        os.chmod(fd, 0o644)
+        self.file = open(fd, "w", encoding="utf-8")
         self.root = root
         self.seconds = 0.0
         self.outcome = "passed"
